@@ -1,0 +1,69 @@
+# `make demo` and `make test` set themselves up in .venv on a fresh machine with Python >= 3.11,
+# make and a C++ compiler. `make PYTHON=/path/to/python` picks the interpreter.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?=
+NATIVE := $(shell find native -type f 2>/dev/null)
+BUILD_INPUTS := pyproject.toml $(NATIVE)
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The first interpreter that runs, is new enough and can make environments.
+define FIND_PYTHON
+for candidate in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python3.11 python3.14 python); do \
+	if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+		>/dev/null 2>&1; then echo "$$candidate"; break; fi; \
+done
+endef
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format docs clean
+
+help:  ## Show these lines
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
+		| while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
+
+demo: $(VENV)/installed  ## Show what Warpline says about a bundled recording
+	@$(BIN)/warpline demo
+
+test: $(VENV)/installed  ## Run the tests that need no GPU and no browser
+	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto) $(ARGS)
+
+lint: $(VENV)/lint-installed  ## Check style, types and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/lint-installed  ## Put the code in the house's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/installed  ## Write the generated pages of docs/ anew
+	$(BIN)/python docs/generate.py
+
+clean:  ## Remove the environment, builds and caches
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@python="$$($(FIND_PYTHON))"; \
+	if [ -z "$$python" ]; then \
+		echo "error: no Python >= 3.11 with the venv module was found." >&2; \
+		echo "hint: install one (Debian and Ubuntu: python3 and python3-venv)" \
+			"or name it: make PYTHON=/path/to/python3" >&2; \
+		exit 1; \
+	fi; \
+	echo "Setting up $(VENV) with $$("$$python" --version), once." >&2; \
+	"$$python" -m venv --clear $(VENV)
+
+$(VENV)/installed: $(BUILD_INPUTS) | $(BIN)/python
+	@echo "Installing Warpline and its test requirements into $(VENV)." >&2
+	@$(PIP_INSTALL) --editable '.[test]'
+	@touch $@
+
+$(VENV)/lint-installed: $(VENV)/installed
+	@echo "Installing the checkers into $(VENV)." >&2
+	@$(PIP_INSTALL) --editable '.[lint]'
+	@touch $@
