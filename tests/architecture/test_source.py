@@ -1,0 +1,107 @@
+"""Rules about the text of the source that no linter checks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
+
+# Where an unknown error may be caught: plugin load, the analysis runner, the command line.
+BORDERS = {"plugins.py": 1, "result.py": 1, "cli/__init__.py": 1}
+
+# In pieces, so that this file does not name them either.
+REGISTRY_HOSTS = re.compile(
+    "|".join(("py" "pi" r"\.org", "python" r"hosted\.org", "npm" r"js\.(org|com)", "crates" r"\.io"))
+)
+
+SOURCE = Path(__file__).parents[2] / "src" / "warpline"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def module_id(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def public_definitions(
+    tree: ast.Module,
+) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Yield the public functions, classes and methods of a module."""
+    scopes: list[ast.Module | ast.ClassDef] = [tree]
+    while scopes:
+        for node in scopes.pop().body:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            if node.name.startswith("_"):
+                continue
+            yield node
+            if isinstance(node, ast.ClassDef):
+                scopes.append(node)
+
+
+def catches_everything(handler: ast.ExceptHandler) -> bool:
+    caught = handler.type
+    names = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(
+        name is None or (isinstance(name, ast.Name) and name.id in {"Exception", "BaseException"})
+        for name in names
+    )
+
+
+def tracked_files(repository: Path) -> list[Path]:
+    """Return the files of the change as git sees them, new ones included."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        check=False,
+        cwd=repository,
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    paths = (repository / name.decode() for name in listed.stdout.split(b"\0") if name)
+    return [path for path in paths if path.is_file()]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_id)
+def test_module_is_documented(path: Path) -> None:
+    tree = parse(path)
+    assert ast.get_docstring(tree), "the module has no docstring"
+    undocumented = [node.name for node in public_definitions(tree) if not ast.get_docstring(node)]
+    assert undocumented == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_id)
+def test_module_name_says_what_it_holds(path: Path) -> None:
+    parts = set(path.relative_to(SOURCE).with_suffix("").parts)
+    assert not parts & FORBIDDEN_NAMES
+
+
+def test_unknown_errors_are_caught_at_the_borders_only() -> None:
+    found = {}
+    for path in MODULES:
+        handlers = [
+            node
+            for node in ast.walk(parse(path))
+            if isinstance(node, ast.ExceptHandler) and catches_everything(node)
+        ]
+        if handlers:
+            found[module_id(path)] = len(handlers)
+    assert found == BORDERS
+
+
+def test_no_package_registry_is_named(repository: Path) -> None:
+    naming = [
+        str(path.relative_to(repository))
+        for path in tracked_files(repository)
+        if REGISTRY_HOSTS.search(path.read_bytes().decode("utf-8", errors="replace"))
+    ]
+    assert naming == []
