@@ -15,10 +15,8 @@ FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "mana
 # Where an unknown error may be caught: plugin load, the analysis runner, the command line.
 BORDERS = {"plugins.py": 1, "result.py": 1, "cli/__init__.py": 1}
 
-# In pieces, so that this file does not name them either.
-REGISTRY_HOSTS = re.compile(
-    "|".join(("py" "pi" r"\.org", "python" r"hosted\.org", "npm" r"js\.(org|com)", "crates" r"\.io"))
-)
+# Bracketed dots, so that this file does not name them either.
+REGISTRY_HOSTS = re.compile(r"pypi[.]org|pythonhosted[.]org|npmjs[.](org|com)|crates[.]io")
 
 SOURCE = Path(__file__).parents[2] / "src" / "warpline"
 MODULES = sorted(SOURCE.rglob("*.py"))
