@@ -33,7 +33,7 @@ lint: $(VENV)/lint-installed  ## Check style, types and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/lint-installed  ## Put the code in the house's format
 	$(BIN)/ruff check --fix .
