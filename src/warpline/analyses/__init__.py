@@ -1,0 +1,1 @@
+"""Analyses: pure functions of a trace, one file each; they never import each other."""

@@ -1,0 +1,1 @@
+"""Tables of our own that `summary` puts on one screen."""

@@ -1,0 +1,1 @@
+"""Tables named, ordered and computed as Nsight Systems' own."""

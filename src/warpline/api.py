@@ -1,0 +1,116 @@
+"""What the command line and notebooks call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpline import plugins
+from warpline.errors import UsageError
+from warpline.result import (
+    ANALYSES,
+    Analysis,
+    Document,
+    Result,
+    Skipped,
+    describe_meta,
+    source_name,
+    warnings_of,
+)
+from warpline.trace import READERS, Trace, read
+from warpline.trace.merge import merge
+
+if TYPE_CHECKING:
+    PathLike = str | os.PathLike[str]
+
+
+def open(*paths: PathLike) -> Trace:  # noqa: A001 - the name users expect: warpline.open(path)
+    """Open one or several recordings as one trace.
+
+    Args:
+        paths: Files in any format that a reader knows. Several files, such as one per rank,
+            are merged: devices match by UUID, clocks by their UTC anchors, and processes of
+            different files stay apart.
+
+    Raises:
+        InputError: A file is missing, damaged beyond use, or of an unknown format.
+    """
+    if not paths:
+        raise UsageError("no file given")
+    plugins.load("readers")
+    return Trace(merge([read(Path(path)) for path in paths]))
+
+
+def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:
+    """Return the analysis and the arguments that ``NAME[:ARG]...`` names; else UsageError."""
+    plugins.load("analyses")
+    name, *arguments = text.split(":")
+    found = ANALYSES.get(name)
+    for argument in arguments:
+        if argument.split("=")[0] not in found.arguments:
+            known = ", ".join(found.arguments) or "none"
+            raise UsageError(
+                f"table {found.name!r} has no argument {argument!r}", hint=f"arguments: {known}"
+            )
+    return found, tuple(arguments)
+
+
+def stats(trace: Trace, table: str) -> Result:
+    """Compute one table.
+
+    Args:
+        trace: From `warpline.open`.
+        table: Its name as `warpline stats -r` takes it: ``cuda_gpu_kern_sum:base``.
+
+    Raises:
+        UsageError: There is no such table or argument.
+        MissingTableError: The recording does not hold what the table needs.
+    """
+    from warpline.errors import MissingTableError  # noqa: PLC0415
+
+    result = run(trace, table)
+    if isinstance(result, Skipped):
+        raise MissingTableError(f"{result.name}: {result.reason}", hint=result.hint)
+    return result
+
+
+def run(trace: Trace, table: str) -> Result | Skipped:
+    """Compute one table, or say why the trace has nothing for it."""
+    found, arguments = split_name(table)
+    if not any(trace.has(need) and trace.row_count(need) for need in found.needs):
+        return Skipped(table, _reason(trace, found), found.missing_hint)
+    return found.compute(trace, arguments)
+
+
+def _reason(trace: Trace, found: Analysis) -> str:
+    wanted = " or ".join(need.replace("_", " ") for need in found.needs)
+    recorded = any(trace.has(need) for need in found.needs)
+    where = "in this part of the recording" if recorded else "were recorded"
+    return f"no {wanted} rows {where}"
+
+
+def default_tables() -> list[str]:
+    """Return the names of the tables that `stats` prints when none is named."""
+    plugins.load("analyses")
+    return [item.name for item in ANALYSES if item.is_default]
+
+
+def document(trace: Trace, tables: Sequence[str]) -> Document:
+    """Compute several tables for a renderer."""
+    return Document(
+        source_name(trace.meta.paths),
+        describe_meta(trace),
+        tuple(run(trace, table) for table in tables),
+        warnings_of(trace),
+    )
+
+
+def formats() -> list[dict[str, Any]]:
+    """Return the file formats that can be read: name, doc and usual extensions."""
+    plugins.load("readers")
+    return [
+        {"name": item.name, "doc": item.doc, "extensions": list(item.extensions)}
+        for item in READERS
+    ]

@@ -1,0 +1,65 @@
+"""A named collection that refuses duplicates and suggests the nearest name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from warpline.errors import SchemaError, UsageError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Items by name, in the order in which they were added.
+
+    Args:
+        kind: What an item is, for messages: "table", "reader", "format".
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._items: dict[str, T] = {}
+        self._aliases: dict[str, str] = {}
+
+    def add(self, name: str, item: T, *, aliases: Iterable[str] = ()) -> None:
+        """Add an item; a name or alias that is already taken raises SchemaError."""
+        for taken in (name, *aliases):
+            if taken in self._items or taken in self._aliases:
+                raise SchemaError(f"two {self.kind}s are called {taken!r}")
+        self._items[name] = item
+        for alias in aliases:
+            self._aliases[alias] = name
+
+    def get(self, name: str) -> T:
+        """Return the item called `name`, an alias included; else UsageError with suggestions."""
+        found = self._items.get(self._aliases.get(name, name))
+        if found is None:
+            raise UsageError(f"unknown {self.kind} {name!r}", hint=self._suggest(name))
+        return found
+
+    def _suggest(self, name: str) -> str:
+        known = [*self._items, *self._aliases]
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+        near = near or [known_name for known_name in known if name and name in known_name][:3]
+        if near:
+            return "did you mean " + " or ".join(dict.fromkeys(near)) + "?"
+        return f"known {self.kind}s: " + ", ".join(self._items)
+
+    def aliases(self) -> dict[str, str]:
+        """Return alias -> name."""
+        return dict(self._aliases)
+
+    def names(self) -> list[str]:
+        """Return the names, aliases left out."""
+        return list(self._items)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._items or name in self._aliases
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items.values())
+
+    def __len__(self) -> int:
+        return len(self._items)

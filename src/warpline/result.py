@@ -1,0 +1,293 @@
+"""What an analysis returns, and how it is registered.
+
+An analysis is a pure function of a trace. It declares what it needs, what its columns mean and
+in which units they are, so that every renderer, `compare` and the documentation can show it
+without further code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline.errors import SchemaError
+from warpline.registry import Registry
+from warpline.trace import Trace
+from warpline.units import Unit
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of a result.
+
+    Attributes:
+        name: Our name, with its unit: ``total_ns``; the key in JSON.
+        unit: What the numbers count. Values are raw: ns, bytes, ratios in [0, 1].
+        doc: One sentence.
+        header: The heading in text, CSV and Markdown; nsys's own for the tables it has.
+        scale: Text, CSV and Markdown show value times scale: 100 for a ratio under ``Time (%)``.
+        digits: Decimals shown there; None shows integers and texts as they are.
+    """
+
+    name: str
+    unit: Unit
+    doc: str
+    header: str | None = None
+    scale: float = 1.0
+    digits: int | None = None
+
+    @property
+    def heading(self) -> str:
+        """The heading to show."""
+        return self.header or self.name
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column of texts, kept as codes into distinct values.
+
+    Attributes:
+        codes: Shape (n,), int32; -1 where there is no text.
+        values: The distinct texts.
+    """
+
+    codes: npt.NDArray[np.int32]
+    values: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def to_list(self) -> list[str | None]:
+        """Return the texts, None where there is none."""
+        table: list[str | None] = [*self.values, None]
+        return [table[code] for code in self.codes.tolist()]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of int64 or float64 numbers.
+
+    Attributes:
+        values: Shape (n,).
+        valid: Shape (n,), False where there is no number; None when all are there.
+    """
+
+    values: npt.NDArray[Any]
+    valid: npt.NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def to_list(self) -> list[Any]:
+        """Return Python numbers, None where there is none."""
+        values: list[Any] = self.values.tolist()
+        if self.valid is None:
+            return values
+        return [v if ok else None for v, ok in zip(values, self.valid.tolist(), strict=True)]
+
+
+Values = Texts | Numbers
+
+
+@dataclass(frozen=True)
+class Result:
+    """A table that an analysis computed.
+
+    Attributes:
+        name: Name of the analysis, with its arguments: ``cuda_gpu_kern_sum:base``.
+        title: Heading.
+        fields: Columns, in the order in which they are shown.
+        columns: Values by field name, all of one length.
+        key: Names of the fields that tell rows apart when two results are compared.
+        notes: Sentences that a reader of the numbers must know.
+    """
+
+    name: str
+    title: str
+    fields: tuple[Field, ...]
+    columns: Mapping[str, Values]
+    key: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        declared = [item.name for item in self.fields]
+        if declared != list(self.columns):
+            raise SchemaError(f"{self.name}: fields {declared} but columns {list(self.columns)}")
+        if len({len(values) for values in self.columns.values()}) > 1:
+            raise SchemaError(f"{self.name}: columns differ in length")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows as tuples of raw Python values, None where there is none."""
+        return list(zip(*(values.to_list() for values in self.columns.values()), strict=True))
+
+    def to_polars(self) -> Any:
+        """Return a Polars DataFrame with our column names and raw values."""
+        import polars as pl  # noqa: PLC0415 - slow to import, and not needed to print
+
+        return pl.DataFrame({name: values.to_list() for name, values in self.columns.items()})
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame; needs the extra ``warpline[pandas]``."""
+        return self.to_polars().to_pandas()
+
+    def head(self, count: int) -> Result:
+        """Return the first `count` rows."""
+        first: dict[str, Values] = {}
+        for name, values in self.columns.items():
+            if isinstance(values, Texts):
+                first[name] = Texts(values.codes[:count], values.values)
+            else:
+                valid = None if values.valid is None else values.valid[:count]
+                first[name] = Numbers(values.values[:count], valid)
+        return Result(self.name, self.title, self.fields, first, self.key, self.notes)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Why an analysis has no result for this trace.
+
+    Attributes:
+        name: Name of the analysis.
+        reason: What is missing.
+        hint: How to record it, or None.
+    """
+
+    name: str
+    reason: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a renderer gets.
+
+    Attributes:
+        title: What this is about.
+        meta: Facts about the recording, JSON-ready: paths, producer, span, lost, unread.
+        sections: Results, and what was skipped, in order.
+        warnings: Sentences about the recording that every reader must see.
+    """
+
+    title: str
+    meta: Mapping[str, Any]
+    sections: tuple[Result | Skipped, ...]
+    warnings: tuple[str, ...] = ()
+
+
+Arguments = tuple[str, ...]
+Compute = Callable[[Trace, Arguments], Result]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A registered analysis.
+
+    Attributes:
+        name: What users type.
+        title: Heading.
+        fields: Columns of its result (an argument may add to them).
+        needs: Tables of which at least one must hold rows, in the trace.
+        compute: The function.
+        doc: Its docstring; `explain` and the documentation show it.
+        arguments: Arguments it takes after a colon -> what each does.
+        is_default: Whether `stats` prints it when no table is named.
+        missing_hint: How to record what it needs.
+    """
+
+    name: str
+    title: str
+    fields: tuple[Field, ...]
+    needs: tuple[str, ...]
+    compute: Compute
+    doc: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    is_default: bool = False
+    missing_hint: str | None = None
+
+
+ANALYSES: Registry[Analysis] = Registry("table")
+
+
+def analysis(  # noqa: PLR0913 - a declaration; every part is named
+    *,
+    name: str,
+    title: str,
+    fields: Sequence[Field],
+    needs: Sequence[str],
+    aliases: Sequence[str] = (),
+    arguments: Mapping[str, str] | None = None,
+    is_default: bool = False,
+    missing_hint: str | None = None,
+) -> Callable[[Compute], Compute]:
+    """Register the decorated function as an analysis.
+
+    The function gets the trace and the arguments written after the name (``:base``), which
+    were checked against `arguments`. It runs only when one of the tables in `needs` holds
+    rows. Its docstring has the headings *What it measures*, *Why it matters*, *How it is
+    computed*, *Limits* and *Source*.
+    """
+
+    def register(compute: Compute) -> Compute:
+        doc = compute.__doc__ or ""
+        ANALYSES.add(
+            name,
+            Analysis(
+                name,
+                title,
+                tuple(fields),
+                tuple(needs),
+                compute,
+                doc,
+                dict(arguments or {}),
+                is_default,
+                missing_hint,
+            ),
+            aliases=aliases,
+        )
+        return compute
+
+    return register
+
+
+def describe_meta(trace: Trace) -> dict[str, Any]:
+    """Return the facts about a recording that every JSON document carries."""
+    meta = trace.meta
+    start_ns, end_ns = trace.span()
+    return {
+        "paths": [str(path) for path in meta.paths],
+        "format": meta.format,
+        "format_version": meta.format_version,
+        "producer": meta.producer,
+        "host": meta.host,
+        "command": meta.command,
+        "origin_utc_ns": meta.origin_utc_ns,
+        "span_ns": end_ns - start_ns,
+        "lost": dict(meta.lost),
+        "unread": dict(meta.unread),
+        "damaged": dict(meta.damaged),
+    }
+
+
+def warnings_of(trace: Trace) -> tuple[str, ...]:
+    """Return what users must know about a recording: losses first."""
+    meta = trace.meta
+    said = [
+        f"{subject} were lost while recording" + ("" if count is None else f": {count:,}")
+        for subject, count in meta.lost.items()
+    ]
+    said += [f"table {table!r} could not be read: {why}" for table, why in meta.damaged.items()]
+    return (*said, *meta.warnings)
+
+
+def source_name(paths: Sequence[Path]) -> str:
+    """Return a short name for one or several files."""
+    first = paths[0].name if paths else "?"
+    return first if len(paths) < 2 else f"{first} and {len(paths) - 1} more"

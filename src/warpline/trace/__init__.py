@@ -1,0 +1,27 @@
+"""The content of a recording in memory, and the source it is read from."""
+
+from warpline.trace.column import ColumnData, concatenate, make_column, null_column
+from warpline.trace.filters import Excluded
+from warpline.trace.memory import MemorySource
+from warpline.trace.meta import TraceMeta
+from warpline.trace.reading import READERS, Reader, read
+from warpline.trace.source import TableSource
+from warpline.trace.strings import StringPool
+from warpline.trace.trace import Table, Trace
+
+__all__ = [
+    "READERS",
+    "ColumnData",
+    "Excluded",
+    "MemorySource",
+    "Reader",
+    "StringPool",
+    "Table",
+    "TableSource",
+    "Trace",
+    "TraceMeta",
+    "concatenate",
+    "make_column",
+    "null_column",
+    "read",
+]

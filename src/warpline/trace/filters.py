@@ -1,0 +1,143 @@
+"""Which rows of a trace to keep. A filter answers per table with a mask, or None for all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline.ops.interval import overlap_mask
+from warpline.ops.join import lookup_rows
+from warpline.schema import TableSpec
+
+if TYPE_CHECKING:
+    from warpline.trace.trace import Trace
+
+BoolArray = npt.NDArray[np.bool_]
+I64 = npt.NDArray[np.int64]
+_INT64 = np.iinfo(np.int64)
+
+
+class Filter(Protocol):
+    """A rule about rows."""
+
+    def keep(self, trace: Trace, spec: TableSpec) -> BoolArray | None:
+        """Return True for the rows to keep, in the table's total order; None keeps all."""
+        ...
+
+
+@dataclass(frozen=True)
+class Window:
+    """Keeps rows that overlap ``[start_ns, end_ns)``; None is unbounded."""
+
+    start_ns: int | None
+    end_ns: int | None
+
+    def keep(self, trace: Trace, spec: TableSpec) -> BoolArray | None:
+        """See Filter."""
+        if spec.start is None or spec.end is None:
+            return None
+        times = trace.columns(spec.name, spec.start, spec.end)
+        low = _INT64.min if self.start_ns is None else self.start_ns
+        high = _INT64.max if self.end_ns is None else self.end_ns
+        return overlap_mask(times[spec.start].values, times[spec.end].values, low, high)
+
+
+@dataclass(frozen=True)
+class ProcessFilter:
+    """Keeps rows of the given processes, by rows of the process table."""
+
+    rows: tuple[int, ...]
+
+    def keep(self, trace: Trace, spec: TableSpec) -> BoolArray | None:
+        """See Filter."""
+        if spec.has("process_id"):
+            return _matches(trace, spec, "process_id", self.rows)
+        if spec.has("thread_id"):
+            owner = trace.columns("thread", "process_id")["process_id"].values
+            threads = np.flatnonzero(np.isin(owner, self.rows))
+            return _matches(trace, spec, "thread_id", tuple(threads.tolist()))
+        return None
+
+
+@dataclass(frozen=True)
+class DeviceFilter:
+    """Keeps rows of the given devices, by rows of the device table."""
+
+    rows: tuple[int, ...]
+
+    def keep(self, trace: Trace, spec: TableSpec) -> BoolArray | None:
+        """See Filter."""
+        return _matches(trace, spec, "device_id", self.rows) if spec.has("device_id") else None
+
+
+@dataclass(frozen=True)
+class StreamFilter:
+    """Keeps rows of the given streams, by rows of the stream table."""
+
+    rows: tuple[int, ...]
+
+    def keep(self, trace: Trace, spec: TableSpec) -> BoolArray | None:
+        """See Filter."""
+        return _matches(trace, spec, "stream_id", self.rows) if spec.has("stream_id") else None
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """Drops what happened in, or was launched from, some stretches of host time.
+
+    Device work belongs to the call that launched it, wherever the device ran it; work without
+    a recorded call, and host rows, belong to the time at which they began.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+        process_id: Shape (n,), the process whose time it is.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    process_id: I64
+
+    def keep(self, trace: Trace, spec: TableSpec) -> BoolArray | None:
+        """See Filter."""
+        if spec.start is None:
+            return None
+        begin = trace.columns(spec.name, spec.start)[spec.start].values
+        process = _process_of_rows(trace, spec)
+        if spec.has("correlation_id") and spec.name != "api_call" and trace.has("api_call"):
+            begin = _launch_time(trace, spec, begin)
+        keep = np.ones(len(begin), np.bool_)
+        for start, end, owner in zip(self.start_ns, self.end_ns, self.process_id, strict=True):
+            inside = (begin >= start) & (begin < end)
+            keep &= ~(inside if process is None else inside & (process == owner))
+        return keep
+
+
+def _launch_time(trace: Trace, spec: TableSpec, begin: I64) -> I64:
+    """Return when each row's call began, or when the row did if its call is not recorded."""
+    calls = trace.columns("api_call", "start_ns", "process_id", "correlation_id")
+    rows = trace.columns(spec.name, "process_id", "correlation_id")
+    index, found = lookup_rows(
+        (rows["process_id"].values.astype(np.int64), rows["correlation_id"].filled(-1)),
+        (calls["process_id"].values.astype(np.int64), calls["correlation_id"].filled(-2)),
+    )
+    time = begin.copy()
+    time[found] = calls["start_ns"].values[index[found]]
+    return time
+
+
+def _process_of_rows(trace: Trace, spec: TableSpec) -> npt.NDArray[np.int32] | None:
+    if spec.has("process_id"):
+        return trace.columns(spec.name, "process_id")["process_id"].filled(-1)
+    if spec.has("thread_id") and not spec.column("thread_id").nullable:
+        owner = trace.columns("thread", "process_id")["process_id"].values
+        return owner[trace.columns(spec.name, "thread_id")["thread_id"].values]
+    return None
+
+
+def _matches(trace: Trace, spec: TableSpec, column: str, rows: tuple[int, ...]) -> BoolArray:
+    data = trace.columns(spec.name, column)[column]
+    return np.isin(data.filled(-1), rows)

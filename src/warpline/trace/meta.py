@@ -1,0 +1,40 @@
+"""What is known about a recording as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class TraceMeta:
+    """Facts about a recording.
+
+    Attributes:
+        paths: The files it was read from.
+        format: Name of the reader, such as ``nsys-sqlite``.
+        producer: The program and version that wrote the recording.
+        format_version: Version of the file's own schema, if it has one.
+        command: Command line of the recorded program, secrets and environment left out.
+        host: Name of the machine it was recorded on.
+        origin_utc_ns: UTC time of time 0 of the trace, ns since 1970, or None if unknown.
+        span_ns: When recording began and ended, from the origin, or None if unknown.
+        lost: What the producer says it dropped, as subject -> count, None where it gave no count.
+        unread: Tables of the file that this program does not map -> rows.
+        warnings: What the reader or the producer wants the user to know, one sentence each.
+        damaged: Tables of the trace that could not be read -> why.
+    """
+
+    paths: tuple[Path, ...]
+    format: str
+    producer: str | None = None
+    format_version: str | None = None
+    command: str | None = None
+    host: str | None = None
+    origin_utc_ns: int | None = None
+    span_ns: tuple[int, int] | None = None
+    lost: Mapping[str, int | None] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    damaged: Mapping[str, str] = field(default_factory=dict)

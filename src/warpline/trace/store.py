@@ -1,0 +1,164 @@
+"""Columns of a source, loaded once, validated, and brought into the total order of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline.errors import MissingTableError, SchemaError
+from warpline.schema import TABLES, Column, TableSpec
+from warpline.trace.column import ColumnData, null_column
+from warpline.trace.source import TableSource
+
+I64 = npt.NDArray[np.int64]
+
+
+class ColumnStore:
+    """The loaded columns of one source, shared by every Trace that looks at it."""
+
+    def __init__(self, source: TableSource) -> None:
+        self.source = source
+        self.recorded = frozenset(source.tables())
+        self._raw: dict[tuple[str, str], ColumnData] = {}
+        self._sorted: dict[tuple[str, str], ColumnData] = {}
+        self._order: dict[str, I64 | None] = {}
+        self._rank: dict[str, I64 | None] = {}
+
+    def row_count(self, table: str) -> int:
+        """Return the rows of a recorded table."""
+        self.spec(table)
+        return self.source.row_count(table)
+
+    def spec(self, table: str) -> TableSpec:
+        """Return the declaration of a recorded table; else MissingTableError."""
+        spec = TABLES.get(table)
+        if spec is None:
+            raise MissingTableError(f"there is no table called {table!r}", hint=_known_tables())
+        if table not in self.recorded:
+            raise MissingTableError(
+                f"the recording holds no {table!r} table",
+                hint="recorded tables: " + ", ".join(sorted(self.recorded)),
+            )
+        return spec
+
+    def columns(
+        self, table: str, names: Sequence[str], *, ordered: bool = True
+    ) -> dict[str, ColumnData]:
+        """Return columns in the table's total order, or in the file's order if not `ordered`.
+
+        The file's order saves the sort; it suits computations that do not depend on order.
+        """
+        spec = self.spec(table)
+        self._load(spec, names)
+        if not ordered:
+            return {name: self._raw[table, name] for name in names}
+        order = self.order(table)
+        for name in names:
+            if (table, name) not in self._sorted:
+                raw = self._raw[table, name]
+                self._sorted[table, name] = raw if order is None else raw.take(order)
+        return {name: self._sorted[table, name] for name in names}
+
+    def order(self, table: str) -> I64 | None:
+        """Return the file rows in their total order, shape (n,), or None if they are in it."""
+        if table not in self._order:
+            spec = self.spec(table)
+            self._order[table] = self._compute_order(spec) if spec.order else None
+        return self._order[table]
+
+    def rank(self, table: str) -> I64 | None:
+        """Return the place of each file row in the total order, or None if it is its own."""
+        if table not in self._rank:
+            order = self.order(table)
+            self._rank[table] = None if order is None else _inverse(order)
+        return self._rank[table]
+
+    def _load(self, spec: TableSpec, names: Sequence[str]) -> None:
+        wanted = [name for name in names if (spec.name, name) not in self._raw]
+        if not wanted:
+            return
+        declared = {name: spec.column(name) for name in wanted}
+        loaded = self.source.load(spec.name, wanted)
+        row_count = self.source.row_count(spec.name)
+        for name, column in declared.items():
+            data = loaded.get(name) or _absent(spec, column, row_count)
+            _check(spec, column, data, row_count)
+            self._raw[spec.name, name] = self._rerank(column, data)
+
+    def _rerank(self, column: Column, data: ColumnData) -> ColumnData:
+        """Point a reference at the place its row takes in the referred table's total order."""
+        if column.ref is None or column.ref == "string" or not TABLES[column.ref].order:
+            return data
+        if column.ref not in self.recorded:
+            return _no_targets(column, data)
+        rank = self.rank(column.ref)
+        if rank is None:
+            return data
+        if data.valid is None:
+            return ColumnData(rank[data.values].astype(data.values.dtype))
+        values = np.zeros_like(data.values)
+        values[data.valid] = rank[data.values[data.valid]]
+        return ColumnData(values, data.valid)
+
+    def _compute_order(self, spec: TableSpec) -> I64 | None:
+        first, *rest = spec.order
+        keys = self._order_key(spec, first)
+        if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
+            return None
+        order = np.argsort(keys, kind="stable")
+        in_order = keys[order]
+        tied = np.zeros(len(keys), np.bool_)
+        tied[1:] = in_order[1:] == in_order[:-1]
+        tied[:-1] |= tied[1:]
+        if tied.any():
+            places = np.flatnonzero(tied)
+            rows = order[places]
+            later = [self._order_key(spec, name)[rows] for name in rest]
+            # lexsort sorts by its last key first; rows themselves break what ties remain.
+            order[places] = rows[np.lexsort((rows, *reversed(later), keys[rows]))]
+        if bool((order[1:] > order[:-1]).all()):
+            return None
+        order.flags.writeable = False
+        return order
+
+    def _order_key(self, spec: TableSpec, name: str) -> npt.NDArray[np.int64]:
+        self._load(spec, [name])
+        # No value sorts before every value.
+        return self._raw[spec.name, name].filled(-1).astype(np.int64, copy=False)
+
+
+def _no_targets(column: Column, data: ColumnData) -> ColumnData:
+    if bool(data.is_valid().any()):
+        raise SchemaError(f"{column.name} refers to {column.ref!r}, which was not recorded")
+    return data
+
+
+def _inverse(order: I64) -> I64:
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(len(order))
+    inverse.flags.writeable = False
+    return inverse
+
+
+def _absent(spec: TableSpec, column: Column, row_count: int) -> ColumnData:
+    if row_count and not column.nullable:
+        raise SchemaError(f"the reader gave no {spec.name}.{column.name}")
+    return (
+        null_column(column, row_count) if row_count else ColumnData(np.zeros(0, column.dtype.value))
+    )
+
+
+def _check(spec: TableSpec, column: Column, data: ColumnData, row_count: int) -> None:
+    where = f"{spec.name}.{column.name}"
+    if data.values.shape != (row_count,):
+        raise SchemaError(f"{where} has shape {data.values.shape}, not ({row_count},)")
+    if data.values.dtype != np.dtype(column.dtype.value):
+        raise SchemaError(f"{where} is {data.values.dtype}, not {column.dtype.value}")
+    if data.valid is not None and not column.nullable:
+        raise SchemaError(f"{where} holds nulls but is declared without")
+
+
+def _known_tables() -> str:
+    return "tables: " + ", ".join(TABLES)

@@ -1,0 +1,283 @@
+"""A recording in memory: frozen, columnar, read when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline.errors import MissingTableError
+from warpline.schema import TABLES, TableSpec
+from warpline.trace.column import ColumnData, Rows
+from warpline.trace.filters import DeviceFilter, Filter, ProcessFilter, StreamFilter, Window
+from warpline.trace.meta import TraceMeta
+from warpline.trace.source import TableSource
+from warpline.trace.store import ColumnStore
+from warpline.trace.strings import StringPool
+
+if TYPE_CHECKING:
+    import polars as pl
+
+I64 = npt.NDArray[np.int64]
+_ALL = slice(None)
+
+
+class Table:
+    """One table of a trace; columns are read when they are asked for."""
+
+    def __init__(self, trace: Trace, spec: TableSpec) -> None:
+        self._trace = trace
+        self.spec = spec
+
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        return self.spec.name
+
+    def __len__(self) -> int:
+        return self._trace.row_count(self.name)
+
+    def column(self, name: str) -> ColumnData:
+        """Return a column in the table's total order, with its validity mask."""
+        return self._trace.columns(self.name, name)[name]
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """Return the values of a column; where it is null they are 0: see `column`."""
+        return self.column(name).values
+
+    def to_polars(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return a Polars DataFrame with texts and labels in place of their numbers."""
+        from warpline.trace.frame import to_polars  # noqa: PLC0415 - Polars is slow to import
+
+        return to_polars(self._trace, self.spec, columns)
+
+    def __repr__(self) -> str:
+        names = ", ".join(column.name for column in self.spec.columns)
+        return f"<Table {self.name}: {len(self):,} rows; {names}>"
+
+
+class Trace:
+    """The content of one or several recordings.
+
+    Times are int64 ns from the trace's origin, which is the producer's zero; they may be
+    negative. Rows of a table have a total order. Nothing changes after it was opened:
+    `window`, `select` and the like return another Trace that shares this one's memory.
+    """
+
+    def __init__(self, source: TableSource) -> None:
+        self._store = ColumnStore(source)
+        self._filters: tuple[Filter, ...] = ()
+        self._rows: dict[str, Rows] = {}
+        self._places: dict[str, I64] = {}
+        # Memo of warpline.derived: results that belong to this trace and die with it.
+        self.memo: dict[Any, Any] = {}
+
+    @property
+    def meta(self) -> TraceMeta:
+        """Facts about the recording."""
+        return self._store.source.meta
+
+    @property
+    def strings(self) -> StringPool:
+        """The texts that ``*_id`` columns with ``ref="string"`` point into."""
+        return self._store.source.strings
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the recorded tables, empty ones included, in the schema's order."""
+        return tuple(name for name in TABLES if name in self._store.recorded)
+
+    def has(self, table: str) -> bool:
+        """Return whether the table was recorded; it may be empty."""
+        return table in self._store.recorded
+
+    def table(self, name: str) -> Table:
+        """Return a table; one that was never recorded raises MissingTableError."""
+        return Table(self, self._store.spec(name))
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        """Return a table as a Polars DataFrame; MissingTableError if it was never recorded."""
+        return self.table(name).to_polars()
+
+    def row_count(self, table: str) -> int:
+        """Return the number of rows of a recorded table."""
+        rows = self._selection(table)
+        if isinstance(rows, slice):
+            return len(range(*rows.indices(self._store.row_count(table))))
+        return len(rows)
+
+    def columns(self, table: str, *names: str, ordered: bool = True) -> dict[str, ColumnData]:
+        """Return columns of a recorded table by name.
+
+        Args:
+            table: Name of the table.
+            names: Names of columns; all share one row order.
+            ordered: Rows in the table's total order; else in any order, which is faster and
+                enough for sums.
+        """
+        if not self._filters:
+            return self._store.columns(table, names, ordered=ordered)
+        rows = self._selection(table)
+        loaded = self._store.columns(table, names)
+        spec = self._store.spec(table)
+        return {
+            name: self._renumber(spec.column(name).ref, data.take(rows))
+            for name, data in loaded.items()
+        }
+
+    def window(self, start_ns: int | None, end_ns: int | None) -> Trace:
+        """Return the rows that overlap ``[start_ns, end_ns)``, unclipped; None is unbounded.
+
+        Tables without a time keep all of their rows.
+        """
+        return self.filtered(Window(start_ns, end_ns))
+
+    def select(
+        self,
+        *,
+        process: Sequence[int] | None = None,
+        device: Sequence[int] | None = None,
+        stream: Sequence[int] | None = None,
+    ) -> Trace:
+        """Return the rows of the given processes, devices or streams.
+
+        Args:
+            process: Rows of the process table; applies to every table that knows its process
+                or thread.
+            device: Rows of the device table; applies to device work and device-side records.
+            stream: Rows of the stream table; applies to work that is ordered in streams.
+        """
+        trace = self
+        if process is not None:
+            trace = trace.filtered(ProcessFilter(tuple(process)))
+        if device is not None:
+            trace = trace.filtered(DeviceFilter(tuple(device)))
+        if stream is not None:
+            trace = trace.filtered(StreamFilter(tuple(stream)))
+        return trace
+
+    def filtered(self, chosen: Filter) -> Trace:
+        """Return the rows that a filter keeps, in a Trace that shares this one's memory."""
+        trace = object.__new__(Trace)
+        trace._store = self._store
+        trace._filters = (*self._filters, chosen)
+        trace._rows, trace._places, trace.memo = {}, {}, {}
+        return trace
+
+    def unfiltered(self) -> Trace:
+        """Return the whole recording that this trace is a part of, sharing its memory."""
+        trace = object.__new__(Trace)
+        trace._store = self._store
+        trace._filters, trace._rows, trace._places, trace.memo = (), {}, {}, {}
+        return trace
+
+    def _selection(self, table: str) -> Rows:
+        """Return the rows of the whole table that belong to this trace."""
+        if not self._filters:
+            self._store.spec(table)
+            return _ALL
+        if table not in self._rows:
+            self._rows[table] = self._select_rows(self._store.spec(table))
+        return self._rows[table]
+
+    def _select_rows(self, spec: TableSpec) -> Rows:
+        if not spec.order:
+            return _ALL  # Row numbers of dimensions are ids: they stay.
+        whole = self.unfiltered()
+        keep: npt.NDArray[np.bool_] | None = None
+        for chosen in self._filters:
+            mask = chosen.keep(whole, spec)
+            if mask is not None:
+                keep = mask if keep is None else keep & mask
+        for column in spec.columns:
+            if column.ref is None or column.ref == "string" or not TABLES[column.ref].order:
+                continue
+            mask = self._target_kept(spec, column.name, column.ref)
+            if mask is not None:
+                keep = mask if keep is None else keep & mask
+        return _ALL if keep is None else _as_rows(keep)
+
+    def _target_kept(self, spec: TableSpec, name: str, ref: str) -> npt.NDArray[np.bool_] | None:
+        """Return which rows refer to a row that is still there, or to none."""
+        if not self.has(ref) or self._keeps_all(ref):
+            return None
+        data = self._store.columns(spec.name, [name])[name]
+        places = self._place(ref)
+        kept = places[data.values] >= 0 if len(places) else np.zeros(len(data), np.bool_)
+        return kept if data.valid is None else kept | ~data.valid
+
+    def _keeps_all(self, table: str) -> bool:
+        rows = self._selection(table)
+        return isinstance(rows, slice) and rows == _ALL
+
+    def _place(self, table: str) -> I64:
+        """Return the new row number of every row of the whole table, -1 where it is gone."""
+        if table not in self._places:
+            places = np.full(self._store.row_count(table), -1, np.int64)
+            rows = self._selection(table)
+            places[rows] = np.arange(self.row_count(table))
+            self._places[table] = places
+        return self._places[table]
+
+    def _renumber(self, ref: str | None, data: ColumnData) -> ColumnData:
+        if ref is None or ref == "string" or not TABLES[ref].order or not self.has(ref):
+            return data
+        if self._keeps_all(ref) or not len(data):
+            return data
+        values = self._place(ref)[data.values].astype(data.values.dtype)
+        if data.valid is not None:
+            values[~data.valid] = 0
+        return ColumnData(values, data.valid)
+
+    def span(self) -> tuple[int, int]:
+        """Return when this trace begins and ends, ns from the origin.
+
+        It is the window asked for, else what the producer said, widened to every device
+        operation, API call and range; (0, 0) for a recording without any.
+        """
+        window = next((f for f in reversed(self._filters) if isinstance(f, Window)), None)
+        low, high = (window.start_ns, window.end_ns) if window else (None, None)
+        if low is None or high is None:
+            first, last = self._extent()
+            low = first if low is None else low
+            high = last if high is None else high
+        return low, high
+
+    def _extent(self) -> tuple[int, int]:
+        lows, highs = [], []
+        if self.meta.span_ns is not None:
+            lows.append(self.meta.span_ns[0])
+            highs.append(self.meta.span_ns[1])
+        for table in ("kernel", "memcpy", "memset", "graph_launch", "api_call", "range"):
+            if self.has(table) and self.row_count(table):
+                times = self.columns(table, "start_ns", "end_ns", ordered=False)
+                lows.append(int(times["start_ns"].values.min()))
+                highs.append(int(times["end_ns"].values.max()))
+        return (min(lows), max(highs)) if lows else (0, 0)
+
+    def require(self, table: str) -> Table:
+        """Return a table that must hold rows; else MissingTableError says which is the case."""
+        found = self.table(table)
+        if not len(found):
+            raise MissingTableError(f"the {table!r} table is empty here")
+        return found
+
+    def __repr__(self) -> str:
+        names = ", ".join(path.name for path in self.meta.paths)
+        counts = [f"{name} {self.row_count(name):,}" for name in self.tables if TABLES[name].order]
+        part = " (part)" if self._filters else ""
+        return f"<Trace {names}{part}: {', '.join(counts)}>"
+
+
+def _as_rows(keep: npt.NDArray[np.bool_]) -> Rows:
+    """Return the kept rows, as a slice when they are contiguous so that columns are views."""
+    rows = np.flatnonzero(keep)
+    if len(rows) == len(keep):
+        return _ALL
+    if not len(rows):
+        return slice(0, 0)
+    if int(rows[-1]) - int(rows[0]) + 1 == len(rows):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
