@@ -7,7 +7,7 @@
         CorruptTraceError                   the file is cut or damaged
         UnsupportedVersionError             the file is newer than this program
       MissingTableError            exit 1   the trace never recorded what is asked for
-      SchemaError                  exit 1   our defect: a reader or an analysis broke its declaration
+      SchemaError                  exit 1   our defect: a reader or analysis broke its declaration
       PluginError                  exit 1   an installed extension cannot be used
 
 Every message says what, where and which value; ``hint`` says the next action.

@@ -74,7 +74,8 @@ def make_column(spec: Column, values: npt.ArrayLike, valid: BoolArray | None = N
 
 def null_column(spec: Column, row_count: int) -> ColumnData:
     """Return a column of `row_count` nulls."""
-    return ColumnData(np.zeros(row_count, spec.dtype.value), np.zeros(row_count, np.bool_))
+    valid = np.zeros(row_count, np.bool_) if row_count else None
+    return ColumnData(np.zeros(row_count, spec.dtype.value), valid)
 
 
 def concatenate(parts: list[ColumnData]) -> ColumnData:

@@ -145,9 +145,7 @@ def _inverse(order: I64) -> I64:
 def _absent(spec: TableSpec, column: Column, row_count: int) -> ColumnData:
     if row_count and not column.nullable:
         raise SchemaError(f"the reader gave no {spec.name}.{column.name}")
-    return (
-        null_column(column, row_count) if row_count else ColumnData(np.zeros(0, column.dtype.value))
-    )
+    return null_column(column, row_count)
 
 
 def _check(spec: TableSpec, column: Column, data: ColumnData, row_count: int) -> None:

@@ -1,0 +1,109 @@
+"""Several files as one trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpline.trace import MemorySource, Trace, TraceMeta
+from warpline.trace.merge import merge
+
+
+def _rank(name, uuid, origin_utc_ns, kernel_name, lost=None):
+    meta = TraceMeta(
+        (Path(name),), "memory", origin_utc_ns=origin_utc_ns, span_ns=(0, 100), lost=lost or {}
+    )
+    return MemorySource(
+        {
+            "process": {"pid": [7], "name": ["python"]},
+            "device": {"gpu_index": [0], "uuid": [uuid]},
+            "kernel": {
+                "start_ns": [10, 20],
+                "end_ns": [15, 25],
+                "device_id": [0, 0],
+                "context_id": [0, 0],
+                "stream_id": [0, 0],
+                "process_id": [0, 0],
+                "correlation_id": [1, None],
+                "name": [kernel_name, "shared"],
+            },
+            "os_call": {
+                "start_ns": [1],
+                "end_ns": [2],
+                "process_id": [0],
+                "thread_id": [0],
+                "name": ["poll"],
+                "chain_id": [1],
+            },
+            "call_frame": {"chain_id": [1], "depth": [0], "symbol": ["f"], "module": ["m"]},
+        },
+        meta,
+    )
+
+
+@pytest.fixture
+def two():
+    sources = [_rank("a", "GPU-1", 1_000, "alpha"), _rank("b", "GPU-2", 1_003, "beta")]
+    return Trace(merge(sources))
+
+
+def test_one_file_stays_itself():
+    source = _rank("a", "GPU-1", 0, "alpha")
+    assert merge([source]) is source
+
+
+def test_rows_are_ordered_on_the_first_files_clock(two):
+    kernels = two["kernel"]
+    assert kernels["start_ns"].to_list() == [10, 13, 20, 23]
+    assert kernels["name"].to_list() == ["alpha", "beta", "shared", "shared"]
+    assert kernels["correlation_id"].to_list() == [1, 1, None, None]
+    assert two.meta.span_ns == (0, 103)
+
+
+def test_equal_texts_share_a_row(two):
+    name = two.columns("kernel", "name_id")["name_id"].values
+    assert name[2] == name[3]
+
+
+def test_processes_and_their_work_stay_apart(two):
+    assert two.row_count("process") == 2
+    kernels = two.columns("kernel", "process_id", "stream_id", "context_id")
+    assert kernels["process_id"].values.tolist() == [0, 1, 0, 1]
+    assert kernels["stream_id"].values.tolist() == [0, 1, 0, 1]
+    assert two.columns("stream", "process_id")["process_id"].values.tolist() == [0, 1]
+
+
+def test_devices_match_by_uuid(two):
+    assert two["device"]["uuid"].to_list() == ["GPU-1", "GPU-2"]
+    same = Trace(merge([_rank("a", "GPU-1", 0, "x"), _rank("b", "GPU-1", 0, "y")]))
+    assert same["device"]["uuid"].to_list() == ["GPU-1"]
+    assert set(same.table("kernel")["device_id"].tolist()) == {0}
+    unknown = Trace(merge([_rank("a", None, 0, "x"), _rank("b", None, 0, "y")]))
+    assert unknown.row_count("device") == 2
+
+
+def test_call_chains_do_not_mix(two):
+    chains = two.table("os_call")["chain_id"].tolist()
+    assert len(set(chains)) == 2
+    assert sorted(chains) == sorted(two.table("call_frame")["chain_id"].tolist())
+
+
+def test_without_an_anchor_clocks_stay_and_a_warning_says_so():
+    trace = Trace(merge([_rank("a", "GPU-1", None, "x"), _rank("b", "GPU-2", 5, "y")]))
+    assert trace.table("kernel")["start_ns"].tolist() == [10, 10, 20, 20]
+    assert any("not aligned" in text for text in trace.meta.warnings)
+
+
+def test_losses_add_up():
+    first = _rank("a", "GPU-1", 0, "x", lost={"kernels": 3, "ranges": None})
+    second = _rank("b", "GPU-2", 0, "y", lost={"kernels": 4, "ranges": 1})
+    assert Trace(merge([first, second])).meta.lost == {"kernels": 7, "ranges": None}
+
+
+def test_a_table_of_one_file_only_is_there(two):
+    extra = MemorySource({"memset": {"start_ns": [1], "end_ns": [2], "device_id": [0]}})
+    trace = Trace(merge([_rank("a", "GPU-1", 0, "x"), extra]))
+    assert trace.row_count("memset") == 1
+    assert trace.table("memset")["device_id"].tolist() == [1]
+    assert trace.row_count("kernel") == 2

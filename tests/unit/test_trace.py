@@ -1,0 +1,201 @@
+"""The Trace: laziness, order, references, masks, windows and selections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warpline.errors import MissingTableError, SchemaError
+from warpline.trace import ColumnData, Excluded, MemorySource, Trace, TraceMeta
+
+
+def _kernels(**columns):
+    count = len(next(iter(columns.values())))
+    ids = {name: [0] * count for name in ("device_id", "context_id", "stream_id", "process_id")}
+    return {**ids, **columns}
+
+
+@pytest.fixture
+def trace():
+    return Trace(
+        MemorySource(
+            {
+                "kernel": _kernels(
+                    start_ns=[50, 10, 30],
+                    end_ns=[60, 20, 40],
+                    correlation_id=[3, 1, None],
+                    name=["third", "first", "second"],
+                ),
+                "api_call": {
+                    "start_ns": [8, 48],
+                    "end_ns": [9, 49],
+                    "process_id": [0, 0],
+                    "thread_id": [0, 0],
+                    "correlation_id": [1, 3],
+                    "name": ["cudaLaunchKernel", "cudaLaunchKernel"],
+                },
+                "range": {
+                    "start_ns": [40, 0],
+                    "end_ns": [100, 25],
+                    "name": ["late", "early"],
+                    "source_id": [1, 2],
+                },
+                "range_payload": {"range_id": [0, 1], "key": ["a", "b"], "int_value": [7, 8]},
+                "memset": _kernels(start_ns=[], end_ns=[]),
+            }
+        )
+    )
+
+
+def test_rows_come_in_their_total_order(trace):
+    kernels = trace.table("kernel")
+    assert kernels["start_ns"].tolist() == [10, 30, 50]
+    assert trace.strings.texts(kernels["name_id"]) == ["first", "second", "third"]
+
+
+def test_ties_are_broken_by_the_declared_columns_then_by_the_file():
+    source = MemorySource(
+        {
+            "stream": {"process_id": [0, 0], "context_id": [0, 0], "native_id": [7, 8]},
+            "kernel": _kernels(
+                start_ns=[5, 5, 5, 5],
+                end_ns=[9, 9, 8, 9],
+                stream_id=[1, 0, 1, 0],
+                name=["c", "a", "first", "b"],
+            ),
+        }
+    )
+    trace = Trace(source)
+    assert trace["kernel"]["name"].to_list() == ["first", "a", "b", "c"]
+
+
+def test_references_to_ordered_tables_follow_their_rows(trace):
+    payload = trace["range_payload"]
+    assert payload["range_id"].to_list() == [0, 1]
+    assert payload["key"].to_list() == ["b", "a"]
+    assert payload["mark_id"].to_list() == [None, None]
+
+
+def test_a_null_is_a_mask_never_a_float(trace):
+    correlation = trace.table("kernel").column("correlation_id")
+    assert correlation.values.dtype == np.int64
+    assert correlation.to_list() == [1, None, 3]
+    assert correlation.filled(-1).tolist() == [1, -1, 3]
+
+
+def test_columns_are_read_only(trace):
+    values = trace.table("kernel")["start_ns"]
+    with pytest.raises(ValueError, match="read-only"):
+        values[0] = 1
+
+
+def test_only_the_columns_asked_for_are_read():
+    class Spy(MemorySource):
+        asked: list[str] = []  # noqa: RUF012
+
+        def load(self, table, columns):
+            self.asked.extend(f"{table}.{column}" for column in columns)
+            return super().load(table, columns)
+
+    spy = Spy({"kernel": _kernels(start_ns=[1, 2], end_ns=[2, 3])})
+    trace = Trace(spy)
+    assert spy.asked == []
+    trace.columns("kernel", "start_ns", "end_ns")
+    trace.columns("kernel", "start_ns", "end_ns")
+    assert spy.asked == ["kernel.start_ns", "kernel.end_ns"]
+
+
+def test_never_recorded_differs_from_empty(trace):
+    assert trace.has("memset")
+    assert trace.row_count("memset") == 0
+    assert trace["memset"].height == 0
+    with pytest.raises(MissingTableError, match="holds no 'memcpy' table"):
+        trace.table("memcpy")
+    with pytest.raises(MissingTableError, match="no table called 'kernels'"):
+        trace["kernels"]
+    with pytest.raises(SchemaError, match="no column 'begin'"):
+        trace.columns("kernel", "begin")
+
+
+def test_a_window_keeps_overlapping_rows_whole(trace):
+    part = trace.window(15, 31)
+    assert part.table("kernel")["start_ns"].tolist() == [10, 30]
+    assert part.table("kernel")["end_ns"].tolist() == [20, 40]
+    assert part.span() == (15, 31)
+    assert trace.window(20, 30).row_count("kernel") == 0  # half-open on both sides
+
+
+def test_a_window_shares_memory_with_the_trace(trace):
+    whole = trace.table("kernel")["start_ns"]
+    part = trace.window(15, 31).table("kernel")["start_ns"]
+    assert np.shares_memory(whole, part)
+
+
+def test_windows_and_selections_combine(trace):
+    assert trace.window(None, 35).window(15, None).row_count("kernel") == 2
+    assert trace.select(device=[0], stream=[0], process=[0]).row_count("kernel") == 3
+    assert trace.select(device=[1]).row_count("kernel") == 0
+    assert trace.select(device=[1]).row_count("api_call") == 2
+    assert trace.select(process=[1]).row_count("range") == 0
+
+
+def test_rows_whose_target_is_gone_go_with_it(trace):
+    part = trace.window(30, 200)
+    assert part["range"]["name"].to_list() == ["late"]
+    assert part["range_payload"].select("range_id", "key").rows() == [(0, "a")]
+
+
+def test_exclusion_follows_the_launch_not_the_device(trace):
+    # The first kernel runs at 10..20 but was launched at 8; the second has no call.
+    excluded = Excluded(np.array([0]), np.array([9]), np.array([0]))
+    part = trace.filtered(excluded)
+    assert part["kernel"]["name"].to_list() == ["second", "third"]
+    assert part["range"]["name"].to_list() == ["late"]
+    other_process = Excluded(np.array([0]), np.array([9]), np.array([1]))
+    assert trace.filtered(other_process).row_count("kernel") == 3
+
+
+def test_a_reader_that_breaks_its_declaration_is_named():
+    class Broken(MemorySource):
+        def load(self, table, columns):
+            loaded = super().load(table, columns)
+            return {name: ColumnData(data.values[:1]) for name, data in loaded.items()}
+
+    trace = Trace(Broken({"kernel": _kernels(start_ns=[1, 2], end_ns=[2, 3])}))
+    with pytest.raises(SchemaError, match=r"kernel\.start_ns has shape \(1,\), not \(2,\)"):
+        trace.columns("kernel", "start_ns")
+
+
+def test_frames_show_texts_labels_and_nulls():
+    trace = Trace(
+        MemorySource(
+            {
+                "memcpy": _kernels(
+                    start_ns=[1, 2],
+                    end_ns=[2, 3],
+                    bytes=[10, 20],
+                    kind=[1, 99],
+                    src_memory=[0, None],
+                )
+            }
+        )
+    )
+    frame = trace.table("memcpy").to_polars(["start_ns", "bytes", "kind", "src_memory"])
+    assert frame.rows() == [(1, 10, "Host-to-Device", "Pageable"), (2, 20, "99", None)]
+    with pytest.raises(SchemaError, match="no column 'size'"):
+        trace.table("memcpy").to_polars(["size"])
+
+
+def test_repr_says_what_is_there(trace):
+    assert repr(trace).startswith("<Trace memory: kernel 3, memset 0, api_call 2, range 2")
+    assert "(part)" in repr(trace.window(0, 1))
+    assert repr(trace.table("kernel")).startswith("<Table kernel: 3 rows; start_ns, end_ns,")
+
+
+def test_span_is_what_the_producer_said_widened_to_the_events():
+    meta = TraceMeta((Path("x"),), "memory", span_ns=(0, 40))
+    source = MemorySource({"kernel": _kernels(start_ns=[-5], end_ns=[20])}, meta)
+    assert Trace(source).span() == (-5, 40)
+    assert Trace(MemorySource({})).span() == (0, 0)
