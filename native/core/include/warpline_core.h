@@ -1,0 +1,115 @@
+/* libwarpline_core: the hot loops of reading and grouping, behind a C ABI.
+ *
+ * The caller allocates every buffer that receives data. No function keeps a pointer after it
+ * returns, throws, prints, or exits. Functions return a wl_status, or a count where their comment
+ * says so. Where a function takes `message`, a failure writes one line there, NUL-terminated and
+ * cut to `message_bytes`; it may be NULL if `message_bytes` is 0.
+ *
+ * Threads: an open database or table may be read from several threads at once; closing it must
+ * happen alone. `threads` bounds the threads a call starts; 0 means min(4, processors).
+ */
+#ifndef WARPLINE_CORE_H
+#define WARPLINE_CORE_H
+
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define WL_API __attribute__((visibility("default")))
+#else
+#define WL_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows by one with every incompatible change below; the loader compares it. */
+#define WL_ABI_VERSION 1
+
+/* wl_status */
+#define WL_OK 0
+#define WL_IO 1          /* the operating system refused to open or read the file */
+#define WL_CORRUPT 2     /* the file contradicts its format */
+#define WL_UNSUPPORTED 3 /* a valid file or table that this scanner leaves to sqlite3 */
+#define WL_CHANGED 4     /* another program wrote to the file meanwhile */
+#define WL_NO_MEMORY 5
+#define WL_BAD_ARGUMENT 6
+#define WL_TOO_MANY 7    /* a grouping has more groups, or harder ones, than it is built for */
+
+/* The kinds of a column. A value that does not fit its kind is invalid and counted. */
+#define WL_KIND_INT64 0   /* integers; reals that are whole and within +-2^53 */
+#define WL_KIND_FLOAT64 1 /* reals; integers, rounded to nearest */
+#define WL_KIND_TEXT 2    /* text, as its bytes */
+#define WL_KIND_BLOB 3    /* blobs and text, as their bytes */
+
+/* The position that stands for the rowid: for INTEGER PRIMARY KEY columns. */
+#define WL_ROWID (-1)
+
+typedef struct wl_sqlite wl_sqlite;
+typedef struct wl_sqlite_table wl_sqlite_table;
+
+/* One column to read: what is asked, where it goes, and what was met. */
+typedef struct wl_sqlite_column {
+  void *values;        /* int64 or double [rows]; text and blob: int64 offsets [rows + 1] */
+  uint8_t *valid;      /* [rows]: 1 where there is a value, 0 where it is NULL or does not fit */
+  int64_t invalid;     /* out: rows without a value, for whatever reason */
+  int64_t mismatched;  /* out: of these, rows whose value does not fit the kind */
+  int64_t short_rows;  /* out: of these, rows older than the column: its default applies */
+  int32_t position;    /* index in the stored record, or WL_ROWID */
+  int32_t kind;        /* WL_KIND_* */
+  int32_t is_real;     /* 1 if the column has REAL affinity: its stored integers are reals */
+} wl_sqlite_column;
+
+WL_API int32_t wl_abi_version(void);
+
+/* Opens a SQLite database file and checks its header. WL_UNSUPPORTED: UTF-16 text, or a file
+ * format newer than ours. A file shorter than its header says is accepted: reading a table that
+ * needs the lost pages is then WL_CORRUPT. A write-ahead log beside the file is not looked at. */
+WL_API int32_t wl_sqlite_open(const char *path, wl_sqlite **database, char *message,
+                              int64_t message_bytes);
+
+WL_API void wl_sqlite_close(wl_sqlite *database);
+
+/* Finds the leaves of the table whose b-tree begins at `root_page`, and counts its rows.
+ * WL_UNSUPPORTED: the page is the root of an index, as of a table WITHOUT ROWID.
+ * The database must stay open until the table is closed. */
+WL_API int32_t wl_sqlite_table_open(const wl_sqlite *database, uint32_t root_page, int32_t threads,
+                                    wl_sqlite_table **table, int64_t *rows, char *message,
+                                    int64_t message_bytes);
+
+WL_API void wl_sqlite_table_close(wl_sqlite_table *table);
+
+/* Decodes columns into their buffers, rows in rowid order. For text and blob columns it fills the
+ * offsets; wl_sqlite_table_bytes then copies the bytes. After a failure the buffers hold rubbish. */
+WL_API int32_t wl_sqlite_table_read(const wl_sqlite_table *table, wl_sqlite_column *columns,
+                                    int32_t column_count, int32_t threads, char *message,
+                                    int64_t message_bytes);
+
+/* Copies the bytes of one text or blob column whose offsets wl_sqlite_table_read filled;
+ * `bytes` has room for the last offset. */
+WL_API int32_t wl_sqlite_table_bytes(const wl_sqlite_table *table, const wl_sqlite_column *column,
+                                     uint8_t *bytes, int64_t byte_count, int32_t threads,
+                                     char *message, int64_t message_bytes);
+
+/* Gives each key the rank of its value among the distinct values: codes[n], uniques ascending.
+ * Returns how many distinct keys there are, or -WL_TOO_MANY when that passes `max_uniques` (the
+ * room in `uniques`) or the keys defeat the hash table, or -WL_NO_MEMORY, -WL_BAD_ARGUMENT. */
+WL_API int64_t wl_factorize_i64(const int64_t *keys, int64_t n, int32_t *codes, int64_t *uniques,
+                                int64_t max_uniques);
+
+/* Sorts values inside their groups: group g is sorted_values[starts[g] .. starts[g + 1]),
+ * ascending. starts has n_groups + 1 elements. WL_BAD_ARGUMENT: a code outside [0, n_groups). */
+WL_API int32_t wl_group_order_i64(const int32_t *codes, const int64_t *values, int64_t n,
+                                  int32_t n_groups, int64_t *starts, int64_t *sorted_values);
+
+/* Returns 1 if no element is smaller than the one before it, else 0. */
+WL_API int32_t wl_is_sorted_i64(const int64_t *keys, int64_t n);
+
+/* Writes the permutation that sorts the keys, equal keys in their given order. */
+WL_API int32_t wl_order_i64(const int64_t *keys, int64_t n, int64_t *order);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WARPLINE_CORE_H */

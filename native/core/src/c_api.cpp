@@ -1,0 +1,99 @@
+// The C boundary: nothing is thrown across it.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+
+#include "failure.h"
+#include "sqlite_file.h"
+#include "sqlite_table.h"
+#include "warpline_core.h"
+
+struct wl_sqlite {
+  explicit wl_sqlite(const char *path) : file(path) {}
+  warpline::SqliteFile file;
+};
+
+struct wl_sqlite_table {
+  wl_sqlite_table(const wl_sqlite &database, uint32_t root_page, int threads)
+      : table(database.file, root_page, threads) {}
+  warpline::SqliteTable table;
+};
+
+namespace {
+
+int32_t report(int32_t status, const char *text, char *message, int64_t message_bytes) {
+  if (message != nullptr && message_bytes > 0) {
+    const auto room = static_cast<std::size_t>(message_bytes) - 1;
+    const std::size_t length = std::min(std::strlen(text), room);
+    std::memcpy(message, text, length);
+    message[length] = '\0';
+  }
+  return status;
+}
+
+template <typename Work>
+int32_t guarded(char *message, int64_t message_bytes, const Work &work) noexcept {
+  try {
+    work();
+    return WL_OK;
+  } catch (const warpline::Failure &failure) {
+    return report(failure.status(), failure.what(), message, message_bytes);
+  } catch (const std::exception &) {  // bad_alloc, length_error: nothing else can be thrown here
+    return report(WL_NO_MEMORY, "not enough memory", message, message_bytes);
+  }
+}
+
+void require(bool holds) {
+  if (!holds) throw warpline::Failure(WL_BAD_ARGUMENT, "a missing or negative argument");
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t wl_abi_version(void) { return WL_ABI_VERSION; }
+
+int32_t wl_sqlite_open(const char *path, wl_sqlite **database, char *message,
+                       int64_t message_bytes) {
+  return guarded(message, message_bytes, [&] {
+    require(path != nullptr && database != nullptr);
+    *database = std::make_unique<wl_sqlite>(path).release();
+  });
+}
+
+void wl_sqlite_close(wl_sqlite *database) { delete database; }
+
+int32_t wl_sqlite_table_open(const wl_sqlite *database, uint32_t root_page, int32_t threads,
+                             wl_sqlite_table **table, int64_t *rows, char *message,
+                             int64_t message_bytes) {
+  return guarded(message, message_bytes, [&] {
+    require(database != nullptr && table != nullptr && rows != nullptr);
+    auto opened = std::make_unique<wl_sqlite_table>(*database, root_page, threads);
+    *rows = opened->table.row_count();
+    *table = opened.release();
+  });
+}
+
+void wl_sqlite_table_close(wl_sqlite_table *table) { delete table; }
+
+int32_t wl_sqlite_table_read(const wl_sqlite_table *table, wl_sqlite_column *columns,
+                             int32_t column_count, int32_t threads, char *message,
+                             int64_t message_bytes) {
+  return guarded(message, message_bytes, [&] {
+    require(table != nullptr && column_count >= 0 && (columns != nullptr || column_count == 0));
+    table->table.read(columns, column_count, threads);
+  });
+}
+
+int32_t wl_sqlite_table_bytes(const wl_sqlite_table *table, const wl_sqlite_column *column,
+                              uint8_t *bytes, int64_t byte_count, int32_t threads, char *message,
+                              int64_t message_bytes) {
+  return guarded(message, message_bytes, [&] {
+    require(table != nullptr && column != nullptr && (bytes != nullptr || byte_count == 0));
+    table->table.copy_bytes(*column, bytes, byte_count, threads);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,228 @@
+"""Opening a SQLite file without ever writing to it or beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpline.errors import CorruptTraceError, InputError, UnknownFormatError
+from warpline.readers.nsys.sqlite_scan import DAMAGED_HINT
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_WAL_VERSION = 2
+_BUSY_S = 0.25
+_MIN_VALUE_LIMIT = 2**20
+_MAX_VALUE_LIMIT = 10**9  # sqlite3's own
+
+# A reader cannot finish what a dead writer left; a copy that we own can.
+_UNFINISHED = {
+    sqlite3.SQLITE_READONLY_ROLLBACK,
+    sqlite3.SQLITE_READONLY_RECOVERY,
+    sqlite3.SQLITE_READONLY_CANTLOCK,
+    sqlite3.SQLITE_READONLY_CANTINIT,
+    sqlite3.SQLITE_READONLY_DIRECTORY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What a database file's header and neighbours say.
+
+    Attributes:
+        path: The file.
+        bytes: Its size.
+        missing_bytes: How much shorter it is than its header says; 0 if it is whole.
+        is_wal: Whether it is in write-ahead-log mode.
+        has_log: Whether a write-ahead log with content lies beside it.
+        has_shared_memory: Whether the log's index lies beside it: its writer may be alive.
+        has_journal: Whether a rollback journal with content lies beside it.
+    """
+
+    path: Path
+    bytes: int
+    missing_bytes: int
+    is_wal: bool
+    has_log: bool
+    has_shared_memory: bool
+    has_journal: bool
+
+
+def inspect(path: Path) -> FileState:
+    """Check that a path is a SQLite database and read its header.
+
+    Raises InputError for what cannot be read, UnknownFormatError for what is not SQLite,
+    CorruptTraceError for a damaged header.
+    """
+    with reading_errors(path):
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise InputError(f"{path}: is a folder", hint="name the file in it")
+        if not stat.S_ISREG(mode):  # opening a pipe would wait for its writer
+            raise InputError(f"{path}: is not a regular file")
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+            size = os.fstat(file.fileno()).st_size
+    _check_magic(path, header)
+    real = os.path.realpath(path)  # sqlite3 keeps its journals beside the real file
+    is_wal = header[19] == _WAL_VERSION
+    has_log = is_wal and _has_content(real + "-wal")
+    return FileState(
+        path=path,
+        bytes=size,
+        missing_bytes=0 if has_log else _missing_bytes(path, header, size),
+        is_wal=is_wal,
+        has_log=has_log,
+        has_shared_memory=Path(real + "-shm").exists(),
+        has_journal=_has_content(real + "-journal"),
+    )
+
+
+def _check_magic(path: Path, header: bytes) -> None:
+    if not header:
+        raise InputError(f"{path}: is empty", hint="the export that wrote it did not finish")
+    if not _MAGIC.startswith(header[:16]):
+        hint = "export the recording with: nsys export --type sqlite REPORT.nsys-rep"
+        raise UnknownFormatError(f"{path}: is not a SQLite database, or is encrypted", hint=hint)
+    if len(header) < _HEADER_BYTES:
+        raise CorruptTraceError(f"{path}: is cut off after {len(header)} bytes", hint=DAMAGED_HINT)
+
+
+def _missing_bytes(path: Path, header: bytes, size: int) -> int:
+    """Compare the file's size with its header. Source: fileformat2.html, 1.3.7."""
+    page_size = int.from_bytes(header[16:18], "big")
+    page_size = 65536 if page_size == 1 else page_size
+    change_counter = int.from_bytes(header[24:28], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    valid_for = int.from_bytes(header[92:96], "big")
+    if page_size < 512 or page_size & (page_size - 1):
+        message = f"{path}: is damaged: its header says a page size of {page_size}"
+        raise CorruptTraceError(message, hint=DAMAGED_HINT)
+    if pages == 0 or change_counter != valid_for:  # written by a sqlite3 before 3.7
+        pages = -(-size // page_size)
+    return max(0, pages * page_size - size)
+
+
+def connect(state: FileState) -> sqlite3.Connection:
+    """Open a file for reading. Raises sqlite3.Error.
+
+    A log that lies in write-ahead-log mode's name without content is passed over, for sqlite3
+    would otherwise create its shared memory beside the file.
+    """
+    mode = "mode=ro&immutable=1" if state.is_wal and not state.has_log else "mode=ro"
+    connection = sqlite3.connect(
+        f"{state.path.absolute().as_uri()}?{mode}",
+        uri=True,
+        timeout=_BUSY_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    limit = min(max(2 * state.bytes, _MIN_VALUE_LIMIT), _MAX_VALUE_LIMIT)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)  # no value outgrows its file
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
+    if state.missing_bytes:
+        # sqlite3 refuses a cut file outright, but for this switch; nothing is ever written.
+        connection.execute("PRAGMA writable_schema=ON")
+    return connection
+
+
+def must_recover(state: FileState) -> bool:
+    """Whether the file lacks changes that only its log holds, with no writer to share it with."""
+    return state.has_log and not state.has_shared_memory
+
+
+def can_recover(state: FileState, error: sqlite3.Error) -> bool:
+    """Whether reading failed for a log or journal that a dead writer left."""
+    if not (state.has_log or state.has_journal):
+        return False
+    code = error_code(error)
+    return code in _UNFINISHED or primary(code) in {
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+    }
+
+
+@contextlib.contextmanager
+def _emptied_on_failure(folder: tempfile.TemporaryDirectory[str]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        folder.cleanup()
+        raise
+
+
+def recovered_copy(state: FileState) -> tuple[FileState, tempfile.TemporaryDirectory[str]]:
+    """Copy the file with its log or journal to a temporary folder, and let sqlite3 apply them.
+
+    Returns the copy's state, and its folder, which the caller cleans up. Raises InputError or
+    sqlite3.Error.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="warpline-")
+    with _emptied_on_failure(folder), reading_errors(state.path):
+        real = os.path.realpath(state.path)
+        copy = Path(folder.name) / "copy.sqlite"
+        shutil.copyfile(real, copy)
+        for suffix in ("-wal", "-journal"):
+            if _has_content(real + suffix):
+                shutil.copyfile(real + suffix, f"{copy}{suffix}")
+        connection = sqlite3.connect(copy, timeout=_BUSY_S, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode=DELETE").fetchall()
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        finally:
+            connection.close()
+        return inspect(copy), folder
+
+
+@contextlib.contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's errors about a file into InputError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such file") from error
+    except PermissionError as error:
+        raise InputError(f"{path}: no permission to read it") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        text = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"{path}: cannot be read: {text}") from error
+
+
+def sqlite_failure(error: sqlite3.Error | ValueError, what: str) -> InputError:
+    """Say in one line, with a hint, what sqlite3 complains about."""
+    code = primary(error_code(error))
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}:
+        hint = "wait until the program that writes it has ended, or read a copy of it"
+        return InputError(f"{what}: is locked by another program", hint=hint)
+    if code == sqlite3.SQLITE_NOTADB:
+        return CorruptTraceError(f"{what}: is damaged or encrypted: {error}", hint=DAMAGED_HINT)
+    if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
+        return InputError(f"{what}: cannot be opened for reading: {error}")
+    if code == sqlite3.SQLITE_IOERR:
+        return InputError(f"{what}: cannot be read: {error}")
+    return CorruptTraceError(f"{what} is damaged: {error}", hint=DAMAGED_HINT)
+
+
+def error_code(error: BaseException) -> int:
+    """Return sqlite3's extended error code, or 0 if the error carries none."""
+    return int(getattr(error, "sqlite_errorcode", 0))
+
+
+def primary(code: int) -> int:
+    """Return the primary code of an extended one."""
+    return code & 0xFF
+
+
+def _has_content(path: str) -> bool:
+    try:
+        return Path(path).stat().st_size > 0
+    except OSError:
+        return False
