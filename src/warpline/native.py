@@ -87,6 +87,10 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (c_void_p, POINTER(SqliteColumn), c_void_p, c_int64, c_int32, *_MESSAGE),
     ),
     "wl_factorize_i64": (c_int64, (c_void_p, c_int64, c_void_p, c_void_p, c_int64)),
+    "wl_factorize_text": (
+        c_int64,
+        (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64),
+    ),
     "wl_group_order_i64": (c_int32, (c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p)),
     "wl_is_sorted_i64": (c_int32, (c_void_p, c_int64)),
     "wl_order_i64": (c_int32, (c_void_p, c_int64, c_void_p)),
@@ -105,6 +109,8 @@ class Core:
     wl_sqlite_table_bytes: Callable[..., int]
     # keys, n, codes, uniques, max_uniques -> number of uniques or -status
     wl_factorize_i64: Callable[[int, int, int, int, int], int]
+    # bytes, offsets, valid, n, codes, first_rows, max_uniques -> number of uniques or -status
+    wl_factorize_text: Callable[[int, int, int, int, int, int, int], int]
     # codes, values, n, n_groups, starts, sorted_values -> status
     wl_group_order_i64: Callable[[int, int, int, int, int, int], int]
     # keys, n -> 1 or 0

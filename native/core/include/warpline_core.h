@@ -97,6 +97,15 @@ WL_API int32_t wl_sqlite_table_bytes(const wl_sqlite_table *table, const wl_sqli
 WL_API int64_t wl_factorize_i64(const int64_t *keys, int64_t n, int32_t *codes, int64_t *uniques,
                                 int64_t max_uniques);
 
+/* Gives each text, bytes[offsets[i] .. offsets[i + 1]), the number of its value among the distinct
+ * values in order of first appearance: codes[n], -1 where `valid` (may be NULL: all are) is 0.
+ * first_rows[number] is the row where each appeared first. Returns how many distinct texts there
+ * are, or -WL_TOO_MANY when that passes `max_uniques` (the room in `first_rows`) or the texts
+ * defeat the hash table, or -WL_NO_MEMORY, -WL_BAD_ARGUMENT. */
+WL_API int64_t wl_factorize_text(const uint8_t *bytes, const int64_t *offsets,
+                                 const uint8_t *valid, int64_t n, int32_t *codes,
+                                 int64_t *first_rows, int64_t max_uniques);
+
 /* Sorts values inside their groups: group g is sorted_values[starts[g] .. starts[g + 1]),
  * ascending. starts has n_groups + 1 elements. WL_BAD_ARGUMENT: a code outside [0, n_groups). */
 WL_API int32_t wl_group_order_i64(const int32_t *codes, const int64_t *values, int64_t n,

@@ -1,0 +1,71 @@
+"""Texts in groups: dense numbers for equal texts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline import native
+from warpline.ops.arrays import I32, I64, BoolArray
+
+
+class TextGroups(NamedTuple):
+    """Texts grouped by their bytes.
+
+    Attributes:
+        codes: Shape (n,), int32, each text's number in order of first appearance, -1 for none.
+        first: Shape (n_groups,), int64, the row where each distinct text appeared first.
+    """
+
+    codes: I32
+    first: I64
+
+
+def factorize_texts(
+    blob: npt.NDArray[np.uint8], offsets: I64, valid: BoolArray | None = None
+) -> TextGroups:
+    """Number the distinct texts ``blob[offsets[i]:offsets[i + 1]]``.
+
+    Args:
+        blob: The bytes of all texts, one after another.
+        offsets: Shape (n + 1,), ascending, from 0 to ``len(blob)``.
+        valid: Shape (n,), False where there is no text; None when all are there.
+    """
+    count = len(offsets) - 1
+    groups = _natively(blob, offsets, valid, count)
+    if groups is not None:
+        return groups
+    raw, ends = blob.tobytes(), offsets.tolist()
+    numbers: dict[bytes, int] = {}
+    codes = np.full(count, -1, np.int32)
+    first: list[int] = []
+    present = range(count) if valid is None else np.flatnonzero(valid).tolist()
+    for row in present:
+        text = raw[ends[row] : ends[row + 1]]
+        number = numbers.setdefault(text, len(first))
+        if number == len(first):
+            first.append(row)
+        codes[row] = number
+    return TextGroups(codes, np.array(first, np.int64))
+
+
+def _natively(
+    blob: npt.NDArray[np.uint8], offsets: I64, valid: BoolArray | None, count: int
+) -> TextGroups | None:
+    core = native.core()
+    if core is None or not count:
+        return None
+    codes, first = np.empty(count, np.int32), np.empty(count, np.int64)
+    mask = None if valid is None else np.ascontiguousarray(valid, np.uint8)
+    found = core.wl_factorize_text(
+        np.ascontiguousarray(blob).ctypes.data,
+        np.ascontiguousarray(offsets).ctypes.data,
+        0 if mask is None else mask.ctypes.data,
+        count,
+        codes.ctypes.data,
+        first.ctypes.data,
+        count,
+    )
+    return TextGroups(codes, first[:found].copy()) if found >= 0 else None
