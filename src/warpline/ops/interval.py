@@ -1,0 +1,190 @@
+"""Sets of half-open intervals ``[start, end)`` on int64 coordinates.
+
+Inputs are two arrays of equal length, in any order, overlapping or not. A zero-length interval
+contains no point: set operations ignore it, and only `overlap_mask` gives it a place. An interval
+that ends before it starts is a SchemaError. Set operations return the canonical form: ascending,
+not empty, with a gap between neighbours. All are O(n log n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.errors import SchemaError
+from warpline.ops.arrays import (
+    I64,
+    INT64_MAX,
+    INT64_MIN,
+    BoolArray,
+    Integers,
+    as_i64,
+    exact_sum,
+    is_sorted,
+    require_equal_length,
+)
+
+
+class Intervals(NamedTuple):
+    """Intervals ``[start, end)``.
+
+    Attributes:
+        start: Shape (n,), int64.
+        end: Shape (n,), int64.
+    """
+
+    start: I64
+    end: I64
+
+
+class Steps(NamedTuple):
+    """A step function, 0 before the first time.
+
+    Attributes:
+        time: Shape (n,), int64, strictly ascending.
+        depth: Shape (n,), int64, the value from ``time[i]`` until ``time[i + 1]``; neighbours
+            differ and the last is 0.
+    """
+
+    time: I64
+    depth: I64
+
+
+def checked(start: Integers, end: Integers) -> Intervals:
+    """Return the intervals as int64; SchemaError if one ends before it starts."""
+    pair = Intervals(as_i64("start", start), as_i64("end", end))
+    require_equal_length(start=pair.start, end=pair.end)
+    reversed_rows = pair.end < pair.start
+    if reversed_rows.any():
+        row = int(reversed_rows.argmax())
+        raise SchemaError(f"row {row} ends at {pair.end[row]}, before its start {pair.start[row]}")
+    return pair
+
+
+def union(start: Integers, end: Integers) -> Intervals:
+    """Return what at least one interval covers; overlapping and touching intervals merge."""
+    pair = checked(start, end)
+    if not is_sorted(pair.start):
+        order = np.argsort(pair.start)
+        pair = Intervals(pair.start[order], pair.end[order])
+    return _merge(pair)
+
+
+def merge_sorted(start: Integers, end: Integers) -> Intervals:
+    """Return `union` in O(n) for intervals whose starts ascend; SchemaError if they do not."""
+    pair = checked(start, end)
+    if not is_sorted(pair.start):
+        row = int(np.argmax(pair.start[1:] < pair.start[:-1])) + 1
+        raise SchemaError(f"row {row} starts at {pair.start[row]}, before the row above it")
+    return _merge(pair)
+
+
+def total(start: Integers, end: Integers) -> int:
+    """Return the sum of the lengths, exactly; time covered twice counts twice."""
+    pair = checked(start, end)
+    # The difference of two int64 always fits 64 unsigned bits.
+    return exact_sum(pair.end.view(np.uint64) - pair.start.view(np.uint64))
+
+
+def covered(start: Integers, end: Integers) -> int:
+    """Return the length of the union, exactly; time covered twice counts once."""
+    return total(*union(start, end))
+
+
+def intersect(a: tuple[Integers, Integers], b: tuple[Integers, Integers]) -> Intervals:
+    """Return what both sets cover, each given as a pair (start, end)."""
+    return _combine(a, b, lambda in_a, in_b: in_a & in_b)
+
+
+def subtract(a: tuple[Integers, Integers], b: tuple[Integers, Integers]) -> Intervals:
+    """Return what `a` covers and `b` does not, each given as a pair (start, end)."""
+    return _combine(a, b, lambda in_a, in_b: in_a & ~in_b)
+
+
+def gaps(start: Integers, end: Integers, lo: int, hi: int) -> Intervals:
+    """Return what no interval covers in the window ``[lo, hi)``."""
+    low, high = _window(lo, hi)
+    window = (np.array([low], np.int64), np.array([high], np.int64))
+    return subtract(window, (start, end))
+
+
+def clip(start: Integers, end: Integers, lo: int, hi: int) -> Intervals:
+    """Return every row cut to the window ``[lo, hi)``.
+
+    Rows outside the window stay, as zero-length ones at its nearer edge, so that the result
+    lines up with the rows' other columns. SchemaError if `lo` is after `hi`.
+    """
+    pair = checked(start, end)
+    low, high = _window(lo, hi)
+    return Intervals(np.clip(pair.start, low, high), np.clip(pair.end, low, high))
+
+
+def overlap_mask(start: Integers, end: Integers, lo: int, hi: int) -> BoolArray:
+    """Return True for the rows that share a point with the window ``[lo, hi)``.
+
+    A zero-length row at t counts as the point t: it overlaps if ``lo <= t < hi``. Nothing
+    overlaps an empty window. SchemaError if `lo` is after `hi`.
+    """
+    pair = checked(start, end)
+    low, high = _window(lo, hi)
+    if low == high:
+        return np.zeros(len(pair.start), np.bool_)
+    first_instant = (pair.start == low) & (pair.end == low)
+    mask: BoolArray = (pair.start < high) & ((pair.end > low) | first_instant)
+    return mask
+
+
+def concurrency(start: Integers, end: Integers) -> Steps:
+    """Return how many intervals cover each moment, as a step function."""
+    pair = checked(start, end)
+    time = np.sort(np.concatenate(pair))
+    begun = np.searchsorted(np.sort(pair.start), time, side="right")
+    ended = np.searchsorted(np.sort(pair.end), time, side="right")
+    depth = (begun - ended).astype(np.int64, copy=False)
+    changes = np.diff(depth, prepend=0) != 0
+    return Steps(time[changes], depth[changes])
+
+
+def _merge(pair: Intervals) -> Intervals:
+    """Return the canonical form of intervals whose starts ascend."""
+    start, end = _not_empty(pair)
+    if not len(start):
+        return Intervals(start, end)
+    reach = np.maximum.accumulate(end)
+    opens = np.concatenate(([True], start[1:] > reach[:-1]))
+    closes = np.concatenate((opens[1:], [True]))
+    return Intervals(start[opens], reach[closes])
+
+
+def _combine(
+    a: tuple[Integers, Integers],
+    b: tuple[Integers, Integers],
+    keep: Callable[[BoolArray, BoolArray], BoolArray],
+) -> Intervals:
+    """Return the canonical form of the points that `keep` accepts, given where a and b cover."""
+    one, other = union(*a), union(*b)
+    time = np.sort(np.concatenate((*one, *other)))
+    inside = keep(_covers(one, time), _covers(other, time))
+    # Nothing covers the last time, so that every run that opens also closes.
+    changes = time[np.diff(inside, prepend=False)]
+    return Intervals(changes[0::2].copy(), changes[1::2].copy())
+
+
+def _covers(canonical: Intervals, time: I64) -> BoolArray:
+    begun = np.searchsorted(canonical.start, time, side="right")
+    ended = np.searchsorted(canonical.end, time, side="right")
+    return begun > ended
+
+
+def _not_empty(pair: Intervals) -> Intervals:
+    lasting = pair.end > pair.start
+    return Intervals(pair.start[lasting], pair.end[lasting])
+
+
+def _window(lo: int, hi: int) -> tuple[int, int]:
+    """Return the window within int64, so that any Python int may bound it."""
+    if lo > hi:
+        raise SchemaError(f"the window ends at {hi}, before its start {lo}")
+    return min(max(lo, INT64_MIN), INT64_MAX), min(max(hi, INT64_MIN), INT64_MAX)
