@@ -1,0 +1,308 @@
+"""Rows in groups: dense group numbers, and statistics per group."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline import native
+from warpline.errors import InputError, SchemaError
+from warpline.ops.arrays import (
+    F64,
+    I32,
+    I64,
+    U64,
+    Integers,
+    as_i64,
+    require_equal_length,
+    require_integers,
+)
+
+_LOW_32 = np.uint64(2**32 - 1)
+_BITS_32 = np.uint64(32)
+
+# With more distinct keys than this, sorting them is as fast as hashing them.
+_MAX_HASHED_KEYS = 2**16
+
+Number = TypeVar("Number", np.int64, np.float64)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows grouped by one key.
+
+    Attributes:
+        codes: Shape (n,), int32, each row's group number.
+        uniques: Shape (n_groups,), int64, each group's key, ascending.
+    """
+
+    codes: I32
+    uniques: I64
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; every one has a row."""
+        return len(self.uniques)
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """Rows grouped by the tuple of several columns.
+
+    Attributes:
+        codes: Shape (n,), int32, each row's group number; groups ascend as their tuples do.
+        first: Shape (n_groups,), int64, each group's first row: ``column[first]`` gives keys.
+    """
+
+    codes: I32
+    first: I64
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; every one has a row."""
+        return len(self.first)
+
+
+def factorize(keys: Integers) -> Groups:
+    """Number the distinct keys densely, in ascending order.
+
+    Args:
+        keys: Shape (n,), any values.
+    """
+    wanted = np.ascontiguousarray(as_i64("keys", keys))
+    groups = _factorize_natively(wanted)
+    if groups is None:
+        uniques, codes = np.unique(wanted, return_inverse=True)
+        groups = Groups(codes.reshape(-1).astype(np.int32), uniques)
+    return groups
+
+
+def factorize_rows(*columns: Integers) -> RowGroups:
+    """Number the distinct rows of several columns densely, in lexicographic order.
+
+    Args:
+        columns: One or more arrays of shape (n,), any values.
+    """
+    packed = pack(*columns)
+    if packed is None:
+        codes = factorize(columns[0]).codes
+        for column in columns[1:]:
+            both = pack(codes, factorize(column).codes)
+            assert both is not None, "two dense numbers always fit 63 bits"
+            codes = factorize(both).codes
+        packed = codes.astype(np.int64)
+    groups = factorize(packed)
+    first = np.empty(groups.n_groups, np.int64)
+    # Of several writes to one place the last one stays: here that of the first row.
+    first[groups.codes[::-1]] = np.arange(len(packed))[::-1]
+    return RowGroups(groups.codes, first)
+
+
+def pack(*columns: Integers) -> I64 | None:
+    """Return one int64 per row that orders and equals as the row's tuple does.
+
+    Returns None if the columns' ranges of values do not fit into 63 bits together; SchemaError
+    without a column, or if lengths differ.
+    """
+    if not columns:
+        raise SchemaError("no key column")
+    keys = [as_i64(f"column {number}", column) for number, column in enumerate(columns)]
+    require_equal_length(**{f"column {number}": key for number, key in enumerate(keys)})
+    if not len(keys[0]):
+        return keys[0].copy()
+    lows = [int(key.min()) for key in keys]
+    sizes = [int(key.max()) - low + 1 for key, low in zip(keys, lows, strict=True)]
+    if math.prod(sizes) >= 2**63:
+        return None
+    packed = keys[0] - lows[0]
+    for key, low, size in zip(keys[1:], lows[1:], sizes[1:], strict=True):
+        packed *= size
+        packed += key - low
+    return packed
+
+
+@dataclass(frozen=True)
+class GroupStats:
+    """Statistics of int64 values per group, each computed when it is first asked for.
+
+    Every result has shape (n_groups,). An empty group has count 0 and 0 for everything else.
+
+    Attributes:
+        starts: Shape (n_groups + 1,), int64, where each group begins in `ordered`.
+        ordered: Shape (n,), int64, the values, group after group, ascending inside each.
+    """
+
+    starts: I64
+    ordered: I64
+
+    @cached_property
+    def count(self) -> I64:
+        """Number of values, int64."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def min(self) -> I64:
+        """Smallest value, int64."""
+        return self._spread(self.ordered[self._first])
+
+    @cached_property
+    def max(self) -> I64:
+        """Largest value, int64."""
+        return self._spread(self.ordered[self.starts[1:][self._used] - 1])
+
+    @cached_property
+    def sum(self) -> I64:
+        """Exact sum, int64; InputError if one does not fit 64 bits."""
+        self._check_sums_fit()
+        return self._spread(np.add.reduceat(self.ordered, self._first))
+
+    @cached_property
+    def mean(self) -> F64:
+        """Exact sum divided by count, float64."""
+        return self.sum / np.maximum(self.count, 1)
+
+    @cached_property
+    def median(self) -> F64:
+        """Mean of the two middle values, which are one for an odd count, float64."""
+        count = self.count[self._used]
+        low = self.ordered[self._first + (count - 1) // 2].astype(np.float64)
+        return self._spread((low + self.ordered[self._first + count // 2]) / 2)
+
+    @cached_property
+    def stddev(self) -> F64:
+        """Sample standard deviation (divisor count - 1), 0 for a single value, float64.
+
+        With m the integer nearest the mean and d = value - m, the squares about the mean sum to
+        sum(d**2) - sum(d)**2 / count. Both sums are exact integers, and the second term is at
+        most half of the first, so that nothing cancels.
+        """
+        count, total = self.count[self._used], self.sum[self._used]
+        below = total // count
+        nearest = below + ((total - below * count) * 2 >= count)
+        rest = (total - nearest * count).astype(np.float64)
+        squares = self._squares_about(nearest) - rest * (rest / count)
+        return self._spread(np.sqrt(squares / np.maximum(count - 1, 1)))
+
+    def percentile(self, percent: float) -> F64:
+        """Percentile with linear interpolation between neighbours, numpy's default, float64.
+
+        Args:
+            percent: From 0 to 100; SchemaError outside.
+        """
+        if not 0 <= percent <= 100:
+            raise SchemaError(f"percentile {percent} is not between 0 and 100")
+        place = (self.count[self._used] - 1) * (percent / 100)
+        below = np.floor(place).astype(np.int64)
+        above = np.ceil(place).astype(np.int64)
+        low = self.ordered[self._first + below].astype(np.float64)
+        step = self.ordered[self._first + above] - low
+        return self._spread(low + step * (place - below))
+
+    @cached_property
+    def _used(self) -> I64:
+        """Groups that have a value."""
+        return np.flatnonzero(self.count)
+
+    @cached_property
+    def _first(self) -> I64:
+        """Where each group that has a value begins in `ordered`."""
+        return self.starts[self._used]
+
+    def _spread(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """Return one value per group from one per group that has a value."""
+        if len(values) == len(self.count):
+            return values
+        spread = np.zeros(len(self.count), values.dtype)
+        spread[self._used] = values
+        return spread
+
+    def _check_sums_fit(self) -> None:
+        largest = np.maximum(np.abs(self.min.astype(np.float64)), np.abs(self.max))
+        if np.all(largest * self.count < 2.0**62):
+            return
+        low = np.add.reduceat(self.ordered.view(np.uint64) & _LOW_32, self._first)
+        high = np.add.reduceat(self.ordered >> 32, self._first) + (low >> _BITS_32).astype(np.int64)
+        too_big = (high < -(2**31)) | (high >= 2**31)
+        if too_big.any():
+            group = int(self._used[too_big.argmax()])
+            raise InputError(
+                f"the sum of the {self.count[group]} values of group {group}, from "
+                f"{self.min[group]} to {self.max[group]}, does not fit 64 bits",
+                hint="the file holds impossible numbers; it is probably damaged",
+            )
+
+    def _squares_about(self, centre: I64) -> F64:
+        """Return each group's sum of squared distances from its centre, for groups in use."""
+        centres = np.repeat(centre, self.count[self._used])
+        # In 64 unsigned bits the distance of any two int64 is exact; so are the products below.
+        distance = self.ordered.view(np.uint64) - centres.view(np.uint64)
+        np.negative(distance, out=distance, where=self.ordered < centres)
+        low, high = distance & _LOW_32, distance >> _BITS_32
+        squares = self._sums(low * low)
+        if high.any():
+            squares += 2.0**33 * self._sums(high * low) + 2.0**64 * self._sums(high * high)
+        return squares
+
+    def _sums(self, values: U64) -> F64:
+        """Return sums per group in use, of numbers of any size, rounded once at the end."""
+        high = np.add.reduceat(values >> _BITS_32, self._first).astype(np.float64)
+        return high * 2.0**32 + np.add.reduceat(values & _LOW_32, self._first)
+
+
+def group_stats(codes: Integers, values: Integers, n_groups: int) -> GroupStats:
+    """Order the values inside their groups, from which every statistic is cheap.
+
+    Args:
+        codes: Shape (n,), group numbers in ``[0, n_groups)``; SchemaError outside.
+        values: Shape (n,).
+        n_groups: How many groups there are; some may be empty.
+    """
+    numbers = np.ascontiguousarray(as_i64("values", values))
+    require_integers("codes", codes)
+    require_equal_length(codes=codes, values=numbers)
+    if not 0 <= n_groups < 2**31:
+        raise SchemaError(f"{n_groups} groups cannot be numbered in 32 bits")
+    if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < n_groups:
+        raise SchemaError(f"a group number outside [0, {n_groups})")
+    owners = np.ascontiguousarray(codes, np.int32)
+    stats = _order_natively(owners, numbers, n_groups)
+    if stats is None:
+        starts = np.zeros(n_groups + 1, np.int64)
+        np.cumsum(np.bincount(owners, minlength=n_groups), out=starts[1:])
+        stats = GroupStats(starts, numbers[np.lexsort((numbers, owners))])
+    return stats
+
+
+def _factorize_natively(keys: I64) -> Groups | None:
+    """Return the groups, or None without the native core or with too many groups for it."""
+    core = native.core()
+    if core is None:
+        return None
+    codes = np.empty(len(keys), np.int32)
+    uniques = np.empty(min(len(keys), _MAX_HASHED_KEYS), np.int64)
+    n_groups = core.wl_factorize_i64(
+        keys.ctypes.data, len(keys), codes.ctypes.data, uniques.ctypes.data, len(uniques)
+    )
+    return None if n_groups < 0 else Groups(codes, uniques[:n_groups].copy())
+
+
+def _order_natively(codes: I32, values: I64, n_groups: int) -> GroupStats | None:
+    """Return the ordered values, or None without the native core."""
+    core = native.core()
+    if core is None:
+        return None
+    starts, ordered = np.empty(n_groups + 1, np.int64), np.empty(len(values), np.int64)
+    status = core.wl_group_order_i64(
+        codes.ctypes.data,
+        values.ctypes.data,
+        len(values),
+        n_groups,
+        starts.ctypes.data,
+        ordered.ctypes.data,
+    )
+    return GroupStats(starts, ordered) if status == native.OK else None
