@@ -1,0 +1,98 @@
+"""Exact-match joins: for each key, the row of a table that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from warpline.errors import SchemaError
+from warpline.ops.arrays import I64, BoolArray, Integers, as_i64, is_sorted
+from warpline.ops.group import factorize_rows, pack
+
+Duplicates = Literal["first", "last"]
+
+# A table of slots indexed by key beats searching while it stays this near the size of the inputs.
+_DENSE_SLOTS_PER_ROW = 4
+
+
+class Lookup(NamedTuple):
+    """The row found for each key.
+
+    Attributes:
+        row: Shape (n,), int64, row of the table; 0 where nothing was found, so take another
+            column of the table as ``column[row[found]]``.
+        found: Shape (n,), bool.
+    """
+
+    row: I64
+    found: BoolArray
+
+
+def lookup(keys: Integers, table_keys: Integers, *, duplicates: Duplicates = "first") -> Lookup:
+    """Find each key's row in a table of keys.
+
+    Args:
+        keys: Shape (n,), what to look for, in any order.
+        table_keys: Shape (m,), the table's keys, in any order.
+        duplicates: Which row answers for a key that the table holds more than once.
+
+    Takes O(n + m) when the table's keys are dense, else O((n + m) log m).
+    """
+    wanted, table = as_i64("keys", keys), as_i64("table_keys", table_keys)
+    if not len(wanted) or not len(table):
+        return Lookup(np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_))
+    low, high = int(table.min()), int(table.max())
+    if high - low < _DENSE_SLOTS_PER_ROW * (len(wanted) + len(table)):
+        return _lookup_dense(wanted, table, low, high, duplicates)
+    return _lookup_sorted(wanted, table, duplicates)
+
+
+def lookup_rows(
+    keys: Sequence[Integers], table_keys: Sequence[Integers], *, duplicates: Duplicates = "first"
+) -> Lookup:
+    """Find each row of key columns, such as (process, correlation), in a table of such rows.
+
+    Args:
+        keys: Columns of shape (n,), one per part of the key.
+        table_keys: Columns of shape (m,), as many and in the same order.
+        duplicates: Which row answers for a key that the table holds more than once.
+
+    Raises SchemaError if the two sides have different numbers of columns, or none.
+    """
+    if len(keys) != len(table_keys) or not keys:
+        raise SchemaError(f"a join of {len(keys)} key columns with {len(table_keys)}")
+    columns = [
+        np.concatenate((as_i64("keys", wanted), as_i64("table_keys", table)))
+        for wanted, table in zip(keys, table_keys, strict=True)
+    ]
+    joint = pack(*columns)
+    if joint is None:
+        joint = factorize_rows(*columns).codes.astype(np.int64)
+    n = len(keys[0])
+    return lookup(joint[:n], joint[n:], duplicates=duplicates)
+
+
+def _lookup_dense(keys: I64, table: I64, low: int, high: int, duplicates: Duplicates) -> Lookup:
+    slot = np.full(high - low + 1, -1, np.int64)
+    rows = np.arange(len(table))
+    # Of several writes to one slot the last one stays.
+    step = 1 if duplicates == "last" else -1
+    slot[(table - low)[::step]] = rows[::step]
+    inside = (keys >= low) & (keys <= high)
+    index = slot[np.where(inside, keys, low) - low]
+    found = inside & (index >= 0)
+    return Lookup(np.where(found, index, 0), found)
+
+
+def _lookup_sorted(keys: I64, table: I64, duplicates: Duplicates) -> Lookup:
+    order = None if is_sorted(table) else np.argsort(table, kind="stable")
+    ascending = table if order is None else table[order]
+    if duplicates == "first":
+        place = np.minimum(np.searchsorted(ascending, keys, side="left"), len(table) - 1)
+    else:
+        place = np.maximum(np.searchsorted(ascending, keys, side="right") - 1, 0)
+    found = ascending[place] == keys
+    index = place if order is None else order[place]
+    return Lookup(np.where(found, index, 0).astype(np.int64, copy=False), found)
