@@ -1,0 +1,91 @@
+"""Nesting against a search through all pairs, and against a replayed stack of pushes."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpline.ops.tree import enclosing, nest
+
+Row = tuple[int, int, int]  # start, end, group
+
+rows = st.lists(
+    st.tuples(st.integers(-4, 14), st.integers(0, 8), st.integers(0, 1)), max_size=12
+).map(lambda drawn: [(start, start + length, group) for start, length, group in drawn])
+programs = st.lists(st.booleans(), max_size=40)
+
+
+def innermost(candidates: list[tuple[int, Row]]) -> int | None:
+    """Return the row that starts last, then ends first, then comes last."""
+    best = max(candidates, key=lambda item: (item[1][0], -item[1][1], item[0]), default=None)
+    return None if best is None else best[0]
+
+
+def parent_of(number: int, table: list[Row]) -> int | None:
+    start, end, group = table[number]
+    inside = set(range(start, max(end, start + 1)))
+    return innermost(
+        [
+            (other, row)
+            for other, row in enumerate(table)
+            if row[2] == group
+            and inside <= set(range(row[0], row[1]))
+            and (other < number or row[:2] != (start, end))
+        ]
+    )
+
+
+@given(rows)
+def test_nest(table: list[Row]) -> None:
+    start, end, group = np.array(table, np.int64).reshape(-1, 3).T
+    found = nest(start, end, group)
+    expected = [parent_of(number, table) for number in range(len(table))]
+    parents = [
+        row if ok else None
+        for row, ok in zip(found.parent.tolist(), found.has_parent.tolist(), strict=True)
+    ]
+    assert parents == expected
+    for number, depth in enumerate(found.depth.tolist()):
+        above = expected[number]
+        assert depth == (0 if above is None else found.depth[above] + 1)
+
+
+@given(rows, st.lists(st.tuples(st.integers(-6, 24), st.integers(0, 2)), max_size=12))
+def test_enclosing(table: list[Row], queries: list[tuple[int, int]]) -> None:
+    start, end, group = np.array(table, np.int64).reshape(-1, 3).T
+    points, point_group = np.array(queries, np.int64).reshape(-1, 2).T
+    found = enclosing(points, start, end, point_group=point_group, group=group)
+    got = [
+        row if ok else None
+        for row, ok in zip(found.row.tolist(), found.found.tolist(), strict=True)
+    ]
+    assert got == [
+        innermost([(n, row) for n, row in enumerate(table) if row[2] == g and row[0] <= t < row[1]])
+        for t, g in queries
+    ]
+
+
+@given(programs, st.randoms(use_true_random=False))
+def test_nest_finds_the_stack_of_a_program(pushes: list[bool], shuffler: random.Random) -> None:
+    """Replay pushes and pops, one per ns, and compare with the stack at each push."""
+    stack: list[int] = []
+    spans: list[list[int]] = []
+    expected: list[int | None] = []
+    steps = [*pushes, *[False] * len(pushes)]  # enough pops to close every range
+    for clock, push in enumerate(steps):
+        if push:
+            expected.append(stack[-1] if stack else None)
+            stack.append(len(spans))
+            spans.append([clock, clock])
+        elif stack:
+            spans[stack.pop()][1] = clock
+    order = list(range(len(spans)))
+    shuffler.shuffle(order)
+    start, end = np.array([spans[n] for n in order], np.int64).reshape(-1, 2).T
+    found = nest(start, end)
+    for row, number in enumerate(order):
+        above = order[found.parent[row]] if found.has_parent[row] else None
+        assert above == expected[number]
