@@ -8,10 +8,14 @@ With --check nothing is written; the exit status is 1 if a page differs from wha
 from __future__ import annotations
 
 import argparse
+import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from warpline import plugins
+from warpline.result import ANALYSES, Analysis, Field
 from warpline.schema import SCHEMA_VERSION, TABLES, Column, TableSpec
 from warpline.units import Unit
 
@@ -23,6 +27,17 @@ SCHEMA_INTRODUCTION = (
     " are half-open. A column that may be null has a validity mask beside its values."
     " A reference holds row numbers of the table it names; `string` is the pool of texts."
     " In a DataFrame a text stands in place of its number, and its column has no `_id`."
+)
+
+TABLES_INTRODUCTION = (
+    "What `warpline stats -r NAME` prints, and `warpline.stats(trace, NAME)` returns. Names,"
+    " headings, order and digits are those of `nsys stats`; where we deviate is listed in"
+    " [differences from nsys](differences-from-nsys.md). JSON has the keys and raw values of the"
+    " first column: ns, bytes, ratios in [0, 1]."
+)
+
+HEADING = re.compile(
+    r"^(What it measures|Why it matters|How it is computed|Limits|Source):", re.MULTILINE
 )
 
 
@@ -65,8 +80,43 @@ def _schema_row(column: Column) -> tuple[str, ...]:
     return f"`{column.name}`", kind, unit, column.ref or "", meaning
 
 
+def tables_page() -> str:
+    """Return the page about the tables that `warpline stats` computes."""
+    plugins.load("analyses")
+    items = sorted(ANALYSES, key=lambda item: item.name)
+    lines = (f"- [{item.name}](#{item.name}): {item.title}" for item in items)
+    parts = [NOTE, "# Tables", TABLES_INTRODUCTION, "\n".join(lines)]
+    return "\n\n".join([*parts, *(_table_section(item) for item in items)]) + "\n"
+
+
+def _table_section(item: Analysis) -> str:
+    aliases = [alias for alias, name in ANALYSES.aliases().items() if name == item.name]
+    facts = [f"Reads: {' or '.join(f'[{need}](schema.md#{need})' for need in item.needs)}."]
+    if item.default_rank is not None:
+        facts.append("Printed by `warpline stats` when no table is named.")
+    if aliases:
+        facts.append("Also called " + ", ".join(f"`{alias}`" for alias in aliases) + ".")
+    arguments = "\n".join(f"- `:{name}`: {doc}" for name, doc in item.arguments.items())
+    rows = (_field_row(field) for field in item.fields)
+    columns = table_of(("JSON key", "unit", "heading", "meaning"), rows)
+    parts = [f"## {item.name}", _prose(item.doc), " ".join(facts), arguments, columns]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _prose(docstring: str) -> str:
+    """Return a docstring with its headings in bold, each at the start of a paragraph."""
+    unwrapped = re.sub(r"\n +", " ", inspect.cleandoc(docstring))
+    return re.sub(r"\n+(?=\*\*)", "\n\n", HEADING.sub(r"**\1:**", unwrapped))
+
+
+def _field_row(field: Field) -> tuple[str, ...]:
+    unit = "" if field.unit is Unit.NONE else field.unit.value
+    return f"`{field.name}`", unit, field.heading, field.doc
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "schema.md": schema_page,
+    "tables.md": tables_page,
 }
 
 
