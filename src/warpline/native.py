@@ -92,8 +92,6 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64),
     ),
     "wl_group_order_i64": (c_int32, (c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p)),
-    "wl_is_sorted_i64": (c_int32, (c_void_p, c_int64)),
-    "wl_order_i64": (c_int32, (c_void_p, c_int64, c_void_p)),
 }
 
 
@@ -113,10 +111,6 @@ class Core:
     wl_factorize_text: Callable[[int, int, int, int, int, int, int], int]
     # codes, values, n, n_groups, starts, sorted_values -> status
     wl_group_order_i64: Callable[[int, int, int, int, int, int], int]
-    # keys, n -> 1 or 0
-    wl_is_sorted_i64: Callable[[int, int], int]
-    # keys, n, order -> status
-    wl_order_i64: Callable[[int, int, int], int]
 
     def __init__(self, library: ctypes.CDLL) -> None:
         for name, (result, arguments) in DECLARATIONS.items():
@@ -157,19 +151,22 @@ def status() -> NativeStatus:
 def _load() -> tuple[Core | None, NativeStatus]:
     if os.environ.get("WARPLINE_NATIVE", "").lower() in {"0", "false", "no", "off"}:
         return _absent("switched off by WARPLINE_NATIVE")
-    path = next((path for path in _candidates() if path.is_file()), None)
+    named = os.environ.get("WARPLINE_CORE")
+    paths = [Path(named)] if named else list(_installed())
+    path = next((path for path in paths if path.is_file()), None)
     if path is None:
-        return _absent("this installation has no native core")
+        absent = f"WARPLINE_CORE names no file: {named}" if named else "it was not built"
+        return _absent(absent)
     try:
         library = ctypes.CDLL(str(path))
         library.wl_abi_version.restype = c_int32
         abi = int(library.wl_abi_version())
-    except (OSError, AttributeError) as error:
+        if abi != ABI_VERSION:
+            reason = f"its interface has version {abi}, this Warpline needs {ABI_VERSION}"
+            return _absent(reason, path, abi)
+        return Core(library), NativeStatus(available=True, path=path, abi=abi, reason="")
+    except (OSError, AttributeError) as error:  # not a library, or not this one
         return _absent(f"cannot be loaded: {error}", path)
-    if abi != ABI_VERSION:
-        reason = f"its interface has version {abi}, this Warpline needs {ABI_VERSION}"
-        return _absent(reason, path, abi)
-    return Core(library), NativeStatus(available=True, path=path, abi=abi, reason="")
 
 
 def _absent(
@@ -178,11 +175,7 @@ def _absent(
     return None, NativeStatus(available=False, path=path, abi=abi, reason=reason)
 
 
-def _candidates() -> Iterator[Path]:
-    named = os.environ.get("WARPLINE_CORE")
-    if named:
-        yield Path(named)
-        return
+def _installed() -> Iterator[Path]:
     # An editable installation has two roots: the sources, and the folder with what was built.
     for root in warpline.__path__:
         yield Path(root) / "_native" / LIBRARY_NAME

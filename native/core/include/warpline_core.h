@@ -111,12 +111,6 @@ WL_API int64_t wl_factorize_text(const uint8_t *bytes, const int64_t *offsets,
 WL_API int32_t wl_group_order_i64(const int32_t *codes, const int64_t *values, int64_t n,
                                   int32_t n_groups, int64_t *starts, int64_t *sorted_values);
 
-/* Returns 1 if no element is smaller than the one before it, else 0. */
-WL_API int32_t wl_is_sorted_i64(const int64_t *keys, int64_t n);
-
-/* Writes the permutation that sorts the keys, equal keys in their given order. */
-WL_API int32_t wl_order_i64(const int64_t *keys, int64_t n, int64_t *order);
-
 #ifdef __cplusplus
 }
 #endif

@@ -81,6 +81,22 @@ class DenseIds {
   std::vector<int64_t> keys_;
 };
 
+struct Numbered {
+  uint64_t key;
+  int32_t id;
+};
+
+void sort_numbered(std::vector<Numbered> &items) {
+  if (items.size() < kMinRadixValues) {
+    std::sort(items.begin(), items.end(),
+              [](const Numbered &a, const Numbered &b) { return a.key < b.key; });
+    return;
+  }
+  std::vector<Numbered> scratch(items.size());
+  warpline::radix_sort(items.data(), scratch.data(), items.size(),
+                       [](const Numbered &item) { return item.key; });
+}
+
 int64_t factorize(const int64_t *keys, int64_t n, int32_t *codes, int64_t *uniques,
                   int64_t max_uniques) {
   DenseIds ids(n, std::min<int64_t>(max_uniques, std::numeric_limits<int32_t>::max()));
@@ -89,14 +105,15 @@ int64_t factorize(const int64_t *keys, int64_t n, int32_t *codes, int64_t *uniqu
     if (codes[i] < 0) return -WL_TOO_MANY;
   }
   const std::vector<int64_t> &found = ids.keys();
-  std::vector<int32_t> by_key(found.size());
-  for (std::size_t i = 0; i < by_key.size(); ++i) by_key[i] = static_cast<int32_t>(i);
-  const auto at = [&](int32_t id) { return found[static_cast<std::size_t>(id)]; };
-  std::sort(by_key.begin(), by_key.end(), [&](int32_t a, int32_t b) { return at(a) < at(b); });
+  std::vector<Numbered> by_key(found.size());
+  for (std::size_t id = 0; id < found.size(); ++id) {
+    by_key[id] = {warpline::ordered_bits(found[id]), static_cast<int32_t>(id)};
+  }
+  sort_numbered(by_key);
   std::vector<int32_t> rank(found.size());
   for (std::size_t i = 0; i < by_key.size(); ++i) {
-    uniques[i] = at(by_key[i]);
-    rank[static_cast<std::size_t>(by_key[i])] = static_cast<int32_t>(i);
+    uniques[i] = found[static_cast<std::size_t>(by_key[i].id)];
+    rank[static_cast<std::size_t>(by_key[i].id)] = static_cast<int32_t>(i);
   }
   for (int64_t i = 0; i < n; ++i) codes[i] = rank[static_cast<std::size_t>(codes[i])];
   return static_cast<int64_t>(found.size());

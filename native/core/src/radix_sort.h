@@ -18,9 +18,6 @@ inline constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
 inline uint64_t ordered_bits(int64_t key) {
   return static_cast<uint64_t>(key) ^ (uint64_t{1} << 63);
 }
-inline int64_t from_ordered_bits(uint64_t bits) {
-  return static_cast<int64_t>(bits ^ (uint64_t{1} << 63));
-}
 
 // Sorts items[0, n) by key_of(item), a uint64_t; scratch has room for n items. Digits beyond the
 // range of the keys are not looked at: keys that lie close together cost few passes.

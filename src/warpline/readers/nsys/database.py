@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from warpline.readers.nsys import sqlite_connection as opening
-from warpline.readers.nsys.sqlite_rows import count_rows, read_rows
+from warpline.readers.nsys.sqlite_rows import RowReader
 from warpline.readers.nsys.sqlite_scan import Scanner
 from warpline.readers.nsys.sqlite_values import Kind, Raw, RawColumn, RawText, SourceColumn
 
@@ -26,9 +26,12 @@ _COLUMNS_QUERY = """
     FROM sqlite_master AS t, pragma_table_xinfo(t.name) AS c
     WHERE t.type = 'table' AND t.rootpage > 0 AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
     ORDER BY t.rowid, c.cid"""
-# An INTEGER PRIMARY KEY needs no index; a primary key that has one is not the rowid.
+# An INTEGER PRIMARY KEY needs no index; a primary key that has one is not the rowid. The schema
+# lists that index too, unless the index is the table itself: then the table is WITHOUT ROWID.
 _INDEXED_KEYS_QUERY = """
-    SELECT DISTINCT t.name FROM sqlite_master AS t, pragma_index_list(t.name) AS i
+    SELECT t.name, m.name IS NULL
+    FROM sqlite_master AS t, pragma_index_list(t.name) AS i
+    LEFT JOIN sqlite_master AS m ON m.name = i.name
     WHERE t.type = 'table' AND t.rootpage > 0 AND i.origin = 'pk'"""
 _VIRTUAL_COLUMN = 2  # the value of `hidden` for a column that is computed when read
 
@@ -36,6 +39,7 @@ _VIRTUAL_COLUMN = 2  # the value of `hidden` for a column that is computed when 
 class _Table(NamedTuple):
     root_page: int
     columns: tuple[SourceColumn, ...]
+    order: tuple[str, ...]  # the primary key of a table WITHOUT ROWID, else empty
 
 
 class Database:
@@ -56,10 +60,10 @@ class Database:
         self.missing_bytes = state.missing_bytes
         self._state = state
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        self._reader: RowReader | None = None
         # Before sqlite3 opens the file: closing any descriptor of it drops the process's locks.
         live = state.has_log or state.has_journal
-        self._scanner = None if live else Scanner.open(state.path)
+        self._scanner = None if live else Scanner.open(state.path, path)
         self._finalizers: list[Callable[[], object]] = (
             [self._scanner.close] if self._scanner else []
         )
@@ -100,9 +104,9 @@ class Database:
         rows = None
         if self._scanner is not None:
             rows = self._scanner.row_count(name, self._tables[name].root_page)
-        if rows is not None:
-            return rows
-        return self._by_rows(name, lambda connection: count_rows(connection, self._lock, name))
+        if rows is None:
+            rows = self._by_rows(name, lambda reader: reader.row_count(name))
+        return rows
 
     def read(self, table: str, columns: Mapping[str, Kind]) -> dict[str, Raw]:
         """Read columns of a table, rows in rowid order, under the names that were asked for.
@@ -112,67 +116,65 @@ class Database:
         if another program changes the file meanwhile.
         """
         name = _find(table, self._tables, "table")
-        by_name = {column.name: column for column in self._tables[name].columns}
+        root_page, known, order = self._tables[name]
+        by_name = {column.name: column for column in known}
         wanted = [(by_name[_find(column, by_name, name)], kind) for column, kind in columns.items()]
         found = None
         if self._scanner is not None:
-            found = self._scanner.read(name, self._tables[name].root_page, wanted)
+            found = self._scanner.read(name, root_page, wanted)
         if found is None:
-            found = self._by_rows(
-                name, lambda connection: read_rows(connection, self._lock, name, wanted)
-            )
+            found = self._by_rows(name, lambda reader: reader.read(name, wanted, order))
         return dict(zip(columns, found, strict=True))
 
-    def _by_rows(self, table: str, read: Callable[[sqlite3.Connection], T]) -> T:
+    def _by_rows(self, table: str, read: Callable[[RowReader], T]) -> T:
         try:
-            return read(self._rows_connection())
+            with self._lock:
+                if self._reader is None:
+                    connection = opening.connect(self._state)
+                    self._reader = RowReader(connection, self.path, snapshot=self._state.has_log)
+                    self._finalizers.append(self._reader.close)
+            return read(self._reader)
         except (sqlite3.Error, UnicodeEncodeError) as error:
             raise opening.sqlite_failure(error, f"{self.path}: table {table}") from error
-
-    def _rows_connection(self) -> sqlite3.Connection:
-        with self._lock:
-            if self._connection is None:
-                self._connection = opening.connect(self._state)
-                self._connection.text_factory = bytearray
-                self._finalizers.append(weakref.finalize(self, self._connection.close))
-            return self._connection
 
     def _read_schema(self) -> dict[str, _Table]:
         connection = opening.connect(self._state)
         connection.text_factory = lambda name: name.decode(errors="replace")
         try:
             rows = connection.execute(_COLUMNS_QUERY).fetchall()
-            indexed = {name for (name,) in connection.execute(_INDEXED_KEYS_QUERY)}
+            indexed: dict[str, int] = dict(connection.execute(_INDEXED_KEYS_QUERY).fetchall())
         finally:
             connection.close()
         return {
-            name: _Table(
-                root_page, tuple(_source_columns(columns, has_rowid_key=name not in indexed))
-            )
-            for (name, root_page), columns in groupby(rows, key=itemgetter(0, 1))
+            name: _make_table(root_page, [row[2:] for row in group], indexed.get(name))
+            for (name, root_page), group in groupby(rows, key=itemgetter(0, 1))
         }
 
 
 _Folder = tempfile.TemporaryDirectory[str] | None
+_Declared = tuple[str, str, str | None, int, int]  # name, type, default, key, hidden
 
 
-def _source_columns(
-    rows: Iterable[tuple[str, int, str, str, str | None, int, int]], *, has_rowid_key: bool
-) -> Iterable[SourceColumn]:
-    declared = [row[2:] for row in rows]
-    key_columns = sum(key > 0 for *_, key, _ in declared)
+def _make_table(root_page: int, declared: list[_Declared], indexed: int | None) -> _Table:
+    """Describe a table; `indexed` is None if its key has no index, 1 if the table is the index."""
+    keys = {key: name for name, *_, key, _ in declared if key}
     position = 0
+    columns = []
     for name, declared_type, default, key, hidden in declared:
-        is_rowid = bool(has_rowid_key and key and key_columns == 1)
         is_stored = hidden != _VIRTUAL_COLUMN
-        yield SourceColumn(
-            name=name,
-            type=declared_type,
-            is_rowid=is_rowid and declared_type.upper() == "INTEGER",
-            default=default,
-            position=position if is_stored else None,
+        is_integer_key = bool(key) and len(keys) == 1 and declared_type.upper() == "INTEGER"
+        columns.append(
+            SourceColumn(
+                name=name,
+                type=declared_type,
+                is_rowid=is_integer_key and indexed is None,
+                default=default,
+                position=position if is_stored else None,
+            )
         )
         position += is_stored
+    order = tuple(keys[number] for number in sorted(keys)) if indexed else ()
+    return _Table(root_page, tuple(columns), order)
 
 
 def _find(name: str, known: Iterable[str], where: str) -> str:

@@ -22,15 +22,6 @@ _BUSY_S = 0.25
 _MIN_VALUE_LIMIT = 2**20
 _MAX_VALUE_LIMIT = 10**9  # sqlite3's own
 
-# A reader cannot finish what a dead writer left; a copy that we own can.
-_UNFINISHED = {
-    sqlite3.SQLITE_READONLY_ROLLBACK,
-    sqlite3.SQLITE_READONLY_RECOVERY,
-    sqlite3.SQLITE_READONLY_CANTLOCK,
-    sqlite3.SQLITE_READONLY_CANTINIT,
-    sqlite3.SQLITE_READONLY_DIRECTORY,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class FileState:
@@ -40,7 +31,7 @@ class FileState:
         path: The file.
         bytes: Its size.
         missing_bytes: How much shorter it is than its header says; 0 if it is whole.
-        is_wal: Whether it is in write-ahead-log mode.
+        uses_log: Whether sqlite3 would look for a write-ahead log, or make one.
         has_log: Whether a write-ahead log with content lies beside it.
         has_shared_memory: Whether the log's index lies beside it: its writer may be alive.
         has_journal: Whether a rollback journal with content lies beside it.
@@ -49,7 +40,7 @@ class FileState:
     path: Path
     bytes: int
     missing_bytes: int
-    is_wal: bool
+    uses_log: bool
     has_log: bool
     has_shared_memory: bool
     has_journal: bool
@@ -72,13 +63,12 @@ def inspect(path: Path) -> FileState:
             size = os.fstat(file.fileno()).st_size
     _check_magic(path, header)
     real = os.path.realpath(path)  # sqlite3 keeps its journals beside the real file
-    is_wal = header[19] == _WAL_VERSION
-    has_log = is_wal and _has_content(real + "-wal")
+    has_log = _has_content(real + "-wal")
     return FileState(
         path=path,
         bytes=size,
         missing_bytes=0 if has_log else _missing_bytes(path, header, size),
-        is_wal=is_wal,
+        uses_log=header[19] == _WAL_VERSION or Path(real + "-wal").exists(),
         has_log=has_log,
         has_shared_memory=Path(real + "-shm").exists(),
         has_journal=_has_content(real + "-journal"),
@@ -105,18 +95,19 @@ def _missing_bytes(path: Path, header: bytes, size: int) -> int:
     if page_size < 512 or page_size & (page_size - 1):
         message = f"{path}: is damaged: its header says a page size of {page_size}"
         raise CorruptTraceError(message, hint=DAMAGED_HINT)
+    if size < page_size:  # sqlite3 would take it for an empty database
+        message = f"{path}: is cut off after {size:,} bytes, within its first page"
+        raise CorruptTraceError(message, hint=DAMAGED_HINT)
     if pages == 0 or change_counter != valid_for:  # written by a sqlite3 before 3.7
         pages = -(-size // page_size)
     return max(0, pages * page_size - size)
 
 
 def connect(state: FileState) -> sqlite3.Connection:
-    """Open a file for reading. Raises sqlite3.Error.
-
-    A log that lies in write-ahead-log mode's name without content is passed over, for sqlite3
-    would otherwise create its shared memory beside the file.
-    """
-    mode = "mode=ro&immutable=1" if state.is_wal and not state.has_log else "mode=ro"
+    """Open a file for reading. Raises sqlite3.Error."""
+    # sqlite3 would create a log and its shared memory beside the file. With nothing in the log to
+    # honour, the file is opened as one that cannot change.
+    mode = "mode=ro&immutable=1" if state.uses_log and not state.has_log else "mode=ro"
     connection = sqlite3.connect(
         f"{state.path.absolute().as_uri()}?{mode}",
         uri=True,
@@ -124,6 +115,15 @@ def connect(state: FileState) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
+    try:
+        _configure(connection, state)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _configure(connection: sqlite3.Connection, state: FileState) -> None:
     limit = min(max(2 * state.bytes, _MIN_VALUE_LIMIT), _MAX_VALUE_LIMIT)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit)  # no value outgrows its file
     connection.execute("PRAGMA trusted_schema=OFF")
@@ -131,7 +131,6 @@ def connect(state: FileState) -> sqlite3.Connection:
     if state.missing_bytes:
         # sqlite3 refuses a cut file outright, but for this switch; nothing is ever written.
         connection.execute("PRAGMA writable_schema=ON")
-    return connection
 
 
 def must_recover(state: FileState) -> bool:
@@ -141,13 +140,8 @@ def must_recover(state: FileState) -> bool:
 
 def can_recover(state: FileState, error: sqlite3.Error) -> bool:
     """Whether reading failed for a log or journal that a dead writer left."""
-    if not (state.has_log or state.has_journal):
-        return False
-    code = error_code(error)
-    return code in _UNFINISHED or primary(code) in {
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CANTOPEN,
-    }
+    unfinished = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+    return (state.has_log or state.has_journal) and primary(error_code(error)) in unfinished
 
 
 @contextlib.contextmanager

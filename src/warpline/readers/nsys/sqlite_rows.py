@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import sqlite3
 import threading
+import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from types import NoneType
 
 import numpy as np
 import numpy.typing as npt
 
+from warpline.errors import InputError
+from warpline.readers.nsys.sqlite_scan import CHANGED_HINT
 from warpline.readers.nsys.sqlite_values import Kind, Raw, RawColumn, RawText, SourceColumn
 
 _CHUNK_ROWS = 4096
@@ -19,37 +23,66 @@ _EXACT_REALS = 2.0**53
 _Value = int | float | bytes | bytearray | None
 
 
-def read_rows(
-    connection: sqlite3.Connection,
-    lock: threading.Lock,
-    table: str,
-    columns: Sequence[tuple[SourceColumn, Kind]],
-) -> list[Raw]:
-    """Read columns of a table, rows in the order in which they are stored.
+class RowReader:
+    """A connection that reads columns. Usable from several threads, one at a time.
 
-    The connection's `text_factory` must be bytearray, which tells text from blobs.
-    Raises sqlite3.Error; ValueError for a name that cannot be written in SQL.
+    Args:
+        connection: Becomes this reader's own.
+        path: The file as it was named, for messages.
+        snapshot: Whether to stay at the present state of a log that its writer prolongs; a file
+            without a log that changes between two reads gives an InputError.
+
+    Methods raise sqlite3.Error; ValueError for a name that cannot be written in SQL.
     """
-    names = ", ".join(f"t.{quote(column.name)}" for column, _ in columns) or "NULL"
-    # NOT INDEXED: a covering index would give the rows in its own order. The names are qualified
-    # because sqlite3 takes an unknown name in double quotes for a string.
-    query = f"SELECT {names} FROM {quote(table)} AS t NOT INDEXED"  # noqa: S608 - quoted names
-    builders = [
-        _TextBuilder(kind) if _is_bytes(kind) else _NumberBuilder(kind) for _, kind in columns
-    ]
-    with lock:
-        cursor = connection.execute(query)
-        while rows := cursor.fetchmany(_CHUNK_ROWS):
-            for builder, values in zip(builders, zip(*rows, strict=True), strict=False):
-                builder.append(values)
-    return [builder.finish() for builder in builders]
 
+    def __init__(self, connection: sqlite3.Connection, path: Path, *, snapshot: bool) -> None:
+        self._connection = connection
+        self._path = path
+        self._lock = threading.Lock()
+        self.close = weakref.finalize(self, connection.close)
+        connection.text_factory = bytearray  # tells text from blobs, which come as bytes
+        if snapshot:
+            connection.execute("BEGIN")
+        self._version = self._data_version()
 
-def count_rows(connection: sqlite3.Connection, lock: threading.Lock, table: str) -> int:
-    """Count the rows of a table. Raises as `read_rows` does."""
-    query = f"SELECT count(*) FROM {quote(table)} NOT INDEXED"  # noqa: S608 - quoted name
-    with lock:
-        return int(connection.execute(query).fetchone()[0])
+    def row_count(self, table: str) -> int:
+        """Count the rows of a table."""
+        query = f"SELECT count(*) FROM {quote(table)} NOT INDEXED"  # noqa: S608 - quoted name
+        with self._lock:
+            count = int(self._connection.execute(query).fetchone()[0])
+            self._check_unchanged()
+        return count
+
+    def read(
+        self,
+        table: str,
+        columns: Sequence[tuple[SourceColumn, Kind]],
+        order: Sequence[str],
+    ) -> list[Raw]:
+        """Read columns of a table, rows in rowid order, or in that of the columns in `order`."""
+        names = ", ".join(f"t.{quote(column.name)}" for column, _ in columns) or "NULL"
+        # NOT INDEXED: a covering index would give the rows in its own order. The names are
+        # qualified because sqlite3 takes an unknown name in double quotes for a string.
+        query = f"SELECT {names} FROM {quote(table)} AS t NOT INDEXED"  # noqa: S608 - quoted names
+        if order:
+            query += " ORDER BY " + ", ".join(f"t.{quote(name)}" for name in order)
+        builders = [
+            _TextBuilder(kind) if _is_bytes(kind) else _NumberBuilder(kind) for _, kind in columns
+        ]
+        with self._lock:
+            cursor = self._connection.execute(query)
+            while rows := cursor.fetchmany(_CHUNK_ROWS):
+                for builder, values in zip(builders, zip(*rows, strict=True), strict=False):
+                    builder.append(values)
+            self._check_unchanged()
+        return [builder.finish() for builder in builders]
+
+    def _data_version(self) -> int:
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def _check_unchanged(self) -> None:
+        if self._data_version() != self._version:
+            raise InputError(f"{self._path}: changed while it was read", hint=CHANGED_HINT)
 
 
 def quote(name: str) -> str:
@@ -70,15 +103,18 @@ class _NumberBuilder:
         self._mismatched = 0
 
     def append(self, values: Sequence[_Value]) -> None:
-        if set(map(type, values)) <= {int if self._is_int else float, NoneType}:
-            fitted: Sequence[_Value] = values
-        else:
+        own = int if self._is_int else float
+        types = set(map(type, values))
+        if types == {own}:  # nearly always
+            self._values.append(np.array(values, self._dtype))
+            self._valid.append(np.ones(len(values), np.bool_))
+            return
+        fitted = list(values)
+        if not types <= {own, NoneType}:
             fitted = [_fit_int(value) if self._is_int else _fit_float(value) for value in values]
-        valid = np.array([fit is not None for fit in fitted], np.bool_)
-        self._values.append(np.array([0 if fit is None else fit for fit in fitted], self._dtype))
-        self._valid.append(valid)
-        absent = sum(value is None for value in values)
-        self._mismatched += len(values) - int(valid.sum()) - absent
+        self._values.append(np.array([fit or 0 for fit in fitted], self._dtype))
+        self._valid.append(np.array([fit is not None for fit in fitted], np.bool_))
+        self._mismatched += fitted.count(None) - values.count(None)
 
     def finish(self) -> RawColumn:
         values = np.concatenate([np.empty(0, self._dtype), *self._values])
@@ -96,11 +132,9 @@ class _TextBuilder:
     def append(self, values: Sequence[_Value]) -> None:
         texts = [value if isinstance(value, self._types) else None for value in values]
         self._blob += b"".join(text for text in texts if text is not None)
-        lengths = [0 if text is None else len(text) for text in texts]
-        self._lengths.append(np.array(lengths, np.int64))
+        self._lengths.append(np.array([len(text or b"") for text in texts], np.int64))
         self._valid.append(np.array([text is not None for text in texts], np.bool_))
-        absent = sum(value is None for value in values)
-        self._mismatched += sum(text is None for text in texts) - absent
+        self._mismatched += texts.count(None) - values.count(None)
 
     def finish(self) -> RawText:
         offsets = np.cumsum(np.concatenate(self._lengths), dtype=np.int64)

@@ -21,6 +21,7 @@ DAMAGED_HINT = (
     "export the recording again (nsys export --type sqlite), or save what is left: "
     "sqlite3 FILE .recover | sqlite3 NEW_FILE"
 )
+CHANGED_HINT = "wait until the program that writes it has ended"
 _MESSAGE_BYTES = 256
 
 
@@ -41,17 +42,22 @@ class Scanner:
     is read gives an InputError.
     """
 
-    def __init__(self, core: native.Core, database: ctypes.c_void_p, path: Path) -> None:
+    def __init__(self, core: native.Core, database: ctypes.c_void_p, named: Path) -> None:
         self._core = core
         self._database = database
-        self._path = path
+        self._named = named
         self._tables: dict[int, _Table] = {}
         self._opening = threading.Lock()
         self.close = weakref.finalize(self, _close, core, database, self._tables)
 
     @classmethod
-    def open(cls, path: Path) -> Scanner | None:
-        """Open a file; None if there is no native core, or if it leaves the file to sqlite3."""
+    def open(cls, path: Path, named: Path) -> Scanner | None:
+        """Open a file; None if there is no native core, or if it leaves the file to sqlite3.
+
+        Args:
+            path: The file to read.
+            named: What messages call it: `path` may be a temporary copy.
+        """
         core = native.core()
         if core is None:
             return None
@@ -62,8 +68,8 @@ class Scanner:
         )
         if status == native.UNSUPPORTED:
             return None
-        _check(status, message, str(path))
-        return cls(core, database, path)
+        _check(status, message, str(named))
+        return cls(core, database, named)
 
     def row_count(self, name: str, root_page: int) -> int | None:
         """Count the rows of a table; None if it is left to sqlite3."""
@@ -89,7 +95,7 @@ class Scanner:
         status = self._core.wl_sqlite_table_read(
             table.handle, requests, len(columns), 0, message, _MESSAGE_BYTES
         )
-        _check(status, message, f"{self._path}: table {name}")
+        _check(status, message, f"{self._named}: table {name}")
         for request, (column, _) in zip(requests, columns, strict=True):
             if request.short_rows and column.default is not None:
                 return None  # rows from before the column was added: sqlite3 knows the default
@@ -117,7 +123,7 @@ class Scanner:
                 message,
                 _MESSAGE_BYTES,
             )
-            _check(status, message, f"{self._path}: table {name}")
+            _check(status, message, f"{self._named}: table {name}")
         return RawText(blob, offsets, valid, request.mismatched)
 
     def _table(self, name: str, root_page: int) -> _Table | None:
@@ -137,7 +143,7 @@ class Scanner:
             )
             if status == native.UNSUPPORTED:
                 return None
-            _check(status, message, f"{self._path}: table {name}")
+            _check(status, message, f"{self._named}: table {name}")
             return self._tables.setdefault(root_page, _Table(handle, rows.value))
 
 
@@ -164,8 +170,7 @@ def _check(status: int, message: ctypes.Array[ctypes.c_char], what: str) -> None
     if status == native.CORRUPT:
         raise CorruptTraceError(f"{what} is damaged: {text}", hint=DAMAGED_HINT)
     if status == native.CHANGED:
-        hint = "wait until the program that writes it has ended"
-        raise InputError(f"{what} changed while it was read: {text}", hint=hint)
+        raise InputError(f"{what}: changed while it was read: {text}", hint=CHANGED_HINT)
     if status == native.BAD_ARGUMENT:
         raise ValueError(f"{what}: {text}")
     raise InputError(f"{what} cannot be read: {text}")
