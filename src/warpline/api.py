@@ -92,9 +92,10 @@ def _reason(trace: Trace, found: Analysis) -> str:
 
 
 def default_tables() -> list[str]:
-    """Return the names of the tables that `stats` prints when none is named."""
+    """Return the names of the tables that `stats` prints when none is named, in its order."""
     plugins.load("analyses")
-    return [item.name for item in ANALYSES if item.is_default]
+    ranked = [(item.default_rank, item.name) for item in ANALYSES if item.default_rank is not None]
+    return [name for _, name in sorted(ranked)]
 
 
 def document(trace: Trace, tables: Sequence[str]) -> Document:

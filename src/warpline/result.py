@@ -198,7 +198,7 @@ class Analysis:
         compute: The function.
         doc: Its docstring; `explain` and the documentation show it.
         arguments: Arguments it takes after a colon -> what each does.
-        is_default: Whether `stats` prints it when no table is named.
+        default_rank: Place among the tables that `stats` prints when none is named, or None.
         missing_hint: How to record what it needs.
     """
 
@@ -209,7 +209,7 @@ class Analysis:
     compute: Compute
     doc: str
     arguments: Mapping[str, str] = field(default_factory=dict)
-    is_default: bool = False
+    default_rank: int | None = None
     missing_hint: str | None = None
 
 
@@ -224,7 +224,7 @@ def analysis(  # noqa: PLR0913 - a declaration; every part is named
     needs: Sequence[str],
     aliases: Sequence[str] = (),
     arguments: Mapping[str, str] | None = None,
-    is_default: bool = False,
+    default_rank: int | None = None,
     missing_hint: str | None = None,
 ) -> Callable[[Compute], Compute]:
     """Register the decorated function as an analysis.
@@ -247,7 +247,7 @@ def analysis(  # noqa: PLR0913 - a declaration; every part is named
                 compute,
                 doc,
                 dict(arguments or {}),
-                is_default,
+                default_rank,
                 missing_hint,
             ),
             aliases=aliases,

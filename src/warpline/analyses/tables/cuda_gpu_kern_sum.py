@@ -1,0 +1,43 @@
+"""cuda_gpu_kern_sum: the time of kernels by name."""
+
+from __future__ import annotations
+
+from warpline.derived.events import kernel_durations
+from warpline.derived.graphs import graph_notes
+from warpline.derived.kernel_names import KERNEL_NAME_ARGUMENTS, kernel_name_column
+from warpline.derived.summary import summarize, time_fields
+from warpline.result import Arguments, Field, Result, analysis
+from warpline.trace import Trace
+from warpline.units import Unit
+
+NAME = "cuda_gpu_kern_sum"
+TITLE = "CUDA GPU kernel summary"
+FIELDS = time_fields([Field("name", Unit.NONE, "Kernel.", "Name")])
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=("kernel",),
+    aliases=("gpukernsum",),
+    arguments=KERNEL_NAME_ARGUMENTS,
+    default_rank=4,
+    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+)
+def cuda_gpu_kern_sum(trace: Trace, arguments: Arguments) -> Result:
+    """The time that kernels ran on devices, by kernel.
+
+    What it measures: How often each kernel ran, and for how long.
+    Why it matters: It says which kernels are worth making faster, or fewer. A kernel of a few
+        microseconds that runs very often is limited by its launches rather than by the device.
+    How it is computed: End minus start of each execution, grouped by the full name; by the bare
+        name with :base, by the compiler's name with :mangled.
+    Limits: Kernels that ran at the same time are both counted in full, so the total is not the
+        time for which the device was busy. Kernels of graphs that were recorded as wholes are
+        missing; a note says so.
+    Source: Rows, columns and order of `nsys stats -r cuda_gpu_kern_sum`; P95 and P99 are ours.
+    """
+    events = kernel_durations(trace, kernel_name_column(arguments))
+    labels = {"name": events.texts(0)}
+    return summarize((NAME, *arguments), TITLE, FIELDS, events, labels, graph_notes(trace))

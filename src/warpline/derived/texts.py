@@ -1,0 +1,53 @@
+"""Columns of texts, which are rows of the string pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from warpline.ops.arrays import I32, I64, BoolArray, Integers
+from warpline.result import Texts
+from warpline.trace import ColumnData, StringPool
+
+
+def number_texts(ids: Integers, text_count: int) -> tuple[I32, I64]:
+    """Number the distinct texts of a column densely, in linear time.
+
+    Args:
+        ids: Shape (n,), rows of the string pool.
+        text_count: Rows of the pool.
+
+    Returns:
+        The number of each row's text, shape (n,), and the pool's rows by number.
+    """
+    used: BoolArray = np.zeros(text_count, np.bool_)
+    used[ids] = True
+    distinct = np.flatnonzero(used)
+    number = np.zeros(text_count, np.int32)
+    number[distinct] = np.arange(len(distinct), dtype=np.int32)
+    return number[ids], distinct
+
+
+def dimension_texts(strings: StringPool, names: ColumnData, rows: Integers) -> Texts:
+    """Return a dimension's text for each row of another table.
+
+    Args:
+        strings: The trace's texts.
+        names: The dimension's text column, shape (m,).
+        rows: Shape (n,), the row of the dimension that each row refers to.
+    """
+    texts = [None if name is None else strings.text(name) for name in names.to_list()]
+    return labelled(rows, texts)
+
+
+def labelled(
+    codes: Integers, labels: Sequence[str | None], valid: BoolArray | None = None
+) -> Texts:
+    """Return a text for each code; none where the label is None or `valid` is False."""
+    present = np.array([label is not None for label in labels], np.bool_)
+    shown = present[codes] if valid is None else present[codes] & valid
+    return Texts(
+        np.where(shown, codes, -1).astype(np.int32),
+        ["" if label is None else label for label in labels],
+    )
