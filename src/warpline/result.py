@@ -94,7 +94,7 @@ class Numbers:
 Values = Texts | Numbers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """A table that an analysis computed.
 
@@ -137,6 +137,14 @@ class Result:
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame; needs the extra ``warpline[pandas]``."""
         return self.to_polars().to_pandas()
+
+    def __repr__(self) -> str:
+        names = ", ".join(item.name for item in self.fields)
+        return f"<Result {self.name}: {len(self):,} rows; {names}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return str(self.to_polars()._repr_html_())
 
     def head(self, count: int) -> Result:
         """Return the first `count` rows."""

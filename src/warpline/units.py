@@ -1,0 +1,162 @@
+"""Units of columns, and the only functions that turn numbers into text."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Context, Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class Unit(Enum):
+    """What a number counts. The value is the suffix a column of this unit carries, if any."""
+
+    NONE = ""
+    NS = "ns"
+    BYTES = "bytes"
+    BYTES_PER_S = "bytes_per_s"
+    RATIO = "ratio"
+    COUNT = "count"
+    HZ = "hz"
+    ID = "id"
+
+
+_TIME_STEPS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
+_BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+
+
+def format_ns(value: int | float) -> str:
+    """Format a duration with three significant digits in the unit that suits it: ``12.3 ms``."""
+    return _scaled(value, _TIME_STEPS)
+
+
+def format_bytes(value: int | float) -> str:
+    """Format a size with three significant digits in binary units: ``1.50 GiB``."""
+    return _scaled(value, _BYTE_STEPS)
+
+
+def format_rate(value: int | float) -> str:
+    """Format bytes per second in decimal units, as vendors quote bandwidth: ``3.35 TB/s``."""
+    steps = ((10**12, "TB/s"), (10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s"), (1, "B/s"))
+    return _scaled(value, steps)
+
+
+def format_ratio(value: float) -> str:
+    """Format a fraction as a percentage: ``0.123`` -> ``12.3 %``."""
+    return f"{value * 100:.1f} %"
+
+
+def format_count(value: int) -> str:
+    """Format a count with thousands separators: ``1,000,036``."""
+    return f"{value:,}"
+
+
+def plural(count: int, noun: str, plural_noun: str | None = None) -> str:
+    """Format a count with its noun: ``1 kernel``, ``2 kernels``, ``1,000 copies``."""
+    return f"{count:,} {noun if count == 1 else plural_noun or noun + 's'}"
+
+
+def _scaled(value: int | float, steps: tuple[tuple[int, str], ...]) -> str:
+    magnitude = abs(value)
+    for size, name in steps:
+        if magnitude >= size or size == 1:
+            scaled = value / size
+            if size == 1 and float(value).is_integer():
+                return f"{int(value)} {name}"
+            whole_digits = len(str(int(abs(scaled))))
+            return f"{scaled:.{max(0, 3 - whole_digits)}f} {name}"
+    raise AssertionError("the last step has size 1")
+
+
+# Wide enough for every digit before the point of the largest float64, and then some after it.
+_EXACT = Context(prec=400, rounding=ROUND_HALF_UP)
+
+
+def fixed(value: int | float, digits: int, scale: float = 1.0) -> str:
+    """Format value times scale with `digits` decimals, halves away from zero, as nsys rounds.
+
+    What is rounded is the shortest decimal that reads back as the same float, times the
+    scale's: 2.05 gives ``2.1``, and 0.2895 at scale 100 gives ``29.0``. The binary values,
+    2.04999... and 28.94999..., would give one or the other by chance. The value is finite.
+    """
+    number = value if isinstance(value, int) else float(value)
+    product = _EXACT.multiply(Decimal(str(number)), Decimal(str(float(scale))))
+    rounded = product.quantize(Decimal(1).scaleb(-digits), context=_EXACT)
+    return f"{abs(rounded) if rounded.is_zero() else rounded:f}"
+
+
+def fixed_all(values: npt.NDArray[Any], digits: int, scale: float = 1.0) -> list[str]:
+    """Format an array as `fixed` formats each of its numbers.
+
+    Args:
+        values: Shape (n,), int64 or finite float64.
+        digits: Decimals, 0 to 15.
+        scale: What to multiply by.
+
+    Rounding is done on whole arrays: value * scale * 10**digits, in float64, is off by less
+    than four times 2**-53 of itself from the decimal number that `fixed` rounds. Only numbers
+    that close to a half, and those of 2**52 and more, are left to `fixed` one by one.
+    """
+    import numpy as np  # noqa: PLC0415 - Unit and the scalar formatters do without it
+
+    if scale == 1 and values.dtype.kind in "iu":
+        zeros = "." + "0" * digits if digits else ""
+        return [f"{value}{zeros}" for value in values.tolist()]
+    with np.errstate(over="ignore"):
+        shifted = values * (scale * 10.0**digits)
+    magnitude = np.abs(shifted)
+    whole = np.floor(magnitude)
+    doubt = np.abs(magnitude - whole - 0.5) <= magnitude * 2.0**-50
+    doubt |= ~(magnitude < 2.0**52)
+    rounded = np.copysign(whole + (magnitude - whole >= 0.5), shifted) + 0.0  # no minus zero
+    texts = binary_fixed_all(rounded / 10.0**digits, digits)
+    for row in np.flatnonzero(doubt).tolist():
+        texts[row] = fixed(values[row].item(), digits, scale)
+    return texts
+
+
+def binary_fixed_all(values: npt.NDArray[np.float64], digits: int) -> list[str]:
+    """Format an array with `digits` decimals, as C's printf does: nsys's converted units.
+
+    Where nsys shows a number in another unit than it was recorded in (bytes as MB, ns as ms),
+    it rounds the binary value of the quotient, not the decimal one: 4500 B are ``0.004`` MB.
+    """
+    return list(map(f"%.{digits}f".__mod__, values.tolist()))
+
+
+_NS_OF_UNIT = {
+    **dict.fromkeys(("", "ns", "nsec"), 1),
+    **dict.fromkeys(("us", "usec"), 10**3),
+    **dict.fromkeys(("ms", "msec"), 10**6),
+    **dict.fromkeys(("s", "sec"), 10**9),
+    **dict.fromkeys(("m", "min"), 60 * 10**9),
+    **dict.fromkeys(("h", "hour"), 3600 * 10**9),
+}
+
+
+def parse_ns(text: str) -> int:
+    """Read a duration such as ``1500``, ``1.5ms``, ``1s200ms`` or ``-3us`` as int ns.
+
+    The grammar is that of nsys: a series of numbers, each with its sign and unit, which are
+    added; a number without a unit is ns. ``1s-2ms`` is 998 ms. Fractions of a ns are cut off.
+
+    Raises:
+        ValueError: The text is not a time, or does not fit in 64 bits.
+    """
+    import re  # noqa: PLC0415 - start-up: only filters need it
+
+    part = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)([a-z]*)")
+    position, total = 0, Decimal(0)
+    written = text.strip()
+    while position < len(written) or not written:
+        found = part.match(written, position)
+        if found is None or found[2] not in _NS_OF_UNIT:
+            raise ValueError(f"{text!r} is not a time; write for example 1.5s, 200ms or 1500 (ns)")
+        total += Decimal(found[1]) * _NS_OF_UNIT[found[2]]
+        position = found.end()
+    if abs(total) >= 2**63:
+        raise ValueError(f"{text!r} is more than 292 years, the longest time that fits")
+    return int(total)
