@@ -1,0 +1,140 @@
+"""What holds for every registered analysis; a new one inherits all of it without a line here."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from any_trace import AnyTrace, any_traces, empty_trace
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from warpline import api, plugins
+from warpline.result import ANALYSES, Analysis, Result, Skipped
+from warpline.trace import MemorySource, Trace
+from warpline.units import Unit
+
+plugins.load("analyses")
+
+EVERY = list(ANALYSES)
+# Each analysis as users may call it: alone, and with each of its arguments.
+CALLS = [
+    f"{item.name}{argument}"
+    for item in EVERY
+    for argument in ("", *(f":{a}" for a in item.arguments if "=" not in a))
+]
+SUFFIX = {
+    Unit.NS: "ns",
+    Unit.BYTES: "bytes",
+    Unit.BYTES_PER_S: "bytes_per_s",
+    Unit.RATIO: "ratio",
+    Unit.HZ: "hz",
+}
+HEADINGS = ("What it measures", "Why it matters", "How it is computed", "Limits", "Source")
+MOMENTS = {"start", "end", "time", "first", "last"}
+few = settings(max_examples=25)
+
+
+def results(trace: Trace) -> dict[str, Result]:
+    """Return every table that the trace gives."""
+    outcomes = {call: api.run(trace, call) for call in CALLS}
+    return {call: item for call, item in outcomes.items() if isinstance(item, Result)}
+
+
+def name_of(item: Analysis) -> str:
+    return item.name
+
+
+@few
+@given(any_traces())
+def test_results_have_the_declared_fields_and_a_key(any_trace: AnyTrace) -> None:
+    for call, result in results(any_trace.trace()).items():
+        note(call)
+        declared = ANALYSES.get(call.split(":", maxsplit=1)[0]).fields
+        assert result.name == call
+        assert result.fields[: len(declared)] == declared
+        assert {*result.key} <= {field.name for field in result.fields}
+
+
+@few
+@given(any_traces())
+def test_ratios_are_ratios(any_trace: AnyTrace) -> None:
+    for call, result in results(any_trace.trace()).items():
+        for field in result.fields:
+            if field.unit is Unit.RATIO:
+                note(f"{call}.{field.name}")
+                values: list[Any] = result.columns[field.name].to_list()
+                assert all(0 <= v <= 1 for v in values if v is not None)
+
+
+@few
+@given(any_traces(), st.integers(-(10**15), 10**15))
+def test_moving_all_times_moves_moments_and_nothing_else(any_trace: AnyTrace, by_ns: int) -> None:
+    before, after = results(any_trace.trace()), results(any_trace.shifted(by_ns).trace())
+    assert before.keys() == after.keys()
+    for call, result in before.items():
+        note(call)
+        for field in result.fields:
+            values: list[Any] = result.columns[field.name].to_list()
+            if field.unit is Unit.NS and field.name.split("_")[0] in MOMENTS:
+                values = [v if v is None else v + by_ns for v in values]
+            assert after[call].columns[field.name].to_list() == values, field.name
+
+
+@few
+@given(any_traces(), st.integers(0, 2**32))
+def test_the_order_of_the_rows_in_the_file_does_not_matter(any_trace: AnyTrace, seed: int) -> None:
+    before, after = results(any_trace.trace()), results(any_trace.permuted(seed).trace())
+    assert before.keys() == after.keys()
+    for call, result in before.items():
+        note(call)
+        assert after[call].rows() == result.rows()
+
+
+@few
+@given(any_traces())
+def test_computing_twice_gives_the_same(any_trace: AnyTrace) -> None:
+    trace = any_trace.trace()
+    first, second = results(trace), results(trace)
+    assert {c: r.rows() for c, r in first.items()} == {c: r.rows() for c, r in second.items()}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_recorded_but_empty_tables(call: str) -> None:
+    outcome = api.run(empty_trace(), call)
+    if ANALYSES.get(call.split(":", maxsplit=1)[0]).needs:
+        assert isinstance(outcome, Skipped)
+        assert "were recorded" not in outcome.reason
+
+
+@pytest.mark.parametrize("item", [item for item in EVERY if item.needs], ids=name_of)
+def test_what_was_never_recorded_is_skipped_and_says_how_to_record_it(item: Analysis) -> None:
+    outcome = api.run(Trace(MemorySource({})), item.name)
+    assert isinstance(outcome, Skipped)
+    assert "were recorded" in outcome.reason
+    assert outcome.hint, "missing_hint should say how to record what it needs"
+
+
+@pytest.mark.parametrize("item", EVERY, ids=name_of)
+def test_documentation_has_the_five_headings_in_order(item: Analysis) -> None:
+    found = re.findall(r"^ +([A-Z][a-z ]+): +\S", item.doc, flags=re.MULTILINE)
+    assert tuple(name for name in found if name in HEADINGS) == HEADINGS
+    assert item.doc.partition("\n")[0].strip(), "the first line says what the table is"
+
+
+@pytest.mark.parametrize("item", EVERY, ids=name_of)
+def test_fields_are_documented_and_carry_their_unit(item: Analysis) -> None:
+    names = [field.name for field in item.fields]
+    assert len({*names}) == len(names)
+    for field in item.fields:
+        assert field.doc.endswith("."), field.name
+        for unit, suffix in SUFFIX.items():
+            carries = field.name == suffix or field.name.endswith(f"_{suffix}")
+            assert (field.unit is unit) == carries, f"{field.name} is {field.unit}"
+
+
+def test_default_tables_have_distinct_places() -> None:
+    ranks = [item.default_rank for item in EVERY if item.default_rank is not None]
+    assert len({*ranks}) == len(ranks)
+    assert ranks, "`stats` prints nothing when no table is named"
