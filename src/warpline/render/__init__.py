@@ -1,0 +1,102 @@
+"""Renderers: each writes a Document to a text stream in one format.
+
+A renderer is a module of this package; importing it registers it. It sees titles, columns,
+units and rows only, so a new analysis needs no code here.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+from warpline.registry import Registry
+from warpline.result import Document
+
+TimeUnit = Literal["ns", "us", "ms", "s"]
+
+TERMINAL_ROWS = 40
+_FALLBACK_WIDTH = 80
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to render.
+
+    Attributes:
+        width: Columns of the terminal; None for a file or a pipe: nothing is shortened.
+        row_limit: Rows of a table that text and Markdown show; None shows all. CSV and JSON
+            always hold all.
+        color: Whether escape sequences for colour may be written.
+        unicode: Whether the stream takes every character; else others than ASCII are escaped.
+        time_unit: Unit of ns columns in text, CSV and Markdown; None shows ns.
+    """
+
+    width: int | None = None
+    row_limit: int | None = None
+    color: bool = False
+    unicode: bool = True
+    time_unit: TimeUnit | None = None
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """A registered output format.
+
+    Attributes:
+        name: What users type after ``--format``.
+        doc: One sentence.
+        render: Writes the document to the stream.
+    """
+
+    name: str
+    doc: str
+    render: Callable[[Document, TextIO, Options], None]
+
+
+RENDERERS: Registry[Renderer] = Registry("format")
+
+
+def detect_options(stream: TextIO, environ: Mapping[str, str]) -> Options:
+    """Return what suits a stream: a terminal gets its width, 40 rows and colour.
+
+    Honours ``NO_COLOR``, ``TERM=dumb`` and ``COLUMNS``, and the encoding of the stream.
+    """
+    unicode = _takes_unicode(stream)
+    if not stream.isatty():
+        return Options(unicode=unicode)
+    return Options(
+        width=_terminal_width(stream, environ),
+        row_limit=TERMINAL_ROWS,
+        color=_takes_color(environ),
+        unicode=unicode,
+    )
+
+
+def _takes_unicode(stream: TextIO) -> bool:
+    encoding = getattr(stream, "encoding", None)
+    if encoding is None:  # a stream in memory holds text, not bytes
+        return True
+    try:
+        return codecs.lookup(encoding).name.startswith("utf")
+    except LookupError:
+        return False
+
+
+def _takes_color(environ: Mapping[str, str]) -> bool:
+    if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
+        return False
+    # An old Windows console prints escape sequences as they are; newer terminals say who they are.
+    return os.name != "nt" or "WT_SESSION" in environ or "TERM" in environ
+
+
+def _terminal_width(stream: TextIO, environ: Mapping[str, str]) -> int:
+    columns = environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _FALLBACK_WIDTH
+    except (OSError, ValueError):
+        return _FALLBACK_WIDTH

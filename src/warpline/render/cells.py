@@ -1,0 +1,190 @@
+"""Turns the columns of a Result into the texts of their cells, block by block.
+
+Numbers get nsys's digits. A text is converted once however often it occurs, and only when a
+block holds it; so a table of a million rows is written in little memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline.render import Options, TimeUnit
+from warpline.result import Field, Numbers, Result, Texts
+from warpline.units import Unit, binary_fixed_all, fixed_all
+
+ROWS_PER_BLOCK = 8192
+
+# nsys's factor, digits and heading for each unit of --timeunit.
+_TIME_UNITS: dict[TimeUnit, tuple[float, int, str]] = {
+    "us": (1e-3, 3, "us"),
+    "ms": (1e-6, 4, "ms"),
+    "s": (1e-9, 4, "sec"),
+}
+
+
+class NumberCells:
+    """Cells of a column of numbers; empty where there is none, or where it is not finite.
+
+    Args:
+        field: The column.
+        numbers: Its values.
+        time_unit: What ns are shown in.
+        is_grouped: Whether thousands are separated.
+    """
+
+    is_number = True
+
+    def __init__(
+        self,
+        field: Field,
+        numbers: Numbers,
+        time_unit: TimeUnit | None = None,
+        *,
+        is_grouped: bool = False,
+    ) -> None:
+        self._field = field
+        self._is_grouped = is_grouped
+        self._values = numbers.values
+        self._valid = numbers.valid
+        in_ns = field.unit is Unit.NS and field.scale == 1
+        self._time = _TIME_UNITS.get(time_unit) if in_ns and time_unit else None
+        self.heading = self._heading()
+
+    def _heading(self) -> str:
+        heading = self._field.heading
+        if self._time is None:
+            return heading
+        unit = self._time[2]
+        if heading.endswith("_ns"):
+            return heading.removesuffix("ns") + unit
+        return heading.replace("(ns)", f"({unit})")
+
+    def texts(self, rows: slice) -> list[str]:
+        """Return the cells of some rows."""
+        values, valid = self._values[rows], self._mask(rows)
+        if valid is None or valid.all():
+            return self._format(values)
+        cells = np.full(len(values), "", dtype=object)
+        cells[valid] = self._format(values[valid])
+        return list(cells)
+
+    def width(self) -> int:
+        """Return the length of the longest cell."""
+        every = slice(0, len(self._values))
+        valid = self._mask(every)
+        values = self._values if valid is None else self._values[valid]
+        if not len(values):
+            return 0
+        if values.dtype.kind == "f" and self._field.digits is None:
+            return max(
+                len(text) for rows in blocks(len(values)) for text in self._format(values[rows])
+            )
+        # With fixed digits the longest is the largest or, with its sign, the smallest.
+        return max(map(len, self._format(np.array([values.min(), values.max()]))))
+
+    def _mask(self, rows: slice) -> npt.NDArray[np.bool_] | None:
+        valid = None if self._valid is None else self._valid[rows]
+        if self._values.dtype.kind != "f":
+            return valid
+        finite = np.isfinite(self._values[rows])
+        return finite if valid is None else finite & valid
+
+    def _format(self, values: npt.NDArray[Any]) -> list[str]:
+        if len(values) > 1 and (values == values[0]).all():
+            return self._format(values[:1]) * len(values)
+        texts = self._digits(values)
+        return [_group(text) for text in texts] if self._is_grouped else texts
+
+    def _digits(self, values: npt.NDArray[Any]) -> list[str]:
+        scale, digits = self._field.scale, self._field.digits
+        if self._time is not None:
+            return self._convert_time(values, *self._time[:2])
+        if digits is None:
+            return _shortest(values if scale == 1 else values * scale)
+        if scale < 1:
+            return binary_fixed_all(values / (1 / scale), digits)
+        return fixed_all(values, digits, scale)
+
+    def _convert_time(self, values: npt.NDArray[Any], factor: float, digits: int) -> list[str]:
+        # nsys converts what it has rounded already: a mean of 0.45 ns is 0.5 ns and then 0.001 us.
+        if self._field.digits is not None:
+            values = np.array(fixed_all(values, self._field.digits), dtype=np.float64)
+        return binary_fixed_all(values * factor, digits)
+
+
+def _group(text: str) -> str:
+    whole, point, fraction = text.partition(".")
+    return f"{int(whole):,}{point}{fraction}" if whole.lstrip("-").isdecimal() else text
+
+
+def _shortest(values: npt.NDArray[Any]) -> list[str]:
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        if high - low < len(values):  # such as the blocks of a grid: each number is written once
+            table = np.array([str(value) for value in range(low, high + 1)], dtype=object)
+            return list(table[values - low])
+    return list(map(str, values.tolist()))
+
+
+class TextCells:
+    """Cells of a column of texts.
+
+    Args:
+        field: The column.
+        texts: Its values.
+        convert: Escapes a text for the format.
+        missing: The cell where there is no text.
+    """
+
+    is_number = False
+
+    def __init__(
+        self, field: Field, texts: Texts, convert: Callable[[str], str], missing: str = ""
+    ) -> None:
+        self.heading = field.heading
+        self._texts = texts
+        self._convert = convert
+        # The last place is that of code -1.
+        self._cells = np.full(len(texts.values) + 1, missing, dtype=object)
+        self._converted = np.zeros(len(texts.values) + 1, dtype=np.bool_)
+        self._converted[-1] = True
+
+    def texts(self, rows: slice) -> list[str]:
+        """Return the cells of some rows."""
+        codes = self._texts.codes[rows]
+        new = codes[~self._converted[codes]]
+        for code in set(new.tolist()):
+            self._cells[code] = self._convert(self._texts.values[code])
+        self._converted[new] = True
+        return list(self._cells[codes])
+
+
+def used_texts(texts: Texts) -> Iterator[str]:
+    """Yield the distinct texts that some row has."""
+    counts = np.bincount(texts.codes + 1, minlength=1)
+    return (texts.values[code] for code in np.flatnonzero(counts[1:]).tolist())
+
+
+Cells = NumberCells | TextCells
+
+
+def cells_of(result: Result, options: Options, convert: Callable[[str], str]) -> list[Cells]:
+    """Return the cells of each column of a result, in its order."""
+    columns: list[Cells] = []
+    for field in result.fields:
+        values = result.columns[field.name]
+        if isinstance(values, Texts):
+            columns.append(TextCells(field, values, convert))
+        else:
+            columns.append(NumberCells(field, values, options.time_unit))
+    return columns
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """Yield the slices that together are `count` rows."""
+    for start in range(0, count, ROWS_PER_BLOCK):
+        yield slice(start, min(start + ROWS_PER_BLOCK, count))

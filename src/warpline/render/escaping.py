@@ -1,0 +1,97 @@
+"""Makes names from a recording safe to print, and measures them in terminal columns.
+
+Names are hostile: they may hold escape sequences, line ends, and characters that reorder text.
+"""
+
+from __future__ import annotations
+
+_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def visible(text: str, *, unicode: bool = True) -> str:
+    r"""Return the text with every character that does not print written as an escape.
+
+    Control and format characters (escape sequences, bidirectional overrides), unassigned ones
+    and lone surrogates become ``\n``, ``\x1b`` or ``\u202e``.
+
+    Args:
+        text: Any text.
+        unicode: False escapes all that is not ASCII.
+    """
+    if text.isprintable() and (unicode or text.isascii()):
+        return text
+    return "".join(
+        char if char.isprintable() and (unicode or char.isascii()) else _escape(char)
+        for char in text
+    )
+
+
+def _escape(char: str) -> str:
+    short = _SHORT_ESCAPES.get(char)
+    if short is not None:
+        return short
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def writable(text: str, *, unicode: bool = True) -> str:
+    r"""Return the text with what the stream cannot encode escaped: lone surrogates as ``\udc80``.
+
+    Control characters stay: this is for data, not for the eye.
+
+    Args:
+        text: Any text.
+        unicode: False escapes all that is not ASCII.
+    """
+    if text.isascii():
+        return text
+    encoding = "utf-8" if unicode else "ascii"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def display_width(text: str) -> int:
+    """Return how many terminal columns a printable text takes: 2 for East Asian wide ones."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_char_width, text))
+
+
+def _char_width(char: str) -> int:
+    import unicodedata  # noqa: PLC0415 - a large module that few recordings need
+
+    if unicodedata.category(char) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def shorten(text: str, width: int, ellipsis: str = "…") -> str:
+    """Cut a text out of its middle so that it takes at most `width` columns.
+
+    Two thirds of what stays are the beginning: names of kernels differ at both ends, and say
+    most in front.
+    """
+    if display_width(text) <= width:
+        return text
+    room = width - len(ellipsis)
+    if room <= 0:
+        return ellipsis[:width]
+    tail = room // 3
+    return _head(text, room - tail) + ellipsis + _head(text[::-1], tail)[::-1]
+
+
+def _head(text: str, width: int) -> str:
+    if text.isascii():
+        return text[:width]
+    used = 0
+    for count, char in enumerate(text):
+        used += _char_width(char)
+        if used > width:
+            return text[:count]
+    return text
+
+
+def pad(text: str, width: int) -> str:
+    """Fill a text with spaces up to `width` terminal columns."""
+    return text + " " * (width - display_width(text))

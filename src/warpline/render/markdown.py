@@ -1,0 +1,84 @@
+"""Markdown for issues and pull requests: GitHub's tables.
+
+Names are text, never markup: they stand in code spans, where neither HTML, links nor mentions
+work. A document that is mailed on says what its recording lost, so warnings and skipped tables
+are part of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TextIO
+
+from warpline.render import RENDERERS, Options, Renderer
+from warpline.render.cells import blocks, cells_of
+from warpline.render.escaping import visible
+from warpline.result import Document, Result, Skipped
+from warpline.units import plural
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@:.-])")
+
+
+def render(document: Document, out: TextIO, options: Options) -> None:
+    """Write warnings, the results, and what was skipped."""
+    out.writelines(
+        f"> **Warning:** {_plain(warning, options)}\n\n" for warning in document.warnings
+    )
+    for index, section in enumerate(document.sections):
+        if index:
+            out.write("\n")
+        if isinstance(section, Result):
+            _write_table(section, out, options)
+        else:
+            out.write(_skipped(section, options))
+
+
+def _write_table(result: Result, out: TextIO, options: Options) -> None:
+    hidden = max(0, len(result) - options.row_limit) if options.row_limit else 0
+    shown = result.head(len(result) - hidden) if hidden else result
+    out.write(f"### {_plain(result.title, options)} ({code(result.name, options)})\n\n")
+    columns = cells_of(shown, options, lambda text: code(text, options))
+    out.write(_row([_plain(column.heading, options) for column in columns]))
+    out.write(_row(["---:" if column.is_number else ":---" for column in columns]))
+    for rows in blocks(len(shown)):
+        lines = map(" | ".join, zip(*(column.texts(rows) for column in columns), strict=True))
+        out.writelines(f"| {line} |\n" for line in lines)
+    remarks = [f"{plural(hidden, 'more row')} not shown."] if hidden else []
+    out.writelines(f"\n{_plain(remark, options)}\n" for remark in (*remarks, *result.notes))
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def _skipped(skipped: Skipped, options: Options) -> str:
+    hint = f" ({_plain(skipped.hint, options)})" if skipped.hint else ""
+    return f"{code(skipped.name, options)}: skipped: {_plain(skipped.reason, options)}{hint}\n"
+
+
+def code(text: str, options: Options) -> str:
+    r"""Return the text as a code span that may stand in a table.
+
+    A pipe becomes ``\|``, which tables turn back; a backslash in front of a pipe would join
+    them, so such a text is escaped as plain text instead.
+    """
+    shown = visible(text, unicode=options.unicode)
+    if not shown:
+        return ""
+    if "\\|" in shown:
+        return _plain(shown, options)
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    edge = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    return f"{fence}{edge}{shown.replace('|', chr(92) + '|')}{edge}{fence}"
+
+
+def _plain(text: str, options: Options) -> str:
+    return _MARKUP.sub(r"\\\1", visible(text, unicode=options.unicode))
+
+
+RENDERERS.add(
+    "markdown",
+    Renderer("markdown", "GitHub tables for issues and pull requests.", render),
+    aliases=("md",),
+)
