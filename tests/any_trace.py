@@ -67,7 +67,9 @@ def any_traces(draw: st.DrawFn, max_rows: int = 6) -> AnyTrace:
 
 def empty_trace() -> Trace:
     """Return a trace in which every table was recorded and none holds rows."""
-    columns = {name: {spec.columns[0].name: []} for name, spec in TABLES.items() if spec.order}
+    columns: dict[str, Rows] = {
+        name: {spec.columns[0].name: []} for name, spec in TABLES.items() if spec.order
+    }
     return Trace(MemorySource(columns))
 
 
