@@ -90,7 +90,7 @@ class NumberCells:
         valid = None if self._valid is None else self._valid[rows]
         if self._values.dtype.kind != "f":
             return valid
-        finite = np.isfinite(self._values[rows])
+        finite: npt.NDArray[np.bool_] = np.isfinite(self._values[rows])
         return finite if valid is None else finite & valid
 
     def _format(self, values: npt.NDArray[Any]) -> list[str]:

@@ -30,9 +30,9 @@ def _write(result: Result, out: TextIO, options: Options) -> None:
     out.write(",".join(convert(column.heading) for column in columns) + "\n")
     for rows in blocks(len(result)):
         lines = map(",".join, zip(*(column.texts(rows) for column in columns), strict=True))
-        if len(columns) == 1:  # an empty line would read as no row
-            lines = (line or '""' for line in lines)
-        out.write("\n".join(lines) + "\n")
+        # A row of one empty cell is quoted: an empty line would read as no row.
+        out.write("\n".join(lines if len(columns) > 1 else (line or '""' for line in lines)))
+        out.write("\n")
 
 
 def _quote(text: str) -> str:

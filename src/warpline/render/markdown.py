@@ -16,7 +16,8 @@ from warpline.render.escaping import visible
 from warpline.result import Document, Result, Skipped
 from warpline.units import plural
 
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$@:.-])")
+# What may open emphasis, code, a link, HTML, an entity, mathematics, a cell, or a block.
+_MARKUP = re.compile(r"([\\`*_\[\]<>|~&$]|:(?=//)|(?<=www)\.|^[#+=-])")
 
 
 def render(document: Document, out: TextIO, options: Options) -> None:
@@ -59,8 +60,8 @@ def _skipped(skipped: Skipped, options: Options) -> str:
 def code(text: str, options: Options) -> str:
     r"""Return the text as a code span that may stand in a table.
 
-    A pipe becomes ``\|``, which tables turn back; a backslash in front of a pipe would join
-    them, so such a text is escaped as plain text instead.
+    A pipe becomes ``\|``, which tables turn back. After a backslash that does not work in code,
+    so a text with a pipe there is escaped as plain text instead.
     """
     shown = visible(text, unicode=options.unicode)
     if not shown:

@@ -123,10 +123,8 @@ class _Table:
     def _remarks(self) -> list[str]:
         remarks = []
         if self._hidden_rows:
-            count = plural(self._hidden_rows, "more row")
-            remarks.append(
-                f"{self._ellipsis} {count} (--rows 0 shows all, --format csv writes all)"
-            )
+            more = f"{self._ellipsis} {plural(self._hidden_rows, 'more row')}"
+            remarks.append(f"{more} (--rows 0 shows all, --format csv writes all)")
         left_out = [self._heading(name) for name in self._fields if name not in self._widths]
         if left_out:
             remarks.append(f"{self._ellipsis} no room for {', '.join(left_out)}")
