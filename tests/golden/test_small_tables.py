@@ -147,6 +147,12 @@ def test_one_ranking_of_kernels_and_memory_operations() -> None:
     assert sum(shares) == pytest.approx(1)
 
 
+def test_a_kernel_named_like_a_memory_operation_is_a_kernel() -> None:
+    named = kernels(name=["[CUDA memset]"] * 4)
+    result = table(trace_of(kernel=named, memset=memory()["memset"]), "cuda_gpu_sum")
+    assert columns(result, "category", "instances") == [("CUDA_KERNEL", 4), ("MEMORY_OPER", 1)]
+
+
 def calls(**more: Sequence[Any]) -> Columns:
     return {
         "start_ns": [0, 10, 20, 30],
