@@ -33,6 +33,18 @@ SUFFIX = {
 }
 HEADINGS = ("What it measures", "Why it matters", "How it is computed", "Limits", "Source")
 MOMENTS = {"start", "end", "time", "first", "last"}
+# Summaries that count each event of the tables once.
+SUMMED = {
+    ("cuda_api_sum",): ("api_call",),
+    ("osrt_sum",): ("os_call",),
+    ("cuda_gpu_kern_sum",): ("kernel",),
+    ("cuda_gpu_kern_gb_sum",): ("kernel",),
+    ("cuda_gpu_mem_time_sum",): ("memcpy", "memset"),
+    ("cuda_gpu_sum",): ("kernel", "memcpy", "memset"),
+    ("cuda_api_gpu_sum",): ("api_call", "kernel", "memcpy", "memset"),
+    ("nvtx_sum",): ("range",),
+    ("nvtx_pushpop_sum", "nvtx_startend_sum"): ("range",),
+}
 few = settings(max_examples=25)
 
 
@@ -66,6 +78,47 @@ def test_ratios_are_ratios(any_trace: AnyTrace) -> None:
                 note(f"{call}.{field.name}")
                 values: list[Any] = result.columns[field.name].to_list()
                 assert all(0 <= v <= 1 for v in values if v is not None)
+
+
+@few
+@given(any_traces())
+def test_statistics_of_a_row_agree(any_trace: AnyTrace) -> None:
+    for call, result in results(any_trace.trace()).items():
+        values = {name: column.to_list() for name, column in result.columns.items()}
+        for unit in ("ns", "bytes"):
+            ordered = [f"{name}_{unit}" for name in ("min", "median", "p95", "p99", "max")]
+            if not {*ordered, f"mean_{unit}", f"total_{unit}", "instances"} <= values.keys():
+                continue
+            note(call)
+            for row in zip(*(values[name] for name in ordered), strict=True):
+                assert row == tuple(sorted(row))
+            means: list[Any] = values[f"mean_{unit}"]
+            counts: list[Any] = values["instances"]
+            sums = [mean * count for mean, count in zip(means, counts, strict=True)]
+            assert sums == pytest.approx(values[f"total_{unit}"])
+
+
+@few
+@given(any_traces())
+def test_summaries_sum_up_all_events(any_trace: AnyTrace) -> None:
+    trace = any_trace.trace()
+    found = results(trace)
+    for names, tables in SUMMED.items():
+        summed = [found[name] for name in names if name in found]
+        rows = [row for result in summed for row in zip(*_totals(result), strict=True)]
+        lengths = [length for table in tables for length in _lengths_ns(trace, table)]
+        assert sum(total for total, _ in rows) == sum(lengths)
+        assert sum(count for _, count in rows) == len(lengths)
+
+
+def _totals(result: Result) -> list[list[Any]]:
+    return [result.columns[name].to_list() for name in ("total_ns", "instances")]
+
+
+def _lengths_ns(trace: Trace, table: str) -> list[int]:
+    columns = trace.columns(table, "start_ns", "end_ns")
+    spans = zip(columns["start_ns"].to_list(), columns["end_ns"].to_list(), strict=True)
+    return [end - start for start, end in spans]
 
 
 @few

@@ -1,0 +1,49 @@
+"""Record what nsys prints for captures, as the golden files that test_nsys_csv.py compares with.
+
+Usage: python tests/golden/record.py NSYS CAPTURE.sqlite...
+
+NSYS is the program of Nsight Systems 2024.2. Each capture gives one file in tests/data/golden,
+a ZIP of one CSV per table; add it to tests/data/INDEX.md. Not run by the tests.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from warpline import plugins
+from warpline.result import ANALYSES
+
+FOLDER = Path(__file__).parents[1] / "data" / "golden"
+RECORDED = (2026, 1, 1, 0, 0, 0)  # a fixed time, so that the same content is the same file
+
+
+def tables() -> list[str]:
+    """Return nsys's tables, with each of their arguments, as ``-r`` takes them."""
+    plugins.load("analyses")
+    ours = [item for item in ANALYSES if "nsys stats -r" in item.doc]
+    return [f"{item.name}{a}" for item in ours for a in ("", *(f":{x}" for x in item.arguments))]
+
+
+def record(nsys: Path, capture: Path) -> Path:
+    """Write the golden file of a capture and return its path."""
+    path = FOLDER / f"{capture.stem}.zip"
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path, "w") as golden:
+        copy = Path(folder) / capture.name  # nsys may write beside the file
+        shutil.copyfile(capture, copy)
+        for table in tables():
+            options = ["-q", "--format", "csv", "-r", table, "-o", "-"]
+            command = [str(nsys), "stats", *options, str(copy)]
+            printed = subprocess.run(command, capture_output=True, check=True).stdout
+            member = zipfile.ZipInfo(f"{table}.csv", RECORDED)
+            golden.writestr(member, printed, zipfile.ZIP_LZMA)
+    return path
+
+
+if __name__ == "__main__":
+    for name in sys.argv[2:]:
+        sys.stdout.write(f"{record(Path(sys.argv[1]), Path(name))}\n")
