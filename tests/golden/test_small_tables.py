@@ -74,6 +74,14 @@ def test_equal_totals_are_listed_by_name() -> None:
     assert columns(result, "name") == [("C",), ("a",), ("b",), ("é",)]
 
 
+def test_many_equal_totals_are_listed_by_name() -> None:
+    names = [f"kernel {number:02}" for number in range(60)]
+    shuffled = names[::-1]
+    rows: Columns = {"start_ns": [0] * 60, "end_ns": [5] * 60, "name": shuffled}
+    result = table(trace_of(kernel=rows), "cuda_gpu_kern_sum")
+    assert [name for (name,) in columns(result, "name")] == names
+
+
 def test_kernels_by_launch_are_listed_by_name_then_size_as_numbers() -> None:
     rows: Columns = {
         "start_ns": [0] * 5,
@@ -273,6 +281,16 @@ def test_device_work_in_order() -> None:
             end,
         ),
     ]
+
+
+def test_memory_of_an_unknown_kind_is_empty() -> None:
+    rows: Columns = {"start_ns": [1], "end_ns": [2], "bytes": [1], "kind": [1]}
+    trace = trace_of(
+        memcpy={**rows, "src_memory": [0], "dst_memory": [42]},
+        memset={"start_ns": [3], "end_ns": [4], "bytes": [1], "memory": [None]},
+    )
+    result = table(trace, "cuda_gpu_trace")
+    assert columns(result, "src_memory", "dst_memory") == [("Pageable", None), (None, None)]
 
 
 def test_throughput_of_long_copies() -> None:
