@@ -60,15 +60,13 @@ def plural(count: int, noun: str, plural_noun: str | None = None) -> str:
 
 
 def _scaled(value: int | float, steps: tuple[tuple[int, str], ...]) -> str:
-    magnitude = abs(value)
-    for size, name in steps:
-        if magnitude >= size or size == 1:
-            scaled = value / size
-            if size == 1 and float(value).is_integer():
-                return f"{int(value)} {name}"
-            whole_digits = len(str(int(abs(scaled))))
-            return f"{scaled:.{max(0, 3 - whole_digits)}f} {name}"
-    raise AssertionError("the last step has size 1")
+    # The limits are where rounding to three digits would give 1000, 100.0 or 10.00.
+    size, name = next((step for step in steps if abs(value) / step[0] >= 0.9995), steps[-1])
+    if size == 1 and float(value).is_integer():
+        return f"{int(value)} {name}"
+    scaled = value / size
+    decimals = 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0
+    return f"{scaled:.{decimals}f} {name}"
 
 
 # Wide enough for every digit before the point of the largest float64, and then some after it.
@@ -82,8 +80,7 @@ def fixed(value: int | float, digits: int, scale: float = 1.0) -> str:
     scale's: 2.05 gives ``2.1``, and 0.2895 at scale 100 gives ``29.0``. The binary values,
     2.04999... and 28.94999..., would give one or the other by chance. The value is finite.
     """
-    number = value if isinstance(value, int) else float(value)
-    product = _EXACT.multiply(Decimal(str(number)), Decimal(str(float(scale))))
+    product = _EXACT.multiply(Decimal(str(value)), Decimal(str(float(scale))))
     rounded = product.quantize(Decimal(1).scaleb(-digits), context=_EXACT)
     return f"{abs(rounded) if rounded.is_zero() else rounded:f}"
 
@@ -107,10 +104,11 @@ def fixed_all(values: npt.NDArray[Any], digits: int, scale: float = 1.0) -> list
         return [f"{value}{zeros}" for value in values.tolist()]
     with np.errstate(over="ignore"):
         shifted = values * (scale * 10.0**digits)
+    is_huge = np.abs(shifted) >= 2.0**52
+    shifted[is_huge] = 0.0
     magnitude = np.abs(shifted)
     whole = np.floor(magnitude)
-    doubt = np.abs(magnitude - whole - 0.5) <= magnitude * 2.0**-50
-    doubt |= ~(magnitude < 2.0**52)
+    doubt = is_huge | (np.abs(magnitude - whole - 0.5) <= magnitude * 2.0**-50)
     rounded = np.copysign(whole + (magnitude - whole >= 0.5), shifted) + 0.0  # no minus zero
     texts = binary_fixed_all(rounded / 10.0**digits, digits)
     for row in np.flatnonzero(doubt).tolist():

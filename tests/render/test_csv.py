@@ -1,0 +1,94 @@
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_documents import HOSTILE, KERNEL, floats, integers, rendered, sample, table, texts
+
+from warpline.render import Options
+from warpline.result import Field
+from warpline.units import Unit
+
+SAMPLE = f"""\
+Time (%),Total Time (ns),Instances,Avg (ns),Max (MB),Name,p95_ns
+29.0,1234567,2000,617.3,0.004,"{KERNEL}",1.0
+50.0,5,1,1.1,1000.000,"a|b\x1b[31m`c`, ""d""
+",2.0
+0.0,6,1,,,,3.0
+
+Time (%),Total Time (ns),Instances,Avg (ns),Max (MB),Name,p95_ns
+"""
+
+
+def test_sample():
+    assert rendered("csv", sample()) == SAMPLE
+
+
+def test_neither_a_terminal_nor_a_row_limit_takes_anything_away():
+    options = Options(width=40, row_limit=1, color=True)
+    assert rendered("csv", sample(), options) == SAMPLE
+
+
+@pytest.mark.parametrize(
+    ("unit", "lines"),
+    [
+        ("ns", ["Start (ns),mean_ns,Bytes", "1234567,0.5,7", "-50,12345.7,7"]),
+        ("us", ["Start (us),mean_us,Bytes", "1234.567,0.001,7", "-0.050,12.346,7"]),
+        ("ms", ["Start (ms),mean_ms,Bytes", "1.2346,0.0000,7", "-0.0000,0.0123,7"]),
+        ("s", ["Start (sec),mean_sec,Bytes", "0.0012,0.0000,7", "-0.0000,0.0000,7"]),
+    ],
+)
+def test_time_units_are_those_of_nsys(unit, lines):
+    document = table(
+        {
+            "start_ns": integers(1_234_567, -50),
+            "mean_ns": floats(0.45, 12345.65),
+            "bytes": integers(7, 7),
+        },
+        start_ns=Field("start_ns", Unit.NS, "", "Start (ns)"),
+        mean_ns=Field("mean_ns", Unit.NS, "", None, 1.0, 1),
+        bytes=Field("bytes", Unit.BYTES, "", "Bytes"),
+    )
+    assert rendered("csv", document, Options(time_unit=unit)).splitlines() == lines
+
+
+def test_many_rows_pass_through_blocks_unchanged():
+    count = 20_000
+    numbers = [None if row % 3 == 0 else row * 1_000_003 for row in range(count)]
+    names = [f"n{row % 700}" for row in range(count)]
+    document = table({"a": integers(*numbers), "few": integers(*[5] * count), "b": texts(*names)})
+    rows = list(csv.reader(io.StringIO(rendered("csv", document))))
+    expected = zip(numbers, names, strict=True)
+    assert rows[1:] == [["" if a is None else str(a), "5", b] for a, b in expected]
+
+
+def test_one_column_keeps_its_empty_rows():
+    document = table({"a": texts("x", None, "")})
+    assert rendered("csv", document) == 'a\nx\n""\n""\n'
+
+
+def test_no_column():
+    assert rendered("csv", table({})) == "\n"
+
+
+def test_what_the_stream_cannot_take_is_escaped():
+    document = table({"a": texts("é\udc80", "日")})
+    assert rendered("csv", document) == "a\né\\udc80\n日\n"
+    assert rendered("csv", document, Options(unicode=False)) == "a\n\\xe9\\udc80\n\\u65e5\n"
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+HOSTILE_NAMES = st.sampled_from([HOSTILE, ",", '"', "\r", "\r\n", " ", "=1+1", "a\tb", "\u202e"])
+
+
+@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), NAMES | HOSTILE_NAMES), max_size=9))
+def test_the_csv_module_reads_back_what_was_written(rows):
+    document = table(
+        {"n": integers(*[row[0] for row in rows]), "name": texts(*[row[1] for row in rows])}
+    )
+    written = io.StringIO(rendered("csv", document), newline="")
+    assert list(csv.reader(written)) == [
+        ["n", "name"],
+        *([str(number), name] for number, name in rows),
+    ]
