@@ -194,7 +194,7 @@ def opened(path: Path, *, scan: bool) -> Iterator[Database]:
         database.close()
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(recipe=recipes(), kind=st.sampled_from(Kind))
 def test_scanner_fallback_and_query_agree(recipe: Recipe, kind: Kind) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -279,7 +279,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=CHANGES, cut=st.one_of(st.none(), st.integers(0, 2**20)))
 def test_damage_gives_an_error_or_data_but_nothing_else(
     sound_bytes: bytes, changes: list[tuple[int, int, int]], cut: int | None

@@ -284,6 +284,51 @@ def test_a_damaged_leaf_names_its_table(tmp_path: Path) -> None:
         database.read("t", {"a": Kind.INT64})
 
 
+def change(path: Path, at: int, content: bytes) -> None:
+    damaged = bytearray(path.read_bytes())
+    damaged[at : at + len(content)] = content
+    path.write_bytes(damaged)
+
+
+def test_a_schema_that_is_no_sql_is_damaged(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.sqlite", "CREATE TABLE t (a)")
+    change(path, path.read_bytes().index(b"CREATE TABLE"), b"CREATE \xff\xfeBLE")
+    refused(path, CorruptTraceError, "is damaged")
+
+
+def test_names_that_are_no_text_are_shown_with_marks(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.sqlite", "CREATE TABLE tXt (aXa)", "CREATE TABLE u (a)")
+    path.write_bytes(path.read_bytes().replace(b"tXt", b"t\xfft").replace(b"aXa", b"a\xffa"))
+    with opened(path) as database:
+        assert list(database.tables) == ["t\ufffdt", "u"]
+        assert database.tables["t\ufffdt"][0].name == "a\ufffda"
+        assert database.row_count("u") == 0
+
+
+def test_a_tree_that_meets_itself_is_damaged(tmp_path: Path) -> None:
+    path = make(
+        tmp_path / "a.sqlite",
+        "CREATE TABLE t (a, b)",
+        "INSERT INTO t SELECT value, zeroblob(3000) FROM json_each('[1,2,3,4,5,6,7,8]')",
+    )
+    change(path, 4096 + 8, (2).to_bytes(4, "big"))  # the root's last child: the root
+    with opened(path) as database, pytest.raises(CorruptTraceError, match="table t is damaged"):
+        database.read("t", {"a": Kind.INT64})
+
+
+def test_rows_that_share_their_bytes_do_not_fill_the_memory(tmp_path: Path) -> None:
+    path = make(
+        tmp_path / "a.sqlite",
+        "CREATE TABLE t (a)",
+        "INSERT INTO t VALUES (zeroblob(1000000))",
+    )
+    page = path.read_bytes()[4096:8192]
+    change(path, 4096 + 3, (400).to_bytes(2, "big"))  # 400 rows, all of them the one there is
+    change(path, 4096 + 8, page[8:10] * 400)
+    with opened(path) as database, pytest.raises(CorruptTraceError, match="larger than the file"):
+        database.read("t", {"a": Kind.BLOB})
+
+
 LOCKER = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)

@@ -80,7 +80,7 @@ WL_API int32_t wl_sqlite_table_open(const wl_sqlite *database, uint32_t root_pag
 WL_API void wl_sqlite_table_close(wl_sqlite_table *table);
 
 /* Decodes columns into their buffers, rows in rowid order. For text and blob columns it fills the
- * offsets; wl_sqlite_table_bytes then copies the bytes. After a failure the buffers hold rubbish. */
+ * offsets; wl_sqlite_table_bytes then copies the bytes. What a failure leaves means nothing. */
 WL_API int32_t wl_sqlite_table_read(const wl_sqlite_table *table, wl_sqlite_column *columns,
                                     int32_t column_count, int32_t threads, char *message,
                                     int64_t message_bytes);

@@ -16,9 +16,8 @@ inline constexpr std::size_t kMaxThreads = 64;
 // How many slices `items` deserve: no more than asked for, none smaller than `min_slice`.
 inline std::size_t slice_count(std::size_t items, std::size_t min_slice, int requested) {
   const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t allowed = requested > 0
-                                  ? std::min<std::size_t>(static_cast<std::size_t>(requested), kMaxThreads)
-                                  : std::min(kDefaultThreads, processors);
+  std::size_t allowed = std::min(kDefaultThreads, processors);
+  if (requested > 0) allowed = std::min(static_cast<std::size_t>(requested), kMaxThreads);
   return std::clamp<std::size_t>(items / min_slice, 1, allowed);
 }
 

@@ -35,7 +35,9 @@ void radix_sort(Item *items, Item *scratch, std::size_t n, const KeyOf &key_of) 
   Item *to = scratch;
   for (unsigned shift = 0; shift < 64 && (high - low) >> shift != 0; shift += kDigitBits) {
     std::array<std::size_t, kDigits> ends{};
-    const auto digit = [&](const Item &item) { return (key_of(item) - low) >> shift & (kDigits - 1); };
+    const auto digit = [&](const Item &item) {
+      return (key_of(item) - low) >> shift & (kDigits - 1);
+    };
     for (std::size_t i = 0; i < n; ++i) ++ends[digit(from[i])];
     std::size_t begin = 0;
     for (std::size_t &slot : ends) begin += std::exchange(slot, begin);

@@ -67,7 +67,9 @@ class RecordReader {
 
   // The first bytes of the record, at least `bytes` of them, overflow pages included. The pointer
   // holds until the next call; kPadding more bytes may be read, and mean nothing.
-  const uint8_t *front(uint64_t bytes) { return bytes <= available_ ? data_ : join_overflow(bytes); }
+  const uint8_t *front(uint64_t bytes) {
+    return bytes <= available_ ? data_ : join_overflow(bytes);
+  }
 
   int64_t integer(Field field) {
     if (field.type >= kZero) return static_cast<int64_t>(field.type - kZero);

@@ -101,13 +101,6 @@ class Visited {
   std::vector<bool> seen_;
 };
 
-// What one thread met in one column.
-struct Tally {
-  int64_t invalid = 0;
-  int64_t mismatched = 0;
-  int64_t short_rows = 0;
-};
-
 enum class Fit { kValue, kNull, kMismatch };
 
 // The one place where a stored value meets the kind that was asked for.
@@ -182,13 +175,6 @@ class ColumnWriter {
 
   const wl_sqlite_column &column_;
   Tally &tally_;
-};
-
-// The columns in the order in which their values are met in a record, the rowid ones apart.
-struct Plan {
-  std::vector<std::size_t> rowids;
-  std::vector<std::size_t> fields;
-  std::vector<int32_t> positions;  // of fields
 };
 
 bool holds_bytes(const wl_sqlite_column &column) {
@@ -272,22 +258,29 @@ void SqliteTable::for_each_row(std::size_t first_leaf, std::size_t last_leaf,
   });
 }
 
+std::vector<Tally> SqliteTable::read_leaves(const wl_sqlite_column *columns, const Plan &plan,
+                                            std::size_t begin, std::size_t end) const {
+  std::vector<Tally> tally(plan.fields.size() + plan.rowids.size());
+  std::vector<ColumnWriter> writers;
+  for (const std::size_t i : plan.fields) writers.emplace_back(columns[i], tally[i]);
+  for_each_row(begin, end, [&](RecordReader &record, int64_t row) {
+    for (const std::size_t i : plan.rowids) write_rowid(columns[i], record.rowid(), row, tally[i]);
+    record.for_each_field(plan.positions, [&](std::size_t i, Field field) {
+      writers[i].write(record, field, row);
+    });
+  });
+  return tally;
+}
+
 void SqliteTable::read(wl_sqlite_column *columns, int32_t column_count, int threads) const {
   const auto count = static_cast<std::size_t>(column_count);
   const Plan plan = make_plan(columns, count);
   const std::size_t slices = slice_count(leaves_.size(), kMinLeavesPerThread, threads);
-  std::vector<std::vector<Tally>> tallies(slices, std::vector<Tally>(count));
-  for_each_slice(leaves_.size(), slices, [&](std::size_t slice, std::size_t begin, std::size_t end) {
-    std::vector<Tally> &tally = tallies[slice];
-    std::vector<ColumnWriter> writers;
-    for (const std::size_t i : plan.fields) writers.emplace_back(columns[i], tally[i]);
-    for_each_row(begin, end, [&](RecordReader &record, int64_t row) {
-      for (const std::size_t i : plan.rowids) write_rowid(columns[i], record.rowid(), row, tally[i]);
-      record.for_each_field(plan.positions, [&](std::size_t i, Field field) {
-        writers[i].write(record, field, row);
-      });
-    });
-  });
+  std::vector<std::vector<Tally>> tallies(slices);
+  const auto read_slice = [&](std::size_t slice, std::size_t begin, std::size_t end) {
+    tallies[slice] = read_leaves(columns, plan, begin, end);
+  };
+  for_each_slice(leaves_.size(), slices, read_slice);
   for (std::size_t i = 0; i < count; ++i) {
     wl_sqlite_column &column = columns[i];
     column.invalid = column.mismatched = column.short_rows = 0;
@@ -320,12 +313,12 @@ void SqliteTable::copy_bytes(const wl_sqlite_column &column, uint8_t *bytes, int
       const int64_t size = offsets[row + 1] - offsets[row];
       if (size == 0) return;
       record.for_each_field(positions, [&](std::size_t, Field field) {
-        if (!is_blob_or_text(field.type) || stored_size(field.type) != static_cast<uint64_t>(size)) {
+        const auto wanted = static_cast<uint64_t>(size);
+        if (!is_blob_or_text(field.type) || stored_size(field.type) != wanted) {
           throw Failure(WL_CHANGED, "another program wrote to the file");
         }
-        const auto bytes_wanted = static_cast<std::size_t>(size);
-        const uint8_t *front = record.front(field.offset + bytes_wanted);
-        std::memcpy(bytes + offsets[row], front + field.offset, bytes_wanted);
+        const uint8_t *front = record.front(field.offset + wanted);
+        std::memcpy(bytes + offsets[row], front + field.offset, wanted);
       });
     });
   });

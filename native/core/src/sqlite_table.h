@@ -1,6 +1,7 @@
 // A table of a SQLite database: its leaves, and the decoding of its columns.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -8,6 +9,20 @@
 #include "warpline_core.h"
 
 namespace warpline {
+
+// The columns in the order in which their values are met in a record, the rowid ones apart.
+struct Plan {
+  std::vector<std::size_t> rowids;
+  std::vector<std::size_t> fields;
+  std::vector<int32_t> positions;  // of fields
+};
+
+// What one thread met in one column.
+struct Tally {
+  int64_t invalid = 0;
+  int64_t mismatched = 0;
+  int64_t short_rows = 0;
+};
 
 class SqliteTable {
  public:
@@ -21,6 +36,8 @@ class SqliteTable {
                   int threads) const;
 
  private:
+  std::vector<Tally> read_leaves(const wl_sqlite_column *columns, const Plan &plan,
+                                 std::size_t begin, std::size_t end) const;
   void count_rows(const std::vector<uint32_t> &cell_counts);
   template <typename OnRow>
   void for_each_row(std::size_t first_leaf, std::size_t last_leaf, const OnRow &on_row) const;

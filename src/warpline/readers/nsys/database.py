@@ -90,7 +90,7 @@ class Database:
                     if not opening.can_recover(state, error):
                         raise
             return cls(path, *opening.recovered_copy(state))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:
             raise opening.sqlite_failure(error, str(path)) from error
 
     def close(self) -> None:
@@ -131,10 +131,12 @@ class Database:
             with self._lock:
                 if self._reader is None:
                     connection = opening.connect(self._state)
-                    self._reader = RowReader(connection, self.path, snapshot=self._state.has_log)
+                    self._reader = RowReader(
+                        connection, self.path, self._state.bytes, snapshot=self._state.has_log
+                    )
                     self._finalizers.append(self._reader.close)
             return read(self._reader)
-        except (sqlite3.Error, UnicodeEncodeError) as error:
+        except (sqlite3.Error, UnicodeError) as error:
             raise opening.sqlite_failure(error, f"{self.path}: table {table}") from error
 
     def _read_schema(self) -> dict[str, _Table]:

@@ -190,14 +190,20 @@ def reading_errors(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be read: {text}") from error
 
 
-def sqlite_failure(error: sqlite3.Error | ValueError, what: str) -> InputError:
-    """Say in one line, with a hint, what sqlite3 complains about."""
+def sqlite_failure(error: sqlite3.Error | UnicodeError, what: str) -> InputError:
+    """Say in one line, with a hint, what sqlite3 complains about.
+
+    A UnicodeError is a complaint that quotes bytes that are not text, or a name that has them.
+    """
+    if isinstance(error, UnicodeError):
+        message = f"{what} is damaged: a name in its schema is not UTF-8"
+        return CorruptTraceError(message, hint=DAMAGED_HINT)
     code = primary(error_code(error))
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}:
         hint = "wait until the program that writes it has ended, or read a copy of it"
         return InputError(f"{what}: is locked by another program", hint=hint)
     if code == sqlite3.SQLITE_NOTADB:
-        return CorruptTraceError(f"{what}: is damaged or encrypted: {error}", hint=DAMAGED_HINT)
+        return CorruptTraceError(f"{what} is damaged or encrypted: {error}", hint=DAMAGED_HINT)
     if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
         return InputError(f"{what}: cannot be opened for reading: {error}")
     if code == sqlite3.SQLITE_IOERR:

@@ -13,12 +13,17 @@ from types import NoneType
 import numpy as np
 import numpy.typing as npt
 
-from warpline.errors import InputError
-from warpline.readers.nsys.sqlite_scan import CHANGED_HINT
+from warpline.errors import CorruptTraceError, InputError
+from warpline.readers.nsys.sqlite_scan import CHANGED_HINT, DAMAGED_HINT
 from warpline.readers.nsys.sqlite_values import Kind, Raw, RawColumn, RawText, SourceColumn
 
 _CHUNK_ROWS = 4096
+_CHUNK_TEXT_ROWS = 64  # each may be large
 _EXACT_REALS = 2.0**53
+# Rows of a hostile file may share their bytes and so outgrow it without end. Sound ones do so only
+# by UTF-16 (1.5 times) and by the default values of added columns.
+_MOST_GROWTH = 16
+_MIN_LIMIT_BYTES = 2**26
 
 _Value = int | float | bytes | bytearray | None
 
@@ -29,15 +34,19 @@ class RowReader:
     Args:
         connection: Becomes this reader's own.
         path: The file as it was named, for messages.
+        file_bytes: The file's size.
         snapshot: Whether to stay at the present state of a log that its writer prolongs; a file
             without a log that changes between two reads gives an InputError.
 
     Methods raise sqlite3.Error; ValueError for a name that cannot be written in SQL.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, *, snapshot: bool) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, file_bytes: int, *, snapshot: bool
+    ) -> None:
         self._connection = connection
         self._path = path
+        self._limit_bytes = max(_MOST_GROWTH * file_bytes, _MIN_LIMIT_BYTES)
         self._lock = threading.Lock()
         self.close = weakref.finalize(self, connection.close)
         connection.text_factory = bytearray  # tells text from blobs, which come as bytes
@@ -69,11 +78,15 @@ class RowReader:
         builders = [
             _TextBuilder(kind) if _is_bytes(kind) else _NumberBuilder(kind) for _, kind in columns
         ]
+        chunk = _CHUNK_TEXT_ROWS if any(_is_bytes(kind) for _, kind in columns) else _CHUNK_ROWS
         with self._lock:
             cursor = self._connection.execute(query)
-            while rows := cursor.fetchmany(_CHUNK_ROWS):
+            while rows := cursor.fetchmany(chunk):
                 for builder, values in zip(builders, zip(*rows, strict=True), strict=False):
                     builder.append(values)
+                if sum(builder.bytes for builder in builders) > self._limit_bytes:
+                    message = f"{self._path}: table {table} is damaged: larger than the file"
+                    raise CorruptTraceError(message, hint=DAMAGED_HINT)
             self._check_unchanged()
         return [builder.finish() for builder in builders]
 
@@ -95,6 +108,8 @@ def _is_bytes(kind: Kind) -> bool:
 
 
 class _NumberBuilder:
+    bytes = 0  # numbers are counted by the row
+
     def __init__(self, kind: Kind) -> None:
         self._is_int = kind is Kind.INT64
         self._dtype: type[np.int64 | np.float64] = np.int64 if self._is_int else np.float64
@@ -123,6 +138,7 @@ class _NumberBuilder:
 
 class _TextBuilder:
     def __init__(self, kind: Kind) -> None:
+        self.bytes = 0
         self._types = (bytearray,) if kind is Kind.TEXT else (bytearray, bytes)
         self._blob = bytearray()
         self._lengths: list[npt.NDArray[np.int64]] = [np.zeros(1, np.int64)]
@@ -132,6 +148,7 @@ class _TextBuilder:
     def append(self, values: Sequence[_Value]) -> None:
         texts = [value if isinstance(value, self._types) else None for value in values]
         self._blob += b"".join(text for text in texts if text is not None)
+        self.bytes = len(self._blob)
         self._lengths.append(np.array([len(text or b"") for text in texts], np.int64))
         self._valid.append(np.array([text is not None for text in texts], np.bool_))
         self._mismatched += texts.count(None) - values.count(None)
