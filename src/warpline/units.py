@@ -73,7 +73,7 @@ def _scaled(value: int | float, steps: tuple[tuple[int, str], ...]) -> str:
 _EXACT = Context(prec=400, rounding=ROUND_HALF_UP)
 
 
-def fixed(value: int | float, digits: int, scale: float = 1.0) -> str:
+def fixed(value: int | float | np.integer[Any], digits: int, scale: float = 1.0) -> str:
     """Format value times scale with `digits` decimals, halves away from zero, as nsys rounds.
 
     What is rounded is the shortest decimal that reads back as the same float, times the

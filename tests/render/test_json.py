@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from small_documents import (
     HOSTILE,
     KERNEL,
-    Document,
     floats,
     integers,
     rendered,
@@ -15,7 +14,7 @@ from small_documents import (
 )
 
 from warpline.render import Options
-from warpline.result import Field
+from warpline.result import Document, Field
 from warpline.units import Unit
 
 

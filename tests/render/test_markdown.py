@@ -3,9 +3,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_documents import KERNEL, Document, integers, rendered, sample, table, texts
+from small_documents import KERNEL, integers, rendered, sample, table, texts
 
 from warpline.render import Options
+from warpline.result import Document
 
 SAMPLE = f"""\
 > **Warning:** kernels were lost: 4

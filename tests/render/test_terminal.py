@@ -1,10 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
-from small_documents import KERNEL, Document, integers, rendered, sample, summary, table, texts
+from small_documents import KERNEL, integers, rendered, sample, summary, table, texts
 
 from warpline.render import Options
 from warpline.render.escaping import display_width
-from warpline.result import Field
+from warpline.result import Document, Field
 from warpline.units import Unit
 
 PIPED = f"""\
