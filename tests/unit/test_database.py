@@ -90,6 +90,17 @@ def test_columns_and_their_masks(tmp_path: Path) -> None:
         assert raw.valid.tolist() == valid
 
 
+def test_minus_zero_beside_a_gap_keeps_its_sign(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.sqlite", "CREATE TABLE t (a)")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executemany("INSERT INTO t VALUES (?)", [(None,), (-0.0,)])
+        connection.commit()
+    with opened(path) as database:
+        raw = database.read("t", {"a": Kind.FLOAT64})["a"]
+    assert isinstance(raw, RawColumn)
+    assert np.signbit(raw.values).tolist() == [False, True]
+
+
 def test_columns_without_gaps_have_no_mask(tmp_path: Path) -> None:
     path = make(tmp_path / "a.sqlite", "CREATE TABLE t (a)", ROWS)
     with opened(path) as database:

@@ -115,11 +115,10 @@ def connect(state: FileState) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    try:
+    with contextlib.ExitStack() as on_failure:
+        on_failure.callback(connection.close)
         _configure(connection, state)
-    except BaseException:
-        connection.close()
-        raise
+        on_failure.pop_all()
     return connection
 
 
@@ -144,15 +143,6 @@ def can_recover(state: FileState, error: sqlite3.Error) -> bool:
     return (state.has_log or state.has_journal) and primary(error_code(error)) in unfinished
 
 
-@contextlib.contextmanager
-def _emptied_on_failure(folder: tempfile.TemporaryDirectory[str]) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        folder.cleanup()
-        raise
-
-
 def recovered_copy(state: FileState) -> tuple[FileState, tempfile.TemporaryDirectory[str]]:
     """Copy the file with its log or journal to a temporary folder, and let sqlite3 apply them.
 
@@ -160,20 +150,26 @@ def recovered_copy(state: FileState) -> tuple[FileState, tempfile.TemporaryDirec
     sqlite3.Error.
     """
     folder = tempfile.TemporaryDirectory(prefix="warpline-")
-    with _emptied_on_failure(folder), reading_errors(state.path):
+    copy = Path(folder.name) / "copy.sqlite"
+    with contextlib.ExitStack() as on_failure, reading_errors(state.path):
+        on_failure.callback(folder.cleanup)
         real = os.path.realpath(state.path)
-        copy = Path(folder.name) / "copy.sqlite"
         shutil.copyfile(real, copy)
         for suffix in ("-wal", "-journal"):
             if _has_content(real + suffix):
                 shutil.copyfile(real + suffix, f"{copy}{suffix}")
-        connection = sqlite3.connect(copy, timeout=_BUSY_S, isolation_level=None)
-        try:
-            connection.execute("PRAGMA journal_mode=DELETE").fetchall()
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        finally:
-            connection.close()
-        return inspect(copy), folder
+        _apply_changes(copy)
+        recovered = inspect(copy)
+        on_failure.pop_all()
+    return recovered, folder
+
+
+def _apply_changes(copy: Path) -> None:
+    with contextlib.closing(
+        sqlite3.connect(copy, timeout=_BUSY_S, isolation_level=None)
+    ) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE").fetchall()
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
 
 
 @contextlib.contextmanager

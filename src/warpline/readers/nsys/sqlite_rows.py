@@ -127,7 +127,7 @@ class _NumberBuilder:
         fitted = list(values)
         if not types <= {own, NoneType}:
             fitted = [_fit_int(value) if self._is_int else _fit_float(value) for value in values]
-        self._values.append(np.array([fit or 0 for fit in fitted], self._dtype))
+        self._values.append(np.array([0 if fit is None else fit for fit in fitted], self._dtype))
         self._valid.append(np.array([fit is not None for fit in fitted], np.bool_))
         self._mismatched += fitted.count(None) - values.count(None)
 
