@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warpline.api import open, stats  # noqa: A004
+    from warpline.api import open, stats, summary  # noqa: A004
     from warpline.errors import (
         CorruptTraceError,
         InputError,
@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     )
     from warpline.result import Result
     from warpline.trace import Trace
+    from warpline.trace.selection import select
 
 __version__ = "0.1.0"  # the only place; the build reads it from here
 
 _PUBLIC = {
     "open": "warpline.api",
+    "select": "warpline.trace.selection",
     "stats": "warpline.api",
+    "summary": "warpline.api",
     "Result": "warpline.result",
     "Trace": "warpline.trace",
     "CorruptTraceError": "warpline.errors",
@@ -54,7 +57,9 @@ __all__ = [
     "UsageError",
     "WarplineError",
     "open",
+    "select",
     "stats",
+    "summary",
 ]
 
 

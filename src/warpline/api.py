@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ def stats(trace: Trace, table: str) -> Result:
 def run(trace: Trace, table: str) -> Result | Skipped:
     """Compute one table, or say why the trace has nothing for it."""
     found, arguments = split_name(table)
-    if not any(trace.has(need) and trace.row_count(need) for need in found.needs):
+    if found.needs and not any(trace.has(need) and trace.row_count(need) for need in found.needs):
         return Skipped(table, _reason(trace, found), found.missing_hint)
     return found.compute(trace, arguments)
 
@@ -106,6 +107,70 @@ def document(trace: Trace, tables: Sequence[str]) -> Document:
         tuple(run(trace, table) for table in tables),
         warnings_of(trace),
     )
+
+
+@dataclass(frozen=True)
+class _Extract:
+    """The part of a table that `summary` shows: its first rows, and some of its columns."""
+
+    tables: tuple[str, ...]  # the first that has rows
+    title: str
+    fields: tuple[str, ...]
+    rows: int | None = None
+
+
+_DEVICE = ("gpu_index", "name", "busy_ratio", "busy_ns", "idle_ns")
+_DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
+_DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
+_SUMMARY = (
+    _Extract(("process_sum",), "Processes", ("pid", "name", "calls", "kernels", "ranges"), 5),
+    _Extract(("device_sum",), "Devices", (*_DEVICE, *_DEVICE_COUNTS), 4),
+    _Extract(
+        ("kernel_sum",),
+        "Kernels",
+        ("name", "busy_ratio", "busy_ns", "instances", "mean_ns", "max_ns"),
+        5,
+    ),
+    _Extract(("nvtx_pushpop_sum", "nvtx_startend_sum"), "Ranges", _DURATIONS, 5),
+    _Extract(
+        ("copy_sum",),
+        "Copies",
+        ("direction", "memory", "busy_ns", "instances", "total_bytes", "bandwidth_bytes_per_s"),
+        3,
+    ),
+    _Extract(("cuda_api_sum",), "CUDA calls", _DURATIONS, 3),
+    _Extract(("recording",), "What the recording holds", ("state", "table", "rows")),
+)
+
+
+def summary(trace: Trace) -> Document:
+    """Compute what one screen can say about a trace.
+
+    Its sections are the beginnings of the tables process_sum, device_sum, kernel_sum,
+    nvtx_pushpop_sum (or nvtx_startend_sum), copy_sum and cuda_api_sum, and the table recording.
+    A title says how many rows there are if some are left out.
+    """
+    whole = document(trace, ())
+    return replace(whole, sections=tuple(_extract(trace, part) for part in _SUMMARY))
+
+
+def _extract(trace: Trace, part: _Extract) -> Result | Skipped:
+    found = [run(trace, table) for table in part.tables]
+    full = next((item for item in found if isinstance(item, Result) and len(item)), found[0])
+    if isinstance(full, Skipped):
+        return full
+    fields = {field.name: field for field in full.fields}
+    title = part.title
+    if part.rows is not None and len(full) > part.rows:
+        title = f"{title}, {part.rows} of {len(full):,}"
+    chosen = replace(
+        full,
+        title=title,
+        fields=tuple(fields[name] for name in part.fields),
+        columns={name: full.columns[name] for name in part.fields},
+        key=tuple(name for name in full.key if name in part.fields),
+    )
+    return chosen if part.rows is None else chosen.head(part.rows)
 
 
 def formats() -> list[dict[str, Any]]:

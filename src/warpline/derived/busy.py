@@ -1,0 +1,94 @@
+"""The time for which devices were busy: unions of intervals, so that nothing counts twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.ops.arrays import I64, Integers
+from warpline.ops.interval import clip, covered
+from warpline.schema.tables import GRAPH_LEVELS
+from warpline.trace import Trace
+
+DEVICE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
+_WHOLE_GRAPH = next(value for value, label in GRAPH_LEVELS.items() if label == "Graph")
+
+
+@dataclass(frozen=True)
+class DeviceWork:
+    """Device operations of one or several tables.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+        device_id: Shape (n,), int64, rows of the device table.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    device_id: I64
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def busy_ns(self, group: Integers, n_groups: int) -> I64:
+        """Return for each group the time in which at least one of its operations ran.
+
+        Time on different devices adds up.
+
+        Args:
+            group: Shape (n,), group numbers in ``[0, n_groups)``.
+            n_groups: How many groups there are.
+        """
+        n_devices = int(self.device_id.max()) + 1 if len(self) else 1
+        cell = np.asarray(group, np.int64) * n_devices + self.device_id
+        order = np.argsort(cell, kind="stable")
+        firsts = np.flatnonzero(np.diff(cell[order], prepend=-1))
+        busy = np.zeros(n_groups, np.int64)
+        for rows in np.split(order, firsts[1:]) if len(order) else []:
+            busy[cell[rows[0]] // n_devices] += covered(self.start_ns[rows], self.end_ns[rows])
+        return busy
+
+
+@derived
+def device_work(trace: Trace, *tables: str, clipped: bool = True) -> DeviceWork:
+    """Return the operations of some tables, rows in the order of unordered columns.
+
+    Args:
+        trace: The trace.
+        tables: Of `DEVICE_TABLES`; without any, all of them. Tables that were not recorded add
+            nothing. Of graph launches only those count whose operations have no rows of their
+            own: the others are busy no longer than their operations.
+        clipped: Cut operations to the time that the trace covers.
+    """
+    parts = [_rows_of(trace, table) for table in tables or DEVICE_TABLES if trace.has(table)]
+    nothing = np.zeros(0, np.int64)
+    start, end, device = (
+        np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(3)
+    )
+    if clipped:
+        start, end = clip(start, end, *trace.span())
+    return DeviceWork(start, end, device)
+
+
+def _rows_of(trace: Trace, table: str) -> tuple[I64, I64, I64]:
+    columns = trace.columns(table, "start_ns", "end_ns", "device_id", ordered=False)
+    start, end, device = (columns[name].values for name in ("start_ns", "end_ns", "device_id"))
+    if table != "graph_launch":
+        return start, end, device
+    level = trace.columns(table, "level", ordered=False)["level"].values
+    whole = np.flatnonzero(level == _WHOLE_GRAPH)
+    return start[whole], end[whole], device[whole]
+
+
+@derived
+def device_busy_ns(trace: Trace) -> I64:
+    """Return the time for which each device was busy, shape (devices,), int64 ns.
+
+    A device is busy while at least one kernel, copy, memory set or whole graph runs on it,
+    whichever process launched it.
+    """
+    work = device_work(trace)
+    return work.busy_ns(work.device_id, trace.row_count("device") if trace.has("device") else 0)
