@@ -1,0 +1,217 @@
+"""The tables of an export as columns of numbers and texts, whatever its version left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.errors import CorruptTraceError
+from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.readers.nsys.database import Database, Kind, Raw, RawColumn, RawText, SourceColumn
+
+REEXPORT_HINT = "export the report again with: nsys export --type sqlite REPORT.nsys-rep"
+
+
+class Ints(NamedTuple):
+    """A column of integers.
+
+    Attributes:
+        values: Shape (n,), int64; 0 where there is no value.
+        valid: Shape (n,), True where there is a value; None when all are there.
+    """
+
+    values: I64
+    valid: BoolArray | None
+
+    def filled(self, fill: int) -> I64:
+        """Return the values with `fill` where there is none."""
+        return self.values if self.valid is None else np.where(self.valid, self.values, fill)
+
+    def is_valid(self) -> BoolArray:
+        """Return the mask, all True when every value is there."""
+        return np.ones(len(self.values), np.bool_) if self.valid is None else self.valid
+
+    def take(self, rows: I64) -> Ints:
+        """Return the chosen rows."""
+        return Ints(self.values[rows], None if self.valid is None else self.valid[rows])
+
+
+class Export:
+    """An export: its database, and what was found wrong with it so far.
+
+    Attributes:
+        database: The file.
+        damaged: Source tables whose rows cannot be read -> why.
+        mismatched: Source columns ``TABLE.column`` -> values of a wrong type.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.damaged: dict[str, str] = {}
+        self.mismatched: dict[str, int] = {}
+        self._tables = {name.lower(): name for name in database.tables}
+        self._columns = {
+            name.lower(): {column.name.lower() for column in columns}
+            for name, columns in database.tables.items()
+        }
+
+    def has(self, table: str) -> bool:
+        """Return whether the file holds a table, damaged or not."""
+        return table.lower() in self._tables
+
+    def has_column(self, table: str, column: str) -> bool:
+        """Return whether the file holds a column."""
+        return column.lower() in self._columns.get(table.lower(), ())
+
+    def row_count(self, table: str) -> int:
+        """Return the rows of a table, 0 if it is absent or known to be damaged."""
+        if not self.has(table) or table in self.damaged:
+            return 0
+        try:
+            return self.database.row_count(table)
+        except CorruptTraceError as error:
+            self.damaged[table] = error.message
+            return 0
+
+    def read(self, table: str, columns: Mapping[str, Kind]) -> dict[str, Raw]:
+        """Return columns of a table; those that are absent are left out.
+
+        Raises CorruptTraceError if the table's rows cannot be read.
+        """
+        present = {name: kind for name, kind in columns.items() if self.has_column(table, name)}
+        if not present:
+            return {}
+        try:
+            found = self.database.read(table, present)
+        except CorruptTraceError as error:
+            self.damaged[table] = error.message
+            raise
+        for name, raw in found.items():
+            if raw.mismatched:
+                self.mismatched[f"{table}.{name}"] = raw.mismatched
+        return found
+
+    def probe(self, tables: Iterable[str]) -> None:
+        """Read whole tables to learn which are damaged: for a file that is known to be cut."""
+        for table in tables:
+            declared = self.database.tables.get(table, ())
+            columns = {column.name: _kind_of(column) for column in declared}
+            with suppress(CorruptTraceError):  # `read` notes it
+                self.read(table, columns)
+        self.mismatched.clear()  # what was read has not been asked for
+
+
+def _kind_of(column: SourceColumn) -> Kind:
+    if column.is_real:
+        return Kind.FLOAT64
+    return Kind.INT64 if "INT" in column.type.upper() else Kind.BLOB
+
+
+class SourceTable:
+    """One table of an export, or some of its rows. An absent table has no rows.
+
+    Args:
+        export: The export.
+        name: The table.
+        rows: Ascending places of the rows that are meant; None means all.
+    """
+
+    def __init__(self, export: Export, name: str, rows: I64 | None = None) -> None:
+        self.export = export
+        self.name = name
+        self.rows = rows
+        self._raws: dict[tuple[str, Kind], Raw] = {}
+
+    @classmethod
+    def facts(
+        cls, export: Export, name: str, ints: Iterable[str] = (), texts: Iterable[str] = ()
+    ) -> SourceTable:
+        """Return a small table with the columns that will be asked for; none if it is damaged.
+
+        For tables that only describe others: without them the rest can still be read.
+        """
+        table = cls(export, name)
+        with suppress(CorruptTraceError):
+            table.fetch({**dict.fromkeys(ints, Kind.INT64), **dict.fromkeys(texts, Kind.TEXT)})
+        return table
+
+    def __len__(self) -> int:
+        return self.export.row_count(self.name) if self.rows is None else len(self.rows)
+
+    def has(self, column: str) -> bool:
+        """Return whether the table holds a column."""
+        return self.export.has_column(self.name, column)
+
+    def fetch(self, columns: Mapping[str, Kind]) -> None:
+        """Read columns in one pass over the file, for later use."""
+        found = self.export.read(self.name, columns)
+        self._raws.update({(name, columns[name]): raw for name, raw in found.items()})
+
+    def ints(self, column: str) -> Ints:
+        """Return a column of integers, without any value if it is absent."""
+        raw = self._raw(column, Kind.INT64)
+        if raw is None:
+            return Ints(np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_))
+        assert isinstance(raw, RawColumn)
+        found = Ints(raw.values.astype(np.int64, copy=False), raw.valid)
+        return found if self.rows is None else found.take(self.rows)
+
+    def floats(self, column: str) -> tuple[F64, BoolArray]:
+        """Return a column of real numbers and where there are any."""
+        raw = self._raw(column, Kind.FLOAT64)
+        if raw is None:
+            return np.zeros(len(self), np.float64), np.zeros(len(self), np.bool_)
+        assert isinstance(raw, RawColumn)
+        values = raw.values.astype(np.float64, copy=False)
+        valid = np.ones(len(values), np.bool_) if raw.valid is None else raw.valid
+        return (values, valid) if self.rows is None else (values[self.rows], valid[self.rows])
+
+    def texts(self, column: str, kind: Kind = Kind.TEXT) -> RawText:
+        """Return a column of texts or, with ``Kind.BLOB``, of bytes."""
+        raw = self._raw(column, kind)
+        if raw is None:
+            no_bytes, none_valid = np.zeros(0, np.uint8), np.zeros(len(self), np.bool_)
+            return RawText(no_bytes, np.zeros(len(self) + 1, np.int64), none_valid, 0)
+        assert isinstance(raw, RawText)
+        return raw if self.rows is None else _take_texts(raw, self.rows)
+
+    def strings(self, column: str) -> list[str | None]:
+        """Return a column of texts as Python strings, None where there is none."""
+        raw = self.texts(column)
+        content, ends = raw.blob.tobytes(), raw.offsets.tolist()
+        valid = [True] * (len(ends) - 1) if raw.valid is None else raw.valid.tolist()
+        return [
+            content[ends[row] : ends[row + 1]].decode("utf-8", "replace") if valid[row] else None
+            for row in range(len(valid))
+        ]
+
+    def numbers(self, column: str) -> list[int | None]:
+        """Return a column of integers as Python ints, None where there is none."""
+        found = self.ints(column)
+        values: list[int | None] = found.values.tolist()
+        if found.valid is None:
+            return values
+        return [v if ok else None for v, ok in zip(values, found.valid.tolist(), strict=True)]
+
+    def _raw(self, column: str, kind: Kind) -> Raw | None:
+        if not self.has(column) or self.name in self.export.damaged:
+            return None
+        if (column, kind) not in self._raws:
+            self.fetch({column: kind})
+        return self._raws[column, kind]
+
+
+def _take_texts(raw: RawText, rows: I64) -> RawText:
+    """Return the chosen rows, their bytes still one after another."""
+    valid = None if raw.valid is None else raw.valid[rows]
+    lengths = np.diff(raw.offsets)
+    if len(rows) == len(lengths):
+        return raw
+    kept = np.zeros(len(lengths), np.bool_)
+    kept[rows] = True
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(lengths[rows], out=offsets[1:])
+    return RawText(raw.blob[np.repeat(kept, lengths)], offsets, valid, raw.mismatched)

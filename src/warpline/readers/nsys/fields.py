@@ -1,0 +1,310 @@
+"""How a column of a trace is made from columns of an export: the vocabulary of `mapping`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from warpline.errors import CorruptTraceError
+from warpline.ops.arrays import I32, BoolArray
+from warpline.ops.group import factorize, factorize_rows
+from warpline.readers.nsys.database import Kind
+from warpline.readers.nsys.dimensions import Dimensions
+from warpline.readers.nsys.export import REEXPORT_HINT, Export, SourceTable
+from warpline.readers.nsys.identity import PROCESS_MASK, Identities, Place, gpu_of_type
+from warpline.readers.nsys.names import NO_NAME, Names
+from warpline.schema import Column
+from warpline.trace.column import ColumnData, make_column
+
+CUDA_CHAINS, OS_CHAINS, SAMPLE_CHAINS = CHAIN_TABLES = (
+    "CUDA_CALLCHAINS",
+    "OSRT_CALLCHAINS",
+    "SAMPLING_CALLCHAINS",
+)
+# Chain ids of the n-th table begin at n * 2**37: below the 2**40 that keep merged files apart.
+_CHAIN_SHIFT = 37
+_MAX_MHZ = 100_000  # no clock is faster: a larger number is in Hz
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What fields are made with.
+
+    Attributes:
+        export: The export.
+        names: Texts.
+        ids: The native ids in use.
+        dimensions: The rows of native ids.
+    """
+
+    export: Export
+    names: Names
+    ids: Identities
+    dimensions: Dimensions
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of a trace, from columns of one source table.
+
+    Attributes:
+        load: Returns the column that `Column` declares, one value for each row of the table.
+        kinds: The source columns it reads, so that all fields share one pass over the file.
+    """
+
+    load: Callable[[Reading, SourceTable, Column], ColumnData]
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+
+
+def required(source: str) -> Field:
+    """Return a number without which a row means nothing: its absence is damage."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        found = table.ints(source)
+        missing = 0 if found.valid is None else int((~found.valid).sum())
+        if missing:
+            what = f"has no number in {missing} rows" if table.has(source) else "is missing"
+            where = f"{reading.export.database.path}: table {table.name}: column {source}"
+            raise CorruptTraceError(f"{where} {what}", hint=REEXPORT_HINT)
+        return make_column(spec, found.values)
+
+    return Field(load, {source: Kind.INT64})
+
+
+def number(source: str, *, null: int | None = None) -> Field:
+    """Return a number; without one it is null, or 0 where the trace allows no null.
+
+    Args:
+        source: The source column.
+        null: A value that means "none".
+    """
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        found = table.ints(source)
+        if not spec.nullable:
+            return make_column(spec, found.filled(0))
+        if null is None:
+            return make_column(spec, found.values, found.valid)
+        return make_column(spec, found.values, found.is_valid() & (found.values != null))
+
+    return Field(load, {source: Kind.INT64})
+
+
+def label(source: str) -> Field:
+    """Return a number of an enumeration; one that the schema does not know is its "Unknown"."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        assert spec.labels is not None
+        unknown = next(number for number, text in spec.labels.items() if text == "Unknown")
+        found = table.ints(source)
+        known = np.isin(found.values, [*spec.labels]) & found.is_valid()
+        values = np.where(known, found.values, unknown)
+        return make_column(spec, values, found.valid if spec.nullable else None)
+
+    return Field(load, {source: Kind.INT64})
+
+
+def flag(source: str) -> Field:
+    """Return a number as a truth value; null is False."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        return make_column(spec, table.ints(source).filled(0) != 0)
+
+    return Field(load, {source: Kind.INT64})
+
+
+def constant(value: int) -> Field:
+    """Return the same number in every row."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        return make_column(spec, np.full(len(table), value))
+
+    return Field(load)
+
+
+def name(*sources: str) -> Field:
+    """Return a text by its StringIds id, from the first of the source columns that exists."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        source = next((name for name in sources if table.has(name)), sources[0])
+        ids = table.ints(source)
+        return text_column(reading, spec, reading.names.of_ids(ids), ids.valid)
+
+    return Field(load, dict.fromkeys(sources, Kind.INT64))
+
+
+def inline(source: str) -> Field:
+    """Return a text that stands in the row itself."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        rows, valid = reading.names.of_texts(table.texts(source))
+        return text_column(reading, spec, rows, valid)
+
+    return Field(load, {source: Kind.TEXT})
+
+
+def thread(source: str = "globalTid") -> Field:
+    """Return the thread of a globalTid."""
+    return _by_key(source, ~0, lambda dimensions: dimensions.thread_row)
+
+
+def process(source: str = "globalTid") -> Field:
+    """Return the process of a globalTid or globalPid."""
+    return _by_key(source, PROCESS_MASK, lambda dimensions: dimensions.process_row)
+
+
+def _by_key(source: str, mask: int, row_of: Callable[[Dimensions], Mapping[int, int]]) -> Field:
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        found = reading.ids.codes(table.name, source)
+        known = row_of(reading.dimensions)
+        # A key that only nulls have has no row: they are masked.
+        rows = np.array([known.get(key & mask, 0) for key in found.keys.tolist()], np.int32)
+        codes, valid = found.codes, found.valid
+        if table.rows is not None:
+            codes = codes[table.rows]
+            valid = None if valid is None else valid[table.rows]
+        return make_column(spec, rows[codes], valid if spec.nullable else None)
+
+    return Field(load)
+
+
+def place_process() -> Field:
+    """Return the process of device work."""
+    return _by_place(lambda dimensions, place: dimensions.process_row[place.process])
+
+
+def place_device() -> Field:
+    """Return the device of device work."""
+    return _by_place(Dimensions.device_row_of)
+
+
+def place_context() -> Field:
+    """Return the context of device work."""
+    return _by_place(Dimensions.context_row_of)
+
+
+def place_stream() -> Field:
+    """Return the stream of device work."""
+    return _by_place(Dimensions.stream_row_of)
+
+
+def _by_place(row_of: Callable[[Dimensions, Place], int | None]) -> Field:
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        codes, places = reading.ids.places(table.name)
+        if table.rows is not None:
+            codes = codes[table.rows]
+        rows = [row_of(reading.dimensions, place) for place in places]
+        values = np.array([0 if row is None else row for row in rows], np.int32)
+        valid = np.array([row is not None for row in rows], np.bool_)
+        return make_column(spec, values[codes], valid[codes] if spec.nullable else None)
+
+    return Field(load)
+
+
+def peer(source: str) -> Field:
+    """Return the device at one end of a peer copy, by its number in the process."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        numbers = table.ints(source)
+        codes, places = reading.ids.places(table.name)
+        dimensions, rows = reading.dimensions, np.flatnonzero(numbers.is_valid())
+        values = np.zeros(len(numbers.values), np.int32)
+        if len(rows):
+            groups = factorize_rows(codes[rows], numbers.values[rows])
+            devices = [
+                dimensions.device_row[dimensions.gpu(places[codes[row]].process, int(number))]
+                for row, number in zip(
+                    rows[groups.first].tolist(), numbers.values[rows[groups.first]], strict=True
+                )
+            ]
+            values[rows] = np.array(devices, np.int32)[groups.codes]
+        return make_column(spec, values, numbers.is_valid())
+
+    return Field(load, {source: Kind.INT64})
+
+
+def api_kind(source: str) -> Field:
+    """Return whether a call is of the runtime or the driver, by its name; neither is null."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        groups = factorize(table.ints(source).values)
+        names = [reading.names.text_of_id(key) for key in groups.uniques.tolist()]
+        kinds = np.array([_api_of(name) for name in names], np.int32)[groups.codes]
+        return make_column(spec, kinds, kinds >= 0)
+
+    return Field(load, {source: Kind.INT64})
+
+
+def _api_of(name: str) -> int:
+    if name.startswith("cuda"):
+        return 0
+    return 1 if re.match("cu[A-Z]", name) else -1
+
+
+def chain(source: str, chains: str) -> Field:
+    """Return the id of a call chain, unique among the three tables of chains.
+
+    An id that has no frames is null: OSRT_API writes 0 for "none", where others write NULL.
+    """
+    offset = CHAIN_TABLES.index(chains) << _CHAIN_SHIFT
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        found = table.ints(source)
+        if table.name == chains:
+            return make_column(spec, found.values + offset)
+        known = factorize(SourceTable(reading.export, chains).ints("id").values).uniques
+        valid = found.is_valid() & np.isin(found.values, known)
+        return make_column(spec, found.values + offset, valid)
+
+    return Field(load, {source: Kind.INT64})
+
+
+def metric() -> Field:
+    """Return the metric of a sample."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        codes, keys = reading.ids.metric_keys
+        rows = [reading.dimensions.metric_row[reading.dimensions.metric_name(key)] for key in keys]
+        return make_column(spec, np.array(rows, np.int32)[codes])
+
+    return Field(load)
+
+
+def metric_device() -> Field:
+    """Return the device that a sample was taken on."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        codes, keys = reading.ids.metric_keys
+        rows = reading.dimensions.device_row
+        devices = [rows[gpu_of_type(kind)] for kind, _ in keys]
+        return make_column(spec, np.array(devices, np.int32)[codes])
+
+    return Field(load)
+
+
+def metric_value() -> Field:
+    """Return the value of a sample in the unit that the metric's name states.
+
+    Exports hold frequencies in Hz under names that end in MHz.
+    """
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        codes, keys = reading.ids.metric_keys
+        values = table.ints("value").values
+        largest = np.zeros(len(keys), np.int64)
+        np.maximum.at(largest, codes, values)
+        is_mhz = [reading.dimensions.metric_name(key).endswith("[MHz]") for key in keys]
+        scale = np.where(np.array(is_mhz, np.bool_) & (largest > _MAX_MHZ), 1e6, 1.0)
+        return make_column(spec, values / scale[codes])
+
+    return Field(load, {"value": Kind.INT64})
+
+
+def text_column(reading: Reading, spec: Column, rows: I32, valid: BoolArray | None) -> ColumnData:
+    """Return a column of texts; a missing one is null, or says so where null is not allowed."""
+    if valid is None or spec.nullable:
+        return make_column(spec, rows, valid)
+    return make_column(spec, np.where(valid, rows, reading.names.pool.intern(NO_NAME)))

@@ -1,0 +1,222 @@
+"""Native ids of an export, and their rows in the dimensions of a trace.
+
+A globalTid packs four fields: hardware (8 bits), virtual machine (8), process (24), thread (24).
+A globalPid is the same with thread 0. Signed in SQLite, so a key may be negative.
+
+Which rows the dimensions have: every id that a row of a mapped table uses, and the ids that the
+TARGET_INFO tables declare. PROCESSES and ThreadNames list the whole machine; they name rows and,
+for processes with events, add threads; they never add a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.errors import CorruptTraceError
+from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.group import factorize, factorize_rows
+from warpline.readers.nsys.database import Kind
+from warpline.readers.nsys.export import Export, SourceTable
+
+PROCESS_MASK = ~0xFF_FFFF
+NO_ID = 0xFFFF_FFFF  # CUPTI's "not applicable" for streams and events
+
+# Source columns that hold globalTids or globalPids. A null in them is the thread or process 0,
+# for the trace's column may not be null; in the optional ones a null stays one.
+THREAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "CUPTI_ACTIVITY_KIND_RUNTIME": ("globalTid",),
+    "NVTX_EVENTS": ("globalTid",),
+    "OSRT_API": ("globalTid",),
+    "CUDA_GRAPH_NODE_EVENTS": ("globalTid",),
+    "CUDA_GRAPH_EVENTS": ("globalTid",),
+}
+OPTIONAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "NVTX_EVENTS": ("endGlobalTid",),
+    "COMPOSITE_EVENTS": ("globalTid",),
+    "SCHED_EVENTS": ("globalTid",),
+    "PROFILER_OVERHEAD": ("globalTid",),
+    "CUPTI_ACTIVITY_KIND_OVERHEAD": ("globalTid",),
+    "DIAGNOSTIC_EVENT": ("globalPid",),
+}
+PLACE_TABLES = (
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS",
+)
+_PLACE_COLUMNS = ("globalPid", "deviceId", "contextId", "streamId")
+_PEER_COLUMNS = ("srcDeviceId", "dstDeviceId")
+_TABLES = tuple(dict.fromkeys((*THREAD_COLUMNS, *OPTIONAL_COLUMNS)))
+
+
+class Codes(NamedTuple):
+    """A column of keys as dense numbers.
+
+    Attributes:
+        codes: Shape (n,), int32.
+        keys: Shape (k,), int64: the key of each number, ascending.
+        valid: Shape (n,), or None when every row has a key.
+    """
+
+    codes: I32
+    keys: I64
+    valid: BoolArray | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where device work ran: native ids; None where the row names none."""
+
+    process: int
+    device: int
+    context: int | None
+    stream: int | None
+
+
+def pid_of(key: int) -> int:
+    """Return the operating system's process id in a globalPid or globalTid."""
+    return (key >> 24) & 0xFF_FFFF
+
+
+def gpu_of_type(key: int) -> int:
+    """Return the index of the GPU in the type id of a sampled metric: its low 8 bits."""
+    return key & 0xFF
+
+
+def process_key(hardware: int, machine: int, pid: int) -> int:
+    """Return the globalPid of a process, as SQLite's signed number."""
+    key = ((hardware & 0xFF) << 56) | ((machine & 0xFF) << 48) | ((pid & 0xFF_FFFF) << 24)
+    return key - 2**64 if key >= 2**63 else key
+
+
+class Identities:
+    """The ids that the tables of an export use. Each table is scanned once, when first needed.
+
+    A damaged table adds no ids: its own rows cannot be read either.
+    """
+
+    def __init__(self, export: Export) -> None:
+        self._export = export
+        self._codes: dict[tuple[str, str], Codes] = {}
+        self._places: dict[str, tuple[I32, list[Place]]] = {}
+
+    def codes(self, table: str, column: str) -> Codes:
+        """Return a column of globalTids or globalPids of a whole table; a null is key 0."""
+        if (table, column) not in self._codes:
+            self._scan(table)
+        return self._codes[table, column]
+
+    def places(self, table: str) -> tuple[I32, list[Place]]:
+        """Return each row's number of a place, shape (n,), and the places."""
+        if table not in self._places:
+            self._places[table] = self._scan_places(table)
+        return self._places[table]
+
+    @cached_property
+    def thread_keys(self) -> list[int]:
+        """Every globalTid in use, ascending."""
+        tables = (name for name in _TABLES if name != "DIAGNOSTIC_EVENT")
+        return sorted(set().union(*map(self._keys, tables)))
+
+    @cached_property
+    def process_keys(self) -> list[int]:
+        """Every globalPid in use, ascending."""
+        found = {key & PROCESS_MASK for key in self.thread_keys}
+        found.update(place.process for place in self.all_places)
+        found.update(key & PROCESS_MASK for key in self._keys("DIAGNOSTIC_EVENT"))
+        return sorted(found)
+
+    @cached_property
+    def all_places(self) -> set[Place]:
+        """Every place in use."""
+        found: set[Place] = set()
+        for table in PLACE_TABLES:
+            if self._export.has(table):
+                with suppress(CorruptTraceError):
+                    found.update(self.places(table)[1])
+        return found
+
+    @cached_property
+    def peers(self) -> set[tuple[int, int]]:
+        """Every (globalPid, device number) that peer copies name."""
+        found: set[tuple[int, int]] = set()
+        with suppress(CorruptTraceError):
+            table = SourceTable(self._export, "CUPTI_ACTIVITY_KIND_MEMCPY")
+            table.fetch(dict.fromkeys(_PEER_COLUMNS, Kind.INT64))
+            codes, places = self.places(table.name)
+            for column in _PEER_COLUMNS:
+                device = table.ints(column)
+                rows = np.flatnonzero(device.is_valid())
+                groups = factorize_rows(codes[rows], device.values[rows])
+                for row in rows[groups.first].tolist():
+                    found.add((places[int(codes[row])].process, int(device.values[row])))
+        return found
+
+    @cached_property
+    def metric_keys(self) -> tuple[I32, list[tuple[int, int]]]:
+        """Number of the metric of each sample, shape (n,), and their (type id, metric id)."""
+        table = SourceTable(self._export, "GPU_METRICS")
+        table.fetch(dict.fromkeys(("typeId", "metricId"), Kind.INT64))
+        kinds, metrics = table.ints("typeId").values, table.ints("metricId").values
+        groups = factorize_rows(kinds, metrics)
+        keys = zip(kinds[groups.first].tolist(), metrics[groups.first].tolist(), strict=True)
+        return groups.codes, list(keys)
+
+    @cached_property
+    def metrics(self) -> list[tuple[int, int]]:
+        """Every (type id, metric id) in use, ascending."""
+        with suppress(CorruptTraceError):
+            return self.metric_keys[1]
+        return []
+
+    def _keys(self, table: str) -> set[int]:
+        """Return the keys in all columns of a table, none if it is absent or damaged."""
+        found: set[int] = set()
+        if not self._export.has(table):
+            return found
+        with suppress(CorruptTraceError):
+            for column in _columns(table):
+                codes = self.codes(table, column)
+                if codes.valid is None or column in THREAD_COLUMNS.get(table, ()):
+                    found.update(codes.keys.tolist())
+                else:
+                    found.update(codes.keys[np.unique(codes.codes[codes.valid])].tolist())
+        return found
+
+    def _scan(self, name: str) -> None:
+        table = SourceTable(self._export, name)
+        table.fetch(dict.fromkeys(_columns(name), Kind.INT64))
+        for column in _columns(name):
+            found = table.ints(column)
+            groups = factorize(found.values)
+            self._codes[name, column] = Codes(groups.codes, groups.uniques, found.valid)
+
+    def _scan_places(self, name: str) -> tuple[I32, list[Place]]:
+        table = SourceTable(self._export, name)
+        table.fetch(dict.fromkeys(_PLACE_COLUMNS, Kind.INT64))
+        columns = [table.ints(column).values for column in _PLACE_COLUMNS]
+        columns[0] = columns[0] & PROCESS_MASK
+        groups = factorize_rows(*columns)
+        keys = zip(*(column[groups.first].tolist() for column in columns), strict=True)
+        return groups.codes, [_place(name, *key) for key in keys]
+
+
+def _columns(table: str) -> tuple[str, ...]:
+    return (*THREAD_COLUMNS.get(table, ()), *OPTIONAL_COLUMNS.get(table, ()))
+
+
+def _place(table: str, process: int, device: int, context: int, stream: int) -> Place:
+    if table == "CUDA_GPU_MEMORY_USAGE_EVENTS":
+        return Place(process, device, None if context in (0, NO_ID) else context, None)
+    if table == "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" and stream in (NO_ID, -1):
+        return Place(process, device, context, None)
+    return Place(process, device, context, stream)

@@ -1,0 +1,335 @@
+"""Which column of an export becomes which column of a trace.
+
+Columns that are not named here, or that an export's version lacks, are null; where the trace
+allows no null they are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpline.ops.arrays import I64
+from warpline.readers.nsys.export import SourceTable
+from warpline.readers.nsys.fields import (
+    CHAIN_TABLES,
+    CUDA_CHAINS,
+    OS_CHAINS,
+    SAMPLE_CHAINS,
+    Field,
+    Reading,
+    api_kind,
+    chain,
+    constant,
+    flag,
+    inline,
+    label,
+    metric,
+    metric_device,
+    metric_value,
+    name,
+    number,
+    peer,
+    place_context,
+    place_device,
+    place_process,
+    place_stream,
+    process,
+    required,
+    thread,
+)
+from warpline.readers.nsys.identity import NO_ID
+
+RowsOf = Callable[[Reading], I64]
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A table of a trace, or a part of one, from one source table.
+
+    Attributes:
+        table: The trace's table.
+        source: The export's table.
+        fields: Column of the trace -> how it is made.
+        rows: Returns the rows that belong to it; None means all.
+    """
+
+    table: str
+    source: str
+    fields: Mapping[str, Field]
+    rows: RowsOf | None = None
+
+
+def _rows_where(source: str, column: str, value: int, *, equal: bool = True) -> RowsOf:
+    def rows(reading: Reading) -> I64:
+        found = SourceTable(reading.export, source).ints(column).values
+        return np.flatnonzero((found == value) == equal)
+
+    return rows
+
+
+def _rows_with(source: str, column: str) -> RowsOf:
+    def rows(reading: Reading) -> I64:
+        return np.flatnonzero(SourceTable(reading.export, source).ints(column).is_valid())
+
+    return rows
+
+
+_SPAN = {"start_ns": required("start"), "end_ns": required("end")}
+_PLACE = {
+    "device_id": place_device(),
+    "context_id": place_context(),
+    "stream_id": place_stream(),
+    "process_id": place_process(),
+}
+_CORRELATION = {"correlation_id": number("correlationId")}
+_NODE = {
+    "graph_node_id": number("graphNodeId"),
+    "green_context_id": number("greenContextId", null=0),
+}
+
+_WAIT = {
+    **_SPAN,
+    **_PLACE,
+    **_CORRELATION,
+    "event_id": number("eventId", null=NO_ID),
+    "event_sync_id": number("eventSyncId", null=NO_ID),
+}
+GRAPH_EVENTS = "CUDA_GRAPH_EVENTS"
+_SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+_STREAM_WAIT = 2  # CUPTI's type for a stream that waits for an event
+_CALL = {**_SPAN, "process_id": process(), "thread_id": thread()}
+_NODE_CREATION = {
+    "time_ns": required("start"),
+    "process_id": process(),
+    "thread_id": thread(),
+    "graph_node_id": required("graphNodeId"),
+    "original_graph_node_id": number("originalGraphNodeId"),
+    "name_id": name("nameId"),
+}
+
+MAPPING: Mapping[str, tuple[Mapped, ...]] = {
+    "kernel": (
+        Mapped(
+            "kernel",
+            "CUPTI_ACTIVITY_KIND_KERNEL",
+            {
+                **_SPAN,
+                **_PLACE,
+                **_CORRELATION,
+                **_NODE,
+                "name_id": name("demangledName", "shortName"),
+                "short_name_id": name("shortName", "demangledName"),
+                "mangled_name_id": name("mangledName"),
+                **{f"grid_{axis.lower()}": number(f"grid{axis}") for axis in "XYZ"},
+                **{f"block_{axis.lower()}": number(f"block{axis}") for axis in "XYZ"},
+                # 0 is how CUPTI writes a launch without clusters.
+                **{f"cluster_{a.lower()}": number(f"cluster{a}", null=0) for a in "XYZ"},
+                "registers_per_thread": number("registersPerThread"),
+                "static_shared_bytes": number("staticSharedMemory"),
+                "dynamic_shared_bytes": number("dynamicSharedMemory"),
+                "executed_shared_bytes": number("sharedMemoryExecuted"),
+                "local_per_thread_bytes": number("localMemoryPerThread"),
+                "local_total_bytes": number("localMemoryTotal"),
+                "launch_kind": label("launchType"),
+                "graph_id": number("graphId"),
+            },
+        ),
+    ),
+    "memcpy": (
+        Mapped(
+            "memcpy",
+            "CUPTI_ACTIVITY_KIND_MEMCPY",
+            {
+                **_SPAN,
+                **_PLACE,
+                **_CORRELATION,
+                **_NODE,
+                "bytes": number("bytes"),
+                "kind": label("copyKind"),
+                "src_memory": label("srcKind"),
+                "dst_memory": label("dstKind"),
+                "src_device_id": peer("srcDeviceId"),
+                "dst_device_id": peer("dstDeviceId"),
+                "copy_count": number("copyCount"),
+            },
+        ),
+    ),
+    "memset": (
+        Mapped(
+            "memset",
+            "CUPTI_ACTIVITY_KIND_MEMSET",
+            {
+                **_SPAN,
+                **_PLACE,
+                **_CORRELATION,
+                **_NODE,
+                "bytes": number("bytes"),
+                "value": number("value"),
+                "memory": label("memKind"),
+            },
+        ),
+    ),
+    "graph_launch": (
+        Mapped(
+            "graph_launch",
+            "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+            {
+                **_SPAN,
+                **_PLACE,
+                **_CORRELATION,
+                "level": constant(0),
+                "node_count": constant(0),
+                "graph_id": number("graphId"),
+                "graph_exec_id": number("graphExecId"),
+            },
+        ),
+    ),
+    "host_wait": (
+        Mapped(
+            "host_wait",
+            _SYNC,
+            {**_WAIT, "kind": label("syncType")},
+            _rows_where(_SYNC, "syncType", _STREAM_WAIT, equal=False),
+        ),
+    ),
+    "stream_wait": (
+        Mapped("stream_wait", _SYNC, _WAIT, _rows_where(_SYNC, "syncType", _STREAM_WAIT)),
+    ),
+    "event_record": (
+        Mapped(
+            "event_record",
+            "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+            {
+                **_PLACE,
+                **_CORRELATION,
+                "event_id": number("eventId"),
+                "event_sync_id": number("eventSyncId", null=NO_ID),
+                "device_time_ns": number("timestamp"),
+            },
+        ),
+    ),
+    "memory_event": (
+        Mapped(
+            "memory_event",
+            "CUDA_GPU_MEMORY_USAGE_EVENTS",
+            {
+                "time_ns": required("start"),
+                "process_id": place_process(),
+                "device_id": place_device(),
+                "context_id": place_context(),
+                "correlation_id": number("correlationId", null=0),
+                "operation": number("memoryOperationType"),
+                "memory": label("memKind"),
+                "bytes": number("bytes"),
+                "address": number("address"),
+                "pool_address": number("localMemoryPoolAddress"),
+                "name_id": inline("name"),
+            },
+        ),
+    ),
+    "api_call": (
+        Mapped(
+            "api_call",
+            "CUPTI_ACTIVITY_KIND_RUNTIME",
+            {
+                **_CALL,
+                **_CORRELATION,
+                "name_id": name("nameId"),
+                "api": api_kind("nameId"),
+                "return_value": number("returnValue"),
+                "chain_id": chain("callchainId", CUDA_CHAINS),
+            },
+        ),
+    ),
+    "os_call": (
+        Mapped(
+            "os_call",
+            "OSRT_API",
+            {
+                **_CALL,
+                "name_id": name("nameId"),
+                "return_value": number("returnValue"),
+                "nesting_level": number("nestingLevel"),
+                "chain_id": chain("callchainId", OS_CHAINS),
+            },
+        ),
+    ),
+    "cpu_sample": (
+        Mapped(
+            "cpu_sample",
+            "COMPOSITE_EVENTS",
+            {
+                "time_ns": required("start"),
+                "thread_id": thread(),
+                "cpu": number("cpu"),
+                "state": label("threadState"),
+                "cycles": number("cpuCycles"),
+                "chain_id": chain("id", SAMPLE_CHAINS),
+            },
+        ),
+    ),
+    "call_frame": tuple(
+        Mapped(
+            "call_frame",
+            source,
+            {
+                "chain_id": chain("id", source),
+                "depth": number("stackDepth"),
+                "symbol_id": name("symbol"),
+                "module_id": name("module"),
+                "is_unresolved": flag("unresolved"),
+                "address": number("originalIP"),
+            },
+        )
+        for source in CHAIN_TABLES
+    ),
+    "sched_event": (
+        Mapped(
+            "sched_event",
+            "SCHED_EVENTS",
+            {
+                "time_ns": required("start"),
+                "thread_id": thread(),
+                "cpu": number("cpu"),
+                "is_sched_in": flag("isSchedIn"),
+                "state": label("threadState"),
+            },
+        ),
+    ),
+    "graph_node": (
+        Mapped("graph_node", "CUDA_GRAPH_NODE_EVENTS", _NODE_CREATION),
+        # Until 2022 the events of graphs and of their nodes shared a table.
+        Mapped("graph_node", GRAPH_EVENTS, _NODE_CREATION, _rows_with(GRAPH_EVENTS, "graphNodeId")),
+    ),
+    "overhead": tuple(
+        Mapped("overhead", source, {**_SPAN, "thread_id": thread(), "name_id": name("nameId")})
+        for source in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD")
+    ),
+    "diagnostic": (
+        Mapped(
+            "diagnostic",
+            "DIAGNOSTIC_EVENT",
+            {
+                "time_ns": required("timestamp"),
+                "severity": label("severity"),
+                "text_id": inline("text"),
+                "process_id": process("globalPid"),
+            },
+        ),
+    ),
+    "counter": (
+        Mapped(
+            "counter",
+            "GPU_METRICS",
+            {
+                "time_ns": required("timestamp"),
+                "device_id": metric_device(),
+                "metric_id": metric(),
+                "value": metric_value(),
+            },
+        ),
+    ),
+}

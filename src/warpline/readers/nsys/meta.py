@@ -1,0 +1,200 @@
+"""What an export says about its recording: who made it, when, of what, and what is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from warpline.errors import UnsupportedVersionError
+from warpline.readers.nsys.declared import Declared
+from warpline.readers.nsys.export import Export, SourceTable
+from warpline.readers.nsys.redact import redacted_command
+from warpline.trace.meta import TraceMeta
+
+FORMAT = "nsys-sqlite"
+META_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
+NEWEST_SCHEMA = (3, 25)
+
+# Tables that describe others: they are read, or mean nothing by themselves.
+_DESCRIPTIVE = (
+    "ENUM_",
+    "META_DATA_",
+    "EXPORT_META_DATA",
+    "TARGET_INFO_",
+    "ANALYSIS_",
+    "NVTX_PAYLOAD_",
+    "GENERIC_EVENT_",
+    "UnwindMethodType",
+    "StringIds",
+    "ProcessStreams",
+    "PROCESSES",
+    "ThreadNames",
+)
+_WARNING = 2  # the least severity of DIAGNOSTIC_EVENT that is a warning
+_NOT_ALL = re.compile(r"Not all (?P<kind>.+) events might have been collected\.")
+# Says nothing about what was asked for: CPU scheduling was not traced.
+_HARMLESS = re.compile(r"Scheduling information is absent\.")
+# Said at a lower severity, yet events are missing.
+_GRAVE = re.compile(r"incompatible", re.IGNORECASE)
+_KINDS = r"[\w /().-]*?(?:events?|records?|samples?)"
+_GONE = r"(?:lost|dropped|discarded)"
+_LOSSES = (
+    re.compile(rf"\b{_GONE} (?P<count>\d+) (?P<what>{_KINDS})\b", re.IGNORECASE),
+    re.compile(rf"\b(?P<count>\d+) (?P<what>{_KINDS}) (?:were|was|are) {_GONE}", re.IGNORECASE),
+    re.compile(rf"\b(?P<what>{_KINDS}) \((?P<count>\d+)\) (?:were lost|could not be stored)"),
+    re.compile(rf"\b(?P<what>{_KINDS}) {_GONE}:\s*(?P<count>\d+)", re.IGNORECASE),
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What does not depend on which tables are asked for.
+
+    Attributes:
+        meta: All but the unread and damaged tables.
+        captured: Kinds of events that were to be recorded: ``Cuda``, ``NvtxEvents``,
+            ``OSRuntime``...; None if the export does not say.
+        is_lazy: Whether tables without rows were left out of the export.
+    """
+
+    meta: TraceMeta
+    captured: frozenset[str] | None
+    is_lazy: bool
+
+
+def read_facts(export: Export, declared: Declared) -> Facts:
+    """Read the facts of an export. Raises UnsupportedVersionError for an unknown major version."""
+    exported = _values(export, next((t for t in META_TABLES if export.has(t)), META_TABLES[0]))
+    captured = _values(export, "META_DATA_CAPTURE")
+    version = _first(exported, "EXPORT_SCHEMA_VERSION")
+    path = export.database.path
+    warnings = [*_version_warnings(str(path), version), *_cut(export), *_said(export)]
+    meta = TraceMeta(
+        paths=(path,),
+        format=FORMAT,
+        producer=_producer(exported),
+        format_version=version,
+        command=_command(captured),
+        host=declared.host,
+        origin_utc_ns=_number(export, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs"),
+        span_ns=_span(export),
+        lost=_losses(text for _, text in _diagnostics(export)),
+        warnings=tuple(warnings),
+    )
+    kinds = captured.get("CAPTURE_EVENT_TYPE")
+    is_lazy = _first(exported, "EXPORT_LAZY") != "false"
+    return Facts(meta, None if kinds is None else frozenset(kinds), is_lazy)
+
+
+def unread_tables(export: Export, mapped: Iterable[str]) -> dict[str, int]:
+    """Return the tables with rows that nothing is made of."""
+    known = {name.lower() for name in mapped}
+    return {
+        name: count
+        for name in export.database.tables
+        if name.lower() not in known and not name.startswith(_DESCRIPTIVE)
+        for count in (export.row_count(name),)
+        if count
+    }
+
+
+def _values(export: Export, name: str) -> dict[str, list[str]]:
+    """Return a table of names and values; a name may repeat."""
+    table = SourceTable.facts(export, name, texts=["name", "value"])
+    found: dict[str, list[str]] = {}
+    for key, value in zip(table.strings("name"), table.strings("value"), strict=True):
+        found.setdefault(key or "", []).append(value or "")
+    return found
+
+
+def _first(values: Mapping[str, Sequence[str]], key: str) -> str | None:
+    return next(iter(values.get(key, ())), None)
+
+
+def _version_warnings(path: str, version: str | None) -> list[str]:
+    parts = [int(part) for part in re.findall(r"\d+", version or "")[:2]]
+    if len(parts) < 2 or tuple(parts) <= NEWEST_SCHEMA:
+        return []
+    if parts[0] > NEWEST_SCHEMA[0]:
+        newest = ".".join(map(str, NEWEST_SCHEMA))
+        raise UnsupportedVersionError(
+            f"{path}: its schema {version} is newer than {newest}, the newest that Warpline knows",
+            hint="update Warpline, or export the report with an older nsys",
+        )
+    return [f"the export's schema {version} is newer than Warpline: new columns are not shown"]
+
+
+def _cut(export: Export) -> list[str]:
+    missing = export.database.missing_bytes
+    return [f"the file is cut: its last {missing:,} bytes are missing"] if missing else []
+
+
+def _producer(exported: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the product that wrote the export, with three parts of its version."""
+    product = _first(exported, "EXPORT_PRODUCT_NAME")
+    version = _first(exported, "EXPORT_PRODUCT_VERSION") or ""
+    if product is None:
+        return None
+    return " ".join((product.removeprefix("NVIDIA "), ".".join(version.split(".")[:3]))).strip()
+
+
+def _command(captured: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the command lines of the launched processes."""
+    commands = []
+    for key in captured:
+        process = re.fullmatch(r"(PROCESS_\d+):COMMAND", key)
+        if process:
+            is_argument = re.compile(rf"{process[1]}:ARGUMENT_(\d+)")
+            numbered = [
+                (match, name) for name in captured if (match := is_argument.fullmatch(name))
+            ]
+            ordered = [name for _, name in sorted(numbered, key=lambda item: int(item[0][1]))]
+            commands.append(redacted_command([captured[name][0] for name in (key, *ordered)]))
+    return "; ".join(commands) or None
+
+
+def _number(export: Export, table: str, column: str) -> int | None:
+    return next(iter(SourceTable.facts(export, table, [column]).numbers(column)), None)
+
+
+def _span(export: Export) -> tuple[int, int] | None:
+    duration = _number(export, "ANALYSIS_DETAILS", "duration")
+    return None if duration is None or duration <= 0 else (0, duration)
+
+
+def _diagnostics(export: Export) -> list[tuple[int, str]]:
+    table = SourceTable.facts(export, "DIAGNOSTIC_EVENT", ["severity"], ["text"])
+    rows = zip(table.numbers("severity"), table.strings("text"), strict=True)
+    return [(severity or 0, text) for severity, text in rows if text]
+
+
+def _said(export: Export) -> list[str]:
+    """Return what the producer warned of, each sentence once."""
+    said, not_all = [], []
+    for severity, text in _diagnostics(export):
+        partial = _NOT_ALL.fullmatch(text)
+        is_warning = severity in (_WARNING, _WARNING + 1) or _GRAVE.search(text)
+        if partial:
+            not_all.append(partial["kind"])
+        elif is_warning and not _HARMLESS.match(text) and not _loss(text):
+            said.append(text)
+    if not_all:
+        kinds = ", ".join(dict.fromkeys(not_all))
+        said.append(f"Not all events of these kinds might have been collected: {kinds}.")
+    return list(dict.fromkeys(said))
+
+
+def _losses(texts: Iterable[str]) -> dict[str, int | None]:
+    """Return what the producer counted as dropped, by its own words."""
+    found: dict[str, int | None] = {}
+    for text in texts:
+        loss = _loss(text)
+        if loss:
+            found[loss[0]] = (found.get(loss[0]) or 0) + loss[1]
+    return found
+
+
+def _loss(text: str) -> tuple[str, int] | None:
+    match = next((match for form in _LOSSES if (match := form.search(text))), None)
+    return (match["what"].strip(), int(match["count"])) if match and int(match["count"]) else None

@@ -1,0 +1,240 @@
+"""An Nsight Systems export as the tables of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from warpline.errors import CorruptTraceError
+from warpline.ops.arrays import I64
+from warpline.readers.nsys.collectives import Collectives
+from warpline.readers.nsys.database import Database
+from warpline.readers.nsys.declared import Declared
+from warpline.readers.nsys.dimensions import Dimensions
+from warpline.readers.nsys.export import Export, SourceTable
+from warpline.readers.nsys.fields import Reading
+from warpline.readers.nsys.graphs import NODE_TABLES, NodeLaunches
+from warpline.readers.nsys.identity import PLACE_TABLES, Identities
+from warpline.readers.nsys.mapping import GRAPH_EVENTS, MAPPING, Mapped
+from warpline.readers.nsys.meta import read_facts, unread_tables
+from warpline.readers.nsys.names import Names
+from warpline.readers.nsys.payload import Payloads
+from warpline.readers.nsys.ranges import EVENTS, NvtxEvents, mark_fields, range_fields
+from warpline.schema import TABLES
+from warpline.trace.column import ColumnData, concatenate, null_column
+from warpline.trace.meta import TraceMeta
+from warpline.trace.strings import StringPool
+
+# Kinds of CAPTURE_EVENT_TYPE -> tables that are recorded, if only empty, when it was asked for.
+_CAPTURED: Mapping[str, tuple[str, ...]] = {
+    "Cuda": (
+        "kernel",
+        "memcpy",
+        "memset",
+        "graph_launch",
+        "api_call",
+        "host_wait",
+        "stream_wait",
+    ),
+    "NvtxEvents": ("range", "mark", "range_payload", "collective"),
+    "OSRuntime": ("os_call",),
+}
+
+
+# Table of the trace -> tables of the export that it is made from.
+SOURCES: Mapping[str, tuple[str, ...]] = {
+    **{table: tuple(mapped.source for mapped in parts) for table, parts in MAPPING.items()},
+    **dict.fromkeys(_CAPTURED["NvtxEvents"], (EVENTS,)),
+    "graph_launch": (*(part.source for part in MAPPING["graph_launch"]), *NODE_TABLES),
+}
+
+
+class Part(Protocol):
+    """Rows of one table of a trace."""
+
+    def __len__(self) -> int: ...
+
+    def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
+        """Return columns; those that are null throughout may be left out."""
+        ...
+
+
+class NsysSource:
+    """A TableSource over an export. Everything is read when it is first asked for.
+
+    Args:
+        database: The export, open.
+
+    Raises:
+        UnsupportedVersionError: It was written by a version with another major schema.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.strings = StringPool()
+        self._export = Export(database)
+        names = Names(self._export, self.strings)
+        ids = Identities(self._export)
+        declared = Declared(self._export, ids, names)
+        self._facts = read_facts(self._export, declared)
+        if database.missing_bytes:
+            self._export.probe({source for names in SOURCES.values() for source in names})
+        self._dimensions = Dimensions(ids, declared, names)
+        self._reading = Reading(self._export, names, ids, self._dimensions)
+        span = self._facts.meta.span_ns
+        self._events = NvtxEvents(self._export, None if span is None else span[1])
+        self._parts = self._make_parts(Payloads(self._export, self._events, names))
+
+    @classmethod
+    def open(cls, path: Path) -> NsysSource:
+        """Open an export. Raises InputError when it cannot be used."""
+        database = Database.open(path)
+        try:
+            return cls(database)
+        except BaseException:
+            database.close()
+            raise
+
+    @property
+    def meta(self) -> TraceMeta:
+        """Facts about the recording; what is found damaged while reading joins them."""
+        wrong = [
+            f"{column}: {count:,} values have a wrong type and are shown as missing"
+            for column, count in self._export.mismatched.items()
+        ]
+        return replace(
+            self._facts.meta,
+            unread=self._unread,
+            damaged=self._damaged(),
+            warnings=(*self._facts.meta.warnings, *wrong),
+        )
+
+    def tables(self) -> Sequence[str]:
+        """Return the tables that were recorded, empty ones included."""
+        return self._recorded
+
+    def row_count(self, table: str) -> int:
+        """Return the number of rows of a recorded table."""
+        if table in self._dimensions.tables():
+            return self._dimensions.row_count(table)
+        return sum(len(part) for part in self._parts[table])
+
+    def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
+        """Return columns of a recorded table. Raises CorruptTraceError for unreadable rows."""
+        if table in self._dimensions.tables():
+            return self._dimensions.load(table, columns)
+        spec = TABLES[table]
+        loaded = [(len(part), part.load(columns)) for part in self._parts[table] if len(part)]
+        if not loaded:
+            return {name: null_column(spec.column(name), 0) for name in columns}
+        return {
+            name: concatenate(
+                [found.get(name) or null_column(spec.column(name), n) for n, found in loaded]
+            )
+            for name in columns
+        }
+
+    def close(self) -> None:
+        """Let go of the file. What was read stays."""
+        self._export.database.close()
+
+    def _make_parts(self, payloads: Payloads) -> dict[str, tuple[Part, ...]]:
+        events, reading = self._events, self._reading
+        parts: dict[str, tuple[Part, ...]] = {
+            table: tuple(MappedPart(reading, mapped) for mapped in sources)
+            for table, sources in MAPPING.items()
+        }
+        parts["graph_launch"] += (NodeLaunches(reading),)
+        ranges = Mapped("range", EVENTS, range_fields(events), lambda _: events.range_rows)
+        marks = Mapped("mark", EVENTS, mark_fields(events), lambda _: events.mark_rows)
+        parts["range"] = (MappedPart(reading, ranges),)
+        parts["mark"] = (MappedPart(reading, marks),)
+        parts["range_payload"] = (payloads,)
+        parts["collective"] = (Collectives(reading, events, payloads),)
+        return parts
+
+    @cached_property
+    def _recorded(self) -> list[str]:
+        recorded = {table for table in self._parts if self._is_recorded(table)}
+        recorded |= {*self._dimensions.tables()} - {"metric"}
+        if "counter" in recorded:
+            recorded.add("metric")
+        return [table for table in TABLES if table in recorded]
+
+    def _is_recorded(self, table: str) -> bool:
+        """Whether a table was recorded, if only empty.
+
+        A table without rows is recorded if its kind of event was asked for. An export that
+        leaves out empty tables also answers for the kinds that the recording does not name.
+        """
+        captured = self._facts.captured or frozenset()
+        if any(table in _CAPTURED.get(kind, ()) for kind in captured):
+            return True
+        sources = [source for source in SOURCES[table] if self._export.has(source)]
+        is_known = any(table in tables for tables in _CAPTURED.values())
+        if self._facts.captured is None or (self._facts.is_lazy and not is_known):
+            return bool(sources)
+        return any(self._export.row_count(source) for source in sources)
+
+    @cached_property
+    def _unread(self) -> dict[str, int]:
+        described = (*PLACE_TABLES, *(source for names in SOURCES.values() for source in names))
+        unread = unread_tables(self._export, described)
+        with suppress(CorruptTraceError):
+            for kind, count in self._events.unmapped.items():
+                unread[f"{EVENTS} of type {kind}"] = count
+            graphs = self._parts["graph_node"][-1]
+            rest = self._export.row_count(GRAPH_EVENTS) - len(graphs)
+            if rest:
+                unread[GRAPH_EVENTS] = rest
+        return unread
+
+    def _damaged(self) -> dict[str, str]:
+        """Return the tables of the trace whose rows cannot be read, and other such tables."""
+        damaged: dict[str, str] = {}
+        for source, why in self._export.damaged.items():
+            tables = [table for table, sources in SOURCES.items() if source in sources]
+            damaged.update(dict.fromkeys(tables or [source], why))
+        return damaged
+
+
+class MappedPart:
+    """Rows of a table that `mapping` makes from one source table."""
+
+    def __init__(self, reading: Reading, mapped: Mapped) -> None:
+        self._reading = reading
+        self._mapped = mapped
+
+    def __len__(self) -> int:
+        return len(self._table())
+
+    def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
+        """Return columns; those that the source has nothing for are left out."""
+        fields = {
+            name: self._mapped.fields[name] for name in columns if name in self._mapped.fields
+        }
+        table = self._table()
+        table.fetch(
+            {column: kind for field in fields.values() for column, kind in field.kinds.items()}
+        )
+        spec = TABLES[self._mapped.table]
+        return {
+            name: field.load(self._reading, table, spec.column(name))
+            for name, field in fields.items()
+        }
+
+    def _table(self) -> SourceTable:
+        return SourceTable(self._reading.export, self._mapped.source, self._rows)
+
+    @cached_property
+    def _rows(self) -> I64 | None:
+        if self._mapped.rows is None:
+            return None
+        if not self._reading.export.row_count(self._mapped.source):
+            return np.zeros(0, np.int64)
+        return self._mapped.rows(self._reading)
