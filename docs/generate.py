@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from warpline import plugins
+from warpline.cli.parser import Command, commands, parser_of
 from warpline.result import ANALYSES, Analysis, Field
 from warpline.schema import SCHEMA_VERSION, TABLES, Column, TableSpec
 from warpline.units import Unit
@@ -34,6 +35,12 @@ TABLES_INTRODUCTION = (
     " headings, order and digits are those of `nsys stats`; where we deviate is listed in"
     " [differences from nsys](differences-from-nsys.md). JSON has the keys and raw values of the"
     " first column: ns, bytes, ratios in [0, 1]."
+)
+
+COMMANDS_INTRODUCTION = (
+    "`warpline RECORDING` is short for `warpline summary RECORDING`. Data goes to standard output,"
+    " everything else to standard error. The exit status is 0 if all went well, 1 if it did not,"
+    " and 2 if the words were wrong."
 )
 
 HEADING = re.compile(
@@ -114,9 +121,37 @@ def _field_row(field: Field) -> tuple[str, ...]:
     return f"`{field.name}`", unit, field.heading, field.doc
 
 
+def commands_page() -> str:
+    """Return the page about the command line."""
+    items = commands()
+    lines = (f"- [{item.NAME}](#{item.NAME}): {item.HELP}" for item in items)
+    parts = [NOTE, "# Commands", COMMANDS_INTRODUCTION, "\n".join(lines)]
+    return "\n\n".join([*parts, *(_command_section(item) for item in items)]) + "\n"
+
+
+def _command_section(item: Command) -> str:
+    parser = parser_of(item)
+    usage = parser.usage or parser.format_usage().removeprefix("usage: ").strip()
+    rows = (
+        (f"`{_option(action)}`", action.help or "")
+        for action in parser._actions  # noqa: SLF001 - argparse has no public way to list them
+    )
+    parts = [f"## {item.NAME}", parser.description or "", f"    {usage}"]
+    return "\n\n".join([*parts, table_of(("word", "meaning"), rows)])
+
+
+def _option(action: argparse.Action) -> str:
+    names = ", ".join(action.option_strings)
+    if action.nargs == 0:
+        return names
+    value = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    return f"{names} {value}".strip()
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "schema.md": schema_page,
     "tables.md": tables_page,
+    "commands.md": commands_page,
 }
 
 
