@@ -1,4 +1,4 @@
-"""Tables put one below the other, and brought into another order."""
+"""Rows of several tables in one table and one order."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from warpline.result import Numbers, Texts, Values
 Part = Mapping[str, Values]
 
 
-def stack(parts: Sequence[Part], names: Sequence[str]) -> dict[str, Values]:
-    """Return the named columns of several tables, one table after the other.
+def stack(parts: Sequence[Part], names: Sequence[str], by: str) -> dict[str, Values]:
+    """Return the rows of several tables as one table.
 
     Args:
         parts: At least one table; all columns of one table have the same length.
         names: Columns to return; a table that lacks one of them has nothing there.
+        by: The numbers to order rows by, ascending; equal ones keep the order of `parts`.
     """
     lengths = [len(next(iter(part.values()))) for part in parts]
-    return {name: _stack_column([part.get(name) for part in parts], lengths) for name in names}
-
-
-def take(columns: Part, rows: I64) -> dict[str, Values]:
-    """Return the given rows of each column, in the order of `rows`."""
-    return {name: _take_column(values, rows) for name, values in columns.items()}
+    keys = _stack_column([part[by] for part in parts], lengths)
+    assert isinstance(keys, Numbers), f"{by} is not a number"
+    order = np.argsort(keys.values, kind="stable")
+    # One column after the other, so that each exists twice for a moment only.
+    return {
+        name: _take(_stack_column([part.get(name) for part in parts], lengths), order)
+        for name in names
+    }
 
 
 def _stack_column(parts: Sequence[Values | None], lengths: Sequence[int]) -> Values:
@@ -59,7 +62,7 @@ def _stack_numbers(parts: Sequence[Numbers | None], lengths: Sequence[int]) -> N
     return Numbers(np.concatenate(values), None if bool(everywhere.all()) else everywhere)
 
 
-def _take_column(values: Values, rows: I64) -> Values:
+def _take(values: Values, rows: I64) -> Values:
     if isinstance(values, Texts):
         return Texts(values.codes[rows], values.values)
     return Numbers(values.values[rows], None if values.valid is None else values.valid[rows])

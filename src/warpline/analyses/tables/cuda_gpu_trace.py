@@ -11,7 +11,7 @@ from warpline.derived.kernel_names import (
     kernel_name_column,
     kernel_name_ids,
 )
-from warpline.derived.stacking import stack, take
+from warpline.derived.stacking import stack
 from warpline.derived.texts import labelled, number_texts
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
@@ -54,7 +54,7 @@ _LAUNCH = (
     *(f"{kind}_{axis}" for kind in ("grid", "block") for axis in "xyz"),
     *("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes"),
 )
-_ROUNDED_UP_TO_NS = 20_000_000
+_WHOLE_NUMBER_UP_TO_NS = 20_000_000
 
 
 @analysis(
@@ -86,13 +86,10 @@ def cuda_gpu_trace(trace: Trace, arguments: Arguments) -> Result:
         parts.append(_copies(trace))
     if trace.has("memset"):
         parts.append(_sets(trace))
-    columns = stack(parts, [field.name for field in FIELDS])
-    starts = columns["start_ns"]
-    assert isinstance(starts, Numbers)
-    in_order = take(columns, np.argsort(starts.values, kind="stable"))
+    columns = stack(parts, [field.name for field in FIELDS], by="start_ns")
     name = ":".join((NAME, *arguments))
     key = ("start_ns", "device", "stream", "name")
-    return Result(name, TITLE, FIELDS, in_order, key, graph_notes(trace))
+    return Result(name, TITLE, FIELDS, columns, key, graph_notes(trace))
 
 
 def _kernels(trace: Trace, name_column: str) -> dict[str, Values]:
@@ -166,7 +163,7 @@ def _throughput(size: I64, duration_ns: I64) -> Numbers:
     """
     took_time = duration_ns > 0
     per_second = 1e9 / np.where(took_time, duration_ns, 1)
-    shown = np.where(duration_ns > _ROUNDED_UP_TO_NS, per_second, np.floor(per_second))
+    shown = np.where(duration_ns > _WHOLE_NUMBER_UP_TO_NS, per_second, np.floor(per_second))
     return Numbers(np.where(took_time, size * shown, 0.0), took_time)
 
 
