@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import warpline
 
 ABI_VERSION = 1
 LIBRARY_NAME = "libwarpline_core.so"
@@ -177,5 +176,5 @@ def _absent(
 
 def _installed() -> Iterator[Path]:
     # An editable installation has two roots: the sources, and the folder with what was built.
-    for root in warpline.__path__:
+    for root in sys.modules[__package__].__path__:
         yield Path(root) / "_native" / LIBRARY_NAME
