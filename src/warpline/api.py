@@ -88,7 +88,7 @@ def run(trace: Trace, table: str) -> Result | Skipped:
 def _reason(trace: Trace, found: Analysis) -> str:
     wanted = " or ".join(need.replace("_", " ") for need in found.needs)
     recorded = any(trace.has(need) for need in found.needs)
-    where = "in this part of the recording" if recorded else "were recorded"
+    where = "here" if recorded else "were recorded"
     return f"no {wanted} rows {where}"
 
 

@@ -27,8 +27,14 @@ FIELDS = (
         3,
     ),
     Field("direction", Unit.NONE, "Direction.", "Direction"),
-    Field("memory", Unit.NONE, "Kinds of the source and the destination memory.", "Memory"),
+    Field(
+        "memory",
+        Unit.NONE,
+        "Kinds of the source and the destination memory; none between plain device memory.",
+        "Memory",
+    ),
 )
+_DEVICE = next(value for value, label in MEMORY_KINDS.items() if label == "Device")
 
 
 @analysis(
@@ -75,8 +81,8 @@ def copy_sum(trace: Trace, arguments: Arguments) -> Result:
 
 
 def _memory(source: int, target: int) -> str | None:
-    """Return such as ``Pageable to Device``; None where neither kind was recorded."""
-    if source < 0 and target < 0:
+    """Return such as ``Pageable to Device``; None where both are device memory, or unknown."""
+    if source == target and source in {-1, _DEVICE}:
         return None
     names = (MEMORY_KINDS.get(kind, "Unknown") for kind in (source, target))
     return " to ".join(names)

@@ -15,21 +15,28 @@ TITLE = "Processes"
 FIELDS = (
     Field("pid", Unit.NONE, "The operating system's id.", "PID"),
     Field("name", Unit.NONE, "Executable.", "Name"),
-    Field("threads", Unit.COUNT, "Its threads that were seen.", "Threads"),
     Field("calls", Unit.COUNT, "Its calls of the CUDA interfaces.", "API Calls"),
     Field("kernels", Unit.COUNT, "Kernels it launched.", "Kernels"),
     Field("copies", Unit.COUNT, "Copies it asked for.", "Copies"),
     Field("ranges", Unit.COUNT, "Ranges it marked.", "Ranges"),
+    Field("os_calls", Unit.COUNT, "Its calls of the operating system's runtime.", "OS Calls"),
     Field("host", Unit.NONE, "Host it ran on.", "Host"),
 )
-_COUNTED = {"calls": "api_call", "kernels": "kernel", "copies": "memcpy", "ranges": "range"}
+_COUNTED = {
+    "calls": "api_call",
+    "kernels": "kernel",
+    "copies": "memcpy",
+    "ranges": "range",
+    "os_calls": "os_call",
+}
 
 
 @analysis(name=NAME, title=TITLE, fields=FIELDS, needs=())
 def process_sum(trace: Trace, arguments: Arguments) -> Result:
     """What each recorded process did.
 
-    What it measures: How many CUDA calls, kernels, copies and ranges each process has.
+    What it measures: How many CUDA calls, kernels, copies, ranges and calls of the operating
+        system's runtime each process has. Processes that have none are left out.
     Why it matters: It says whether all ranks of a job were recorded, and whether work is spread
         evenly.
     How it is computed: Rows are counted by process.
@@ -37,14 +44,14 @@ def process_sum(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline.
     """
     columns = trace.columns("process", "pid", "name_id", "host_id")
-    every = np.arange(len(columns["pid"]))
-    threads = trace.columns("thread", "process_id")["process_id"].values
+    n_processes = len(columns["pid"])
+    counts = {name: _counts(trace, table, n_processes) for name, table in _COUNTED.items()}
+    rows = np.flatnonzero(sum(counts.values()))
     values: dict[str, Values] = {
-        "pid": Numbers(columns["pid"].values),
-        "name": dimension_texts(trace.strings, columns["name_id"], every),
-        "threads": Numbers(np.bincount(threads, minlength=len(every))),
-        **{name: Numbers(_counts(trace, table, len(every))) for name, table in _COUNTED.items()},
-        "host": dimension_texts(trace.strings, columns["host_id"], every),
+        "pid": Numbers(columns["pid"].values[rows]),
+        "name": dimension_texts(trace.strings, columns["name_id"], rows),
+        **{name: Numbers(count[rows]) for name, count in counts.items()},
+        "host": dimension_texts(trace.strings, columns["host_id"], rows),
     }
     return Result(NAME, TITLE, FIELDS, values, ("pid", "name"))
 

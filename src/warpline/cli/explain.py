@@ -1,0 +1,130 @@
+"""``warpline explain``: what a table means."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+import textwrap
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from warpline.cli.output import text_width, write_text
+from warpline.errors import UsageError
+
+if TYPE_CHECKING:
+    from warpline.result import Analysis
+    from warpline.schema import Column, TableSpec
+
+NAME = "explain"
+HELP = "what a table measures, how it is computed, and what its columns mean"
+
+_HEADING = re.compile(r"^([A-Z][a-z ]+): +", re.MULTILINE)
+_INDENT = "  "
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the words of this command."""
+    parser.add_argument(
+        "table", nargs="?", metavar="TABLE", help="a table of warpline stats, or of a trace"
+    )
+
+
+def run(args: Namespace) -> int:
+    """Print the documentation of a table."""
+    if args.table is None:
+        raise UsageError("no table is named", hint="warpline list shows their names")
+    from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
+    from warpline.result import ANALYSES  # noqa: PLC0415 - likewise
+    from warpline.schema import TABLES  # noqa: PLC0415 - likewise
+
+    plugins.load("analyses")
+    name = args.table.split(":")[0]
+    if name in TABLES:
+        return write_text(trace_table(TABLES[name]))
+    if name not in ANALYSES:
+        raise UsageError(f"unknown table {name!r}", hint=_near(name, [*ANALYSES.names(), *TABLES]))
+    return write_text(table(ANALYSES.get(name)))
+
+
+def table(item: Analysis) -> str:
+    """Return the documentation of a table that `stats` prints."""
+    from warpline.result import ANALYSES  # noqa: PLC0415 - start-up: brings numpy
+
+    aliases = [alias for alias, name in ANALYSES.aliases().items() if name == item.name]
+    called = f" (also {', '.join(aliases)})" if aliases else ""
+    fields = [(field.name, field.doc) for field in item.fields]
+    parts = [f"{item.name}{called}: {item.title}", *_prose(item.doc)]
+    if item.needs:
+        hint = f" To record them: {item.missing_hint}." if item.missing_hint else ""
+        parts.append(_section("Needs", f"Rows of {' or '.join(item.needs)}.{hint}"))
+    if item.arguments:
+        arguments = [(f"{item.name}:{name}", doc) for name, doc in item.arguments.items()]
+        parts.append(_columns("Arguments", arguments))
+    parts.append(_columns("Columns, as JSON and Python name them", fields))
+    return "\n\n".join(parts)
+
+
+def trace_table(spec: TableSpec) -> str:
+    """Return the documentation of a table of a trace."""
+    columns = [(column.name, _meaning(column)) for column in spec.columns]
+    return "\n\n".join(
+        [
+            f"{spec.name}: a table of every trace",
+            _wrap(spec.doc),
+            _columns("Columns", columns),
+            f"In Python: warpline.open(RECORDING)[{spec.name!r}]",
+        ]
+    )
+
+
+def _meaning(column: Column) -> str:
+    meaning = column.doc
+    if column.labels:
+        meaning += " " + ", ".join(f"{value} {label}" for value, label in column.labels.items())
+        meaning += "."
+    if column.ref is not None and column.ref != "string":
+        meaning += f" A row of {column.ref}."
+    return f"{meaning} May be null." if column.nullable else meaning
+
+
+def _prose(docstring: str) -> list[str]:
+    """Return the first line of a docstring and its headed paragraphs, wrapped."""
+    paragraphs = re.sub(r"\n +", " ", inspect.cleandoc(docstring)).splitlines()
+    parts = []
+    for paragraph in filter(None, paragraphs):
+        heading = _HEADING.match(paragraph)
+        if heading is None:
+            parts.append(_wrap(paragraph))
+        else:
+            parts.append(_section(heading[1], paragraph[heading.end() :]))
+    return parts
+
+
+def _section(heading: str, text: str) -> str:
+    return f"{heading}\n{_wrap(text, _INDENT)}"
+
+
+def _columns(heading: str, rows: Sequence[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    later = " " * (len(_INDENT) + width + 2)
+    lines = [_wrap(doc, f"{_INDENT}{name:{width}}  ", later) for name, doc in rows]
+    return "\n".join([heading, *lines])
+
+
+def _wrap(text: str, first: str = "", later: str | None = None) -> str:
+    return textwrap.fill(
+        text,
+        text_width(),
+        initial_indent=first,
+        subsequent_indent=first if later is None else later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=3)
+    near = near or [item for item in known if name and name in item][:3]
+    return f"did you mean {' or '.join(near)}?" if near else "warpline list shows their names"

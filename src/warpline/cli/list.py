@@ -1,0 +1,99 @@
+"""``warpline list``: what there is to read, to compute and to write."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from warpline.cli.output import Facts, write_facts
+
+NAME = "list"
+HELP = "the tables, the file formats that can be read, and the output formats"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the words of this command."""
+    parser.add_argument("-f", "--format", metavar="FORMAT", default="text", help="text or json")
+
+
+def run(args: Namespace) -> int:
+    """Print the lists."""
+    return write_facts(args, facts(), text)
+
+
+def facts() -> Facts:
+    """Return the tables of `stats`, those of a trace, readers and output formats."""
+    from warpline import api, plugins  # noqa: PLC0415 - start-up: brings numpy
+    from warpline.render import RENDERERS  # noqa: PLC0415 - likewise
+    from warpline.result import ANALYSES  # noqa: PLC0415 - likewise
+    from warpline.schema import TABLES  # noqa: PLC0415 - likewise
+
+    plugins.load("renderers")
+    default = api.default_tables()
+    return {
+        "tables": [
+            {
+                "name": item.name,
+                "title": item.title,
+                "aliases": _aliases(ANALYSES.aliases(), item.name),
+                "arguments": dict(item.arguments),
+                "is_default": item.name in default,
+            }
+            for item in sorted(ANALYSES, key=lambda item: item.name)
+        ],
+        "trace_tables": [{"name": spec.name, "doc": spec.doc} for spec in TABLES.values()],
+        "readers": api.formats(),
+        "formats": [
+            {
+                "name": item.name,
+                "doc": item.doc,
+                "aliases": _aliases(RENDERERS.aliases(), item.name),
+            }
+            for item in RENDERERS
+        ],
+    }
+
+
+def text(found: Facts) -> str:
+    """Return the lists as lines."""
+    tables = [
+        (f"{'*' if item['is_default'] else ' '} {_called(item)}", item["title"])
+        for item in found["tables"]
+    ]
+    readers = [
+        (f"  {item['name']} ({' '.join(item['extensions'])})", item["doc"])
+        for item in found["readers"]
+    ]
+    return "\n\n".join(
+        [
+            _block("Tables: warpline stats -r NAME; * is printed when none is named", tables),
+            _block(
+                "Tables of a trace, from which those are computed: warpline explain NAME",
+                (
+                    (f"  {item['name']}", item["doc"].partition(". ")[0].rstrip(".") + ".")
+                    for item in found["trace_tables"]
+                ),
+            ),
+            _block("Files that can be read", readers),
+            _block(
+                "Output formats: --format NAME",
+                ((f"  {_called(item)}", item["doc"]) for item in found["formats"]),
+            ),
+        ]
+    )
+
+
+def _block(heading: str, lines: Iterable[tuple[str, str]]) -> str:
+    pairs = list(lines)
+    width = max((len(name) for name, _ in pairs), default=0)
+    return "\n".join([heading, *(f"{name:{width}}  {doc}" for name, doc in pairs)])
+
+
+def _called(item: Mapping[str, Any]) -> str:
+    aliases = f" ({', '.join(item['aliases'])})" if item["aliases"] else ""
+    return f"{item['name']}{aliases}"
+
+
+def _aliases(every: Mapping[str, str], name: str) -> list[str]:
+    return [alias for alias, target in every.items() if target == name]

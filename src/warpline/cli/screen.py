@@ -1,0 +1,200 @@
+"""The summary as one screen of text: a few lines per section, numbers in units for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TextIO
+
+from warpline.render import Options
+from warpline.render.escaping import display_width, pad, shorten, visible
+from warpline.result import Document, Field, Result, Skipped, Texts
+from warpline.units import (
+    Unit,
+    format_bytes,
+    format_count,
+    format_ns,
+    format_rate,
+    format_ratio,
+)
+
+_WIDTH = 100  # where no terminal says another
+_GAP = "  "
+_LEAST_LABEL = 24
+_FILES = 3  # in the command to type next
+_BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_FORMATS: Mapping[Unit, Callable[[Any], str]] = {
+    Unit.NS: format_ns,
+    Unit.BYTES: format_bytes,
+    Unit.BYTES_PER_S: format_rate,
+    Unit.RATIO: format_ratio,
+    Unit.COUNT: format_count,
+}
+_STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def render(document: Document, out: TextIO, options: Options) -> None:
+    """Write the document that `warpline.summary` makes."""
+    sections = {section.name.split(":")[0]: section for section in document.sections}
+    processes, holdings = sections.pop("process_sum"), sections.pop("recording")
+    screen = _Screen(options)
+    blocks = [
+        list(screen.head(document, processes)),
+        *screen.tables(list(sections.values())),
+        [*screen.holdings(holdings), screen.next_step(document)],
+    ]
+    out.write("\n\n".join("\n".join(lines) for lines in blocks) + "\n")
+
+
+@dataclass
+class _Table:
+    """A section as texts: labels and columns, each with its heading first."""
+
+    labels: list[str]
+    columns: list[list[str]]
+    notes: Sequence[str]
+
+    def widths(self) -> list[int]:
+        """Return the width of each column."""
+        return [max(map(len, column)) for column in self.columns]
+
+    def room(self, width: int) -> int:
+        """Return what is left of a line for the label, leaving out columns if it is too little."""
+        while True:
+            left = width - sum(len(_GAP) + column for column in self.widths())
+            if left >= _LEAST_LABEL or not self.columns:
+                return left
+            self.columns.pop()
+
+
+class _Screen:
+    """Makes lines that fit the width of the screen."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._width = options.width or _WIDTH
+        self._ellipsis = "…" if options.unicode else "..."
+
+    def head(self, document: Document, processes: Result | Skipped) -> Iterator[str]:
+        """Yield what was recorded: file, producer, command, time, processes."""
+        meta = document.meta
+        yield self._style(self._fit(document.title), _BOLD)
+        version = f" {meta['format_version']}" if meta["format_version"] else ""
+        facts = [f"{meta['producer'] or 'unknown producer'} ({meta['format']}{version})"]
+        if meta["host"]:
+            facts.append(f"host {meta['host']}")
+        if meta["origin_utc_ns"] is not None:
+            facts.append(_utc(meta["origin_utc_ns"]))
+        facts.append(f"{format_ns(meta['span_ns'])} recorded")
+        yield self._fit(_GAP + ", ".join(facts))
+        if meta["command"]:
+            yield self._fit(f"{_GAP}command: {meta['command']}")
+        if isinstance(processes, Result):
+            yield self._list(_GAP + processes.title.lower(), _labels(processes))
+
+    def tables(self, sections: Sequence[Result | Skipped]) -> Iterator[list[str]]:
+        """Yield the lines of each section; their numbers begin in the same column."""
+        tables = [
+            self._table(section) if isinstance(section, Result) and len(section) else None
+            for section in sections
+        ]
+        present = [table for table in tables if table is not None]
+        room = min((table.room(self._width) for table in present), default=0)
+        labels = (label for table in present for label in table.labels)
+        label_width = min(room, max(map(display_width, labels), default=0))
+        for section, table in zip(sections, tables, strict=True):
+            if table is not None:
+                yield list(self._lines(table, label_width))
+            else:
+                yield [self._style(self._fit(f"{section.name}: {_absence(section)}"), _DIM)]
+
+    def holdings(self, holdings: Result | Skipped) -> Iterator[str]:
+        """Yield what is in the recording and what is not, a line per state."""
+        by_state: dict[str, list[str]] = {state: [] for state in _STATES}
+        for state, table, rows in holdings.rows() if isinstance(holdings, Result) else ():
+            count = f" {rows:,}" if rows else ""
+            by_state.setdefault(state, []).append(f"{table}{count}")
+        for state, items in by_state.items():
+            if items:
+                yield self._style(self._list(state, items), _DIM)
+
+    def next_step(self, document: Document) -> str:
+        """Return the command to type next."""
+        paths = document.meta["paths"]
+        files = [shlex.quote(visible(path)) for path in paths[:_FILES]]
+        more = [" ..."] if len(paths) > _FILES else []
+        return f"next: warpline stats {' '.join(files + more)}"
+
+    def _table(self, section: Result) -> _Table:
+        labels = [self._clean(label) for label in (section.title, *_labels(section))]
+        columns = []
+        for field in section.fields:
+            values = section.columns[field.name].to_list()
+            is_shown = field.unit is not Unit.COUNT or any(values)
+            if field.name not in section.key and is_shown:
+                columns.append([_heading(field), *(_cell(field, value) for value in values)])
+        return _Table(labels, columns, section.notes)
+
+    def _lines(self, table: _Table, label_width: int) -> Iterator[str]:
+        widths = table.widths()
+        for place, (label, *cells) in enumerate(zip(table.labels, *table.columns, strict=True)):
+            shown = pad(shorten(label, label_width, self._ellipsis), label_width)
+            numbers = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+            line = _GAP.join((shown, *numbers))
+            yield line if place else self._style(line, _BOLD)
+        for note in table.notes:
+            yield self._style(self._fit(f"{_GAP}{note}"), _DIM)
+
+    def _list(self, title: str, items: Sequence[str]) -> str:
+        """Return ``title: a, b and 3 more``, with as many items as fit."""
+        clean = [self._clean(item) for item in items]
+        for count in range(len(clean), 0, -1):
+            rest = f" and {len(clean) - count} more" if count < len(clean) else ""
+            line = f"{title}: {', '.join(clean[:count])}{rest}"
+            if display_width(line) <= self._width:
+                return line
+        return self._fit(f"{title}: {', '.join(clean)}")
+
+    def _clean(self, text: str) -> str:
+        return visible(text, unicode=self._options.unicode)
+
+    def _fit(self, text: str) -> str:
+        return shorten(self._clean(text), self._width, self._ellipsis)
+
+    def _style(self, text: str, code: str) -> str:
+        return f"{code}{text}{_RESET}" if self._options.color else text
+
+
+def _absence(section: Result | Skipped) -> str:
+    if isinstance(section, Result):
+        return "nothing to show"
+    return f"{section.reason} ({section.hint})" if section.hint else section.reason
+
+
+def _labels(section: Result) -> list[str]:
+    """Return what each row is about: its key, such as ``0 NVIDIA H200``."""
+    columns = [section.columns[name] for name in section.key]
+    gap = ", " if isinstance(columns[0], Texts) else " "
+    rows = zip(*(column.to_list() for column in columns), strict=True)
+    return [gap.join(str(part) for part in row if part is not None) for row in rows]
+
+
+def _heading(field: Field) -> str:
+    """Return a heading without the unit, which every cell names."""
+    if field.unit is Unit.RATIO:
+        return "share"
+    return field.name.removesuffix(f"_{field.unit.value}")
+
+
+def _cell(field: Field, value: Any) -> str:
+    if value is None:
+        return "-"
+    return _FORMATS.get(field.unit, str)(value)
+
+
+def _utc(origin_utc_ns: int) -> str:
+    moment = _EPOCH + timedelta(microseconds=origin_utc_ns // 1000)
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,45 @@
+"""``warpline stats``: tables."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from warpline.cli.arguments import add_filters, add_recordings, open_trace
+from warpline.cli.output import Output, add_output, add_table_layout, say_skipped
+
+NAME = "stats"
+HELP = "tables such as cuda_gpu_kern_sum, with the names and numbers of nsys stats"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the words of this command."""
+    add_recordings(parser)
+    parser.add_argument(
+        "-r",
+        "--report",
+        action="append",
+        metavar="TABLE[:ARG][,TABLE...]",
+        help="tables to print; may be repeated (default: those that warpline list marks)",
+    )
+    add_filters(parser)
+    add_output(parser, formats="text, csv, json, markdown")
+    add_table_layout(parser)
+
+
+def run(args: Namespace) -> int:
+    """Print the tables; status 1 if each one that was named has nothing to show."""
+    from warpline import api  # noqa: PLC0415 - start-up: brings numpy
+    from warpline.result import Skipped  # noqa: PLC0415 - likewise
+
+    named = [name for word in args.report or [] for name in word.split(",") if name]
+    for name in named:
+        api.split_name(name)
+    output = Output(args)
+    trace = open_trace(args)
+    document = api.document(trace, named or api.default_tables())
+    output.write(document)
+    skipped = [section for section in document.sections if isinstance(section, Skipped)]
+    if not args.quiet:
+        for section in skipped:
+            say_skipped(section, with_hint=bool(named))
+    return 1 if named and len(skipped) == len(document.sections) else 0

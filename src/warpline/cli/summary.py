@@ -1,0 +1,31 @@
+"""``warpline summary``, and ``warpline RECORDING``: one screen about a recording."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+
+from warpline.cli.arguments import add_filters, add_recordings, filters_in_words, open_trace
+from warpline.cli.output import Output, add_output
+
+NAME = "summary"
+HELP = "one screen: what was recorded, how busy each device was, what took the time"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the words of this command."""
+    add_recordings(parser)
+    add_filters(parser)
+    add_output(parser, formats="text, csv, json, markdown")
+
+
+def run(args: Namespace) -> int:
+    """Print the summary."""
+    from warpline import api  # noqa: PLC0415 - start-up: brings numpy
+    from warpline.cli.screen import render  # noqa: PLC0415 - likewise
+
+    output = Output(args, render)
+    document = api.summary(open_trace(args))
+    part = filters_in_words(args)
+    output.write(replace(document, title=f"{document.title} {part}") if part else document)
+    return 0
