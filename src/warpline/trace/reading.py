@@ -25,6 +25,8 @@ class Reader:
         sniff: ``(path, first bytes) -> bool``: whether the content is this format. The name of
             the file must not decide, except for formats whose content says nothing.
         read: Opens the file. Raises InputError when it cannot be used.
+        identify: ``(path, first bytes) -> what it is instead``, for content that only resembles
+            this format: an error that names what was found. None when it says nothing.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Reader:
     extensions: tuple[str, ...]
     sniff: Callable[[Path, bytes], bool]
     read: Callable[[Path], TableSource]
+    identify: Callable[[Path, bytes], str | None] | None = None
 
 
 READERS: Registry[Reader] = Registry("reader")
@@ -52,8 +55,10 @@ def read(path: Path) -> TableSource:
         names = ", ".join(reader.name for reader in fitting)
         raise UnknownFormatError(f"{path}: several readers claim this file: {names}")
     known = "; ".join(f"{reader.name} ({' '.join(reader.extensions)})" for reader in READERS)
+    asked = (reader.identify(path, head) for reader in READERS if reader.identify)
+    found = next((f": it is {text}" for text in asked if text), "")
     raise UnknownFormatError(
-        f"{path}: not a recording that Warpline knows", hint=f"it reads: {known}"
+        f"{path}: not a recording that Warpline knows{found}", hint=f"it reads: {known}"
     )
 
 

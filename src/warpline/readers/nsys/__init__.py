@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from warpline.errors import InputError
+from warpline.readers.nsys.convert import EXTENSIONS, is_report, read_report
 from warpline.readers.nsys.database import Database
 from warpline.readers.nsys.meta import META_TABLES
 from warpline.readers.nsys.source import SOURCES, NsysSource
 from warpline.trace.reading import READERS, Reader
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
+_NAMED_TABLES = 3
 
 
 def is_export(path: Path, head: bytes) -> bool:
@@ -21,14 +23,29 @@ def is_export(path: Path, head: bytes) -> bool:
     if not head.startswith(_SQLITE_MAGIC):
         return False
     try:
-        database = Database.open(path)
+        tables = {name.lower() for name in _tables(path)}
     except InputError:
         return True
-    tables = {name.lower() for name in database.tables}
-    database.close()
     known = {source.lower() for sources in SOURCES.values() for source in sources}
     has_meta = any(name.lower() in tables for name in META_TABLES)
     return has_meta or ("stringids" in tables and bool(known & tables))
+
+
+def identify_database(path: Path, head: bytes) -> str | None:
+    """Return what another SQLite database is, by its tables."""
+    if not head.startswith(_SQLITE_MAGIC):
+        return None
+    tables = _tables(path)
+    if not tables:
+        return "a SQLite database without tables"
+    more = ", ..." if len(tables) > _NAMED_TABLES else ""
+    return f"a SQLite database of other tables ({', '.join(tables[:_NAMED_TABLES])}{more})"
+
+
+def _tables(path: Path) -> list[str]:
+    database = Database.open(path)
+    database.close()
+    return list(database.tables)
 
 
 READERS.add(
@@ -39,5 +56,16 @@ READERS.add(
         extensions=(".sqlite",),
         sniff=is_export,
         read=NsysSource.open,
+        identify=identify_database,
+    ),
+)
+READERS.add(
+    "nsys-rep",
+    Reader(
+        name="nsys-rep",
+        doc="Reports of Nsight Systems, which an installed nsys converts.",
+        extensions=EXTENSIONS,
+        sniff=is_report,
+        read=read_report,
     ),
 )

@@ -14,7 +14,7 @@ from warpline.readers.nsys.binary import Value
 from warpline.readers.nsys.export import SourceTable
 from warpline.readers.nsys.fields import Field, Reading, process, required, thread
 from warpline.readers.nsys.identity import PROCESS_MASK
-from warpline.readers.nsys.payload import Payloads
+from warpline.readers.nsys.payload import COMMUNICATOR_KEY, Payloads
 from warpline.readers.nsys.ranges import EVENTS, NvtxEvents, event_name
 from warpline.schema import TABLES
 from warpline.trace.column import ColumnData, make_column
@@ -27,7 +27,6 @@ _OPERATION = re.compile(
 _INIT = re.compile(r"p?ncclComm(Init|Split)\w*")
 
 # Keys of NCCL's payloads.
-_COMMUNICATOR = "NCCL communicator ID"
 _RANK, _RANK_COUNT = "Rank", "No. of ranks"
 _NUMBERS = {"bytes": ("Message size [bytes]", "Bytes"), "peer": ("Peer rank", "Root", "Peer")}
 _TEXTS = {"reduction_id": ("Reduction operation",), "dtype_id": ("Data type",)}
@@ -106,7 +105,7 @@ class Collectives:
         payloads = self._payloads.pairs_of(self._rows)
         table = self._events.table(self._rows, "globalTid", "start")
         processes = (table.ints("globalTid").values & PROCESS_MASK).tolist()
-        communicators = [payload.get(_COMMUNICATOR) for payload in payloads]
+        communicators = [_number(payload, COMMUNICATOR_KEY) for payload in payloads]
         owners = list(zip(processes, communicators, strict=True))
         ranks = [self._ranks.get(owner, (None, None)) for owner in owners]
         return {
@@ -114,20 +113,20 @@ class Collectives:
             "rank": [rank for rank, _ in ranks],
             "rank_count": [count for _, count in ranks],
             "sequence": _sequence(owners, table.ints("start").values.tolist()),
-            **{name: [_first(p, keys, int) for p in payloads] for name, keys in _NUMBERS.items()},
-            **{name: [_first(p, keys, str) for p in payloads] for name, keys in _TEXTS.items()},
+            **{name: [_size(p, keys) for p in payloads] for name, keys in _NUMBERS.items()},
+            **{name: [_text(p, keys) for p in payloads] for name, keys in _TEXTS.items()},
         }
 
     @cached_property
-    def _ranks(self) -> dict[tuple[int, Value | None], tuple[int | None, int | None]]:
+    def _ranks(self) -> dict[tuple[int, int | None], tuple[int | None, int | None]]:
         """Rank and rank count of each (globalPid, communicator); a rank only if there is one."""
         rows = self._named(_INIT)
         keys = self._events.table(rows, "globalTid").ints("globalTid").values & PROCESS_MASK
-        found: dict[tuple[int, Value | None], tuple[int | None, int | None]] = {}
+        found: dict[tuple[int, int | None], tuple[int | None, int | None]] = {}
         for key, payload in zip(keys.tolist(), self._payloads.pairs_of(rows), strict=True):
-            rank, count = payload.get(_RANK), payload.get(_RANK_COUNT)
-            owner = (key, payload.get(_COMMUNICATOR))
-            if isinstance(rank, int) and isinstance(count, int):
+            rank, count = _size(payload, [_RANK]), _size(payload, [_RANK_COUNT])
+            owner = (key, _number(payload, COMMUNICATOR_KEY))
+            if rank is not None and count is not None:
                 is_same = found.get(owner, (rank, count))[0] == rank
                 found[owner] = (rank if is_same else None, count)
         return found
@@ -141,18 +140,28 @@ _FIELDS: Mapping[str, Field] = {
 }
 
 
-def _first(payload: Mapping[str, Value], keys: Sequence[str], kind: type) -> int | str | None:
-    """Return the value of the first key that is there, as a text if texts are wanted."""
+def _text(payload: Mapping[str, Value], keys: Sequence[str]) -> str | None:
+    """Return the value of the first key that is there."""
     value = next((payload[key] for key in keys if key in payload), None)
-    if value is None or isinstance(value, float):
-        return None
-    if kind is str:
-        return str(value)
-    return value if isinstance(value, int) and value < 2**63 else None
+    return None if value is None else str(value)
 
 
-def _as_hex(value: Value | None) -> str | None:
-    return f"{value:#018x}" if isinstance(value, int) else None
+def _number(payload: Mapping[str, Value], *keys: str) -> int | None:
+    """Return the value of the first key that is there, an integer or the text of one."""
+    value = next((payload[key] for key in keys if key in payload), None)
+    if isinstance(value, str):
+        digits = value.replace(",", "")  # JSON payloads may hold "1,048,576"
+        value = int(digits) if re.fullmatch(r"-?[0-9]{1,20}", digits) else None
+    return value if isinstance(value, int) else None
+
+
+def _size(payload: Mapping[str, Value], keys: Sequence[str]) -> int | None:
+    value = _number(payload, *keys)
+    return value if value is not None and abs(value) < 2**63 else None
+
+
+def _as_hex(value: int | None) -> str | None:
+    return None if value is None else f"{value & 0xFFFF_FFFF_FFFF_FFFF:#018x}"
 
 
 def _sequence(owners: Sequence[Hashable], start_ns: Sequence[int]) -> Values:

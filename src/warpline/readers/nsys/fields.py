@@ -160,13 +160,16 @@ def _by_key(source: str, mask: int, row_of: Callable[[Dimensions], Mapping[int, 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         found = reading.ids.codes(table.name, source)
         known = row_of(reading.dimensions)
-        # A key that only nulls have has no row: they are masked.
-        rows = np.array([known.get(key & mask, 0) for key in found.keys.tolist()], np.int32)
+        # A key without a row is the null's, or the profiler's own.
+        found_rows = [known.get(key & mask) for key in found.keys.tolist()]
+        rows = np.array([row or 0 for row in found_rows], np.int32)
+        has_row = np.array([row is not None for row in found_rows], np.bool_)
         codes, valid = found.codes, found.valid
         if table.rows is not None:
             codes = codes[table.rows]
             valid = None if valid is None else valid[table.rows]
-        return make_column(spec, rows[codes], valid if spec.nullable else None)
+        is_valid = has_row[codes] if valid is None else has_row[codes] & valid
+        return make_column(spec, rows[codes], is_valid if spec.nullable else None)
 
     return Field(load)
 

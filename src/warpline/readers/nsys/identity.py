@@ -132,7 +132,9 @@ class Identities:
         """Every globalPid in use, ascending."""
         found = {key & PROCESS_MASK for key in self.thread_keys}
         found.update(place.process for place in self.all_places)
-        found.update(key & PROCESS_MASK for key in self._keys("DIAGNOSTIC_EVENT"))
+        # Process 0 in a diagnostic is the profiler itself.
+        diagnosed = (key for key in self._keys("DIAGNOSTIC_EVENT") if pid_of(key))
+        found.update(key & PROCESS_MASK for key in diagnosed)
         return sorted(found)
 
     @cached_property

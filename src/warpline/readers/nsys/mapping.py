@@ -99,6 +99,7 @@ _WAIT = {
 }
 GRAPH_EVENTS = "CUDA_GRAPH_EVENTS"
 _SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+_OS_TRACE_BEGAN = 31  # nsys's class of the one record that is no call: tracing began
 _STREAM_WAIT = 2  # CUPTI's type for a stream that waits for an event
 _CALL = {**_SPAN, "process_id": process(), "thread_id": thread()}
 _NODE_CREATION = {
@@ -255,6 +256,7 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "nesting_level": number("nestingLevel"),
                 "chain_id": chain("callchainId", OS_CHAINS),
             },
+            _rows_where("OSRT_API", "eventClass", _OS_TRACE_BEGAN, equal=False),
         ),
     ),
     "cpu_sample": (

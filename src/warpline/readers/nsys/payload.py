@@ -26,6 +26,7 @@ from warpline.schema import TABLES
 from warpline.trace.column import ColumnData, make_column
 
 JSON_KEY = "json"
+COMMUNICATOR_KEY = "NCCL communicator ID"
 
 _INT_COLUMNS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
 _REAL_COLUMNS = ("doubleValue", "floatValue")
@@ -35,15 +36,26 @@ _KIND_OF = {int: _INT, float: _REAL, str: _TEXT}
 
 
 def parse_json(content: bytes) -> list[Pair]:
-    """Return the pairs of a flat JSON object; any other JSON, and what is none, as one text."""
+    """Return the pairs of a flat JSON object; any other JSON, and what is none, as one text.
+
+    An object of one pair in place of a value counts as its value: some versions of nsys wrap
+    values in their type.
+    """
     text = content.decode("utf-8", "replace")
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return [(JSON_KEY, text)]
-    if not isinstance(found, dict) or any(isinstance(v, dict | list) for v in found.values()):
+    if not isinstance(found, dict):
         return [(JSON_KEY, text)]
-    return [(key, _scalar(value)) for key, value in found.items()]
+    pairs = {key: _unwrapped(value) for key, value in found.items()}
+    if any(isinstance(value, dict | list) for value in pairs.values()):
+        return [(JSON_KEY, text)]
+    return [(key, _scalar(value)) for key, value in pairs.items()]
+
+
+def _unwrapped(value: object) -> object:
+    return next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
 
 
 def _scalar(value: object) -> Value:
@@ -102,6 +114,18 @@ class Payloads:
         self._export = export
         self._events = events
         self._names = names
+        self._decoder = Decoder(export)
+
+    @property
+    def are_left_out(self) -> bool:
+        """Whether NCCL described its payloads, and the export holds none: nsys's default."""
+        entries = (entry.name for schema in self._decoder.schemas.values() for entry in schema)
+        if COMMUNICATOR_KEY not in entries:
+            return False
+        table = SourceTable(self._export, EVENTS)
+        return not any(
+            table.texts(column, Kind.BLOB).offsets[-1] for column in ("jsonText", "binaryData")
+        ) and not bool(table.ints("jsonTextId").is_valid().any())
 
     def __len__(self) -> int:
         return len(self._table[0])
@@ -136,7 +160,7 @@ class Payloads:
     def structured(self) -> list[Structured]:
         """Every event of the file with JSON or a binary payload."""
         table = SourceTable(self._export, EVENTS)
-        parse = {"jsonText": parse_json, "binaryData": Decoder(self._export).decode}
+        parse = {"jsonText": parse_json, "binaryData": self._decoder.decode}
         found = []
         for column, decode in parse.items():
             raw = table.texts(column, Kind.BLOB)

@@ -22,7 +22,7 @@ from warpline.readers.nsys.fields import Reading
 from warpline.readers.nsys.graphs import NODE_TABLES, NodeLaunches
 from warpline.readers.nsys.identity import PLACE_TABLES, Identities
 from warpline.readers.nsys.mapping import GRAPH_EVENTS, MAPPING, Mapped
-from warpline.readers.nsys.meta import read_facts, unread_tables
+from warpline.readers.nsys.meta import FORMAT, read_facts, unread_tables
 from warpline.readers.nsys.names import Names
 from warpline.readers.nsys.payload import Payloads
 from warpline.readers.nsys.ranges import EVENTS, NvtxEvents, mark_fields, range_fields
@@ -47,6 +47,11 @@ _CAPTURED: Mapping[str, tuple[str, ...]] = {
 }
 
 
+_NO_PAYLOADS = (
+    "the export leaves out NVTX payloads, and so the message sizes and communicators of NCCL; "
+    "export the report with --include-blobs=true to see them"
+)
+
 # Table of the trace -> tables of the export that it is made from.
 SOURCES: Mapping[str, tuple[str, ...]] = {
     **{table: tuple(mapped.source for mapped in parts) for table, parts in MAPPING.items()},
@@ -70,25 +75,31 @@ class NsysSource:
 
     Args:
         database: The export, open.
+        shown_as: The file that the user named, if it is another.
+        format_name: Name of the reader.
 
     Raises:
         UnsupportedVersionError: It was written by a version with another major schema.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, shown_as: Path | None = None, format_name: str = FORMAT
+    ) -> None:
         self.strings = StringPool()
         self._export = Export(database)
         names = Names(self._export, self.strings)
         ids = Identities(self._export)
         declared = Declared(self._export, ids, names)
         self._facts = read_facts(self._export, declared)
+        self._path, self._format = shown_as or database.path, format_name
         if database.missing_bytes:
             self._export.probe({source for names in SOURCES.values() for source in names})
         self._dimensions = Dimensions(ids, declared, names)
         self._reading = Reading(self._export, names, ids, self._dimensions)
         span = self._facts.meta.span_ns
         self._events = NvtxEvents(self._export, None if span is None else span[1])
-        self._parts = self._make_parts(Payloads(self._export, self._events, names))
+        self._payloads = Payloads(self._export, self._events, names)
+        self._parts = self._make_parts()
 
     @classmethod
     def open(cls, path: Path) -> NsysSource:
@@ -109,9 +120,11 @@ class NsysSource:
         ]
         return replace(
             self._facts.meta,
+            paths=(self._path,),
+            format=self._format,
             unread=self._unread,
             damaged=self._damaged(),
-            warnings=(*self._facts.meta.warnings, *wrong),
+            warnings=(*self._facts.meta.warnings, *wrong, *self._payload_hint),
         )
 
     def tables(self) -> Sequence[str]:
@@ -139,11 +152,7 @@ class NsysSource:
             for name in columns
         }
 
-    def close(self) -> None:
-        """Let go of the file. What was read stays."""
-        self._export.database.close()
-
-    def _make_parts(self, payloads: Payloads) -> dict[str, tuple[Part, ...]]:
+    def _make_parts(self) -> dict[str, tuple[Part, ...]]:
         events, reading = self._events, self._reading
         parts: dict[str, tuple[Part, ...]] = {
             table: tuple(MappedPart(reading, mapped) for mapped in sources)
@@ -154,8 +163,8 @@ class NsysSource:
         marks = Mapped("mark", EVENTS, mark_fields(events), lambda _: events.mark_rows)
         parts["range"] = (MappedPart(reading, ranges),)
         parts["mark"] = (MappedPart(reading, marks),)
-        parts["range_payload"] = (payloads,)
-        parts["collective"] = (Collectives(reading, events, payloads),)
+        parts["range_payload"] = (self._payloads,)
+        parts["collective"] = (Collectives(reading, events, self._payloads),)
         return parts
 
     @cached_property
@@ -193,6 +202,12 @@ class NsysSource:
             if rest:
                 unread[GRAPH_EVENTS] = rest
         return unread
+
+    @cached_property
+    def _payload_hint(self) -> list[str]:
+        with suppress(CorruptTraceError):
+            return [_NO_PAYLOADS] if self._payloads.are_left_out else []
+        return []
 
     def _damaged(self) -> dict[str, str]:
         """Return the tables of the trace whose rows cannot be read, and other such tables."""

@@ -1,0 +1,167 @@
+"""Reports (.nsys-rep, .qdrep) by conversion: an installed nsys exports them to a private folder.
+
+The format of a report is nobody's but nsys's, and an nsys reads no report newer than itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpline.errors import InputError, UnsupportedVersionError
+from warpline.readers.nsys.database import Database
+from warpline.readers.nsys.source import NsysSource
+
+MAGIC = b"NVIDIA Tegra Profiler Report"
+EXTENSIONS = (".nsys-rep", ".qdrep")
+EXPORT_TIMEOUT_S = 1800  # reports of gigabytes take minutes
+_QUESTION_TIMEOUT_S = 30
+
+# Where NVIDIA's packages put it; Nsight Compute carries a whole nsys along.
+_PLACES = (
+    "opt/nvidia/nsight-systems*/*/bin/nsys",
+    "opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
+    "opt/nvidia/nsight-systems*/bin/nsys",
+    "opt/nvidia/nsight-systems*/target-linux-*/nsys",
+    "opt/nvidia/nsight-compute*/*/host/target-linux-*/nsys",
+    "usr/local/cuda*/bin/nsys",
+    "usr/local/cuda*/nsight-systems*/bin/nsys",
+    "usr/local/cuda*/nsight-compute*/host/target-linux-*/nsys",
+    "usr/lib/nsight-systems/bin/nsys",
+)
+_ELSEWHERE = "nsys export --type sqlite --include-blobs=true"
+
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True, order=True)
+class Nsys:
+    """An installed nsys; later versions are greater."""
+
+    version: Version
+    path: Path
+
+
+def is_report(path: Path, head: bytes) -> bool:
+    """Return whether a file is a report, by its first bytes, else by its name."""
+    # The first bytes of every version are not known: the name decides for the others.
+    is_other = head.startswith(b"SQLite format 3\0")
+    return head.startswith(MAGIC) or (path.suffix.lower() in EXTENSIONS and not is_other)
+
+
+def read_report(path: Path) -> NsysSource:
+    """Export a report to a private folder and open that; the folder goes with the source.
+
+    Raises:
+        InputError: No nsys is installed, or it cannot export the report.
+        UnsupportedVersionError: The report is newer than every nsys here.
+    """
+    installed = installed_nsys()
+    if not installed:
+        raise InputError(
+            f"{path}: only nsys can read a report, and none was found on this machine",
+            hint=f"where it is installed, run: {_ELSEWHERE} {path.name}; then open the .sqlite",
+        )
+    folder = tempfile.TemporaryDirectory(prefix="warpline-")
+    try:
+        target = Path(folder.name) / "export.sqlite"
+        _export(installed[-1], path, target)
+        database = Database.open(target)
+        source = NsysSource(database, shown_as=path, format_name="nsys-rep")
+    except BaseException:
+        folder.cleanup()
+        raise
+    weakref.finalize(source, _discard, database, folder)
+    return source
+
+
+def installed_nsys(root: Path = Path("/")) -> list[Nsys]:
+    """Return every nsys on PATH and in the usual places below `root`, oldest first."""
+    on_path = shutil.which("nsys")
+    found = [Path(on_path)] if on_path else []
+    found += [path for place in _PLACES for path in root.glob(place) if os.access(path, os.X_OK)]
+    by_file = {path.resolve(): path for path in reversed(found) if path.is_file()}
+    versions = ((_version_of(path), path) for path in by_file.values())
+    return sorted(Nsys(version, path) for version, path in versions if version)
+
+
+def _version_of(program: Path) -> Version:
+    """Return the version that a program says, () if it does not run."""
+    try:
+        said = _run([str(program), "--version"], _QUESTION_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    match = re.search(r"version (\d+(?:\.\d+)+)", said.stdout)
+    return tuple(int(part) for part in match[1].split(".")) if match else ()
+
+
+def _export(nsys: Nsys, report: Path, target: Path) -> None:
+    command = [str(nsys.path), "export", "--type=sqlite", f"--output={target}"]
+    command += ["--force-overwrite=true", "--quiet=true", *_payload_options(nsys)]
+    try:
+        done = _run([*command, str(report.absolute())], EXPORT_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"{report}: {nsys.path} did not finish exporting it in {EXPORT_TIMEOUT_S} s",
+            hint=f"export it by hand: {_ELSEWHERE} {report.name}",
+        ) from None
+    except OSError as error:
+        raise InputError(f"{report}: {nsys.path} cannot be run: {error.strerror}") from error
+    if done.returncode or not target.exists():
+        raise _failure(nsys, report, done.stderr + done.stdout)
+
+
+def _payload_options(nsys: Nsys) -> list[str]:
+    """Return the option that exports NVTX payloads, if this version has one."""
+    try:
+        described = _run([str(nsys.path), "export", "--help"], _QUESTION_TIMEOUT_S).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    known = (name for name in ("--include-blobs", "--include-json") if name in described)
+    return [f"{name}=true" for name in known][:1]
+
+
+def _failure(nsys: Nsys, report: Path, said: str) -> InputError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    reason = next((line for line in lines if "error" in line.lower()), " ".join(lines[:1]))
+    written = report_version(report)
+    ours = ".".join(map(str, nsys.version[:3]))
+    if written > nsys.version or "newer than your current version" in said:
+        theirs = ".".join(map(str, written[:3])) or "a newer version"
+        return UnsupportedVersionError(
+            f"{report}: it was written by nsys {theirs}, and the newest nsys here is {ours}",
+            hint=f"update Nsight Systems, or run elsewhere: {_ELSEWHERE} {report.name}",
+        )
+    message = f"{report}: nsys {ours} cannot export it: {reason or 'it gave no reason'}"
+    return InputError(message, hint="was the recording stopped before it was saved?")
+
+
+def report_version(report: Path) -> Version:
+    """Return the version that a report's first bytes name, () if they name none."""
+    with report.open("rb") as file:
+        head = file.read(128)
+    match = re.match(rb" (\d+(?:@\d+)+)", head.removeprefix(MAGIC))
+    return tuple(int(part) for part in match[1].split(b"@")) if match else ()
+
+
+def _run(command: list[str], timeout_s: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def _discard(database: Database, folder: tempfile.TemporaryDirectory[str]) -> None:
+    database.close()  # first: some systems remove no open file
+    folder.cleanup()
