@@ -145,7 +145,7 @@ def write_text(text: str) -> int:
     if sys.stdout is None:
         raise WarplineError("standard output is closed")
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    for line in text.splitlines():
+    for line in text.removesuffix("\n").split("\n"):
         clean = talk.printable(line).encode(encoding, "backslashreplace").decode(encoding)
         sys.stdout.write(clean + "\n")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ _FORMATS: Mapping[Unit, Callable[[Any], str]] = {
     Unit.COUNT: format_count,
 }
 _STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
+_NOISE = re.compile(r"^void |(?:\w+|<unnamed>|\(anonymous namespace\))::|\([a-z ]+\)(?=\d)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -129,7 +131,9 @@ class _Screen:
         return f"next: warpline stats {' '.join(files + more)}"
 
     def _table(self, section: Result) -> _Table:
-        labels = [self._clean(label) for label in (section.title, *_labels(section))]
+        is_kernels = section.name.startswith("kernel_sum")
+        labels = [without_noise(label) if is_kernels else label for label in _labels(section)]
+        labels = [self._clean(label) for label in (section.title, *labels)]
         columns = []
         for field in section.fields:
             values = section.columns[field.name].to_list()
@@ -141,7 +145,7 @@ class _Screen:
     def _lines(self, table: _Table, label_width: int) -> Iterator[str]:
         widths = table.widths()
         for place, (label, *cells) in enumerate(zip(table.labels, *table.columns, strict=True)):
-            shown = pad(shorten(label, label_width, self._ellipsis), label_width)
+            shown = pad(self._cut(label, label_width), label_width)
             numbers = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
             line = _GAP.join((shown, *numbers))
             yield line if place else self._style(line, _BOLD)
@@ -160,6 +164,12 @@ class _Screen:
 
     def _clean(self, text: str) -> str:
         return visible(text, unicode=self._options.unicode)
+
+    def _cut(self, label: str, width: int) -> str:
+        """Shorten a label: a template at its end, since its first arguments tell most."""
+        if "<" in label and label.isascii() and len(label) > width:
+            return label[: width - len(self._ellipsis)] + self._ellipsis
+        return shorten(label, width, self._ellipsis)
 
     def _fit(self, text: str) -> str:
         return shorten(self._clean(text), self._width, self._ellipsis)
@@ -180,6 +190,15 @@ def _labels(section: Result) -> list[str]:
     gap = ", " if isinstance(columns[0], Texts) else " "
     rows = zip(*(column.to_list() for column in columns), strict=True)
     return [gap.join(str(part) for part in row if part is not None) for row in rows]
+
+
+def without_noise(name: str) -> str:
+    """Return a kernel's name without return type, namespaces and casts of numbers.
+
+    ``void at::native::reduce_kernel<(int)4, at::native::ReduceOp<float>>(T3)`` becomes
+    ``reduce_kernel<4, ReduceOp<float>>(T3)``.
+    """
+    return _NOISE.sub("", name)
 
 
 def _heading(field: Field) -> str:

@@ -1,0 +1,166 @@
+"""``warpline demo``: a real recording of a faulty program beside that of the repaired one."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.resources
+import os
+import shlex
+import shutil
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpline.cli.output import write_text
+from warpline.errors import WarplineError
+from warpline.units import format_ns, format_rate, format_ratio
+
+if TYPE_CHECKING:
+    from warpline.result import Result
+    from warpline.trace import Trace
+
+NAME = "demo"
+HELP = "what Warpline says about two small recordings that come with it"
+
+_FILES = ("pageable_h2d.bad.sqlite", "pageable_h2d.fixed.sqlite")
+_DIRECTION = "Host-to-Device"
+_INTRODUCTION = """\
+Two recordings come with Warpline. They show six training steps of one PyTorch program on an
+NVIDIA H200, recorded by Nsight Systems. "bad" copies each batch to the GPU from ordinary,
+pageable memory; "fixed" copies it from pinned memory on a stream of its own.
+
+This is what `warpline FILE` says about "bad":
+
+"""
+_COMPARISON = """
+Side by side; times are per step, the mean of all steps:
+"""
+_EXPLANATION = """
+From pageable memory the driver copies through a buffer of its own: the copy is slow, and the
+host waits for it, so that no kernel runs meanwhile. From pinned memory the GPU fetches the data
+by itself, several times as fast, while kernels of the step before run. The kernels are the same.
+
+"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the words of this command."""
+    parser.add_argument(
+        "--copy", metavar="FOLDER", help="only copy the recordings there, to play with them"
+    )
+
+
+def run(args: Namespace) -> int:
+    """Show the recordings, or copy them."""
+    with _recordings() as paths:
+        if args.copy is not None:
+            return write_text(_commands(_copy(paths, Path(args.copy))))
+        return _show(paths)
+
+
+@contextlib.contextmanager
+def _recordings() -> Iterator[list[Path]]:
+    """Give the recordings as files, also where the package is not kept as files."""
+    folder = importlib.resources.files("warpline") / "data"
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(importlib.resources.as_file(folder / name)) for name in _FILES]
+
+
+def _copy(paths: list[Path], folder: Path) -> list[Path]:
+    copies = [folder / path.name for path in paths]
+    for copy in copies:
+        if copy.exists():
+            raise WarplineError(f"{copy} exists", hint="name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, copy in zip(paths, copies, strict=True):
+        shutil.copyfile(path, copy)
+    return copies
+
+
+def _show(paths: list[Path]) -> int:
+    from warpline import api  # noqa: PLC0415 - start-up: brings numpy
+    from warpline.cli.screen import render  # noqa: PLC0415 - likewise
+    from warpline.render import detect_options  # noqa: PLC0415 - likewise
+
+    traces = [api.open(path) for path in paths]
+    write_text(_INTRODUCTION)
+    render(api.summary(traces[0]), sys.stdout, detect_options(sys.stdout, os.environ))
+    write_text(f"{_COMPARISON}\n{_side_by_side(traces)}\n{_EXPLANATION}")
+    return write_text(_commands(paths))
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """What differs between the recordings, per step."""
+
+    gpu_ns: float
+    copy_ns: float
+    copy_bytes_per_s: float
+    overlap_ratio: float
+    kernel_ns: float
+    waiting_ns: float
+
+
+_LINES: tuple[tuple[str, Callable[[_Figures], str]], ...] = (
+    ("GPU, from its first to its last operation", lambda item: format_ns(item.gpu_ns)),
+    ("copies to the GPU", lambda item: format_ns(item.copy_ns)),
+    ("  their bandwidth", lambda item: format_rate(item.copy_bytes_per_s)),
+    ("  share of their time beside kernels", lambda item: format_ratio(item.overlap_ratio)),
+    ("kernels", lambda item: format_ns(item.kernel_ns)),
+    ("host inside cudaMemcpyAsync", lambda item: format_ns(item.waiting_ns)),
+)
+
+
+def _side_by_side(traces: list[Trace]) -> str:
+    figures = [_measure(trace) for trace in traces]
+    rows = [("", "bad", "fixed"), *((label, *map(show, figures)) for label, show in _LINES)]
+    return "\n".join(f"  {label:44}{bad:>12}{fixed:>12}" for label, bad, fixed in rows)
+
+
+def _measure(trace: Trace) -> _Figures:
+    from warpline import api  # noqa: PLC0415 - start-up: brings numpy
+    from warpline.derived.busy import device_work  # noqa: PLC0415 - likewise
+    from warpline.ops.interval import covered, intersect, total  # noqa: PLC0415 - likewise
+    from warpline.schema.tables import COPY_KINDS  # noqa: PLC0415 - likewise
+
+    ranges = api.stats(trace, "nvtx_pushpop_sum")
+    steps = sum(str(name).startswith("step_") for name in ranges.columns["name"].to_list())
+    work, kernels = device_work(trace), device_work(trace, "kernel")
+    copies = trace.columns("memcpy", "start_ns", "end_ns", "kind")
+    rows = [COPY_KINDS[kind] == _DIRECTION for kind in copies["kind"].values.tolist()]
+    copied = copies["start_ns"].values[rows], copies["end_ns"].values[rows]
+    copy_ns = covered(*copied)
+    beside_ns = total(*intersect(copied, (kernels.start_ns, kernels.end_ns)))
+    rates = api.stats(trace, "copy_sum")
+    calls = api.stats(trace, "cuda_api_sum")
+    return _Figures(
+        gpu_ns=int(work.end_ns.max() - work.start_ns.min()) / steps,
+        copy_ns=copy_ns / steps,
+        copy_bytes_per_s=_value(rates, "direction", _DIRECTION, "bandwidth_bytes_per_s"),
+        overlap_ratio=beside_ns / copy_ns,
+        kernel_ns=covered(kernels.start_ns, kernels.end_ns) / steps,
+        waiting_ns=_value(calls, "name", "cudaMemcpyAsync", "total_ns") / steps,
+    )
+
+
+def _value(table: Result, key: str, row: str, column: str) -> float:
+    """Return one number of a table: that of the row whose `key` is `row`."""
+    place = table.columns[key].to_list().index(row)
+    number: float = table.rows()[place][list(table.columns).index(column)]
+    return number
+
+
+def _commands(paths: list[Path]) -> str:
+    """Return what to try next, ready to be pasted."""
+    bad, fixed = (shlex.quote(str(path)) for path in paths)
+    lines = (
+        f"warpline {fixed}",
+        f"warpline stats {bad}",
+        f"warpline stats -r cuda_gpu_trace --filter-nvtx step_2 {bad}",
+        f"warpline stats -r cuda_api_sum --exclude step_0 --format csv {fixed}",
+        "warpline list",
+    )
+    return "\n".join(["Try:", *(f"  {line}" for line in lines)])

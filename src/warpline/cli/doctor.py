@@ -1,0 +1,181 @@
+"""``warpline doctor``: whether this installation works, and what would make it better."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import Any, NamedTuple
+
+from warpline.cli.output import Facts, write_facts
+
+NAME = "doctor"
+HELP = "whether this installation works, with its versions and what it lacks"
+
+
+class _Package(NamedTuple):
+    """A package that Warpline uses, by its name in a requirement."""
+
+    name: str
+    purpose: str
+    is_needed: bool = True
+
+
+_PACKAGES = (
+    _Package("numpy", "everything"),
+    _Package("polars", "DataFrames: trace['kernel']"),
+    _Package("rich", "tables on a terminal", is_needed=False),
+    _Package("nvtx", "ranges in your own programs", is_needed=False),
+    _Package("nvidia-ml-py", "facts about this machine's GPUs", is_needed=False),
+    _Package("shtab", "warpline completion", is_needed=False),
+    _Package("pandas", ".to_pandas()", is_needed=False),
+    _Package("pyarrow", ".to_pandas()", is_needed=False),
+)
+_LEAST_NUMPY = 2
+_HAS_NATIVE = {"linux"}  # platforms for which the native core is built
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the words of this command."""
+    parser.add_argument("-f", "--format", metavar="FORMAT", default="text", help="text or json")
+
+
+def run(args: Namespace) -> int:
+    """Print the findings; status 1 if recordings cannot be read at all."""
+    found = facts()
+    write_facts(args, found, text)
+    return 0 if found["is_usable"] else 1
+
+
+def facts() -> dict[str, Any]:
+    """Return what was found about the installation and its surroundings."""
+    import warpline  # noqa: PLC0415 - the version, when it is asked for
+
+    packages = [_package(item) for item in _PACKAGES]
+    is_usable = all(item["version"] for item in packages if item["is_needed"]) and _numpy_is_new()
+    return {
+        "version": warpline.__version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "is_usable": is_usable,
+        "native": _native(),
+        "packages": packages,
+        "terminal": _terminal(),
+        "nsys": _nsys() if is_usable else [],
+        "readers": _readers() if is_usable else [],
+    }
+
+
+def text(found: Facts) -> str:
+    """Return the findings as lines, each with its verdict in front."""
+    lines = [
+        f"Warpline {found['version']}, Python {found['python']} ({found['executable']})",
+        found["platform"],
+        "",
+        *_native_lines(found["native"]),
+        *(_package_line(item) for item in found["packages"]),
+        *_surroundings(found),
+        "",
+        "This installation works." if found["is_usable"] else "This installation does not work.",
+    ]
+    return "\n".join(lines)
+
+
+def _native_lines(native: Facts) -> list[str]:
+    if native["is_available"]:
+        return [f"ok    native core: {native['path']} (interface {native['abi']})"]
+    lines = [f"slow  native core: {native['reason']}; files are read by a slower path"]
+    return [*lines, f"      to have it: {native['fix']}"] if native["fix"] else lines
+
+
+def _package_line(item: Facts) -> str:
+    if item["version"]:
+        return f"ok    {item['name']} {item['version']}"
+    if item["is_needed"]:
+        return f"bad   {item['name']}: not installed; needed for {item['purpose']}"
+    return f"-     {item['name']}: not installed; for {item['purpose']}"
+
+
+def _surroundings(found: Facts) -> list[str]:
+    terminal = found["terminal"]
+    kind = "a terminal" if terminal["is_terminal"] else "not a terminal"
+    lines = [f"ok    output: {kind}, {terminal['encoding']}, {terminal['columns']} columns"]
+    readers = ", ".join(
+        f"{item['name']} ({' '.join(item['extensions'])})" for item in found["readers"]
+    )
+    if readers:
+        lines.append(f"ok    reads {readers}")
+    installed = [f"{item['version']} ({item['path']})" for item in found["nsys"]]
+    if installed:
+        lines.append(f"ok    nsys {', '.join(installed)}")
+    else:
+        lines.append("-     nsys: none found; needed for .nsys-rep files, not for .sqlite files")
+    return lines
+
+
+def _package(item: _Package) -> dict[str, Any]:
+    try:
+        version = importlib.metadata.version(item.name)
+    except importlib.metadata.PackageNotFoundError:
+        version = None
+    return {**item._asdict(), "version": version}
+
+
+def _numpy_is_new() -> bool:
+    version = importlib.metadata.version("numpy")
+    return (
+        importlib.util.find_spec("numpy") is not None and int(version.split(".")[0]) >= _LEAST_NUMPY
+    )
+
+
+def _native() -> dict[str, Any]:
+    from warpline import native  # noqa: PLC0415 - brings ctypes
+
+    status = native.status()
+    return {
+        "is_available": status.available,
+        "path": None if status.path is None else str(status.path),
+        "abi": status.abi,
+        "reason": status.reason,
+        "fix": None if status.available else _native_fix(),
+    }
+
+
+def _native_fix() -> str | None:
+    for name in ("WARPLINE_NATIVE", "WARPLINE_CORE"):
+        if os.environ.get(name):
+            return f"unset {name}"
+    if sys.platform not in _HAS_NATIVE:
+        return None
+    return "install a C++ compiler, then: pip install --force-reinstall --no-deps warpline"
+
+
+def _terminal() -> dict[str, Any]:
+    import shutil  # noqa: PLC0415 - only here
+
+    stream = sys.stdout
+    return {
+        "is_terminal": bool(stream and stream.isatty()),
+        "encoding": getattr(stream, "encoding", None) or "unknown encoding",
+        "columns": shutil.get_terminal_size().columns,
+        "no_color": bool(os.environ.get("NO_COLOR")),
+    }
+
+
+def _nsys() -> list[dict[str, str]]:
+    from warpline.readers.nsys.convert import installed_nsys  # noqa: PLC0415 - brings numpy
+
+    return [
+        {"version": ".".join(map(str, item.version)), "path": str(item.path)}
+        for item in reversed(installed_nsys())
+    ]
+
+
+def _readers() -> list[dict[str, Any]]:
+    from warpline import api  # noqa: PLC0415 - brings numpy
+
+    return api.formats()
