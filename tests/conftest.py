@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+import captures
 import pytest
 from hypothesis import settings
 
@@ -25,3 +27,10 @@ def repository() -> Path:
 def data_dir() -> Path:
     """The folder of sample files, described in its INDEX.md."""
     return ROOT / "tests" / "data"
+
+
+@pytest.fixture(scope="session")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return the path of a capture in tests/data/nsys by its name; see tests/captures.py."""
+    folder = tmp_path_factory.mktemp("captures")
+    return lambda name: captures.unpack(name, folder)

@@ -1,0 +1,171 @@
+"""Real captures of Nsight Systems: compared with committed dumps, and with sqlite3's own sums.
+
+After a change that is meant to change dumps: ``UPDATE_SNAPSHOTS=1 pytest tests/readers``, then
+look at the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import captures
+import numpy as np
+import pytest
+from canonical_dump import dump
+
+import warpline
+from warpline.trace import Trace
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+# More exports to check, a folder of the developer's choice.
+MORE = os.environ.get("WARPLINE_TRACES", "")
+
+Capture = Callable[[str], Path]
+
+
+@pytest.mark.parametrize("name", captures.names())
+def test_dump_is_the_committed_one(capture: Capture, name):
+    found = dump(warpline.open(capture(name)))
+    path = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        path.write_text(found, encoding="utf-8")
+    assert found == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["tiny_kernels.fixed", "cuda_graph_level"])
+def test_content_decides_not_the_name(capture: Capture, tmp_path, name):
+    hidden = tmp_path / "recording"
+    shutil.copyfile(capture(name), hidden)
+    assert dump(warpline.open(hidden)) == dump(warpline.open(capture(name)))
+
+
+@pytest.mark.parametrize("name", ["tiny_kernels.fixed", "cuda_graph_level"])
+def test_the_same_without_the_native_core(capture: Capture, monkeypatch, name):
+    expected = dump(warpline.open(capture(name)))
+    monkeypatch.setattr("warpline.native.core", lambda: None)
+    assert dump(warpline.open(capture(name))) == expected
+
+
+def test_columns_do_not_depend_on_what_was_read_before(capture: Capture):
+    path = capture("ddp_serial.bad.rank0")
+    whole, single = warpline.open(path), warpline.open(path)
+    for table in reversed(single.tables):
+        for column in reversed(single.table(table).spec.columns):
+            one = single.columns(table, column.name)[column.name]
+            all_columns = whole.columns(table, *(c.name for c in whole.table(table).spec.columns))
+            other = all_columns[column.name]
+            assert np.array_equal(one.is_valid(), other.is_valid())
+            if column.ref == "string":
+                continue  # row numbers of texts depend on the order; the dumps compare them
+            assert np.array_equal(one.values, other.values)
+
+
+def test_two_ranks_merge_on_one_clock(capture: Capture):
+    ranks = [warpline.open(capture(f"ddp_serial.bad.rank{rank}")) for rank in (0, 1)]
+    merged = warpline.open(*(capture(f"ddp_serial.bad.rank{rank}") for rank in (0, 1)))
+    assert merged.row_count("device") == 2
+    assert merged.row_count("process") == 2
+    assert merged.row_count("kernel") == sum(rank.row_count("kernel") for rank in ranks)
+    # An all-reduce ends on both ranks at once: the clocks agree far below its length.
+    names = merged.columns("kernel", "short_name_id")["short_name_id"].values
+    is_nccl = np.array([text.startswith("nccl") for text in merged.strings.texts(names)])
+    table = merged.columns("kernel", "end_ns", "process_id")
+    end_ns, process = table["end_ns"].values[is_nccl], table["process_id"].values[is_nccl]
+    lag_ns = end_ns[process == 0] - end_ns[process == 1]
+    assert abs(float(np.median(lag_ns))) < 50_000
+
+
+def paths() -> list[Path]:
+    return sorted(Path(MORE).rglob("*.sqlite")) if MORE else []
+
+
+@pytest.mark.parametrize("name", captures.names())
+def test_sums_equal_sqlite3(capture: Capture, name):
+    check_against_sqlite3(capture(name))
+
+
+@pytest.mark.skipif(not paths(), reason="WARPLINE_TRACES names no folder with exports")
+@pytest.mark.parametrize("path", paths(), ids=lambda path: path.name)
+def test_sums_of_more_exports_equal_sqlite3(path):
+    check_against_sqlite3(path)
+
+
+SUMS = {
+    "kernel": (
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        {
+            "start_ns": "start",
+            "end_ns": "end",
+            "correlation_id": "correlationId",
+            "grid_x": "gridX",
+            "block_z": "blockZ",
+            "registers_per_thread": "registersPerThread",
+            "dynamic_shared_bytes": "dynamicSharedMemory",
+            "graph_node_id": "graphNodeId",
+        },
+    ),
+    "memcpy": ("CUPTI_ACTIVITY_KIND_MEMCPY", {"start_ns": "start", "bytes": "bytes"}),
+    "memset": ("CUPTI_ACTIVITY_KIND_MEMSET", {"end_ns": "end", "bytes": "bytes"}),
+    "api_call": (
+        "CUPTI_ACTIVITY_KIND_RUNTIME",
+        {"start_ns": "start", "end_ns": "end", "return_value": "returnValue"},
+    ),
+    "event_record": ("CUPTI_ACTIVITY_KIND_CUDA_EVENT", {"event_id": "eventId"}),
+    "memory_event": ("CUDA_GPU_MEMORY_USAGE_EVENTS", {"bytes": "bytes", "address": "address"}),
+    "cpu_sample": ("COMPOSITE_EVENTS", {"time_ns": "start", "cycles": "cpuCycles"}),
+    "sched_event": ("SCHED_EVENTS", {"time_ns": "start", "is_sched_in": "isSchedIn"}),
+    "counter": ("GPU_METRICS", {"time_ns": "timestamp"}),
+    "diagnostic": ("DIAGNOSTIC_EVENT", {"time_ns": "timestamp", "severity": "severity"}),
+}
+WHERE = {
+    "host_wait": ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "syncType != 2"),
+    "stream_wait": ("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "syncType = 2"),
+    "os_call": ("OSRT_API", "eventClass != 31"),
+    "range": ("NVTX_EVENTS", "eventType in (59, 60)"),
+    "mark": ("NVTX_EVENTS", "eventType = 34"),
+}
+
+
+def check_against_sqlite3(path: Path) -> None:
+    trace = warpline.open(path)
+    base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+    tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master")}
+    for table, (source, columns) in SUMS.items():
+        if trace.has(table) and source in tables:
+            for ours, theirs in columns.items():
+                query = f'SELECT count(*), coalesce(sum("{theirs}"), 0) FROM "{source}"'
+                values = trace.columns(table, ours)[ours].values
+                total = sum(map(int, values.tolist()))
+                assert (len(values), total) == base.execute(query).fetchone(), (table, ours)
+    for table, (source, condition) in WHERE.items():
+        if trace.has(table) and source in tables:
+            query = f'SELECT count(*), total("end"), total(start) FROM "{source}" WHERE {condition}'
+            count, _, start = base.execute(query).fetchone()
+            assert trace.row_count(table) == count, table
+            name = trace.table(table).spec.start
+            assert name is not None
+            assert float(trace.columns(table, name)[name].values.sum()) == start, table
+    check_names(trace, base)
+    base.close()
+
+
+def check_names(trace: Trace, base: sqlite3.Connection) -> None:
+    """Compare each kernel, call and range with the name that SQL finds for it."""
+    by_name = {
+        "api_call": "SELECT start, value FROM CUPTI_ACTIVITY_KIND_RUNTIME, StringIds"
+        " WHERE id = nameId",
+        "kernel": "SELECT start, value FROM CUPTI_ACTIVITY_KIND_KERNEL, StringIds"
+        " WHERE id = demangledName",
+        "range": "SELECT start, coalesce(value, text) FROM NVTX_EVENTS"
+        " LEFT JOIN StringIds ON id = textId WHERE eventType IN (59, 60)",
+    }
+    for table, query in by_name.items():
+        if trace.has(table) and trace.row_count(table):
+            data = trace.columns(table, "start_ns", "name_id")
+            starts = data["start_ns"].values.tolist()
+            ours = sorted(zip(starts, trace.strings.texts(data["name_id"].values), strict=True))
+            assert ours == sorted(base.execute(query)), table
