@@ -27,6 +27,9 @@ from warpline.readers.nsys.export import Export, SourceTable
 PROCESS_MASK = ~0xFF_FFFF
 NO_ID = 0xFFFF_FFFF  # CUPTI's "not applicable" for streams and events
 
+# The column and value of the one kind of row in OSRT_API that is no call: tracing began.
+OS_TRACE_BEGAN = ("eventClass", 31)
+
 # Source columns that hold globalTids or globalPids. A null in them is the thread or process 0,
 # for the trace's column may not be null; in the optional ones a null stays one.
 THREAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -188,11 +191,19 @@ class Identities:
         with suppress(CorruptTraceError):
             for column in _columns(table):
                 codes = self.codes(table, column)
-                if codes.valid is None or column in THREAD_COLUMNS.get(table, ()):
+                if table == "OSRT_API":
+                    found.update(self._os_call_threads(codes))
+                elif codes.valid is None or column in THREAD_COLUMNS.get(table, ()):
                     found.update(codes.keys.tolist())
                 else:
                     found.update(codes.keys[np.unique(codes.codes[codes.valid])].tolist())
         return found
+
+    def _os_call_threads(self, codes: Codes) -> list[int]:
+        column, value = OS_TRACE_BEGAN
+        is_call = SourceTable(self._export, "OSRT_API").ints(column).values != value
+        keys: list[int] = codes.keys[np.unique(codes.codes[is_call])].tolist()
+        return keys
 
     def _scan(self, name: str) -> None:
         table = SourceTable(self._export, name)

@@ -40,7 +40,8 @@ from warpline.readers.nsys.fields import (
     required,
     thread,
 )
-from warpline.readers.nsys.identity import NO_ID
+from warpline.readers.nsys.identity import NO_ID, OS_TRACE_BEGAN
+from warpline.readers.nsys.waits import SYNC, host_wait_rows, stream_wait_rows, wait_kind
 
 RowsOf = Callable[[Reading], I64]
 
@@ -62,10 +63,9 @@ class Mapped:
     rows: RowsOf | None = None
 
 
-def _rows_where(source: str, column: str, value: int, *, equal: bool = True) -> RowsOf:
+def _rows_without(source: str, column: str, value: int) -> RowsOf:
     def rows(reading: Reading) -> I64:
-        found = SourceTable(reading.export, source).ints(column).values
-        return np.flatnonzero((found == value) == equal)
+        return np.flatnonzero(SourceTable(reading.export, source).ints(column).values != value)
 
     return rows
 
@@ -98,9 +98,6 @@ _WAIT = {
     "event_sync_id": number("eventSyncId", null=NO_ID),
 }
 GRAPH_EVENTS = "CUDA_GRAPH_EVENTS"
-_SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
-_OS_TRACE_BEGAN = 31  # nsys's class of the one record that is no call: tracing began
-_STREAM_WAIT = 2  # CUPTI's type for a stream that waits for an event
 _CALL = {**_SPAN, "process_id": process(), "thread_id": thread()}
 _NODE_CREATION = {
     "time_ns": required("start"),
@@ -191,14 +188,12 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
     "host_wait": (
         Mapped(
             "host_wait",
-            _SYNC,
-            {**_WAIT, "kind": label("syncType")},
-            _rows_where(_SYNC, "syncType", _STREAM_WAIT, equal=False),
+            SYNC,
+            {**_WAIT, "kind": wait_kind()},
+            host_wait_rows,
         ),
     ),
-    "stream_wait": (
-        Mapped("stream_wait", _SYNC, _WAIT, _rows_where(_SYNC, "syncType", _STREAM_WAIT)),
-    ),
+    "stream_wait": (Mapped("stream_wait", SYNC, _WAIT, stream_wait_rows),),
     "event_record": (
         Mapped(
             "event_record",
@@ -256,7 +251,7 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "nesting_level": number("nestingLevel"),
                 "chain_id": chain("callchainId", OS_CHAINS),
             },
-            _rows_where("OSRT_API", "eventClass", _OS_TRACE_BEGAN, equal=False),
+            _rows_without("OSRT_API", *OS_TRACE_BEGAN),
         ),
     ),
     "cpu_sample": (
