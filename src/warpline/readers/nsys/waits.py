@@ -55,9 +55,10 @@ def wait_kind() -> Field:
 
 def _is_stream_wait(table: SourceTable) -> BoolArray:
     table.fetch({"syncType": Kind.INT64, "eventId": Kind.INT64})
-    names_event = table.ints("eventId").filled(NO_ID) != NO_ID
-    is_wait: BoolArray = table.ints("syncType").values == _STREAM_WAIT
-    return is_wait & names_event
+    event, kind = table.ints("eventId"), table.ints("syncType")
+    names_event: BoolArray = event.is_valid() & (event.values != NO_ID)
+    names_event &= kind.values == _STREAM_WAIT
+    return names_event
 
 
 def _is_poll(reading: Reading) -> BoolArray:
