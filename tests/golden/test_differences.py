@@ -112,6 +112,15 @@ def test_an_open_range_lasts_until_the_end_of_the_recording(tmp_path: Path) -> N
     assert totals == [80, 10]  # nsys says 20: up to the last event of NVTX
 
 
+def test_a_push_and_its_pop_recorded_apart_are_a_range(tmp_path: Path) -> None:
+    events = [nvtx(10, None, "x", kind=35), nvtx(30, None, "", kind=36), nvtx(40, 50, "y")]
+    trace = open_export(tmp_path, StringIds=strings(""), NVTX_EVENTS=events)
+    result = warpline.stats(trace, "nvtx_pushpop_sum")
+    # nsys lists y alone.
+    assert result.columns["name"].to_list() == ["x", "y"]
+    assert result.columns["total_ns"].to_list() == [20, 10]
+
+
 def test_a_range_of_a_domain_without_a_name_is_not_of_the_default_domain(tmp_path: Path) -> None:
     events = [
         nvtx(0, None, "lib", kind=75, domain=1),
