@@ -153,6 +153,8 @@ def test_exclusion_follows_the_launch_not_the_device(trace):
     part = trace.filtered(excluded)
     assert part["kernel"]["name"].to_list() == ["second", "third"]
     assert part["range"]["name"].to_list() == ["late"]
+    nothing = Excluded(np.array([8]), np.array([8]), np.array([0]))
+    assert trace.filtered(nothing).row_count("kernel") == 3
     other_process = Excluded(np.array([0]), np.array([9]), np.array([1]))
     assert trace.filtered(other_process).row_count("kernel") == 3
 

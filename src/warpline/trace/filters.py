@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from warpline.ops.interval import overlap_mask
+from warpline.ops.interval import overlap_mask, union
 from warpline.ops.join import lookup_rows
 from warpline.schema import TableSpec
 
@@ -94,7 +94,7 @@ class Excluded:
     Attributes:
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64.
-        process_id: Shape (n,), the process whose time it is.
+        process_id: Shape (n,), the process whose time it is, by row of the process table.
     """
 
     start_ns: I64
@@ -110,10 +110,20 @@ class Excluded:
         if spec.has("correlation_id") and spec.name != "api_call" and trace.has("api_call"):
             begin = _launch_time(trace, spec, begin)
         keep = np.ones(len(begin), np.bool_)
-        for start, end, owner in zip(self.start_ns, self.end_ns, self.process_id, strict=True):
-            inside = (begin >= start) & (begin < end)
+        for owner in set(self.process_id.tolist()):
+            of_owner = self.process_id == owner
+            inside = _inside(begin, self.start_ns[of_owner], self.end_ns[of_owner])
             keep &= ~(inside if process is None else inside & (process == owner))
         return keep
+
+
+def _inside(points: I64, start: I64, end: I64) -> BoolArray:
+    """Return which points lie in one of the intervals."""
+    merged = union(start, end)
+    if not len(merged.start):
+        return np.zeros(len(points), np.bool_)
+    before = np.searchsorted(merged.start, points, side="right") - 1
+    return (before >= 0) & (points < merged.end[before])
 
 
 def _launch_time(trace: Trace, spec: TableSpec, begin: I64) -> I64:

@@ -10,7 +10,6 @@ import numpy as np
 
 from warpline.errors import MissingTableError, UsageError
 from warpline.ops.arrays import I64
-from warpline.ops.interval import union
 from warpline.trace.filters import Excluded
 from warpline.trace.trace import Trace
 from warpline.units import parse_ns, plural
@@ -50,11 +49,11 @@ def select(
         UsageError: Something of that name does not exist, or a time cannot be read.
         MissingTableError: A range is asked for, and none were recorded.
     """
-    owners = _rows("process", process, _process_labels(trace))
+    owners = _rows("process", process, lambda: _process_labels(trace))
     whole = trace if owners is None else trace.select(process=owners)
     part = whole.select(
-        device=_rows("device", device, _device_labels(trace)),
-        stream=_rows("stream", stream, _stream_labels(trace)),
+        device=_rows("device", device, lambda: _device_labels(trace)),
+        stream=_rows("stream", stream, lambda: _stream_labels(trace)),
     )
     names = [exclude] if isinstance(exclude, str) else exclude
     if names:
@@ -98,16 +97,14 @@ def _instance(trace: Trace, text: str) -> tuple[int, int]:
 
 
 def _excluded(trace: Trace, names: Sequence[str]) -> Excluded:
-    """Return the filter that drops every instance of the ranges; nested ones are merged."""
+    """Return the filter that drops every instance of the ranges."""
     rows = np.concatenate([_instances(trace, name) for name in names])
     columns = trace.columns("range", "start_ns", "end_ns", "process_id")
-    starts, ends = columns["start_ns"].values[rows], columns["end_ns"].values[rows]
-    owners = columns["process_id"].values[rows]
-    parts = []
-    for process in np.unique(owners).tolist():
-        start, end = union(starts[owners == process], ends[owners == process])
-        parts.append((start, end, np.full(len(start), process, np.int64)))
-    return Excluded(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return Excluded(
+        columns["start_ns"].values[rows],
+        columns["end_ns"].values[rows],
+        columns["process_id"].values[rows],
+    )
 
 
 def _instances(trace: Trace, text: str) -> I64:
@@ -168,17 +165,19 @@ def _label(trace: Trace, name: int, domain: int) -> str:
 Labels = list[tuple[str, Callable[[str], bool]]]
 
 
-def _rows(kind: str, words: Words, labels: Labels) -> list[int] | None:
+def _rows(kind: str, words: Words, labels_of: Callable[[], Labels]) -> list[int] | None:
     """Return the rows of a dimension that the words name, or None for no words.
 
     Args:
         kind: What a row is, for messages.
         words: What the user wrote.
-        labels: For each row what it is called, and whether a word means it.
+        labels_of: Returns, for each row, what it is called and whether a word means it. Called
+            only if there are words: naming every process reads every table.
     """
     wanted = list(_split(words))
     if not wanted:
         return None
+    labels = labels_of()
     rows: set[int] = set()
     for word in wanted:
         meant = [row for row, (_, means) in enumerate(labels) if means(word)]
