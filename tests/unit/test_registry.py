@@ -42,5 +42,5 @@ def test_a_second_item_of_a_name_is_an_error(tables, taken):
 def test_an_unknown_name_gets_a_hint(tables, typed, hint):
     with pytest.raises(UsageError) as raised:
         tables.get(typed)
-    assert hint in raised.value.hint
+    assert hint in (raised.value.hint or "")
     assert raised.value.exit_code == 2
