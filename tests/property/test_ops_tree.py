@@ -5,16 +5,25 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpline.ops.tree import enclosing, nest
+from warpline.ops import tree
+from warpline.ops.arrays import INT64_MAX, INT64_MIN
+from warpline.ops.interval import Intervals
+from warpline.ops.tree import accumulate_up, contents, enclosing, nest
 
 Row = tuple[int, int, int]  # start, end, group
 
 rows = st.lists(
     st.tuples(st.integers(-4, 14), st.integers(0, 8), st.integers(0, 1)), max_size=12
 ).map(lambda drawn: [(start, start + length, group) for start, length, group in drawn])
+anywhere = st.integers(INT64_MIN, INT64_MAX) | st.sampled_from([INT64_MIN, -1, 0, INT64_MAX])
+wide_rows = st.lists(
+    st.tuples(anywhere, anywhere, anywhere).map(lambda drawn: (*sorted(drawn[:2]), drawn[2])),
+    max_size=20,
+)
 programs = st.lists(st.booleans(), max_size=40)
 
 
@@ -66,6 +75,58 @@ def test_enclosing(table: list[Row], queries: list[tuple[int, int]]) -> None:
         innermost([(n, row) for n, row in enumerate(table) if row[2] == g and row[0] <= t < row[1]])
         for t, g in queries
     ]
+
+
+@given(rows | wide_rows)
+def test_the_native_core_nests_as_the_fallback_does(table: list[Row]) -> None:
+    start, end, group = np.array(table, np.int64).reshape(-1, 3).T
+    natively = tree._innermost_natively(Intervals(start, end), group)
+    if natively is None:
+        pytest.skip("needs the native core")
+    parent, depth = tree._sweep(Intervals(start, end), group)
+    assert natively[0].tolist() == parent.tolist()
+    assert natively[1].tolist() == depth.tolist()
+
+
+@given(
+    rows | wide_rows,
+    st.lists(st.tuples(st.integers(-6, 24) | anywhere, st.integers(0, 2)), max_size=12),
+    st.integers(1, 9),
+)
+def test_contents(table: list[Row], drawn: list[tuple[int, int]], block: int) -> None:
+    start, end, group = np.array(table, np.int64).reshape(-1, 3).T
+    points, point_group = np.array(drawn, np.int64).reshape(-1, 2).T
+    found = contents(points, start, end, point_group=point_group, group=group)
+    assert found.order.tolist() == sorted(
+        range(len(drawn)), key=lambda n: (drawn[n][1], drawn[n][0], n)
+    )
+    blocks = [
+        list(zip(pairs.interval.tolist(), pairs.point.tolist(), strict=True))
+        for pairs in found.pairs(block)
+    ]
+    assert [pair for pairs in blocks for pair in pairs] == [
+        (row, n)
+        for row, (begin, until, owner) in enumerate(table)
+        for n in found.order.tolist()
+        if begin <= drawn[n][0] < until and drawn[n][1] == owner
+    ]
+    for pairs in blocks:
+        assert len(pairs) <= block or len({row for row, _ in pairs}) == 1
+
+
+@given(rows, st.randoms(use_true_random=False))
+def test_accumulate_up(table: list[Row], rng: random.Random) -> None:
+    start, end, group = np.array(table, np.int64).reshape(-1, 3).T
+    values = [rng.randint(-100, 100) for _ in table]
+    expected = list(values)
+    parents = [parent_of(number, table) for number in range(len(table))]
+    for number, value in enumerate(values):
+        above = parents[number]
+        while above is not None:
+            expected[above] += value
+            above = parents[above]
+    sums = accumulate_up(nest(start, end, group), np.array(values, np.int64))
+    assert sums.tolist() == expected
 
 
 @given(programs, st.randoms(use_true_random=False))

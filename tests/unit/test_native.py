@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from warpline import native
+from warpline.ops import tree
+from warpline.ops.interval import Intervals
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
@@ -202,3 +204,41 @@ def test_group_order_agrees_with_numpy(core: native.Core, n: int, groups: int) -
 def test_group_order_refuses_a_code_out_of_range(core: native.Core, code: int) -> None:
     codes, values = np.array([0, code, 1], np.int32), np.array([1, 2, 3], np.int64)
     assert group_order(core, codes, values, 2)[0] == native.BAD_ARGUMENT
+
+
+@pytest.mark.parametrize("groups", [1, 5])
+@pytest.mark.parametrize(
+    "n", [0, 1, 700, 70_000, 300_000]
+)  # sorts by comparing, by digits; threads
+@pytest.mark.parametrize("runs", ["shuffled", "two runs"])
+def test_nesting_agrees_with_the_sweep_in_python(
+    core: native.Core, n: int, groups: int, runs: str
+) -> None:
+    random = np.random.default_rng(n)
+    start = random.integers(-n, n, n, np.int64)
+    if runs == "two runs":
+        start = np.concatenate([np.sort(start[: n // 2]), np.sort(start[n // 2 :])])
+    end = start + random.integers(0, 9, n)
+    codes = random.integers(0, groups, n).astype(np.int32)
+    parent, depth = np.empty(n, np.int64), np.empty(n, np.int32)
+    status = core.wl_nest_i64(
+        start.ctypes.data,
+        end.ctypes.data,
+        codes.ctypes.data,
+        n,
+        groups,
+        parent.ctypes.data,
+        depth.ctypes.data,
+    )
+    assert status == native.OK
+    expected_parent, expected_depth = tree._sweep(Intervals(start, end), codes.astype(np.int64))
+    assert np.array_equal(parent, expected_parent)
+    assert np.array_equal(depth, expected_depth)
+
+
+@pytest.mark.parametrize("code", [-1, 2])
+def test_nesting_refuses_a_code_out_of_range(core: native.Core, code: int) -> None:
+    time, codes = np.zeros(1, np.int64), np.array([code], np.int32)
+    at, parent = time.ctypes.data, np.empty(1, np.int64)
+    status = core.wl_nest_i64(at, at, codes.ctypes.data, 1, 2, parent.ctypes.data, None)
+    assert status == native.BAD_ARGUMENT

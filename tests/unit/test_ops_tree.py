@@ -7,7 +7,7 @@ import pytest
 
 from warpline.errors import SchemaError
 from warpline.ops.arrays import I64
-from warpline.ops.tree import Nesting, enclosing, nest
+from warpline.ops.tree import Nesting, accumulate_up, contents, enclosing, nest
 
 
 def at(*values: int) -> I64:
@@ -93,8 +93,27 @@ def test_deep_stacks_and_long_rows_of_siblings_stay_fast() -> None:
     assert siblings.parent[:-1].tolist() == [n] * n
 
 
+def test_values_add_up_over_all_that_a_range_holds() -> None:
+    #   step      forward   linear    backward
+    found = nest(at(0, 1, 2, 6), at(10, 5, 4, 9))
+    assert accumulate_up(found, at(1, 10, 100, 1000)).tolist() == [1111, 110, 100, 1000]
+    assert accumulate_up(nest(at(), at()), at()).tolist() == []
+
+
+def test_contents_are_runs_of_the_ordered_points() -> None:
+    found = contents(at(9, 1, 4, 3), at(0, 3, 7, 4), at(5, 9, 7, 5))
+    assert found.order.tolist() == [1, 3, 2, 0]
+    assert (found.last - found.first).tolist() == [3, 2, 0, 1]
+    blocks = [(p.interval.tolist(), p.point.tolist()) for p in found.pairs(block=3)]
+    assert blocks == [([0, 0, 0], [1, 3, 2]), ([1, 1, 3], [3, 2, 2])]
+    assert list(contents(at(), at(1), at(2)).pairs()) == []
+    assert list(contents(at(1), at(), at()).pairs()) == []
+
+
 def test_bad_intervals_and_groups_are_refused() -> None:
     with pytest.raises(SchemaError, match="before its start"):
         nest(at(5), at(4))
     with pytest.raises(SchemaError, match="group has 2, interval has 1"):
         nest(at(1), at(2), at(0, 0))
+    with pytest.raises(SchemaError, match="values has 2, nesting has 1"):
+        accumulate_up(nest(at(1), at(2)), at(0, 0))

@@ -6,13 +6,12 @@
 #include <new>
 #include <vector>
 
-#include "parallel.h"
+#include "groups.h"
 #include "radix_sort.h"
 #include "warpline_core.h"
 
 namespace {
 
-constexpr std::size_t kMinValuesPerThread = 64 * 1024;
 constexpr std::size_t kMinRadixValues = 1024;  // below, a comparison sort is faster
 
 // Key -> number in order of first appearance, by open addressing.
@@ -128,34 +127,16 @@ void sort_values(int64_t *values, std::size_t n, std::vector<int64_t> &scratch) 
   warpline::radix_sort(values, scratch.data(), n, warpline::ordered_bits);
 }
 
-// Counts each group's values into starts[g + 1], then sums; false for a code out of range.
-bool count_groups(const int32_t *codes, int64_t n, int32_t n_groups, int64_t *starts) {
-  std::fill(starts, starts + n_groups + 1, int64_t{0});
-  for (int64_t i = 0; i < n; ++i) {
-    if (codes[i] < 0 || codes[i] >= n_groups) return false;
-    ++starts[codes[i] + 1];
-  }
-  for (int32_t g = 0; g < n_groups; ++g) starts[g + 1] += starts[g];
-  return true;
-}
-
 void group_order(const int32_t *codes, const int64_t *values, int64_t n, int32_t n_groups,
                  const int64_t *starts, int64_t *sorted_values) {
   std::vector<int64_t> next(starts, starts + n_groups);
   for (int64_t i = 0; i < n; ++i) {
     sorted_values[next[static_cast<std::size_t>(codes[i])]++] = values[i];
   }
-  // A slice is a run of values; it sorts the groups that begin in it.
-  const auto items = static_cast<std::size_t>(n);
-  const std::size_t slices = warpline::slice_count(items, kMinValuesPerThread, 0);
-  warpline::for_each_slice(items, slices, [&](std::size_t, std::size_t begin, std::size_t end) {
-    std::vector<int64_t> scratch;
-    const int64_t *last = starts + n_groups;
-    const int64_t *group = std::lower_bound(starts, last, static_cast<int64_t>(begin));
-    for (; group != last && *group < static_cast<int64_t>(end); ++group) {
-      sort_values(sorted_values + group[0], static_cast<std::size_t>(group[1] - group[0]), scratch);
-    }
-  });
+  warpline::for_each_group<std::vector<int64_t>>(
+      starts, n_groups, [&](std::size_t first, std::size_t last, std::vector<int64_t> &scratch) {
+        sort_values(sorted_values + first, last - first, scratch);
+      });
 }
 
 }  // namespace
@@ -181,7 +162,7 @@ int32_t wl_group_order_i64(const int32_t *codes, const int64_t *values, int64_t 
     return WL_BAD_ARGUMENT;
   }
   try {
-    if (!count_groups(codes, n, n_groups, starts)) return WL_BAD_ARGUMENT;
+    if (!warpline::count_groups(codes, n, n_groups, starts)) return WL_BAD_ARGUMENT;
     group_order(codes, values, n, n_groups, starts, sorted_values);
     return WL_OK;
   } catch (const std::exception &) {

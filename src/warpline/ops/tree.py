@@ -1,4 +1,4 @@
-"""Nesting of intervals, such as the ranges that a thread pushes and pops.
+"""Nesting of intervals, such as the ranges that a thread pushes and pops, and what they hold.
 
 An interval contains another if every point of that other is a point of its own; a zero-length
 interval stands for the point at which it starts, and contains nothing. Of two intervals with the
@@ -9,15 +9,22 @@ properly this is the stack of pushes; intervals that partly overlap do not conta
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from warpline import native
 from warpline.ops.arrays import I32, I64, BoolArray, Integers, as_i64, require_equal_length
+from warpline.ops.group import factorize, factorize_rows, pack
 from warpline.ops.interval import Intervals, checked
 from warpline.ops.join import Lookup
 
 _NOTHING = -1
+
+# A block of this many pairs takes some 50 MB while it is made.
+_PAIRS_PER_BLOCK = 2**20
 
 
 class Nesting(NamedTuple):
@@ -34,6 +41,55 @@ class Nesting(NamedTuple):
     depth: I32
 
 
+class Pairs(NamedTuple):
+    """Intervals and the points that they hold.
+
+    Attributes:
+        interval: Shape (k,), int64, rows of the intervals, ascending.
+        point: Shape (k,), int64, rows of the points; those of one interval ascend in time.
+    """
+
+    interval: I64
+    point: I64
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The points that each interval holds, in space that does not grow with the pairs.
+
+    Interval i holds the points ``order[first[i]:last[i]]``, so that ``last - first`` counts them,
+    and a difference of running sums over ``values[order]`` adds their values up.
+
+    Attributes:
+        order: Shape (m,), int64, rows of the points, by group, then time, then row.
+        first: Shape (n,), int64.
+        last: Shape (n,), int64.
+    """
+
+    order: I64
+    first: I64
+    last: I64
+
+    def pairs(self, block: int = _PAIRS_PER_BLOCK) -> Iterator[Pairs]:
+        """Yield every (interval, point held) once, intervals ascending and never cut in two.
+
+        Args:
+            block: Pairs to yield at a time; more only where one interval alone holds more.
+        """
+        count = self.last - self.first
+        reach = np.cumsum(count)
+        begin, done = 0, 0
+        while begin < len(count):
+            end = max(begin + 1, int(np.searchsorted(reach, done + block, side="right")))
+            counts = count[begin:end]
+            # Where each pair stands, less where its interval's first pair stands.
+            skipped = self.first[begin:end] - (reach[begin:end] - counts - done)
+            place = np.arange(int(counts.sum())) + np.repeat(skipped, counts)
+            if len(place):
+                yield Pairs(np.repeat(np.arange(begin, end), counts), self.order[place])
+            begin, done = end, int(reach[end - 1])
+
+
 def nest(start: Integers, end: Integers, group: Integers | None = None) -> Nesting:
     """Find each interval's innermost container, in O(n log n).
 
@@ -44,10 +100,9 @@ def nest(start: Integers, end: Integers, group: Integers | None = None) -> Nesti
             all into one.
     """
     pair = checked(start, end)
-    groups = _groups(group, pair.start)
-    parent, depth = _innermost(pair, groups)
+    parent, depth = _innermost(pair, _groups(group, pair.start))
     found = parent != _NOTHING
-    return Nesting(np.where(found, parent, 0), found, depth)
+    return Nesting(np.maximum(parent, 0), found, depth)
 
 
 def enclosing(
@@ -68,23 +123,109 @@ def enclosing(
         group: Shape (n,), the intervals' groups.
     """
     pair, at = checked(start, end), as_i64("points", points)
-    groups = np.concatenate((_groups(group, pair.start), _groups(point_group, at)))
+    owner, point_owner = _groups(group, pair.start), _groups(point_group, at)
+    both = None
+    if owner is not None or point_owner is not None:
+        both = np.concatenate((_or_zeros(owner, pair.start), _or_zeros(point_owner, at)))
     joint = Intervals(np.concatenate((pair.start, at)), np.concatenate((pair.end, at)))
-    index = _innermost(joint, groups)[0][len(pair.start) :]
-    found = index != _NOTHING
-    return Lookup(np.where(found, index, 0), found)
+    index = _innermost(joint, both)[0][len(pair.start) :]
+    return Lookup(np.maximum(index, 0), index != _NOTHING)
 
 
-def _groups(group: Integers | None, like: I64) -> I64:
+def contents(
+    points: Integers,
+    start: Integers,
+    end: Integers,
+    *,
+    point_group: Integers | None = None,
+    group: Integers | None = None,
+) -> Contents:
+    """Find all points that each interval ``[start, end)`` holds, in O((n + m) log m).
+
+    The intervals may overlap in any way: a point belongs to every one that holds it.
+
+    Args:
+        points: Shape (m,), in any order.
+        start: Shape (n,), in any order.
+        end: Shape (n,); SchemaError if one is before its start.
+        point_group: Shape (m,), each point's group: it belongs to intervals of that group only.
+        group: Shape (n,), the intervals' groups.
+    """
+    pair, at = checked(start, end), as_i64("points", points)
+    n = len(pair.start)
+    owner = _or_zeros(_groups(group, pair.start), pair.start)
+    groups = np.concatenate((owner, owner, _or_zeros(_groups(point_group, at), at)))
+    times = np.concatenate((*pair, at))
+    keys = pack(groups, times)
+    if keys is None:
+        keys = factorize_rows(groups, times).codes.astype(np.int64)
+    order = np.argsort(keys[2 * n :], kind="stable")
+    ascending = keys[2 * n :][order]
+    return Contents(
+        order, np.searchsorted(ascending, keys[:n]), np.searchsorted(ascending, keys[n : 2 * n])
+    )
+
+
+def accumulate_up(nesting: Nesting, values: Integers) -> I64:
+    """Return each interval's value plus those of all intervals inside it, however deep.
+
+    Args:
+        nesting: Of n intervals.
+        values: Shape (n,), values of the intervals themselves; their sum must fit int64.
+
+    Takes O(n log n), with one step of numpy per level of nesting.
+    """
+    sums = as_i64("values", values).copy()
+    require_equal_length(values=sums, nesting=nesting.depth)
+    order = np.argsort(nesting.depth, kind="stable")
+    deepest = int(nesting.depth.max(initial=0))
+    bounds = np.searchsorted(nesting.depth[order], np.arange(1, deepest + 2))
+    for level in range(deepest, 0, -1):
+        rows = order[bounds[level - 1] : bounds[level]]
+        np.add.at(sums, nesting.parent[rows], sums[rows])
+    return sums
+
+
+def _groups(group: Integers | None, like: I64) -> I64 | None:
     if group is None:
-        return np.zeros(len(like), np.int64)
+        return None
     groups = as_i64("group", group)
     require_equal_length(group=groups, interval=like)
     return groups
 
 
-def _innermost(pair: Intervals, group: I64) -> tuple[I64, I32]:
-    """Return the row of each interval's innermost container, or _NOTHING, and its depth.
+def _or_zeros(group: I64 | None, like: I64) -> I64:
+    return np.zeros(len(like), np.int64) if group is None else group
+
+
+def _innermost(pair: Intervals, group: I64 | None) -> tuple[I64, I32]:
+    """Return the row of each interval's innermost container, or _NOTHING, and its depth."""
+    found = _innermost_natively(pair, group)
+    return _sweep(pair, _or_zeros(group, pair.start)) if found is None else found
+
+
+def _innermost_natively(pair: Intervals, group: I64 | None) -> tuple[I64, I32] | None:
+    """Return the same, or None without the native core."""
+    core = native.core()
+    if core is None:
+        return None
+    start, end = np.ascontiguousarray(pair.start), np.ascontiguousarray(pair.end)
+    groups = None if group is None else factorize(group)
+    parent, depth = np.empty(len(start), np.int64), np.empty(len(start), np.int32)
+    status = core.wl_nest_i64(
+        start.ctypes.data,
+        end.ctypes.data,
+        None if groups is None else groups.codes.ctypes.data,
+        len(start),
+        1 if groups is None else groups.n_groups,
+        parent.ctypes.data,
+        depth.ctypes.data,
+    )
+    return (parent, depth) if status == native.OK else None
+
+
+def _sweep(pair: Intervals, group: I64) -> tuple[I64, I32]:
+    """Return the same as the native core, in plain Python.
 
     Outer intervals come first in the sweep. An open interval that ends before the one at hand can
     contain nothing that comes later, because the one at hand would be nearer: it leaves the
