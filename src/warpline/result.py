@@ -7,7 +7,7 @@ without further code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -191,7 +191,7 @@ class Document:
 
 
 Arguments = tuple[str, ...]
-Compute = Callable[[Trace, Arguments], Result]
+Compute = Callable[[Trace, Arguments], "Result | Skipped"]
 
 
 @dataclass(frozen=True)
@@ -265,11 +265,33 @@ def analysis(  # noqa: PLR0913 - a declaration; every part is named
     return register
 
 
-def describe_meta(trace: Trace) -> dict[str, Any]:
+class Facts(Mapping[str, Any]):
+    """Facts by name; one given as a function is computed when it is asked for."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self._facts = dict(facts)
+
+    def __getitem__(self, name: str) -> Any:
+        fact = self._facts[name]
+        return fact() if callable(fact) else fact
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+
+def describe_meta(trace: Trace) -> Mapping[str, Any]:
     """Return the facts about a recording that every JSON document carries."""
     meta = trace.meta
-    start_ns, end_ns = trace.span()
-    return {
+
+    def span_ns() -> int:
+        # Reads every table of events: only for who asks.
+        start_ns, end_ns = trace.span()
+        return end_ns - start_ns
+
+    facts = {
         "paths": [str(path) for path in meta.paths],
         "format": meta.format,
         "format_version": meta.format_version,
@@ -277,11 +299,12 @@ def describe_meta(trace: Trace) -> dict[str, Any]:
         "host": meta.host,
         "command": meta.command,
         "origin_utc_ns": meta.origin_utc_ns,
-        "span_ns": end_ns - start_ns,
+        "span_ns": span_ns,
         "lost": dict(meta.lost),
         "unread": dict(meta.unread),
         "damaged": dict(meta.damaged),
     }
+    return Facts(facts)
 
 
 def warnings_of(trace: Trace) -> tuple[str, ...]:

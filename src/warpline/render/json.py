@@ -27,7 +27,7 @@ _CellsOfRows = Callable[[slice], Sequence[str]]
 def render(document: Document, out: TextIO, options: Options) -> None:
     """Write the document as one object; rows are streamed."""
     encode = _encoder(options)
-    head = {"schema_version": SCHEMA_VERSION, "title": document.title, "trace": document.meta}
+    head = {"schema_version": SCHEMA_VERSION, "title": document.title, "trace": dict(document.meta)}
     for name, value in head.items():
         out.write("{" if name == "schema_version" else ",")
         out.write(f"\n{encode(name)}: {encode(value)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpline.derived.events import range_durations
 from warpline.derived.summary import summarize, time_fields
-from warpline.result import Arguments, Field, Result, analysis
+from warpline.result import Arguments, Field, Result, Skipped, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
 
@@ -21,7 +21,7 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Range, after its domain and a co
     aliases=("nvtxppsum",),
     missing_hint="profile with --trace=nvtx a program that marks ranges",
 )
-def nvtx_pushpop_sum(trace: Trace, arguments: Arguments) -> Result:
+def nvtx_pushpop_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """The time of push/pop ranges, by name.
 
     What it measures: How often each range that is pushed and popped on one thread was entered,
@@ -32,4 +32,6 @@ def nvtx_pushpop_sum(trace: Trace, arguments: Arguments) -> Result:
     Source: Rows, columns and order of `nsys stats -r nvtx_pushpop_sum`; P95 and P99 are ours.
     """
     events = range_durations(trace, "PushPop")
+    if not len(events.values):
+        return Skipped(NAME, "the ranges here are all start/end ranges")
     return summarize((NAME, *arguments), TITLE, FIELDS, events, {"name": events.texts(0)})

@@ -1,0 +1,136 @@
+"""Damage recordings at random and read them: no traceback, no hang, no crash.
+
+Usage: python benchmarks/fuzz.py FILE... [--mutants 1000] [--seconds 20] [--seed 1] [--keep DIR]
+
+Every mutant is a copy of one of the files with some bytes flipped, overwritten, cut off,
+duplicated or zeroed. A child process opens it, loads every column of every table and computes
+every summary. A mutant is fine if that works or ends in an error that Warpline announces;
+anything else is a finding: it is printed and, with --keep, its file is kept. Exit status 1 if
+there is any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+TAIL_LINES = 12
+
+
+def mutate(data: bytearray, chance: random.Random) -> bytearray:
+    """Damage the bytes in one to four ways."""
+    for _ in range(chance.randint(1, 4)):
+        if not data:
+            break
+        at = chance.randrange(len(data))
+        length = min(len(data) - at, 1 << chance.randint(0, 12))
+        kind = chance.randrange(6)
+        if kind == 0:
+            data[at] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            data[at : at + length] = chance.randbytes(length)
+        elif kind == 2:
+            data[at : at + length] = bytes(length)
+        elif kind == 3:
+            data[at : at + length] = b"\xff" * length
+        elif kind == 4:
+            other = chance.randrange(len(data))
+            data[at : at + length] = data[other : other + length]
+        else:
+            del data[at:]
+    return data
+
+
+def read_everything(path: Path) -> None:
+    """Open a recording, load all of its columns and compute all tables."""
+    from warpline import api  # noqa: PLC0415 - in the child only
+    from warpline.errors import CorruptTraceError, MissingTableError  # noqa: PLC0415
+    from warpline.result import ANALYSES  # noqa: PLC0415
+    from warpline.schema import TABLES  # noqa: PLC0415
+
+    trace = api.open(path)
+    for table in trace.tables:
+        with contextlib.suppress(CorruptTraceError):
+            trace.columns(table, *(column.name for column in TABLES[table].columns))
+    api.default_tables()
+    for name in ANALYSES.names():
+        with contextlib.suppress(MissingTableError, CorruptTraceError):
+            api.run(trace, name)
+
+
+def child(path: Path, report: Connection) -> None:
+    """Read one mutant and say how it ended."""
+    from warpline.errors import SchemaError, WarplineError  # noqa: PLC0415 - in the child only
+
+    try:
+        read_everything(path)
+        report.send(("read", ""))
+    except SchemaError:
+        report.send(("DEFECT", traceback.format_exc()))
+    except WarplineError as error:
+        report.send((type(error).__name__, error.message))
+    except BaseException:  # noqa: BLE001 - finding these is the purpose
+        report.send(("TRACEBACK", traceback.format_exc()))
+
+
+def outcome(path: Path, seconds: float) -> tuple[str, str]:
+    """Read one mutant in a process of its own; return how it ended, and details."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.Process(target=child, args=(path, sender))
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(seconds):
+            return "HANG", f"longer than {seconds:g} s"
+        kind, details = receiver.recv()
+        return str(kind), str(details)
+    except EOFError:
+        process.join()
+        return "CRASH", f"exit status {process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
+
+
+def main() -> int:
+    """Run the mutants and print a count of each outcome."""
+    parser = argparse.ArgumentParser(description="Damage recordings at random and read them.")
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--mutants", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=20.0, help="longest time for one mutant")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="keep the files of findings here")
+    options = parser.parse_args()
+    originals = [path.read_bytes() for path in options.files]
+    counts: Counter[str] = Counter()
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        mutant = Path(folder) / "mutant"
+        for number in range(options.mutants):
+            chance = random.Random(f"{options.seed}/{number}")
+            mutant.write_bytes(mutate(bytearray(chance.choice(originals)), chance))
+            kind, details = outcome(mutant, options.seconds)
+            counts[kind] += 1
+            if kind.isupper():
+                tail = "\n".join(details.splitlines()[-TAIL_LINES:])
+                print(f"mutant {number}: {kind}: {tail}", flush=True)
+                if options.keep:
+                    options.keep.mkdir(parents=True, exist_ok=True)
+                    mutant.replace(options.keep / f"mutant-{number}")
+    print(f"{options.mutants} mutants in {time.monotonic() - begin:.0f} s: {dict(counts)}")
+    return int(any(kind.isupper() for kind in counts))
+
+
+if __name__ == "__main__":
+    # The parent stays free of threads, so that its children can be forked.
+    multiprocessing.set_start_method("fork")
+    sys.exit(main())
