@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from warpline import native
 from warpline.ops.text import factorize_texts
 
-_WORDS = st.one_of(st.none(), st.sampled_from([b"", b"a", b"ab", b"step_1"]), st.binary(max_size=20))
+_WORDS = st.one_of(
+    st.none(), st.sampled_from([b"", b"a", b"ab", b"step_1"]), st.binary(max_size=20)
+)
 
 
 @pytest.mark.parametrize("use_core", [True, False])
