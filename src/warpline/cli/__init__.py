@@ -2,7 +2,7 @@
 
 A command is a module with ``NAME``, ``HELP`` (one line), ``add_arguments(parser)`` and
 ``run(args) -> exit status``. Everything slow to import is imported inside ``run``. Shared parts:
-`parser`, `arguments`, `output`, `screen` and `talk`.
+`parser`, `arguments`, `output` and `talk`.
 
 Data goes to stdout, talk to stderr. Exit status: 0 done, 1 failed, 2 wrong usage.
 """
@@ -29,11 +29,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: Words after the program's name; None takes them from the process.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    # Not list(...): in this namespace that is a command.
+    words = [*(sys.argv[1:] if argv is None else argv)]
     debug = "--debug" in words
     try:
         with _warnings_as_talk():
-            status = parser.parse(words).run()
+            status = parser.parse(words)()
             if sys.stdout is not None:
                 sys.stdout.flush()  # a full disk shows here, or not at all
     except KeyboardInterrupt:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.resources
 import os
-import shlex
-import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from warpline.cli.output import write_text
 from warpline.errors import WarplineError
@@ -64,12 +60,16 @@ def run(args: Namespace) -> int:
 @contextlib.contextmanager
 def _recordings() -> Iterator[list[Path]]:
     """Give the recordings as files, also where the package is not kept as files."""
+    import importlib.resources  # noqa: PLC0415 - start-up: only this command needs it
+
     folder = importlib.resources.files("warpline") / "data"
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(importlib.resources.as_file(folder / name)) for name in _FILES]
 
 
 def _copy(paths: list[Path], folder: Path) -> list[Path]:
+    import shutil  # noqa: PLC0415 - start-up: only this command needs it
+
     copies = [folder / path.name for path in paths]
     for copy in copies:
         if copy.exists():
@@ -82,8 +82,8 @@ def _copy(paths: list[Path], folder: Path) -> list[Path]:
 
 def _show(paths: list[Path]) -> int:
     from warpline import api  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.cli.screen import render  # noqa: PLC0415 - likewise
     from warpline.render import detect_options  # noqa: PLC0415 - likewise
+    from warpline.render.screen import render  # noqa: PLC0415 - likewise
 
     traces = [api.open(path) for path in paths]
     write_text(_INTRODUCTION)
@@ -92,8 +92,7 @@ def _show(paths: list[Path]) -> int:
     return write_text(_commands(paths))
 
 
-@dataclass(frozen=True)
-class _Figures:
+class _Figures(NamedTuple):
     """What differs between the recordings, per step."""
 
     gpu_ns: float
@@ -155,6 +154,8 @@ def _value(table: Result, key: str, row: str, column: str) -> float:
 
 def _commands(paths: list[Path]) -> str:
     """Return what to try next, ready to be pasted."""
+    import shlex  # noqa: PLC0415 - start-up: only this command needs it
+
     bad, fixed = (shlex.quote(str(path)) for path in paths)
     lines = (
         f"warpline {fixed}",

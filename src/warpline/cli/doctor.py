@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import os
-import platform
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from warpline.cli.output import Facts, write_facts
@@ -52,10 +50,12 @@ def run(args: Namespace) -> int:
 
 def facts() -> dict[str, Any]:
     """Return what was found about the installation and its surroundings."""
-    import warpline  # noqa: PLC0415 - the version, when it is asked for
+    import platform  # noqa: PLC0415 - start-up: only this command needs it
+
+    import warpline  # noqa: PLC0415 - likewise
 
     packages = [_package(item) for item in _PACKAGES]
-    is_usable = all(item["version"] for item in packages if item["is_needed"]) and _numpy_is_new()
+    is_usable = _is_usable(packages)
     return {
         "version": warpline.__version__,
         "python": platform.python_version(),
@@ -118,6 +118,8 @@ def _surroundings(found: Facts) -> list[str]:
 
 
 def _package(item: _Package) -> dict[str, Any]:
+    import importlib.metadata  # noqa: PLC0415 - slow, and only this command needs it
+
     try:
         version = importlib.metadata.version(item.name)
     except importlib.metadata.PackageNotFoundError:
@@ -125,11 +127,9 @@ def _package(item: _Package) -> dict[str, Any]:
     return {**item._asdict(), "version": version}
 
 
-def _numpy_is_new() -> bool:
-    version = importlib.metadata.version("numpy")
-    return (
-        importlib.util.find_spec("numpy") is not None and int(version.split(".")[0]) >= _LEAST_NUMPY
-    )
+def _is_usable(packages: Sequence[Facts]) -> bool:
+    versions = {item["name"]: item["version"] for item in packages if item["is_needed"]}
+    return all(versions.values()) and int(versions["numpy"].split(".")[0]) >= _LEAST_NUMPY
 
 
 def _native() -> dict[str, Any]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import re
-import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -91,6 +88,8 @@ def _meaning(column: Column) -> str:
 
 def _prose(docstring: str) -> list[str]:
     """Return the first line of a docstring and its headed paragraphs, wrapped."""
+    import inspect  # noqa: PLC0415 - start-up
+
     paragraphs = re.sub(r"\n +", " ", inspect.cleandoc(docstring)).splitlines()
     parts = []
     for paragraph in filter(None, paragraphs):
@@ -114,6 +113,8 @@ def _columns(heading: str, rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _wrap(text: str, first: str = "", later: str | None = None) -> str:
+    import textwrap  # noqa: PLC0415 - start-up
+
     return textwrap.fill(
         text,
         text_width(),
@@ -125,6 +126,8 @@ def _wrap(text: str, first: str = "", later: str | None = None) -> str:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
+    import difflib  # noqa: PLC0415 - start-up: only mistakes need it
+
     near = difflib.get_close_matches(name, known, n=3)
     near = near or [item for item in known if name and name in item][:3]
     return f"did you mean {' or '.join(near)}?" if near else "warpline list shows their names"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -117,6 +114,8 @@ class Output:
 
     def write(self, document: Document) -> None:
         """Write the document, and say what the recording lacks."""
+        from dataclasses import replace  # noqa: PLC0415 - start-up
+
         from warpline.render import detect_options  # noqa: PLC0415 - start-up
 
         if self._rows and self.format in {"csv", "json"}:  # they know no limit of their own
@@ -154,6 +153,8 @@ def write_text(text: str) -> int:
 def write_facts(args: Namespace, facts: Facts, text: Callable[[Facts], str]) -> int:
     """Write facts as JSON if the arguments say so, else as text; return the exit status."""
     if args.format == "json":
+        import json  # noqa: PLC0415 - start-up
+
         return write_text(json.dumps({"schema_version": 1, **facts}, indent=2))
     if args.format != "text":
         raise UsageError(f"unknown format {args.format!r}", hint="--format text or json")
@@ -162,6 +163,8 @@ def write_facts(args: Namespace, facts: Facts, text: Callable[[Facts], str]) -> 
 
 def text_width() -> int:
     """Return the width of lines of prose."""
+    import shutil  # noqa: PLC0415 - start-up
+
     return min(100, shutil.get_terminal_size().columns)
 
 
@@ -185,6 +188,8 @@ def _say_unread(unread: dict[str, int]) -> None:
 
 
 def _first_rows(document: Document, count: int) -> Document:
+    from dataclasses import replace  # noqa: PLC0415 - start-up
+
     from warpline.result import Result  # noqa: PLC0415 - start-up
 
     def cut(section: Result | Skipped) -> Result | Skipped:

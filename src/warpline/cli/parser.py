@@ -12,7 +12,6 @@ import re
 import sys
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NoReturn, Protocol, cast
 
 from warpline.cli import summary
@@ -35,13 +34,6 @@ class Command(Protocol):
     def run(self, args: Namespace) -> int:
         """Do what the words ask for and return the exit status."""
         ...
-
-
-@dataclass(frozen=True)
-class Invocation:
-    """What the words ask for."""
-
-    run: Callable[[], int]
 
 
 class Parser(ArgumentParser):
@@ -95,8 +87,8 @@ class _Formatter(argparse.HelpFormatter):
         return f"{', '.join(action.option_strings)} {value}"
 
 
-def parse(words: Sequence[str]) -> Invocation:
-    """Find the command that the words ask for; UsageError if there is none.
+def parse(words: Sequence[str]) -> Callable[[], int]:
+    """Return what runs the command that the words ask for; UsageError if there is none.
 
     A first word that is a file, or looks like one, asks for a summary of it.
     """
@@ -104,12 +96,12 @@ def parse(words: Sequence[str]) -> Invocation:
     while rest and rest[0] == "--debug":  # elsewhere it is an option of the command
         del rest[0]
     if not rest:
-        return Invocation(_too_few)
+        return _too_few
     first = rest[0]
     if first in {"-h", "--help"}:
-        return Invocation(lambda: _print(overview()))
+        return lambda: _print(overview())
     if first in {"-V", "--version"}:
-        return Invocation(lambda: _print(_version()))
+        return lambda: _print(_version())
     if first.startswith("-"):
         raise UsageError(
             f"option {first.split('=')[0]!r} stands before the command",
@@ -183,12 +175,12 @@ def overview() -> str:
     )
 
 
-def _invocation(item: Command, words: Sequence[str]) -> Invocation:
+def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
     parser = parser_of(item)
     if _asks_for_help(words):
-        return Invocation(lambda: _print(parser.format_help().rstrip()))
+        return lambda: _print(parser.format_help().rstrip())
     args = parser.read(words)
-    return Invocation(lambda: item.run(args))
+    return lambda: item.run(args)
 
 
 def _asks_for_help(words: Sequence[str]) -> bool:
@@ -200,11 +192,13 @@ def _asks_for_help(words: Sequence[str]) -> bool:
 def _joined(words: Sequence[str]) -> list[str]:
     """Join what belongs together but argparse would take apart.
 
-    Negative times (``--filter-time -5ms/5ms``) look like options, and nsys lets true or false
-    follow --force-overwrite.
+    Negative times (``--filter-time -5ms/5ms``) look like options, nsys lets true or false follow
+    --force-overwrite, and what stands after ``--`` names files.
     """
     joined: list[str] = []
-    for word in words:
+    for place, word in enumerate(words):
+        if word == "--":
+            return joined + [f"./{w}" if w.startswith("-") else w for w in words[place + 1 :]]
         before = joined[-1] if joined else ""
         if before == "--filter-time" and _LEADING_MINUS.match(word):
             joined[-1] = f"{before}={word}"
@@ -220,9 +214,9 @@ def _joined(words: Sequence[str]) -> list[str]:
 def _did_you_mean(word: str, known: Sequence[str]) -> str | None:
     import difflib  # noqa: PLC0415 - start-up: only mistakes need it
 
-    near = difflib.get_close_matches(word, known, n=2, cutoff=0.6)
-    near = near or [name for name in known if name.startswith(word)][:2]
-    return f"did you mean {' or '.join(near)}?" if near else None
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    near = near or [name for name in known if name.startswith(word)][:1]
+    return f"did you mean {near[0]}?" if near else None
 
 
 def _terminal_width() -> int:

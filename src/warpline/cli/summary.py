@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import replace
 
 from warpline.cli.arguments import add_filters, add_recordings, filters_in_words, open_trace
 from warpline.cli.output import Output, add_output
@@ -21,8 +20,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the summary."""
+    from dataclasses import replace  # noqa: PLC0415 - start-up
+
     from warpline import api  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.cli.screen import render  # noqa: PLC0415 - likewise
+    from warpline.render.screen import render  # noqa: PLC0415 - likewise
 
     output = Output(args, render)
     document = api.summary(open_trace(args))

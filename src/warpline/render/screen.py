@@ -22,6 +22,7 @@ from warpline.units import (
 )
 
 _WIDTH = 100  # where no terminal says another
+_HEIGHT = 40
 _GAP = "  "
 _LEAST_LABEL = 24
 _FILES = 3  # in the command to type next
@@ -48,7 +49,8 @@ def render(document: Document, out: TextIO, options: Options) -> None:
         *screen.tables(list(sections.values())),
         [*screen.holdings(holdings), screen.next_step(document)],
     ]
-    out.write("\n\n".join("\n".join(lines) for lines in blocks) + "\n")
+    is_crowded = sum(len(lines) + 1 for lines in blocks) > _HEIGHT
+    out.write(("\n" if is_crowded else "\n\n").join("\n".join(lines) for lines in blocks) + "\n")
 
 
 @dataclass
@@ -94,7 +96,7 @@ class _Screen:
         yield self._fit(_GAP + ", ".join(facts))
         if meta["command"]:
             yield self._fit(f"{_GAP}command: {meta['command']}")
-        if isinstance(processes, Result):
+        if isinstance(processes, Result) and len(processes):
             yield self._list(_GAP + processes.title.lower(), _labels(processes))
 
     def tables(self, sections: Sequence[Result | Skipped]) -> Iterator[list[str]]:
@@ -111,7 +113,7 @@ class _Screen:
             if table is not None:
                 yield list(self._lines(table, label_width))
             else:
-                yield [self._style(self._fit(f"{section.name}: {_absence(section)}"), _DIM)]
+                yield [self._style(self._fit(line), _DIM) for line in _absence(section)]
 
     def holdings(self, holdings: Result | Skipped) -> Iterator[str]:
         """Yield what is in the recording and what is not, a line per state."""
@@ -126,8 +128,8 @@ class _Screen:
     def next_step(self, document: Document) -> str:
         """Return the command to type next."""
         paths = document.meta["paths"]
-        files = [shlex.quote(visible(path)) for path in paths[:_FILES]]
-        more = [" ..."] if len(paths) > _FILES else []
+        files = [self._clean(shlex.quote(path)) for path in paths[:_FILES]]
+        more = ["..."] if len(paths) > _FILES else []
         return f"next: warpline stats {' '.join(files + more)}"
 
     def _table(self, section: Result) -> _Table:
@@ -178,10 +180,14 @@ class _Screen:
         return f"{code}{text}{_RESET}" if self._options.color else text
 
 
-def _absence(section: Result | Skipped) -> str:
+def _absence(section: Result | Skipped) -> Iterator[str]:
+    """Yield why there is nothing to show, and how to record it."""
     if isinstance(section, Result):
-        return "nothing to show"
-    return f"{section.reason} ({section.hint})" if section.hint else section.reason
+        yield f"{section.name}: nothing to show"
+        return
+    yield f"{section.name}: {section.reason}"
+    if section.hint:
+        yield f"{_GAP}{section.hint}"
 
 
 def _labels(section: Result) -> list[str]:

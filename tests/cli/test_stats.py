@@ -1,0 +1,170 @@
+"""``warpline stats``: tables, formats, files, and what is said beside them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from warpline import api
+from warpline.trace import MemorySource, Trace, TraceMeta
+
+KERNEL_IDS = {name: [0, 0] for name in ("device_id", "context_id", "stream_id", "process_id")}
+KERNELS = {**KERNEL_IDS, "start_ns": [0, 20], "end_ns": [10, 50], "name": ["a", "b"]}
+
+
+@pytest.fixture
+def recording(monkeypatch, tmp_path):
+    """Let a file name stand for a trace in memory."""
+
+    def make(tables, **meta):
+        facts = TraceMeta((tmp_path / "memory",), "memory", **meta)
+        monkeypatch.setattr(api, "open", lambda *_paths: Trace(MemorySource(tables, facts)))
+        return "memory.file"
+
+    return make
+
+
+def table_names(out: str) -> list[str]:
+    """Return the names in the titles of tables written as text."""
+    return [line[line.index("(") + 1 : -1] for line in out.splitlines() if line.endswith("_sum)")]
+
+
+def test_without_a_name_the_default_tables_are_printed(run, bad):
+    done = run("stats", bad)
+    assert done.status == 0
+    assert table_names(done.out) == api.default_tables()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-r", "nvtx_sum,cuda_api_sum"),
+        ("-r", "nvtx_sum", "-r", "cuda_api_sum"),
+        ("--report", "nvtxsum", "--report=cudaapisum"),
+    ],
+)
+def test_tables_are_named_as_nsys_users_do(run, bad, words):
+    expected = run("stats", bad, "-r", "nvtx_sum,cuda_api_sum", "--format", "csv").out
+    assert run("stats", *words, bad, "-f", "csv").out == expected
+    assert expected.count("\n\n") == 1
+
+
+def test_recordings_and_options_stand_in_any_order(run, bad, fixed):
+    expected = run("stats", "-r", "cuda_api_sum", "-f", "csv", bad, fixed)
+    assert run("stats", bad, "-r", "cuda_api_sum", fixed, "-f", "csv") == expected
+    calls = csv.DictReader(io.StringIO(expected.out))
+    assert {row["Name"]: row["Num Calls"] for row in calls}["cudaMemcpyAsync"] == "24"
+
+
+def test_column_is_another_name_of_text(run, bad):
+    assert run("stats", bad, "-f", "column") == run("stats", bad, "-f", "text")
+
+
+def test_csv_is_what_nsys_prints(run, bad):
+    # nsys stats -r cuda_gpu_mem_time_sum --format csv, version 2024.2.3
+    rows = run("stats", bad, "-r", "cuda_gpu_mem_time_sum", "-f", "csv").out.splitlines()
+    assert rows[0].startswith("Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),")
+    assert rows[1].startswith("99.5,86546193,6,14424365.5,13770040.5,13402956,17204139,")
+
+
+def test_json_holds_all_and_nothing_else_is_said(run, bad):
+    done = run("stats", bad, "-r", "cuda_api_trace,cuda_gpu_kern_sum", "--format=json")
+    found = json.loads(done.out)
+    assert (done.status, done.err) == (0, "")
+    assert [table["name"] for table in found["tables"]] == ["cuda_api_trace", "cuda_gpu_kern_sum"]
+    assert len(found["tables"][0]["rows"]) == 344
+    assert found["warnings"]
+
+
+def test_rows_limits_every_format(run, bad):
+    words = ("stats", bad, "-r", "cuda_api_trace", "--rows", "7")
+    assert len(run(*words, "-f", "csv").out.splitlines()) == 8
+    assert len(json.loads(run(*words, "-f", "json").out)["tables"][0]["rows"]) == 7
+    assert "337 more rows" in run(*words).out
+    assert len(run(*words[:-1], "0", "-f", "csv").out.splitlines()) == 345
+
+
+def test_the_unit_of_time_is_chosen_by_the_beginning_of_its_name(run, bad):
+    for word in ("ms", "msec", "milli"):
+        head = run("stats", bad, "-r", "nvtx_sum", "-f", "csv", "--timeunit", word).out
+        assert head.startswith("Time (%),Total Time (ms),")
+
+
+def test_the_data_is_on_stdout_and_the_talk_on_stderr(run, recording):
+    name = recording(
+        {"kernel": KERNELS},
+        lost={"kernels": 12},
+        unread={"FOO": 3, "BAR": 1000},
+        warnings=("odd \x1b[1m clock", "odd \x1b[1m clock"),
+    )
+    done = run("stats", name, "-r", "cuda_gpu_kern_sum,nvtx_sum", "-f", "csv")
+    assert done.status == 0
+    assert done.out.splitlines()[1].startswith("75.0,30,1,")
+    assert done.err.splitlines() == [
+        "warning: kernels were lost while recording: 12",
+        "warning: odd \\x1b[1m clock",
+        "note: 2 tables of the file are not read: BAR (1,000 rows), FOO (3 rows)",
+        "note: nvtx_sum: skipped: no range rows were recorded",
+        "hint: profile with --trace=nvtx a program that marks ranges",
+    ]
+    assert run("stats", name, "-r", "cuda_gpu_kern_sum", "-f", "csv", "-q").err == ""
+
+
+def test_status_1_if_every_named_table_is_skipped(run, recording):
+    name = recording({"kernel": KERNELS})
+    assert run("stats", name, "-r", "nvtx_sum,osrt_sum").status == 1
+    assert run("stats", name, "-r", "nvtx_sum,cuda_gpu_kern_sum").status == 0
+    empty = recording({})
+    done = run("stats", empty)
+    assert done.status == 0, "nobody named a table"
+    assert done.err.count("skipped") == len(api.default_tables())
+
+
+class TestOutputFile:
+    def test_the_ending_chooses_the_format(self, run, bad, tmp_path):
+        for ending in ("csv", "json", "md", "txt"):
+            path = tmp_path / f"table.{ending}"
+            name = {"md": "markdown", "txt": "text"}.get(ending, ending)
+            expected = run("stats", bad, "-r", "nvtx_sum", "-f", name).out
+            assert run("stats", bad, "-r", "nvtx_sum", "-o", str(path)).out == ""
+            assert path.read_text() == expected
+
+    def test_a_dash_is_standard_output(self, run, bad):
+        assert run("stats", bad, "-o", "-").out == run("stats", bad).out
+
+    def test_an_existing_file_is_replaced_only_when_told_to(self, run, bad, tmp_path):
+        path = tmp_path / "out.csv"
+        path.write_text("precious")
+        words = ("stats", bad, "-r", "nvtx_sum", "-o", str(path))
+        done = run(*words)
+        assert done.status == 1
+        assert done.err.splitlines() == [
+            f"error: {path} exists",
+            "hint: --force-overwrite replaces it",
+        ]
+        assert run(*words, "--force-overwrite", "false").status == 1
+        assert path.read_text() == "precious"
+        for force in (["--force-overwrite"], ["--force-overwrite", "true"]):
+            path.write_text("precious")
+            assert run(*words[:2], *force, *words[2:]).status == 0
+            assert path.read_text().startswith("Time (%)")
+        assert [item.name for item in tmp_path.iterdir()] == ["out.csv"]
+
+    def test_a_failure_leaves_no_file(self, run, bad, tmp_path, monkeypatch):
+        path = tmp_path / "out.csv"
+        monkeypatch.setattr("pathlib.Path.replace", lambda *_: 1 // 0)
+        assert run("stats", bad, "-o", str(path)).status == 1
+        assert list(tmp_path.iterdir()) == []
+
+    def test_what_cannot_be_written_is_told_before_anything_is_read(self, run, tmp_path):
+        missing = tmp_path / "no" / "out.csv"
+        done = run("stats", "missing.sqlite", "-o", str(missing))
+        assert done.status == 1
+        assert f"there is no folder {missing.parent}" in done.err
+        assert "is a folder" in run("stats", "missing.sqlite", "-o", str(tmp_path)).err
+
+    def test_a_device_is_written_to(self, run, bad):
+        assert run("stats", bad, "-o", "/dev/null") == (0, "", run("stats", bad).err)
