@@ -64,6 +64,13 @@ def test_negative_times_may_follow_the_option(run, bad):
         assert totals(run, bad, *words, "-r", "nvtx_sum")["nvtx_sum"][0] == 2  # step_0 and its data
 
 
+def test_what_ended_when_the_window_began_is_outside(run, bad):
+    # The first "forward" ends at 28543013; nsys lists it, step_0, and nothing else.
+    inside, after = ("--filter-time=28543012/28543014", "--filter-time=28543013/28543014")
+    assert totals(run, bad, "-r", "nvtx_sum", inside)["nvtx_sum"][0] == 2
+    assert totals(run, bad, "-r", "nvtx_sum", after)["nvtx_sum"][0] == 1
+
+
 def test_excluding_a_range_drops_what_it_launched(run, bad):
     whole = totals(run, bad, "-r", "cuda_gpu_kern_sum,nvtx_sum")
     part = totals(run, bad, "-r", "cuda_gpu_kern_sum,nvtx_sum", "--exclude", "step_0")
