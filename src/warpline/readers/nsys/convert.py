@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -35,7 +36,6 @@ _PLACES = (
     "usr/local/cuda*/nsight-compute*/host/target-linux-*/nsys",
     "usr/lib/nsight-systems/bin/nsys",
 )
-_ELSEWHERE = "nsys export --type sqlite --include-blobs=true"
 
 Version = tuple[int, ...]
 
@@ -66,7 +66,7 @@ def read_report(path: Path) -> NsysSource:
     if not installed:
         raise InputError(
             f"{path}: only nsys can read a report, and none was found on this machine",
-            hint=f"where it is installed, run: {_ELSEWHERE} {path.name}; then open the .sqlite",
+            hint=f"where it is installed, run: {_by_hand(path)}; then open the .sqlite",
         )
     folder = tempfile.TemporaryDirectory(prefix="warpline-")
     try:
@@ -109,7 +109,7 @@ def _export(nsys: Nsys, report: Path, target: Path) -> None:
     except subprocess.TimeoutExpired:
         raise InputError(
             f"{report}: {nsys.path} did not finish exporting it in {EXPORT_TIMEOUT_S} s",
-            hint=f"export it by hand: {_ELSEWHERE} {report.name}",
+            hint=f"export it by hand: {_by_hand(report)}",
         ) from None
     except OSError as error:
         raise InputError(f"{report}: {nsys.path} cannot be run: {error.strerror}") from error
@@ -136,10 +136,15 @@ def _failure(nsys: Nsys, report: Path, said: str) -> InputError:
         theirs = ".".join(map(str, written[:3])) or "a newer version"
         return UnsupportedVersionError(
             f"{report}: it was written by nsys {theirs}, and the newest nsys here is {ours}",
-            hint=f"update Nsight Systems, or run elsewhere: {_ELSEWHERE} {report.name}",
+            hint=f"update Nsight Systems, or run elsewhere: {_by_hand(report)}",
         )
     message = f"{report}: nsys {ours} cannot export it: {reason or 'it gave no reason'}"
     return InputError(message, hint="was the recording stopped before it was saved?")
+
+
+def _by_hand(report: Path) -> str:
+    """Return the command that exports a report."""
+    return f"nsys export --type sqlite --include-blobs=true {shlex.quote(report.name)}"
 
 
 def report_version(report: Path) -> Version:

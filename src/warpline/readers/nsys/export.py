@@ -146,7 +146,9 @@ class SourceTable:
         return self.export.has_column(self.name, column)
 
     def fetch(self, columns: Mapping[str, Kind]) -> None:
-        """Read columns in one pass over the file, for later use."""
+        """Read columns in one pass over the file, for later use; none if it is known damaged."""
+        if self.name in self.export.damaged:
+            return
         found = self.export.read(self.name, columns)
         self._raws.update({(name, columns[name]): raw for name, raw in found.items()})
 

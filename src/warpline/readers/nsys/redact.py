@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-HIDDEN = "[hidden]"
+HIDDEN = "REDACTED"
 
 _SECRET_NAME = re.compile(
     r"token|passw|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|credential"
@@ -33,7 +33,7 @@ def redacted_command(arguments: Sequence[str]) -> str:
         is_option = argument.startswith("-")
         shown.append(HIDDEN if is_next_hidden and not is_option else _redacted(argument))
         is_next_hidden = is_option and "=" not in argument and _is_secret_name(argument)
-    return shlex.join(shown).replace(f"'{HIDDEN}'", HIDDEN)
+    return shlex.join(shown)
 
 
 def _redacted(argument: str) -> str:

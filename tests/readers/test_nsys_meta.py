@@ -1,0 +1,153 @@
+"""What a recording says about itself: producer, command, losses, warnings."""
+
+from __future__ import annotations
+
+import pytest
+from nsys_exports import Row, call, strings
+
+from warpline.readers.nsys.redact import HIDDEN, redacted_command
+
+META = "META_DATA_EXPORT"
+
+
+def diagnostic(text: str, severity: int = 1) -> Row:
+    return {"timestamp": 0, "severity": severity, "text": text, "globalPid": None}
+
+
+def said(opened, *texts: tuple[str, int]):
+    rows = [diagnostic(text, severity) for text, severity in texts]
+    return opened({"StringIds": strings("x"), "DIAGNOSTIC_EVENT": rows}).meta
+
+
+def test_facts(opened):
+    system = [{"name": "Hostname", "value": "node7"}, {"name": "CpuCores", "value": "8"}]
+    tables = {
+        "StringIds": strings("x"),
+        "TARGET_INFO_SYSTEM_ENV": system,
+        "TARGET_INFO_SESSION_START_TIME": [{"utcEpochNs": 1_700_000_000_000_000_001}],
+        "ANALYSIS_DETAILS": [{"duration": 77, "startTime": 5, "stopTime": 82}],
+    }
+    meta = opened(tables).meta
+    assert meta.host == "node7"
+    assert meta.origin_utc_ns == 1_700_000_000_000_000_001
+    assert meta.span_ns == (0, 77)
+    assert meta.format == "nsys-sqlite"
+    assert meta.producer is None
+
+
+def test_a_duration_of_nothing_says_nothing(opened):
+    details = [{"duration": 0, "startTime": 5, "stopTime": 5}]
+    assert opened({"StringIds": strings("x"), "ANALYSIS_DETAILS": details}).meta.span_ns is None
+
+
+def test_the_command_in_order_and_without_the_environment(opened):
+    facts = {
+        "PROCESS_0:ARGUMENT_10": "last",
+        "PROCESS_0:ARGUMENT_2": "--token=abc",
+        "PROCESS_0:COMMAND": "python3",
+        "PROCESS_0:ARGUMENT_0": "train.py",
+        "PROCESS_0:ARGUMENT_1": "a b",
+        "PROCESS_0:ENVIRONMENT_VARIABLE": "API_TOKEN=hunter2",
+    }
+    rows = [{"name": name, "value": value} for name, value in facts.items()]
+    meta = opened({"StringIds": strings("x"), "META_DATA_CAPTURE": rows}).meta
+    assert meta.command == f"python3 train.py 'a b' --token={HIDDEN} last"
+    assert "hunter2" not in repr(meta)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        ["--api-key", "s3cret"],
+        ["--api_key=s3cret"],
+        ["--password", "s3cret"],
+        ["HF_TOKEN=s3cret"],
+        ["-e", "AWS_SECRET_ACCESS_KEY=s3cret"],
+        ["--auth", "s3cret"],
+        ["https://me:s3cret@host/path"],
+        ["--key=sk-s3cret12345678"],
+        ["hf_s3cretabcdefgh"],
+        ["WANDB_API_KEY:s3cret"],
+    ],
+)
+def test_secrets_in_arguments_are_hidden(secret):
+    shown = redacted_command(["run", *secret, "--steps", "5"])
+    assert "s3cret" not in shown
+    assert HIDDEN in shown
+    assert shown.endswith("--steps 5")
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        ["--max-tokens", "512"],
+        ["--tokenizer=gpt2"],
+        ["--author", "me"],
+        ["--keyboard=de"],
+        ["--num_tokens=5"],
+        ["s3://bucket/path"],
+        ["--passes", "3"],
+        ["--token-count=7"],
+    ],
+)
+def test_what_only_sounds_secret_is_shown(harmless):
+    assert redacted_command(["run", *harmless]) == " ".join(["run", *harmless])
+
+
+def test_warnings_are_told_once_and_without_noise(opened):
+    meta = said(
+        opened,
+        ("Not all CUDA events might have been collected.", 2),
+        ("Not all NVTX events might have been collected.", 2),
+        ("Scheduling information is absent. The thread activity is deduced.", 2),
+        ("GPU clocks are low", 2),
+        ("GPU clocks are low", 2),
+        ("CUPTI failed", 3),
+        ("Profiling has started.", 1),
+        ("NVTX payload extension is incompatible. Provided compatibility ID 260 != 259.", 1),
+        ("chatter", 4),
+    )
+    assert meta.warnings == (
+        "GPU clocks are low",
+        "CUPTI failed",
+        "NVTX payload extension is incompatible. Provided compatibility ID 260 != 259.",
+        "Not all events of these kinds might have been collected: CUDA, NVTX.",
+    )
+    assert meta.lost == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        (
+            "Process 5, Thread 6, lost 42 CPU profiling records (e.g. samples).",
+            {"CPU profiling records": 42},
+        ),
+        ("17 GPU events were discarded as their timestamps are bad.", {"GPU events": 17}),
+        ("FTrace: some events (9) were lost. Try again.", {"some events": 9}),
+        ("Number of CUPTI events dropped: 12", {"Number of CUPTI events": 12}),
+        ("Number of CUPTI events produced: 12, CUPTI buffers: 50.", {}),
+        ("0 GPU events were discarded", {}),
+    ],
+)
+def test_losses_are_counted(opened, text, lost):
+    assert said(opened, (text, 1)).lost == lost
+
+
+def test_losses_of_a_kind_add_up(opened):
+    texts = [("Thread 1, lost 2 records here", 2), ("Thread 2, lost 3 records here", 2)]
+    meta = said(opened, *texts)
+    assert meta.lost == {"records": 5}
+    assert meta.warnings == ()
+
+
+def test_unread_tables_are_counted_and_descriptive_ones_are_not(opened):
+    tables = {
+        "StringIds": strings("x"),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [call(1, 2)],
+        "CUBLAS_EVENTS": [{"start": 1, "end": 2}] * 3,
+        "MPI_COLLECTIVES_EVENTS": [],
+        "ENUM_X": [{"id": 1}],
+        "TARGET_INFO_NIC_INFO": [{"id": 1}],
+    }
+    assert opened(tables).meta.unread == {"CUBLAS_EVENTS": 3}

@@ -1,0 +1,486 @@
+"""What becomes of the tables and columns of small exports, of old and new schemas."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import pytest
+from nsys_exports import (
+    OTHER_PROCESS,
+    OTHER_THREAD,
+    PLACE,
+    PROCESS,
+    THREAD,
+    Rows,
+    call,
+    event,
+    global_id,
+    kernel,
+    strings,
+    write_export,
+)
+
+import warpline
+from warpline.errors import CorruptTraceError, MissingTableError, UnsupportedVersionError
+from warpline.readers.nsys.mapping import MAPPING
+from warpline.readers.nsys.ranges import NvtxEvents, mark_fields, range_fields
+from warpline.schema import TABLES
+
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
+SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+
+
+def test_every_mapped_column_is_declared_and_no_required_one_is_left_out():
+    events = NvtxEvents(None, None)  # type: ignore[arg-type]
+    fields = [(part.table, part.fields) for parts in MAPPING.values() for part in parts]
+    fields += [("range", range_fields(events)), ("mark", mark_fields(events))]
+    for table, mapped in fields:
+        spec = TABLES[table]
+        assert {*mapped} <= {column.name for column in spec.columns}, table
+        missing = {c.name for c in spec.columns if not c.nullable} - {*mapped}
+        assert missing == set(), table
+
+
+def test_old_schema_without_late_columns(opened, rows_of):
+    trace = opened(
+        {"StringIds": strings("k"), KERNELS: [kernel(5, 9, gridX=2, registersPerThread=16)]},
+        version="2.9.1",
+        meta_table="EXPORT_META_DATA",
+    )
+    assert trace.meta.format_version == "2.9.1"
+    columns = ("start_ns", "end_ns", "grid_x", "registers_per_thread", "static_shared_bytes")
+    assert rows_of(trace, "kernel", *columns) == [(5, 9, 2, 16, 0)]
+    null = ("cluster_x", "green_context_id", "graph_node_id", "mangled_name_id", "launch_kind")
+    assert rows_of(trace, "kernel", *null) == [(None,) * 5]
+
+
+def test_new_schema_with_unknown_columns_and_tables(opened, rows_of):
+    row = kernel(5, 9, clusterX=2, clusterY=1, clusterZ=1, graphId=4, brandNew=1)
+    tables = {"StringIds": strings("k"), KERNELS: [row], "BRAND_NEW": [{"a": 1}, {"a": 2}]}
+    trace = opened(tables, version="3.99.0")
+    assert rows_of(trace, "kernel", "cluster_x", "graph_id") == [(2, 4)]
+    assert trace.meta.unread == {"BRAND_NEW": 2}
+    assert "3.99.0 is newer" in " ".join(trace.meta.warnings)
+
+
+def test_another_major_version_is_refused(opened):
+    with pytest.raises(UnsupportedVersionError, match=r"schema 4\.0\.1") as caught:
+        opened({"StringIds": strings("k")}, version="4.0.1")
+    assert "update Warpline" in str(caught.value.hint)
+
+
+def test_names_of_tables_and_columns_in_another_case(opened, rows_of):
+    row = {key.upper(): value for key, value in kernel(5, 9).items()}
+    trace = opened({"STRINGIDS": [{"ID": 0, "VALUE": "k"}], KERNELS.lower(): [row]})
+    assert rows_of(trace, "kernel", "start_ns", "name_id") == [(5, "k")]
+
+
+def test_rows_in_any_order_and_negative_times(opened, rows_of):
+    kernels = [kernel(30, 40, 1), kernel(-5, 2), kernel(10, 20)]
+    trace = opened({"StringIds": strings("a", "b"), KERNELS: kernels})
+    assert rows_of(trace, "kernel", "start_ns", "name_id") == [(-5, "a"), (10, "a"), (30, "b")]
+
+
+def test_string_ids_that_are_sparse_unordered_missing_or_null(opened, rows_of):
+    texts = [{"id": 10**12, "value": "far"}, {"id": 3, "value": "near"}]
+    kernels = [kernel(1, 2, 3), kernel(2, 3, 10**12), kernel(3, 4, 77), kernel(4, 5, None)]
+    trace = opened({"StringIds": texts, KERNELS: kernels})
+    names = [name for (name,) in rows_of(trace, "kernel", "name_id")]
+    assert names == ["near", "far", "[missing string 77]", "[unknown]"]
+
+
+def test_the_same_correlation_in_two_processes_stays_apart(opened, rows_of):
+    calls = [call(1, 2), call(3, 4, globalTid=OTHER_THREAD)]
+    kernels = [kernel(5, 6), kernel(7, 8, globalPid=OTHER_PROCESS)]
+    trace = opened({"StringIds": strings("k"), CALLS: calls, KERNELS: kernels})
+    assert rows_of(trace, "kernel", "correlation_id", "process_id") == [(1, 0), (1, 1)]
+    assert rows_of(trace, "api_call", "correlation_id", "process_id") == [(1, 0), (1, 1)]
+    assert rows_of(trace, "process", "pid") == [(4242,), (4300,)]
+
+
+def test_contexts_and_streams_of_two_processes_have_rows_of_their_own(opened, rows_of):
+    kernels = [kernel(5, 6), kernel(7, 8, globalPid=OTHER_PROCESS)]
+    trace = opened({"StringIds": strings("k"), KERNELS: kernels})
+    assert rows_of(trace, "context", "process_id", "native_id") == [(0, 1), (1, 1)]
+    assert rows_of(trace, "stream", "process_id", "context_id", "native_id") == [
+        (0, 0, 7),
+        (1, 1, 7),
+    ]
+    assert rows_of(trace, "kernel", "context_id", "stream_id") == [(0, 0), (1, 1)]
+
+
+def test_visible_devices_are_mapped_to_gpus(opened, rows_of):
+    gpus = [
+        {"id": index, "name": f"GPU {index}", "uuid": f"u{index}", "smCount": 132, "vmId": 1}
+        for index in (3, 1)
+    ]
+    visible = [
+        {"gpuId": 3, "cudaId": 0, "pid": 4242},
+        {"gpuId": 1, "cudaId": 0, "pid": 4300},
+    ]
+    copies = [{"start": 1, "end": 2, **PLACE, "bytes": 1, "copyKind": 10, "dstDeviceId": 5}]
+    trace = opened(
+        {
+            "StringIds": strings("k"),
+            "TARGET_INFO_GPU": gpus,
+            "TARGET_INFO_CUDA_DEVICE": visible,
+            KERNELS: [kernel(5, 6), kernel(7, 8, globalPid=OTHER_PROCESS)],
+            "CUPTI_ACTIVITY_KIND_MEMCPY": copies,
+        }
+    )
+    assert rows_of(trace, "device", "gpu_index", "name_id", "sm_count") == [
+        (1, "GPU 1", 132),
+        (3, "GPU 3", 132),
+        (5, None, None),  # named by a copy only
+    ]
+    assert rows_of(trace, "kernel", "process_id", "device_id") == [(0, 1), (1, 0)]
+    assert rows_of(trace, "memcpy", "src_device_id", "dst_device_id") == [(None, 2)]
+
+
+def test_declared_contexts_and_streams(opened, rows_of):
+    key = {"hwId": 0, "vmId": 1, "processId": 4242, "contextId": 1}
+    trace = opened(
+        {
+            "StringIds": strings("k"),
+            KERNELS: [kernel(5, 6, deviceId=2)],
+            "TARGET_INFO_CUDA_CONTEXT_INFO": [
+                {**key, "deviceId": 2, "nullStreamId": 7, "isGreenContext": 0},
+                {**key, "deviceId": 2, "contextId": 4, "isGreenContext": 1, "parentContextId": 1},
+            ],
+            "TARGET_INFO_CUDA_STREAM": [{**key, "streamId": 13, "priority": -2, "flag": 2}],
+        }
+    )
+    assert rows_of(trace, "context", "native_id", "is_green", "parent_native_id") == [
+        (1, False, None),
+        (4, True, 1),
+    ]
+    assert rows_of(trace, "stream", "native_id", "context_id", "priority", "kind") == [
+        (7, 0, None, "Null"),
+        (13, 0, -2, "Non-blocking"),
+    ]
+
+
+def test_a_process_that_only_declares_a_context_has_a_row(opened, rows_of):
+    info = {"hwId": 0, "vmId": 1, "processId": 99, "deviceId": 0, "contextId": 1}
+    tables = {"StringIds": strings("k"), KERNELS: [kernel(5, 6)]}
+    trace = opened({**tables, "TARGET_INFO_CUDA_CONTEXT_INFO": [info]})
+    assert rows_of(trace, "process", "pid") == [(99,), (4242,)]
+    assert rows_of(trace, "context", "process_id") == [(0,), (1,)]
+
+
+def test_of_the_whole_machine_only_processes_with_events_are_kept(opened, rows_of):
+    trace = opened(
+        {
+            "StringIds": strings("cudaMalloc", "main", "worker", "kworker", "mine"),
+            CALLS: [call(1, 2)],
+            "PROCESSES": [
+                {"globalPid": PROCESS, "pid": 4242, "name": "python3"},
+                {"globalPid": global_id(7), "pid": 7, "name": "kworker"},
+            ],
+            "ThreadNames": [
+                {"nameId": 1, "globalTid": THREAD, "priority": 20},
+                {"nameId": 2, "globalTid": global_id(4242, 5000), "priority": 10},
+                {"nameId": 3, "globalTid": global_id(7, 7), "priority": 20},
+            ],
+            "NVTX_EVENTS": [event(0, kind=39, text="named by NVTX")],
+        }
+    )
+    assert rows_of(trace, "process", "pid", "name_id") == [(4242, "python3")]
+    assert rows_of(trace, "thread", "tid", "name_id", "priority") == [
+        (4242, "named by NVTX", 20),
+        (5000, "worker", 10),
+    ]
+
+
+def test_a_process_named_by_its_pid_alone(opened, rows_of):
+    names = [{"globalPid": None, "pid": 4242, "name": "python3"}]
+    trace = opened({"StringIds": strings("x"), CALLS: [call(1, 2)], "PROCESSES": names})
+    assert rows_of(trace, "process", "name_id") == [("python3",)]
+
+
+def test_null_and_negative_global_ids(opened, rows_of):
+    profiler = -144115188075855872
+    overheads = [
+        {"start": 1, "end": 2, "globalTid": None, "nameId": 0, "returnValue": 0},
+        {"start": 3, "end": 4, "globalTid": profiler, "nameId": 0, "returnValue": 0},
+    ]
+    tables = {"PROFILER_OVERHEAD": overheads, CALLS: [call(1, 2, globalTid=None)]}
+    trace = opened({"StringIds": strings("x"), **tables})
+    assert rows_of(trace, "thread", "tid", "process_id") == [(0, 0), (0, 1)]
+    assert rows_of(trace, "overhead", "thread_id") == [(None,), (0,)]
+    assert rows_of(trace, "api_call", "thread_id", "process_id") == [(1, 1)]
+
+
+def test_a_diagnostic_of_the_profiler_makes_no_process(opened, rows_of):
+    said = {"timestamp": 0, "severity": 1, "text": "hello", "globalPid": -144115188075855872}
+    tables = {"DIAGNOSTIC_EVENT": [said, {**said, "globalPid": PROCESS}]}
+    trace = opened({"StringIds": strings("x"), **tables})
+    assert rows_of(trace, "diagnostic", "process_id", "text_id") == [(None, "hello"), (0, "hello")]
+    assert rows_of(trace, "process", "pid") == [(4242,)]
+
+
+def test_runtime_and_driver_are_told_by_the_name(opened, rows_of):
+    names = strings("cudaMalloc_v3020", "cuLaunchKernelEx", "custom")
+    trace = opened({"StringIds": names, CALLS: [call(i, i + 1, i) for i in range(3)]})
+    assert rows_of(trace, "api_call", "api") == [("Runtime",), ("Driver",), (None,)]
+
+
+def test_waits_are_kept_apart(opened, rows_of):
+    sync = {"start": 1, "end": 2, **PLACE, "eventSyncId": 4294967295}
+    none = 4294967295
+    trace = opened(
+        {
+            "StringIds": strings("cudaEventQuery_v3020", "cudaStreamSynchronize"),
+            CALLS: [call(0, 9, correlationId=1), call(0, 9, 1, correlationId=2)],
+            SYNC: [
+                {**sync, "syncType": 1, "eventId": 5, "correlationId": 1, "streamId": none},
+                {**sync, "syncType": 1, "eventId": 6, "correlationId": 8, "eventSyncId": 3},
+                {**sync, "syncType": 2, "eventId": none, "correlationId": 2},
+                {**sync, "syncType": 2, "eventId": 7, "correlationId": 9},
+                {**sync, "syncType": 3, "eventId": none, "correlationId": 10},
+                {**sync, "syncType": 4, "eventId": none, "correlationId": 11, "streamId": none},
+                {**sync, "syncType": 77, "eventId": none, "correlationId": 12, "streamId": none},
+            ],
+        }
+    )
+    columns = ("correlation_id", "kind", "event_id", "event_sync_id", "stream_id")
+    assert rows_of(trace, "host_wait", *columns) == [
+        (2, "Stream", None, None, 0),
+        (8, "Event", 6, 3, 0),
+        (10, "Stream", None, None, 0),
+        (11, "Context", None, None, None),
+        (12, "Unknown", None, None, None),
+    ]
+    assert rows_of(trace, "stream_wait", "correlation_id", "event_id") == [(9, 7)]
+
+
+def test_graph_launches_of_both_levels(opened, rows_of):
+    whole = {"start": 100, "end": 150, **PLACE, "correlationId": 9, "graphId": 1, "graphExecId": 2}
+    copied = {"start": 12, "end": 90, **PLACE, "correlationId": 5, "graphNodeId": 3, "bytes": 1}
+    nodes = [
+        kernel(10, 20, correlationId=5, graphNodeId=1, graphId=4, streamId=8),
+        kernel(30, 40, correlationId=5, graphNodeId=2, graphId=4),
+        kernel(30, 45, correlationId=5, graphNodeId=2, globalPid=OTHER_PROCESS),
+        kernel(60, 70, correlationId=6),
+        kernel(80, 95, correlationId=None, graphNodeId=1),
+    ]
+    trace = opened(
+        {
+            "StringIds": strings("k"),
+            KERNELS: nodes,
+            "CUPTI_ACTIVITY_KIND_MEMCPY": [{**copied, "copyKind": 8}],
+            "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": [whole],
+        }
+    )
+    columns = ("start_ns", "end_ns", "process_id", "level", "node_count", "graph_id")
+    assert rows_of(trace, "graph_launch", *columns) == [
+        (10, 90, 0, "Node", 3, 4),
+        (30, 45, 1, "Node", 1, None),
+        (100, 150, 0, "Graph", 0, 1),
+    ]
+    streams = [s for (s,) in rows_of(trace, "stream", "native_id")]
+    first = trace.columns("graph_launch", "stream_id")["stream_id"].values[0]
+    assert streams[first] == 8, "the stream of the node that began first"
+
+
+def test_graph_nodes_of_new_and_old_exports(opened, rows_of):
+    node = {"start": 1, "end": 1, "globalTid": THREAD, "nameId": 0}
+    new = {"CUDA_GRAPH_NODE_EVENTS": [{**node, "graphNodeId": 7, "originalGraphNodeId": None}]}
+    old = {"CUDA_GRAPH_EVENTS": [{**node, "graphNodeId": 8}, {**node, "graphId": 1}]}
+    trace = opened({"StringIds": strings("create"), **new, **old})
+    assert rows_of(trace, "graph_node", "graph_node_id", "name_id") == [
+        (7, "create"),
+        (8, "create"),
+    ]
+    assert trace.meta.unread == {"CUDA_GRAPH_EVENTS": 1}
+
+
+def test_memory_events(opened, rows_of):
+    row = {"start": 5, "globalPid": PROCESS, "deviceId": 0, "address": 2**46, "bytes": 64}
+    rows = [
+        {**row, "contextId": 1, "memKind": 2, "memoryOperationType": 0, "correlationId": 3},
+        {**row, "contextId": 0, "memKind": 5, "memoryOperationType": 1, "name": "lut"},
+    ]
+    trace = opened({"StringIds": strings("x"), "CUDA_GPU_MEMORY_USAGE_EVENTS": rows})
+    columns = ("operation", "memory", "bytes", "address", "context_id", "name_id", "correlation_id")
+    assert rows_of(trace, "memory_event", *columns) == [
+        ("Allocation", "Device", 64, 2**46, 0, None, 3),
+        ("Deallocation", "Device Static", 64, 2**46, None, "lut", None),
+    ]
+    assert trace.row_count("stream") == 0
+
+
+def test_call_chains_of_three_tables_share_one_numbering(opened, rows_of):
+    frame = {"symbol": 0, "module": 1, "stackDepth": 0, "originalIP": 16}
+    trace = opened(
+        {
+            "StringIds": strings("main", "a.out", "pthread_cond_wait"),
+            "CUDA_CALLCHAINS": [{"id": 0, **frame}, {"id": 0, **frame, "stackDepth": 1}],
+            "OSRT_CALLCHAINS": [{"id": 1, **frame, "unresolved": 1}],
+            "SAMPLING_CALLCHAINS": [{"id": 1, **frame}],
+            CALLS: [call(1, 2, callchainId=0), call(2, 3, callchainId=None)],
+            "OSRT_API": [
+                {"start": 0, "end": 0, "eventClass": 31, "globalTid": PROCESS, "nameId": 0},
+                {"start": 1, "end": 2, "globalTid": THREAD, "nameId": 2, "callchainId": 1},
+                {"start": 3, "end": 4, "globalTid": THREAD, "nameId": 2, "callchainId": 0},
+            ],
+            "COMPOSITE_EVENTS": [{"id": 1, "start": 5, "threadState": 1, "cpuCycles": 9}],
+        }
+    )
+    chains = {
+        table: [chain for (chain,) in rows_of(trace, table, "chain_id")]
+        for table in ("api_call", "os_call", "cpu_sample")
+    }
+    assert chains["api_call"][1] is None
+    assert chains["os_call"][1] is None, "0 is how OSRT_API writes none"
+    assert len(chains["os_call"]) == 2, "the record of the trace's beginning is no call"
+    used = [chains["api_call"][0], chains["os_call"][0], chains["cpu_sample"][0]]
+    frames = rows_of(trace, "call_frame", "chain_id", "depth", "is_unresolved", "symbol_id")
+    assert frames == [
+        (used[0], 0, False, "main"),
+        (used[0], 1, False, "main"),
+        (used[1], 0, True, "main"),
+        (used[2], 0, False, "main"),
+    ]
+    assert rows_of(trace, "thread", "tid") == [(4242,)], "nor has it a thread"
+    assert rows_of(trace, "cpu_sample", "state", "thread_id") == [("Running", None)]
+
+
+def test_sampled_metrics(opened, rows_of):
+    gpu_1 = (1 << 48) | (1 << 32) | 1
+    rows = [(10, 0, 1_980_000_000), (10, 1, 55), (20, 0, 210_000_000), (20, 9, 3)]
+    trace = opened(
+        {
+            "StringIds": strings("x"),
+            "TARGET_INFO_GPU_METRICS": [
+                {"typeId": gpu_1, "metricId": 1, "metricName": "GR Active [Throughput %]"},
+                {"typeId": gpu_1, "metricId": 0, "metricName": "GPC Clock Frequency [MHz]"},
+            ],
+            "GPU_METRICS": [
+                {"timestamp": t, "typeId": gpu_1, "metricId": m, "value": v} for t, m, v in rows
+            ],
+        }
+    )
+    assert rows_of(trace, "metric", "name_id") == [
+        ("GPC Clock Frequency [MHz]",),
+        ("GR Active [Throughput %]",),
+        ("metric 9",),
+    ]
+    assert rows_of(trace, "counter", "time_ns", "metric_id", "value") == [
+        (10, 0, 1980.0),
+        (10, 1, 55.0),
+        (20, 0, 210.0),
+        (20, 2, 3.0),
+    ]
+    assert rows_of(trace, "device", "gpu_index") == [(1,)]
+
+
+def test_both_overhead_tables_are_one(opened, rows_of):
+    row = {"start": 1, "end": 5, "globalTid": THREAD, "nameId": 0}
+    tables = {"PROFILER_OVERHEAD": [row], "CUPTI_ACTIVITY_KIND_OVERHEAD": [{**row, "start": 2}]}
+    trace = opened({"StringIds": strings("flush"), **tables})
+    assert rows_of(trace, "overhead", "start_ns", "name_id") == [(1, "flush"), (2, "flush")]
+
+
+def test_unknown_numbers_of_enumerations_are_unknown(opened, rows_of):
+    copy = {"start": 1, "end": 2, **PLACE, "bytes": 8}
+    rows = [{**copy, "copyKind": 99, "srcKind": 99, "dstKind": None}]
+    trace = opened({"StringIds": strings("x"), "CUPTI_ACTIVITY_KIND_MEMCPY": rows})
+    assert rows_of(trace, "memcpy", "kind", "src_memory", "dst_memory") == [
+        ("Unknown", "Unknown", None)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("captured", "is_lazy", "expected"),
+    [
+        (["Cuda"], True, {"kernel", "api_call", "graph_launch"}),
+        (["Cuda", "OSRuntime"], True, {"kernel", "os_call"}),
+        (["NvtxEvents"], True, {"range", "mark", "collective"}),
+    ],
+)
+def test_what_was_traced_is_recorded_though_it_holds_nothing(opened, captured, is_lazy, expected):
+    trace = opened({"StringIds": strings("x")}, captured=captured, is_lazy=is_lazy)
+    for table in expected:
+        assert trace.has(table)
+        assert trace.row_count(table) == 0
+    for table in {"kernel", "range", "os_call", "counter", "sched_event"} - expected:
+        with pytest.raises(MissingTableError):
+            trace.table(table)
+
+
+def test_empty_tables_of_a_full_export_are_not_recorded_unless_traced(opened):
+    empty: dict[str, Rows] = {KERNELS: [], "NVTX_EVENTS": [], "SCHED_EVENTS": []}
+    trace = opened({"StringIds": strings("x"), **empty}, captured=["Cuda"], is_lazy=False)
+    assert trace.has("kernel")
+    assert not trace.has("range")
+    assert not trace.has("sched_event")
+
+
+def test_an_export_of_unknown_origin_answers_by_its_tables(opened):
+    trace = opened({"StringIds": strings("x"), KERNELS: []}, version=None)
+    assert trace.has("kernel")
+    assert not trace.has("memcpy")
+
+
+def test_zero_rows_in_every_table(opened):
+    empty: dict[str, Rows] = {source.source: [] for parts in MAPPING.values() for source in parts}
+    trace = opened({"StringIds": [], "NVTX_EVENTS": [], **empty})
+    for table in trace.tables:
+        columns = trace.columns(table, *(column.name for column in TABLES[table].columns))
+        assert all(len(data) == 0 for data in columns.values())
+    assert trace.span() == (0, 0)
+
+
+def test_text_where_a_number_belongs(tmp_path, rows_of):
+    rows = [kernel(1, 2, registersPerThread="many", gridX=4), kernel(3, 4, registersPerThread=8)]
+    path = write_export(tmp_path / "x.sqlite", {"StringIds": strings("k"), KERNELS: rows})
+    trace = warpline.open(path)
+    assert rows_of(trace, "kernel", "registers_per_thread") == [(0,), (8,)]
+    assert f"{KERNELS}.registersPerThread: 1 values" in " ".join(trace.meta.warnings)
+
+
+def test_a_row_without_its_time_is_damage(tmp_path):
+    rows = [kernel(1, 2), kernel("soon", 4)]
+    path = write_export(tmp_path / "x.sqlite", {"StringIds": strings("k"), KERNELS: rows})
+    with pytest.raises(CorruptTraceError, match="column start has no number in 1 row"):
+        warpline.open(path).columns("kernel", "start_ns")
+
+
+def test_a_table_without_a_time_column_is_damage(tmp_path):
+    rows = [{"end": 4, **PLACE}]
+    path = write_export(tmp_path / "x.sqlite", {"StringIds": strings("k"), KERNELS: rows})
+    with pytest.raises(CorruptTraceError, match="column start is missing"):
+        warpline.open(path).columns("kernel", "start_ns")
+
+
+def test_64_bit_numbers_stay_exact(opened, rows_of):
+    big = 2**62 + 1
+    trace = opened({"StringIds": strings("k"), KERNELS: [kernel(big, big + 2, graphNodeId=big)]})
+    assert rows_of(trace, "kernel", "start_ns", "end_ns", "graph_node_id") == [(big, big + 2, big)]
+
+
+def test_texts_that_are_not_utf8_or_hold_nul(tmp_path, rows_of):
+    path = write_export(
+        tmp_path / "x.sqlite",
+        {"StringIds": strings("k"), KERNELS: [kernel(1, 2), kernel(2, 3, 1)]},
+    )
+    base = sqlite3.connect(path)
+    base.execute("UPDATE StringIds SET value = CAST(X'61FF62' AS TEXT)")
+    base.execute("INSERT INTO StringIds VALUES (1, ?)", ("a\0b",))
+    base.commit()
+    base.close()
+    names = [name for (name,) in rows_of(warpline.open(path), "kernel", "name_id")]
+    assert names == ["a\ufffdb", "a\0b"]
+
+
+def test_a_huge_table_of_dims_is_numbered_in_ascending_order(opened):
+    rng = np.random.default_rng(1)
+    streams = rng.permutation(500).tolist()
+    kernels = [kernel(i, i + 1, streamId=stream) for i, stream in enumerate(streams)]
+    trace = opened({"StringIds": strings("k"), KERNELS: kernels})
+    native = trace.columns("stream", "native_id")["native_id"].values
+    assert native.tolist() == list(range(500))
+    assert native[trace.columns("kernel", "stream_id")["stream_id"].values].tolist() == streams
