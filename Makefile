@@ -39,7 +39,7 @@ format: $(VENV)/lint-installed  ## Put the code in the house's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/installed  ## Write the generated pages of docs/ anew
+docs: $(VENV)/installed  ## Write the pages that follow from the code, and what the README shows
 	$(BIN)/python docs/generate.py
 
 clean:  ## Remove the environment, builds and caches

@@ -1,4 +1,4 @@
-"""Write the pages of this folder that follow from the code: schema, tables, command line.
+"""Write the pages that follow from the code: schema, tables, commands, the README's examples.
 
 Usage: python docs/generate.py [--check]
 
@@ -8,19 +8,24 @@ With --check nothing is written; the exit status is 1 if a page differs from wha
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
+import io
+import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from warpline import plugins
+from warpline.cli import main
 from warpline.cli.parser import Command, commands, parser_of
 from warpline.result import ANALYSES, Analysis, Field
 from warpline.schema import SCHEMA_VERSION, TABLES, Column, TableSpec
 from warpline.units import Unit
 
-FOLDER = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 NOTE = "<!-- Written by docs/generate.py; change the code, then run `make docs`. -->"
 
 SCHEMA_INTRODUCTION = (
@@ -41,6 +46,10 @@ COMMANDS_INTRODUCTION = (
     "`warpline RECORDING` is short for `warpline summary RECORDING`. Data goes to standard output,"
     " everything else to standard error. The exit status is 0 if all went well, 1 if it did not,"
     " and 2 if the words were wrong."
+)
+
+SHOWN = re.compile(
+    r"^(?P<command>```console\n\$ warpline (?P<words>.*)\n)(?:.*\n)*?```$", re.MULTILINE
 )
 
 HEADING = re.compile(
@@ -148,21 +157,40 @@ def _option(action: argparse.Action) -> str:
     return f"{names} {value}".strip()
 
 
+def readme() -> str:
+    """Return the README with the output of the commands that it shows."""
+    os.environ["COLUMNS"] = "80"
+
+    def run(shown: re.Match[str]) -> str:
+        out, talk = io.StringIO(), io.StringIO()
+        with (
+            contextlib.chdir(ROOT),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(talk),
+        ):
+            status = main(shlex.split(shown["words"]))
+        assert status == 0, f"warpline {shown['words']} ended with {status}: {talk.getvalue()}"
+        return f"{shown['command']}{out.getvalue()}```"
+
+    return SHOWN.sub(run, (ROOT / "README.md").read_text(encoding="utf-8"))
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
-    "schema.md": schema_page,
-    "tables.md": tables_page,
-    "commands.md": commands_page,
+    "docs/schema.md": schema_page,
+    "docs/tables.md": tables_page,
+    "docs/commands.md": commands_page,
+    "README.md": readme,
 }
 
 
-def main() -> int:
+def update() -> int:
     """Write the pages, or compare them."""
     parser = argparse.ArgumentParser(description="Write the pages that follow from the code.")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     check = parser.parse_args().check
     stale = []
     for name, page in PAGES.items():
-        path, text = FOLDER / name, page()
+        path, text = ROOT / name, page()
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
             if not check:
@@ -173,4 +201,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(update())
