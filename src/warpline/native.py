@@ -114,8 +114,8 @@ class Core:
     wl_factorize_text: Callable[[int, int, int, int, int, int, int], int]
     # codes, values, n, n_groups, starts, sorted_values -> status
     wl_group_order_i64: Callable[[int, int, int, int, int, int], int]
-    # start, end, codes or None, n, n_groups, parent, depth or None -> status
-    wl_nest_i64: Callable[[int, int, int | None, int, int, int, int | None], int]
+    # start, end, codes or None, n, n_groups, parent, depth -> status
+    wl_nest_i64: Callable[[int, int, int | None, int, int, int, int], int]
 
     def __init__(self, library: ctypes.CDLL) -> None:
         for name, (result, arguments) in DECLARATIONS.items():

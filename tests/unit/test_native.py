@@ -239,6 +239,8 @@ def test_nesting_agrees_with_the_sweep_in_python(
 @pytest.mark.parametrize("code", [-1, 2])
 def test_nesting_refuses_a_code_out_of_range(core: native.Core, code: int) -> None:
     time, codes = np.zeros(1, np.int64), np.array([code], np.int32)
-    at, parent = time.ctypes.data, np.empty(1, np.int64)
-    status = core.wl_nest_i64(at, at, codes.ctypes.data, 1, 2, parent.ctypes.data, None)
+    at, parent, depth = time.ctypes.data, np.empty(1, np.int64), np.empty(1, np.int32)
+    status = core.wl_nest_i64(
+        at, at, codes.ctypes.data, 1, 2, parent.ctypes.data, depth.ctypes.data
+    )
     assert status == native.BAD_ARGUMENT

@@ -112,8 +112,8 @@ WL_API int32_t wl_group_order_i64(const int32_t *codes, const int64_t *values, i
                                   int32_t n_groups, int64_t *starts, int64_t *sorted_values);
 
 /* Finds the innermost container of each interval [start, end) among those of its group: parent[n],
- * a row or -1, and depth[n], how many contain it (may be NULL). A container starts no later, ends
- * no earlier, and ends after the other's start; of two equal intervals the earlier row holds the
+ * a row or -1, and depth[n], how many contain it. A container starts no later, ends no earlier,
+ * and ends after the other's start; of two equal intervals the earlier row holds the
  * later; the innermost one starts last, then ends first. codes[n] are groups below `n_groups`;
  * NULL: one group. WL_BAD_ARGUMENT: a code out of range. WL_TOO_MANY: more than 2^31 - 1 rows. */
 WL_API int32_t wl_nest_i64(const int64_t *start, const int64_t *end, const int32_t *codes,

@@ -71,7 +71,7 @@ void sweep(const Opening *items, std::size_t n, const int64_t *start, const int6
       stack.pop_back();
     }
     parent[row] = stack.empty() ? -1 : stack.back().row;
-    if (depth != nullptr) depth[row] = static_cast<int32_t>(stack.size());
+    depth[row] = static_cast<int32_t>(stack.size());
     stack.push_back({row_end, row});
   }
 }
@@ -102,7 +102,9 @@ extern "C" int32_t wl_nest_i64(const int64_t *start, const int64_t *end, const i
                                int64_t n, int32_t n_groups, int64_t *parent, int32_t *depth) {
   if (n < 0 || n_groups < 0) return WL_BAD_ARGUMENT;
   if (n == 0) return WL_OK;
-  if (start == nullptr || end == nullptr || parent == nullptr) return WL_BAD_ARGUMENT;
+  if (start == nullptr || end == nullptr || parent == nullptr || depth == nullptr) {
+    return WL_BAD_ARGUMENT;
+  }
   if (n > std::numeric_limits<int32_t>::max()) return WL_TOO_MANY;
   if (codes == nullptr) n_groups = 1;
   try {
