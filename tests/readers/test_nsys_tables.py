@@ -457,7 +457,7 @@ def test_a_table_without_a_time_column_is_damage(tmp_path):
 
 
 def test_64_bit_numbers_stay_exact(opened, rows_of):
-    big = 2**62 + 1
+    big = 2**59 + 1
     trace = opened({"StringIds": strings("k"), KERNELS: [kernel(big, big + 2, graphNodeId=big)]})
     assert rows_of(trace, "kernel", "start_ns", "end_ns", "graph_node_id") == [(big, big + 2, big)]
 

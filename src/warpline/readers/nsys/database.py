@@ -83,6 +83,8 @@ class Database:
         """
         state = opening.inspect(path)
         try:
+            if state.cut_page_bytes:
+                return cls(path, *opening.whole_pages_copy(state))
             if not opening.must_recover(state):
                 try:
                     return cls(path, state, None)

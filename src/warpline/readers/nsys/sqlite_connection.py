@@ -9,7 +9,7 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpline.errors import CorruptTraceError, InputError, UnknownFormatError
@@ -31,6 +31,7 @@ class FileState:
         path: The file.
         bytes: Its size.
         missing_bytes: How much shorter it is than its header says; 0 if it is whole.
+        cut_page_bytes: What is left of the page that a cut runs through; 0 if none.
         uses_log: Whether sqlite3 would look for a write-ahead log, or make one.
         has_log: Whether a write-ahead log with content lies beside it.
         has_shared_memory: Whether the log's index lies beside it: its writer may be alive.
@@ -40,6 +41,7 @@ class FileState:
     path: Path
     bytes: int
     missing_bytes: int
+    cut_page_bytes: int
     uses_log: bool
     has_log: bool
     has_shared_memory: bool
@@ -64,10 +66,13 @@ def inspect(path: Path) -> FileState:
     _check_magic(path, header)
     real = os.path.realpath(path)  # sqlite3 keeps its journals beside the real file
     has_log = _has_content(real + "-wal")
+    page_bytes = _page_bytes(path, header, size)
+    missing_bytes = 0 if has_log else _missing_bytes(header, size, page_bytes)
     return FileState(
         path=path,
         bytes=size,
-        missing_bytes=0 if has_log else _missing_bytes(path, header, size),
+        missing_bytes=missing_bytes,
+        cut_page_bytes=size % page_bytes if missing_bytes else 0,
         uses_log=header[19] == _WAL_VERSION or Path(real + "-wal").exists(),
         has_log=has_log,
         has_shared_memory=Path(real + "-shm").exists(),
@@ -85,19 +90,24 @@ def _check_magic(path: Path, header: bytes) -> None:
         raise CorruptTraceError(f"{path}: is cut off after {len(header)} bytes", hint=DAMAGED_HINT)
 
 
-def _missing_bytes(path: Path, header: bytes, size: int) -> int:
-    """Compare the file's size with its header. Source: fileformat2.html, 1.3.7."""
+def _page_bytes(path: Path, header: bytes, size: int) -> int:
+    """Return the size of a page. Source: fileformat2.html, 1.3.2."""
     page_size = int.from_bytes(header[16:18], "big")
     page_size = 65536 if page_size == 1 else page_size
-    change_counter = int.from_bytes(header[24:28], "big")
-    pages = int.from_bytes(header[28:32], "big")
-    valid_for = int.from_bytes(header[92:96], "big")
     if page_size < 512 or page_size & (page_size - 1):
         message = f"{path}: is damaged: its header says a page size of {page_size}"
         raise CorruptTraceError(message, hint=DAMAGED_HINT)
     if size < page_size:  # sqlite3 would take it for an empty database
         message = f"{path}: is cut off after {size:,} bytes, within its first page"
         raise CorruptTraceError(message, hint=DAMAGED_HINT)
+    return page_size
+
+
+def _missing_bytes(header: bytes, size: int, page_size: int) -> int:
+    """Compare the file's size with its header. Source: fileformat2.html, 1.3.7."""
+    change_counter = int.from_bytes(header[24:28], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    valid_for = int.from_bytes(header[92:96], "big")
     if pages == 0 or change_counter != valid_for:  # written by a sqlite3 before 3.7
         pages = -(-size // page_size)
     return max(0, pages * page_size - size)
@@ -162,6 +172,23 @@ def recovered_copy(state: FileState) -> tuple[FileState, tempfile.TemporaryDirec
         recovered = inspect(copy)
         on_failure.pop_all()
     return recovered, folder
+
+
+def whole_pages_copy(state: FileState) -> tuple[FileState, tempfile.TemporaryDirectory[str]]:
+    """Copy a cut file without its last page, of which only a part is left.
+
+    sqlite3 fills such a page up with zeros, and reads rows of zeros and nulls from it; a page that
+    is not there at all it reports. Returns and raises as `recovered_copy` does.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="warpline-")
+    copy = Path(folder.name) / "copy.sqlite"
+    size = state.bytes - state.cut_page_bytes
+    with contextlib.ExitStack() as on_failure, reading_errors(state.path):
+        on_failure.callback(folder.cleanup)
+        shutil.copyfile(state.path, copy)
+        os.truncate(copy, size)
+        on_failure.pop_all()
+    return replace(state, path=copy, bytes=size, cut_page_bytes=0), folder
 
 
 def _apply_changes(copy: Path) -> None:
