@@ -44,7 +44,10 @@ class TestDoctor:
         done = run("doctor")
         assert done.status == 0
         assert "slow  native core: it was not built; files are read by a slower path\n" in done.out
-        assert "to have it: install a C++ compiler, then: pip install " in done.out
+        assert (
+            "to have it: install a C++ compiler; then, in its source folder: pip install "
+            in done.out
+        )
         monkeypatch.setenv("WARPLINE_NATIVE", "0")
         assert "to have it: unset WARPLINE_NATIVE\n" in run("doctor").out
         monkeypatch.delenv("WARPLINE_NATIVE")

@@ -151,7 +151,7 @@ def _native_fix() -> str | None:
             return f"unset {name}"
     if sys.platform not in _HAS_NATIVE:
         return None
-    return "install a C++ compiler, then: pip install --force-reinstall --no-deps warpline"
+    return "install a C++ compiler; then, in its source folder: pip install --force-reinstall ."
 
 
 def _terminal() -> dict[str, Any]:

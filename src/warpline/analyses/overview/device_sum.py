@@ -46,7 +46,7 @@ def device_sum(trace: Trace, arguments: Arguments) -> Result:
         and processes, cut to the recorded time; busy plus idle is the recorded time.
     Limits: Busy does not mean well used: one small kernel makes a device busy. Time before the
         program's first operation and after its last counts as idle; choose a part with
-        --filter-time or --filter-nvtx.
+        --filter-time or --filter-nvtx. What --exclude leaves out counts as idle, too.
     Source: Warpline.
     """
     busy_ns = device_busy_ns(trace)
