@@ -105,6 +105,8 @@ def test_only_the_columns_asked_for_are_read():
     trace.columns("kernel", "start_ns", "end_ns")
     trace.columns("kernel", "start_ns", "end_ns")
     assert spy.asked == ["kernel.start_ns", "kernel.end_ns"]
+    trace.columns("kernel", "process_id")
+    assert spy.asked[2:] == ["kernel.process_id"]
 
 
 def test_never_recorded_differs_from_empty(trace):
@@ -157,6 +159,28 @@ def test_exclusion_follows_the_launch_not_the_device(trace):
     assert trace.filtered(nothing).row_count("kernel") == 3
     other_process = Excluded(np.array([0]), np.array([9]), np.array([1]))
     assert trace.filtered(other_process).row_count("kernel") == 3
+
+
+def test_rows_with_impossible_times_have_no_length_and_are_counted():
+    far = 2**63 - 1
+    trace = Trace(
+        MemorySource(
+            {
+                "kernel": _kernels(start_ns=[10, 30, -far - 1, 50], end_ns=[20, 25, 40, far]),
+                "mark": {"time_ns": [far, 1]},
+            }
+        )
+    )
+    assert not trace.meta.warnings
+    kernels = trace.columns("kernel", "start_ns", "end_ns")
+    lengths = kernels["end_ns"].values - kernels["start_ns"].values
+    assert kernels["start_ns"].values.tolist() == [-(2**61), 10, 30, 50]
+    assert lengths.tolist() == [0, 10, 0, 0]
+    assert trace.table("mark")["time_ns"].tolist() == [1, 2**61]
+    assert trace.meta.warnings == (
+        "kernel: 3 rows with impossible times, shown without length",
+        "mark: 1 row with impossible times, shown without length",
+    )
 
 
 def test_a_reader_that_breaks_its_declaration_is_named():

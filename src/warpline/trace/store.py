@@ -11,8 +11,12 @@ from warpline.errors import MissingTableError, SchemaError
 from warpline.schema import TABLES, Column, TableSpec
 from warpline.trace.column import ColumnData, null_column
 from warpline.trace.source import TableSource
+from warpline.units import plural
 
 I64 = npt.NDArray[np.int64]
+
+# 73 years from the origin: further apart, differences and sums of times would leave 64 bits.
+_FAR_NS = 1 << 61
 
 
 class ColumnStore:
@@ -25,6 +29,15 @@ class ColumnStore:
         self._sorted: dict[tuple[str, str], ColumnData] = {}
         self._order: dict[str, I64 | None] = {}
         self._rank: dict[str, I64 | None] = {}
+        self._impossible: dict[str, int] = {}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was found wrong with the rows loaded so far, one sentence per table."""
+        return tuple(
+            f"{table}: {plural(count, 'row')} with impossible times, shown without length"
+            for table, count in self._impossible.items()
+        )
 
     def row_count(self, table: str) -> int:
         """Return the rows of a recorded table."""
@@ -76,6 +89,9 @@ class ColumnStore:
         return self._rank[table]
 
     def _load(self, spec: TableSpec, names: Sequence[str]) -> None:
+        times = [name for name in (spec.start, spec.end) if name is not None]
+        if not set(times).isdisjoint(names):
+            names = list(dict.fromkeys((*names, *times)))  # They are checked together.
         wanted = [name for name in names if (spec.name, name) not in self._raw]
         if not wanted:
             return
@@ -86,6 +102,26 @@ class ColumnStore:
             data = loaded.get(name) or _absent(spec, column, row_count)
             _check(spec, column, data, row_count)
             self._raw[spec.name, name] = self._rerank(column, data)
+        if not set(times).isdisjoint(wanted):
+            self._repair_times(spec.name, times)
+
+    def _repair_times(self, table: str, names: Sequence[str]) -> None:
+        """Give rows that end before they begin, or at no possible time, no length.
+
+        Only a damaged file holds such rows. Their number is told, and what is computed from
+        the others stays true.
+        """
+        first, last = (self._raw[table, name].values for name in (names[0], names[-1]))
+        if not len(first):
+            return
+        in_reach = first.min() >= -_FAR_NS and max(first.max(), last.max()) <= _FAR_NS
+        if in_reach and bool((last >= first).all()):
+            return
+        start = np.clip(first, -_FAR_NS, _FAR_NS)
+        wrong = (start != first) | (last < first) | (last > _FAR_NS)
+        self._impossible[table] = int(np.count_nonzero(wrong))
+        self._raw[table, names[-1]] = ColumnData(np.where(wrong, start, last))
+        self._raw[table, names[0]] = ColumnData(start)
 
     def _rerank(self, column: Column, data: ColumnData) -> ColumnData:
         """Point a reference at the place its row takes in the referred table's total order."""

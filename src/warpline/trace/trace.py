@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,8 +77,9 @@ class Trace:
 
     @property
     def meta(self) -> TraceMeta:
-        """Facts about the recording."""
-        return self._store.source.meta
+        """Facts about the recording; what is found wrong while reading joins the warnings."""
+        meta, found = self._store.source.meta, self._store.warnings
+        return replace(meta, warnings=(*meta.warnings, *found)) if found else meta
 
     @property
     def strings(self) -> StringPool:
