@@ -160,6 +160,8 @@ class Payloads:
     def structured(self) -> list[Structured]:
         """Every event of the file with JSON or a binary payload."""
         table = SourceTable(self._export, EVENTS)
+        texts = {"jsonText": Kind.BLOB, "binaryData": Kind.BLOB}
+        table.fetch({**texts, "jsonTextId": Kind.INT64})
         parse = {"jsonText": parse_json, "binaryData": self._decoder.decode}
         found = []
         for column, decode in parse.items():
@@ -195,6 +197,8 @@ class Payloads:
     def _plain(self) -> list[tuple[I64, Values]]:
         """Return the values that stand alone in a column of numbers."""
         table = SourceTable(self._export, EVENTS)
+        reals = dict.fromkeys(_REAL_COLUMNS, Kind.FLOAT64)
+        table.fetch({**dict.fromkeys(_INT_COLUMNS, Kind.INT64), **reals})
         key = self._names.pool.intern_text(NO_KEY)
         found = []
         for column in _INT_COLUMNS:
@@ -202,9 +206,9 @@ class Payloads:
             rows = np.flatnonzero(numbers.is_valid())
             found.append((rows, _values(key, rows, ints=numbers.values[rows])))
         for column in _REAL_COLUMNS:
-            reals, valid = table.floats(column)
+            values, valid = table.floats(column)
             rows = np.flatnonzero(valid)
-            found.append((rows, _values(key, rows, reals=reals[rows])))
+            found.append((rows, _values(key, rows, reals=values[rows])))
         return found
 
     def _expanded(self, part: Structured) -> tuple[I64, Values]:
