@@ -170,6 +170,15 @@ def test_a_process_that_only_declares_a_context_has_a_row(opened, rows_of):
     assert rows_of(trace, "context", "process_id") == [(0,), (1,)]
 
 
+def test_a_stream_of_a_process_without_events_or_contexts_has_owners(opened, rows_of):
+    stream = {"hwId": 0, "vmId": 1, "processId": 99, "contextId": 1, "streamId": 13, "flag": 1}
+    tables = {"StringIds": strings("k"), KERNELS: [kernel(5, 6)]}
+    trace = opened({**tables, "TARGET_INFO_CUDA_STREAM": [stream]})
+    assert rows_of(trace, "process", "pid") == [(99,), (4242,)]
+    assert rows_of(trace, "context", "process_id", "device_id") == [(0, 0), (1, 0)]
+    assert rows_of(trace, "stream", "process_id", "native_id") == [(0, 13), (1, 7)]
+
+
 def test_of_the_whole_machine_only_processes_with_events_are_kept(opened, rows_of):
     trace = opened(
         {

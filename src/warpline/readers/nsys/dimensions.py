@@ -59,8 +59,8 @@ class Dimensions:
 
     @cached_property
     def process_row(self) -> dict[int, int]:
-        """Row of each globalPid: in use, or owner of a declared context."""
-        return _numbered({*self.ids.process_keys, *(key for key, *_ in self.declared.contexts)})
+        """Row of each globalPid: in use, or owner of a context."""
+        return _numbered({*self.ids.process_keys, *(key for key, *_ in self.context_row)})
 
     @cached_property
     def thread_row(self) -> dict[int, int]:
@@ -74,7 +74,7 @@ class Dimensions:
     def device_row(self) -> dict[int, int]:
         """Row of each GPU index: of the machine's GPUs, and of any other that rows name."""
         used = {(place.process, place.device) for place in self.ids.all_places} | self.ids.peers
-        used |= {(process, device) for process, device, _ in self.declared.contexts}
+        used |= {(process, device) for process, device, _ in self.context_row}
         known = {*self.declared.gpus, *(gpu_of_type(kind) for kind, _ in self.ids.metrics)}
         return _numbered(known | {self.gpu(*device) for device in used})
 

@@ -196,14 +196,13 @@ class Identities:
                 elif codes.valid is None or column in THREAD_COLUMNS.get(table, ()):
                     found.update(codes.keys.tolist())
                 else:
-                    found.update(codes.keys[np.unique(codes.codes[codes.valid])].tolist())
+                    found.update(_used(codes, codes.valid))
         return found
 
     def _os_call_threads(self, codes: Codes) -> list[int]:
         column, value = OS_TRACE_BEGAN
         is_call = SourceTable(self._export, "OSRT_API").ints(column).values != value
-        keys: list[int] = codes.keys[np.unique(codes.codes[is_call])].tolist()
-        return keys
+        return _used(codes, is_call)
 
     def _scan(self, name: str) -> None:
         table = SourceTable(self._export, name)
@@ -221,6 +220,13 @@ class Identities:
         groups = factorize_rows(*columns)
         keys = zip(*(column[groups.first].tolist() for column in columns), strict=True)
         return groups.codes, [_place(name, *key) for key in keys]
+
+
+def _used(codes: Codes, rows: BoolArray) -> list[int]:
+    """Return the keys of the chosen rows."""
+    counts = np.bincount(codes.codes[rows], minlength=len(codes.keys))
+    keys: list[int] = codes.keys[counts > 0].tolist()
+    return keys
 
 
 def _columns(table: str) -> tuple[str, ...]:
