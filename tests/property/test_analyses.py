@@ -171,7 +171,7 @@ def test_what_was_never_recorded_is_skipped_and_says_how_to_record_it(item: Anal
 
 @pytest.mark.parametrize("item", EVERY, ids=name_of)
 def test_documentation_has_the_five_headings_in_order(item: Analysis) -> None:
-    found = re.findall(r"^ +([A-Z][a-z ]+): +\S", item.doc, flags=re.MULTILINE)
+    found = re.findall(r"^ *([A-Z][a-z ]+): +\S", item.doc, flags=re.MULTILINE)
     assert tuple(name for name in found if name in HEADINGS) == HEADINGS
     assert item.doc.partition("\n")[0].strip(), "the first line says what the table is"
 
