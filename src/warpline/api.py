@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpline import plugins
-from warpline.errors import UsageError
+from warpline.errors import InputError, UsageError
 from warpline.result import (
     ANALYSES,
     Analysis,
@@ -99,14 +99,32 @@ def default_tables() -> list[str]:
     return [name for _, name in sorted(ranked)]
 
 
-def document(trace: Trace, tables: Sequence[str]) -> Document:
-    """Compute several tables for a renderer."""
+def document(trace: Trace, tables: Sequence[str], *, keep_going: bool = False) -> Document:
+    """Compute several tables for a renderer.
+
+    Args:
+        trace: From `warpline.open`.
+        tables: Names, with arguments.
+        keep_going: Whether the other tables are computed when one fails by a defect; it is then
+            skipped, marked as a failure. Errors that are the file's or the user's end the call.
+    """
+    compute = _run_or_skip if keep_going else run
+    # Warnings come last: computing the tables reads what they are about.
+    sections = tuple(compute(trace, table) for table in tables)
     return Document(
-        source_name(trace.meta.paths),
-        describe_meta(trace),
-        tuple(run(trace, table) for table in tables),
-        warnings_of(trace),
+        source_name(trace.meta.paths), describe_meta(trace), sections, warnings_of(trace)
     )
+
+
+def _run_or_skip(trace: Trace, table: str) -> Result | Skipped:
+    try:
+        return run(trace, table)
+    except (InputError, UsageError):
+        raise
+    except Exception as error:  # noqa: BLE001 - one table's defect must not cost the others
+        reason = f"internal error: {type(error).__name__}: {error}"
+        hint = "please report it; --debug shows where it happened"
+        return Skipped(table, reason, hint, is_failure=True)
 
 
 @dataclass(frozen=True)

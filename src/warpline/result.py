@@ -166,11 +166,13 @@ class Skipped:
         name: Name of the analysis.
         reason: What is missing.
         hint: How to record it, or None.
+        is_failure: Whether computing it failed, which is a defect of ours or of an extension.
     """
 
     name: str
     reason: str
     hint: str | None = None
+    is_failure: bool = False
 
 
 @dataclass(frozen=True)

@@ -168,3 +168,24 @@ class TestOutputFile:
 
     def test_a_device_is_written_to(self, run, bad):
         assert run("stats", bad, "-o", "/dev/null") == (0, "", run("stats", bad).err)
+
+
+def test_a_table_that_fails_costs_only_itself(run, bad, monkeypatch):
+    from dataclasses import replace
+
+    from warpline.result import ANALYSES
+
+    def fail(trace, arguments):
+        return 1 // 0
+
+    api.default_tables()
+    broken = replace(ANALYSES.get("osrt_sum"), compute=fail)
+    monkeypatch.setitem(ANALYSES._items, "osrt_sum", broken)
+    done = run("stats", bad, "-r", "osrt_sum,cuda_gpu_kern_sum")
+    assert done.status == 1
+    assert table_names(done.out) == ["cuda_gpu_kern_sum"]
+    assert "error: osrt_sum: internal error: ZeroDivisionError: " in done.err
+    assert "Traceback" not in done.err
+    shown = run("stats", bad, "-r", "osrt_sum,cuda_gpu_kern_sum", "--debug")
+    assert shown.status == 1
+    assert "Traceback" in shown.err

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warpline.cli.startup import load_api
 from warpline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def open_trace(args: Namespace) -> Trace:
     """Open the recordings and choose the part that the arguments ask for."""
     if not args.recordings:
         raise UsageError("no recording is named", hint=f"warpline {args.command} RECORDING")
-    from warpline import api  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.trace.selection import select  # noqa: PLC0415 - likewise
+    api = load_api()
+    from warpline.trace.selection import select  # noqa: PLC0415 - start-up: brings numpy
 
     for word in args.recordings:
         if not Path(word).exists():

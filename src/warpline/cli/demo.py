@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from warpline.cli.output import write_text
+from warpline.cli.startup import load_api
 from warpline.errors import WarplineError
 from warpline.units import format_ns, format_rate, format_ratio
 
@@ -81,8 +82,8 @@ def _copy(paths: list[Path], folder: Path) -> list[Path]:
 
 
 def _show(paths: list[Path]) -> int:
-    from warpline import api  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.render import detect_options  # noqa: PLC0415 - likewise
+    api = load_api()
+    from warpline.render import detect_options  # noqa: PLC0415 - start-up: brings numpy
     from warpline.render.screen import render  # noqa: PLC0415 - likewise
 
     traces = [api.open(path) for path in paths]

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from warpline.cli.arguments import add_filters, add_recordings, filters_in_words, open_trace
 from warpline.cli.output import Output, add_output
+from warpline.cli.startup import load_api
 
 NAME = "summary"
 HELP = "one screen: what was recorded, how busy each device was, what took the time"
@@ -22,8 +23,8 @@ def run(args: Namespace) -> int:
     """Print the summary."""
     from dataclasses import replace  # noqa: PLC0415 - start-up
 
-    from warpline import api  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.render.screen import render  # noqa: PLC0415 - likewise
+    api = load_api()
+    from warpline.render.screen import render  # noqa: PLC0415 - start-up: brings numpy
 
     output = Output(args, render)
     document = api.summary(open_trace(args))
