@@ -177,3 +177,17 @@ def check_names(trace: Trace, base: sqlite3.Connection) -> None:
             starts = data["start_ns"].values.tolist()
             ours = sorted(zip(starts, trace.strings.texts(data["name_id"].values), strict=True))
             assert ours == sorted(base.execute(query)), table
+
+
+def test_nccl_payloads_of_a_real_run(capture: Capture):
+    """The program reduces every gradient once a step: 220,836,864 bytes of bfloat16."""
+    gradient_bytes = 110_418_432 * 2
+    part = warpline.open(capture("ddp_payloads.part.rank0"))["collective"]
+    assert part["bytes"].sum() == 2 * gradient_bytes  # two steps
+    assert set(part["reduction"]) == {"Sum"}
+    assert part["communicator"].n_unique() == 1
+    assert part["rank"].null_count() == part.height  # created before the recording began
+    whole = warpline.open(capture("ddp_payloads.whole.rank0"))["collective"]
+    assert set(whole.select("rank", "rank_count").rows()) == {(0, 2)}
+    assert set(whole["operation"]) == {"ncclAllGather", "ncclAllReduce", "ncclBroadcast"}
+    assert whole.filter(operation="ncclBroadcast")["bytes"].max() == gradient_bytes

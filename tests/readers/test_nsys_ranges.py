@@ -212,8 +212,9 @@ def test_values_of_json_are_numbers_or_texts(value):
         assert not isinstance(found, int) or -(2**63) <= found < 2**64
 
 
-def payload(body: bytes, schema: int = SCHEMA, domain: int = 1) -> bytes:
-    return struct.pack("<QQQQ", domain, schema, len(body), 32) + body
+def payload(body: bytes, schema: int = SCHEMA, count: int = 1) -> bytes:
+    """Return one payload as the exporter writes it: its number, schema, size and place."""
+    return struct.pack("<QQQQ", count, schema, len(body), 32) + body
 
 
 def schema_tables(*entries: Row, schema: int = SCHEMA, **more: Any) -> dict[str, list[Row]]:
@@ -320,7 +321,8 @@ def test_what_cannot_be_decoded_is_hexadecimal(opened, rows_of):
         payload(b"\x07\0\0\0", schema=SCHEMA + 9),
         payload(b"\x07\0\0\0\xaa\xbb"),
         payload(b"\x07"),
-        payload(b"\x07\0\0\0\xaa") + b"\xcc",
+        payload(b"\x07\0\0\0", count=2**61),
+        payload(b"\x07\0\0\0")[:-1],
     ]
     found = decoded(opened, rows_of, tables, *contents)
     assert found == [
@@ -329,10 +331,26 @@ def test_what_cannot_be_decoded_is_hexadecimal(opened, rows_of):
         ("n", 7),
         ("p", "aabb"),
         ("n", "07"),
-        ("n", 7),
-        ("p", "aa"),
-        ("payload", "cc"),
+        ("payload", contents[4].hex()),
+        ("payload", contents[5].hex()),
     ]
+
+
+def test_several_payloads_of_one_event_follow_each_other(opened, rows_of):
+    tables = schema_tables({"type": 5, "name": "n"})
+    parts = struct.pack("<QQQQQQQ", 2, SCHEMA, 4, 60, SCHEMA, 4, 56)
+    content = parts + struct.pack("<ii", 8, 7)
+    assert decoded(opened, rows_of, tables, content) == [("n", 7), ("n", 8)]
+
+
+def test_equal_bytes_mean_what_their_domain_says(opened, rows_of):
+    events = [event(i, i + 1, domainId=i, binaryData=payload(b"\x07\0\0\0")) for i in (1, 2)]
+    one, two = schema_tables({"type": 5, "name": "n"}), schema_tables({"type": 5, "name": "m"})
+    tables = {
+        name: [*rows, *({**r, "domainId": 2} for r in two[name])] for name, rows in one.items()
+    }
+    trace = opened({"StringIds": strings("x"), EVENTS: events, **tables})
+    assert rows_of(trace, "range_payload", "key_id", "int_value") == [("n", 7), ("m", 7)]
 
 
 class AnySchemas(Decoder):
@@ -365,7 +383,7 @@ ENTRIES = st.builds(
 def test_no_schema_and_no_bytes_break_the_decoder(outer, inner, size, content, is_framed):
     schemas = {(1, SCHEMA): outer, (1, SCHEMA + 1): inner}
     decoder = AnySchemas(schemas, {(1, ENUM): Enumeration({0: "Sum"}, size)})
-    for key, value in decoder.decode(payload(content) if is_framed else content):
+    for key, value in decoder.decode(payload(content) if is_framed else content, 1):
         assert isinstance(key, str)
         assert isinstance(value, int | float | str)
 

@@ -1,8 +1,9 @@
 """Binary NVTX payloads, decoded by the schemas that the program registered.
 
-`binaryData` is four little-endian 64-bit numbers (domain id, schema id, size, and the size or
-offset once more, which is not needed) followed by the payload. Types, flags and their numbers
-are those of the public header nvToolsExtPayload.h, on a 64-bit Linux.
+`binaryData` is a little-endian 64-bit number of payloads, then for each of them its schema id, its
+size and where it begins in `binaryData`, then the payloads. The domain is that of the event.
+Types, flags and their numbers are those of the public header nvToolsExtPayload.h, on a 64-bit
+Linux.
 
 In the tables a NULL number means 0. What cannot be decoded is kept as hexadecimal text.
 """
@@ -23,7 +24,8 @@ Pair = tuple[str, Value]
 
 NO_KEY = "payload"
 
-_HEADER = struct.Struct("<QQQQ")
+_COUNT = struct.Struct("<Q")
+_PART = struct.Struct("<QQQ")  # schema id, size, offset
 _FORMATS: Mapping[int, str] = {
     **dict(enumerate("bBhHiIqQqQbBhHiIqQfd", start=1)),
     22: "Q",  # size_t
@@ -51,6 +53,20 @@ _ELSEWHERE = 0b1110  # flags: the entry holds a pointer or an offset
 _TERMINATED, _COUNTED = 2, 3  # kinds of array beside the fixed one, in bits 4 and 5 of the flags
 _STRUCTURES = (0, 1, 2)  # schema types of unknown, fixed and variable size; the others are unions
 _MAX_DEPTH = 8
+
+
+def _parts(content: bytes) -> list[tuple[int, bytes]]:
+    """Return the schema id and the bytes of each payload; none if their places make no sense."""
+    if len(content) < _COUNT.size:
+        return []
+    (count,) = _COUNT.unpack_from(content)
+    head = _COUNT.size + count * _PART.size
+    if head > len(content):
+        return []
+    places = list(_PART.iter_unpack(content[_COUNT.size : head]))
+    if any(offset < head or offset + size > len(content) for _, size, offset in places):
+        return []
+    return [(schema, content[offset : offset + size]) for schema, size, offset in places]
 
 
 @dataclass(frozen=True)
@@ -85,16 +101,16 @@ class Decoder:
     def __init__(self, export: Export) -> None:
         self._export = export
 
-    def decode(self, content: bytes) -> list[Pair]:
-        """Return the pairs of one `binaryData`."""
-        if len(content) >= _HEADER.size:
-            domain, schema, size, _ = _HEADER.unpack_from(content)
-            end = _HEADER.size + size
-            if end <= len(content) and (domain, schema) in self.schemas:
-                layout = _Layout(self, domain, content[_HEADER.size : end])
-                pairs = layout.structure(schema, 0, "", 0)[0]
-                return [*pairs, (NO_KEY, content[end:].hex())] if content[end:] else pairs
-        return [(NO_KEY, content.hex())]
+    def decode(self, content: bytes, domain: int) -> list[Pair]:
+        """Return the pairs of one `binaryData` of an event of a domain."""
+        parts = _parts(content)
+        if not parts or any((domain, schema) not in self.schemas for schema, _ in parts):
+            return [(NO_KEY, content.hex())]
+        return [
+            pair
+            for schema, payload in parts
+            for pair in _Layout(self, domain, payload).structure(schema, 0, "", 0)[0]
+        ]
 
     @cached_property
     def schemas(self) -> dict[tuple[int, int], list[Entry]]:

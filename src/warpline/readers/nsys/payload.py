@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpline.ops.arrays import F64, I32, I64, BoolArray
-from warpline.ops.group import factorize
+from warpline.ops.group import factorize, factorize_rows
 from warpline.ops.text import factorize_texts
 from warpline.readers.nsys.binary import NO_KEY, Decoder, Pair, Value
 from warpline.readers.nsys.database import Kind
@@ -161,19 +161,24 @@ class Payloads:
         """Every event of the file with JSON or a binary payload."""
         table = SourceTable(self._export, EVENTS)
         texts = {"jsonText": Kind.BLOB, "binaryData": Kind.BLOB}
-        table.fetch({**texts, "jsonTextId": Kind.INT64})
-        parse = {"jsonText": parse_json, "binaryData": self._decoder.decode}
+        table.fetch({**texts, "jsonTextId": Kind.INT64, "domainId": Kind.INT64})
+        domains = table.ints("domainId").filled(0)
+        parse: dict[str, Callable[[bytes, int], Sequence[Pair]]] = {
+            "jsonText": lambda content, _: parse_json(content),
+            "binaryData": self._decoder.decode,
+        }
         found = []
         for column, decode in parse.items():
             raw = table.texts(column, Kind.BLOB)
-            groups = factorize_texts(raw.blob, raw.offsets, raw.valid)
-            bounds = raw.offsets
+            codes = factorize_texts(raw.blob, raw.offsets, raw.valid).codes
+            rows = np.flatnonzero(codes >= 0)
+            groups = factorize_rows(codes[rows], domains[rows])
             lists = [
-                decode(raw.blob[bounds[row] : bounds[row + 1]].tobytes())
-                for row in groups.first.tolist()
+                decode(raw.blob[raw.offsets[row] : raw.offsets[row + 1]].tobytes(), domain)
+                for row in rows[groups.first].tolist()
+                for domain in (int(domains[row]),)
             ]
-            rows = np.flatnonzero(groups.codes >= 0)
-            found.append(Structured(rows, groups.codes[rows], lists))
+            found.append(Structured(rows, groups.codes, lists))
         found.append(self._json_by_id(table))
         return found
 
