@@ -31,11 +31,14 @@ TABLES = {
     "localMemoryTotal INTEGER, gridId INTEGER, sharedMemoryExecuted INTEGER, "
     "graphNodeId INTEGER, sharedMemoryLimitConfig INTEGER",
     "CUPTI_ACTIVITY_KIND_MEMCPY": "start INTEGER, end INTEGER, deviceId INTEGER, "
-    "contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, "
-    "bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER",
+    "contextId INTEGER, greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, "
+    "globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER",
     "CUPTI_ACTIVITY_KIND_RUNTIME": "start INTEGER, end INTEGER, eventClass INTEGER, "
     "globalTid INTEGER, correlationId INTEGER, nameId INTEGER, returnValue INTEGER, "
     "callchainId INTEGER",
+    "ThreadNames": "nameId INTEGER, priority INTEGER, globalTid INTEGER",
+    "ENUM_CUDA_MEMCPY_OPER": "id INTEGER, name TEXT, label TEXT",
+    "ENUM_CUDA_MEM_KIND": "id INTEGER, name TEXT, label TEXT",
     "NVTX_EVENTS": "start INTEGER, end INTEGER, eventType INTEGER, rangeId INTEGER, "
     "category INTEGER, color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, "
     "textId INTEGER, domainId INTEGER",
@@ -43,7 +46,7 @@ TABLES = {
 PROCESS = (1 << 48) | (4242 << 24)
 THREAD = PROCESS | 4242
 COMPUTE, COMMUNICATION = 7, 13
-LAUNCH, COPY, SYNCHRONIZE, COLLECTIVE, FIRST_KERNEL = 1, 2, 3, 4, 5
+LAUNCH, COPY, SYNCHRONIZE, COLLECTIVE, THREAD_NAME, FIRST_KERNEL = 1, 2, 3, 4, 5, 6
 KERNEL_NAMES = 40
 ROWS_PER_WRITE = 50_000
 
@@ -52,6 +55,7 @@ def strings() -> Iterator[tuple[int, str]]:
     """Yield the string table."""
     yield LAUNCH, "cudaLaunchKernel_v7000"
     yield COPY, "cudaMemcpyAsync_v3020"
+    yield THREAD_NAME, "python3"
     yield SYNCHRONIZE, "cudaStreamSynchronize_v3020"
     yield COLLECTIVE, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096>)"
     for index in range(KERNEL_NAMES):
@@ -102,7 +106,7 @@ class Program:
         begin, end = self.run(COMPUTE, called + 3_000, self.random.randint(20_000, 60_000))
         source = self.random.randint(0, 1)
         self.rows["CUPTI_ACTIVITY_KIND_MEMCPY"].append(
-            (begin, end, 0, 1, COMPUTE, correlation, PROCESS, byte_count, 1, source, 2)
+            (begin, end, 0, 1, None, COMPUTE, correlation, PROCESS, byte_count, 1, source, 2)
         )
 
     def open_range(self, name: str) -> int:
@@ -161,6 +165,11 @@ def make(kernels: int, path: Path, seed: int = 1) -> None:
     write(database, "TARGET_INFO_SESSION_START_TIME", [(1_700_000_000_000_000_000, None, None)])
     gpu = (1 << 48, 0, "Example GPU", "0000:01:00.0", "00000000-0000-0000-0000-000000000000")
     write(database, "TARGET_INFO_GPU", [(*gpu, 132, 150 << 30, 4_800_000_000_000, 1_980_000_000)])
+    # nsys prints a table of copies only if the file itself says what their kinds are called.
+    write(database, "ENUM_CUDA_MEMCPY_OPER", [(1, "HTOD", "Host-to-Device")])
+    kinds = [(0, "PAGEABLE", "Pageable"), (1, "PINNED", "Pinned"), (2, "DEVICE", "Device")]
+    write(database, "ENUM_CUDA_MEM_KIND", kinds)
+    write(database, "ThreadNames", [(THREAD_NAME, 20, THREAD)])
     program = Program(seed)
     while program.kernels < kernels:
         program.step()
