@@ -14,7 +14,11 @@ from functools import cache
 
 _GROUPS = {
     "readers": ("warpline.readers",),
-    "analyses": ("warpline.analyses.tables", "warpline.analyses.overview"),
+    "analyses": (
+        "warpline.analyses.tables",
+        "warpline.analyses.overview",
+        "warpline.analyses.ranges",
+    ),
     "renderers": ("warpline.render",),
 }
 

@@ -32,6 +32,7 @@ class Field:
         header: The heading in text, CSV and Markdown; nsys's own for the tables it has.
         scale: Text, CSV and Markdown show value times scale: 100 for a ratio under ``Time (%)``.
         digits: Decimals shown there; None shows integers and texts as they are.
+        is_detail: Terminals too narrow for all columns may leave it out even if it is a key.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Field:
     header: str | None = None
     scale: float = 1.0
     digits: int | None = None
+    is_detail: bool = False
 
     @property
     def heading(self) -> str:

@@ -64,7 +64,8 @@ class _Table:
         natural = {name: self._natural_width(name) for name in self._fields}
         if self._options.width is None:
             return natural
-        stay = {*self._result.key, *list(natural)[:1], *list(natural)[-1:]}
+        details = {name for name, field in self._fields.items() if field.is_detail}
+        stay = {*self._result.key, *list(natural)[:1], *list(natural)[-1:]} - details
         slots = [
             Slot(name, width, self._is_text(name), name not in stay)
             for name, width in natural.items()

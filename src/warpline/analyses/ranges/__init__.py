@@ -1,0 +1,1 @@
+"""Device work by range: tables that nsys has no equal of."""

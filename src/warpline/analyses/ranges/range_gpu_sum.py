@@ -1,0 +1,146 @@
+"""range_gpu_sum: the device work of ranges by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from warpline.derived.range_names import outermost_of_name, push_pop_ranges, range_names
+from warpline.derived.range_work import RangeWork, has_work, range_work, work_notes
+from warpline.derived.texts import labelled
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import RowGroups, factorize_rows, group_stats
+from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
+from warpline.schema.tables import RANGE_STYLES
+from warpline.trace import Trace
+from warpline.units import Unit
+
+NAME = "range_gpu_sum"
+TITLE = "Device work by range"
+
+
+def _per_call(subject: str, heading: str, what: str) -> Iterator[Field]:
+    for name, short, doc in (
+        ("mean", "Avg", f"Mean {what} of an instance."),
+        ("median", "Med", f"Median {what} of an instance."),
+        ("p95", "P95", f"95 of 100 instances have at most this {what}; interpolated."),
+        ("p99", "P99", f"99 of 100 instances have at most this {what}; interpolated."),
+    ):
+        yield Field(f"{subject}_{name}_ns", Unit.NS, doc, f"{heading} {short} (ns)", digits=1)
+
+
+FIELDS = (
+    Field("device_busy_ns", Unit.NS, "Time in which their work ran.", "Device Busy (ns)"),
+    Field("device_span_ns", Unit.NS, "First start to last end.", "Device Span (ns)"),
+    Field("device_idle_ns", Unit.NS, "Span without busy time.", "Device Idle (ns)"),
+    Field("host_ns", Unit.NS, "How long they were open.", "Host (ns)"),
+    Field("instances", Unit.COUNT, "How many ranges there were.", "Instances"),
+    Field("operations", Unit.COUNT, "Kernels, copies, memory sets, whole graphs.", "GPU Ops"),
+    Field("launches", Unit.COUNT, "Calls that launched them.", "Launches"),
+    Field("self_busy_ns", Unit.NS, "Busy time of work in no nested range.", "Self Busy (ns)"),
+    Field("self_operations", Unit.COUNT, "Operations in no nested range.", "Self Ops"),
+    *_per_call("device", "Device", "busy time"),
+    *_per_call("host", "Host", "host time"),
+    Field("style", Unit.NONE, "PushPop or StartEnd.", "Style"),
+    Field("name", Unit.NONE, "Range, after its domain and a colon.", "Range"),
+)
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=("range",),
+    missing_hint="profile with --trace=cuda,nvtx a program that marks ranges",
+)
+def range_gpu_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
+    """The time that devices spent on the work of ranges, by name.
+
+    What it measures: For the ranges of one name, how long the device was busy with what was
+        launched in them, how long it was idle in between, and how long they were open on the
+        host.
+    Why it matters: It says what each part of the program costs on the device, where nvtx_sum
+        says how long the host took to launch it. Much idle time inside a range is time that the
+        device waited for the host, and the range's own kernels are not to blame.
+    How it is computed: An operation belongs to every range that was open when its launch call
+        began: push/pop ranges of the launching thread, and start/end ranges of the process,
+        wherever they end. For each instance, busy is the union of its operations and span the
+        time from first start to last end, each per device and added over devices. Busy, span,
+        idle, host time, operations and launches are added over the outermost instances: one
+        inside another of the same name and style, on the same thread (for start/end ranges: in
+        the same process), would count twice. Counts of instances, statistics per instance, and
+        self, which is the work in no nested range, are over all. Largest busy time first.
+    Limits: Instances that overlap without one holding the other, on several threads or as
+        start/end ranges, count what they share in each. Start/end ranges do not nest and have no
+        self. Times are whole also where a filter kept a part of the recording, and then the work
+        that it left out is missing.
+    Source: Warpline.
+    """
+    if not has_work(trace):
+        return Skipped(NAME, "no launches of device work here", "profile with --trace=cuda,nvtx")
+    names, style = range_names(trace), trace.columns("range", "style")["style"].values
+    groups, work = factorize_rows(names.codes, style), range_work(trace)
+    totals = _totals(trace, work, groups)
+    order = np.argsort(-totals["device_busy_ns"], kind="stable")
+    first = groups.first[order]
+    nests = push_pop_ranges(trace)[first]
+    columns: dict[str, Values] = {
+        **{name: Numbers(total[order]) for name, total in totals.items()},
+        **_self_columns(work, groups, order, nests),
+        **_statistics("device", work.took.busy_ns, groups, order),
+        **_statistics("host", _host_ns(trace), groups, order),
+        "style": labelled(style[first], [RANGE_STYLES[kind] for kind in sorted(RANGE_STYLES)]),
+        "name": labelled(names.codes[first], names.texts),
+    }
+    ordered = {field.name: columns[field.name] for field in FIELDS}
+    return Result(NAME, TITLE, FIELDS, ordered, ("style", "name"), work_notes(trace))
+
+
+def _host_ns(trace: Trace) -> I64:
+    columns = trace.columns("range", "start_ns", "end_ns")
+    length: I64 = columns["end_ns"].values - columns["start_ns"].values
+    return length
+
+
+def _totals(trace: Trace, work: RangeWork, groups: RowGroups) -> dict[str, I64]:
+    """Return the columns that are sums over outermost instances, and the count of all."""
+    rows = np.flatnonzero(outermost_of_name(trace))
+    codes = groups.codes[rows]
+    took = work.took
+    summed = {
+        "device_busy_ns": took.busy_ns,
+        "device_span_ns": took.span_ns,
+        "device_idle_ns": took.span_ns - took.busy_ns,
+        "host_ns": _host_ns(trace),
+        "operations": work.operations,
+        "launches": work.launches,
+    }
+    sums = {name: _sums(codes, all_[rows], groups) for name, all_ in summed.items()}
+    return {**sums, "instances": np.bincount(groups.codes, minlength=groups.n_groups)}
+
+
+def _self_columns(
+    work: RangeWork, groups: RowGroups, order: I64, nests: BoolArray
+) -> dict[str, Values]:
+    summed = {"self_busy_ns": work.self_busy_ns, "self_operations": work.self_operations}
+    return {
+        name: Numbers(_sums(groups.codes, values, groups)[order], nests)
+        for name, values in summed.items()
+    }
+
+
+def _sums(codes: np.typing.NDArray[np.int32], values: I64, groups: RowGroups) -> I64:
+    sums = np.zeros(groups.n_groups, np.int64)
+    np.add.at(sums, codes, values)
+    return sums
+
+
+def _statistics(subject: str, values: I64, groups: RowGroups, order: I64) -> dict[str, Values]:
+    stats = group_stats(groups.codes, values, groups.n_groups)
+    return {
+        f"{subject}_mean_ns": Numbers(stats.mean[order]),
+        f"{subject}_median_ns": Numbers(stats.median[order]),
+        f"{subject}_p95_ns": Numbers(stats.percentile(95)[order]),
+        f"{subject}_p99_ns": Numbers(stats.percentile(99)[order]),
+    }

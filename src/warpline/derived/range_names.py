@@ -1,0 +1,72 @@
+"""What ranges are called, and which of them stand inside another of their name."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.ops.arrays import I32, BoolArray
+from warpline.ops.group import factorize_rows
+from warpline.ops.tree import nest
+from warpline.schema.tables import RANGE_STYLES
+from warpline.trace import Trace
+
+_PUSH_POP = next(value for value, label in RANGE_STYLES.items() if label == "PushPop")
+
+
+class RangeNames(NamedTuple):
+    """The name of each range, rows in the table's total order.
+
+    Attributes:
+        codes: Shape (ranges,), int32, places in `texts`.
+        texts: The distinct names, ascending, None first: ``domain:name``; a range of the default
+            domain has its name alone, and one without a name has None.
+    """
+
+    codes: I32
+    texts: tuple[str | None, ...]
+
+
+@derived
+def range_names(trace: Trace) -> RangeNames:
+    """Return the name of each range."""
+    columns = trace.columns("range", "domain_id", "name_id")
+    keys = [columns[name].filled(-1) for name in ("domain_id", "name_id")]
+    groups = factorize_rows(*keys)
+    pairs = zip(*(key[groups.first].tolist() for key in keys), strict=True)
+    texts = [_text(trace, domain, name) for domain, name in pairs]
+    distinct = sorted(set(texts), key=lambda text: (text is not None, text or ""))
+    place = {text: number for number, text in enumerate(distinct)}
+    renumber = np.array([place[text] for text in texts], np.int32)
+    return RangeNames(renumber[groups.codes], tuple(distinct))
+
+
+@derived
+def push_pop_ranges(trace: Trace) -> BoolArray:
+    """Return which ranges were pushed and popped on a thread, and so nest, shape (ranges,)."""
+    styles = trace.columns("range", "style")["style"].values
+    return np.equal(styles, _PUSH_POP)
+
+
+@derived
+def outermost_of_name(trace: Trace) -> BoolArray:
+    """Return which ranges are inside no other of their name and style, shape (ranges,).
+
+    Push/pop ranges are compared on their thread, start/end ranges in their process.
+    """
+    times = ("start_ns", "end_ns", "thread_id", "process_id")
+    columns = trace.columns("range", *times)
+    start, end, thread, process = (columns[name].values for name in times)
+    pushed = push_pop_ranges(trace)
+    owner = np.where(pushed, thread.astype(np.int64), ~process.astype(np.int64))
+    groups = factorize_rows(owner, range_names(trace).codes)
+    return ~nest(start, end, groups.codes).has_parent
+
+
+def _text(trace: Trace, domain: int, name: int) -> str | None:
+    if name < 0:
+        return None
+    text = trace.strings.text(name)
+    return text if domain < 0 else f"{trace.strings.text(domain)}:{text}"
