@@ -28,6 +28,18 @@ _STATISTICS: Mapping[str, Callable[[GroupStats], npt.NDArray[Any]]] = {
     "p99": lambda stats: stats.percentile(99),
 }
 
+_SPREAD: Mapping[str, tuple[str, str, int | None]] = {
+    "mean": ("Avg", "Mean.", 1),
+    "median": ("Med", "Median.", 1),
+    "min": ("Min", "Smallest.", None),
+    "max": ("Max", "Largest.", None),
+    "stddev": ("StdDev", "Standard deviation of a sample; 0 for a single one.", 1),
+}
+_SPREAD_EXTRA: Mapping[str, tuple[str, str, int | None]] = {
+    "p95": ("P95", "95 of 100 are at most this; interpolated.", 1),
+    "p99": ("P99", "99 of 100 are at most this; interpolated.", 1),
+}
+
 
 def time_fields(labels: Sequence[Field], *, count: str = "Instances") -> tuple[Field, ...]:
     """Return the fields of a summary of durations.
@@ -63,6 +75,27 @@ def _value_fields(labels: Sequence[Field], unit: Unit, total: str, count: str) -
         value("p95", "P95", "95 of 100 are at most this; interpolated.", real),
         value("p99", "P99", "99 of 100 are at most this; interpolated.", real),
     )
+
+
+def spread_fields(prefix: str, heading: str, *, extra: bool = False) -> tuple[Field, ...]:
+    """Return the fields of `spread`.
+
+    Args:
+        prefix: What the names begin with: ``queue_`` gives ``queue_mean_ns``.
+        heading: What nsys's headings begin with: ``Q`` gives ``QAvg (ns)``.
+        extra: Whether the fields are the percentiles, which nsys does not have.
+    """
+    shown = _SPREAD_EXTRA if extra else _SPREAD
+    return tuple(
+        Field(f"{prefix}{name}_ns", Unit.NS, doc, f"{heading}{short} (ns)", digits=digits)
+        for name, (short, doc, digits) in shown.items()
+    )
+
+
+def spread(stats: GroupStats, prefix: str, order: I64, *, extra: bool = False) -> dict[str, Values]:
+    """Return mean, median, least, most and deviation, or percentiles, of groups in an order."""
+    shown = _SPREAD_EXTRA if extra else _SPREAD
+    return {f"{prefix}{name}_ns": Numbers(_STATISTICS[name](stats)[order]) for name in shown}
 
 
 def summarize(

@@ -1,0 +1,91 @@
+"""nvtx_gpu_proj_sum: ranges as they appear on the devices, by name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.graphs import graph_notes
+from warpline.derived.range_names import push_pop_ranges, range_names
+from warpline.derived.range_projection import projected_ranges
+from warpline.derived.summary import spread, spread_fields
+from warpline.derived.texts import labelled
+from warpline.ops.arrays import F64, I32, I64
+from warpline.ops.group import factorize_rows, group_stats
+from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
+from warpline.trace import Trace
+from warpline.units import Unit
+
+NAME = "nvtx_gpu_proj_sum"
+TITLE = "NVTX GPU projection summary"
+FIELDS = (
+    Field("name", Unit.NONE, "Range, after its domain if it has one.", "Range"),
+    Field("style", Unit.NONE, "PushPop or StartEnd.", "Style"),
+    Field("projected_total_ns", Unit.NS, "Sum of projected times.", "Total Proj Time (ns)"),
+    Field("range_total_ns", Unit.NS, "Sum of times on the host.", "Total Range Time (ns)"),
+    Field("instances", Unit.COUNT, "Ranges that launched device work.", "Range Instances"),
+    *spread_fields("projected_", "Proj "),
+    Field("launches", Unit.COUNT, "Calls that launched device work.", "Total GPU Ops"),
+    Field("launches_mean", Unit.NONE, "Such calls per range.", "Avg GPU Ops", digits=1),
+    Field("depth_mean", Unit.NONE, "Mean number of ranges around it.", "Avg Range Lvl", digits=1),
+    Field(
+        "children_mean",
+        Unit.NONE,
+        "Mean number of ranges directly inside that hold operations.",
+        "Avg Num Child",
+        digits=1,
+    ),
+    *spread_fields("projected_", "Proj ", extra=True),
+    Field("operations", Unit.COUNT, "Kernels, copies and sets of memory.", "Operations"),
+)
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=("range",),
+    missing_hint="profile with --trace=cuda,nvtx",
+)
+def nvtx_gpu_proj_sum(trace: Trace, arguments: Arguments) -> Result:
+    """The time from start to end of the device work of ranges, by name.
+
+    What it measures: For all ranges of a name, how long the device operations launched in each
+        of them took, from the start of the first to the end of the last.
+    Why it matters: It says what a phase of the program costs on the device rather than on the
+        host, which may be far ahead of it.
+    How it is computed: The rows of nvtx_gpu_proj_trace, grouped by name and style.
+        Total GPU Ops counts launch calls, as nsys does: the launch of a graph is one.
+    Limits: As for nvtx_gpu_proj_trace: projected times hold gaps and other ranges' work. The
+        time of a range also counts for those around it, so totals must not be added up.
+    Source: Rows, columns and order of `nsys stats -r nvtx_gpu_proj_sum`; P95, P99 and Operations
+        are ours.
+    """
+    found, names = projected_ranges(trace), range_names(trace)
+    styles = (~push_pop_ranges(trace)[found.row]).astype(np.int32)
+    groups = factorize_rows(names.codes[found.row], styles)
+    projected = group_stats(groups.codes, found.end_ns - found.start_ns, groups.n_groups)
+    columns = trace.columns("range", "start_ns", "end_ns")
+    lasted = (columns["end_ns"].values - columns["start_ns"].values)[found.row]
+    order = np.argsort(-projected.sum, kind="stable")
+    first = groups.first[order]
+
+    def stats(values: I64 | I32) -> tuple[I64, F64]:
+        of_group = group_stats(groups.codes, values, groups.n_groups)
+        return of_group.sum[order], of_group.mean[order]
+
+    launches, launches_mean = stats(found.launches)
+    values: dict[str, Values] = {
+        "name": labelled(names.codes[found.row[first]], names.texts),
+        "style": Texts(styles[first], ["PushPop", "StartEnd"]),
+        "projected_total_ns": Numbers(projected.sum[order]),
+        "range_total_ns": Numbers(stats(lasted)[0]),
+        "instances": Numbers(projected.count[order]),
+        **spread(projected, "projected_", order),
+        "launches": Numbers(launches),
+        "launches_mean": Numbers(launches_mean),
+        "depth_mean": Numbers(stats(found.depth)[1]),
+        "children_mean": Numbers(stats(found.children)[1]),
+        **spread(projected, "projected_", order, extra=True),
+        "operations": Numbers(stats(found.operations)[0]),
+    }
+    return Result(NAME, TITLE, FIELDS, values, ("name", "style"), graph_notes(trace))

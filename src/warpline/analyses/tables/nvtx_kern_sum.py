@@ -1,0 +1,89 @@
+"""nvtx_kern_sum: the time of kernels by the range they were launched in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.graphs import graph_notes
+from warpline.derived.kernel_names import KERNEL_NAME_ARGUMENTS, kernel_name_column
+from warpline.derived.range_kernels import range_kernels
+from warpline.derived.range_names import range_names
+from warpline.derived.summary import spread, spread_fields
+from warpline.derived.texts import labelled
+from warpline.ops.group import group_stats
+from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
+from warpline.trace import Trace
+from warpline.units import Unit
+
+NAME = "nvtx_kern_sum"
+TITLE = "NVTX range kernel summary"
+FIELDS = (
+    Field("range", Unit.NONE, "Range, after its domain; none if outside all.", "NVTX Range"),
+    Field("style", Unit.NONE, "PushPop or StartEnd.", "Style"),
+    Field("pid", Unit.ID, "Process that launched the kernels.", "PID"),
+    Field("tid", Unit.ID, "Thread that launched the kernels.", "TID"),
+    Field("ranges", Unit.COUNT, "Ranges that hold one of them.", "NVTX Inst"),
+    Field("instances", Unit.COUNT, "How many kernels there were.", "Kern Inst"),
+    Field("total_ns", Unit.NS, "Sum of their durations.", "Total Time (ns)"),
+    *spread_fields("", ""),
+    Field("name", Unit.NONE, "Kernel.", "Kernel Name"),
+    *spread_fields("", "", extra=True),
+)
+_HINT = "profile with --trace=cuda,nvtx, and --cuda-graph-trace=node if it launches graphs"
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=("range",),
+    aliases=("nvtxkernsum",),
+    arguments=KERNEL_NAME_ARGUMENTS,
+    missing_hint=_HINT,
+)
+def nvtx_kern_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
+    """The time that kernels ran on devices, by the range in which they were launched.
+
+    What it measures: For each range name and thread, which kernels it launched, how often, and
+        how long they ran.
+    Why it matters: It leads from a kernel that is worth making faster to the place in the
+        program that launches it, and from a slow phase to its kernels.
+    How it is computed: A kernel belongs to every range, of either style, that contains its whole
+        launch call on the same thread. Kernels are grouped by range name, style, thread and
+        kernel name, each kernel once in a group. Kernels outside all ranges have no range.
+    Limits: A kernel is in the rows of all ranges around its launch, so totals of different
+        ranges must not be added up. Work that another thread launched, such as a backward pass,
+        belongs to that thread's ranges only. Kernels of graphs that were recorded as wholes are
+        missing; a note says so.
+    Source: Rows, columns and order of `nsys stats -r nvtx_kern_sum`; P95 and P99 are ours.
+    """
+    name = ":".join((NAME, *arguments))
+    if not trace.has("kernel"):
+        return Skipped(name, "no kernel rows were recorded", _HINT)
+    found = range_kernels(trace, kernel_name_column(arguments))
+    stats = group_stats(found.codes, found.durations_ns, len(found.ranges))
+    threads = trace.columns("thread", "tid", "process_id")
+    pids = trace.columns("process", "pid")["pid"].values[threads["process_id"].values]
+    known = found.thread >= 0
+    pid, tid = (
+        np.append(ids, 0)[np.where(known, found.thread, -1)]
+        for ids in (pids, threads["tid"].values)
+    )
+    order = np.lexsort(
+        (found.kernel_name, found.style, -stats.sum, tid, pid, known, found.range_name)
+    )
+    range_texts, styles = range_names(trace).texts, found.style[order].astype(np.int32)
+    values: dict[str, Values] = {
+        "range": labelled(found.range_name[order], range_texts, found.range_name[order] >= 0),
+        "style": Texts(styles, ["PushPop", "StartEnd"]),
+        "pid": Numbers(pid[order], known[order]),
+        "tid": Numbers(tid[order], known[order]),
+        "ranges": Numbers(found.ranges[order]),
+        "instances": Numbers(stats.count[order]),
+        "total_ns": Numbers(stats.sum[order]),
+        **spread(stats, "", order),
+        "name": labelled(found.kernel_name[order], found.kernel_names),
+        **spread(stats, "", order, extra=True),
+    }
+    key = ("range", "style", "pid", "tid", "name")
+    return Result(name, TITLE, FIELDS, values, key, graph_notes(trace))

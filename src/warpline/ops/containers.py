@@ -1,0 +1,106 @@
+"""The shortest interval that contains each interval, for intervals that may partly overlap.
+
+Intervals that nest have one answer to what the innermost container is, and `ops.tree` finds it
+fast. Where intervals cross, the container that starts last need not be the shortest one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.ops.arrays import I64, Integers, as_i64
+from warpline.ops.group import factorize_rows
+from warpline.ops.join import Lookup
+from warpline.ops.tree import contents
+
+_NOTHING = -1
+
+
+def crosses(start: Integers, end: Integers, group: Integers, depth: Integers) -> bool:
+    """Return whether some interval of a group begins inside another one and ends after it.
+
+    Args:
+        start: Shape (n,).
+        end: Shape (n,), none before its start.
+        group: Shape (n,).
+        depth: Shape (n,), from `ops.tree.nest` of the same intervals.
+
+    Where nothing crosses, every interval that is open when another begins contains it; the
+    depths then add up to the number of such pairs.
+    """
+    held = contents(start, start, end, point_group=group, group=group)
+    pairs = int((held.last - held.first).sum())
+    return _distinct(pairs, start, end, group) != int(depth.sum(dtype=np.int64))
+
+
+def _distinct(pairs: int, start: Integers, end: Integers, group: Integers) -> int:
+    """Return the pairs without those of an interval with itself, and one of each two others.
+
+    Two intervals that begin together are two pairs.
+    """
+    lasting = end > start
+    sizes = np.bincount(factorize_rows(group[lasting], start[lasting]).codes).astype(np.int64)
+    return pairs - int((sizes * (sizes + 1) // 2).sum())
+
+
+def shortest_containers(start: Integers, end: Integers, group: Integers) -> Lookup:
+    """Return the shortest other interval of its group that contains each interval.
+
+    What contains what is as in `ops.tree`. Of containers of one length the one that starts
+    first is taken, and of equal ones the later row, which is inside the earlier. Takes
+    O(n log^2 n), the intervals in any order.
+
+    Args:
+        start: Shape (n,).
+        end: Shape (n,), none before its start.
+        group: Shape (n,).
+    """
+    begin, until = as_i64("start", start), as_i64("end", end)
+    order = np.lexsort((~until, begin, group))  # a container comes before what it contains
+    begin, until, owner = begin[order], until[order], as_i64("group", group)[order]
+    found = _shortest_before(begin, until, owner)
+    row, has = np.zeros(len(order), np.int64), np.zeros(len(order), np.bool_)
+    has[order] = found != _NOTHING
+    row[order] = np.where(found != _NOTHING, order[np.maximum(found, 0)], 0)
+    return Lookup(row, has)
+
+
+def _shortest_before(begin: I64, end: I64, group: I64) -> I64:
+    """Return the place of the shortest earlier interval that reaches far enough, or _NOTHING.
+
+    Places are halved again and again; at each level the intervals of a left half answer those
+    of the right half beside it, so that every earlier interval is asked once.
+    """
+    n, length = len(begin), end - begin
+    must_reach = np.maximum(end, begin + 1)  # a point inside is followed by a moment inside
+    keys = factorize_rows(np.concatenate((group, group)), np.concatenate((end, must_reach))).codes
+    reach, wanted = keys[:n].astype(np.int64), keys[n:].astype(np.int64)
+    by_length = np.lexsort((-np.arange(n), begin, length))
+    rank = np.empty(n, np.int64)
+    rank[by_length] = np.arange(n)
+    best, place, size = np.full(n, n, np.int64), np.arange(n), 1
+    while size < n:
+        pair, is_left = place // (2 * size), (place // size) % 2 == 0
+        block = pair * (2 * n) + reach
+        asked = np.flatnonzero(is_left & (length > 0))
+        asked = asked[np.argsort(block[asked], kind="stable")]
+        asking = np.flatnonzero(~is_left)
+        answer = np.searchsorted(block[asked], pair[asking] * (2 * n) + wanted[asking])
+        asking, answer = asking[answer < len(asked)], answer[answer < len(asked)]
+        first = asked[answer]
+        same = (pair[first] == pair[asking]) & (group[first] == group[asking])
+        shortest = _least_from_here(rank[asked], pair[asked], group[asked])
+        best[asking[same]] = np.minimum(best[asking[same]], shortest[answer[same]])
+        size *= 2
+    return np.append(by_length, _NOTHING)[best]
+
+
+def _least_from_here(rank: I64, *keys: I64) -> I64:
+    """Return the least rank from each place to the end of its run of equal keys."""
+    changes = np.zeros(len(rank), np.bool_)
+    for key in keys:
+        changes[1:] |= key[1:] != key[:-1]
+    # Going backwards the runs' numbers fall, so that each run begins anew.
+    above = np.cumsum(changes) * (int(rank.max(initial=0)) + 1)
+    least: I64 = np.minimum.accumulate((above + rank)[::-1])[::-1]
+    return least - above
