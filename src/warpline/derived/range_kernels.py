@@ -113,7 +113,8 @@ def _pairs(trace: Trace, of_range: I32, name: I64, n_names: int) -> _Pairs:
     nothing = np.zeros(0, np.int64)
     parts = [_Pairs(nothing, nothing, nothing)]
     for interval, kernel in launches_within(trace, "kernel"):
-        instances = np.unique(interval * n_names + name[kernel])
+        instances = np.sort(interval * n_names + name[kernel])  # faster than numpy's unique
+        instances = instances[np.flatnonzero(np.diff(instances, prepend=-1))]
         owner, called = instances // n_names, instances % n_names
         group = of_range[interval].astype(np.int64) * n_names + name[kernel]
         parts.append(_Pairs(group, kernel, of_range[owner].astype(np.int64) * n_names + called))

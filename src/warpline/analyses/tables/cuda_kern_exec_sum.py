@@ -1,0 +1,110 @@
+"""cuda_kern_exec_sum: kernels with their launches, by thread and kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.calls import function_names
+from warpline.derived.graphs import graph_notes
+from warpline.derived.kernel_launches import kernel_launches
+from warpline.derived.range_prefix import PREFIXED_NAME_ARGUMENTS, kernel_texts
+from warpline.derived.summary import spread, spread_fields
+from warpline.ops.arrays import I32, I64
+from warpline.ops.group import GroupStats, factorize_rows, group_stats
+from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
+from warpline.trace import Trace
+from warpline.units import Unit
+
+NAME = "cuda_kern_exec_sum"
+TITLE = "CUDA kernel launch and execution summary"
+_PHASES = {"total_": "T", "api_": "A", "queue_": "Q", "kernel_": "K"}
+FIELDS = (
+    Field("pid", Unit.ID, "Process.", "PID"),
+    Field("tid", Unit.ID, "Thread that launched the kernels.", "TID"),
+    Field("device", Unit.ID, "Number of the GPU.", "DevId"),
+    Field("instances", Unit.COUNT, "How many kernels there were.", "Count"),
+    Field("queued", Unit.COUNT, "Those that began after their call returned.", "QCount"),
+    *(field for prefix, heading in _PHASES.items() for field in spread_fields(prefix, heading)),
+    Field("api_name", Unit.NONE, "Function that launched them.", "API Name"),
+    Field("name", Unit.NONE, "Kernel.", "Kernel Name"),
+    *(
+        field
+        for prefix, heading in _PHASES.items()
+        for field in spread_fields(prefix, heading, extra=True)
+    ),
+)
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=("kernel",),
+    aliases=("kernexecsum",),
+    arguments=PREFIXED_NAME_ARGUMENTS,
+    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+)
+def cuda_kern_exec_sum(trace: Trace, arguments: Arguments) -> Result:
+    """How long kernels took to launch, waited and ran, by thread, device, function and kernel.
+
+    What it measures: For each kernel, the launch call (A), the wait between the call's end and
+        the kernel's start (Q), the execution (K), and all of it together (T).
+    Why it matters: Kernels whose calls last longer than they run keep the device waiting; a long
+        queue means that the host is ahead, which is how it should be.
+    How it is computed: The rows of cuda_kern_exec_trace, grouped; by falling mean of T. Only
+        kernels that began after their call had returned (QCount) count in Q.
+    Limits: As for cuda_kern_exec_trace: the real wait is a little longer than Q, T is not the
+        sum of the others, and kernels whose call was not recorded are left out.
+    Source: Rows, columns and order of `nsys stats -r cuda_kern_exec_sum`; P95 and P99 are ours.
+    """
+    found = kernel_launches(trace)
+    functions, names = function_names(trace, found.call), kernel_texts(trace, arguments)
+    kernel = names.codes[found.kernel]
+    keys = found.pid, found.tid, found.device, functions.codes, _ascending(names)[kernel]
+    groups = factorize_rows(*keys)
+    queued = np.flatnonzero(found.has_queue)
+
+    def stats(values: I64, codes: I32 = groups.codes) -> GroupStats:
+        return group_stats(codes, values, groups.n_groups)
+
+    total = stats(found.total_ns)
+    queue = stats(found.queue_ns[queued], groups.codes[queued])
+    phases = {
+        "total_": total,
+        "api_": stats(found.api_ns),
+        "queue_": queue,
+        "kernel_": stats(found.kernel_ns),
+    }
+    order = np.argsort(-total.mean, kind="stable")
+    first = groups.first[order]
+    values: dict[str, Values] = {
+        "pid": Numbers(found.pid[first]),
+        "tid": Numbers(found.tid[first]),
+        "device": Numbers(found.device[first]),
+        "instances": Numbers(total.count[order]),
+        "queued": Numbers(queue.count[order]),
+        **_spreads(phases, order, extra=False),
+        "api_name": Texts(functions.codes[first], functions.values),
+        "name": Texts(kernel[first], names.values),
+        **_spreads(phases, order, extra=True),
+    }
+    key = ("pid", "tid", "device", "api_name", "name")
+    return Result(":".join((NAME, *arguments)), TITLE, FIELDS, values, key, graph_notes(trace))
+
+
+def _spreads(phases: dict[str, GroupStats], order: I64, *, extra: bool) -> dict[str, Values]:
+    """Return the statistics of each phase; without a value there is only a deviation, of 0."""
+    return {
+        name: Numbers(values.values, None if "stddev" in name else stats.count[order] > 0)
+        for prefix, stats in phases.items()
+        for name, values in spread(stats, prefix, order, extra=extra).items()
+        if isinstance(values, Numbers)
+    }
+
+
+def _ascending(names: Texts) -> I64:
+    """Return the place of each distinct text among them in ascending order."""
+    order = sorted(range(len(names.values)), key=names.values.__getitem__)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place
