@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpline.derived.kernel_names import kernel_name_ids
+from warpline.derived.kernel_names import kernel_name_column, kernel_name_ids
+from warpline.derived.range_prefix import PREFIX, kernel_texts
 from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I32, I64, Integers
 from warpline.ops.group import factorize, factorize_rows
+from warpline.result import Texts
 from warpline.schema.tables import COPY_KINDS, RANGE_STYLES
 from warpline.trace import ColumnData, Trace
 
@@ -76,20 +78,42 @@ def _sort_key(label: Label) -> tuple[tuple[bool, str | int], ...]:
     return tuple((part is not None, 0 if part is None else part) for part in label)
 
 
-def kernel_durations(trace: Trace, column: str) -> Events:
-    """Return the durations of kernels in ns, labelled (name,)."""
-    return _labelled_by_text(trace, "kernel", kernel_name_ids(trace, column))
+def kernel_durations(trace: Trace, arguments: Sequence[str]) -> Events:
+    """Return the durations of kernels in ns, labelled (name,).
+
+    Args:
+        trace: The trace.
+        arguments: The arguments of a table that say which name a kernel has.
+    """
+    names, is_ordered = _kernel_names(trace, arguments)
+    labels = [(text,) for text in names.values]
+    return Events.grouped(_durations_ns(trace, "kernel", ordered=is_ordered), names.codes, labels)
 
 
-def kernel_durations_by_launch(trace: Trace, column: str) -> Events:
+def kernel_durations_by_launch(trace: Trace, arguments: Sequence[str]) -> Events:
     """Return the durations of kernels in ns, labelled (name, grid x, y, z, block x, y, z)."""
     sizes = [f"{kind}_{axis}" for kind in ("grid", "block") for axis in "xyz"]
-    columns = trace.columns("kernel", *sizes, ordered=False)
-    names = kernel_name_ids(trace, column)
-    groups = factorize_rows(names, *(columns[size].values for size in sizes))
+    names, is_ordered = _kernel_names(trace, arguments)
+    columns = trace.columns("kernel", *sizes, ordered=is_ordered)
+    groups = factorize_rows(names.codes, *(columns[size].values for size in sizes))
     numbers = (columns[size].values[groups.first].tolist() for size in sizes)
-    labels = list(zip(trace.strings.texts(names[groups.first]), *numbers, strict=True))
-    return Events.grouped(_durations_ns(trace, "kernel"), groups.codes, labels)
+    texts = [names.values[code] for code in names.codes[groups.first].tolist()]
+    labels = list(zip(texts, *numbers, strict=True))
+    durations = _durations_ns(trace, "kernel", ordered=is_ordered)
+    return Events.grouped(durations, groups.codes, labels)
+
+
+def _kernel_names(trace: Trace, arguments: Sequence[str]) -> tuple[Texts, bool]:
+    """Return the names of kernels, and whether rows are in the total order.
+
+    Only names with a range need the order, which costs a sort.
+    """
+    if PREFIX in arguments:
+        return kernel_texts(trace, arguments), True
+    codes, distinct = number_texts(
+        kernel_name_ids(trace, kernel_name_column(arguments)), len(trace.strings)
+    )
+    return Texts(codes, trace.strings.texts(distinct.tolist())), False
 
 
 def memory_operations(trace: Trace, value: str) -> Events:
@@ -120,19 +144,19 @@ def call_durations(trace: Trace, table: str) -> Events:
     return _labelled_by_text(trace, table, names)
 
 
-def device_durations(trace: Trace, column: str) -> Events:
+def device_durations(trace: Trace, arguments: Sequence[str]) -> Events:
     """Return the durations of kernels, copies and sets in ns, labelled (name, category)."""
     parts = []
     if _tables_with_rows(trace, "kernel"):
-        kernels = kernel_durations(trace, column)
+        kernels = kernel_durations(trace, arguments)
         parts.append(kernels.relabelled(lambda name: (name, "CUDA_KERNEL")))
     memory = memory_operations(trace, "duration_ns")
     return Events.joined([*parts, memory.relabelled(lambda name: (name, "MEMORY_OPER"))])
 
 
-def api_and_device_durations(trace: Trace, column: str) -> Events:
+def api_and_device_durations(trace: Trace, arguments: Sequence[str]) -> Events:
     """Return the durations of CUDA calls and device work in ns, labelled (name, category)."""
-    parts = [device_durations(trace, column)]
+    parts = [device_durations(trace, arguments)]
     if _tables_with_rows(trace, "api_call"):
         calls = call_durations(trace, "api_call")
         parts.append(calls.relabelled(lambda name: (without_version(name), "CUDA_API")))
@@ -205,9 +229,9 @@ def _id_or_minus_1(column: ColumnData) -> Integers:
     return column.filled(-1)
 
 
-def _durations_ns(trace: Trace, table: str) -> I64:
-    """Return end minus start of each row, in the order of unordered columns."""
-    columns = trace.columns(table, "start_ns", "end_ns", ordered=False)
+def _durations_ns(trace: Trace, table: str, *, ordered: bool = False) -> I64:
+    """Return end minus start of each row, in the total order or that of unordered columns."""
+    columns = trace.columns(table, "start_ns", "end_ns", ordered=ordered)
     durations: I64 = columns["end_ns"].values - columns["start_ns"].values
     return durations
 

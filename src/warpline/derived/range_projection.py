@@ -38,11 +38,11 @@ class Projection(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What each call launched, shape (calls,); a call without operations has count 0."""
+    """What each call launched, shape (calls,); a call without operations has none."""
 
     first: I64
     last: I64
-    count: I64
+    operations: I64
 
 
 @derived
@@ -52,21 +52,23 @@ def projected_ranges(trace: Trace) -> Projection:
     found = _Work(*_nothing(n_ranges))
     launches = np.zeros(n_ranges, np.int64)
     for pairs in launches_within(trace, "api_call"):
-        working = np.flatnonzero(calls.count[pairs.point])
+        working = np.flatnonzero(calls.operations[pairs.point])
         owner, call = pairs.interval[working], pairs.point[working]
         begins = np.flatnonzero(np.diff(owner, prepend=-1))
         rows = owner[begins]
         if len(rows):
             found.first[rows] = np.minimum.reduceat(calls.first[call], begins)
             found.last[rows] = np.maximum.reduceat(calls.last[call], begins)
-            found.count[rows] = np.add.reduceat(calls.count[call], begins)
+            found.operations[rows] = np.add.reduceat(calls.operations[call], begins)
             launches[rows] = np.diff(begins, append=len(call))
     row = np.flatnonzero(launches)
     nesting = thread_range_nesting(trace, push_pop_only=False)
     inner = row[nesting.has_parent[row]]
     children = np.bincount(nesting.parent[inner], minlength=n_ranges)
-    of_range = (*found, launches, nesting.depth, children)
-    return Projection(row, *(column[row] for column in of_range))
+    first, last, operations = (column[row] for column in found)
+    return Projection(
+        row, first, last, operations, launches[row], nesting.depth[row], children[row]
+    )
 
 
 def _work_of_calls(trace: Trace) -> _Work:
@@ -79,7 +81,7 @@ def _work_of_calls(trace: Trace) -> _Work:
             columns = trace.columns(table, "start_ns", "end_ns")
             np.minimum.at(work.first, call, columns["start_ns"].values[rows])
             np.maximum.at(work.last, call, columns["end_ns"].values[rows])
-            work.count[:] += np.bincount(call, minlength=n_calls)
+            work.operations[:] += np.bincount(call, minlength=n_calls)
     return work
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.busy import device_busy_ns, device_work
 from warpline.derived.events import kernel_durations
 from warpline.derived.graphs import graph_notes
-from warpline.derived.kernel_names import KERNEL_NAME_ARGUMENTS, kernel_name_column
+from warpline.derived.kernel_names import KERNEL_NAME_ARGUMENTS
 from warpline.derived.texts import labelled
 from warpline.ops.group import group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
@@ -47,7 +47,7 @@ def kernel_sum(trace: Trace, arguments: Arguments) -> Result:
         more than 100 %. Kernels of graphs that were recorded as wholes are missing.
     Source: Warpline.
     """
-    events = kernel_durations(trace, kernel_name_column(arguments))
+    events = kernel_durations(trace, arguments)
     n_groups = len(events.labels)
     busy_ns = device_work(trace, "kernel").busy_ns(events.codes, n_groups)
     stats = group_stats(events.codes, events.values, n_groups)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from warpline.derived.events import kernel_durations_by_launch
 from warpline.derived.graphs import graph_notes
-from warpline.derived.kernel_names import KERNEL_NAME_ARGUMENTS, kernel_name_column
+from warpline.derived.range_prefix import PREFIXED_NAME_ARGUMENTS
 from warpline.derived.summary import summarize, time_fields
 from warpline.result import Arguments, Field, Result, analysis
 from warpline.trace import Trace
@@ -29,7 +29,7 @@ FIELDS = time_fields(
     fields=FIELDS,
     needs=("kernel",),
     aliases=("gpukerngbsum",),
-    arguments=KERNEL_NAME_ARGUMENTS,
+    arguments=PREFIXED_NAME_ARGUMENTS,
     missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
 )
 def cuda_gpu_kern_gb_sum(trace: Trace, arguments: Arguments) -> Result:
@@ -46,7 +46,7 @@ def cuda_gpu_kern_gb_sum(trace: Trace, arguments: Arguments) -> Result:
     Source: Rows, columns and order of `nsys stats -r cuda_gpu_kern_gb_sum`; P95 and P99 are
         ours.
     """
-    events = kernel_durations_by_launch(trace, kernel_name_column(arguments))
+    events = kernel_durations_by_launch(trace, arguments)
     labels: dict[str, Sequence[str | None]] = {
         "grid": [_size(label[1:4]) for label in events.labels],
         "block": [_size(label[4:7]) for label in events.labels],

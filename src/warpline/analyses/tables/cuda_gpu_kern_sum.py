@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpline.derived.events import kernel_durations
 from warpline.derived.graphs import graph_notes
-from warpline.derived.kernel_names import KERNEL_NAME_ARGUMENTS, kernel_name_column
+from warpline.derived.range_prefix import PREFIXED_NAME_ARGUMENTS
 from warpline.derived.summary import summarize, time_fields
 from warpline.result import Arguments, Field, Result, analysis
 from warpline.trace import Trace
@@ -21,7 +21,7 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Kernel.", "Name")])
     fields=FIELDS,
     needs=("kernel",),
     aliases=("gpukernsum",),
-    arguments=KERNEL_NAME_ARGUMENTS,
+    arguments=PREFIXED_NAME_ARGUMENTS,
     default_rank=4,
     missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
 )
@@ -38,6 +38,6 @@ def cuda_gpu_kern_sum(trace: Trace, arguments: Arguments) -> Result:
         missing; a note says so.
     Source: Rows, columns and order of `nsys stats -r cuda_gpu_kern_sum`; P95 and P99 are ours.
     """
-    events = kernel_durations(trace, kernel_name_column(arguments))
+    events = kernel_durations(trace, arguments)
     labels = {"name": events.texts(0)}
     return summarize((NAME, *arguments), TITLE, FIELDS, events, labels, graph_notes(trace))

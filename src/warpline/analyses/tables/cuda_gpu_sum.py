@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpline.derived.events import device_durations
 from warpline.derived.graphs import graph_notes
-from warpline.derived.kernel_names import KERNEL_NAME_ARGUMENTS, kernel_name_column
+from warpline.derived.range_prefix import PREFIXED_NAME_ARGUMENTS
 from warpline.derived.summary import summarize, time_fields
 from warpline.result import Arguments, Field, Result, analysis
 from warpline.trace import Trace
@@ -26,7 +26,7 @@ FIELDS = time_fields(
     fields=FIELDS,
     needs=("kernel", "memcpy", "memset"),
     aliases=("gpusum",),
-    arguments=KERNEL_NAME_ARGUMENTS,
+    arguments=PREFIXED_NAME_ARGUMENTS,
     missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
 )
 def cuda_gpu_sum(trace: Trace, arguments: Arguments) -> Result:
@@ -41,6 +41,6 @@ def cuda_gpu_sum(trace: Trace, arguments: Arguments) -> Result:
     Source: Rows, columns and order of `nsys stats -r cuda_gpu_sum`; P95 and P99 are ours. A
         kernel that bears the name of a memory operation stays a row of its own.
     """
-    events = device_durations(trace, kernel_name_column(arguments))
+    events = device_durations(trace, arguments)
     labels = {"category": events.texts(1), "name": events.texts(0)}
     return summarize((NAME, *arguments), TITLE, FIELDS, events, labels, graph_notes(trace))

@@ -6,13 +6,9 @@ import numpy as np
 
 from warpline.derived.events import MEMSET_NAME, copy_name
 from warpline.derived.graphs import graph_notes
-from warpline.derived.kernel_names import (
-    KERNEL_NAME_ARGUMENTS,
-    kernel_name_column,
-    kernel_name_ids,
-)
+from warpline.derived.range_prefix import PREFIXED_NAME_ARGUMENTS, kernel_texts
 from warpline.derived.stacking import stack
-from warpline.derived.texts import labelled, number_texts
+from warpline.derived.texts import labelled
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
@@ -63,7 +59,7 @@ _WHOLE_NUMBER_UP_TO_NS = 20_000_000
     fields=FIELDS,
     needs=("kernel", "memcpy", "memset"),
     aliases=("gputrace",),
-    arguments=KERNEL_NAME_ARGUMENTS,
+    arguments=PREFIXED_NAME_ARGUMENTS,
     missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
 )
 def cuda_gpu_trace(trace: Trace, arguments: Arguments) -> Result:
@@ -81,7 +77,7 @@ def cuda_gpu_trace(trace: Trace, arguments: Arguments) -> Result:
     """
     parts = []
     if trace.has("kernel"):
-        parts.append(_kernels(trace, kernel_name_column(arguments)))
+        parts.append(_kernels(trace, arguments))
     if trace.has("memcpy"):
         parts.append(_copies(trace))
     if trace.has("memset"):
@@ -92,15 +88,12 @@ def cuda_gpu_trace(trace: Trace, arguments: Arguments) -> Result:
     return Result(name, TITLE, FIELDS, columns, key, graph_notes(trace))
 
 
-def _kernels(trace: Trace, name_column: str) -> dict[str, Values]:
-    codes, distinct = number_texts(
-        kernel_name_ids(trace, name_column, ordered=True), len(trace.strings)
-    )
+def _kernels(trace: Trace, arguments: Arguments) -> dict[str, Values]:
     columns = trace.columns("kernel", *_LAUNCH)
     return {
         **_place(trace, "kernel"),
         **{name: _numbers(columns[name]) for name in _LAUNCH},
-        "name": Texts(codes, trace.strings.texts(distinct.tolist())),
+        "name": kernel_texts(trace, arguments),
     }
 
 
