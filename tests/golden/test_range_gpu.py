@@ -279,3 +279,83 @@ def test_whole_graphs_are_attributed_to_ranges(capture: Callable[[str], Path]) -
     result = api.stats(warpline.open(capture("cuda_graph_level")), "range_gpu_trace")
     assert set(columns(result, "operations", "launches")) == {(1, 1)}
     assert result.notes == ()
+
+
+def backward_pass() -> Trace:
+    """Return two layers, and the backward function of the first, run by another thread."""
+    engine = "autograd::engine::evaluate_function: AddmmBackward0, op_id = 8"
+    return trace_of(
+        [
+            (0, 90, 0, PUSH_POP, "step"),
+            (10, 30, 0, PUSH_POP, "layer_0"),
+            (12, 28, 0, PUSH_POP, "aten::linear, seq = 5, op_id = 1"),
+            (13, 14, 0, PUSH_POP, "aten::detach, seq = 5, op_id = 2"),
+            (15, 25, 0, PUSH_POP, "aten::addmm, seq = 5, op_id = 3"),
+            (30, 40, 0, PUSH_POP, "layer_1"),
+            (50, 70, 1, PUSH_POP, engine),
+            (52, 60, 1, PUSH_POP, "AddmmBackward0, seq = 5, op_id = 9"),
+            (72, 80, 1, PUSH_POP, "TBackward0, seq = 99, op_id = 10"),
+        ],
+        [
+            (20, 0, 20, 25, 0),
+            (55, 1, 60, 70, 0),
+            (65, 1, 66, 80, 0),  # launched by the engine for the function
+            (75, 1, 80, 90, 0),  # of a function that nothing here created
+        ],
+    )
+
+
+def test_backward_work_by_sequence_number() -> None:
+    result = api.stats(backward_pass(), "range_gpu_trace:autograd")
+    shown = ("name", "operations", "backward_operations", "backward_busy_ns")
+    found = {name.partition(",")[0]: rest for name, *rest in columns(result, *shown)}
+    assert found == {
+        "step": [1, 2, 20],
+        "layer_0": [1, 2, 20],
+        "aten::linear": [1, 2, 20],
+        "aten::detach": [0, 0, 0],
+        "aten::addmm": [1, 2, 20],
+        "layer_1": [0, 0, 0],
+        "autograd::engine::evaluate_function: AddmmBackward0": [2, 0, 0],
+        "AddmmBackward0": [1, 0, 0],
+        "TBackward0": [1, 0, 0],
+    }
+    assert result.notes == (
+        "1 of 2 backward ranges could not be linked: no forward range here alone has their number",
+    )
+    summary = api.stats(backward_pass(), "range_gpu_sum:autograd")
+    assert ("layer_0", 20, 2) in columns(summary, "name", *shown[:1:-1])
+    layers = api.stats(backward_pass(), "layers:autograd")
+    assert ("  layer_0", 20.0) in columns(layers, "name", "backward_median_ns")
+
+
+def test_numbers_of_two_threads_are_not_mixed_up() -> None:
+    ranges = [
+        (0, 5, 0, PUSH_POP, "aten::a, seq = 1"),
+        (0, 6, 1, PUSH_POP, "aten::b, seq = 1"),
+        (10, 20, 1, PUSH_POP, "ABackward0, seq = 1"),
+    ]
+    trace = trace_of(ranges, [(12, 1, 12, 20, 0)])
+    result = api.stats(trace, "range_gpu_trace:autograd")
+    assert columns(result, "backward_operations") == [(0,), (0,), (0,)]
+    assert result.notes == (
+        "1 of 1 backward range could not be linked: no forward range here alone has their number",
+    )
+
+
+def test_without_autograd_ranges_a_note_says_so() -> None:
+    for table in ("range_gpu_trace", "range_gpu_sum", "layers"):
+        notes = api.stats(one_step(), f"{table}:autograd").notes
+        assert "no backward work is linked" in "; ".join(notes)
+
+
+def test_all_backward_work_of_a_capture_is_linked(capture: Callable[[str], Path]) -> None:
+    trace = warpline.open(capture("rich_metrics_sampling"))
+    result = api.stats(trace, "layers:autograd")
+    layers = [row for row in columns(result, "name", "calls") if row[0].startswith("    layer_")]
+    assert layers == [(f"    layer_{number}", 3) for number in range(8)]
+    work = api.stats(trace, "range_gpu_trace:autograd")
+    rows = columns(work, "name", "depth", "tid", "operations", "backward_operations")
+    steps = [row for row in rows if row[0].startswith("step_")]
+    engine = sum(row[3] for row in rows if row[1] == 0 and row[2] != steps[0][2])
+    assert sum(row[4] for row in steps) == engine == 852

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpline import api
+from warpline.derived.autograd import backward_work
 from warpline.derived.coverage import Timeline
 from warpline.derived.range_paths import range_paths
 from warpline.derived.range_stacks import range_nesting
@@ -23,6 +25,11 @@ Row = dict[str, Any]
 START_END, WHOLE_GRAPH = 1, 0
 PROCESS_OF = (0, 0, 1)  # by thread
 NAMES = ("a", "b", "step_1", "step_2", "step_3", "layer 4", "layer 5", None)
+AROUND = "autograd::engine::evaluate_function: "
+AUTOGRAD_NAMES = (
+    *("aten::a, seq = 1, op_id = 4", "aten::b, seq = 1", "aten::c, seq = 2", "layer"),
+    *("ABackward0, seq = 1, op_id = 5", "CBackward, seq = 2", f"{AROUND}ABackward0, op_id = 6"),
+)
 OPERATIONS = ("kernel", "memcpy", "memset", "graph_launch")
 
 times = st.integers(-3, 20)
@@ -31,12 +38,14 @@ operations = st.tuples(times, st.integers(0, 6), st.integers(0, 1), st.none() | 
 
 
 @st.composite
-def nested(draw: st.DrawFn, *, properly: bool) -> list[tuple[Any, ...]]:
+def nested(
+    draw: st.DrawFn, *, properly: bool, names: Sequence[str | None]
+) -> list[tuple[Any, ...]]:
     """Return ranges (start, end, thread, style, name)."""
     if not properly:
         any_range = st.tuples(times, st.integers(0, 9), threads, st.integers(0, 1))
         rows = draw(st.lists(any_range, max_size=9))
-        return [(s, s + n, t, style, draw(st.sampled_from(NAMES))) for s, n, t, style in rows]
+        return [(s, s + n, t, style, draw(st.sampled_from(names))) for s, n, t, style in rows]
     found = []
     for thread in range(3):
         moves = draw(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=12))
@@ -44,7 +53,7 @@ def nested(draw: st.DrawFn, *, properly: bool) -> list[tuple[Any, ...]]:
         for is_push, pause in [*moves, *[(False, 1)] * 12]:
             now += pause
             if is_push:
-                open_ones.append((now, draw(st.sampled_from(NAMES))))
+                open_ones.append((now, draw(st.sampled_from(names))))
             elif open_ones:
                 start, name = open_ones.pop()
                 found.append((start, now, thread, 0, name))
@@ -52,10 +61,12 @@ def nested(draw: st.DrawFn, *, properly: bool) -> list[tuple[Any, ...]]:
 
 
 @st.composite
-def traces(draw: st.DrawFn, *, properly: bool = False) -> Trace:
+def traces(
+    draw: st.DrawFn, *, properly: bool = False, names: Sequence[str | None] = NAMES
+) -> Trace:
     """Return a trace of two processes, three threads, two devices and up to 24 operations."""
     calls = draw(st.lists(st.tuples(times, st.integers(0, 4), threads), max_size=10))
-    ranges = draw(nested(properly=properly))
+    ranges = draw(nested(properly=properly, names=names))
     tables: dict[str, dict[str, list[Any]]] = {
         "process": {"pid": [11, 12]},
         "thread": {"process_id": [*PROCESS_OF], "tid": [1, 2, 3]},
@@ -349,3 +360,49 @@ def test_the_busy_time_of_a_layer_is_a_union(trace: Trace) -> None:
     for path in range(len(paths.texts)):
         rows = paths.rows[paths.of_row == path].tolist()
         assert taken[path] == busy([item for row in rows for item in work[row]])
+
+
+def creators(trace: Trace) -> dict[int, int]:
+    """Return the forward range of each backward range that has one."""
+    ranges, found = rows_of(trace, "range"), dict[int, int]()
+    texts = [trace.strings.text(one["name_id"]) for one in ranges]
+    for row, one in enumerate(ranges):
+        if "Backward" not in texts[row] or "seq" not in texts[row] or one["style"] == START_END:
+            continue
+        seq = texts[row].split("seq = ")[1][0]
+        alike = [
+            other
+            for other, text in enumerate(texts)
+            if text.startswith("aten") and f"seq = {seq}" in text
+            if ranges[other]["process_id"] == one["process_id"]
+            if ranges[other]["style"] != START_END
+        ]
+        is_sure = len({ranges[other]["thread_id"] for other in alike}) == 1
+        if is_sure and ranges[max(alike)]["start_ns"] < one["start_ns"]:
+            found[row] = max(alike)
+    return found
+
+
+@given(traces(names=AUTOGRAD_NAMES))
+def test_backward_work_belongs_to_what_created_it(trace: Trace) -> None:
+    ranges, nesting = rows_of(trace, "range"), range_nesting(trace)
+    texts = [trace.strings.text(one["name_id"]) for one in ranges]
+    found: list[list[Row]] = [[] for _ in ranges]
+    for item in launched(trace):
+        candidates = []
+        for row, forward in creators(trace).items():
+            around = int(nesting.parent[row]) if nesting.has_parent[row] else row
+            is_engine = texts[around].startswith(AROUND) and texts[row].startswith("ABackward0")
+            outer = around if is_engine else row
+            if is_open(ranges[outer], item["call"]):
+                one = ranges[outer]
+                candidates.append((one["start_ns"], -one["end_ns"], row, forward))
+        if not candidates:
+            continue
+        at, is_inside = max(candidates)[3], True
+        while is_inside:
+            found[at].append(item)
+            at, is_inside = int(nesting.parent[at]), bool(nesting.has_parent[at])
+    work = backward_work(trace)
+    assert work.operations.tolist() == [len(items) for items in found]
+    assert work.busy_ns.tolist() == [busy(items) for items in found]

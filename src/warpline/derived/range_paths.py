@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, compress, zip_longest
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from warpline.derived import derived
 from warpline.derived.range_names import push_pop_ranges, range_names
 from warpline.derived.range_stacks import range_nesting
 from warpline.ops.arrays import I64, BoolArray, Integers
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import factorize_rows, group_stats
 from warpline.ops.tree import Nesting, accumulate_up, enclosing
 from warpline.trace import Trace
 
@@ -89,14 +89,14 @@ def range_paths(trace: Trace, numbered: Numbered = "counters", skip: int = 0) ->
             step_17 does, while layer_3 comes back in every step; ``"merged"``, all of them;
             ``"apart"``, none.
         skip: How many instances of the outermost repeated range are left out, with all ranges
-            of the process that began meanwhile; see `warm_up`.
+            of the process that began meanwhile and those inside them; see `warm_up`. What is
+            merged, and the order, are as without.
     """
-    kept = push_pop_ranges(trace)
     if skip:
-        kept = kept & ~_began_within(trace, warm_up(trace, numbered, skip))
+        return _without(range_paths(trace, numbered), _is_warm_up(trace, numbered, skip))
     names = range_names(trace)
     labels = _labels([UNNAMED if text is None else text for text in names.texts])
-    levels = _levels(trace, kept, labels, numbered)
+    levels = _levels(trace, labels, numbered)
     up, label = (np.concatenate([level[part] for level in levels]) for part in (2, 3))
     depth = np.repeat(np.arange(len(levels), dtype=np.int32), [len(level.up) for level in levels])
     rows, of_row = (np.concatenate([level[part] for level in levels]) for part in (0, 1))
@@ -116,17 +116,17 @@ def warm_up(trace: Trace, numbered: Numbered, skip: int) -> WarmUp:
     """Return the first `skip` instances of the outermost range that repeats, by process.
 
     On each thread it is the path with several instances that has the fewest ranges around it,
-    and of those the one that took longest; of the threads of a process, the one whose range
-    took longest answers. A process without any has no warm-up.
+    and of those the one that took longest, its longest instance aside; likewise one of the
+    threads of a process answers. A process in which nothing repeats has no warm-up.
     """
     paths = range_paths(trace, numbered)
     columns = trace.columns("range", "start_ns", "end_ns", "process_id")
     start, end, process = (column.values for column in columns.values())
     owner = np.zeros(len(paths.texts), np.int64)
     owner[paths.of_row] = process[paths.rows]
-    took = np.zeros(len(paths.texts), np.int64)
-    np.add.at(took, paths.of_row, (end - start)[paths.rows])
-    repeated = np.flatnonzero(np.bincount(paths.of_row, minlength=len(took)) > 1)
+    lengths = group_stats(paths.of_row, (end - start)[paths.rows], len(paths.texts))
+    took = lengths.sum - lengths.max
+    repeated = np.flatnonzero(lengths.count > 1)
     chosen = _first_of(repeated, paths.thread, paths.tree.depth, -took)
     chosen = _first_of(chosen, owner, -took)
     rows = [paths.rows[paths.of_row == path][:skip] for path in chosen.tolist()]
@@ -142,33 +142,71 @@ def _first_of(paths: I64, group: Integers, *by: Integers) -> I64:
     return ordered[np.flatnonzero(np.diff(group[ordered], prepend=-1))]
 
 
-def _began_within(trace: Trace, warm: WarmUp) -> BoolArray:
+def _is_warm_up(trace: Trace, numbered: Numbered, skip: int) -> BoolArray:
+    """Return which ranges began during warm-up, or are nested in one that did."""
+    warm, nesting = warm_up(trace, numbered, skip), range_nesting(trace)
     columns = trace.columns("range", "start_ns", "process_id")
     start, process = (column.values for column in columns.values())
-    return enclosing(
+    gone = enclosing(
         start, warm.start_ns, warm.end_ns, point_group=process, group=warm.process
-    ).found
+    ).found.copy()
+    for rows in _by_depth(nesting)[1:]:
+        gone[rows] |= gone[nesting.parent[rows]]
+    return gone
+
+
+def _by_depth(nesting: Nesting) -> list[I64]:
+    """Return the rows of each depth, ascending."""
+    order = np.argsort(nesting.depth, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(nesting.depth))[:-1])
+
+
+def _without(paths: Paths, gone: BoolArray) -> Paths:
+    """Return the paths of the ranges that stay; a range goes with the one it is nested in."""
+    stays = ~gone[paths.rows]
+    of_row = paths.of_row[stays]
+    used = np.bincount(of_row, minlength=len(paths.texts)) > 0
+    place = np.cumsum(used) - 1
+    tree = paths.tree
+    parent = np.where(tree.has_parent, place[tree.parent], 0)
+    return Paths(
+        paths.rows[stays],
+        place[of_row],
+        Nesting(parent[used], tree.has_parent[used], tree.depth[used]),
+        tuple(compress(paths.texts, used.tolist())),
+        paths.thread[used],
+    )
 
 
 def _labels(names: Sequence[str]) -> _Labels:
-    patterns: dict[str, int] = {}
-    place = [patterns.setdefault(_DIGITS.sub("*", name), len(patterns)) for name in names]
+    """Return the names, and for each what it has in common with those of other numbers."""
+    shapes: dict[tuple[str, ...], int] = {}
+    numbers: list[list[str]] = []
+    place = []
+    for name in names:
+        shape = shapes.setdefault(tuple(_DIGITS.split(name)), len(shapes))
+        found = _DIGITS.findall(name)
+        if shape == len(numbers):
+            numbers.append(found)
+        for position, number in enumerate(found):
+            if numbers[shape][position] != number:
+                numbers[shape][position] = "*"
+        place.append(shape)
+    patterns = [
+        "".join(chain.from_iterable(zip_longest(pieces, known, fillvalue="")))
+        for pieces, known in zip(shapes, numbers, strict=True)
+    ]
     return _Labels([*names, *patterns], np.array(place, np.int64) + len(names))
 
 
-def _levels(trace: Trace, kept: BoolArray, labels: _Labels, numbered: Numbered) -> list[_Level]:
-    """Return the paths level by level, outermost first; a range without its parent is left out."""
-    nesting, codes, is_in = range_nesting(trace), range_names(trace).codes, kept.copy()
+def _levels(trace: Trace, labels: _Labels, numbered: Numbered) -> list[_Level]:
+    """Return the paths level by level, outermost first."""
+    nesting, codes, nests = range_nesting(trace), range_names(trace).codes, push_pop_ranges(trace)
     path = trace.columns("range", "thread_id")["thread_id"].values.astype(np.int64)
-    order = np.argsort(nesting.depth, kind="stable")
-    bounds = np.searchsorted(nesting.depth[order], np.arange(nesting.depth.max(initial=0) + 2))
     levels: list[_Level] = []
     n_paths = 0
-    for depth, (first, last) in enumerate(pairwise(bounds)):
-        rows = order[first:last]
-        if depth:
-            is_in[rows] &= is_in[nesting.parent[rows]]
-        rows = rows[is_in[rows]]
+    for depth, here in enumerate(_by_depth(nesting)):
+        rows = here[nests[here]]
         up = path[nesting.parent[rows]] if depth else path[rows]
         label = _merged(up, codes[rows], labels.pattern, numbered)
         groups = factorize_rows(up, label)
@@ -202,9 +240,7 @@ def _model_order(trace: Trace, tree: Nesting, thread: I64, first: I64) -> I64:
     """Return the place of each path: after the one around it and all that began before it."""
     sizes = accumulate_up(tree, np.ones(len(first), np.int64))
     place = np.zeros(len(first), np.int64)
-    bounds = np.searchsorted(tree.depth, np.arange(tree.depth.max(initial=0) + 2))
-    for depth, (begin, end) in enumerate(pairwise(bounds)):
-        level = np.arange(begin, end)
+    for depth, level in enumerate(_by_depth(tree)):
         if depth:
             around = place[tree.parent[level]]
             order = level[np.lexsort((first[level], around))]

@@ -6,6 +6,7 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
+from warpline.derived.autograd import AUTOGRAD_ARGUMENT, backward_work
 from warpline.derived.coverage import Coverage
 from warpline.derived.range_names import push_pop_ranges
 from warpline.derived.range_paths import Numbered, Paths, range_paths, warm_up
@@ -39,11 +40,22 @@ FIELDS = (
     Field("path", Unit.NONE, "Names from the outermost range inwards.", "Path", is_detail=True),
     Field("name", Unit.NONE, "Name, indented by its depth.", "Name"),
 )
+AUTOGRAD_FIELDS = (
+    Field(
+        "backward_median_ns",
+        Unit.NS,
+        "Median busy time of a call's backward work.",
+        "Backward Med (ns)",
+        digits=1,
+    ),
+    Field("backward_p95_ns", Unit.NS, "95 of 100 calls at most.", "Backward P95 (ns)", digits=1),
+)
 ARGUMENTS = {
     "skip": "leave out warm-up: skip=N the first N instances of the outermost repeated range,"
     " 1 if no number is given",
     "merged": "let all names side by side that differ only in numbers be one row",
     "apart": "give every name a row of its own, whatever its number",
+    **AUTOGRAD_ARGUMENT,
 }
 
 
@@ -52,6 +64,7 @@ class _Options(NamedTuple):
 
     numbered: Numbered
     skip: int
+    autograd: bool
 
 
 @analysis(
@@ -73,13 +86,16 @@ def layers(trace: Trace, arguments: Arguments) -> Result | Skipped:
     How it is computed: Push/pop ranges of one thread that have the same names around them are
         calls of one row. Numbers that only count are merged: three or more names side by side
         that differ in numbers alone, and occur less than twice on average, are one row (step_*),
-        while layer_0, layer_1 that come back in every step stay apart. Device time is as in
-        range_gpu_sum: the union of what was launched inside. Medians and percentiles are over
-        calls; busy is the union over all calls, so that no share passes its parent's; idle is
-        added over calls, each from its first start to its last end.
+        while layer_0, layer_1 that come back in every step stay apart; calls that are skipped
+        count there. Device time is as in range_gpu_sum: the union of what was launched inside.
+        Medians and percentiles are over calls; busy is the union over all calls, so that no
+        share passes its parent's; idle is added over calls, each from its first start to its
+        last end.
     Limits: Work that another thread launches, such as the backward pass of PyTorch, belongs to
-        that thread's ranges; it has a tree of its own or none. Layers recorded in a single step
-        look like counters: use layers:apart. Start/end ranges do not nest: see range_gpu_sum.
+        that thread's ranges; it has a tree of its own or none. With PyTorch's NVTX annotation
+        on, layers:autograd adds each layer's backward work, as range_gpu_sum:autograd does.
+        Layers recorded in a single step look like counters: use layers:apart. Start/end ranges
+        do not nest: see range_gpu_sum.
     Source: Warpline.
     """
     if not has_work(trace):
@@ -88,14 +104,14 @@ def layers(trace: Trace, arguments: Arguments) -> Result | Skipped:
         return Skipped(NAME, "the ranges here are all start/end ranges")
     options = _options(arguments)
     paths = range_paths(trace, options.numbered, options.skip)
-    columns = {
-        **_costs(trace, paths),
-        **_shares(trace, paths),
-        **_labels(trace, paths),
-    }
-    ordered = {field.name: columns[field.name] for field in FIELDS}
+    fields: tuple[Field, ...] = FIELDS
+    columns = {**_costs(trace, paths), **_shares(trace, paths), **_labels(trace, paths)}
+    if options.autograd:
+        fields = (*FIELDS, *AUTOGRAD_FIELDS)
+        columns |= _backward(trace, paths)
+    ordered = {field.name: columns[field.name] for field in fields}
     name = ":".join((NAME, *arguments))
-    return Result(name, TITLE, FIELDS, ordered, ("pid", "tid", "path"), _notes(trace, options))
+    return Result(name, TITLE, fields, ordered, ("pid", "tid", "path"), _notes(trace, options))
 
 
 def _options(arguments: Arguments) -> _Options:
@@ -107,9 +123,9 @@ def _options(arguments: Arguments) -> _Options:
             skip = _count(value if equals else "1")
         elif equals:
             raise UsageError(f"argument {word!r} of table {NAME!r} takes no value: {argument!r}")
-        else:
+        elif word in get_args(Numbered):
             numbered = next(choice for choice in get_args(Numbered) if choice == word)
-    return _Options(numbered, skip)
+    return _Options(numbered, skip, "autograd" in arguments)
 
 
 def _count(text: str) -> int:
@@ -143,6 +159,15 @@ def _costs(trace: Trace, paths: Paths) -> dict[str, Values]:
         "operations_per_call": Numbers(of_calls(work.operations).mean),
         "device_idle_ns": Numbers(of_calls(took.span_ns - took.busy_ns).sum),
         "host_ns": Numbers(host.sum),
+    }
+
+
+def _backward(trace: Trace, paths: Paths) -> dict[str, Values]:
+    busy = backward_work(trace).busy_ns[paths.rows]
+    stats = group_stats(paths.of_row, busy, len(paths.texts))
+    return {
+        "backward_median_ns": Numbers(stats.median),
+        "backward_p95_ns": Numbers(stats.percentile(95)),
     }
 
 
@@ -204,10 +229,11 @@ def _labels(trace: Trace, paths: Paths) -> dict[str, Values]:
 
 
 def _notes(trace: Trace, options: _Options) -> tuple[str, ...]:
+    notes = backward_work(trace).notes if options.autograd else ()
     if not options.skip:
-        return ()
+        return notes
     warm = warm_up(trace, options.numbered, options.skip)
     if not warm.names:
-        return ("no range repeats, so that nothing was left out as warm-up",)
+        return (*notes, "no range repeats, so that nothing was left out as warm-up")
     left_out = plural(len(warm.start_ns), "instance")
-    return (f"warm-up left out: the first {left_out} of {', '.join(warm.names)}",)
+    return (*notes, f"warm-up left out: the first {left_out} of {', '.join(warm.names)}")

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from warpline.derived.autograd import AUTOGRAD_ARGUMENT, BackwardWork, backward_work
 from warpline.derived.range_names import outermost_of_name, push_pop_ranges, range_names
 from warpline.derived.range_work import RangeWork, has_work, range_work, work_notes
 from warpline.derived.texts import labelled
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import RowGroups, factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
 from warpline.schema.tables import RANGE_STYLES
@@ -46,12 +47,18 @@ FIELDS = (
     Field("name", Unit.NONE, "Range, after its domain and a colon.", "Range"),
 )
 
+AUTOGRAD_FIELDS = (
+    Field("backward_busy_ns", Unit.NS, "Busy time of their backward work.", "Backward Busy (ns)"),
+    Field("backward_operations", Unit.COUNT, "Operations of that work.", "Backward Ops"),
+)
+
 
 @analysis(
     name=NAME,
     title=TITLE,
     fields=FIELDS,
     needs=("range",),
+    arguments=AUTOGRAD_ARGUMENT,
     missing_hint="profile with --trace=cuda,nvtx a program that marks ranges",
 )
 def range_gpu_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
@@ -71,6 +78,9 @@ def range_gpu_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
         inside another of the same name and style, on the same thread (for start/end ranges: in
         the same process), would count twice. Counts of instances, statistics per instance, and
         self, which is the work in no nested range, are over all. Largest busy time first.
+        Backward work, of range_gpu_sum:autograd, is what a function of PyTorch's backward pass
+        launched on its own thread: it belongs to the operator with the same sequence number, and
+        to all push/pop ranges around that; it is added over outermost instances as well.
     Limits: Instances that overlap without one holding the other, on several threads or as
         start/end ranges, count what they share in each. Start/end ranges do not nest and have no
         self. Times are whole also where a filter kept a part of the recording, and then the work
@@ -81,20 +91,24 @@ def range_gpu_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
         return Skipped(NAME, "no launches of device work here", "profile with --trace=cuda,nvtx")
     names, style = range_names(trace), trace.columns("range", "style")["style"].values
     groups, work = factorize_rows(names.codes, style), range_work(trace)
-    totals = _totals(trace, work, groups)
+    backward = backward_work(trace) if "autograd" in arguments else None
+    totals = _totals(trace, work, groups, backward)
     order = np.argsort(-totals["device_busy_ns"], kind="stable")
     first = groups.first[order]
-    nests = push_pop_ranges(trace)[first]
     columns: dict[str, Values] = {
         **{name: Numbers(total[order]) for name, total in totals.items()},
-        **_self_columns(work, groups, order, nests),
+        **_self_columns(work, groups, order, push_pop_ranges(trace)[first]),
         **_statistics("device", work.took.busy_ns, groups, order),
         **_statistics("host", _host_ns(trace), groups, order),
         "style": labelled(style[first], [RANGE_STYLES[kind] for kind in sorted(RANGE_STYLES)]),
         "name": labelled(names.codes[first], names.texts),
     }
-    ordered = {field.name: columns[field.name] for field in FIELDS}
-    return Result(NAME, TITLE, FIELDS, ordered, ("style", "name"), work_notes(trace))
+    fields: tuple[Field, ...] = FIELDS
+    notes = work_notes(trace)
+    if backward is not None:
+        fields, notes = (*FIELDS, *AUTOGRAD_FIELDS), (*notes, *backward.notes)
+    ordered = {field.name: columns[field.name] for field in fields}
+    return Result(":".join((NAME, *arguments)), TITLE, fields, ordered, ("style", "name"), notes)
 
 
 def _host_ns(trace: Trace) -> I64:
@@ -103,7 +117,9 @@ def _host_ns(trace: Trace) -> I64:
     return length
 
 
-def _totals(trace: Trace, work: RangeWork, groups: RowGroups) -> dict[str, I64]:
+def _totals(
+    trace: Trace, work: RangeWork, groups: RowGroups, backward: BackwardWork | None
+) -> dict[str, I64]:
     """Return the columns that are sums over outermost instances, and the count of all."""
     rows = np.flatnonzero(outermost_of_name(trace))
     codes = groups.codes[rows]
@@ -116,6 +132,9 @@ def _totals(trace: Trace, work: RangeWork, groups: RowGroups) -> dict[str, I64]:
         "operations": work.operations,
         "launches": work.launches,
     }
+    if backward is not None:
+        summed["backward_busy_ns"] = backward.busy_ns
+        summed["backward_operations"] = backward.operations
     sums = {name: _sums(codes, all_[rows], groups) for name, all_ in summed.items()}
     return {**sums, "instances": np.bincount(groups.codes, minlength=groups.n_groups)}
 
@@ -130,7 +149,7 @@ def _self_columns(
     }
 
 
-def _sums(codes: np.typing.NDArray[np.int32], values: I64, groups: RowGroups) -> I64:
+def _sums(codes: I32, values: I64, groups: RowGroups) -> I64:
     sums = np.zeros(groups.n_groups, np.int64)
     np.add.at(sums, codes, values)
     return sums

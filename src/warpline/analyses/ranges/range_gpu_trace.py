@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.autograd import AUTOGRAD_ARGUMENT, backward_work
 from warpline.derived.range_names import push_pop_ranges, range_names
 from warpline.derived.range_stacks import range_nesting
 from warpline.derived.range_work import has_work, range_work, work_notes
@@ -36,12 +37,18 @@ FIELDS = (
     Field("name", Unit.NONE, "Range, after its domain and a colon.", "Name"),
 )
 
+AUTOGRAD_FIELDS = (
+    Field("backward_busy_ns", Unit.NS, "Busy time of its backward work.", "Backward Busy (ns)"),
+    Field("backward_operations", Unit.COUNT, "Operations of its backward work.", "Backward Ops"),
+)
+
 
 @analysis(
     name=NAME,
     title=TITLE,
     fields=FIELDS,
     needs=("range",),
+    arguments=AUTOGRAD_ARGUMENT,
     missing_hint="profile with --trace=cuda,nvtx a program that marks ranges",
 )
 def range_gpu_trace(trace: Trace, arguments: Arguments) -> Result | Skipped:
@@ -57,7 +64,10 @@ def range_gpu_trace(trace: Trace, arguments: Arguments) -> Result | Skipped:
         was recorded as a whole counts as one operation. Busy is the union of the operations,
         span the time from first start to last end; both are taken per device and added over
         devices, and busy plus idle is span. Self leaves out work launched in a range that was
-        opened later on the same thread; start/end ranges do not nest and have none.
+        opened later on the same thread; start/end ranges do not nest and have none. Backward
+        work, of range_gpu_trace:autograd, is what a function of PyTorch's backward pass launched
+        on its own thread: it belongs to the operator with the same sequence number, and to all
+        push/pop ranges around that.
     Limits: Idle time of one range may be filled by the work of another. Work that another
         thread launches belongs to that thread's ranges. Times are whole also where a filter
         kept a part of the recording, and then the work that it left out is missing.
@@ -97,4 +107,12 @@ def range_gpu_trace(trace: Trace, arguments: Arguments) -> Result | Skipped:
         ),
         "name": labelled(names.codes, names.texts),
     }
-    return Result(NAME, TITLE, FIELDS, values, ("start_ns", "tid", "range_id"), work_notes(trace))
+    fields: tuple[Field, ...] = FIELDS
+    notes = work_notes(trace)
+    if "autograd" in arguments:
+        backward = backward_work(trace)
+        fields, notes = (*FIELDS, *AUTOGRAD_FIELDS), (*notes, *backward.notes)
+        values["backward_busy_ns"] = Numbers(backward.busy_ns)
+        values["backward_operations"] = Numbers(backward.operations)
+    name = ":".join((NAME, *arguments))
+    return Result(name, TITLE, fields, values, ("start_ns", "tid", "range_id"), notes)
