@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warpline.api import open, stats, summary  # noqa: A004
+    from warpline.api import export, open, stats, summary  # noqa: A004
     from warpline.errors import (
         CorruptTraceError,
         InputError,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"  # the only place; the build reads it from here
 
 _PUBLIC = {
+    "export": "warpline.api",
     "open": "warpline.api",
     "select": "warpline.trace.selection",
     "stats": "warpline.api",
@@ -56,6 +57,7 @@ __all__ = [
     "UnsupportedVersionError",
     "UsageError",
     "WarplineError",
+    "export",
     "open",
     "select",
     "stats",

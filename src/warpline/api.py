@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpline import plugins
 from warpline.errors import InputError, UsageError
+from warpline.exporters import EXPORTERS
 from warpline.result import (
     ANALYSES,
     Analysis,
@@ -20,6 +22,7 @@ from warpline.result import (
     source_name,
     warnings_of,
 )
+from warpline.schema import TABLES
 from warpline.trace import READERS, Trace, read
 from warpline.trace.merge import merge
 
@@ -189,6 +192,53 @@ def _extract(trace: Trace, part: _Extract) -> Result | Skipped:
         key=tuple(name for name in full.key if name in part.fields),
     )
     return chosen if part.rows is None else chosen.head(part.rows)
+
+
+def export(
+    trace: Trace,
+    path: PathLike,
+    format: str = "warpline",  # noqa: A002 - the word users know
+    *,
+    tables: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a trace, or a part of one, to a file or folder and return its path.
+
+    Args:
+        trace: From `warpline.open`, or a part of such a trace.
+        path: Where to write. It is complete when it appears.
+        format: Name of an exporter: warpline, sqlite, parquet, arrow, json or perfetto.
+        tables: Names of the tables to write; None writes all that were recorded.
+        overwrite: Whether a file that exists may be replaced.
+
+    Raises:
+        UsageError: There is no such format or table, or the path is taken.
+        MissingTableError: A table was never recorded.
+        InputError: The file cannot be written.
+    """
+    plugins.load("exporters")
+    exporter = EXPORTERS.get(format)
+    target = Path(path)
+    for name in tables or ():
+        if name not in TABLES:
+            near = difflib.get_close_matches(name, TABLES, n=1)
+            hint = f"did you mean {near[0]}?" if near else "tables: " + ", ".join(TABLES)
+            raise UsageError(f"there is no table {name!r}", hint=hint)
+        trace.table(name)
+    _check_free(target, is_folder=exporter.is_folder, overwrite=overwrite)
+    exporter.write(trace, target, trace.tables if tables is None else tuple(tables))
+    return target
+
+
+def _check_free(path: Path, *, is_folder: bool, overwrite: bool) -> None:
+    if not path.parent.is_dir():
+        raise InputError(f"{path} cannot be written: there is no folder {path.parent}")
+    if path.exists() and path.is_dir() != is_folder:
+        is_what, wanted = ("a file", "a folder") if is_folder else ("a folder", "a file")
+        raise UsageError(f"{path} is {is_what}", hint=f"name {wanted}; this format writes one")
+    is_taken = any(path.iterdir()) if path.is_dir() else path.exists()
+    if is_taken and not overwrite:
+        raise UsageError(f"{path} exists", hint="--force-overwrite replaces it")
 
 
 def formats() -> list[dict[str, Any]]:

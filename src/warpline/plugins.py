@@ -1,8 +1,8 @@
-"""Loads the readers, analyses and renderers: built-in ones, and those of installed packages.
+"""Loads readers, analyses, renderers and exporters: built in, and of installed packages.
 
 A built-in is a module in its folder; importing it registers it. An extension is an entry point
-in one of the groups ``warpline.readers``, ``warpline.analyses`` and ``warpline.renderers``
-whose value names a module that registers itself when imported.
+in one of the groups ``warpline.readers``, ``warpline.analyses``, ``warpline.renderers`` and
+``warpline.exporters`` whose value names a module that registers itself when imported.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ _GROUPS = {
         "warpline.analyses.ranges",
     ),
     "renderers": ("warpline.render",),
+    "exporters": ("warpline.exporters",),
 }
 
 
 @cache
 def load(kind: str) -> None:
-    """Import every module of a kind: "readers", "analyses" or "renderers".
+    """Import every module of a kind: "readers", "analyses", "renderers" or "exporters".
 
     An extension that cannot be loaded becomes a RuntimeWarning; the program goes on.
     """

@@ -42,7 +42,8 @@ MISTAKES = {
     "nonsense": (
         2,
         "unknown command 'nonsense'",
-        "name a recording or a command: completion, demo, doctor, explain, list, stats, summary",
+        "name a recording or a command: completion, demo, doctor, explain, export, list, stats,"
+        " summary",
     ),
     "--fromat csv": (
         2,

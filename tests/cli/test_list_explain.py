@@ -7,6 +7,7 @@ import json
 import pytest
 
 from warpline import api, plugins
+from warpline.exporters import EXPORTERS
 from warpline.render import RENDERERS
 from warpline.result import ANALYSES
 from warpline.schema import TABLES
@@ -19,7 +20,7 @@ for kind in ("analyses", "readers", "renderers"):
 def test_everything_registered_is_listed_on_one_line(run):
     lines = run("list").out.splitlines()
     firsts = {line.lstrip("* ").split(" ")[0] for line in lines}
-    for registry in (ANALYSES, READERS, RENDERERS):
+    for registry in (ANALYSES, READERS, RENDERERS, EXPORTERS):
         assert firsts >= {*registry.names()}
     assert firsts >= {*TABLES}
     marked = [line[2:].split(" ")[0] for line in lines if line.startswith("* ")]
@@ -36,6 +37,7 @@ def test_list_as_json(run):
     assert set(table["arguments"]) == {"base", "mangled"}
     assert [item["name"] for item in found["trace_tables"]] == list(TABLES)
     assert {item["name"] for item in found["formats"]} == {*RENDERERS.names()}
+    assert {item["name"] for item in found["export_formats"]} == {*EXPORTERS.names()}
 
 
 @pytest.mark.parametrize("item", list(ANALYSES), ids=lambda item: item.name)

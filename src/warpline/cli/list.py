@@ -23,13 +23,15 @@ def run(args: Namespace) -> int:
 
 
 def facts() -> Facts:
-    """Return the tables of `stats`, those of a trace, readers and output formats."""
+    """Return the tables of `stats`, those of a trace, readers, output and export formats."""
     from warpline import api, plugins  # noqa: PLC0415 - start-up: brings numpy
+    from warpline.exporters import EXPORTERS  # noqa: PLC0415 - likewise
     from warpline.render import RENDERERS  # noqa: PLC0415 - likewise
     from warpline.result import ANALYSES  # noqa: PLC0415 - likewise
     from warpline.schema import TABLES  # noqa: PLC0415 - likewise
 
     plugins.load("renderers")
+    plugins.load("exporters")
     default = api.default_tables()
     return {
         "tables": [
@@ -52,6 +54,7 @@ def facts() -> Facts:
             }
             for item in RENDERERS
         ],
+        "export_formats": [{"name": item.name, "doc": item.doc} for item in EXPORTERS],
     }
 
 
@@ -79,6 +82,10 @@ def text(found: Facts) -> str:
             _block(
                 "Output formats: --format NAME",
                 ((f"  {_called(item)}", item["doc"]) for item in found["formats"]),
+            ),
+            _block(
+                "Formats of a whole recording: warpline export -t NAME",
+                ((f"  {item['name']}", item["doc"]) for item in found["export_formats"]),
             ),
         ]
     )

@@ -133,7 +133,7 @@ class Output:
         if self.format != "json":  # which holds them
             for warning in dict.fromkeys(document.warnings):
                 talk.warning(warning)
-            _say_unread(document.meta["unread"])
+            say_unread(document.meta["unread"])
 
 
 def write_text(text: str) -> int:
@@ -175,7 +175,8 @@ def say_skipped(section: Skipped, *, with_hint: bool) -> None:
         talk.hint(section.hint)
 
 
-def _say_unread(unread: dict[str, int]) -> None:
+def say_unread(unread: Mapping[str, int]) -> None:
+    """Say which tables of the file nothing is made of."""
     if not unread:
         return
     largest = sorted(unread.items(), key=lambda item: (-item[1], item[0]))

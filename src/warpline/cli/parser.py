@@ -200,7 +200,7 @@ def _joined(words: Sequence[str]) -> list[str]:
         if word == "--":
             return joined + [f"./{w}" if w.startswith("-") else w for w in words[place + 1 :]]
         before = joined[-1] if joined else ""
-        if before == "--filter-time" and _LEADING_MINUS.match(word):
+        if before in {"--filter-time", "--times"} and _LEADING_MINUS.match(word):
             joined[-1] = f"{before}={word}"
         elif before == "--force-overwrite" and word in {"true", "false"}:
             joined[-1:] = [before] if word == "true" else []

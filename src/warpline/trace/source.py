@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from warpline.trace.column import ColumnData
 from warpline.trace.meta import TraceMeta
@@ -42,4 +42,14 @@ class TableSource(Protocol):
         Values hold the dtype that the schema declares. Raises CorruptTraceError when the
         file's rows cannot be read.
         """
+        ...
+
+
+@runtime_checkable
+class HasForeign(Protocol):
+    """A source that holds parts which this version does not know."""
+
+    @property
+    def foreign(self) -> Mapping[str, memoryview]:
+        """Bytes of the unknown members of a recording file, by name."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from warpline.schema import TABLES, TableSpec
 from warpline.trace.column import ColumnData, Rows
 from warpline.trace.filters import DeviceFilter, Filter, ProcessFilter, StreamFilter, Window
 from warpline.trace.meta import TraceMeta
-from warpline.trace.source import TableSource
+from warpline.trace.source import HasForeign, TableSource
 from warpline.trace.store import ColumnStore
 from warpline.trace.strings import StringPool
 
@@ -85,6 +85,15 @@ class Trace:
     def strings(self) -> StringPool:
         """The texts that ``*_id`` columns with ``ref="string"`` point into."""
         return self._store.source.strings
+
+    @property
+    def foreign(self) -> Mapping[str, memoryview]:
+        """What a whole recording holds that this version does not know, to be written again.
+
+        Nothing for a part of a recording: what to keep of it is not known either.
+        """
+        source = self._store.source
+        return source.foreign if isinstance(source, HasForeign) and not self._filters else {}
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -1,0 +1,241 @@
+"""The file that holds a recording: a ZIP of stored ``.npy`` members, hence a valid ``.npz``.
+
+Members are not compressed and their data begin at multiples of 64 bytes, so that a reader can
+map them. ``meta.json`` comes first: a file is known by its first bytes. This module needs the
+standard library only, for the capture side writes such files too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import re
+import secrets
+import struct
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from warpline.errors import CorruptTraceError
+
+Chunk = bytes | memoryview
+
+ALIGNMENT = 64
+META = "meta.json"
+ARRAY_ENDING = ".npy"
+
+_NPY_MAGIC = b"\x93NUMPY\x01\x00"
+_NPY_HEADER = struct.Struct("<H")
+_NPY_DESCRIPTION = re.compile(
+    rb"\{'descr': '([<|][a-z][0-9]{1,2})', 'fortran_order': False, 'shape': \(([0-9]{1,18}),\), \}"
+)
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+_EXTRA_HEADER = struct.Struct("<HH")
+# The local header of a member longer than this has a ZIP64 field of 20 bytes.
+_ZIP64_LIMIT = (1 << 31) - 1
+_ZIP64_EXTRA_BYTES = 20
+_PADDING_ID = 0x5770  # a private id: readers skip extra fields that they do not know
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # files written from the same data are equal
+_ENCRYPTED = 1
+
+
+class ContainerWriter:
+    """Writes members one after another; use it as a context manager.
+
+    The file appears at its path when the block ends without an error, else not at all.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # Not tempfile: its files are private, and ours should have the mode the user's have.
+        self._unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        self._file = self._unfinished.open("x+b")
+        self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_STORED)
+
+    def add_json(self, name: str, value: Mapping[str, Any]) -> None:
+        """Add a JSON object as the member `name`."""
+        text = json.dumps(value, ensure_ascii=False, indent=1)
+        data = text.encode("utf-8", "surrogatepass")
+        self.add_bytes(name, [data], len(data))
+
+    def add_array(self, name: str, dtype: str, count: int, chunks: Iterable[Chunk]) -> None:
+        """Add a one-dimensional array as the member ``NAME.npy``.
+
+        Args:
+            name: Such as ``kernel/start_ns``.
+            dtype: As ``.npy`` spells it: ``<i8``, ``<i4``, ``<f8``, ``|b1``, ``|u1``.
+            count: Number of elements.
+            chunks: Contiguous buffers that together hold the elements.
+        """
+        description = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({count},), }}"
+        text = description.encode()
+        padding = -(len(_NPY_MAGIC) + _NPY_HEADER.size + len(text) + 1) % ALIGNMENT
+        text += b" " * padding + b"\n"
+        header = _NPY_MAGIC + _NPY_HEADER.pack(len(text)) + text
+        size_bytes = len(header) + count * int(dtype[2:])
+        self.add_bytes(f"{name}{ARRAY_ENDING}", _after(header, chunks), size_bytes)
+
+    def add_bytes(self, name: str, chunks: Iterable[Chunk], size_bytes: int) -> None:
+        """Add a member of `size_bytes` bytes; it begins at a multiple of 64 bytes."""
+        info = zipfile.ZipInfo(name, _EPOCH)
+        info.external_attr = 0o644 << 16
+        is_large = size_bytes > _ZIP64_LIMIT
+        at = self._file.tell() + _LOCAL_HEADER.size + len(name.encode())
+        at += _EXTRA_HEADER.size + (_ZIP64_EXTRA_BYTES if is_large else 0)
+        padding = -at % ALIGNMENT
+        info.extra = _EXTRA_HEADER.pack(_PADDING_ID, padding) + bytes(padding)
+        with self._zip.open(info, "w", force_zip64=is_large) as member:
+            for chunk in chunks:
+                member.write(chunk)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            with contextlib.suppress(*([] if kind is None else [OSError, ValueError])):
+                self._zip.close()
+            if kind is None:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._unfinished.replace(self._path)
+        finally:
+            self._file.close()
+            self._unfinished.unlink(missing_ok=True)
+
+
+def _after(first: Chunk, rest: Iterable[Chunk]) -> Iterator[Chunk]:
+    yield first
+    yield from rest
+
+
+@dataclass(frozen=True)
+class Member:
+    """Where a member of a container lies.
+
+    Attributes:
+        offset_bytes: Where it begins in the file.
+        size_bytes: Its length.
+        array: What it holds, or None if it is not an array that `add_array` would write.
+    """
+
+    offset_bytes: int
+    size_bytes: int
+    array: ArrayPlace | None
+
+
+@dataclass(frozen=True)
+class ArrayPlace:
+    """Where the elements of an array lie.
+
+    Attributes:
+        dtype: As ``.npy`` spells it.
+        count: Number of elements.
+        offset_bytes: Where they begin in the file.
+    """
+
+    dtype: str
+    count: int
+    offset_bytes: int
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container, open and mapped.
+
+    Attributes:
+        path: The file.
+        meta: ``meta.json``.
+        members: The other members by name, in the file's order.
+        data: The whole file, read-only. Views of it keep it open.
+    """
+
+    path: Path
+    meta: dict[str, Any]
+    members: dict[str, Member]
+    data: memoryview
+
+    @classmethod
+    def open(cls, path: Path) -> Container:
+        """Map a container. Raises CorruptTraceError if it is cut or its members do not fit it."""
+        try:
+            with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+                data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                members = {
+                    info.filename: _member(info, data)
+                    for info in archive.infolist()
+                    if not info.is_dir()
+                }
+                meta = _read_meta(data, members.pop(META))
+        except (zipfile.BadZipFile, NotImplementedError, KeyError, ValueError) as error:
+            what = f"there is no {META}" if isinstance(error, KeyError) else error
+            raise CorruptTraceError(
+                f"{path}: not a whole recording: {what}",
+                hint="it may have been cut while it was copied; copy or export it again",
+            ) from error
+        return cls(path, meta, members, data)
+
+    def member_bytes(self, name: str) -> memoryview:
+        """Return the bytes of a member."""
+        member = self.members[name]
+        return self.data[member.offset_bytes : member.offset_bytes + member.size_bytes]
+
+
+def is_container(head: bytes) -> bool:
+    """Return whether a file with these first bytes begins as one that we wrote."""
+    name_at = _LOCAL_HEADER.size
+    return head.startswith(b"PK\x03\x04") and head[name_at:].startswith(META.encode())
+
+
+def _read_meta(data: memoryview, member: Member) -> dict[str, Any]:
+    text = bytes(data[member.offset_bytes : member.offset_bytes + member.size_bytes])
+    try:
+        meta = json.loads(text.decode("utf-8", "surrogatepass"))
+    except RecursionError:
+        raise ValueError(f"{META} is nested too deeply") from None
+    if not isinstance(meta, dict):
+        raise zipfile.BadZipFile(f"{META} is not an object")
+    return meta
+
+
+def _member(info: zipfile.ZipInfo, data: memoryview) -> Member:
+    is_plain = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & _ENCRYPTED
+    if not is_plain or info.file_size != info.compress_size:
+        raise ValueError(f"{info.filename} is compressed")
+    begin = info.header_offset + _LOCAL_HEADER.size
+    if info.header_offset < 0 or begin > len(data):
+        raise ValueError(f"{info.filename} does not lie in the file")
+    # The extra field here differs from its copy in the directory, which zipfile has read.
+    magic, *_, name_bytes, extra_bytes = _LOCAL_HEADER.unpack_from(data, info.header_offset)
+    begin += name_bytes + extra_bytes
+    if magic != b"PK\x03\x04" or begin + info.file_size > len(data):
+        raise ValueError(f"{info.filename} does not lie in the file")
+    return Member(begin, info.file_size, _array_place(data, begin, begin + info.file_size))
+
+
+def _array_place(data: memoryview, begin: int, end: int) -> ArrayPlace | None:
+    prefix_bytes = len(_NPY_MAGIC) + _NPY_HEADER.size
+    prefix = bytes(data[begin : min(begin + prefix_bytes, end)])
+    if len(prefix) < prefix_bytes or not prefix.startswith(_NPY_MAGIC):
+        return None
+    (header_bytes,) = _NPY_HEADER.unpack(prefix[len(_NPY_MAGIC) :])
+    first = begin + prefix_bytes + header_bytes
+    if first > end:
+        return None
+    header = _NPY_DESCRIPTION.fullmatch(bytes(data[begin + prefix_bytes : first]).strip())
+    if header is None:
+        return None
+    dtype, count = header[1].decode(), int(header[2])
+    if first + count * int(dtype[2:]) != end:
+        return None
+    return ArrayPlace(dtype, count, first)

@@ -1,0 +1,26 @@
+"""Warpline's own recording file, which opens at once: see `warpline.trace.recording`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from warpline.exporters import EXPORTERS, Exporter
+from warpline.trace.recording import FORMAT, write_recording
+from warpline.trace.trace import Trace
+
+
+def write(trace: Trace, path: Path, tables: Collection[str]) -> None:
+    """Write a recording file; all tables also keep what this version does not know."""
+    write_recording(trace, path, None if {*tables} == {*trace.tables} else tables)
+
+
+EXPORTERS.add(
+    FORMAT,
+    Exporter(
+        name=FORMAT,
+        doc="A recording that Warpline maps into memory, and that numpy alone can read.",
+        ending=".warpline",
+        write=write,
+    ),
+)

@@ -1,0 +1,266 @@
+"""Reader of Warpline's own recording files: their columns are mapped, not read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpline.container import ARRAY_ENDING, Container, is_container
+from warpline.errors import CorruptTraceError, InputError, UnsupportedVersionError
+from warpline.schema import TABLES, Column
+from warpline.trace.column import Array, ColumnData, make_column
+from warpline.trace.meta import TraceMeta
+from warpline.trace.reading import READERS, Reader
+from warpline.trace.recording import BLOB, FORMAT, MASK_ENDING, NPY_TYPES, OFFSETS, VERSION
+from warpline.trace.strings import StringPool
+
+_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
+_HINT = "the file is damaged; export it again"
+
+
+class RecordingSource:
+    """A TableSource over a recording file.
+
+    Opening checks that every column has the type and the length of its table; loading one
+    checks that its references point at rows that exist. Columns are views of the mapped file,
+    except for those whose values mean something else here.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UnsupportedVersionError: It was written by a version with another major schema.
+        CorruptTraceError: It is cut, or does not hold what it says.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._container = Container.open(path)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        self._path = path
+        self.strings = StringPool()
+        self._check_version()
+        self._rows = self._read_row_counts()
+        self._check_columns()
+        facts = self._container.meta.get("recording")
+        self._meta = _MetaReader(facts, path).read(self._container.meta["version"])
+
+    @property
+    def meta(self) -> TraceMeta:
+        """Facts about the recording, as they were when it was written."""
+        return self._meta
+
+    @cached_property
+    def foreign(self) -> Mapping[str, memoryview]:
+        """Members that this version does not know, by name: a newer one may have added them."""
+        known = {f"{BLOB}{ARRAY_ENDING}", f"{OFFSETS}{ARRAY_ENDING}"}
+        for table in self._rows:
+            for column in TABLES[table].columns:
+                name = f"{table}/{column.name}"
+                known |= {f"{name}{ARRAY_ENDING}", f"{name}{MASK_ENDING}{ARRAY_ENDING}"}
+        names = [name for name in self._container.members if name not in known]
+        return {name: self._container.member_bytes(name) for name in names}
+
+    def tables(self) -> Sequence[str]:
+        """Return the tables that were recorded, empty ones included."""
+        return list(self._rows)
+
+    def row_count(self, table: str) -> int:
+        """Return the number of rows of a recorded table."""
+        return self._rows[table]
+
+    def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
+        """Return columns. Raises CorruptTraceError for values that refer to nothing."""
+        loaded = {}
+        for name in columns:
+            column = TABLES[table].column(name)
+            place = f"{table}/{name}"
+            if self._has(place):
+                loaded[name] = self._column(place, column)
+        return loaded
+
+    def _column(self, place: str, column: Column) -> ColumnData:
+        values = self._array(place)
+        valid = self._flags(place + MASK_ENDING) if self._has(place + MASK_ENDING) else None
+        if column.dtype.value == "bool":
+            values = self._flags(place)
+        data = make_column(column, values, valid)
+        if column.ref is not None:
+            self._check_reference(place, column.ref, data)
+        if column.labels is not None:
+            return self._known_labels(place, column, data)
+        return data
+
+    def _check_reference(self, place: str, ref: str, data: ColumnData) -> None:
+        if ref == "string":
+            self._read_texts()
+        rows = len(self.strings) if ref == "string" else self._rows.get(ref, 0)
+        values = data.values if data.valid is None else data.values[data.valid]
+        if len(values) and (int(values.min()) < 0 or int(values.max()) >= rows):
+            raise self._corrupt(f"{place} refers to a {ref} that does not exist")
+
+    def _known_labels(self, place: str, column: Column, data: ColumnData) -> ColumnData:
+        """Return the column with numbers that this version has no label for as "Unknown"."""
+        assert column.labels is not None
+        is_known = np.isin(data.values, [*column.labels])
+        if data.valid is not None:
+            is_known |= ~data.valid
+        if bool(is_known.all()):
+            return data
+        unknown = [number for number, label in column.labels.items() if label == "Unknown"]
+        if not unknown:
+            raise self._corrupt(f"{place} holds a number without a meaning")
+        return make_column(column, np.where(is_known, data.values, unknown[0]), data.valid)
+
+    def _read_texts(self) -> None:
+        if len(self.strings) or not self._has(OFFSETS):
+            return
+        offsets, blob = self._array(OFFSETS, "<i8"), self._array(BLOB, "|u1").tobytes()
+        is_whole = len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == len(blob)
+        if not is_whole or bool((np.diff(offsets) < 0).any()):
+            raise self._corrupt(f"{OFFSETS} does not fit {BLOB}")
+        ends = offsets.tolist()
+        texts = [blob[a:b] for a, b in pairwise(ends)]
+        self.strings.intern_all(texts)
+        if len(self.strings) != len(texts):
+            raise self._corrupt(f"{BLOB} holds a text twice")
+
+    def _array(self, place: str, dtype: str | None = None) -> Array:
+        """Return a view of an array in the file; `dtype` is what it must hold."""
+        member = self._container.members.get(place + ARRAY_ENDING)
+        found = member.array if member else None
+        if found is None or (dtype is not None and found.dtype != dtype):
+            raise self._corrupt(f"{place} is not an array of {dtype or 'numbers'}")
+        data = self._container.data
+        return np.frombuffer(data, found.dtype, count=found.count, offset=found.offset_bytes)
+
+    def _flags(self, place: str) -> Array:
+        values = self._array(place, "|b1")
+        if len(values) and int(values.view(np.uint8).max()) > 1:
+            raise self._corrupt(f"{place} holds more than true and false")
+        return values
+
+    def _has(self, place: str) -> bool:
+        return place + ARRAY_ENDING in self._container.members
+
+    def _check_version(self) -> None:
+        meta = self._container.meta
+        found = _VERSION.fullmatch(str(meta.get("version")))
+        if meta.get("format") != FORMAT or found is None:
+            raise self._corrupt("meta.json names no format and version")
+        if int(found[1]) != VERSION[0]:
+            raise UnsupportedVersionError(
+                f"{self._path}: its version {found[0]} is not one that Warpline knows"
+                f" (it knows {VERSION[0]}.x)",
+                hint="update Warpline, or export the original again",
+            )
+
+    def _read_row_counts(self) -> dict[str, int]:
+        rows = self._container.meta.get("rows")
+        if not isinstance(rows, dict) or not all(type(count) is int for count in rows.values()):
+            raise self._corrupt("meta.json does not count the rows")
+        return {name: rows[name] for name in TABLES if name in rows}
+
+    def _check_columns(self) -> None:
+        for table, count in self._rows.items():
+            for column in TABLES[table].columns:
+                place = f"{table}/{column.name}"
+                if self._has(place):
+                    self._check_array(place, NPY_TYPES[column.dtype], count)
+                    if self._has(place + MASK_ENDING):
+                        self._check_mask(place, column, count)
+                elif not column.nullable:
+                    raise self._corrupt(f"{place} is missing")
+
+    def _check_mask(self, place: str, column: Column, count: int) -> None:
+        if not column.nullable:
+            raise self._corrupt(f"{place} may not be null")
+        self._check_array(place + MASK_ENDING, "|b1", count)
+
+    def _check_array(self, place: str, dtype: str, count: int) -> None:
+        found = len(self._array(place, dtype))
+        if found != count:
+            raise self._corrupt(f"{place} has {found:,} rows, not {count:,}")
+
+    def _corrupt(self, what: str) -> CorruptTraceError:
+        return CorruptTraceError(f"{self._path}: {what}", hint=_HINT)
+
+
+class _MetaReader:
+    """Reads the facts that `trace.recording.meta_to_json` wrote, trusting none of them."""
+
+    def __init__(self, facts: Any, path: Path) -> None:
+        self._facts = facts
+        self._path = path
+
+    def read(self, version: str) -> TraceMeta:
+        if not isinstance(self._facts, dict):
+            raise CorruptTraceError(f"{self._path}: meta.json tells no facts", hint=_HINT)
+        return TraceMeta(
+            paths=(self._path,),
+            format=FORMAT,
+            producer=self._text("producer"),
+            format_version=version,
+            command=self._text("command"),
+            host=self._text("host"),
+            origin_utc_ns=self._int("origin_utc_ns"),
+            span_ns=self._span(),
+            lost=self._mapping("lost", int | None),
+            unread=self._mapping("unread", int),
+            warnings=tuple(self._values("warnings", list, str)),
+            damaged=self._mapping("damaged", str),
+        )
+
+    def _text(self, key: str) -> str | None:
+        text: str | None = self._checked(key, self._facts.get(key), str | None)
+        return text
+
+    def _int(self, key: str) -> int | None:
+        number: int | None = self._checked(key, self._facts.get(key), int | None)
+        return number
+
+    def _span(self) -> tuple[int, int] | None:
+        if self._facts.get("span_ns") is None:
+            return None
+        span = self._values("span_ns", list, int)
+        if len(span) != 2 or span[0] > span[1]:
+            self._refuse("span_ns")
+        return span[0], span[1]
+
+    def _mapping(self, key: str, kind: Any) -> dict[str, Any]:
+        self._values(key, dict, kind)
+        return dict(self._facts.get(key) or {})
+
+    def _values(self, key: str, container: type, kind: Any) -> list[Any]:
+        found = self._checked(key, self._facts.get(key, container()), container)
+        values = found.values() if isinstance(found, dict) else found
+        return [self._checked(key, value, kind) for value in values]
+
+    def _checked(self, key: str, value: Any, kind: Any) -> Any:
+        # A truth value counts as an int in Python, not here; no time needs more than 62 bits.
+        is_wrong = isinstance(value, bool) or not isinstance(value, kind)
+        if is_wrong or (isinstance(value, int) and abs(value) >= 1 << 62):
+            self._refuse(key)
+        return value
+
+    def _refuse(self, key: str) -> None:
+        raise CorruptTraceError(f"{self._path}: meta.json: {key} has a wrong value", hint=_HINT)
+
+
+READERS.add(
+    FORMAT,
+    Reader(
+        name=FORMAT,
+        doc="Warpline's own recordings, which warpline export -t warpline makes from any other.",
+        extensions=(".warpline",),
+        sniff=lambda _, head: is_container(head),
+        read=RecordingSource,
+    ),
+)

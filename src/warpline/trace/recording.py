@@ -1,0 +1,151 @@
+"""The recording file: a trace written so that it opens at once, column by column.
+
+The file is a ZIP of stored ``.npy`` members (see `warpline.container`): ``meta.json``, one
+member per column (``kernel/start_ns.npy``), validity masks beside their columns
+(``kernel/correlation_id.valid.npy``), and the texts as ``string/blob.npy``, cut at
+``string/offsets.npy``. Rows are in the total order of their table. A nullable column that is
+left out is null throughout. numpy alone can read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpline.container import META, ContainerWriter
+from warpline.errors import InputError
+from warpline.schema import SCHEMA_VERSION, TABLES, Column, DType
+from warpline.trace.column import ColumnData
+from warpline.trace.meta import TraceMeta
+from warpline.trace.trace import Trace
+
+FORMAT = "warpline"
+VERSION = (SCHEMA_VERSION, 0)
+NPY_TYPES: Mapping[DType, str] = {
+    DType.INT64: "<i8",
+    DType.INT32: "<i4",
+    DType.FLOAT64: "<f8",
+    DType.BOOL: "|b1",
+}
+BLOB, OFFSETS = "string/blob", "string/offsets"
+MASK_ENDING = ".valid"
+
+_Columns = dict[tuple[str, str], ColumnData]
+
+
+def write_recording(trace: Trace, path: Path, tables: Collection[str] | None = None) -> None:
+    """Write a trace to a recording file.
+
+    Args:
+        trace: The trace, or a part of one.
+        path: The file; it appears when it is whole.
+        tables: Names of the tables to write, which brings the tables that they refer to;
+            dimensions are always written. None is all.
+
+    Members of a recording that this version does not know are kept when it is written again as
+    a whole. Texts that no row uses are left out otherwise. Raises InputError when the file
+    cannot be written; what stood at `path` before is then intact.
+    """
+    foreign = trace.foreign if tables is None else {}
+    names = written_tables(trace, tables)
+    columns = _load(trace, names)
+    used = None if foreign else _use_texts(columns, len(trace.strings))
+    # After loading: what is found wrong with rows joins the warnings then.
+    meta = {
+        "format": FORMAT,
+        "version": ".".join(map(str, VERSION)),
+        "rows": {name: trace.row_count(name) for name in names},
+        "recording": meta_to_json(trace.meta),
+    }
+    try:
+        with ContainerWriter(path) as writer:
+            writer.add_json(META, meta)
+            for (table, name), data in columns.items():
+                _add_column(writer, TABLES[table].column(name), f"{table}/{name}", data)
+            rows = range(len(trace.strings)) if used is None else used
+            _add_texts(writer, [trace.strings.raw(row) for row in rows])
+            for name, content in foreign.items():
+                writer.add_bytes(name, [content], len(content))
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def written_tables(trace: Trace, tables: Collection[str] | None) -> list[str]:
+    """Return the recorded tables among `tables`, those they refer to, and the dimensions."""
+    if tables is None:
+        return list(trace.tables)
+    wanted = {*tables, *(spec.name for spec in TABLES.values() if not spec.order)}
+    refs: set[str] = wanted
+    while refs:
+        refs = {column.ref for name in refs for column in TABLES[name].columns if column.ref}
+        refs = refs & TABLES.keys() - wanted
+        wanted |= refs
+    return [name for name in trace.tables if name in wanted]
+
+
+def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
+    """Return the facts about a recording as its file keeps them: names of files, no folders."""
+    return {
+        "sources": [path.name for path in meta.paths],
+        "source_format": meta.format,
+        "producer": meta.producer,
+        "source_version": meta.format_version,
+        "command": meta.command,
+        "host": meta.host,
+        "origin_utc_ns": meta.origin_utc_ns,
+        "span_ns": meta.span_ns,
+        "lost": dict(meta.lost),
+        "unread": dict(meta.unread),
+        "warnings": list(meta.warnings),
+        "damaged": dict(meta.damaged),
+    }
+
+
+def _load(trace: Trace, names: Collection[str]) -> _Columns:
+    """Return the columns that hold a value, by table and name."""
+    columns: _Columns = {}
+    for table in names:
+        # All at once: a reader may pass over its file once per call.
+        loaded = trace.columns(table, *(column.name for column in TABLES[table].columns))
+        for name, data in loaded.items():
+            if data.valid is None or bool(data.valid.any()):
+                columns[table, name] = data
+    return columns
+
+
+def _use_texts(columns: _Columns, text_count: int) -> list[int]:
+    """Renumber the texts to those that rows use, in place; return the old number of each."""
+    named = [key for key in columns if TABLES[key[0]].column(key[1]).ref == "string"]
+    is_used = np.zeros(text_count, np.bool_)
+    for key in named:
+        data = columns[key]
+        is_used[data.values if data.valid is None else data.values[data.valid]] = True
+    places = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
+    for key in named:
+        data = columns[key]
+        if data.valid is None:
+            columns[key] = ColumnData(places[data.values])
+        else:
+            values = np.zeros(len(data), np.int32)
+            values[data.valid] = places[data.values[data.valid]]
+            columns[key] = ColumnData(values, data.valid)
+    return np.flatnonzero(is_used).tolist()
+
+
+def _add_column(writer: ContainerWriter, column: Column, name: str, data: ColumnData) -> None:
+    kind = NPY_TYPES[column.dtype]
+    values = np.ascontiguousarray(data.values.astype(kind, copy=False))
+    writer.add_array(name, kind, len(values), [values.data])
+    if data.valid is not None:
+        mask = np.ascontiguousarray(data.valid)
+        writer.add_array(name + MASK_ENDING, "|b1", len(mask), [mask.data])
+
+
+def _add_texts(writer: ContainerWriter, texts: Collection[bytes]) -> None:
+    offsets = np.cumsum([0, *map(len, texts)], dtype="<i8")
+    writer.add_array(OFFSETS, "<i8", len(offsets), [offsets.data])
+    blob = b"".join(texts)
+    writer.add_array(BLOB, "|u1", len(blob), [blob])
