@@ -25,9 +25,6 @@ class _Package(NamedTuple):
 _PACKAGES = (
     _Package("numpy", "everything"),
     _Package("polars", "DataFrames: trace['kernel']"),
-    _Package("rich", "tables on a terminal", is_needed=False),
-    _Package("nvtx", "ranges in your own programs", is_needed=False),
-    _Package("nvidia-ml-py", "facts about this machine's GPUs", is_needed=False),
     _Package("shtab", "warpline completion", is_needed=False),
     _Package("pandas", ".to_pandas()", is_needed=False),
     _Package("pyarrow", ".to_pandas()", is_needed=False),
