@@ -359,3 +359,26 @@ def test_all_backward_work_of_a_capture_is_linked(capture: Callable[[str], Path]
     steps = [row for row in rows if row[0].startswith("step_")]
     engine = sum(row[3] for row in rows if row[1] == 0 and row[2] != steps[0][2])
     assert sum(row[4] for row in steps) == engine == 852
+
+
+def test_a_forward_range_that_came_later_created_nothing() -> None:
+    ranges = [
+        (10, 20, 1, PUSH_POP, "ABackward0, seq = 1"),
+        (30, 35, 0, PUSH_POP, "aten::a, seq = 1"),
+    ]
+    result = api.stats(trace_of(ranges, [(12, 1, 12, 20, 0)]), "range_gpu_trace:autograd")
+    assert columns(result, "backward_operations") == [(0,), (0,)]
+
+
+def test_warm_up_takes_along_what_is_nested_in_ranges_that_began_meanwhile() -> None:
+    ranges = [(10 * n, 10 * n + 10, 0, PUSH_POP, "step") for n in range(3)]
+    ranges += [(5, 25, 1, PUSH_POP, "worker"), (15, 20, 1, PUSH_POP, "batch")]
+    result = api.stats(trace_of(ranges, [(12, 0, 12, 20, 0)]), "layers:skip")
+    assert columns(result, "path", "calls") == [("step", 2)]
+
+
+def test_one_long_instance_does_not_make_a_range_the_step() -> None:
+    ranges = [(100 * n, 100 * n + 50, 0, PUSH_POP, "step") for n in range(3)]
+    ranges += [(60, 61, 0, PUSH_POP, "lock"), (400, 900, 0, PUSH_POP, "lock")]
+    result = api.stats(trace_of(ranges, [(12, 0, 12, 20, 0)]), "layers:skip")
+    assert columns(result, "path", "calls") == [("step", 2), ("lock", 2)]

@@ -74,6 +74,13 @@ def test_equal_totals_are_listed_by_name() -> None:
     assert columns(result, "name") == [("C",), ("a",), ("b",), ("é",)]
 
 
+@pytest.mark.parametrize(("name", "expected"), [("kern_sum", "bca"), ("sum", "abc")])
+def test_of_equal_totals_of_kernels_the_rarer_comes_first(name: str, expected: str) -> None:
+    rows: Columns = {"start_ns": [0] * 6, "end_ns": [2, 2, 6, 10, 5, 5], "name": list("aaabcc")}
+    result = table(trace_of(kernel=rows), f"cuda_gpu_{name}")
+    assert columns(result, "name") == [(text,) for text in expected]
+
+
 def test_many_equal_totals_are_listed_by_name() -> None:
     names = [f"kernel {number:03}" for number in range(300)]
     rows: Columns = {"start_ns": [0] * 300, "end_ns": [5, 6, 7] * 100, "name": names}

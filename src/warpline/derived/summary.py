@@ -105,6 +105,8 @@ def summarize(
     events: Events,
     labels: Mapping[str, Sequence[str | None]],
     notes: Sequence[str] = (),
+    *,
+    rarer_first: bool = False,
 ) -> Result:
     """Return one row per group, by falling total, equal totals in the order of the groups.
 
@@ -115,9 +117,10 @@ def summarize(
         events: What to summarise.
         labels: Text of each group, by name of the field; they are the key of the rows.
         notes: Sentences that a reader of the numbers must know.
+        rarer_first: Whether of equal totals the one of fewer events comes first.
     """
     stats = group_stats(events.codes, events.values, len(events.labels))
-    order = np.argsort(-stats.sum, kind="stable")
+    order = np.lexsort((stats.count if rarer_first else np.zeros_like(stats.count), -stats.sum))
     columns: dict[str, Values] = {}
     for field in fields:
         if field.name in labels:

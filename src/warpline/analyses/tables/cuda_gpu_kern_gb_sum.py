@@ -52,7 +52,8 @@ def cuda_gpu_kern_gb_sum(trace: Trace, arguments: Arguments) -> Result:
         "block": [_size(label[4:7]) for label in events.labels],
         "name": events.texts(0),
     }
-    return summarize((NAME, *arguments), TITLE, FIELDS, events, labels, graph_notes(trace))
+    name, notes = (NAME, *arguments), graph_notes(trace)
+    return summarize(name, TITLE, FIELDS, events, labels, notes, rarer_first=True)
 
 
 def _size(parts: tuple[str | int | None, ...]) -> str:

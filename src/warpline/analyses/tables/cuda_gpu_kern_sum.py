@@ -40,4 +40,5 @@ def cuda_gpu_kern_sum(trace: Trace, arguments: Arguments) -> Result:
     """
     events = kernel_durations(trace, arguments)
     labels = {"name": events.texts(0)}
-    return summarize((NAME, *arguments), TITLE, FIELDS, events, labels, graph_notes(trace))
+    name, notes = (NAME, *arguments), graph_notes(trace)
+    return summarize(name, TITLE, FIELDS, events, labels, notes, rarer_first=True)
