@@ -43,7 +43,7 @@ def thread_range_nesting(trace: Trace, *, push_pop_only: bool) -> Nesting:
     nesting = nest(start, end, thread)
     rows = np.flatnonzero(thread != _NO_THREAD)
     parts = start[rows], end[rows], thread[rows]
-    if crosses(*parts, nesting.depth[rows]):
+    if crosses(*parts):
         found = shortest_containers(*parts)
         parent, has_parent = np.zeros_like(start), np.zeros(len(start), np.bool_)
         parent[rows], has_parent[rows] = rows[found.row], found.found
