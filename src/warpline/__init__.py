@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warpline.api import export, open, stats, summary  # noqa: A004
+    from warpline.api import export, open, query, stats, summary  # noqa: A004
     from warpline.errors import (
         CorruptTraceError,
         InputError,
@@ -33,6 +33,7 @@ __version__ = "0.1.0"  # the only place; the build reads it from here
 _PUBLIC = {
     "export": "warpline.api",
     "open": "warpline.api",
+    "query": "warpline.api",
     "select": "warpline.trace.selection",
     "stats": "warpline.api",
     "summary": "warpline.api",
@@ -59,6 +60,7 @@ __all__ = [
     "WarplineError",
     "export",
     "open",
+    "query",
     "select",
     "stats",
     "summary",

@@ -16,17 +16,23 @@ from warpline.result import (
     ANALYSES,
     Analysis,
     Document,
+    Field,
     Result,
     Skipped,
+    column_of,
     describe_meta,
     source_name,
     warnings_of,
 )
 from warpline.schema import TABLES
+from warpline.sql import run as run_sql
 from warpline.trace import READERS, Trace, read
 from warpline.trace.merge import merge
+from warpline.units import Unit
 
 if TYPE_CHECKING:
+    import polars as pl
+
     PathLike = str | os.PathLike[str]
 
 
@@ -239,6 +245,47 @@ def _check_free(path: Path, *, is_folder: bool, overwrite: bool) -> None:
     is_taken = any(path.iterdir()) if path.is_dir() else path.exists()
     if is_taken and not overwrite:
         raise UsageError(f"{path} exists", hint="--force-overwrite replaces it")
+
+
+def query(trace: Trace, sql: str) -> pl.DataFrame:
+    """Return the answer to a SQL statement as a Polars DataFrame.
+
+    Args:
+        trace: From `warpline.open`, or a part of such a trace.
+        sql: One SELECT over nsys's tables (``CUPTI_ACTIVITY_KIND_KERNEL``, ``StringIds``...), which
+            SQLite runs, or over tables of the trace (``kernel``, ``range``...), which Polars runs.
+
+    Raises:
+        UsageError: The statement cannot be run; the message is that of the SQL engine.
+    """
+    import polars as pl  # noqa: PLC0415 - slow to import
+
+    answer = run_sql(trace, sql)
+    names = _distinct(answer.names)
+    return pl.DataFrame(answer.rows, schema=names, orient="row", infer_schema_length=None)
+
+
+def query_document(trace: Trace, sql: str) -> Document:
+    """Compute the answer to a SQL statement, as `query` does, for a renderer."""
+    answer = run_sql(trace, sql)
+    names = _distinct(answer.names)
+    columns = zip(*answer.rows, strict=True) if answer.rows else [() for _ in names]
+    values = {name: column_of(column) for name, column in zip(names, columns, strict=True)}
+    fields = tuple(Field(name, Unit.NONE, "A column of the statement.") for name in names)
+    result = Result("query", "Answer", fields, values)
+    return replace(document(trace, ()), sections=(result,), warnings=warnings_of(trace))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Number the names that repeat: SQL lets columns share one, a table does not."""
+    found: list[str] = []
+    for name in names:
+        count, wanted = 1, name
+        while wanted in found:
+            count += 1
+            wanted = f"{name}_{count}"
+        found.append(wanted)
+    return found
 
 
 def formats() -> list[dict[str, Any]]:

@@ -96,6 +96,29 @@ class Numbers:
 Values = Texts | Numbers
 
 
+def column_of(values: Sequence[Any]) -> Values:
+    """Return Python values as a column: of numbers if all are, else of texts; None is none."""
+    known = [value for value in values if value is not None]
+    is_number = all(isinstance(value, int | float) for value in known)
+    is_large = any(isinstance(value, int) and abs(value) >= 1 << 63 for value in known)
+    if known and is_number and not is_large:
+        valid = np.array([value is not None for value in values], np.bool_)
+        has_float = any(isinstance(value, float) for value in known)
+        numbers = [0 if value is None else value for value in values]
+        array = np.array(numbers, np.float64 if has_float else np.int64)
+        return Numbers(array, None if valid.all() else valid)
+    texts = [None if value is None else _text(value) for value in values]
+    places = {
+        text: place for place, text in enumerate(dict.fromkeys(t for t in texts if t is not None))
+    }
+    codes = [-1 if text is None else places[text] for text in texts]
+    return Texts(np.array(codes, np.int32), [*places])
+
+
+def _text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
 @dataclass(frozen=True, repr=False)
 class Result:
     """A table that an analysis computed.

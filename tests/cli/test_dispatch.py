@@ -42,8 +42,10 @@ MISTAKES = {
     "nonsense": (
         2,
         "unknown command 'nonsense'",
-        "name a recording or a command: completion, demo, doctor, explain, export, list, stats,"
-        " summary",
+        (
+            "name a recording or a command: completion, demo, doctor, explain, export, list, query,"
+            " stats, summary"
+        ),
     ),
     "--fromat csv": (
         2,

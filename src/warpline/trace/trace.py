@@ -177,6 +177,11 @@ class Trace:
         trace._rows, trace._places, trace.memo = {}, {}, {}
         return trace
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is a whole recording, not a part of one."""
+        return not self._filters
+
     def unfiltered(self) -> Trace:
         """Return the whole recording that this trace is a part of, sharing its memory."""
         trace = object.__new__(Trace)

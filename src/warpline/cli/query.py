@@ -1,0 +1,36 @@
+"""``warpline query``: SQL over a recording."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from warpline.cli.arguments import add_filters, add_recordings, open_trace
+from warpline.cli.output import Output, add_output, add_table_layout
+from warpline.cli.startup import load_api
+from warpline.errors import UsageError
+
+NAME = "query"
+HELP = "the answer to a SQL statement, over nsys's tables or Warpline's own"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the words of this command."""
+    add_recordings(parser)
+    parser.usage = f'{parser.prog} RECORDING... "SELECT ..." [OPTIONS]'
+    add_filters(parser)
+    add_output(parser, formats="text, csv, json, markdown")
+    add_table_layout(parser)
+
+
+def run(args: Namespace) -> int:
+    """Print the rows that the statement returns."""
+    api = load_api()
+    if len(args.recordings) < 2:
+        raise UsageError(
+            "a recording and a statement are needed",
+            hint='warpline query RECORDING "SELECT name, count(*) FROM kernel GROUP BY name"',
+        )
+    output = Output(args)
+    *args.recordings, statement = args.recordings
+    output.write(api.query_document(open_trace(args), statement))
+    return 0

@@ -1,0 +1,258 @@
+"""Which columns of a trace become which columns of an export in the manner of Nsight Systems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from warpline.schema.tables import (
+    COPY_KINDS,
+    LAUNCH_KINDS,
+    MEMORY_KINDS,
+    MEMORY_OPERATIONS,
+    SEVERITIES,
+    THREAD_STATES,
+)
+
+NO_ID = 0xFFFF_FFFF  # how CUPTI writes "none" for streams and events
+SCHEMA_VERSION = "3.20"  # of nsys; the newest column written here came with it
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A column of the trace whose nulls become a number."""
+
+    column: str
+    fill: int
+
+
+@dataclass(frozen=True)
+class Inline:
+    """A column of texts that stand in the row itself."""
+
+    column: str
+
+
+# A column of the trace, whose references become native ids; or a number that all rows have.
+Source = str | int | Filled | Inline
+
+
+@dataclass(frozen=True)
+class SqlTable:
+    """A table of the export.
+
+    Attributes:
+        name: Its name.
+        table: The table of the trace whose rows it holds.
+        columns: Its columns, and what each is made of.
+    """
+
+    name: str
+    table: str
+    columns: Mapping[str, Source]
+
+
+_SPAN: Mapping[str, Source] = {"start": "start_ns", "end": "end_ns"}
+_PLACE: Mapping[str, Source] = {
+    "deviceId": "device_id",
+    "contextId": "context_id",
+    "streamId": "stream_id",
+    "correlationId": "correlation_id",
+    "globalPid": "process_id",
+}
+_WORK: Mapping[str, Source] = {
+    **_SPAN,
+    **_PLACE,
+    "greenContextId": "green_context_id",
+    "graphNodeId": "graph_node_id",
+}
+_WAIT: Mapping[str, Source] = {
+    **_SPAN,
+    **_PLACE,
+    "streamId": Filled("stream_id", NO_ID),
+    "eventId": Filled("event_id", NO_ID),
+    "eventSyncId": Filled("event_sync_id", NO_ID),
+}
+_STREAM_WAIT = 2  # CUPTI's type of a wait that the host does not take part in
+SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+
+SQL_TABLES: tuple[SqlTable, ...] = (
+    SqlTable(
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        "kernel",
+        {
+            **_WORK,
+            "demangledName": "name_id",
+            "shortName": "short_name_id",
+            "mangledName": "mangled_name_id",
+            "launchType": "launch_kind",
+            "registersPerThread": "registers_per_thread",
+            **{f"grid{axis.upper()}": f"grid_{axis}" for axis in "xyz"},
+            **{f"block{axis.upper()}": f"block_{axis}" for axis in "xyz"},
+            **{f"cluster{axis.upper()}": f"cluster_{axis}" for axis in "xyz"},
+            "staticSharedMemory": "static_shared_bytes",
+            "dynamicSharedMemory": "dynamic_shared_bytes",
+            "sharedMemoryExecuted": "executed_shared_bytes",
+            "localMemoryPerThread": "local_per_thread_bytes",
+            "localMemoryTotal": "local_total_bytes",
+            "gridId": 0,
+            "graphId": "graph_id",
+        },
+    ),
+    SqlTable(
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        "memcpy",
+        {
+            **_WORK,
+            "bytes": "bytes",
+            "copyKind": "kind",
+            "srcKind": "src_memory",
+            "dstKind": "dst_memory",
+            "srcDeviceId": "src_device_id",
+            "dstDeviceId": "dst_device_id",
+            "copyCount": "copy_count",
+        },
+    ),
+    SqlTable(
+        "CUPTI_ACTIVITY_KIND_MEMSET",
+        "memset",
+        {**_WORK, "bytes": "bytes", "value": "value", "memKind": "memory"},
+    ),
+    SqlTable(
+        "CUPTI_ACTIVITY_KIND_RUNTIME",
+        "api_call",
+        {
+            **_SPAN,
+            "eventClass": Filled("api", 0),
+            "globalTid": "thread_id",
+            "correlationId": "correlation_id",
+            "nameId": "name_id",
+            "returnValue": "return_value",
+        },
+    ),
+    SqlTable(SYNC, "host_wait", {**_WAIT, "syncType": "kind"}),
+    SqlTable(SYNC, "stream_wait", {**_WAIT, "syncType": _STREAM_WAIT}),
+    SqlTable(
+        "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+        "event_record",
+        {
+            **_PLACE,
+            "eventId": "event_id",
+            "eventSyncId": Filled("event_sync_id", NO_ID),
+            "timestamp": "device_time_ns",
+        },
+    ),
+    SqlTable(
+        "CUDA_GPU_MEMORY_USAGE_EVENTS",
+        "memory_event",
+        {
+            "start": "time_ns",
+            "globalPid": "process_id",
+            "deviceId": "device_id",
+            "contextId": Filled("context_id", NO_ID),
+            "address": "address",
+            "bytes": "bytes",
+            "memKind": "memory",
+            "memoryOperationType": "operation",
+            "name": Inline("name_id"),
+            "correlationId": Filled("correlation_id", 0),
+            "localMemoryPoolAddress": "pool_address",
+        },
+    ),
+    SqlTable(
+        "OSRT_API",
+        "os_call",
+        {
+            **_SPAN,
+            "eventClass": 27,
+            "globalTid": "thread_id",
+            "nameId": "name_id",
+            "returnValue": "return_value",
+            "nestingLevel": "nesting_level",
+        },
+    ),
+    SqlTable(
+        "SCHED_EVENTS",
+        "sched_event",
+        {
+            "start": "time_ns",
+            "cpu": "cpu",
+            "isSchedIn": "is_sched_in",
+            "globalTid": "thread_id",
+            "threadState": "state",
+        },
+    ),
+    SqlTable(
+        "COMPOSITE_EVENTS",
+        "cpu_sample",
+        {
+            "start": "time_ns",
+            "cpu": "cpu",
+            "threadState": "state",
+            "globalTid": "thread_id",
+            "cpuCycles": "cycles",
+        },
+    ),
+    SqlTable(
+        "CUDA_GRAPH_NODE_EVENTS",
+        "graph_node",
+        {
+            "start": "time_ns",
+            "globalTid": "thread_id",
+            "graphNodeId": "graph_node_id",
+            "originalGraphNodeId": "original_graph_node_id",
+            "nameId": "name_id",
+        },
+    ),
+    SqlTable(
+        "PROFILER_OVERHEAD",
+        "overhead",
+        {**_SPAN, "globalTid": "thread_id", "nameId": "name_id", "returnValue": 0},
+    ),
+    SqlTable(
+        "DIAGNOSTIC_EVENT",
+        "diagnostic",
+        {
+            "timestamp": "time_ns",
+            "timestampType": 1,
+            "source": 1,
+            "severity": "severity",
+            "text": Inline("text_id"),
+            "globalPid": "process_id",
+        },
+    ),
+)
+
+GRAPHS, NVTX = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "NVTX_EVENTS"
+
+# Every table of the export with events, and a table of the trace that it is made of. The last
+# ones are not one to one: `exporters.sqlite` has code for them.
+SOURCES: tuple[tuple[str, str], ...] = (
+    *((item.name, item.table) for item in SQL_TABLES),
+    (GRAPHS, "graph_launch"),
+    (NVTX, "range"),
+    (NVTX, "mark"),
+)
+
+ENUMERATIONS: Mapping[str, Mapping[int, str]] = {
+    "ENUM_CUDA_MEMCPY_OPER": COPY_KINDS,
+    "ENUM_CUDA_MEM_KIND": MEMORY_KINDS,
+    "ENUM_CUDA_KERNEL_LAUNCH_TYPE": LAUNCH_KINDS,
+    "ENUM_CUDA_DEV_MEM_EVENT_OPER": MEMORY_OPERATIONS,
+    "ENUM_DIAGNOSTIC_SEVERITY_LEVEL": SEVERITIES,
+    "ENUM_SAMPLING_THREAD_STATE": THREAD_STATES,
+    "ENUM_CUPTI_SYNC_TYPE": {
+        0: "Unknown",
+        1: "Event sync",
+        2: "Stream wait sync",
+        3: "Stream sync",
+        4: "Context sync",
+    },
+    "ENUM_NSYS_EVENT_TYPE": {
+        33: "NvtxCategory",
+        34: "NvtxMark",
+        59: "NvtxPushPopRange",
+        60: "NvtxStartEndRange",
+        75: "NvtxDomainCreate",
+    },
+}

@@ -1,0 +1,169 @@
+"""SQL over a recording: over nsys's tables in SQLite, or over the tables of a trace in Polars.
+
+A statement names one kind or the other. Nothing is written: SQLite runs with an authorizer that
+lets a statement read and compute, and no more.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpline.errors import UsageError
+from warpline.exporters.nsys_tables import SOURCES
+from warpline.exporters.sqlite import fill
+from warpline.schema import TABLES
+from warpline.trace.trace import Trace
+
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_CALLBACK_STEPS = 100_000  # of SQLite's machine, some ms: how long Ctrl-C may wait
+_ALLOWED = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+}
+_NO_NAMES = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_NAME = r'(?:"[^"]+"|\[[^\]]+\]|`[^`]+`|\w+)'
+_ALIAS = rf"(?:\s+(?:as\s+)?(?!(?:where|on|join|left|inner|cross|group|order|limit)\b){_NAME})?"
+_SOURCES = re.compile(
+    rf"\b(?:from|join)\s+({_NAME}{_ALIAS}(?:\s*,\s*{_NAME}{_ALIAS})*)", re.IGNORECASE
+)
+_LOCAL = re.compile(
+    rf"({_NAME})\s*(?:\([^()]*\)\s*)?\bas\s+(?:not\s+|materialized\s+)*\(", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a statement returned.
+
+    Attributes:
+        names: Columns; a name may repeat.
+        rows: Rows of Python values, None for NULL.
+    """
+
+    names: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+def run(trace: Trace, sql: str) -> Answer:
+    """Run one statement.
+
+    Args:
+        trace: The trace, or a part of one.
+        sql: A SELECT over nsys's tables (``CUPTI_ACTIVITY_KIND_KERNEL``, ``StringIds``...) or over
+            tables of the trace (``kernel``, ``range``...), not both.
+
+    Raises:
+        UsageError: The statement cannot be run; its message is that of the SQL engine.
+    """
+    if not sql.strip():
+        raise UsageError("the statement is empty", hint="write a SELECT")
+    named = _tables_named(sql)
+    ours = sorted(named & {*trace.tables})
+    if not ours:
+        return _run_sqlite(trace, sql, {name.lower() for name in named})
+    theirs = sorted(named - {*TABLES})
+    if theirs:
+        raise UsageError(
+            f"the statement names tables of two kinds: {ours[0]} and {theirs[0]}",
+            hint="use nsys's names (CUPTI_ACTIVITY_KIND_KERNEL) or Warpline's (kernel) throughout",
+        )
+    return _run_polars(trace, sql, sorted(named))
+
+
+def _tables_named(sql: str) -> set[str]:
+    """Return the names that follow FROM and JOIN, those of the statement's own tables left out."""
+    plain = _NO_NAMES.sub(" ", sql)
+    local = {_unquoted(found).lower() for found in _LOCAL.findall(plain)}
+    named = set()
+    for sources in _SOURCES.findall(plain):
+        for source in sources.split(","):
+            found = re.match(_NAME, source.strip())
+            if found:
+                named.add(_unquoted(found[0]))
+    return {name for name in named if name.lower() not in local and name.lower() != "select"}
+
+
+def _unquoted(name: str) -> str:
+    return name if name[0] not in '"[`' else name[1:-1]
+
+
+def _run_sqlite(trace: Trace, sql: str, named: set[str]) -> Answer:
+    with closing(_database(trace, named)) as base:
+        base.execute("PRAGMA trusted_schema = OFF")  # a view in a file may not call what it likes
+        base.set_authorizer(_authorize)
+        base.set_progress_handler(_let_signals_in, _CALLBACK_STEPS)
+        with _sql_errors(trace):
+            cursor = base.execute(sql)
+            names = tuple(item[0] for item in cursor.description or ())
+            return Answer(names, cursor.fetchall())
+
+
+def _database(trace: Trace, named: set[str]) -> sqlite3.Connection:
+    """Return a database with the nsys tables named: the recording itself if it is one."""
+    path = own_database(trace)
+    if path is not None:
+        # Immutable: SQLite takes no lock and writes nothing beside the user's file.
+        return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+    base = sqlite3.connect(":memory:", isolation_level=None)
+    fill(trace, base, {table for name, table in SOURCES if name.lower() in named})
+    return base
+
+
+def own_database(trace: Trace) -> Path | None:
+    """Return the file of a whole trace if it is a SQLite database, else None."""
+    if len(trace.meta.paths) != 1 or not trace.is_whole:
+        return None
+    path = trace.meta.paths[0]
+    try:
+        with path.open("rb") as file:
+            return path if file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC else None
+    except OSError:
+        return None
+
+
+def _authorize(action: int, *_: str | None) -> int:
+    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+
+
+def _let_signals_in() -> int:
+    """Give Python a chance to see Ctrl-C, which then ends the statement."""
+    return 0
+
+
+@contextmanager
+def _sql_errors(trace: Trace) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
+        text = str(error)
+        if text == "interrupted":
+            raise KeyboardInterrupt from None
+        raise UsageError(f"SQL: {text}", hint=_hint(trace, text)) from None
+
+
+def _hint(trace: Trace, text: str) -> str | None:
+    if "not authorized" in text:
+        return "a recording can be read, not changed: write one SELECT"
+    if "no such table" in text:
+        theirs = dict.fromkeys(name for name, table in SOURCES if trace.has(table))
+        return "tables here: " + ", ".join([*theirs, "StringIds", *trace.tables])
+    return None
+
+
+def _run_polars(trace: Trace, sql: str, names: list[str]) -> Answer:
+    import polars as pl  # noqa: PLC0415 - slow to import, and SQLite's statements do not need it
+
+    context = pl.SQLContext({name: trace[name] for name in names}, eager=True)
+    try:
+        frame = context.execute(sql)
+    except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
+        raise UsageError(f"SQL: {str(error).splitlines()[0]}") from None
+    return Answer(tuple(frame.columns), frame.rows())

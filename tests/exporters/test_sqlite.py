@@ -1,0 +1,88 @@
+"""The SQLite export: what it holds reads back as it was, whoever reads it."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import Any
+
+import captures
+import pytest
+from canonical_dump import dump
+
+import warpline
+from warpline.trace import MemorySource, Trace
+
+# What nsys has a place for, but the exporter leaves out, and what depends on rows of the file.
+_NOT_KEPT = re.compile(r" (chain|source)=\S+|^ +(chain_id|source_id): .*$", re.MULTILINE)
+LEFT_OUT = {"call_frame", "counter", "metric", "range_payload", "collective"}
+
+
+def kept(trace):
+    """Return the dumps of the tables that the export keeps, by name."""
+    parts = dump(trace).strip().split("\n\n")
+    found = {part.split(":")[0]: _NOT_KEPT.sub("", part) for part in parts[1:]}
+    return {name: part for name, part in found.items() if name not in LEFT_OUT}
+
+
+@pytest.mark.parametrize("name", captures.names())
+def test_a_capture_reads_back_the_same(capture, tmp_path, name):
+    trace = warpline.open(capture(name))
+    path = warpline.export(trace, tmp_path / "again.sqlite", "sqlite")
+    found, expected = kept(warpline.open(path)), kept(trace)
+    # Nodes of graphs become launches when they are read, whole graphs were written.
+    assert {table: found.get(table) for table in expected} == expected
+
+
+def test_ranges_keep_their_number(tmp_path):
+    table: dict[str, list[Any]] = {"start_ns": [0, 5], "end_ns": [9, 6], "source_id": [7, 3]}
+    table["name"] = ["a", "b"]
+    path = warpline.export(Trace(MemorySource({"range": table})), tmp_path / "a.sqlite", "sqlite")
+    base = sqlite3.connect(path)
+    query = "SELECT e.rowid, value FROM NVTX_EVENTS e JOIN StringIds s ON s.id = textId"
+    assert sorted(base.execute(query)) == [(3, "b"), (7, "a")]
+    base.close()
+
+
+def test_processes_and_devices_that_share_an_id_stay_apart(tmp_path):
+    tables = {
+        "process": {"pid": [5, 5]},
+        "device": {"gpu_index": [0, 0]},
+        "thread": {"process_id": [0, 1], "tid": [5, 5]},
+        "context": {"process_id": [0, 1], "device_id": [0, 1], "native_id": [1, 1]},
+        "stream": {"process_id": [0, 1], "context_id": [0, 1], "native_id": [7, 7]},
+        "kernel": {
+            "start_ns": [0, 1],
+            "end_ns": [2, 3],
+            "process_id": [0, 1],
+            "device_id": [0, 1],
+            "context_id": [0, 1],
+            "stream_id": [0, 1],
+        },
+    }
+    path = warpline.export(Trace(MemorySource(tables)), tmp_path / "a.sqlite", "sqlite")
+    frame = warpline.query(
+        warpline.open(path),
+        "SELECT globalPid / 0x1000000 % 0x1000000 AS pid, globalPid, deviceId"
+        " FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start",
+    )
+    assert frame["pid"].to_list() == [5, 5]
+    assert frame["globalPid"].n_unique() == 2
+    assert frame["deviceId"].to_list() == [0, 1]
+
+
+def test_only_texts_in_use_are_written(capture, tmp_path):
+    part = warpline.open(capture("tiny_kernels.fixed")).window(None, -(10**15))
+    path = warpline.export(part, tmp_path / "a.sqlite", "sqlite")
+    assert b"cudaLaunchKernel" not in path.read_bytes()
+
+
+def test_a_folder_that_vanishes_is_one_line(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("warpline.exporters.sqlite.fill", refuse)
+    trace = Trace(MemorySource({}))
+    with pytest.raises(warpline.InputError, match="cannot be written: disk I/O error"):
+        warpline.export(trace, tmp_path / "a.sqlite", "sqlite")
+    assert not [*tmp_path.iterdir()]
