@@ -28,6 +28,7 @@ from warpline.schema import TABLES
 from warpline.sql import run as run_sql
 from warpline.trace import READERS, Trace, read
 from warpline.trace.merge import merge
+from warpline.trace.recording import written_tables
 from warpline.units import Unit
 
 if TYPE_CHECKING:
@@ -214,8 +215,9 @@ def export(
         trace: From `warpline.open`, or a part of such a trace.
         path: Where to write. It is complete when it appears.
         format: Name of an exporter: warpline, sqlite, parquet, arrow, json or perfetto.
-        tables: Names of the tables to write; None writes all that were recorded.
-        overwrite: Whether a file that exists may be replaced.
+        tables: Names of the tables to write, which brings those that they refer to and the
+            dimensions; None writes all that were recorded.
+        overwrite: Whether a file that exists may be replaced; in a folder, files of the same name.
 
     Raises:
         UsageError: There is no such format or table, or the path is taken.
@@ -232,7 +234,7 @@ def export(
             raise UsageError(f"there is no table {name!r}", hint=hint)
         trace.table(name)
     _check_free(target, is_folder=exporter.is_folder, overwrite=overwrite)
-    exporter.write(trace, target, trace.tables if tables is None else tuple(tables))
+    exporter.write(trace, target, written_tables(trace, tables))
     return target
 
 

@@ -34,7 +34,7 @@ def test_list_as_json(run):
     table = next(item for item in found["tables"] if item["name"] == "cuda_gpu_kern_sum")
     assert table["aliases"] == ["gpukernsum"]
     assert table["is_default"]
-    assert set(table["arguments"]) == {"base", "mangled"}
+    assert set(table["arguments"]) == {"base", "mangled", "nvtx-name"}
     assert [item["name"] for item in found["trace_tables"]] == list(TABLES)
     assert {item["name"] for item in found["formats"]} == {*RENDERERS.names()}
     assert {item["name"] for item in found["export_formats"]} == {*EXPORTERS.names()}
