@@ -126,7 +126,8 @@ def _shortest(values: npt.NDArray[Any]) -> list[str]:
         low, high = int(values.min()), int(values.max())
         if high - low < len(values):  # such as the blocks of a grid: each number is written once
             table = np.array([str(value) for value in range(low, high + 1)], dtype=object)
-            return list(table[values - low])
+            texts: list[str] = table[values - low].tolist()
+            return texts
     return list(map(str, values.tolist()))
 
 
@@ -138,16 +139,23 @@ class TextCells:
         texts: Its values.
         convert: Escapes a text for the format.
         missing: The cell where there is no text.
+        is_plain: Whether none of some texts, given joined, needs to be escaped.
     """
 
     is_number = False
 
     def __init__(
-        self, field: Field, texts: Texts, convert: Callable[[str], str], missing: str = ""
+        self,
+        field: Field,
+        texts: Texts,
+        convert: Callable[[str], str],
+        missing: str = "",
+        is_plain: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.heading = field.heading
         self._texts = texts
         self._convert = convert
+        self._is_plain = is_plain
         # The last place is that of code -1.
         self._cells = np.full(len(texts.values) + 1, missing, dtype=object)
         self._converted = np.zeros(len(texts.values) + 1, dtype=np.bool_)
@@ -157,10 +165,15 @@ class TextCells:
         """Return the cells of some rows."""
         codes = self._texts.codes[rows]
         new = codes[~self._converted[codes]]
-        for code in set(new.tolist()):
-            self._cells[code] = self._convert(self._texts.values[code])
-        self._converted[new] = True
-        return list(self._cells[codes])
+        if len(new):
+            numbers = list(set(new.tolist()))
+            texts = [self._texts.values[number] for number in numbers]
+            if not self._is_plain("".join(texts)):
+                texts = [self._convert(text) for text in texts]
+            self._cells[numbers] = texts
+            self._converted[new] = True
+        cells: list[str] = self._cells[codes].tolist()
+        return cells
 
 
 def used_texts(texts: Texts) -> Iterator[str]:
@@ -172,13 +185,18 @@ def used_texts(texts: Texts) -> Iterator[str]:
 Cells = NumberCells | TextCells
 
 
-def cells_of(result: Result, options: Options, convert: Callable[[str], str]) -> list[Cells]:
-    """Return the cells of each column of a result, in its order."""
+def cells_of(
+    result: Result,
+    options: Options,
+    convert: Callable[[str], str],
+    is_plain: Callable[[str], bool] = lambda _: False,
+) -> list[Cells]:
+    """Return the cells of each column of a result, in its order; see TextCells."""
     columns: list[Cells] = []
     for field in result.fields:
         values = result.columns[field.name]
         if isinstance(values, Texts):
-            columns.append(TextCells(field, values, convert))
+            columns.append(TextCells(field, values, convert, is_plain=is_plain))
         else:
             columns.append(NumberCells(field, values, options.time_unit))
     return columns

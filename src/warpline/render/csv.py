@@ -26,7 +26,10 @@ def _write(result: Result, out: TextIO, options: Options) -> None:
     def convert(text: str) -> str:
         return _quote(writable(text, unicode=options.unicode))
 
-    columns = cells_of(result, options, convert)
+    def is_plain(text: str) -> bool:
+        return convert(text) == text
+
+    columns = cells_of(result, options, convert, is_plain)
     out.write(",".join(convert(column.heading) for column in columns) + "\n")
     for rows in blocks(len(result)):
         lines = map(",".join, zip(*(column.texts(rows) for column in columns), strict=True))
