@@ -92,3 +92,15 @@ def test_the_csv_module_reads_back_what_was_written(rows):
         ["n", "name"],
         *([str(number), name] for number, name in rows),
     ]
+
+
+@pytest.mark.parametrize("use_core", [True, False])
+@given(values=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=30))
+def test_numbers_are_written_as_python_writes_them(use_core, values):
+    from warpline import native
+
+    document = table({"n": integers(*values)}, n=Field("n", Unit.COUNT, ""))
+    with pytest.MonkeyPatch.context() as patch:
+        if not use_core:
+            patch.setattr(native, "core", lambda: None)
+        assert rendered("csv", document).split() == ["n", *map(str, values)]

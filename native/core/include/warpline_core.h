@@ -119,6 +119,10 @@ WL_API int32_t wl_group_order_i64(const int32_t *codes, const int64_t *values, i
 WL_API int32_t wl_nest_i64(const int64_t *start, const int64_t *end, const int32_t *codes,
                            int64_t n, int32_t n_groups, int64_t *parent, int32_t *depth);
 
+/* Writes each value in decimal, with a line feed after it, into `text`, which has room for
+ * 21 * n bytes. Returns how many bytes were written, or -WL_BAD_ARGUMENT. */
+WL_API int64_t wl_format_i64(const int64_t *values, int64_t n, uint8_t *text);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,5 @@
-// Dense ids for texts.
+// Dense ids for texts, and numbers as text.
+#include <charconv>
 #include <cstring>
 #include <exception>
 #include <vector>
@@ -99,6 +100,18 @@ class Texts {
 };
 
 }  // namespace
+
+extern "C" int64_t wl_format_i64(const int64_t *values, int64_t n, uint8_t *text) {
+  if (n < 0 || (n > 0 && (values == nullptr || text == nullptr))) return -WL_BAD_ARGUMENT;
+  constexpr int kMaxChars = 20;  // "-9223372036854775808"
+  char *const begin = reinterpret_cast<char *>(text);
+  char *at = begin;
+  for (int64_t i = 0; i < n; ++i) {
+    at = std::to_chars(at, at + kMaxChars, values[i]).ptr;
+    *at++ = '\n';
+  }
+  return at - begin;
+}
 
 extern "C" int64_t wl_factorize_text(const uint8_t *bytes, const int64_t *offsets,
                                      const uint8_t *valid, int64_t n, int32_t *codes,

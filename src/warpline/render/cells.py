@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warpline import native
 from warpline.render import Options, TimeUnit
 from warpline.result import Field, Numbers, Result, Texts
 from warpline.units import Unit, binary_fixed_all, fixed_all
 
 ROWS_PER_BLOCK = 8192
+_INT64_CHARS = 21  # the longest number and what ends it
 
 # nsys's factor, digits and heading for each unit of --timeunit.
 _TIME_UNITS: dict[TimeUnit, tuple[float, int, str]] = {
@@ -128,6 +130,12 @@ def _shortest(values: npt.NDArray[Any]) -> list[str]:
             table = np.array([str(value) for value in range(low, high + 1)], dtype=object)
             texts: list[str] = table[values - low].tolist()
             return texts
+        core = native.core()
+        if core is not None and values.dtype == np.int64:
+            whole = np.ascontiguousarray(values)
+            text = np.empty(len(whole) * _INT64_CHARS, np.uint8)
+            size = core.wl_format_i64(whole.ctypes.data, len(whole), text.ctypes.data)
+            return text[: size - 1].tobytes().decode("ascii").split("\n")
     return list(map(str, values.tolist()))
 
 
