@@ -113,7 +113,8 @@ def _database(trace: Trace, named: set[str]) -> sqlite3.Connection:
         # Immutable: SQLite takes no lock and writes nothing beside the user's file.
         return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
     base = sqlite3.connect(":memory:", isolation_level=None)
-    fill(trace, base, {table for name, table in SOURCES if name.lower() in named})
+    needed = {table for name, table in SOURCES if name.lower() in named}
+    fill(trace, base, needed, with_empty=True)
     return base
 
 

@@ -65,6 +65,11 @@ def test_values_of_every_kind(run, bad):
     assert done.out == "a,a_2,NULL,x'00ff','FROM kernel'\n1,2.5,,00ff,FROM kernel\n"
 
 
+def test_a_table_without_rows_is_there(run, recording):
+    statement = "SELECT COUNT(*) AS n FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+    assert run("query", recording, statement, "-f", "csv", "-q").out == "n\n0\n"
+
+
 def test_no_rows_still_have_columns(run, bad):
     done = run("query", bad, "SELECT start FROM NVTX_EVENTS WHERE start > 1e18", "-f", "csv", "-q")
     assert (done.status, done.out) == (0, "start\n")

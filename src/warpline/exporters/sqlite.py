@@ -90,23 +90,36 @@ def write(trace: Trace, path: Path, tables: Collection[str]) -> None:
             with closing(sqlite3.connect(unfinished, isolation_level=None)) as base:
                 base.execute("PRAGMA journal_mode = OFF")
                 base.execute("PRAGMA synchronous = OFF")
-                fill(trace, base, tables)
+                fill(trace, base, tables, with_empty=False)
         except sqlite3.Error as error:
             raise InputError(f"{path} cannot be written: {error}") from error
 
 
-def fill(trace: Trace, base: sqlite3.Connection, tables: Collection[str]) -> None:
-    """Write tables of a trace into an open, empty database."""
+def fill(
+    trace: Trace, base: sqlite3.Connection, tables: Collection[str], *, with_empty: bool
+) -> None:
+    """Write tables of a trace into an open, empty database.
+
+    Args:
+        trace: The trace.
+        base: The database.
+        tables: Tables of the trace.
+        with_empty: Whether tables without rows are made. nsys leaves them out of a file, and
+            takes one that is there for recorded; a statement should find it, and no rows.
+    """
     base.execute("BEGIN")
-    _Filling(trace, base, {*tables}).run()
+    _Filling(trace, base, {*tables}, with_empty=with_empty).run()
     base.execute("COMMIT")
 
 
 class _Filling:
-    def __init__(self, trace: Trace, base: sqlite3.Connection, tables: set[str]) -> None:
+    def __init__(
+        self, trace: Trace, base: sqlite3.Connection, tables: set[str], *, with_empty: bool
+    ) -> None:
         self._trace = trace
         self._base = base
         self._tables = tables & {*trace.tables}
+        self._with_empty = with_empty
         self._used = np.zeros(0, np.bool_)  # texts that rows refer to
 
     def run(self) -> None:
@@ -345,6 +358,8 @@ class _Filling:
 
     def _insert(self, table: str, columns: Columns, key: str | None = None) -> None:
         """Write rows, into a new table if it is the first time."""
+        if not any(map(len, columns.values())) and not self._with_empty:
+            return
         named = [name for name in columns if name != "rowid"]
         is_text = table != "CUPTI_ACTIVITY_KIND_MEMSET"  # its value is a number
         declared = ", ".join(
