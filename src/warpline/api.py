@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from warpline import plugins
 from warpline.errors import InputError, UsageError
-from warpline.exporters import EXPORTERS
 from warpline.result import (
     ANALYSES,
     Analysis,
@@ -25,14 +24,14 @@ from warpline.result import (
     warnings_of,
 )
 from warpline.schema import TABLES
-from warpline.sql import run as run_sql
 from warpline.trace import READERS, Trace, read
 from warpline.trace.merge import merge
-from warpline.trace.recording import written_tables
 from warpline.units import Unit
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from warpline.sql import Answer
 
     PathLike = str | os.PathLike[str]
 
@@ -224,6 +223,9 @@ def export(
         MissingTableError: A table was never recorded.
         InputError: The file cannot be written.
     """
+    from warpline.exporters import EXPORTERS  # noqa: PLC0415 - start-up: only exports need it
+    from warpline.trace.recording import written_tables  # noqa: PLC0415 - likewise
+
     plugins.load("exporters")
     exporter = EXPORTERS.get(format)
     target = Path(path)
@@ -262,20 +264,26 @@ def query(trace: Trace, sql: str) -> pl.DataFrame:
     """
     import polars as pl  # noqa: PLC0415 - slow to import
 
-    answer = run_sql(trace, sql)
+    answer = _answer(trace, sql)
     names = _distinct(answer.names)
     return pl.DataFrame(answer.rows, schema=names, orient="row", infer_schema_length=None)
 
 
 def query_document(trace: Trace, sql: str) -> Document:
     """Compute the answer to a SQL statement, as `query` does, for a renderer."""
-    answer = run_sql(trace, sql)
+    answer = _answer(trace, sql)
     names = _distinct(answer.names)
     columns = zip(*answer.rows, strict=True) if answer.rows else [() for _ in names]
     values = {name: column_of(column) for name, column in zip(names, columns, strict=True)}
     fields = tuple(Field(name, Unit.NONE, "A column of the statement.") for name in names)
     result = Result("query", "Answer", fields, values)
     return replace(document(trace, ()), sections=(result,), warnings=warnings_of(trace))
+
+
+def _answer(trace: Trace, sql: str) -> Answer:
+    from warpline.sql import run as run_sql  # noqa: PLC0415 - start-up: only queries need it
+
+    return run_sql(trace, sql)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
