@@ -6,6 +6,9 @@
         UnknownFormatError                  no reader, or several, know the file
         CorruptTraceError                   the file is cut or damaged
         UnsupportedVersionError             the file is newer than this program
+      CaptureError                 exit 1   a program cannot be recorded, or a session not finished
+        AgentMissingError                   the library that records is not installed here
+        TargetFailedError          exit 126 or 127: the program to record cannot be started
       MissingTableError            exit 1   the trace never recorded what is asked for
       SchemaError                  exit 1   our defect: a reader or analysis broke its declaration
       PluginError                  exit 1   an installed extension cannot be used
@@ -52,6 +55,31 @@ class CorruptTraceError(InputError):
 
 class UnsupportedVersionError(InputError):
     """The file was written by a version that this program does not know."""
+
+
+class CaptureError(WarplineError):
+    """A program cannot be recorded, or what was recorded cannot be finished."""
+
+
+class AgentMissingError(CaptureError):
+    """The library that records from within a program is not installed, or cannot be loaded."""
+
+
+class TargetFailedError(CaptureError):
+    """The program to record cannot be started.
+
+    Args:
+        message: What went wrong, where, and with which value.
+        exit_code: What a shell returns for it: 126 when it cannot be run, 127 when not found.
+        hint: The next action, or None when there is none to name.
+    """
+
+    NOT_RUNNABLE = 126
+    NOT_FOUND = 127
+
+    def __init__(self, message: str, *, exit_code: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = exit_code
 
 
 class MissingTableError(WarplineError):
