@@ -1,0 +1,236 @@
+"""The control page of a session: one shared page that the launcher and every agent map.
+
+The layout is `ControlPage` in ``native/raw/warpline_raw.h``; a test compares the two. Python has
+no atomic instructions, and needs none: the state is one byte of the switch word, and a byte that
+is stored makes a compare-and-swap of the whole word fail and try again, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import mmap
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpline.errors import CaptureError
+
+FILE_NAME = "control"
+CONTROL_BYTES = 4096
+CONTROL_MAGIC = 0x4C4E4C57
+CONTROL_VERSION = 1
+CONTROL_SLOTS = 256
+
+
+class State(enum.IntEnum):
+    """What the agents of a session do."""
+
+    WAITING = 0
+    RECORDING = 1
+    STOPPED = 2
+
+
+class RangeMode(enum.IntEnum):
+    """What opens a capture range; with NONE, everything is recorded."""
+
+    NONE = 0
+    NVTX = 1
+    CUDA_PROFILER_API = 2
+
+
+class ControlSlot(ctypes.LittleEndianStructure):
+    """One attached process."""
+
+    _fields_ = (("pid", ctypes.c_uint32), ("windows_open", ctypes.c_uint32))
+
+    pid: int
+    windows_open: int
+
+
+class ControlPage(ctypes.LittleEndianStructure):
+    """The page as the agents see it; `switch_word` is state, range mode and open ranges."""
+
+    _fields_ = (
+        ("magic", ctypes.c_uint32),
+        ("version", ctypes.c_uint32),
+        ("switch_word", ctypes.c_uint64),
+        ("windows_done", ctypes.c_uint64),
+        ("windows_wanted", ctypes.c_uint64),
+        ("attached", ctypes.c_uint64),
+        ("nvtx_bound", ctypes.c_uint64),
+        ("cuda_bound", ctypes.c_uint64),
+        ("range_misses", ctypes.c_uint64),
+        ("out_of_space", ctypes.c_uint64),
+        ("agent_errors", ctypes.c_uint64),
+        ("first_error", ctypes.c_char * 512),
+        ("slots", ControlSlot * CONTROL_SLOTS),
+    )
+
+
+_STATE_AT = ControlPage.switch_word.offset
+_MODE_AT = _STATE_AT + 1
+_OPEN_AT = _STATE_AT + 4
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the agents have counted so far.
+
+    Attributes:
+        windows_open: Capture ranges that are open now.
+        windows_done: Capture ranges that have ended.
+        attached: Processes that the agent was loaded in, forks included.
+        nvtx_bound: NVTX instances bound, over all processes.
+        cuda_bound: Processes whose CUDA driver loaded the agent.
+        range_misses: At least this many ranges did not match the capture range.
+        out_of_space: Whether a log could not grow.
+        agent_errors: Processes in which the agent could not start.
+        first_error: Why, in the first of them; empty for none.
+    """
+
+    windows_open: int
+    windows_done: int
+    attached: int
+    nvtx_bound: int
+    cuda_bound: int
+    range_misses: int
+    out_of_space: bool
+    agent_errors: int
+    first_error: str
+
+
+class ControlFile:
+    """The control page of a session, mapped.
+
+    Args:
+        mapping: The file's first page, shared and writable.
+    """
+
+    def __init__(self, mapping: mmap.mmap) -> None:
+        self._mapping = mapping
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path,
+        *,
+        state: State = State.RECORDING,
+        mode: RangeMode = RangeMode.NONE,
+        windows_wanted: int = 0,
+    ) -> ControlFile:
+        """Write the page of a new session and map it.
+
+        Args:
+            folder: The session's folder.
+            state: What the agents do at first.
+            mode: What opens a capture range.
+            windows_wanted: The agents stop after this many capture ranges; 0: no limit.
+        """
+        page = ControlPage(
+            magic=CONTROL_MAGIC,
+            version=CONTROL_VERSION,
+            switch_word=state | mode << 8,
+            windows_wanted=windows_wanted,
+        )
+        path = folder / FILE_NAME
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(bytes(page).ljust(CONTROL_BYTES, b"\0"))
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> ControlFile:
+        """Map the page of a session; CaptureError if it is not one."""
+        path = folder / FILE_NAME
+        with path.open("r+b") as file:
+            if os.fstat(file.fileno()).st_size != CONTROL_BYTES:
+                raise CaptureError(f"{path} is not the control page of a session")
+            mapping = mmap.mmap(file.fileno(), CONTROL_BYTES)
+        found = struct.unpack_from("<II", mapping)
+        if found != (CONTROL_MAGIC, CONTROL_VERSION):
+            mapping.close()
+            raise CaptureError(f"{path} is not the control page of a session of this version")
+        return cls(mapping)
+
+    def close(self) -> None:
+        """Unmap the page; a second call does nothing."""
+        self._mapping.close()
+
+    @property
+    def state(self) -> State:
+        """What the agents do now."""
+        return State(self._mapping[_STATE_AT])
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._mapping[_STATE_AT] = state
+
+    @property
+    def mode(self) -> RangeMode:
+        """What opens a capture range."""
+        return RangeMode(self._mapping[_MODE_AT])
+
+    def counters(self) -> Counters:
+        """Return what the agents have counted so far."""
+        page = self._snapshot()
+        return Counters(
+            windows_open=page.switch_word >> 32,
+            windows_done=page.windows_done,
+            attached=page.attached,
+            nvtx_bound=page.nvtx_bound,
+            cuda_bound=page.cuda_bound,
+            range_misses=page.range_misses,
+            out_of_space=page.out_of_space != 0,
+            agent_errors=page.agent_errors,
+            first_error=page.first_error.decode("utf-8", "replace"),
+        )
+
+    def holders(self) -> dict[int, int]:
+        """Return the capture ranges that each attached process holds open: pid -> count."""
+        page = self._snapshot()
+        return {slot.pid: slot.windows_open for slot in page.slots if slot.pid}
+
+    def release(self, pid: int) -> None:
+        """Free the slot of a process that has died; the ranges it held open have ended.
+
+        The number of open ranges is read and written in two steps. A range that another process
+        opens or closes in between would be counted wrongly, so `settle` checks it afterwards.
+        """
+        page = self._snapshot()
+        for index, slot in enumerate(page.slots):
+            if slot.pid == pid:
+                offset = ControlPage.slots.offset + index * ctypes.sizeof(ControlSlot)
+                self._put("<II", offset, 0, 0)
+                if slot.windows_open:
+                    self._close_windows(slot.windows_open)
+                return
+
+    def settle(self) -> bool:
+        """Return whether the number of open ranges is the sum of what processes hold.
+
+        A difference that lasts over two calls some time apart is a miscount; see `correct`.
+        """
+        page = self._snapshot()
+        return bool(page.switch_word >> 32 == sum(slot.windows_open for slot in page.slots))
+
+    def correct(self) -> None:
+        """Make the number of open ranges the sum of what processes hold."""
+        page = self._snapshot()
+        self._put("<I", _OPEN_AT, sum(slot.windows_open for slot in page.slots))
+
+    def _close_windows(self, count: int) -> None:
+        page = self._snapshot()
+        is_open = page.switch_word >> 32
+        self._put("<I", _OPEN_AT, max(0, is_open - count))
+        done = page.windows_done + 1
+        self._put("<Q", ControlPage.windows_done.offset, done)
+        if page.windows_wanted and done >= page.windows_wanted:
+            self.state = State.STOPPED
+
+    def _snapshot(self) -> ControlPage:
+        return ControlPage.from_buffer_copy(self._mapping)
+
+    def _put(self, layout: str, offset: int, *values: int) -> None:
+        struct.pack_into(layout, self._mapping, offset, *values)

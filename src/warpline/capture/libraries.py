@@ -1,0 +1,34 @@
+"""Where the agent is: the library that records from within a program."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from warpline.errors import AgentMissingError
+
+AGENT_NAME = "libwarpline_agent.so"
+AGENT_VARIABLE = "WARPLINE_AGENT"
+
+
+def agent_library() -> Path:
+    """Return the absolute path of the agent.
+
+    The environment variable WARPLINE_AGENT names another build of it.
+
+    Raises:
+        AgentMissingError: There is none.
+    """
+    chosen = os.environ.get(AGENT_VARIABLE)
+    if chosen:
+        path = Path(chosen).absolute()
+        if not path.is_file():
+            raise AgentMissingError(f"{AGENT_VARIABLE}={chosen}: there is no such file")
+        return path
+    path = Path(__file__).parents[1] / "_native" / AGENT_NAME
+    if not path.is_file():
+        raise AgentMissingError(
+            f"{AGENT_NAME} is not installed, so no program can be recorded",
+            hint="it is built on Linux where a C++20 compiler is found: warpline doctor",
+        )
+    return path
