@@ -33,7 +33,8 @@ inline constexpr std::size_t kMaxPayloadBytes = 65536;  // longer payloads are l
 enum class Kind : std::uint8_t {
   kEnd = 0,
   kPad = 1,           // fills a block; size_words counts, content does not
-  kThread = 2,        // [time][tid]; aux: 0. Records after it are this thread's. First in a log.
+  kThread = 2,        // [time][tid][16 bytes: the kernel's name of it]; aux: 0. Records after it are
+                      // this thread's. First in a log.
   kString = 3,        // aux: slot. [bytes][text...]. Redefines the slot from here on. Slots are
                       // sparse: below 1024 by hash, above by registered string
   kDomain = 4,        // aux: domain. [bytes][text...]

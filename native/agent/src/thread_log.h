@@ -14,6 +14,7 @@
 // within the agent) gets none, so that a half-written record is never touched.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -23,6 +24,7 @@
 namespace warpline::agent {
 
 class ThreadLog;
+struct Session;
 
 // The right to write to this thread's log, or nothing. Move-only; lives on the stack.
 class LogLease {
@@ -73,8 +75,8 @@ class ThreadLog {
     used_bytes_ += words * 8;
     // The header makes the record; nothing before it may be stored after it.
     __atomic_store_n(room, raw::header_word(kind, flags, words, aux), __ATOMIC_RELEASE);
-    header_->used_bytes = used_bytes_;
-    if (is_event) header_->records = ++records_;
+    __atomic_store_n(&header_->used_bytes, used_bytes_, __ATOMIC_RELAXED);
+    if (is_event) __atomic_store_n(&header_->records, ++records_, __ATOMIC_RELAXED);
   }
 
   // Finds the slot that stands for a text in this log until another text takes it: use it in the
@@ -100,7 +102,7 @@ class ThreadLog {
   std::uint64_t next_range_id() noexcept { return range_id_base_ + ++range_ids_; }
 
   // Counts a text or payload that was cut or left out.
-  void count_cut() noexcept { ++header_->cut_texts; }
+  void count_cut() noexcept { __atomic_fetch_add(&header_->cut_texts, 1, __ATOMIC_RELAXED); }
 
   static constexpr std::size_t kMaxRecordWords = 16384;
 
@@ -108,23 +110,25 @@ class ThreadLog {
   friend class LogLease;
   friend struct ThreadLogs;  // opens, lends and takes back logs: thread_log.cpp
 
+
   static constexpr std::size_t kTextSlots = 1024;       // one per hash of a text
   static constexpr std::size_t kSlotTextBytes = 112;    // longer texts are written every time
-  static constexpr std::size_t kOnceBits = 1u << 16;    // serials and domains below are remembered
+  static constexpr std::size_t kOnceBits = 1u << 16;    // serials below are remembered
+  static constexpr std::size_t kDomainBits = 1u << 10;  // domains below are remembered
 
   struct TextSlot {
-    std::uint32_t bytes;  // kEmptySlot: none yet
+    std::uint32_t bytes;  // one more than the text has; 0: none yet
     char text[kSlotTextBytes];
   };
 
   ThreadLog() noexcept = default;
   std::uint64_t* reserve_slow(std::size_t words) noexcept;
   bool grow(std::size_t words) noexcept;
-  bool map_block(std::size_t bytes) noexcept;
-  void tell_dropped() noexcept;
   bool put_text(raw::Kind kind, std::uint32_t aux, const std::uint64_t* first,
                 std::string_view text) noexcept;
-  void unmap() noexcept;
+  bool put_note(raw::Kind kind, std::uint32_t aux, std::uint64_t first,
+                std::uint64_t second) noexcept;
+  std::string_view cut(std::string_view text) noexcept;
 
   // The hot part, one cache line.
   std::uint64_t* next_ = nullptr;  // where the next record begins
@@ -135,25 +139,31 @@ class ThreadLog {
   std::uint64_t range_ids_ = 0;
   std::uint64_t range_id_base_ = 0;
   std::uint32_t epoch_ = 0;  // of the switch word when this log was last written
-  bool is_leased_ = false;
-  bool is_dropping_ = false;
+  std::atomic<bool> is_leased_{false};  // seen by this thread's signal handlers only
 
-  void* block_ = nullptr;
+  void* block_ = nullptr;            // the mapped part of the file
   std::size_t block_bytes_ = 0;
-  std::uint64_t block_offset_ = 0;
   std::uint64_t file_bytes_ = 0;
-  std::int64_t retry_at_ns_ = 0;
-  std::uint64_t untold_dropped_ = 0;
-  std::uint64_t number_ = 0;
-  void* session_ = nullptr;
+  std::int64_t retry_at_ns_ = 0;     // while there is no space: when to look again
+  std::uint64_t untold_dropped_ = 0; // events lost since the last kDropped record
+  std::uint64_t number_ = 0;         // of the file, counted over the process
+  std::uint64_t generation_ = 0;
+  Session* session_ = nullptr;
   ThreadLog* next_free_ = nullptr;
+  ThreadLog* next_of_all_ = nullptr;
   std::uint8_t registered_once_[kOnceBits / 8] = {};
-  std::uint8_t domains_once_[1024 / 8] = {};
+  std::uint8_t domains_once_[kDomainBits / 8] = {};
   TextSlot texts_[kTextSlots] = {};
 };
 
+// Events of this process in the session attached.
+std::uint64_t recorded_events() noexcept;
+
+// Notes in every log that the process ended in order.
+void close_logs() noexcept;
+
 inline LogLease::~LogLease() {
-  if (log_ != nullptr) log_->is_leased_ = false;
+  if (log_ != nullptr) log_->is_leased_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace warpline::agent

@@ -1,0 +1,26 @@
+// The C ABI of warpline_agent.h.
+#include "warpline_agent.h"
+
+#include "process.h"
+#include "thread_log.h"
+
+#define WL_EXPORT extern "C" __attribute__((visibility("default")))
+
+using namespace warpline::agent;
+
+WL_EXPORT int32_t wl_agent_abi_version(void) { return WL_AGENT_ABI_VERSION; }
+WL_EXPORT int32_t wl_agent_attach(const char* session_folder) { return attach(session_folder); }
+WL_EXPORT int32_t wl_agent_detach(void) {
+  const int error = detach();
+  if (error == 0) close_logs();
+  return error;
+}
+WL_EXPORT void wl_agent_window_begin(void) { window_begin(); }
+WL_EXPORT void wl_agent_window_end(void) { window_end(); }
+WL_EXPORT uint64_t wl_agent_nvtx_bound(void) { return nvtx_bound(); }
+WL_EXPORT uint64_t wl_agent_records(void) { return recorded_events(); }
+
+namespace {
+// Runs at exit(), not when the process is killed or ends by _exit.
+__attribute__((destructor)) void end_in_order() { close_logs(); }
+}  // namespace

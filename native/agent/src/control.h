@@ -1,0 +1,49 @@
+// The control page of a session: whether recording is on, and capture ranges.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "warpline_raw.h"
+
+namespace warpline::agent {
+
+// The parts of the switch word; see ControlPage.
+struct Switch {
+  std::uint64_t word;
+
+  raw::State state() const noexcept { return static_cast<raw::State>(word & 0xff); }
+  raw::RangeMode mode() const noexcept { return static_cast<raw::RangeMode>(word >> 8 & 0xff); }
+  std::uint32_t epoch() const noexcept { return static_cast<std::uint16_t>(word >> 16); }
+  std::uint32_t windows_open() const noexcept { return static_cast<std::uint32_t>(word >> 32); }
+  bool is_on() const noexcept {
+    return state() == raw::State::kRecording &&
+           (mode() == raw::RangeMode::kNone || windows_open() != 0);
+  }
+};
+
+inline Switch read_switch(const raw::ControlPage& page) noexcept {
+  return {__atomic_load_n(&page.switch_word, __ATOMIC_RELAXED)};
+}
+
+// Maps the control page in a folder. Returns nullptr and sets errno when it is not there or not
+// of this version.
+raw::ControlPage* map_control(const std::string& folder) noexcept;
+
+// Takes a slot for a process; nullptr when all are taken, which only loses the launcher's help
+// should this process die in a capture range.
+raw::ControlSlot* take_slot(raw::ControlPage& page, std::uint32_t pid) noexcept;
+
+// Opens or closes one capture range in the page. open_window returns whether recording may have
+// gone on; close_window ends the session after the last wanted range.
+void open_window(raw::ControlPage& page, raw::ControlSlot* slot) noexcept;
+void close_window(raw::ControlPage& page, raw::ControlSlot* slot) noexcept;
+
+inline void add(std::uint64_t& counter, std::uint64_t count = 1) noexcept {
+  __atomic_fetch_add(&counter, count, __ATOMIC_RELAXED);
+}
+
+// Keeps the first error of the session for the launcher to tell.
+void report_error(raw::ControlPage& page, const char* text) noexcept;
+
+}  // namespace warpline::agent

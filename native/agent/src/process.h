@@ -1,0 +1,78 @@
+// This process as part of a session: attaching, forks, capture ranges.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "config.h"
+#include "control.h"
+#include "warpline_raw.h"
+
+namespace warpline::agent {
+
+// A session that this process is, or was, attached to. Never freed: another thread may be using
+// it while this one detaches, and there are few.
+struct Session {
+  std::string folder;
+  Config config;
+  raw::ControlPage* control = nullptr;
+};
+
+// What a fork must not share with its parent: the kernel gives the child a page of zeros.
+struct ProcessState {
+  std::atomic<std::uint64_t> generation;  // 0: a fork that has not recorded yet
+  std::atomic<std::uint32_t> lock;
+  std::uint32_t pid;
+  std::uint64_t incarnation;
+  std::uint32_t forked_from_pid;
+  std::uint64_t forked_from_incarnation;
+  std::atomic<std::uint64_t> logs_made;
+  std::atomic<std::uint64_t> windows_open;  // nested capture ranges of this process
+  std::atomic<std::uint64_t> records_retired;
+  raw::ControlSlot* slot;
+  void* free_logs;
+  void* all_logs;
+};
+extern ProcessState* g_process;
+extern std::atomic<Session*> g_session;
+
+// Holds the process's lock; never taken on the way of an event. Also safe in a fork of a process
+// in which another thread held it.
+class ProcessLock {
+ public:
+  ProcessLock() noexcept;
+  ~ProcessLock();
+  ProcessLock(const ProcessLock&) = delete;
+  ProcessLock& operator=(const ProcessLock&) = delete;
+};
+
+// Attaches to the session that WARPLINE_SESSION names, unless one is attached. Returns whether
+// one is attached now.
+bool ensure_attached() noexcept;
+
+int attach(const char* folder) noexcept;
+int detach() noexcept;
+
+// Makes a fork a process of its own in the session. Called with the lock held, when
+// g_process->generation is 0.
+void adopt_fork() noexcept;
+
+// A library's NVTX was bound to the agent; its file may be null.
+void note_nvtx_bound(const char* library_file) noexcept;
+std::uint64_t nvtx_bound() noexcept;
+
+// Whether events of a domain are wanted; the default domain has the empty name.
+bool domain_enabled(std::string_view name) noexcept;
+
+// Whether NVTX ranges open capture ranges (-c nvtx), and whether this one does.
+bool ranges_wanted() noexcept;
+bool is_capture_range(std::string_view name, std::string_view domain) noexcept;
+void count_range_miss() noexcept;
+
+// Open and close a capture range of this process. They nest: the outermost counts.
+void window_begin() noexcept;
+void window_end() noexcept;
+
+}  // namespace warpline::agent

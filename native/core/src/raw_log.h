@@ -1,0 +1,41 @@
+// One log of a raw session, read through a window that moves over the file.
+//
+// Not mapped: a file that shrinks under a mapping kills its reader.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "warpline_raw.h"
+
+namespace warpline {
+
+class RawLog {
+ public:
+  // Throws Failure: WL_IO when the file cannot be read, WL_CORRUPT when it is no log.
+  explicit RawLog(const std::string &path);
+  ~RawLog();
+  RawLog(const RawLog &) = delete;
+  RawLog &operator=(const RawLog &) = delete;
+
+  const raw::LogHeader &header() const { return header_; }
+  // Its size when it was opened: what a living writer adds later is not looked at.
+  int64_t size() const { return size_; }
+  // Returns `count` words (at most 65,535) from a multiple of 8 bytes on, valid until the next
+  // call; nullptr when the file ends before them.
+  const uint64_t *words(int64_t offset, std::size_t count);
+
+ private:
+  std::size_t read_at(int64_t offset, void *room, std::size_t bytes) const;
+
+  int file_ = -1;
+  int64_t size_ = 0;
+  raw::LogHeader header_{};
+  int64_t window_at_ = 0;
+  std::size_t window_words_ = 0;
+  std::vector<uint64_t> window_;
+};
+
+}  // namespace warpline
