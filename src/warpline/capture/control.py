@@ -72,6 +72,7 @@ class ControlPage(ctypes.LittleEndianStructure):
 _STATE_AT = ControlPage.switch_word.offset
 _MODE_AT = _STATE_AT + 1
 _OPEN_AT = _STATE_AT + 4
+_SLOTS_AT = ControlPage.slots.offset
 
 
 @dataclass(frozen=True)
@@ -193,40 +194,42 @@ class ControlFile:
         return {slot.pid: slot.windows_open for slot in page.slots if slot.pid}
 
     def release(self, pid: int) -> None:
-        """Free the slot of a process that has died; the ranges it held open have ended.
+        """Free the slots of a process that has died; the ranges it held open have ended.
 
         The number of open ranges is read and written in two steps. A range that another process
-        opens or closes in between would be counted wrongly, so `settle` checks it afterwards.
+        opens or closes in between is counted wrongly: `is_counted_right` and `recount` are for it.
         """
         page = self._snapshot()
+        held = 0
         for index, slot in enumerate(page.slots):
             if slot.pid == pid:
-                offset = ControlPage.slots.offset + index * ctypes.sizeof(ControlSlot)
-                self._put("<II", offset, 0, 0)
-                if slot.windows_open:
-                    self._close_windows(slot.windows_open)
-                return
+                held += slot.windows_open
+                self._put("<II", _SLOTS_AT + index * ctypes.sizeof(ControlSlot), 0, 0)
+        if held:
+            self._close_windows(held)
 
-    def settle(self) -> bool:
+    def is_counted_right(self) -> bool:
         """Return whether the number of open ranges is the sum of what processes hold.
 
-        A difference that lasts over two calls some time apart is a miscount; see `correct`.
+        A difference may be a range that is being opened; one that lasts is a miscount. Nothing is
+        known, and True returned, where more processes were attached than there are slots.
         """
         page = self._snapshot()
-        return bool(page.switch_word >> 32 == sum(slot.windows_open for slot in page.slots))
+        held = sum(slot.windows_open for slot in page.slots)
+        return page.attached > CONTROL_SLOTS or bool(page.switch_word >> 32 == held)
 
-    def correct(self) -> None:
+    def recount(self) -> None:
         """Make the number of open ranges the sum of what processes hold."""
         page = self._snapshot()
         self._put("<I", _OPEN_AT, sum(slot.windows_open for slot in page.slots))
 
     def _close_windows(self, count: int) -> None:
         page = self._snapshot()
-        is_open = page.switch_word >> 32
-        self._put("<I", _OPEN_AT, max(0, is_open - count))
+        left = max(0, (page.switch_word >> 32) - count)
+        self._put("<I", _OPEN_AT, left)
         done = page.windows_done + 1
         self._put("<Q", ControlPage.windows_done.offset, done)
-        if page.windows_wanted and done >= page.windows_wanted:
+        if page.windows_wanted and done >= page.windows_wanted and not left:
             self.state = State.STOPPED
 
     def _snapshot(self) -> ControlPage:

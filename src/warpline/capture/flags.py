@@ -1,0 +1,293 @@
+"""The flags of ``warpline profile``: their names, their values, and what they set.
+
+`FLAGS` declares each flag once; parsing, help, completion and the reference page follow from it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from warpline.capture import capabilities
+from warpline.capture.control import RangeMode
+from warpline.errors import UsageError
+
+HINT = "warpline profile --help"
+EXPORT_TYPES = ("sqlite", "json", "parquet", "arrow", "perfetto")
+TRUE_WORDS = frozenset({"true", "yes", "on", "1"})
+FALSE_WORDS = frozenset({"false", "no", "off", "0"})
+CAPTURE_RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
+
+_EXPORT_ALIASES = {"parquetdir": "parquet", "arrowdir": "arrow"}
+_EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
+_RANGE_ENDS = ("none", "stop", "stop-shutdown", "repeat", "repeat-shutdown")
+
+
+@dataclass
+class Options:
+    """What the words ask for. Attributes are named as the flags that set them."""
+
+    trace: tuple[str, ...] = capabilities.DEFAULT
+    output: str | None = None
+    force_overwrite: bool = False
+    env_var: dict[str, str] = field(default_factory=dict)
+    inherit_environment: bool = True
+    show_output: bool = True
+    delay: float = 0.0
+    duration: float | None = None
+    kill: int | None = signal.SIGTERM
+    stop_on_exit: bool = True
+    wait: str = "all"
+    capture_range: str = "none"
+    nvtx_capture: tuple[str, str | None] | None = None
+    capture_range_end: tuple[str, int] = ("stop-shutdown", 0)
+    nvtx_domain_include: tuple[str, ...] = ()
+    nvtx_domain_exclude: tuple[str, ...] = ()
+    export: tuple[str, ...] = ()
+    stats: bool = False
+    discard_environment: bool = False
+    keep_environment: bool = False
+    no_summary: bool = False
+    quiet: bool = False
+    command: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+    given: set[str] = field(default_factory=set)
+
+    @property
+    def mode(self) -> RangeMode:
+        """What opens a capture range, of what can be seen."""
+        return RangeMode.NVTX if self.capture_range == "nvtx" else RangeMode.NONE
+
+    @property
+    def windows_wanted(self) -> int:
+        """After how many capture ranges the recording stops; 0: never."""
+        end, count = self.capture_range_end
+        if self.mode is RangeMode.NONE or end == "none":
+            return 0
+        return 1 if end.startswith("stop") else count
+
+    @property
+    def ends_program(self) -> bool:
+        """Whether the program is ended after the last capture range."""
+        return self.mode is not RangeMode.NONE and self.capture_range_end[0].endswith("shutdown")
+
+    def plain(self) -> dict[str, Any]:
+        """Return what was asked for as plain values, for the session's facts."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in sorted(vars(self).items())
+            if name in self.given and name != "env_var"
+        }
+
+
+Set = Callable[[Options, str, str], None]  # options, flag as typed, value
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag that Warpline knows.
+
+    Attributes:
+        names: Its forms, the short one first if there is one.
+        metavar: What stands for its value in the help; empty if it takes none.
+        help: One line.
+        set: Puts the value into the options, or raises UsageError.
+        is_switch: The value, true or false, may be left out.
+        is_hidden: Left out of the help.
+    """
+
+    names: tuple[str, ...]
+    metavar: str
+    help: str
+    set: Set
+    is_switch: bool = False
+    is_hidden: bool = False
+
+    @property
+    def attribute(self) -> str:
+        """The attribute of `Options` that the flag sets."""
+        return self.names[-1].lstrip("-").replace("-", "_")
+
+
+def _bad(name: str, value: str, wanted: str) -> UsageError:
+    return UsageError(f"{name} {value}: not {wanted}", hint=HINT)
+
+
+def _text(options: Options, name: str, value: str) -> None:
+    if not value:
+        raise UsageError(f"{name} needs a value", hint=HINT)
+    setattr(options, _attribute(name), value)
+
+
+def _flag_value(options: Options, name: str, value: str) -> None:
+    word = value.lower()
+    if word not in TRUE_WORDS | FALSE_WORDS:
+        raise _bad(name, value, "true or false")
+    setattr(options, _attribute(name), word in TRUE_WORDS)
+
+
+def _seconds(options: Options, name: str, value: str) -> None:
+    try:
+        seconds = float(value.removesuffix("s"))
+    except ValueError:
+        raise _bad(name, value, "a number of seconds") from None
+    is_duration = _attribute(name) == "duration"
+    if not 0 <= seconds <= 1e9 or (is_duration and seconds == 0):
+        raise _bad(name, value, "a number of seconds above 0" if is_duration else "from 0 up")
+    setattr(options, _attribute(name), seconds)
+
+
+def _trace(options: Options, name: str, value: str) -> None:
+    wanted = tuple(word.strip().lower() for word in value.split(",") if word.strip())
+    for word in wanted:
+        if word not in capabilities.KNOWN:
+            near = difflib.get_close_matches(word, capabilities.KNOWN, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(capabilities.KNOWN)}"
+            raise UsageError(f"{name}: there is nothing called {word!r} to trace", hint=hint)
+    if not wanted:
+        raise UsageError(f"{name} needs a value", hint="-t cuda,nvtx")
+    options.trace = wanted
+
+
+def _variables(options: Options, name: str, value: str) -> None:
+    # A comma begins a new one only where a name and "=" follow: A=1,2,B=3 are two.
+    for pair in re.split(r",(?=[A-Za-z_]\w*=)", value):
+        key, equals, content = pair.partition("=")
+        if not equals or not key:
+            raise _bad(name, pair, "NAME=VALUE")
+        options.env_var[key] = content
+
+
+def _kill(options: Options, name: str, value: str) -> None:
+    word = value.upper().removeprefix("SIG")
+    numbers = {item.name.removeprefix("SIG"): int(item) for item in signal.Signals}
+    if word == "NONE":
+        options.kill = None
+    elif word in numbers:
+        options.kill = numbers[word]
+    elif word.isdecimal() and 0 < int(word) < signal.NSIG:
+        options.kill = int(word)
+    else:
+        raise _bad(name, value, "none, sigkill, sigterm or the number of a signal")
+
+
+def _one_of(*words: str) -> Set:
+    def set_one(options: Options, name: str, value: str) -> None:
+        found = next((word for word in words if word.lower() == value.lower()), None)
+        if found is None:
+            raise _bad(name, value, f"one of {', '.join(words)}")
+        setattr(options, _attribute(name), found)
+
+    return set_one
+
+
+def _range_end(options: Options, name: str, value: str) -> None:
+    word, *details = value.split(":")
+    counts = [detail for detail in details if detail not in {"sync", "async"}]
+    is_right = word in _RANGE_ENDS and len(counts) <= 1
+    is_right = is_right and (not details or word.startswith("repeat"))
+    is_right = is_right and all(count.isdecimal() and int(count) > 0 for count in counts)
+    if not is_right or (word == "repeat-shutdown" and not counts):
+        raise _bad(name, value, "none, stop, stop-shutdown, repeat[:N] or repeat-shutdown:N")
+    options.capture_range_end = (word, int(counts[0]) if counts else 0)
+
+
+def _capture(options: Options, name: str, value: str) -> None:
+    parts = _split(value, "@")
+    if len(parts) > 2:
+        parts = ["@".join(parts[:-1]), parts[-1]]
+    if not parts[0]:
+        raise _bad(name, value, "RANGE[@DOMAIN]")
+    options.nvtx_capture = (parts[0], parts[1] if len(parts) > 1 else None)
+
+
+def _domains(options: Options, name: str, value: str) -> None:
+    given = getattr(options, _attribute(name))
+    setattr(options, _attribute(name), (*given, *(word for word in _split(value, ",") if word)))
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """Split at a mark; a backslash takes away the meaning of what follows it."""
+    parts = [""]
+    place = 0
+    while place < len(text):
+        if text[place] == "\\" and place + 1 < len(text):
+            place += 1
+            parts[-1] += text[place]
+        elif text[place] == mark:
+            parts.append("")
+        else:
+            parts[-1] += text[place]
+        place += 1
+    return parts
+
+
+def _exports(options: Options, name: str, value: str) -> None:
+    for given in value.split(","):
+        word = _EXPORT_ALIASES.get(given.strip().lower(), given.strip().lower())
+        if word in {"", "none"}:
+            continue
+        if word in EXPORT_TYPES:
+            options.export = tuple(dict.fromkeys((*options.export, word)))
+        elif word in _EXPORTS_OF_NSYS:
+            kinds = ", ".join(EXPORT_TYPES)
+            options.warnings.append(f"{name}={word} is not written (there are {kinds})")
+        else:
+            raise _bad(name, given, f"one of {', '.join(EXPORT_TYPES)}")
+
+
+def _attribute(name: str) -> str:
+    return FLAGS_BY_NAME[name].attribute
+
+
+FLAGS = (
+    Flag(("-o", "--output"), "NAME", "the recording; patterns in it are those of nsys (default:"
+         " report1.warpline, report2...)", _text),
+    Flag(("-f", "--force-overwrite"), "BOOL", "replace the recording if it exists", _flag_value,
+         is_switch=True),
+    Flag(("-t", "--trace"), "LIST", "what to record; this version: nvtx (default: cuda,nvtx)",
+         _trace),
+    Flag(("-y", "--delay"), "SECONDS", "begin to record so long after the start", _seconds),
+    Flag(("-d", "--duration"), "SECONDS", "record so long, then end the program with --kill",
+         _seconds),
+    Flag(("-x", "--stop-on-exit"), "BOOL", "false: after --duration let the program go on",
+         _flag_value, is_switch=True),
+    Flag(("--kill",), "SIGNAL", "what ends the program after --duration or a capture range: none,"
+         " sigkill, sigterm or a number (default: sigterm)", _kill),
+    Flag(("--wait",), "WHAT", "wait for the program (primary), or also for the processes that it"
+         " leaves behind (all, the default)", _one_of("primary", "all")),
+    Flag(("-c", "--capture-range"), "WHAT", "record only between a beginning and an end: none, nvtx"
+         " (with -p), cudaProfilerApi", _one_of(*CAPTURE_RANGES)),
+    Flag(("-p", "--nvtx-capture"), "RANGE[@DOMAIN]", "the NVTX range to record; @* is any domain",
+         _capture),
+    Flag(("--capture-range-end",), "WHAT", "after the range: none, stop, stop-shutdown (ends the"
+         " program; the default), repeat[:N] or repeat-shutdown:N; all ranges go into one"
+         " recording", _range_end),
+    Flag(("--nvtx-domain-include",), "LIST", "only these NVTX domains; default is the one without a"
+         " name", _domains),
+    Flag(("--nvtx-domain-exclude",), "LIST", "all NVTX domains but these", _domains),
+    Flag(("-e", "--env-var"), "A=B[,C=D]", "variables to add to the program's environment",
+         _variables),
+    Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"
+         " variables of -e", _flag_value, is_switch=True),
+    Flag(("-w", "--show-output"), "BOOL", "false: what the program prints is thrown away",
+         _flag_value, is_switch=True),
+    Flag(("--stats",), "BOOL", "then print nsys's tables of what was recorded", _flag_value,
+         is_switch=True),
+    Flag(("--export",), "LIST", f"then write files of these types too: {', '.join(EXPORT_TYPES)}",
+         _exports),
+    Flag(("--keep-environment",), "", "store all environment variables and the command line as they"
+         " are, secrets included", _flag_value, is_switch=True),
+    Flag(("--discard-environment",), "BOOL", "store no environment variables", _flag_value,
+         is_switch=True, is_hidden=True),
+    Flag(("--no-summary",), "", "print no summary at the end", _flag_value, is_switch=True),
+    Flag(("-q", "--quiet"), "", "say nothing beside errors", _flag_value, is_switch=True),
+    Flag(("--debug",), "", "show where an error arose in the program", lambda *_: None,
+         is_switch=True),
+    Flag(("--command-file",), "FILE", "read flags from a file", _text),
+)  # fmt: skip
+FLAGS_BY_NAME = {name: flag for flag in FLAGS for name in flag.names}

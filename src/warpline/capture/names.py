@@ -1,0 +1,146 @@
+"""The name of the recording to make: patterns, numbers, and whether there is room for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpline.capture.session import reserve_folder
+from warpline.errors import CaptureError, UsageError
+from warpline.units import format_bytes
+
+ENDING = ".warpline"
+FOREIGN_ENDINGS = (".nsys-rep", ".qdrep")  # in lines that were written for nsys
+LEAST_BYTES = 64 << 20
+SCARCE_BYTES = 1 << 30
+DEFAULT_STEM = "report"
+
+_PATTERN = re.compile(r"%(?:q\{(?P<variable>[^}]*)\}|(?P<letter>.))", re.DOTALL)
+_MAX_NUMBER = 1_000_000
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a recording will be, and the folder of its session, which is made and empty."""
+
+    output: Path
+    folder: Path
+
+
+def expand(pattern: str, environment: Mapping[str, str], *, pid: int, number: int) -> str:
+    """Return a name with its patterns replaced, as nsys does.
+
+    %p is the program's process id, %h the host, %n a number, %q{NAME} an environment variable and
+    %% a per cent sign. A variable that is not set gives nothing.
+
+    Raises:
+        UsageError: There is no such pattern.
+    """
+
+    def text(found: re.Match[str]) -> str:
+        variable, letter = found["variable"], found["letter"]
+        if variable is not None:
+            return environment.get(variable, "")
+        known = {"p": str(pid), "h": os.uname().nodename, "n": str(number), "%": "%"}
+        if letter not in known:
+            raise UsageError(
+                f"-o {pattern}: there is no pattern %{letter}", hint="%p %h %n %q{NAME} %%"
+            )
+        return known[letter]
+
+    return _PATTERN.sub(text, pattern)
+
+
+def unset_variables(pattern: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the variables that a name refers to and that are not set."""
+    names = [found["variable"] for found in _PATTERN.finditer(pattern)]
+    return [name for name in names if name is not None and name not in environment]
+
+
+def has_number(pattern: str) -> bool:
+    """Return whether a name has the pattern %n, so that it can always be made new."""
+    return any(found["letter"] == "n" for found in _PATTERN.finditer(pattern))
+
+
+def with_ending(name: str) -> str:
+    """Return a name with our ending in place of nsys's."""
+    for ending in (*FOREIGN_ENDINGS, ENDING):
+        name = name.removesuffix(ending)
+    return name + ENDING
+
+
+def reserve(
+    pattern: str | None, environment: Mapping[str, str], *, pid: int, overwrite: bool
+) -> Place:
+    """Choose the recording's path and make the folder of its session.
+
+    Without a name it is the first of report1, report2... that is free, likewise with %n. Two that
+    look for a name at the same time find different ones: the folder is what they compete for.
+
+    Raises:
+        UsageError: The name is taken.
+        CaptureError: The folder cannot be made.
+    """
+    chosen = f"{DEFAULT_STEM}%n" if pattern is None else pattern
+    if not has_number(chosen):
+        output = _path(chosen, environment, pid, 0)
+        check_free(output, overwrite=overwrite)
+        return Place(output, reserve_folder(output))
+    for number in range(1, _MAX_NUMBER):
+        output = _path(chosen, environment, pid, number)
+        if not os.path.lexists(output) and not os.path.lexists(f"{output}.raw"):
+            folder = reserve_folder(output)
+            if folder.name == f"{output.name}.raw" and not os.path.lexists(output):
+                return Place(output, folder)
+            folder.rmdir()
+    raise CaptureError(f"all names like {chosen} are taken", hint="-o FILE names the recording")
+
+
+def check_free(output: Path, *, overwrite: bool) -> None:
+    """Refuse the path of a recording that exists, unless `overwrite`, and of a folder."""
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder", hint=f"-o {output}/NAME")
+    if os.path.lexists(output) and not overwrite:
+        raise UsageError(f"{output} exists", hint="-f true replaces it, -o NAME%n numbers them")
+
+
+def check_room(folder: Path, warn: Warn) -> None:
+    """Make sure that recordings can be written in a folder.
+
+    Args:
+        folder: Where the recording and its session are to be.
+        warn: Told when there is little space.
+
+    Raises:
+        CaptureError: The folder does not exist, cannot be written or is full.
+    """
+    if not folder.is_dir():
+        raise CaptureError(f"there is no folder {folder}", hint=f"mkdir -p {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CaptureError(
+            f"the folder {folder} cannot be written", hint="-o FILE puts the recording elsewhere"
+        )
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return
+    if free < LEAST_BYTES:
+        raise CaptureError(
+            f"{folder} has {format_bytes(free)} free; {format_bytes(LEAST_BYTES)} are needed",
+            hint="-o FILE puts the recording elsewhere",
+        )
+    if free < SCARCE_BYTES:
+        warn(f"{folder} has only {format_bytes(free)} free; events are lost when it is full")
+
+
+def _path(pattern: str, environment: Mapping[str, str], pid: int, number: int) -> Path:
+    name = expand(pattern, environment, pid=pid, number=number)
+    if name.endswith("/"):
+        raise UsageError(f"-o {name} names a folder", hint=f"-o {name}NAME")
+    return Path(with_ending(name)).absolute()

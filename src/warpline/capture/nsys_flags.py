@@ -1,0 +1,191 @@
+"""The flags of ``nsys profile`` that record something which Warpline does not, and why.
+
+They are understood, so that a line from any tutorial works: each takes its value, says once that
+it is not collected, and the run goes on. A value that asks for nothing (``--sample=none``) says
+nothing. From nsys's documentation of versions 2021.1 to 2026.2; names that it dropped are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+IDLE_VALUES = frozenset({"", "none", "false", "no", "off", "0"})
+
+
+@dataclass(frozen=True)
+class ForeignFlag:
+    """A flag of nsys without a counterpart.
+
+    Attributes:
+        name: The long form.
+        reason: Why it is not collected, or what to use in its place.
+        effect: What to say that it is: "not collected", or "ignored" if it collects nothing.
+    """
+
+    name: str
+    reason: str
+    effect: str = "not collected"
+
+
+_CPU = "CPU samples and scheduling are not recorded"
+_CUDA = "this version records NVTX only"
+_GPU = "GPU metrics are not recorded"
+_NETWORK = "network metrics are not recorded"
+_OS_CALLS = "operating system calls are not recorded"
+_PYTHON = "Python samples are not recorded; python -m warpline.annotate ranges your functions"
+_STORAGE = "storage metrics are not recorded"
+_GRAPHICS = "graphics are not recorded"
+_WINDOWS = "it is for Windows"
+_EMBEDDED = "it is for embedded platforms"
+
+_NOT_COLLECTED = {
+    _CPU: (
+        "backtrace",
+        "clock-frequency-changes",
+        "cpu-cluster-events",
+        "cpu-core-events",
+        "cpu-core-metrics",
+        "cpu-metrics",
+        "cpu-socket-events",
+        "cpu-socket-metrics",
+        "cpuctxsw",
+        "debug-symbols",
+        "event-sample",
+        "event-sampling",
+        "event-sampling-frequency",
+        "event-sampling-interval",
+        "event-sampling-multiplex-interval",
+        "ftrace",
+        "ftrace-keep-user-config",
+        "os-events",
+        "resolve-symbols",
+        "sample",
+        "samples-per-backtrace",
+        "sampling-frequency",
+        "sampling-period",
+        "sampling-trigger",
+        "show-source-info",
+    ),
+    _CUDA: (
+        "cuda-event-trace",
+        "cuda-flush-interval",
+        "cuda-graph-trace",
+        "cuda-memory-usage",
+        "cuda-trace-all-apis",
+        "cuda-trace-scope",
+        "cuda-um-cpu-page-faults",
+        "cuda-um-gpu-page-faults",
+        "cudabacktrace",
+        "flush-on",
+        "flush-on-cudaprofilerstop",
+        "mpi-impl",
+    ),
+    _GPU: (
+        "gpu-metrics-device",
+        "gpu-metrics-devices",
+        "gpu-metrics-frequency",
+        "gpu-metrics-set",
+        "gpu-video-device",
+        "gpu-video-devices",
+        "gpuctxsw",
+    ),
+    _NETWORK: (
+        "ib-net-info-devices",
+        "ib-net-info-files",
+        "ib-net-info-output",
+        "ib-switch-congestion",
+        "ib-switch-congestion-device",
+        "ib-switch-congestion-devices",
+        "ib-switch-congestion-nic-device",
+        "ib-switch-congestion-percent",
+        "ib-switch-congestion-threshold-high",
+        "ib-switch-metrics",
+        "ib-switch-metrics-device",
+        "ib-switch-metrics-devices",
+        "ib-switch-metrics-nic",
+        "ib-switch-metrics-nic-device",
+        "nic-metrics",
+    ),
+    _OS_CALLS: (
+        "osrt-backtrace",
+        "osrt-backtrace-depth",
+        "osrt-backtrace-stack-size",
+        "osrt-backtrace-threshold",
+        "osrt-file-access",
+        "osrt-threshold",
+        "syscall",
+    ),
+    _PYTHON: (
+        "dask",
+        "python-backtrace",
+        "python-functions-trace",
+        "python-nvtx-annotations",
+        "python-sampling",
+        "python-sampling-frequency",
+        "pytorch",
+    ),
+    _STORAGE: (
+        "gds-libs-path",
+        "gds-metrics",
+        "lustre-llite-dir",
+        "lustre-volumes",
+        "nfs-volumes",
+        "storage-devices",
+        "storage-metrics",
+    ),
+    _GRAPHICS: (
+        "auto-report-name",
+        "duration-frames",
+        "hotkey-capture",
+        "opengl-gpu-workload",
+        "start-frame-index",
+        "vsync",
+        "vulkan-gpu-workload",
+    ),
+    _WINDOWS: (
+        "dx-force-declare",
+        "dx-force-declare-adapter-removal-support",
+        "dx12-gpu-workload",
+        "dx12-wait-calls",
+        "etw-provider",
+        "injection-use-detours",
+        "isr",
+        "retain-etw-files",
+        "wddm-additional-events",
+        "wddm-backtraces",
+        "wddm-memory-trace",
+    ),
+    _EMBEDDED: (
+        "accelerator-trace",
+        "el1-sampling",
+        "el1-sampling-config",
+        "process-scope",
+        "qnx-kernel",
+        "qnx-kernel-events",
+        "qnx-kernel-events-mode",
+        "soc-metrics",
+        "soc-metrics-frequency",
+        "soc-metrics-set",
+        "xhv-trace",
+        "xhv-trace-events",
+        "xhv-vm-symbols",
+    ),
+    "there are no plugins of nsys here": ("enable",),
+}
+_IGNORED = {
+    "after-collection-start": "run the command from the program",
+    "after-report-ready": "run the command after warpline profile",
+    "run-as": "start warpline profile as that user",
+    "session": "sessions have no names here",
+    "session-new": "sessions have no names here",
+    "start-later": "--delay, or warpline.profile in the program",
+    "trace-fork-before-exec": "processes are always recorded from the fork on",
+}
+SHORT_NAMES = {"-b": "backtrace", "-s": "sample", "-Y": "start-later"}
+
+FOREIGN_FLAGS = {
+    f"--{name}": ForeignFlag(f"--{name}", reason)
+    for reason, names in _NOT_COLLECTED.items()
+    for name in names
+} | {f"--{name}": ForeignFlag(f"--{name}", reason, "ignored") for name, reason in _IGNORED.items()}
+FOREIGN_FLAGS |= {short: FOREIGN_FLAGS[f"--{name}"] for short, name in SHORT_NAMES.items()}

@@ -1,0 +1,170 @@
+"""Reading the words of ``warpline profile``: flags as ``nsys profile`` takes them, then a program.
+
+A flag takes its value with ``=``, as the next word or, if short, attached (``-sprocess-tree``).
+Flags end at the first word that is none, or at ``--``; what follows belongs to the program.
+"""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpline.capture import capabilities
+from warpline.capture.control import RangeMode
+from warpline.capture.flags import (
+    FALSE_WORDS,
+    FLAGS_BY_NAME,
+    HINT,
+    TRUE_WORDS,
+    Flag,
+    Options,
+)
+from warpline.capture.nsys_flags import FOREIGN_FLAGS, IDLE_VALUES, ForeignFlag
+from warpline.errors import UsageError
+
+_MAX_COMMAND_FILES = 8
+
+
+def parse(words: Sequence[str]) -> Options:
+    """Return what the words ask for.
+
+    Raises:
+        UsageError: A flag is unknown, lacks its value or has a wrong one, or two contradict.
+    """
+    options = Options()
+    _Reader(options).read(list(words))
+    _check(options)
+    return options
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Return whether help is asked for before the program's words begin."""
+    place = 0
+    while place < len(words) and words[place].startswith("-") and words[place] != "--":
+        name = words[place].partition("=")[0]
+        if name in {"-h", "--help"}:
+            return True
+        place += 1 + _takes_next(words, place)
+    return False
+
+
+def flag_named(name: str) -> Flag | ForeignFlag | None:
+    """Return the flag of this name, or None."""
+    return FLAGS_BY_NAME.get(name) or FOREIGN_FLAGS.get(name)
+
+
+def _takes_next(words: Sequence[str], place: int) -> bool:
+    """Return whether the word at a place is a flag whose value is the next word."""
+    word = words[place]
+    found = flag_named(word)
+    if found is None:
+        return False
+    if isinstance(found, Flag) and not found.metavar:
+        return False
+    if isinstance(found, Flag) and found.is_switch:
+        return place + 1 < len(words) and words[place + 1].lower() in TRUE_WORDS | FALSE_WORDS
+    return True
+
+
+class _Reader:
+    """Reads flags until the program begins."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._said: set[str] = set()
+        self._files = 0
+
+    def read(self, words: list[str]) -> None:
+        while words:
+            word = words[0]
+            if word == "--":
+                self._options.command = tuple(words[1:])
+                return
+            if not word.startswith("-") or word == "-":
+                self._options.command = tuple(words)
+                return
+            words = self._flag(words)
+
+    def _flag(self, words: list[str]) -> list[str]:
+        """Take the flag that the words begin with; return those behind it."""
+        word, rest = words[0], words[1:]
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+        else:
+            name, value = word[:2], word[2:].removeprefix("=")
+            equals = "=" if len(word) > 2 else ""
+        found = flag_named(name)
+        if found is None:
+            raise _unknown(name)
+        given: str | None = value if equals else None
+        if given is None and _takes_next(words, 0):
+            if not rest or rest[0] == "--":
+                raise UsageError(f"{name} needs a value", hint=HINT)
+            given, rest = rest[0], rest[1:]
+        if name == "--command-file":
+            return [*self._file(given or ""), *rest]
+        if isinstance(found, ForeignFlag):
+            self._foreign(found, name, given or "")
+        else:
+            self._own(found, name, given)
+        return rest
+
+    def _own(self, flag: Flag, name: str, value: str | None) -> None:
+        if value is not None and not flag.metavar:
+            raise UsageError(f"{name} takes no value", hint=HINT)
+        self._options.given.add(flag.attribute)
+        flag.set(self._options, name, "true" if value is None else value)
+
+    def _foreign(self, flag: ForeignFlag, name: str, value: str) -> None:
+        if value.lower() not in IDLE_VALUES and flag.name not in self._said:
+            self._said.add(flag.name)
+            self._options.warnings.append(f"{name} is {flag.effect} ({flag.reason})")
+
+    def _file(self, name: str) -> list[str]:
+        """Return the words in a file of flags."""
+        self._files += 1
+        if self._files > _MAX_COMMAND_FILES:
+            raise UsageError(f"--command-file {name}: files name each other")
+        try:
+            return shlex.split(Path(name).read_text(encoding="utf-8"), comments=True)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise UsageError(f"--command-file {name}: {why}") from None
+
+
+def _unknown(name: str) -> UsageError:
+    known = [*FLAGS_BY_NAME, *FOREIGN_FLAGS]
+    near = difflib.get_close_matches(name, [word for word in known if len(word) > 2], n=1)
+    hint = f"did you mean {near[0]}?" if near else f"{HINT}; a program's own flags follow it"
+    return UsageError(f"warpline profile has no flag {name!r}", hint=hint)
+
+
+def _check(options: Options) -> None:
+    """Refuse what contradicts itself; warn of what has no effect."""
+    if not options.command:
+        raise UsageError("no program is named", hint="warpline profile -- python train.py")
+    if options.nvtx_domain_include and options.nvtx_domain_exclude:
+        raise UsageError(
+            "--nvtx-domain-include and --nvtx-domain-exclude exclude each other", hint="give one"
+        )
+    if options.capture_range == "nvtx" and options.nvtx_capture is None:
+        raise UsageError("-c nvtx needs the range that opens it", hint="-p RANGE[@DOMAIN]")
+    if options.duration is None and not options.stop_on_exit:
+        raise UsageError("-x false needs a duration", hint="-d SECONDS")
+    warn = options.warnings.append
+    if options.nvtx_capture is not None and options.capture_range != "nvtx":
+        warn("-p is ignored (it needs -c nvtx)")
+    if options.capture_range != "none" and options.mode is RangeMode.NONE:
+        why = "calls of cudaProfilerStart" if options.capture_range != "hotkey" else "keys"
+        warn(
+            f"-c {options.capture_range} is not collected (this version does not see {why});"
+            " the whole run is recorded"
+        )
+    if "capture_range_end" in options.given and options.capture_range == "none":
+        warn("--capture-range-end is ignored (it needs -c)")
+    if "trace" in options.given:
+        lacking = capabilities.lacking(options.trace)
+        if lacking:
+            warn(f"-t {','.join(lacking)} is not collected ({capabilities.WHY_NOT})")
