@@ -73,7 +73,8 @@ void open_window(raw::ControlPage& page, raw::ControlSlot* slot) noexcept {
 
 void close_window(raw::ControlPage& page, raw::ControlSlot* slot) noexcept {
   if (slot != nullptr) __atomic_fetch_sub(&slot->windows_open, 1, __ATOMIC_RELAXED);
-  const std::uint64_t done = __atomic_add_fetch(&page.windows_done, 1, __ATOMIC_ACQ_REL);
+  const std::uint64_t recorded = read_switch(page).is_on() ? 1 : 0;
+  const std::uint64_t done = __atomic_add_fetch(&page.windows_done, recorded, __ATOMIC_ACQ_REL);
   const std::uint64_t wanted = __atomic_load_n(&page.windows_wanted, __ATOMIC_RELAXED);
   const bool is_last = wanted != 0 && done >= wanted;
   change_switch(page, [is_last](std::uint64_t word) {

@@ -34,8 +34,7 @@ raw::ControlPage* map_control(const std::string& folder) noexcept;
 // should this process die in a capture range.
 raw::ControlSlot* take_slot(raw::ControlPage& page, std::uint32_t pid) noexcept;
 
-// Opens or closes one capture range in the page. open_window returns whether recording may have
-// gone on; close_window ends the session after the last wanted range.
+// Opens or closes one capture range in the page; the session ends after the last wanted one.
 void open_window(raw::ControlPage& page, raw::ControlSlot* slot) noexcept;
 void close_window(raw::ControlPage& page, raw::ControlSlot* slot) noexcept;
 

@@ -23,6 +23,7 @@ std::atomic<std::uint64_t> g_nvtx_bound{0};
 // What a fork is a fork of; read by the child, which has no other memory of it.
 std::uint32_t g_parent_pid = 0;
 std::uint64_t g_parent_incarnation = 0;
+Session* g_last_session = nullptr;
 std::uint64_t g_generations = 0;  // of this process and those that it was forked from
 
 void forget_parent() { std::memset(static_cast<void*>(g_process), 0, kPageBytes); }
@@ -91,6 +92,8 @@ int attach(const char* folder) noexcept {
       delete session;
       return error;
     }
+    session->earlier = g_last_session;
+    g_last_session = session;
     begin_incarnation();
     join_session(*session);
     g_session.store(session, std::memory_order_release);
@@ -180,7 +183,7 @@ void window_end() noexcept {
   while (open != 0 && !g_process->windows_open.compare_exchange_weak(open, open - 1)) {
   }
   if (open != 1) return;
-  if (LogLease log = definition_log()) {
+  if (LogLease log = recording_log()) {
     if (std::uint64_t* room = log->reserve(2)) {
       room[1] = static_cast<std::uint64_t>(now_ns());
       log->commit(room, raw::Kind::kWindow, 0, 2, 0, false);

@@ -18,6 +18,7 @@ struct Session {
   std::string folder;
   Config config;
   raw::ControlPage* control = nullptr;
+  Session* earlier = nullptr;  // the one attached before
 };
 
 // What a fork must not share with its parent: the kernel gives the child a page of zeros.

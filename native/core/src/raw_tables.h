@@ -34,8 +34,7 @@ struct RawProcess {
 struct RawThread {
   int32_t process = 0;
   uint32_t tid = 0;
-  int32_t name = -1;       // the kernel's, at first
-  bool is_named = false;   // by the program
+  int32_t name = -1;  // the kernel's, or what the program calls it
 };
 
 // A domain of a process and a category in it: rows share one.
@@ -151,8 +150,16 @@ struct RawTables {
   std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> categories;  // -> text
   std::map<std::tuple<int32_t, uint32_t, uint64_t>, std::string> schemas;
   std::map<std::tuple<int32_t, uint32_t, uint64_t>, std::string> enums;
-  std::map<std::pair<int32_t, uint32_t>, uint32_t> thread_of;
+  std::map<std::pair<uint32_t, uint64_t>, int32_t> process_of;     // pid, incarnation
+  std::map<std::pair<int32_t, uint32_t>, uint32_t> thread_of;      // process, tid
+  std::map<std::pair<int32_t, uint32_t>, int32_t> thread_names;    // the same -> text
   std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> place_of;
+  // Rows in the total order of their tables, known after all logs.
+  std::vector<uint32_t> range_order;
+  std::vector<uint32_t> mark_order;
+  std::vector<uint32_t> value_order;
+  std::vector<uint32_t> range_rank;  // of ranges that values belong to: their place in the order
+  std::vector<uint32_t> mark_rank;
   int64_t lonely_ends = 0;    // pops and stops without a begin
   int64_t beyond_limits = 0;  // events left out because a table was full
   int64_t notes_left_out = 0;

@@ -1,0 +1,7 @@
+#include "raw_payload.h"
+
+namespace warpline {
+
+void decode_payloads(RawTables &) {}
+
+}  // namespace warpline

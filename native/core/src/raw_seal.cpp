@@ -1,0 +1,290 @@
+#include "raw_seal.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "radix_sort.h"
+#include "raw_payload.h"
+
+namespace warpline {
+
+namespace {
+
+// A thread that was about to record when a capture range ended may do so that much later.
+constexpr int64_t kRaceNs = 1'000'000;
+constexpr int kMaxForks = 64;  // looked back through, from a process to those it came from
+constexpr uint32_t kNoRange = UINT32_MAX;
+
+struct Half {
+  uint64_t id;
+  uint32_t process;
+  uint32_t row;
+};
+
+struct Keyed {
+  uint64_t key;
+  uint32_t row;
+};
+
+template <typename Item>
+std::vector<Half> halves_of(const std::vector<Item> &items) {
+  std::vector<Half> halves;
+  halves.reserve(items.size());
+  for (std::size_t row = 0; row < items.size(); ++row) {
+    halves.push_back({items[row].id, items[row].process, static_cast<uint32_t>(row)});
+  }
+  std::vector<Half> scratch(halves.size());
+  radix_sort(halves.data(), scratch.data(), halves.size(), [](const Half &h) { return h.id; });
+  radix_sort(halves.data(), scratch.data(), halves.size(),
+             [](const Half &h) { return uint64_t{h.process}; });
+  return halves;
+}
+
+// Joins the k-th start with an id with the k-th stop with it: ids are unique unless a log is
+// damaged. Returns the range of each stop.
+std::vector<uint32_t> join_halves(RawTables &tables) {
+  std::vector<uint32_t> range_of(tables.stops.size(), kNoRange);
+  const std::vector<Half> starts = halves_of(tables.starts);
+  const std::vector<Half> stops = halves_of(tables.stops);
+  auto start = starts.begin();
+  auto stop = stops.begin();
+  while (start != starts.end() && stop != stops.end()) {
+    const auto left = std::pair(start->process, start->id);
+    const auto right = std::pair(stop->process, stop->id);
+    if (left == right) {
+      const uint32_t row = tables.starts[start->row].range;
+      const RawStop &end = tables.stops[stop->row];
+      RawRange &range = tables.ranges[row];
+      range.end_ns = std::max(range.start_ns, end.time_ns);
+      if (end.thread != range.thread) range.end_thread = static_cast<int32_t>(end.thread);
+      range.flags = static_cast<uint8_t>(range.flags & ~kOpen);
+      range_of[stop->row] = row;
+    }
+    if (left <= right) ++start;
+    if (right <= left) ++stop;
+  }
+  tables.lonely_ends += std::count(range_of.begin(), range_of.end(), kNoRange);
+  return range_of;
+}
+
+// Finds when recording went off after a time, from when capture ranges ended and recording was on
+// again.
+class Closings {
+ public:
+  explicit Closings(RawTables &tables) : ends_(tables.closings_ns), resumes_(tables.resumes_ns) {
+    std::sort(ends_.begin(), ends_.end());
+    std::sort(resumes_.begin(), resumes_.end());
+  }
+
+  // The last end of a capture range, at or after `start`, before recording was on again or `until`.
+  std::optional<int64_t> after(int64_t start_ns, int64_t until_ns) const {
+    const auto first = std::lower_bound(ends_.begin(), ends_.end(), start_ns);
+    if (first == ends_.end() || *first > until_ns) return std::nullopt;
+    const auto resume = std::upper_bound(resumes_.begin(), resumes_.end(), *first);
+    if (resume != resumes_.end()) until_ns = std::min(until_ns, *resume);
+    return *(std::upper_bound(first, ends_.end(), until_ns) - 1);
+  }
+
+ private:
+  std::vector<int64_t> &ends_;
+  std::vector<int64_t> &resumes_;
+};
+
+std::vector<int64_t> process_ends(const RawTables &tables, int64_t end_ns) {
+  int64_t session_last = 0;
+  for (const RawProcess &process : tables.processes) {
+    session_last = std::max(session_last, process.last_ns);
+  }
+  std::vector<int64_t> ends;
+  for (const RawProcess &process : tables.processes) {
+    const bool is_known = end_ns != kUnknownTime;
+    const int64_t last = process.is_alive ? session_last : process.last_ns;
+    // One that lives on is open until the recording's end; one that has died, until it was last
+    // heard of. Nothing lasts longer than the recording.
+    ends.push_back(!is_known ? last : process.is_alive ? end_ns : std::min(last, end_ns));
+  }
+  return ends;
+}
+
+void end_ranges(RawTables &tables, int64_t end_ns) {
+  const Closings closings(tables);
+  const std::vector<int64_t> ends = process_ends(tables, end_ns);
+  for (const RawVoid &item : tables.voids) {
+    RawRange &range = tables.ranges[item.range];
+    const auto closed = closings.after(range.start_ns, item.time_ns);
+    if (closed && range.end_ns <= *closed + kRaceNs) range.end_ns = *closed;
+  }
+  for (RawRange &range : tables.ranges) {
+    const auto process = static_cast<std::size_t>(tables.threads[range.thread].process);
+    if ((range.flags & kOpen) != 0) {
+      const auto closed = closings.after(range.start_ns, INT64_MAX);
+      const bool is_cut = closed && range.end_ns <= *closed + kRaceNs;
+      range.end_ns = std::max(range.start_ns, is_cut ? *closed : ends[process]);
+      range.flags |= kTruncated;
+    }
+    tables.processes[process].truncated += (range.flags & kTruncated) != 0;
+  }
+}
+
+// Calls look(process) for a process and those that it was forked from, until one returns true.
+template <typename Look>
+void for_ancestry(const RawTables &tables, int32_t process, const Look &look) {
+  for (int forks = 0; forks < kMaxForks; ++forks) {
+    if (look(process)) return;
+    const RawProcess &facts = tables.processes[static_cast<std::size_t>(process)];
+    const auto parent =
+        tables.process_of.find({facts.forked_from_pid, facts.forked_from_incarnation});
+    if (facts.forked_from_pid == 0 || parent == tables.process_of.end()) return;
+    process = parent->second;
+  }
+}
+
+void name_places(RawTables &tables) {
+  for (RawPlace &place : tables.places) {
+    if (place.domain != 0 && place.domain_name < 0) {
+      place.domain_name = tables.texts.intern("domain " + std::to_string(place.domain));
+    }
+    if (place.category == 0) continue;
+    for_ancestry(tables, place.process, [&](int32_t process) {
+      const auto found = tables.categories.find({process, place.domain, place.category});
+      if (found != tables.categories.end()) place.category_name = found->second;
+      return place.category_name >= 0;
+    });
+    if (place.category_name < 0) {
+      place.category_name = tables.texts.intern(std::to_string(place.category));
+    }
+  }
+}
+
+void name_threads(RawTables &tables) {
+  for (const auto &[key, text] : tables.thread_names) {
+    const auto found = tables.thread_of.find(key);
+    if (found != tables.thread_of.end()) tables.threads[found->second].name = text;
+  }
+}
+
+// Values of a stop belong to the range that it ends.
+void settle_owners(RawTables &tables, const std::vector<uint32_t> &range_of) {
+  const auto settle = [&](auto &item) {
+    if (item.owner_kind != Owner::kStop) return true;
+    item.owner = range_of[item.owner];
+    item.owner_kind = Owner::kRange;
+    return item.owner != kNoRange;
+  };
+  std::erase_if(tables.payloads, [&](RawPayload &item) {
+    const bool is_stop = item.owner_kind == Owner::kStop;
+    if (!settle(item)) return true;
+    if (is_stop) {
+      const auto place = static_cast<std::size_t>(tables.ranges[item.owner].place);
+      item.domain = tables.places[place].domain;
+    }
+    return false;
+  });
+}
+
+std::vector<uint32_t> rows_of(std::vector<Keyed> &items) {
+  std::vector<Keyed> scratch(items.size());
+  radix_sort(items.data(), scratch.data(), items.size(), [](const Keyed &k) { return k.key; });
+  std::vector<uint32_t> rows(items.size());
+  std::transform(items.begin(), items.end(), rows.begin(), [](const Keyed &k) { return k.row; });
+  return rows;
+}
+
+// Sorts each run of rows with equal times by `is_before`.
+template <typename TimeOf, typename Before>
+void sort_ties(std::vector<uint32_t> &rows, const TimeOf &time_of, const Before &is_before) {
+  for (auto run = rows.begin(); run != rows.end();) {
+    const auto end = std::find_if(run + 1, rows.end(), [&](uint32_t row) {
+      return time_of(row) != time_of(*run);
+    });
+    if (end - run > 1) std::stable_sort(run, end, is_before);
+    run = end;
+  }
+}
+
+std::vector<uint32_t> inverse(const std::vector<uint32_t> &order) {
+  std::vector<uint32_t> rank(order.size());
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    rank[order[place]] = static_cast<uint32_t>(place);
+  }
+  return rank;
+}
+
+template <typename Row, typename TimeOf>
+std::vector<uint32_t> by_time(const std::vector<Row> &rows, const TimeOf &time_of) {
+  std::vector<Keyed> items;
+  items.reserve(rows.size());
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    items.push_back({ordered_bits(time_of(rows[row])), static_cast<uint32_t>(row)});
+  }
+  return rows_of(items);
+}
+
+void order_ranges(RawTables &tables) {
+  std::vector<RawRange> &ranges = tables.ranges;
+  std::vector<uint32_t> order = by_time(ranges, [](const RawRange &r) { return r.start_ns; });
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    ranges[order[place]].source = static_cast<uint32_t>(place + 1);
+  }
+  sort_ties(order, [&](uint32_t row) { return ranges[row].start_ns; },
+            [&](uint32_t a, uint32_t b) {
+              const RawRange &left = ranges[a];
+              const RawRange &right = ranges[b];
+              if (left.end_ns != right.end_ns) return left.end_ns < right.end_ns;
+              if (left.thread != right.thread) return left.thread < right.thread;
+              return left.source < right.source;
+            });
+  tables.range_order = std::move(order);
+}
+
+void order_marks(RawTables &tables) {
+  std::vector<RawMark> &marks = tables.marks;
+  tables.mark_order = by_time(marks, [](const RawMark &m) { return m.time_ns; });
+  sort_ties(tables.mark_order, [&](uint32_t row) { return marks[row].time_ns; },
+            [&](uint32_t a, uint32_t b) { return marks[a].thread < marks[b].thread; });
+}
+
+// By range, then by mark; a value without a range comes before all that have one.
+void order_values(RawTables &tables) {
+  if (tables.values.empty()) return;
+  tables.range_rank = inverse(tables.range_order);
+  tables.mark_rank = inverse(tables.mark_order);
+  std::vector<Keyed> items;
+  items.reserve(tables.values.size());
+  for (std::size_t row = 0; row < tables.values.size(); ++row) {
+    const RawValue &value = tables.values[row];
+    const bool is_mark = value.owner_kind == Owner::kMark;
+    const uint64_t key = is_mark ? uint64_t{tables.mark_rank[value.owner]}
+                                 : uint64_t{1} << 32 | tables.range_rank[value.owner];
+    items.push_back({key, static_cast<uint32_t>(row)});
+  }
+  tables.value_order = rows_of(items);
+}
+
+template <typename Item>
+void release(std::vector<Item> &items) {
+  std::vector<Item>().swap(items);
+}
+
+}  // namespace
+
+void seal(RawTables &tables, int64_t end_ns) {
+  const std::vector<uint32_t> range_of = join_halves(tables);
+  release(tables.starts);
+  release(tables.stops);
+  end_ranges(tables, end_ns);
+  release(tables.voids);
+  name_places(tables);
+  name_threads(tables);
+  settle_owners(tables, range_of);
+  decode_payloads(tables);
+  release(tables.payloads);
+  order_ranges(tables);
+  order_marks(tables);
+  order_values(tables);
+}
+
+}  // namespace warpline
