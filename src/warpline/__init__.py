@@ -5,6 +5,10 @@
     trace["kernel"]                              # a Polars DataFrame
     warpline.stats(trace, "cuda_gpu_kern_sum")   # the table nsys calls by this name
 
+    with warpline.profile("run.warpline"):       # records this process
+        with warpline.annotate("step"):
+            ...
+
 Public names are loaded when first used, so that importing the package is cheap.
 """
 
@@ -14,11 +18,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from warpline.annotate import (
+        annotate,
+        end_range,
+        mark,
+        range_pop,
+        range_push,
+        start_range,
+    )
     from warpline.api import export, open, query, stats, summary  # noqa: A004
     from warpline.errors import (
+        AgentMissingError,
+        CaptureError,
         CorruptTraceError,
         InputError,
         MissingTableError,
+        TargetFailedError,
         UnknownFormatError,
         UnsupportedVersionError,
         UsageError,
@@ -31,17 +46,26 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"  # the only place; the build reads it from here
 
 _PUBLIC = {
+    "annotate": "warpline.annotate",  # the module, which can be called
+    "end_range": "warpline.annotate",
     "export": "warpline.api",
+    "mark": "warpline.annotate",
     "open": "warpline.api",
     "query": "warpline.api",
+    "range_pop": "warpline.annotate",
+    "range_push": "warpline.annotate",
     "select": "warpline.trace.selection",
+    "start_range": "warpline.annotate",
     "stats": "warpline.api",
     "summary": "warpline.api",
     "Result": "warpline.result",
     "Trace": "warpline.trace",
+    "AgentMissingError": "warpline.errors",
+    "CaptureError": "warpline.errors",
     "CorruptTraceError": "warpline.errors",
     "InputError": "warpline.errors",
     "MissingTableError": "warpline.errors",
+    "TargetFailedError": "warpline.errors",
     "UnknownFormatError": "warpline.errors",
     "UnsupportedVersionError": "warpline.errors",
     "UsageError": "warpline.errors",
@@ -49,19 +73,28 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "AgentMissingError",
+    "CaptureError",
     "CorruptTraceError",
     "InputError",
     "MissingTableError",
     "Result",
+    "TargetFailedError",
     "Trace",
     "UnknownFormatError",
     "UnsupportedVersionError",
     "UsageError",
     "WarplineError",
+    "annotate",
+    "end_range",
     "export",
+    "mark",
     "open",
     "query",
+    "range_pop",
+    "range_push",
     "select",
+    "start_range",
     "stats",
     "summary",
 ]
@@ -70,7 +103,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'warpline' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    module = importlib.import_module(_PUBLIC[name])
+    value = module if module.__name__ == f"warpline.{name}" else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -1,0 +1,285 @@
+"""One annotation: a name with its attributes, used by `with`, by `async with` or as a decorator."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextvars import ContextVar
+from types import CodeType, TracebackType
+from typing import Any, NamedTuple, Self, TypeVar, cast
+
+from warpline.annotate.listener import LISTENER, Domain
+
+F = TypeVar("F", bound=Callable[..., Any])
+Color = str | int
+
+_GENERATOR = 0x20  # the flags of code objects, as inspect names them; inspect is slow to import
+_COROUTINE = 0x80
+_ASYNC_GENERATOR = 0x200
+
+# Payloads of other types can change between two uses, so they are read at every use.
+_LASTING_PAYLOADS = (type(None), int, float)
+
+
+class RangeHandle(NamedTuple):
+    """An open range that any thread may close: what `start_range` returns."""
+
+    domain: Domain
+    number: Any
+
+
+# The ranges that `async with` opened in this task, the innermost last.
+_open_in_task: ContextVar[tuple[RangeHandle | None, ...]] = ContextVar("open", default=())
+
+
+class Annotation:
+    """A range by name; it holds no state of one use, so it may be shared, nested and kept.
+
+    - ``with``: a range of the thread. Ranges of a thread nest.
+    - ``async with``: a range from entry to exit, whatever else runs in between.
+    - A decorated function: a range for each call.
+    - A decorated coroutine: a range from its start to its end, waiting included.
+    - A decorated generator: a range for each step, not for what the consumer does in between.
+
+    Args:
+        message: Name of the range; a decorated function's qualified name if None.
+        color: A name such as "red", or 0xAARRGGBB.
+        domain: Name of the NVTX domain; the default domain if None.
+        category: A category's name or number.
+        payload: A value to record beside the range; a number, or with numpy a list or an array.
+    """
+
+    __slots__ = ("_arguments", "_attributes", "_domain", "pop_now", "push_now")
+
+    # What opens and closes the range of a thread; None until a profiler was seen.
+    push_now: Callable[[], Any] | None
+    pop_now: Callable[[], Any] | None
+
+    def __init__(
+        self,
+        message: str | None = None,
+        color: Color | None = None,
+        domain: str | None = None,
+        category: str | int | None = None,
+        payload: Any = None,
+    ) -> None:
+        if message is not None and not isinstance(message, str):
+            raise TypeError(f"the name of a range is a str, not {type(message).__name__}")
+        self._arguments = (message, color, domain, category, payload)
+        self._attributes: Any = None
+        self._domain: Domain | None = None
+        self.push_now = None
+        self.pop_now = None
+
+    def __repr__(self) -> str:
+        return f"annotate{self._arguments!r}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Annotation, self._arguments
+
+    def __enter__(self) -> Self:
+        if self.push_now is not None:
+            self.push_now()
+        elif not LISTENER.silent:
+            self.push()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.pop_now is not None:
+            self.pop_now()
+
+    async def __aenter__(self) -> Self:
+        _open_in_task.set((*_open_in_task.get(), self.start()))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        opened = _open_in_task.get()
+        if opened:  # it is not, when a generator is closed by another task
+            _open_in_task.set(opened[:-1])
+            end(opened[-1])
+
+    def __call__(self, func: F) -> F:
+        """Return the function with a range around each call of it."""
+        target: Any = func
+        if isinstance(target, staticmethod | classmethod):
+            return cast("F", type(target)(self(target.__func__)))
+        if isinstance(target, type) or not callable(target):
+            raise TypeError(f"annotate functions and methods, not {target!r}")
+        message, *others = self._arguments
+        name = message if message is not None else getattr(target, "__qualname__", repr(target))
+        return cast("F", _annotated(target, Annotation(name, *others)))
+
+    def push(self) -> None:
+        """Open a range on this thread, if a profiler listens."""
+        if self.push_now is None:
+            self._resolved()
+        if self.push_now is not None:
+            self.push_now()
+
+    def pop(self) -> None:
+        """Close the range that this thread opened last in this domain."""
+        if self.pop_now is not None:
+            self.pop_now()
+
+    def start(self) -> RangeHandle | None:
+        """Open a range that any thread may close; None if nothing listens."""
+        domain = self._resolved()
+        return RangeHandle(domain, domain.start(self._current())) if domain is not None else None
+
+    def mark(self) -> None:
+        """Record an instant."""
+        domain = self._resolved()
+        if domain is not None:
+            domain.mark(self._current())
+
+    def _resolved(self) -> Domain | None:
+        if self._domain is None and LISTENER.listens():
+            message, color, name, category, payload = self._arguments
+            domain = LISTENER.domain(name)
+            self.pop_now = domain.pop
+            if isinstance(payload, _LASTING_PAYLOADS):
+                self._attributes = domain.attributes(message, color, category, payload)
+                self.push_now = domain.pushing(self._attributes)
+            else:
+                self.push_now = lambda: domain.push(self._current())
+            self._domain = domain
+        return self._domain
+
+    def _current(self) -> Any:
+        if self._attributes is not None or self._domain is None:
+            return self._attributes
+        message, color, _, category, payload = self._arguments
+        return self._domain.attributes(message, color, category, payload)
+
+
+def end(handle: RangeHandle | None) -> None:
+    """Close a range that `Annotation.start` opened; None is nothing."""
+    if handle is not None:
+        handle.domain.end(handle.number)
+
+
+def _annotated(func: Callable[..., Any], annotation: Annotation) -> Callable[..., Any]:
+    flags = _code_flags(func)
+    if flags & _COROUTINE:
+        wrapper = _annotated_coroutine
+    elif flags & _ASYNC_GENERATOR:
+        wrapper = _annotated_async_generator
+    elif flags & _GENERATOR:
+        wrapper = _annotated_generator
+    else:
+        wrapper = _annotated_function
+    return wrapper(func, annotation)
+
+
+def _code_flags(func: Any) -> int:
+    """Return the flags of a function's code, below methods and partial calls; 0 without code."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    code = getattr(getattr(func, "__func__", func), "__code__", None)
+    return code.co_flags if isinstance(code, CodeType) else 0
+
+
+def _annotated_function(func: Callable[..., Any], annotation: Annotation) -> Callable[..., Any]:
+    @functools.wraps(func)
+    def annotated(*args: Any, **kwargs: Any) -> Any:
+        if annotation.push_now is None:
+            if LISTENER.silent:
+                return func(*args, **kwargs)
+            annotation.push()
+        else:
+            annotation.push_now()
+        try:
+            return func(*args, **kwargs)
+        finally:
+            if annotation.pop_now is not None:
+                annotation.pop_now()
+
+    return annotated
+
+
+def _annotated_coroutine(func: Callable[..., Any], annotation: Annotation) -> Callable[..., Any]:
+    @functools.wraps(func)
+    async def annotated(*args: Any, **kwargs: Any) -> Any:
+        handle = annotation.start()
+        try:
+            return await func(*args, **kwargs)
+        finally:
+            end(handle)
+
+    return annotated
+
+
+def _annotated_generator(func: Callable[..., Any], annotation: Annotation) -> Callable[..., Any]:
+    @functools.wraps(func)
+    def annotated(*args: Any, **kwargs: Any) -> Any:
+        return (yield from _Steps(func(*args, **kwargs), annotation))
+
+    return annotated
+
+
+def _annotated_async_generator(
+    func: Callable[..., Any], annotation: Annotation
+) -> Callable[..., Any]:
+    @functools.wraps(func)
+    def annotated(*args: Any, **kwargs: Any) -> Any:
+        return _AsyncSteps(func(*args, **kwargs), annotation)
+
+    return annotated
+
+
+class _Steps(Generator[Any, Any, Any]):
+    """A generator with a range around each step."""
+
+    def __init__(self, generator: Generator[Any, Any, Any], annotation: Annotation) -> None:
+        self._generator = generator
+        self._annotation = annotation
+
+    def __next__(self) -> Any:
+        with self._annotation:
+            return next(self._generator)
+
+    def send(self, value: Any) -> Any:
+        with self._annotation:
+            return self._generator.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        with self._annotation:
+            return self._generator.throw(*error)
+
+    def close(self) -> None:
+        with self._annotation:
+            self._generator.close()
+
+
+class _AsyncSteps(AsyncGenerator[Any, Any]):
+    """An asynchronous generator with a range around each step, waiting included."""
+
+    def __init__(self, generator: AsyncGenerator[Any, Any], annotation: Annotation) -> None:
+        self._generator = generator
+        self._annotation = annotation
+
+    async def asend(self, value: Any) -> Any:
+        return await self._step(self._generator.asend(value))
+
+    async def athrow(self, *error: Any) -> Any:
+        return await self._step(self._generator.athrow(*error))
+
+    async def aclose(self) -> None:
+        await self._step(self._generator.aclose())
+
+    async def _step(self, step: Any) -> Any:
+        handle = self._annotation.start()
+        try:
+            return await step
+        finally:
+            end(handle)

@@ -1,0 +1,143 @@
+"""Whether a profiler listens, and the way to it: the nvtx package, loaded when one does.
+
+A library's NVTX looks for a profiler once, at its first call, and stays silent for ever if there
+is none. So nothing here calls NVTX before a profiler is there: functions may be annotated, and
+run, before a profile begins, and are recorded from then on.
+
+Once a profiler was there, calls go on reaching NVTX: a range that was pushed must be popped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+INJECTION = "NVTX_INJECTION64_PATH"
+
+# Where a profiler that is reached through the CUDA driver announces itself; NVTX looks there too.
+_DRIVER_INJECTION = "nvidia/nvtx/nvtx-cuda.yaml"
+
+
+class Domain:
+    """The calls of one NVTX domain, whichever version of nvtx is installed.
+
+    Attributes:
+        push: Opens a range, given attributes, on the calling thread.
+        pop: Closes the range of the calling thread that was opened last.
+        start: Opens a range that any thread may close; returns what `end` takes.
+        end: Closes such a range.
+        mark: Records an instant, given attributes.
+    """
+
+    __slots__ = ("_domain", "end", "mark", "pop", "push", "start")
+
+    push: Callable[[Any], Any]
+    pop: Callable[[], Any]
+    start: Callable[[Any], Any]
+    end: Callable[[Any], Any]
+    mark: Callable[[Any], Any]
+
+    def __init__(self, nvtx: Any, name: str | None) -> None:
+        domain = nvtx.get_domain(name)
+        self._domain = domain
+        if hasattr(domain, "push_range"):
+            self.push, self.pop, self.mark = domain.push_range, domain.pop_range, domain.mark
+            self.start, self.end = domain.start_range, domain.end_range
+        else:  # nvtx 0.2.11: functions that take the domain's handle
+            calls, handle = nvtx._lib, domain.handle  # noqa: SLF001 - no domain has methods there
+            self.push = lambda attributes: calls.push_range(attributes, handle)
+            self.pop = partial(calls.pop_range, handle)
+            self.mark = lambda attributes: calls.mark(attributes, handle)
+            self.start = lambda attributes: calls.start_range(attributes, handle)
+            self.end = calls.end_range
+
+    def pushing(self, attributes: Any) -> Callable[[], Any]:
+        """Return a call that opens a range with these attributes, the fastest that there is."""
+        quick: Any = getattr(sys.modules["nvtx"], "_lib", None)
+        handle = getattr(self._domain, "handle", None)
+        if handle is None or not hasattr(quick, "push_range"):
+            return partial(self.push, attributes)
+        return partial(quick.push_range, attributes, handle)
+
+    def attributes(
+        self, message: str | None, color: Any, category: str | int | None, payload: Any
+    ) -> Any:
+        """Make what `push`, `start` and `mark` take.
+
+        What nvtx refuses is left out with a warning: a program that runs must not fail because
+        it is profiled.
+        """
+        try:
+            return self._domain.get_event_attributes(message, color, category, payload)
+        except (TypeError, ValueError, RuntimeError) as error:
+            warnings.warn(f"annotation {message!r}: {error}", RuntimeWarning, stacklevel=4)
+            return self._domain.get_event_attributes(message, None, None, None)
+
+
+class Listener:
+    """What the annotations of this process ask before each call.
+
+    Attributes:
+        silent: Whether nothing listens. Unknown, and so False, until the first annotation runs.
+        domains: The domains in use, by name.
+    """
+
+    __slots__ = ("domains", "silent")
+
+    def __init__(self) -> None:
+        self.silent = False
+        self.domains: dict[str | None, Domain] = {}
+
+    def listens(self) -> bool:
+        """Return whether a profiler listens; looks for one at the first call only."""
+        if not self.silent and not self.domains:
+            self.silent = not profiler_present()
+        return not self.silent
+
+    def expect(self) -> None:
+        """A profiler that begins in this process says that it is there now."""
+        self.silent = switched_off()
+
+    def domain(self, name: str | None) -> Domain:
+        """Return the domain of a name, which NVTX learns of at its first use.
+
+        Raises:
+            ImportError: The nvtx package is not installed.
+        """
+        found = self.domains.get(name)
+        if found is None:
+            found = self.domains[name] = Domain(_load_nvtx(), name)
+        return found
+
+
+def switched_off() -> bool:
+    """Return whether NVTX_DISABLE asks for no annotations, as it does of the nvtx package."""
+    return bool(os.environ.get("NVTX_DISABLE"))
+
+
+def profiler_present() -> bool:
+    """Return whether NVTX would find a profiler in this process."""
+    if switched_off():
+        return False
+    if os.environ.get(INJECTION):
+        return True
+    folders = ["/run", os.environ.get("XDG_RUNTIME_DIR", "/run")]
+    return any(os.access(f"{folder}/{_DRIVER_INJECTION}", os.F_OK) for folder in folders)
+
+
+def _load_nvtx() -> Any:
+    try:
+        import nvtx  # noqa: PLC0415 - loads numpy in some versions; for profiled programs only
+    except ImportError as error:
+        raise ImportError(
+            f"annotations need the nvtx package, which cannot be imported: {error}; "
+            "install it with: pip install nvtx"
+        ) from error
+    return nvtx
+
+
+LISTENER = Listener()
