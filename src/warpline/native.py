@@ -1,8 +1,9 @@
 """The loader of libwarpline_core, the native hot loops.
 
 The library is optional: `core()` is None without it, and every caller has a path in numpy or the
-standard library that gives the same result. Two environment variables: ``WARPLINE_NATIVE=0``
-leaves the library alone, ``WARPLINE_CORE=/path/to/libwarpline_core.so`` names another build of it.
+standard library that gives the same result; only finishing a session needs it. Two environment
+variables: ``WARPLINE_NATIVE=0`` leaves the library alone,
+``WARPLINE_CORE=/path/to/libwarpline_core.so`` names another build of it.
 
 `DECLARATIONS`, `SqliteColumn` and the constants repeat ``native/core/include/warpline_core.h``; a
 test compares them. Pointers are passed as integers, so that this module needs no numpy. ctypes
@@ -21,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0
@@ -96,6 +97,14 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         c_int32,
         (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p),
     ),
+    "wl_raw_open": (c_int32, (c_void_p, *_MESSAGE)),
+    "wl_raw_close": (None, (c_void_p,)),
+    "wl_raw_add_log": (c_int32, (c_void_p, c_char_p, c_int32, *_MESSAGE)),
+    "wl_raw_decode": (c_int64, (c_void_p, c_int64, *_MESSAGE)),
+    "wl_raw_seal": (c_int32, (c_void_p, c_int64, c_int64, *_MESSAGE)),
+    "wl_raw_rows": (c_int64, (c_void_p, c_char_p)),
+    "wl_raw_column": (c_int64, (c_void_p, c_char_p, c_int64, c_int64, c_void_p, c_void_p)),
+    "wl_raw_intern": (c_int64, (c_void_p, c_char_p, c_int64)),
 }
 
 
@@ -119,6 +128,17 @@ class Core:
     wl_group_order_i64: Callable[[int, int, int, int, int, int], int]
     # start, end, codes or None, n, n_groups, parent, depth -> status
     wl_nest_i64: Callable[[int, int, int | None, int, int, int, int], int]
+    wl_raw_open: Callable[..., int]
+    wl_raw_close: Callable[[c_void_p], None]
+    wl_raw_add_log: Callable[..., int]
+    wl_raw_decode: Callable[..., int]
+    wl_raw_seal: Callable[..., int]
+    # session, table -> rows or -status
+    wl_raw_rows: Callable[[c_void_p, bytes], int]
+    # session, column, first, count, values, valid -> nulls or -status
+    wl_raw_column: Callable[..., int]
+    # session, text, bytes -> its number or -status
+    wl_raw_intern: Callable[[c_void_p, bytes, int], int]
 
     def __init__(self, library: ctypes.CDLL) -> None:
         for name, (result, arguments) in DECLARATIONS.items():

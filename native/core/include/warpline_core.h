@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every incompatible change below; the loader compares it. */
-#define WL_ABI_VERSION 1
+#define WL_ABI_VERSION 2
 
 /* wl_status */
 #define WL_OK 0
@@ -47,6 +47,7 @@ extern "C" {
 
 typedef struct wl_sqlite wl_sqlite;
 typedef struct wl_sqlite_table wl_sqlite_table;
+typedef struct wl_raw wl_raw;
 
 /* One column to read: what is asked, where it goes, and what was met. */
 typedef struct wl_sqlite_column {
@@ -122,6 +123,42 @@ WL_API int32_t wl_nest_i64(const int64_t *start, const int64_t *end, const int32
 /* Writes each value in decimal, with a line feed after it, into `text`, which has room for
  * 21 * n bytes. Returns how many bytes were written, or -WL_BAD_ARGUMENT. */
 WL_API int64_t wl_format_i64(const int64_t *values, int64_t n, uint8_t *text);
+
+/* A raw session: the logs that recorded programs wrote (native/raw/warpline_raw.h), made into
+ * columns. Open, add every log, decode until nothing is left, seal, then copy columns out. What
+ * is damaged in a log is counted, not an error. One thread at a time. */
+WL_API int32_t wl_raw_open(wl_raw **session, char *message, int64_t message_bytes);
+
+WL_API void wl_raw_close(wl_raw *session);
+
+/* Adds a log, which is opened when its turn comes. Processes and threads are numbered in the
+ * order of their logs. `is_alive`: its process still runs, so that what it has open goes on. */
+WL_API int32_t wl_raw_add_log(wl_raw *session, const char *path, int32_t is_alive, char *message,
+                              int64_t message_bytes);
+
+/* Decodes about `budget_bytes`. Returns how many were gone through (at least 1), 0 when there is
+ * nothing left, or a negated wl_status. */
+WL_API int64_t wl_raw_decode(wl_raw *session, int64_t budget_bytes, char *message,
+                             int64_t message_bytes);
+
+/* Decodes what is left, joins, names and sorts. Times of the tables are counted from `origin_ns`;
+ * recording stopped at `end_ns`, INT64_MIN if that is not known. */
+WL_API int32_t wl_raw_seal(wl_raw *session, int64_t origin_ns, int64_t end_ns, char *message,
+                           int64_t message_bytes);
+
+/* Returns the rows of a table: of the schema (range, mark, range_payload, process, thread), of
+ * "string" (the offsets: one more than there are texts), or of facts about the session (log,
+ * note, session). Negated wl_status: there is none of that name. */
+WL_API int64_t wl_raw_rows(const wl_raw *session, const char *table);
+
+/* Copies `count` values of a column "TABLE/COLUMN" from row `first` on, in the type that the
+ * schema gives it (facts: int64), and which of them are there (1) or null (0). Either buffer may
+ * be NULL. "string/blob" is counted in bytes. Returns how many are null, or a negated wl_status. */
+WL_API int64_t wl_raw_column(const wl_raw *session, const char *column, int64_t first,
+                             int64_t count, void *values, uint8_t *valid);
+
+/* Returns the number of a text, which is added if it is new, or a negated wl_status. */
+WL_API int64_t wl_raw_intern(wl_raw *session, const char *text, int64_t bytes);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,8 @@
 #include <stdexcept>
 
 #include "failure.h"
+#include "raw_columns.h"
+#include "raw_session.h"
 #include "sqlite_file.h"
 #include "sqlite_table.h"
 #include "warpline_core.h"
@@ -19,6 +21,11 @@ struct wl_sqlite_table {
   wl_sqlite_table(const wl_sqlite &database, uint32_t root_page, int threads)
       : table(database.file, root_page, threads) {}
   warpline::SqliteTable table;
+};
+
+struct wl_raw {
+  warpline::RawSession session;
+  bool is_sealed = false;
 };
 
 namespace {
@@ -94,6 +101,65 @@ int32_t wl_sqlite_table_bytes(const wl_sqlite_table *table, const wl_sqlite_colu
     require(table != nullptr && column != nullptr && (bytes != nullptr || byte_count == 0));
     table->table.copy_bytes(*column, bytes, byte_count, threads);
   });
+}
+
+int32_t wl_raw_open(wl_raw **session, char *message, int64_t message_bytes) {
+  return guarded(message, message_bytes, [&] {
+    require(session != nullptr);
+    *session = std::make_unique<wl_raw>().release();
+  });
+}
+
+void wl_raw_close(wl_raw *session) { delete session; }
+
+int32_t wl_raw_add_log(wl_raw *session, const char *path, int32_t is_alive, char *message,
+                       int64_t message_bytes) {
+  return guarded(message, message_bytes, [&] {
+    require(session != nullptr && path != nullptr && !session->is_sealed);
+    session->session.add(path, is_alive != 0);
+  });
+}
+
+int64_t wl_raw_decode(wl_raw *session, int64_t budget_bytes, char *message,
+                      int64_t message_bytes) {
+  int64_t done = 0;
+  const int32_t status = guarded(message, message_bytes, [&] {
+    require(session != nullptr && !session->is_sealed);
+    done = session->session.decode(budget_bytes);
+  });
+  return status == WL_OK ? done : -status;
+}
+
+int32_t wl_raw_seal(wl_raw *session, int64_t origin_ns, int64_t end_ns, char *message,
+                    int64_t message_bytes) {
+  return guarded(message, message_bytes, [&] {
+    require(session != nullptr && !session->is_sealed);
+    session->is_sealed = true;
+    session->session.finish(origin_ns, end_ns);
+  });
+}
+
+int64_t wl_raw_rows(const wl_raw *session, const char *table) {
+  if (session == nullptr || table == nullptr) return -WL_BAD_ARGUMENT;
+  const int64_t found = warpline::raw_rows(session->session.tables(), table);
+  return found < 0 ? -WL_BAD_ARGUMENT : found;
+}
+
+int64_t wl_raw_column(const wl_raw *session, const char *column, int64_t first, int64_t count,
+                      void *values, uint8_t *valid) {
+  if (session == nullptr || column == nullptr) return -WL_BAD_ARGUMENT;
+  const warpline::RawPart part{first, count, session->session.origin_ns(), values, valid};
+  const int64_t found = warpline::copy_raw_column(session->session.tables(), column, part);
+  return found < 0 ? -WL_BAD_ARGUMENT : found;
+}
+
+int64_t wl_raw_intern(wl_raw *session, const char *text, int64_t bytes) {
+  int64_t found = 0;
+  const int32_t status = guarded(nullptr, 0, [&] {
+    require(session != nullptr && text != nullptr && bytes >= 0);
+    found = session->session.tables().texts.intern({text, static_cast<std::size_t>(bytes)});
+  });
+  return status == WL_OK ? found : -status;
 }
 
 }  // extern "C"

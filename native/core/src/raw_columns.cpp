@@ -42,17 +42,16 @@ Maybe bits(const RawTables &t, std::size_t row, ValueKind kind) {
   return found.kind == kind ? known(found.bits) : Maybe{0, false};
 }
 
-#define WL_COLUMN(name, type, expression)                                          \
-  Column {                                                                         \
-    name, sizeof(type),                                                            \
-        [](const RawTables &t, std::size_t row, [[maybe_unused]] int64_t origin_ns) -> Maybe { \
-          return expression;                                                       \
-        }                                                                          \
+#define WL_COLUMN(name, type, expression)                                  \
+  Column {                                                                 \
+    name, sizeof(type),                                                    \
+        []([[maybe_unused]] const RawTables &t, [[maybe_unused]] std::size_t row, \
+           [[maybe_unused]] int64_t origin) -> Maybe { return expression; } \
   }
 
 const Column kColumns[] = {
-    WL_COLUMN("range/start_ns", int64_t, known(range(t, row).start_ns - origin_ns)),
-    WL_COLUMN("range/end_ns", int64_t, known(range(t, row).end_ns - origin_ns)),
+    WL_COLUMN("range/start_ns", int64_t, known(range(t, row).start_ns - origin)),
+    WL_COLUMN("range/end_ns", int64_t, known(range(t, row).end_ns - origin)),
     WL_COLUMN("range/process_id", int32_t, known(t.threads[range(t, row).thread].process)),
     WL_COLUMN("range/thread_id", int32_t, known(range(t, row).thread)),
     WL_COLUMN("range/end_thread_id", int32_t, row_or_null(range(t, row).end_thread)),
@@ -66,7 +65,7 @@ const Column kColumns[] = {
     WL_COLUMN("range/style", int32_t, known((range(t, row).flags & kStartEnd) != 0)),
     WL_COLUMN("range/is_truncated", uint8_t, known((range(t, row).flags & kTruncated) != 0)),
     WL_COLUMN("range/source_id", int64_t, known(range(t, row).source)),
-    WL_COLUMN("mark/time_ns", int64_t, known(mark(t, row).time_ns - origin_ns)),
+    WL_COLUMN("mark/time_ns", int64_t, known(mark(t, row).time_ns - origin)),
     WL_COLUMN("mark/process_id", int32_t, known(t.threads[mark(t, row).thread].process)),
     WL_COLUMN("mark/thread_id", int32_t, known(mark(t, row).thread)),
     WL_COLUMN("mark/domain_id", int32_t, row_or_null(place(t, mark(t, row).place).domain_name)),
