@@ -1,0 +1,123 @@
+"""Running a program as `python` would, in this process."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+_OWN_FOLDER = str(Path(__file__).parent)
+
+Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+
+
+class ProgramNotFoundError(Exception):
+    """There is no such script, or no such module with code to run."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is to run as ``__main__``.
+
+    Attributes:
+        file: Its file, absolute.
+        called: What it is called by: the first of its arguments.
+        name: The script's name without its ending, or the module's name.
+        spec: The module's, or None for a script.
+    """
+
+    file: Path
+    called: str
+    name: str
+    spec: ModuleSpec | None
+
+    @property
+    def folder(self) -> Path:
+        """Where its own files are."""
+        return self.file.resolve().parent
+
+
+def find_script(path: str) -> Program:
+    """Return a script as a program; ProgramNotFoundError if there is no such file."""
+    file = Path(path)
+    if not file.is_file():
+        what = "is a folder" if file.is_dir() else "does not exist"
+        raise ProgramNotFoundError(f"{path} {what}")
+    return Program(file.absolute(), path, file.stem, None)
+
+
+def find_module(name: str) -> Program:
+    """Return a module, or the ``__main__`` of a package, as a program.
+
+    Raises:
+        ProgramNotFoundError: It cannot be found, or has no Python code.
+    """
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except (ImportError, ValueError) as error:
+        raise ProgramNotFoundError(f"-m {name}: {error}") from error
+    if spec is None or spec.origin is None or not hasattr(spec.loader, "get_code"):
+        raise ProgramNotFoundError(f"-m {name}: there is no such module with code to run")
+    file = Path(spec.origin).absolute()
+    return Program(file, str(file), name, spec)
+
+
+def run(program: Program, arguments: Sequence[str]) -> None:
+    """Run a program to its end; what it raises is raised, and shown as if it had run alone."""
+    sys.argv[:] = [program.called, *arguments]
+    if program.spec is None and not sys.flags.safe_path:
+        sys.path[0] = str(program.folder)  # in place of the current folder, which -m put there
+    module = _main_module(program)
+    try:
+        code = _code(program)
+        sys.modules["__main__"] = module
+        exec(code, module.__dict__)  # noqa: S102 - what a runner is for
+    except BaseException:
+        sys.excepthook = functools.partial(_show_without_us, sys.excepthook)
+        raise
+
+
+def _main_module(program: Program) -> ModuleType:
+    module = ModuleType("__main__")
+    module.__file__ = str(program.file)
+    module.__dict__["__builtins__"] = sys.modules["builtins"]
+    if program.spec is None:
+        module.__loader__ = SourceFileLoader("__main__", str(program.file))
+    else:
+        module.__spec__ = program.spec
+        module.__loader__ = program.spec.loader
+        module.__package__ = program.spec.parent
+        module.__dict__["__cached__"] = program.spec.cached
+    return module
+
+
+def _code(program: Program) -> CodeType:
+    if program.spec is not None:
+        loader: Any = program.spec.loader
+        code: CodeType = loader.get_code(program.spec.name)
+        return code
+    return compile(program.file.read_bytes(), str(program.file), "exec", dont_inherit=True)
+
+
+def _show_without_us(
+    hook: Hook, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    """Show an error without the frames that led from the interpreter to the program."""
+    inner = traceback
+    while inner is not None and _is_ours(inner.tb_frame.f_code.co_filename):
+        inner = inner.tb_next
+    if inner is not None or isinstance(error, SyntaxError):
+        error.__traceback__ = traceback = inner
+    hook(kind, error, traceback)
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith((_OWN_FOLDER, "<frozen runpy", "<frozen importlib"))
