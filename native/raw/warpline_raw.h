@@ -92,7 +92,7 @@ struct LogHeader {
   std::uint64_t records;             // events committed: kPush to kMark but for kPop
   std::uint64_t dropped_records;     // events lost for want of space
   std::uint64_t cut_texts;           // texts cut and payloads left out, of every kind
-  std::uint64_t closed;              // 1 when the process ended in order
+  std::int64_t closed_ns;            // when the process ended in order or left; 0: it has not
   std::uint64_t used_bytes;          // where the next record will be
   char host[64];
   char executable[512];

@@ -169,9 +169,10 @@ struct ThreadLogs {
   static void close_all() noexcept {
     if (g_process == nullptr) return;
     const ProcessLock lock;
+    const std::int64_t now = now_ns();
     for (auto* log = static_cast<ThreadLog*>(g_process->all_logs); log != nullptr;
          log = log->next_of_all_) {
-      __atomic_store_n(&log->header_->closed, 1, __ATOMIC_RELAXED);
+      __atomic_store_n(&log->header_->closed_ns, now, __ATOMIC_RELAXED);
     }
   }
 
@@ -301,7 +302,7 @@ struct ThreadLogs {
       at = reinterpret_cast<void**>(&static_cast<ThreadLog*>(*at)->next_of_all_);
     }
     if (*at == &log) *at = log.next_of_all_;
-    log.header_->closed = 1;
+    log.header_->closed_ns = now_ns();
     munmap(log.block_, log.block_bytes_);
     munmap(log.header_, raw::kHeaderBytes);
     munmap(&log, sizeof(ThreadLog));
