@@ -49,6 +49,7 @@ class Options:
     nvtx_domain_exclude: tuple[str, ...] = ()
     export: tuple[str, ...] = ()
     stats: bool = False
+    stop_on_range_end: bool = False
     discard_environment: bool = False
     keep_environment: bool = False
     no_summary: bool = False
@@ -196,6 +197,11 @@ def _range_end(options: Options, name: str, value: str) -> None:
     options.capture_range_end = (word, int(counts[0]) if counts else 0)
 
 
+def _stop_on_range_end(options: Options, name: str, value: str) -> None:
+    _flag_value(options, name, value)  # checks the word
+    options.capture_range_end = ("stop" if value.lower() in TRUE_WORDS else "none", 0)
+
+
 def _capture(options: Options, name: str, value: str) -> None:
     parts = _split(value, "@")
     if len(parts) > 2:
@@ -280,6 +286,8 @@ FLAGS = (
          is_switch=True),
     Flag(("--export",), "LIST", f"then write files of these types too: {', '.join(EXPORT_TYPES)}",
          _exports),
+    Flag(("--stop-on-range-end",), "BOOL", "what --capture-range-end was before 2021",
+         _stop_on_range_end, is_switch=True, is_hidden=True),
     Flag(("--keep-environment",), "", "store all environment variables and the command line as they"
          " are, secrets included", _flag_value, is_switch=True),
     Flag(("--discard-environment",), "BOOL", "store no environment variables", _flag_value,

@@ -76,12 +76,24 @@ def with_ending(name: str) -> str:
 
 
 def reserve(
-    pattern: str | None, environment: Mapping[str, str], *, pid: int, overwrite: bool
+    pattern: str | None,
+    environment: Mapping[str, str],
+    *,
+    pid: int,
+    overwrite: bool,
+    warn: Warn,
 ) -> Place:
     """Choose the recording's path and make the folder of its session.
 
     Without a name it is the first of report1, report2... that is free, likewise with %n. Two that
     look for a name at the same time find different ones: the folder is what they compete for.
+
+    Args:
+        pattern: What -o says.
+        environment: For %q.
+        pid: For %p.
+        overwrite: Whether the recording may exist.
+        warn: Told when there is little space.
 
     Raises:
         UsageError: The name is taken.
@@ -90,10 +102,13 @@ def reserve(
     chosen = f"{DEFAULT_STEM}%n" if pattern is None else pattern
     if not has_number(chosen):
         output = _path(chosen, environment, pid, 0)
+        check_room(output.parent, warn)
         check_free(output, overwrite=overwrite)
         return Place(output, reserve_folder(output))
     for number in range(1, _MAX_NUMBER):
         output = _path(chosen, environment, pid, number)
+        if number == 1:
+            check_room(output.parent, warn)
         if not os.path.lexists(output) and not os.path.lexists(f"{output}.raw"):
             folder = reserve_folder(output)
             if folder.name == f"{output.name}.raw" and not os.path.lexists(output):

@@ -12,7 +12,7 @@ import re
 import sys
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from typing import NoReturn, Protocol, cast
+from typing import NoReturn, Protocol, cast, runtime_checkable
 
 from warpline.cli import summary
 from warpline.errors import UsageError, WarplineError
@@ -33,6 +33,18 @@ class Command(Protocol):
 
     def run(self, args: Namespace) -> int:
         """Do what the words ask for and return the exit status."""
+        ...
+
+
+@runtime_checkable
+class OwnGrammar(Protocol):
+    """A command that reads its words itself, as they end with those of another program."""
+
+    def asks_for_help(self, words: Sequence[str]) -> bool:
+        """Return whether help is asked for among the command's own words."""
+
+    def read(self, words: Sequence[str]) -> Namespace:
+        """Return what the words ask for, or raise UsageError."""
         ...
 
 
@@ -177,9 +189,12 @@ def overview() -> str:
 
 def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
     parser = parser_of(item)
-    if _asks_for_help(words):
+    asks_for_help, read = _asks_for_help, parser.read
+    if isinstance(item, OwnGrammar):
+        asks_for_help, read = item.asks_for_help, item.read
+    if asks_for_help(words):
         return lambda: _print(parser.format_help().rstrip())
-    args = parser.read(words)
+    args = read(words)
     return lambda: item.run(args)
 
 

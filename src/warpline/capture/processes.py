@@ -1,0 +1,130 @@
+"""The processes below one, seen through /proc. What cannot be read counts as not there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import struct
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+_PROC = Path("/proc")
+_ROUNDS = 50
+_ELF = b"\x7fELF"
+_PT_INTERP = (3).to_bytes(4, "little")
+_ELF64 = 2
+_HEADER64 = struct.Struct("<16sHHIQQQIHHH")  # up to e_phnum
+
+
+def descendants(root: int) -> list[int]:
+    """Return the processes below one, parents before their children."""
+    found: list[int] = []
+    waiting = [root]
+    while waiting:
+        below = list(_children(waiting.pop()))
+        found += below
+        waiting += below
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process runs; one that has ended and is not waited for does not."""
+    try:
+        state = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state not in {b"Z", b"X"}
+
+
+def name_of(pid: int) -> str:
+    """Return the name of a process as ``ps`` shows it; empty if it has ended."""
+    with contextlib.suppress(OSError):
+        return (_PROC / str(pid) / "comm").read_text(errors="replace").strip()
+    return ""
+
+
+def executable_of(pid: int) -> str:
+    """Return the file that a process runs; empty if it is not known."""
+    with contextlib.suppress(OSError):
+        return str((_PROC / str(pid) / "exe").readlink())
+    return ""
+
+
+def variable_of(pid: int, name: str) -> str | None:
+    """Return a variable of the environment that a process was started with.
+
+    Empty if it has none of this name; None if nothing can be known.
+    """
+    try:
+        blob = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return None
+    if not blob:  # of a kernel thread, or of one that has just ended
+        return None
+    prefix = f"{name}=".encode()
+    return next(
+        (
+            pair[len(prefix) :].decode("utf-8", "surrogateescape")
+            for pair in blob.split(b"\0")
+            if pair.startswith(prefix)
+        ),
+        "",
+    )
+
+
+def send(root: int, number: int) -> int:
+    """Send a signal to every process below one and return how many got it.
+
+    SIGKILL is sent until none is left, as they may be starting others.
+    """
+    reached: set[int] = set()
+    for _ in range(_ROUNDS):
+        alive = [pid for pid in descendants(root) if is_alive(pid)]
+        for pid in alive:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+                reached.add(pid)
+        if number != signal.SIGKILL or not alive:
+            break
+        time.sleep(0.002)
+    return len(reached)
+
+
+def cannot_be_recorded(executable: str) -> str | None:
+    """Return why no library can be loaded into a program, or None if no reason is known."""
+    try:
+        with Path(executable).open("rb") as file:
+            head = file.read(_HEADER64.size)
+            if not head.startswith(_ELF):
+                return None  # a script: its interpreter is what runs
+            if head[4] != _ELF64:
+                return "is a 32-bit program"
+            fields = _HEADER64.unpack(head)
+            machine, offset, size, count = fields[2], fields[5], fields[9], fields[10]
+            if machine != _own_machine():
+                return "is a program for another kind of processor"
+            file.seek(offset)
+            headers = file.read(size * count)
+    except (OSError, struct.error):
+        return None
+    kinds = (headers[at : at + 4] for at in range(0, len(headers), size or 1))
+    if any(kind == _PT_INTERP for kind in kinds):
+        return None
+    return "is statically linked, so nothing can be loaded into it"
+
+
+@cache
+def _own_machine() -> int:
+    with Path("/proc/self/exe").open("rb") as file:
+        return int(_HEADER64.unpack(file.read(_HEADER64.size))[2])
+
+
+def _children(pid: int) -> Iterator[int]:
+    """Yield the children of a process: of each of its threads."""
+    with contextlib.suppress(OSError):
+        for thread in (_PROC / str(pid) / "task").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                yield from map(int, (thread / "children").read_bytes().split())

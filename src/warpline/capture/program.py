@@ -1,0 +1,169 @@
+"""Starting the program: found as a shell would find it, with everything of its own untouched."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from warpline.errors import TargetFailedError
+
+_PR_SET_CHILD_SUBREAPER = 36
+_SHELL = "/bin/sh"
+_EXEC_FAILED = 127
+# Python ignores these from its start; programs expect what is the default.
+_RESET = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def find(word: str, environment: Mapping[str, str]) -> Path:
+    """Return the file that a command's first word names.
+
+    Raises:
+        TargetFailedError: There is none (127), or it cannot be run (126).
+    """
+    if "/" in word:
+        path = Path(word)
+    else:
+        found = shutil.which(word, path=environment.get("PATH", os.defpath))
+        if found is None:
+            raise TargetFailedError(
+                f"{word}: command not found",
+                exit_code=TargetFailedError.NOT_FOUND,
+                hint=_is_here(word),
+            )
+        path = Path(found)
+    if not path.exists():
+        raise TargetFailedError(f"{word}: no such file", exit_code=TargetFailedError.NOT_FOUND)
+    if path.is_dir():
+        raise TargetFailedError(f"{word}: is a folder", exit_code=TargetFailedError.NOT_RUNNABLE)
+    if not os.access(path, os.X_OK):
+        raise TargetFailedError(
+            f"{word}: permission denied",
+            exit_code=TargetFailedError.NOT_RUNNABLE,
+            hint=f"warpline profile -- python {word}" if word.endswith(".py") else None,
+        )
+    return path
+
+
+def adopt_orphans() -> None:
+    """Become the parent of processes whose parent dies, so that they can be waited for.
+
+    Where the kernel does not offer it, they go to the system's first process as ever.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+class Program:
+    """A child process that waits to become the program.
+
+    The process exists before the session does, because the recording's name may hold its id.
+
+    Args:
+        path: The file to run.
+        command: The command line, its first word included.
+        mask: The signals that the program finds blocked.
+        show_output: Whether its standard output and error are those of this process.
+    """
+
+    def __init__(
+        self, path: Path, command: Sequence[str], *, mask: set[int], show_output: bool
+    ) -> None:
+        self._path = path
+        environment_read, self._environment = os.pipe()
+        self._failure, failure_write = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._environment)
+            os.close(self._failure)
+            _become(path, command, environment_read, failure_write, mask, show_output=show_output)
+        os.close(environment_read)
+        os.close(failure_write)
+
+    def start(self, environment: Mapping[str, str]) -> None:
+        """Let it become the program.
+
+        Raises:
+            TargetFailedError: The system refuses to run the file.
+        """
+        pairs = (
+            f"{name}={value}".encode("utf-8", "surrogateescape")
+            for name, value in environment.items()
+        )
+        with os.fdopen(self._environment, "wb") as out, contextlib.suppress(BrokenPipeError):
+            out.write(b"\0".join(pairs) + b"\0")
+        with os.fdopen(self._failure, "rb") as failure:
+            number = failure.read()
+        if number:
+            os.waitpid(self.pid, 0)
+            raise _refused(self._path, int(number))
+
+    def abandon(self) -> None:
+        """Let it end without having been anything."""
+        os.close(self._environment)
+        os.close(self._failure)
+        os.waitpid(self.pid, 0)
+
+
+def _become(
+    path: Path,
+    command: Sequence[str],
+    environment_read: int,
+    failure_write: int,
+    mask: set[int],
+    *,
+    show_output: bool,
+) -> NoReturn:
+    """Wait for the environment and replace this process by the program. Runs in the child."""
+    try:
+        blob = b""
+        while part := os.read(environment_read, 1 << 20):
+            blob += part
+        if not blob:  # the parent gave up, or died
+            os._exit(_EXEC_FAILED)
+        pairs = (pair.partition(b"=") for pair in blob.split(b"\0") if pair)
+        environment = {name: value for name, _, value in pairs}
+        if not show_output:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
+        for number in _RESET:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        _execute(path, command, environment)
+    except OSError as error:
+        os.write(failure_write, str(error.errno).encode())
+    finally:
+        os._exit(_EXEC_FAILED)
+
+
+def _execute(path: Path, command: Sequence[str], environment: Mapping[bytes, bytes]) -> None:
+    try:
+        os.execve(path, list(command), environment)  # noqa: S606 - this is what a launcher does
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        # A script without "#!": shells run it themselves, so must we.
+        os.execve(_SHELL, [_SHELL, str(path), *command[1:]], environment)  # noqa: S606
+
+
+def _refused(path: Path, number: int) -> TargetFailedError:
+    hint = None
+    if number == errno.ENOENT:  # the file is there
+        hint = "the interpreter that it names, in its first line or its header, does not exist"
+    return TargetFailedError(
+        f"{path}: {os.strerror(number)}", exit_code=TargetFailedError.NOT_RUNNABLE, hint=hint
+    )
+
+
+def _is_here(word: str) -> str | None:
+    """Return a hint if a file of this name lies in the current folder."""
+    if not Path(word).is_file():
+        return None
+    return f"warpline profile -- {'python ' if word.endswith('.py') else './'}{word}"

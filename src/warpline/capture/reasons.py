@@ -1,0 +1,127 @@
+"""Why a recording holds nothing: the most specific reason, in one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpline.capture import capabilities, processes
+from warpline.capture.control import Counters, RangeMode
+from warpline.capture.flags import Options
+from warpline.capture.watching import Ending
+
+_PLAIN_HINT = "ranges come from nvtx, torch.cuda.nvtx or python -m warpline.annotate SCRIPT"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why nothing was recorded, and what to do about it."""
+
+    text: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known about a run.
+
+    Attributes:
+        options: What was asked for.
+        counters: What the agents counted.
+        ending: How the program ended.
+        executable: The program.
+        seconds: How long it ran.
+    """
+
+    options: Options
+    counters: Counters
+    ending: Ending
+    executable: Path
+    seconds: float
+
+
+def why_nothing(evidence: Evidence) -> Reason:
+    """Return why not a single event was recorded."""
+    for explain in (_asked_for_nothing, _agent_failed, _too_short, _no_agent, _no_window, _filters):
+        reason = explain(evidence)
+        if reason is not None:
+            return reason
+    return Reason("NVTX was loaded, but no event came while recording was on", _PLAIN_HINT)
+
+
+def unrecorded(ending: Ending) -> str | None:
+    """Return what to say about processes that lost the session's variables, or None."""
+    if not ending.unrecorded:
+        return None
+    pid, name = next(iter(ending.unrecorded.items()))
+    more = len(ending.unrecorded) - 1
+    others = f" and {more} other{'s' if more > 1 else ''}" if more else ""
+    return (
+        f"process {pid} ({name}){others} was started with an environment of its own, without"
+        " WARPLINE_SESSION, and was not recorded"
+    )
+
+
+def _asked_for_nothing(evidence: Evidence) -> Reason | None:
+    trace = evidence.options.trace
+    if capabilities.collected(trace):
+        return None
+    return Reason(f"-t {','.join(trace)} asks for nothing that can be recorded", "-t nvtx")
+
+
+def _agent_failed(evidence: Evidence) -> Reason | None:
+    counters = evidence.counters
+    if counters.out_of_space:
+        return Reason("the disk was full", "-o FILE puts the recording elsewhere")
+    if not counters.agent_errors:
+        return None
+    return Reason(f"the agent could not start: {counters.first_error or 'it does not say why'}")
+
+
+def _too_short(evidence: Evidence) -> Reason | None:
+    delay = evidence.options.delay
+    if not delay or evidence.seconds >= delay:
+        return None
+    return Reason(
+        f"the program ended after {evidence.seconds:.1f} s, before --delay {delay:g} had passed"
+    )
+
+
+def _no_agent(evidence: Evidence) -> Reason | None:
+    """No process has made an NVTX call that reached the agent."""
+    if evidence.counters.attached or evidence.counters.nvtx_bound:
+        return None
+    unloadable = dict(evidence.ending.unloadable)
+    why = processes.cannot_be_recorded(str(evidence.executable))
+    if why:
+        unloadable = {str(evidence.executable): why, **unloadable}
+    for executable, text in unloadable.items():
+        return Reason(f"{executable} {text}")
+    lost = unrecorded(evidence.ending)
+    if lost is not None:
+        return Reason(lost, "pass the environment on where the program starts its processes")
+    return Reason("no process called NVTX", _PLAIN_HINT)
+
+
+def _no_window(evidence: Evidence) -> Reason | None:
+    """The capture range never began."""
+    options, counters = evidence.options, evidence.counters
+    if options.mode is not RangeMode.NVTX or counters.windows_done or counters.windows_open:
+        return None
+    name, domain = options.nvtx_capture or ("", None)
+    where = {None: "the default domain", "*": "any domain"}.get(domain, f"the domain {domain!r}")
+    if counters.range_misses:
+        hint = None if domain == "*" else f"-p '{name}@*' takes it from any domain"
+        return Reason(f"-p matched none of the ranges: none is called {name!r} in {where}", hint)
+    return Reason(f"the range {name!r} of -p never began: no range was opened", _PLAIN_HINT)
+
+
+def _filters(evidence: Evidence) -> Reason | None:
+    options = evidence.options
+    for flag, domains in (
+        ("--nvtx-domain-include", options.nvtx_domain_include),
+        ("--nvtx-domain-exclude", options.nvtx_domain_exclude),
+    ):
+        if domains:
+            return Reason(f"{flag} {','.join(domains)} left no event", "run once without it")
+    return None

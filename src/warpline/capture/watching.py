@@ -1,0 +1,327 @@
+"""Watching a program while it runs: time limits, signals, capture ranges, processes left behind.
+
+Signals are blocked and taken one by one with their sender, so there are no handlers and no races.
+The rules:
+
+- Ctrl-C: the recording stops. The program got it from the terminal too; if only we got it, it is
+  passed on. A second one kills everything.
+- SIGTERM, SIGHUP, SIGQUIT: passed on to the program; a second one kills everything.
+- SIGUSR1, SIGUSR2: passed on.
+- SIGTSTP: the row of the status line is given back, then we stop as the program does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from warpline.capture import processes
+from warpline.capture.control import RangeMode, State
+from warpline.capture.flags import Options
+from warpline.capture.session import SESSION_VARIABLE, Session, measure
+from warpline.capture.status import StatusLine
+from warpline.units import format_bytes
+
+_PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+_FORWARDED = {signal.SIGUSR1, signal.SIGUSR2}
+_TAKEN = _PASSED_ON | _FORWARDED | {signal.SIGCHLD, signal.SIGTSTP}
+_FROM_KERNEL = 0x80  # si_code of a signal that the terminal sends
+_SAME_S = 0.3  # signals closer together than this are one: to the process, and to its group
+_LOOK_S = 0.5
+_POLL_S = 0.05
+_DRAW_AFTER_S = 1.0
+_LEFT_BEHIND_S = 3.0
+_NAMES_SHOWN = 3
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Ending:
+    """How a watched program ended.
+
+    Attributes:
+        status: As waitpid gives it.
+        interrupted: Whether Ctrl-C asked for the end.
+        killed: Whether everything was killed, at a second signal.
+        ended_by: The signal by which we ended the program, as its options ask; or None.
+        stopped_ns: When the recording stopped, in monotonic ns, if the program was still running.
+        left: Processes that were not waited for.
+        seen: How many processes were seen at once, at most.
+        unrecorded: Processes whose environment had lost the session: pid -> name.
+        unloadable: Programs that no library can be loaded into: file -> why.
+    """
+
+    status: int = 0
+    interrupted: bool = False
+    killed: bool = False
+    ended_by: int | None = None
+    stopped_ns: int | None = None
+    left: list[int] = field(default_factory=list)
+    seen: int = 0
+    unrecorded: dict[int, str] = field(default_factory=dict)
+    unloadable: dict[str, str] = field(default_factory=dict)
+
+
+class Signals:
+    """The signals that are taken while a program runs; blocked from the beginning."""
+
+    def __init__(self) -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else nothing could be waited for
+        ignored = {number for number in _TAKEN if signal.getsignal(number) is signal.SIG_IGN}
+        self._taken = _TAKEN - ignored  # nohup, and jobs in the background of a script
+        self.before: set[int] = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._taken))
+
+    def take(self, seconds: float) -> signal.struct_siginfo | None:
+        """Return the next signal, or None when so many seconds have passed."""
+        return signal.sigtimedwait(self._taken, max(0.0, seconds))
+
+    def give_back(self) -> None:
+        """Forget what has come meanwhile, and block nothing any more."""
+        while self.take(0):
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
+
+    def stop_here(self) -> None:
+        """Stop as SIGTSTP asks, and return when the process is continued."""
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})  # here
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
+
+
+class Watch:
+    """Watches a program that has been started until there is nothing more to wait for.
+
+    Args:
+        pid: The program.
+        session: Where it is recorded.
+        options: What was asked for.
+        signals: Blocked before the program was started.
+        say: Tells the user something.
+    """
+
+    def __init__(
+        self, pid: int, session: Session, options: Options, signals: Signals, say: Say
+    ) -> None:
+        self._pid = pid
+        self._session = session
+        self._control = session.control
+        self._options = options
+        self._signals = signals
+        self._say = say
+        self._status = StatusLine(2, is_wanted=not options.quiet)
+        self._ending = Ending()
+        self._began = time.monotonic()
+        self._ended: float | None = None  # when the program did
+        self._is_recording = self._control.state is State.RECORDING
+        self._has_stopped = False
+        self._asked_at: float | None = None  # when we were first asked to end
+        self._children_left = True
+        self._abandoned = False
+        self._looks: dict[int, int] = {}
+        self._look_at = self._began
+        self._miscounts = 0
+        self._told_left = False
+
+    def run(self) -> Ending:
+        """Watch to the end."""
+        try:
+            while not self._is_over():
+                received = self._signals.take(self._next())
+                if received is not None:
+                    self._receive(received)
+                self._reap()
+                self._keep_time()
+                if time.monotonic() >= self._look_at:
+                    self._look()
+                    self._look_at = time.monotonic() + _LOOK_S
+        finally:
+            self._status.clear()
+        self._ending.left = [
+            pid for pid in processes.descendants(os.getpid()) if processes.is_alive(pid)
+        ]
+        return self._ending
+
+    def _is_over(self) -> bool:
+        if self._ended is None:
+            return False
+        return not self._children_left or self._abandoned or self._options.wait == "primary"
+
+    def _next(self) -> float:
+        """Return how long nothing will have to be done."""
+        now = time.monotonic()
+        if self._waits_for_windows():
+            return _POLL_S
+        times = [self._look_at]
+        if not self._is_recording:
+            times.append(self._began + self._options.delay)
+        if self._options.duration is not None and not self._has_stopped:
+            times.append(self._began + self._options.delay + self._options.duration)
+        return min(times) - now
+
+    def _waits_for_windows(self) -> bool:
+        return bool(self._options.windows_wanted) and not self._has_stopped
+
+    # --- Signals ---------------------------------------------------------------------------------
+
+    def _receive(self, received: signal.struct_siginfo) -> None:
+        number = received.si_signo
+        if number == signal.SIGTSTP:
+            self._status.clear()
+            self._signals.stop_here()
+        elif number in _FORWARDED:
+            self._pass_on(number)
+        elif number in _PASSED_ON:
+            self._asked(number, is_from_terminal=received.si_code == _FROM_KERNEL)
+
+    def _asked(self, number: int, *, is_from_terminal: bool) -> None:
+        now = time.monotonic()
+        if self._asked_at is not None:
+            if now - self._asked_at >= _SAME_S:
+                self._kill()
+            return
+        self._asked_at = now
+        if number == signal.SIGQUIT and is_from_terminal:
+            return  # the program's own affair; ours is to finish
+        if number == signal.SIGINT:
+            self._ending.interrupted = True
+            self._stop_recording()
+        if self._ended is not None:
+            self._abandoned = True
+        elif not is_from_terminal:
+            self._pass_on(number)
+        if number == signal.SIGINT and self._ended is None:
+            self._tell("waiting for the program to end; Ctrl-C again kills it")
+
+    def _pass_on(self, number: int) -> None:
+        if self._ended is None:
+            with contextlib.suppress(OSError):
+                os.kill(self._pid, number)
+
+    def _kill(self) -> None:
+        self._ending.killed = True
+        self._abandoned = True
+        self._stop_recording()
+        processes.send(os.getpid(), signal.SIGKILL)
+
+    # --- Time ------------------------------------------------------------------------------------
+
+    def _keep_time(self) -> None:
+        passed = time.monotonic() - self._began
+        options = self._options
+        if not self._is_recording and passed >= options.delay:
+            self._is_recording = True
+            if self._control.state is State.WAITING:
+                self._control.state = State.RECORDING
+        if self._has_stopped:
+            return
+        if options.duration is not None and passed >= options.delay + options.duration:
+            self._stop_recording()
+            if options.stop_on_exit:
+                self._end_program()
+        elif options.windows_wanted and self._control.state is State.STOPPED:
+            self._stop_recording()
+            if options.ends_program:
+                self._end_program()
+
+    def _stop_recording(self) -> None:
+        if not self._has_stopped and self._ended is None:
+            self._ending.stopped_ns = time.monotonic_ns()
+        self._has_stopped = True
+        self._control.state = State.STOPPED
+
+    def _end_program(self) -> None:
+        if self._options.kill is not None:
+            self._ending.ended_by = self._options.kill
+            processes.send(os.getpid(), self._options.kill)
+
+    # --- Processes -------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._children_left = False
+                return
+            if pid == 0:
+                return
+            if pid == self._pid:
+                self._ending.status = status
+                self._ended = time.monotonic()
+
+    def _look(self) -> None:
+        """Do what need not be done at once: look at processes and ranges, draw the line."""
+        alive = processes.descendants(os.getpid())
+        self._ending.seen = max(self._ending.seen, len(alive))
+        for pid in alive:
+            looks = self._looks.get(pid, 0)
+            if looks < 2:  # between fork and exec a process looks like its parent
+                self._looks[pid] = looks + 1
+                self._inspect(pid)
+        if self._control.mode is not RangeMode.NONE:
+            self._close_windows_of_the_dead()
+        if self._ended is not None and time.monotonic() - self._ended > _LEFT_BEHIND_S:
+            self._tell_left(alive)
+        if self._status.is_on and time.monotonic() - self._began >= _DRAW_AFTER_S:
+            self._status.draw(self._line(len(alive)))
+
+    def _inspect(self, pid: int) -> None:
+        executable = processes.executable_of(pid)
+        if executable and executable not in self._ending.unloadable:
+            why = processes.cannot_be_recorded(executable)
+            if why:
+                self._ending.unloadable[executable] = why
+        found = processes.variable_of(pid, SESSION_VARIABLE)
+        if found is not None and found != str(self._session.folder):
+            self._ending.unrecorded[pid] = processes.name_of(pid)
+
+    def _close_windows_of_the_dead(self) -> None:
+        for pid in self._control.holders():
+            if not processes.is_alive(pid):
+                self._control.release(pid)
+        self._miscounts = 0 if self._control.is_counted_right() else self._miscounts + 1
+        if self._miscounts > 1:
+            self._control.recount()
+
+    # --- Talk ------------------------------------------------------------------------------------
+
+    def _tell(self, text: str) -> None:
+        if not self._options.quiet:
+            self._status.clear()
+            self._say(text)
+
+    def _tell_left(self, alive: list[int]) -> None:
+        if self._told_left or not alive:
+            return
+        self._told_left = True
+        names = [processes.name_of(pid) for pid in alive]
+        shown = ", ".join(dict.fromkeys(name for name in names[:_NAMES_SHOWN] if name))
+        count = "a process" if len(alive) == 1 else f"{len(alive)} processes"
+        self._tell(
+            f"the program has ended; waiting for {count} that it left ({shown}):"
+            " Ctrl-C finishes now, --wait=primary does not wait"
+        )
+
+    def _line(self, alive: int) -> str:
+        volume = measure(self._session.folder)
+        minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
+        state = self._control.state
+        is_open = self._control.mode is RangeMode.NONE or self._control.counters().windows_open
+        if self._ended is not None:
+            doing = "waiting for processes left behind"
+        elif state is State.WAITING:
+            doing = "waiting for the delay to pass"
+        elif state is State.STOPPED:
+            doing = "recording has stopped"
+        else:
+            doing = "recording" if is_open else "waiting for the capture range"
+        parts = [f"warpline: {doing}", f"{minutes}:{seconds:02}", f"{volume.events:,} events"]
+        parts += [format_bytes(volume.bytes), f"{alive} process{'es' if alive != 1 else ''}"]
+        if volume.dropped:
+            parts.append(f"{volume.dropped:,} lost")
+        return "  ".join(parts)

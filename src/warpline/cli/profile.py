@@ -1,0 +1,208 @@
+"""``warpline profile``: run a program and record it, with the flags of ``nsys profile``.
+
+The program has the terminal and standard output for itself: all that is said here goes to standard
+error, but for the tables that ``--stats`` asks for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpline.capture import capabilities, options
+from warpline.capture.flags import FLAGS, Options
+from warpline.cli import talk
+from warpline.cli.startup import load_api
+from warpline.errors import WarplineError
+
+if TYPE_CHECKING:
+    from warpline.capture.launch import Outcome
+    from warpline.trace import Trace
+
+NAME = "profile"
+HELP = "run a program and record it, with the flags of nsys profile"
+
+_PATTERNS = (
+    "patterns in the recording's name: %p the program's process id, %h the host, %n a number that"
+    " makes it new, %q{NAME} an environment variable, %% a per cent sign. Flags of nsys that are"
+    " not listed are understood, and say that they are not collected."
+)
+_ENDINGS = {"perfetto": ".perfetto.json", "parquet": ".parquet", "arrow": ".arrow"}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the words of this command, for its help; `read` reads them."""
+    parser.usage = f"{parser.prog} [FLAGS] [--] PROGRAM [ARGUMENTS]"
+    parser.epilog = _PATTERNS
+    parser.add_argument("program", nargs="*", metavar="PROGRAM", help="what to run, as you would")
+    known = {name for action in parser._actions for name in action.option_strings}  # noqa: SLF001 - argparse has no public way to list them
+    for flag in FLAGS:
+        if not known.isdisjoint(flag.names):
+            continue
+        if flag.metavar:
+            parser.add_argument(
+                *flag.names,
+                dest=flag.attribute,
+                metavar=flag.metavar,
+                help=SUPPRESS if flag.is_hidden else flag.help,
+            )
+        else:
+            parser.add_argument(*flag.names, action="store_true", help=flag.help)
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Return whether help is asked for before the program's words."""
+    return options.asks_for_help(words)
+
+
+def read(words: Sequence[str]) -> Namespace:
+    """Return what the words ask for."""
+    return Namespace(options=options.parse(words))
+
+
+def run(args: Namespace) -> int:
+    """Run the program, record it, say what was recorded, and end as the program did."""
+    from warpline.capture.launch import (  # noqa: PLC0415 - start-up: only running needs it
+        Talk,
+        UnfinishedError,
+        end_like,
+        launch,
+    )
+
+    chosen: Options = args.options
+    says = Talk(
+        warn=_nothing if chosen.quiet else talk.warning,
+        note=_nothing if chosen.quiet else talk.note,
+        progress=_nothing if chosen.quiet else _show_progress,
+    )
+    try:
+        outcome = launch(chosen, says)
+    except UnfinishedError as error:
+        _hide_progress()
+        talk.failure(error.message, error.hint, debug=False)
+        return end_like(error.ending) or 1
+    _hide_progress()
+    is_complete = _afterwards(chosen, outcome)
+    _flush()
+    return end_like(outcome.ending) or (0 if is_complete else 1)
+
+
+def _afterwards(chosen: Options, outcome: Outcome) -> bool:
+    """Say what was recorded and write what was asked for; return whether all of it worked."""
+    name = _short(outcome.output)
+    if outcome.reason is not None and not chosen.quiet:
+        talk.warning(f"nothing was recorded: {outcome.reason.text}")
+        if outcome.reason.hint:
+            talk.hint(outcome.reason.hint)
+    wants_summary = not (chosen.no_summary or chosen.quiet or outcome.reason)
+    if not chosen.quiet and not wants_summary:
+        talk.note(f"{name} is written")
+    try:
+        if wants_summary or chosen.stats or chosen.export:
+            trace = load_api().open(name)
+            if wants_summary:
+                _summarise(chosen, trace)
+            if chosen.stats:
+                _print_tables(trace)
+            return _export(chosen, trace, outcome.output)
+    except WarplineError as error:  # the recording is there, and the status is the program's
+        talk.failure(error.message, error.hint, debug=False)
+        return False
+    return True
+
+
+def _summarise(chosen: Options, trace: Trace) -> None:
+    """Write the summary to standard error."""
+    from warpline.render import detect_options  # noqa: PLC0415 - start-up: brings numpy
+    from warpline.render.screen import render  # noqa: PLC0415 - likewise
+
+    if sys.stderr is None:
+        return
+    document = load_api().summary(trace)
+    try:
+        sys.stderr.write("\n")
+        render(document, sys.stderr, detect_options(sys.stderr, os.environ))
+    except OSError:
+        return  # nobody listens
+    for warning in dict.fromkeys(document.warnings):
+        talk.warning(warning)
+    lacking = capabilities.lacking(chosen.trace)
+    if lacking and "trace" not in chosen.given:
+        talk.note(f"{', '.join(lacking).upper()} was not recorded: {capabilities.WHY_NOT}")
+
+
+def _print_tables(trace: Trace) -> None:
+    """Write those of nsys's tables that have rows to standard output."""
+    from dataclasses import replace  # noqa: PLC0415 - start-up
+
+    from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
+    from warpline.render import RENDERERS, detect_options  # noqa: PLC0415 - likewise
+    from warpline.result import Result  # noqa: PLC0415 - likewise
+
+    if sys.stdout is None:
+        return
+    api = load_api()
+    plugins.load("renderers")
+    document = api.document(trace, api.default_tables(), keep_going=True)
+    filled = tuple(item for item in document.sections if isinstance(item, Result) and len(item))
+    detected = detect_options(sys.stdout, os.environ)
+    RENDERERS.get("text").render(replace(document, sections=filled), sys.stdout, detected)
+
+
+def _export(chosen: Options, trace: Trace, output: Path) -> bool:
+    """Write the recording in other formats beside it; return whether all could be written."""
+    is_complete = True
+    for kind in chosen.export:
+        path = output.with_name(output.stem + _ENDINGS.get(kind, f".{kind}"))
+        try:
+            load_api().export(trace, path, kind, overwrite=chosen.force_overwrite)
+        except WarplineError as error:
+            talk.failure(error.message, error.hint, debug=False)
+            is_complete = False
+        else:
+            if not chosen.quiet:
+                talk.note(f"{_short(path)} is written")
+    return is_complete
+
+
+def _short(path: Path) -> str:
+    """Return a path as it would be typed here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
+
+
+def _show_progress(part: float) -> None:
+    if _is_terminal():
+        sys.stderr.write(f"\r\x1b[Kwarpline: finishing {part:.0%}")
+        sys.stderr.flush()
+
+
+def _hide_progress() -> None:
+    if _is_terminal():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+def _is_terminal() -> bool:
+    is_dumb = os.environ.get("TERM", "dumb") == "dumb"
+    return sys.stderr is not None and sys.stderr.isatty() and not is_dumb
+
+
+def _nothing(_: object) -> None:
+    """Say nothing."""
+
+
+def _flush() -> None:
+    """Write what is buffered: the end may be a signal."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            try:
+                stream.flush()
+            except OSError:
+                continue
