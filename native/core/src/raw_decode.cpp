@@ -20,6 +20,11 @@ std::string_view field_text(const char *field, std::size_t room) {
   return {field, strnlen(field, room)};
 }
 
+std::string_view base_name(const raw::LogHeader &header) {
+  const std::string_view path = field_text(header.executable, sizeof header.executable);
+  return path.substr(path.rfind('/') + 1);
+}
+
 int64_t bounded(uint64_t count) {
   return static_cast<int64_t>(std::min<uint64_t>(count, uint64_t{1} << 61));
 }
@@ -48,12 +53,12 @@ RawDecoder::RawDecoder(RawTables &tables, std::size_t log, bool is_alive)
     added.forked_from_pid = header.forked_from_pid;
     added.forked_from_incarnation = header.forked_from_incarnation;
     added.host = tables.texts.intern(field_text(header.host, sizeof header.host));
-    added.executable = tables.texts.intern(field_text(header.executable, sizeof header.executable));
+    added.executable = tables.texts.intern(base_name(header));
     tables.processes.push_back(added);
   }
   RawProcess &process = tables.processes[static_cast<std::size_t>(process_)];
   process.is_alive |= is_alive;
-  process.is_closed &= header.closed != 0;
+  process.is_closed &= header.closed_ns != 0;
   RawLogFacts &facts = tables.logs[log];
   facts.process = process_;
   facts.dropped_events = bounded(header.dropped_records);

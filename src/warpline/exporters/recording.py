@@ -6,7 +6,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from warpline.exporters import EXPORTERS, Exporter
-from warpline.trace.recording import FORMAT, write_recording
+from warpline.schema.recording import FORMAT
+from warpline.trace.recording import write_recording
 from warpline.trace.trace import Trace
 
 

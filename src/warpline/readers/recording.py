@@ -14,10 +14,10 @@ import numpy as np
 from warpline.container import ARRAY_ENDING, Container, is_container
 from warpline.errors import CorruptTraceError, InputError, UnsupportedVersionError
 from warpline.schema import TABLES, Column
+from warpline.schema.recording import BLOB, FORMAT, MASK_ENDING, NPY_TYPES, OFFSETS, VERSION
 from warpline.trace.column import Array, ColumnData, make_column
 from warpline.trace.meta import TraceMeta
 from warpline.trace.reading import READERS, Reader
-from warpline.trace.recording import BLOB, FORMAT, MASK_ENDING, NPY_TYPES, OFFSETS, VERSION
 from warpline.trace.strings import StringPool
 
 _VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
@@ -216,6 +216,7 @@ class _MetaReader:
             unread=self._mapping("unread", int),
             warnings=tuple(self._values("warnings", list, str)),
             damaged=self._mapping("damaged", str),
+            environment=self._mapping("environment", str),
         )
 
     def _text(self, key: str) -> str | None:

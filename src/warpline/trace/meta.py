@@ -24,6 +24,8 @@ class TraceMeta:
         unread: Tables of the file that this program does not map -> rows.
         warnings: What the reader or the producer wants the user to know, one sentence each.
         damaged: Tables of the trace that could not be read -> why.
+        environment: Variables of the recorded program that change what it does, by name; those
+            that may hold secrets are left out or redacted.
     """
 
     paths: tuple[Path, ...]
@@ -38,3 +40,4 @@ class TraceMeta:
     unread: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     damaged: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)

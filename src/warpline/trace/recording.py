@@ -9,7 +9,7 @@ left out is null throughout. numpy alone can read it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,11 @@ import numpy as np
 
 from warpline.container import META, ContainerWriter
 from warpline.errors import InputError
-from warpline.schema import SCHEMA_VERSION, TABLES, Column, DType
+from warpline.schema import TABLES, Column
+from warpline.schema.recording import BLOB, FORMAT, MASK_ENDING, NPY_TYPES, OFFSETS, VERSION
 from warpline.trace.column import ColumnData
 from warpline.trace.meta import TraceMeta
 from warpline.trace.trace import Trace
-
-FORMAT = "warpline"
-VERSION = (SCHEMA_VERSION, 0)
-NPY_TYPES: Mapping[DType, str] = {
-    DType.INT64: "<i8",
-    DType.INT32: "<i4",
-    DType.FLOAT64: "<f8",
-    DType.BOOL: "|b1",
-}
-BLOB, OFFSETS = "string/blob", "string/offsets"
-MASK_ENDING = ".valid"
 
 _Columns = dict[tuple[str, str], ColumnData]
 
@@ -101,6 +91,7 @@ def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
         "unread": dict(meta.unread),
         "warnings": list(meta.warnings),
         "damaged": dict(meta.damaged),
+        "environment": dict(meta.environment),
     }
 
 

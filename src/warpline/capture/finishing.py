@@ -1,0 +1,330 @@
+"""Finishing: the logs of a session made into a recording.
+
+It runs in a process of its own, ``python -m warpline.capture.finishing FOLDER --output PATH``, so
+that its memory is never the launcher's, and says on stdout how far it is: one JSON object a line.
+
+    {"progress": 0.42}
+    {"finished": {"output": "run.warpline", "ranges": 12, ...}}     or
+    {"failed": {"message": "...", "hint": "..."}}, and the exit status is 1
+
+Nothing is deleted unless it is asked for. Logs that are being written meanwhile are read as far
+as they were when finishing came to them.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import struct
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from warpline.capture.raw_session import LogFile, RawSession, log_files
+from warpline.capture.session import FACTS_NAME, read_facts
+from warpline.capture.told import Told, tell
+from warpline.container import META, ContainerWriter
+from warpline.errors import CaptureError, WarplineError
+from warpline.schema import TABLES, DType
+from warpline.schema.recording import BLOB, FORMAT, MASK_ENDING, NPY_TYPES, OFFSETS, VERSION
+
+SOURCE_FORMAT = "warpline-raw"
+LOST_EVENTS = "NVTX events"
+
+_NVTX = "nvtx"
+_EVENTS = ("range", "mark", "range_payload")
+_DIMENSIONS = ("process", "thread")
+_FAR_NS = 1 << 61
+_DECODING = 0.6  # its part of the work, as far as progress goes
+_PROGRESS_S = 0.1
+_PACKED = {DType.INT64: "q", DType.INT32: "i"}
+_ITEM_BYTES = {DType.INT64: 8, DType.INT32: 4, DType.FLOAT64: 8, DType.BOOL: 1}
+
+Progress = Callable[[float], None]
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What came of a session.
+
+    Attributes:
+        output: The recording.
+        processes, threads, ranges, marks, payloads, diagnostics: Rows of its tables.
+        lost: Events that were dropped while recording, or could not be read.
+        truncated: Ranges that were open when their process, or recording, ended.
+        damaged_logs: Logs that could not be read to their end.
+        alive: Processes that still ran.
+        bytes: Size of the recording.
+        seconds: What finishing took.
+        warnings: What the recording tells its readers, losses left out.
+    """
+
+    output: str
+    processes: int
+    threads: int
+    ranges: int
+    marks: int
+    payloads: int
+    diagnostics: int
+    lost: int
+    truncated: int
+    damaged_logs: int
+    alive: int
+    bytes: int
+    seconds: float
+    warnings: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the logs hold nothing more: they may be deleted."""
+        return self.damaged_logs == 0 and self.alive == 0
+
+
+def finish(folder: Path, output: Path, *, progress: Progress | None = None) -> Finished:
+    """Make a session's logs into a recording.
+
+    Args:
+        folder: The session's folder; it is left as it is.
+        output: The recording; it appears when it is whole, in place of what stood there.
+        progress: Told now and then the part that is done, from 0 to 1.
+
+    Raises:
+        CaptureError: The folder is no session, or the recording cannot be written.
+    """
+    began = time.perf_counter()
+    progress = progress or _silent
+    logs = log_files(folder)
+    facts, complaints = _facts(folder, logs)
+    with RawSession(logs) as session:
+        session.decode(lambda part: progress(part * _DECODING))
+        clock = _Clock.of(facts, session, logs)
+        session.seal(clock.origin_ns, clock.end_ns)
+        told = tell(session, logs)
+        told.warnings[:0] = [*complaints, *_texts(facts.get("notes"))]
+        draft = _Draft(session, facts, clock, told)
+        try:
+            draft.write(output, lambda part: progress(_DECODING + part * (1 - _DECODING)))
+        except OSError as error:
+            raise CaptureError(
+                f"{output} cannot be written: {error.strerror or error}",
+                hint=f"what was recorded is kept: warpline recover {folder} -o FILE",
+            ) from error
+        rows = draft.rows
+    return Finished(
+        output=str(output),
+        processes=rows["process"],
+        threads=rows["thread"],
+        ranges=rows["range"],
+        marks=rows["mark"],
+        payloads=rows["range_payload"],
+        diagnostics=rows["diagnostic"],
+        lost=told.lost,
+        truncated=told.truncated,
+        damaged_logs=told.damaged_logs,
+        alive=told.alive,
+        bytes=output.stat().st_size,
+        seconds=round(time.perf_counter() - began, 3),
+        warnings=tuple(told.warnings),
+    )
+
+
+def _facts(folder: Path, logs: Sequence[LogFile]) -> tuple[dict[str, Any], list[str]]:
+    """Return what session.json holds, and what to say if it cannot be read.
+
+    Raises:
+        CaptureError: Neither it nor any log is there.
+    """
+    try:
+        return read_facts(folder), []
+    except CaptureError as error:
+        if not logs:
+            raise CaptureError(
+                f"{folder} is no session: it holds no {FACTS_NAME} and no log",
+                hint="name the folder that ends in .raw",
+            ) from error
+        return {}, [f"{error.message}: the command and the options are not known"]
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """Times of a session.
+
+    Attributes:
+        origin_ns: The monotonic time that becomes 0.
+        origin_utc_ns: The same moment in UTC, if known.
+        end_ns: The monotonic time when recording stopped, if known.
+        last_ns: The last time met, monotonic; the origin if there is none.
+    """
+
+    origin_ns: int
+    origin_utc_ns: int | None
+    end_ns: int | None
+    last_ns: int
+
+    @classmethod
+    def of(cls, facts: Facts, session: RawSession, logs: Sequence[LogFile]) -> _Clock:
+        times = [ns for ns in session.facts("process", "first_ns") if ns]
+        origin, utc = _time(facts, "started_monotonic_ns"), _time(facts, "started_utc_ns")
+        if origin is None:
+            origin = min(times, default=0)
+            utc = next((origin + log.utc_offset_ns for log in logs if log.pid), None)
+        end = _time(facts, "stopped_monotonic_ns") or _time(facts, "ended_monotonic_ns")
+        last = max(session.facts("process", "last_ns"), default=origin)
+        return cls(origin, utc, end if end is None else max(end, origin), max(last, origin))
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """When recording began and ended, from the origin."""
+        return 0, (self.last_ns if self.end_ns is None else self.end_ns) - self.origin_ns
+
+
+class _Draft:
+    """A recording about to be written."""
+
+    def __init__(self, session: RawSession, facts: Facts, clock: _Clock, told: Told) -> None:
+        self._session = session
+        self._facts = facts
+        self._clock = clock
+        self._told = told
+        self._diagnostics = sorted(
+            (item.time_ns - clock.origin_ns, item.severity, session.intern(item.text), item.process)
+            for item in told.diagnostics
+        )
+        self.rows = {name: session.rows(name) for name in (*_EVENTS, *_DIMENSIONS)}
+        self.rows["diagnostic"] = len(self._diagnostics)
+        collected = facts.get("collected", [_NVTX])
+        is_nvtx = isinstance(collected, list) and _NVTX in collected
+        # A table that was recorded is there without rows too: nothing happened.
+        self._tables = [
+            name for name in self.rows if self.rows[name] or is_nvtx or name in _DIMENSIONS
+        ]
+
+    def write(self, output: Path, progress: Progress) -> None:
+        """Write the recording; OSError if it cannot be."""
+        counted = {name: self.rows[name] for name in self._tables}
+        meta = {
+            "format": FORMAT,
+            "version": ".".join(map(str, VERSION)),
+            "rows": counted,
+            "recording": self._meta(),
+        }
+        done, total = 0, max(sum(counted.values()), 1)
+        with ContainerWriter(output) as writer:
+            writer.add_json(META, meta)
+            for table in self._tables:
+                if table == "diagnostic":
+                    self._write_diagnostics(writer)
+                else:
+                    self._write_table(writer, table)
+                done += counted[table]
+                progress(done / total)
+            ends, size = self._session.rows("string"), self._session.text_bytes
+            writer.add_array(OFFSETS, "<i8", ends, self._session.values(OFFSETS, ends, 8))
+            writer.add_array(BLOB, "|u1", size, self._session.values(BLOB, size, 1))
+
+    def _write_table(self, writer: ContainerWriter, table: str) -> None:
+        for column in TABLES[table].columns:
+            rows, place = self.rows[table], f"{table}/{column.name}"
+            nulls = self._session.nulls(place, rows)
+            if column.nullable and nulls in {None, rows}:
+                continue
+            values = self._session.values(place, rows, _ITEM_BYTES[column.dtype])
+            writer.add_array(place, NPY_TYPES[column.dtype], rows, values)
+            if nulls:
+                writer.add_array(place + MASK_ENDING, "|b1", rows, self._session.mask(place, rows))
+
+    def _write_diagnostics(self, writer: ContainerWriter) -> None:
+        names = ("time_ns", "severity", "text_id", "process_id")
+        columns = zip(*self._diagnostics, strict=True) if self._diagnostics else ((),) * 4
+        for name, values in zip(names, columns, strict=True):
+            dtype = TABLES["diagnostic"].column(name).dtype
+            raw = struct.pack(f"={len(values)}{_PACKED[dtype]}", *values)
+            writer.add_array(f"diagnostic/{name}", NPY_TYPES[dtype], len(values), [raw])
+
+    def _meta(self) -> dict[str, Any]:
+        """Return the facts as `trace.recording.meta_to_json` writes them."""
+        facts, told = self._facts, self._told
+        command = facts.get("command")
+        environment = facts.get("environment")
+        pairs = environment.items() if isinstance(environment, dict) else ()
+        return {
+            "sources": [],
+            "source_format": SOURCE_FORMAT,
+            "producer": " ".join(["Warpline", *_texts([facts.get("warpline")])]),
+            "source_version": "1",
+            "command": shlex.join(_texts(command)) or None,
+            "host": _text(facts.get("host")),
+            "origin_utc_ns": self._clock.origin_utc_ns,
+            "span_ns": self._clock.span_ns,
+            "lost": {LOST_EVENTS: told.lost} if told.lost else {},
+            "unread": told.unread,
+            "warnings": told.warnings,
+            "damaged": {},
+            "environment": {name: value for name, value in pairs if isinstance(value, str)},
+        }
+
+
+def _time(facts: Facts, key: str) -> int | None:
+    """Return a time of session.json, or None if it holds none that can be."""
+    value = facts.get(key)
+    return value if type(value) is int and 0 < value < _FAR_NS else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Finish the session that the words name and say so on stdout; return the exit status."""
+    parser = ArgumentParser(prog="python -m warpline.capture.finishing")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--progress", action="store_true", help="say how far it is")
+    parser.add_argument("--remove", action="store_true", help="delete a folder that is finished")
+    args = parser.parse_args(words)
+    try:
+        found = finish(args.folder, args.output, progress=_teller() if args.progress else _silent)
+    except WarplineError as error:
+        _say({"failed": {"message": error.message, "hint": error.hint}})
+        return error.exit_code
+    if args.remove and found.is_whole:
+        shutil.rmtree(args.folder, ignore_errors=True)
+    _say({"finished": asdict(found)})
+    return 0
+
+
+def _teller() -> Progress:
+    """Return what says how far the work is, but not too often."""
+    said_at = -_PROGRESS_S
+
+    def tell_progress(part: float) -> None:
+        nonlocal said_at
+        now = time.monotonic()
+        if now - said_at >= _PROGRESS_S:
+            said_at = now
+            _say({"progress": round(part, 3)})
+
+    return tell_progress
+
+
+def _silent(part: float) -> None:
+    pass
+
+
+def _say(fact: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(fact) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,256 @@
+"""The logs of a session as columns: a thin layer over the ``wl_raw_*`` functions of the core."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from warpline import native
+from warpline.capture.session import LOG_ENDING
+from warpline.errors import AgentMissingError, CaptureError
+
+_UNKNOWN_NS = -(2**63)
+_STEP_BYTES = 16 << 20
+_CHUNK_ROWS = 1 << 16
+_MESSAGE_BYTES = 256
+
+_LOG_MAGIC = b"WLRAW\r\n\x1a"
+# magic, version, header bytes, pid, ppid, incarnation, fork's pid, reserved, fork's incarnation,
+# monotonic and UTC anchor: the beginning of LogHeader in native/raw/warpline_raw.h.
+_HEADER = struct.Struct("<8s4IQ2IQ2q")
+_HOST_AT, _HOST_BYTES = 104, 64
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log, by what its first page says; zeros if it is no log.
+
+    Attributes:
+        path: The file.
+        size_bytes: Its length.
+        pid: The process that wrote it.
+        incarnation: When the agent began in it, monotonic ns: a pid may be used again.
+        utc_offset_ns: UTC minus monotonic clock when the log was made.
+        host: The machine.
+    """
+
+    path: Path
+    size_bytes: int
+    pid: int = 0
+    incarnation: int = 0
+    utc_offset_ns: int = 0
+    host: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> LogFile:
+        """Read the first page of a file."""
+        try:
+            with path.open("rb") as file:
+                head = file.read(_HOST_AT + _HOST_BYTES)
+                size = os.fstat(file.fileno()).st_size
+        except OSError:
+            return cls(path, 0)
+        if len(head) < _HOST_AT + _HOST_BYTES or not head.startswith(_LOG_MAGIC):
+            return cls(path, size)
+        fields = _HEADER.unpack_from(head)
+        host = head[_HOST_AT:].split(b"\0", 1)[0].decode("utf-8", "replace")
+        return cls(path, size, fields[3], fields[5], fields[10] - fields[9], host)
+
+
+def log_files(folder: Path) -> list[LogFile]:
+    """Return the logs of a session, processes in the order in which they began.
+
+    Raises:
+        CaptureError: The folder cannot be read.
+    """
+    try:
+        paths = [path for path in folder.iterdir() if path.name.endswith(LOG_ENDING)]
+    except OSError as error:
+        raise CaptureError(f"{folder} cannot be read: {error.strerror}") from error
+    found = [LogFile.read(path) for path in paths]
+    return sorted(found, key=lambda log: (log.incarnation, log.pid, _number(log.path)))
+
+
+def is_alive(log: LogFile) -> bool:
+    """Return whether the process that wrote a log still runs on this machine."""
+    if log.pid == 0 or log.host != os.uname().nodename:
+        return False
+    start_s = process_start_s(log.pid)
+    if start_s is None:
+        return False
+    # A process younger than the log's agent is another one with the same pid.
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - start_s
+    agent_age_s = (time.monotonic_ns() - log.incarnation) / 1e9
+    return agent_age_s < age_s + 1
+
+
+def process_start_s(pid: int) -> float | None:
+    """Return when a running process began, in seconds since boot; None if there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        return None if fields[0] in {b"Z", b"X"} else int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _number(path: Path) -> tuple[int, str]:
+    """Return the last number in a log's name, by which a process counts its logs."""
+    digits = path.name.removesuffix(LOG_ENDING).rpartition("-")[2]
+    return (int(digits) if digits.isascii() and digits.isdigit() else -1, path.name)
+
+
+class RawSession:
+    """The logs of a session, decoded by the native core; use it as a context manager.
+
+    Args:
+        logs: The logs; processes and threads are numbered in their order.
+
+    Raises:
+        AgentMissingError: The native core is not there.
+    """
+
+    def __init__(self, logs: list[LogFile]) -> None:
+        core = native.core()
+        if core is None:
+            raise AgentMissingError(
+                f"a session cannot be finished without the native core: {native.status().reason}",
+                hint="warpline doctor says more; warpline recover finishes it later",
+            )
+        self._core = core
+        self._handle = ctypes.c_void_p()
+        self._message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        self._check(core.wl_raw_open(ctypes.byref(self._handle), self._message, _MESSAGE_BYTES))
+        self._total_bytes = sum(log.size_bytes for log in logs)
+        newest: dict[int, int] = {}
+        for log in logs:
+            newest[log.pid] = max(log.incarnation, newest.get(log.pid, 0))
+        lives = {pid: any(is_alive(log) for log in logs if log.pid == pid) for pid in newest}
+        for log in logs:
+            # A process that has begun another program is not the one that wrote the older log.
+            alive = lives[log.pid] and newest[log.pid] == log.incarnation
+            self._add(log.path, alive=alive)
+
+    def decode(self, progress: Callable[[float], None]) -> None:
+        """Decode all logs; `progress` is told the part that is done, from 0 to 1."""
+        done = 0
+        while True:
+            step = self._core.wl_raw_decode(
+                self._handle, _STEP_BYTES, self._message, _MESSAGE_BYTES
+            )
+            if step == 0:
+                return
+            self._check(-min(step, 0))
+            done += step
+            progress(min(done / max(self._total_bytes, 1), 1.0))
+
+    def seal(self, origin_ns: int, end_ns: int | None) -> None:
+        """Complete and sort the tables.
+
+        Args:
+            origin_ns: The monotonic time from which the tables count.
+            end_ns: When recording stopped, or None if that is not known.
+        """
+        end = _UNKNOWN_NS if end_ns is None else end_ns
+        status = self._core.wl_raw_seal(self._handle, origin_ns, end, self._message, _MESSAGE_BYTES)
+        self._check(status)
+
+    def rows(self, table: str) -> int:
+        """Return the number of rows of a table, of facts, or of the offsets of texts."""
+        return self._core.wl_raw_rows(self._handle, table.encode())
+
+    def nulls(self, column: str, rows: int) -> int | None:
+        """Return how many rows of a column have no value; None if there is no such column."""
+        found = self._core.wl_raw_column(self._handle, column.encode(), 0, rows, None, None)
+        return None if found < 0 else found
+
+    def values(self, column: str, count: int, item_bytes: int) -> Iterator[memoryview]:
+        """Yield the values of a column in pieces; each is valid until the next one."""
+        for first, n, buffer in _pieces(count, item_bytes):
+            self._column(column, first, n, values=buffer)
+            yield memoryview(buffer)[: n * item_bytes]
+
+    def mask(self, column: str, count: int) -> Iterator[memoryview]:
+        """Yield which values of a column are there, one byte each, in pieces."""
+        for first, n, buffer in _pieces(count, 1):
+            self._column(column, first, n, valid=buffer)
+            yield memoryview(buffer)[:n]
+
+    def facts(self, table: str, column: str) -> list[int]:
+        """Return a column of facts, such as ``process/last_ns``."""
+        count = self.rows(table)
+        raw = b"".join(self.values(f"{table}/{column}", count, 8))
+        return list(struct.unpack(f"={count}q", raw))
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of all texts together."""
+        last = ctypes.c_int64()
+        self._column("string/offsets", self.rows("string") - 1, 1, values=ctypes.byref(last))
+        return last.value
+
+    def text(self, number: int) -> str:
+        """Return a text by its number."""
+        ends = (ctypes.c_int64 * 2)()
+        self._column("string/offsets", number, 2, values=ends)
+        raw = ctypes.create_string_buffer(ends[1] - ends[0])
+        self._column("string/blob", ends[0], ends[1] - ends[0], values=raw)
+        return raw.raw.decode("utf-8", "replace")
+
+    def intern(self, text: str) -> int:
+        """Return the number of a text, which is added if it is new."""
+        raw = text.encode("utf-8", "surrogatepass")
+        number = self._core.wl_raw_intern(self._handle, raw, len(raw))
+        self._check(-min(number, 0))
+        return number
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._core.wl_raw_close(self._handle)
+
+    def _add(self, path: Path, *, alive: bool) -> None:
+        name = os.fsencode(path)
+        status = self._core.wl_raw_add_log(
+            self._handle, name, int(alive), self._message, _MESSAGE_BYTES
+        )
+        self._check(status)
+
+    def _column(
+        self,
+        column: str,
+        first: int,
+        count: int,
+        *,
+        values: Any = None,
+        valid: Any = None,
+    ) -> None:
+        found = self._core.wl_raw_column(self._handle, column.encode(), first, count, values, valid)
+        if found < 0:
+            raise RuntimeError(
+                f"the native core has no rows {first} to {first + count} of {column}"
+            )
+
+    def _check(self, status: int) -> None:
+        if status != native.OK:
+            said = self._message.value.decode("utf-8", "replace") or f"status {status}"
+            raise CaptureError(f"the session cannot be decoded: {said}")
+
+
+def _pieces(count: int, item_bytes: int) -> Iterator[tuple[int, int, ctypes.Array[ctypes.c_char]]]:
+    buffer = ctypes.create_string_buffer(min(count, _CHUNK_ROWS) * item_bytes)
+    for first in range(0, count, _CHUNK_ROWS):
+        yield first, min(_CHUNK_ROWS, count - first), buffer

@@ -1,0 +1,22 @@
+"""The layout of the recording file: what its members are called and what they hold.
+
+Beside the tables, because the capture side writes recordings without numpy, and `trace` brings it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from warpline.schema.columns import DType
+from warpline.schema.tables import SCHEMA_VERSION
+
+FORMAT = "warpline"
+VERSION = (SCHEMA_VERSION, 0)
+NPY_TYPES: Mapping[DType, str] = {
+    DType.INT64: "<i8",
+    DType.INT32: "<i4",
+    DType.FLOAT64: "<f8",
+    DType.BOOL: "|b1",
+}
+BLOB, OFFSETS = "string/blob", "string/offsets"
+MASK_ENDING = ".valid"
