@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -32,3 +33,15 @@ def agent_library() -> Path:
             hint="it is built on Linux where a C++20 compiler is found: warpline doctor",
         )
     return path
+
+
+def agent_abi_version(path: Path) -> int:
+    """Return the version of the interface that the agent at `path` has.
+
+    Raises:
+        AgentMissingError: It cannot be loaded.
+    """
+    try:
+        return int(ctypes.CDLL(str(path)).wl_agent_abi_version())
+    except (OSError, AttributeError) as error:
+        raise AgentMissingError(f"{path} cannot be loaded: {error}") from error

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from warpline.cli.output import Facts, write_facts
+from warpline.errors import CaptureError
 
 NAME = "doctor"
 HELP = "whether this installation works, with its versions and what it lacks"
@@ -25,6 +26,7 @@ class _Package(NamedTuple):
 _PACKAGES = (
     _Package("numpy", "everything"),
     _Package("polars", "DataFrames: trace['kernel']"),
+    _Package("nvtx", "warpline.annotate", is_needed=False),
     _Package("shtab", "warpline completion", is_needed=False),
     _Package("pandas", ".to_pandas()", is_needed=False),
     _Package("pyarrow", ".to_pandas()", is_needed=False),
@@ -60,6 +62,7 @@ def facts() -> dict[str, Any]:
         "platform": platform.platform(),
         "is_usable": is_usable,
         "native": _native(),
+        "agent": _agent(),
         "packages": packages,
         "terminal": _terminal(),
         "nsys": _nsys() if is_usable else [],
@@ -74,6 +77,7 @@ def text(found: Facts) -> str:
         found["platform"],
         "",
         *_native_lines(found["native"]),
+        _agent_line(found["agent"]),
         *(_package_line(item) for item in found["packages"]),
         *_surroundings(found),
         "",
@@ -87,6 +91,12 @@ def _native_lines(native: Facts) -> list[str]:
         return [f"ok    native core: {native['path']} (interface {native['abi']})"]
     lines = [f"slow  native core: {native['reason']}; files are read by a slower path"]
     return [*lines, f"      to have it: {native['fix']}"] if native["fix"] else lines
+
+
+def _agent_line(agent: Facts) -> str:
+    if agent["is_available"]:
+        return f"ok    agent: {agent['path']} (interface {agent['abi']})"
+    return f"-     agent: {agent['reason']}; needed for warpline profile"
 
 
 def _package_line(item: Facts) -> str:
@@ -140,6 +150,17 @@ def _native() -> dict[str, Any]:
         "reason": status.reason,
         "fix": None if status.available else _native_fix(),
     }
+
+
+def _agent() -> dict[str, Any]:
+    from warpline.capture import libraries  # noqa: PLC0415 - only here
+
+    try:
+        path = libraries.agent_library()
+        abi = libraries.agent_abi_version(path)
+    except CaptureError as error:
+        return {"is_available": False, "path": None, "abi": None, "reason": error.message}
+    return {"is_available": True, "path": str(path), "abi": abi, "reason": None}
 
 
 def _native_fix() -> str | None:
