@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         start_range,
     )
     from warpline.api import export, open, query, stats, summary  # noqa: A004
+    from warpline.capture.in_process import profile
     from warpline.errors import (
         AgentMissingError,
         CaptureError,
@@ -52,6 +53,7 @@ _PUBLIC = {
     "mark": "warpline.annotate",
     "open": "warpline.api",
     "query": "warpline.api",
+    "profile": "warpline.capture.in_process",
     "range_pop": "warpline.annotate",
     "range_push": "warpline.annotate",
     "select": "warpline.trace.selection",
@@ -90,6 +92,7 @@ __all__ = [
     "export",
     "mark",
     "open",
+    "profile",
     "query",
     "range_pop",
     "range_push",

@@ -1,0 +1,410 @@
+"""``with warpline.profile("run.warpline"):`` records the process that it runs in.
+
+The agent is loaded into this process and joins a session, as it does in a program that ``warpline
+profile`` starts; child processes that begin meanwhile inherit it. What is special here: a library
+whose NVTX was used before the profile began has looked for a profiler, found none, and stays
+silent. Such libraries are looked for and named; ``warpline.annotate`` is not among them.
+
+Nothing of numpy or Polars is imported here, and finishing runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import importlib
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from warpline.annotate import RangeHandle, end_range, start_range
+from warpline.annotate.listener import LISTENER
+from warpline.capture import capabilities, names
+from warpline.capture.control import State
+from warpline.capture.libraries import agent_library
+from warpline.capture.redaction import redact_command, redact_environment
+from warpline.capture.session import (
+    SESSION_VARIABLE,
+    AgentConfig,
+    Session,
+    create_session,
+    session_facts,
+)
+from warpline.errors import AgentMissingError, CaptureError, UsageError
+
+if TYPE_CHECKING:
+    from warpline.trace import Trace
+
+ABI_VERSION = 1
+DOMAIN = "warpline"  # of the range that stands for a profile within a profile
+
+_LATE = (
+    "{} was used before profiling began: its ranges are not recorded; "
+    "start the profile first, or use `warpline profile`"
+)
+
+
+class Agent:
+    """The agent, loaded into this process, where it stays.
+
+    Args:
+        path: The library.
+
+    Raises:
+        AgentMissingError: It cannot be loaded, or is of another version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            library = ctypes.CDLL(str(path))
+            version = library.wl_agent_abi_version()
+            self._attach = library.wl_agent_attach
+            self._detach = library.wl_agent_detach
+            self._bound = library.wl_agent_nvtx_bound
+        except (OSError, AttributeError) as error:
+            raise AgentMissingError(f"{path} cannot be loaded: {error}") from error
+        if version != ABI_VERSION:
+            raise AgentMissingError(
+                f"{path} has interface {version}, this Warpline needs {ABI_VERSION}",
+                hint="install warpline again",
+            )
+        self._attach.argtypes = (ctypes.c_char_p,)
+        self._bound.restype = ctypes.c_uint64
+        self.path = path
+
+    def attach(self, folder: Path) -> None:
+        """Join a session; CaptureError if it cannot be joined."""
+        number = self._attach(os.fsencode(folder))
+        if number:
+            raise CaptureError(f"the agent cannot join {folder}: {os.strerror(number)}")
+
+    def detach(self) -> None:
+        """Leave the session; its logs are complete then. Nothing if none was joined."""
+        self._detach()
+
+    def bound(self) -> int:
+        """Return how many libraries' NVTX calls reach the agent in this process."""
+        return int(self._bound())
+
+
+class Profile:
+    """Records this process, from `start` to `stop` or as a ``with`` block.
+
+    Inside a program that ``warpline profile`` records there is a session already. The profile is
+    then a range of that recording, in the domain "warpline", and makes none of its own.
+
+    Args:
+        path: The recording to make, with the patterns of ``warpline profile -o``: %p %h %n
+            %q{NAME}. The first of report1.warpline, report2.warpline ... that is free if None.
+        trace: What is recorded, as for ``warpline profile -t``: "nvtx", "cuda,nvtx".
+        nvtx_domain_include: Only these NVTX domains; "default" is the one without a name.
+        nvtx_domain_exclude: Not these NVTX domains.
+        overwrite: Whether a recording that exists is replaced.
+        keep_environment: Whether all environment variables are kept in the recording, and the
+            command line as it is. Otherwise secrets are masked and few variables are kept.
+
+    Attributes:
+        path: Where the recording is or will be; None before `start`, and in a recorded program.
+        finished: What the recording holds, as counted by finishing; empty until `stop`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        trace: str | Iterable[str] = capabilities.DEFAULT,
+        nvtx_domain_include: Iterable[str] = (),
+        nvtx_domain_exclude: Iterable[str] = (),
+        overwrite: bool = False,
+        keep_environment: bool = False,
+    ) -> None:
+        self._pattern = None if path is None else os.fspath(path)
+        self._trace = _wanted(trace)
+        self._config = AgentConfig(
+            nvtx="nvtx" in self._trace,
+            domain_include=tuple(nvtx_domain_include),
+            domain_exclude=tuple(nvtx_domain_exclude),
+        )
+        self._overwrite = overwrite
+        self._keep_environment = keep_environment
+        self._run: _Run | _RangeOfAnother | None = None
+        self.path: Path | None = None
+        self.finished: Mapping[str, Any] = {}
+
+    def __repr__(self) -> str:
+        state = "recording" if self._run else "recorded" if self.finished else "not started"
+        return f"<warpline.profile {self.path or self._pattern or ''}: {state}>"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.stop()
+            return
+        try:
+            self.stop()
+        except CaptureError as failure:  # must not take the place of the program's own error
+            warnings.warn(_one_line(failure), RuntimeWarning, stacklevel=2)
+
+    def start(self) -> None:
+        """Begin to record.
+
+        Raises:
+            UsageError: The recording exists.
+            AgentMissingError: The agent is not installed.
+            CaptureError: A profile is running, or the recording cannot be written.
+        """
+        self._run = _ACTIVE.begin(self._begin)
+        self.path = self._run.output
+        self.finished = {}
+
+    def stop(self) -> None:
+        """End, and finish the recording. Nothing happens if it does not run.
+
+        Raises:
+            CaptureError: It cannot be finished; the hint says where the records are.
+        """
+        run, self._run = self._run, None
+        if run is not None:
+            self.finished = _ACTIVE.end(run)
+
+    @property
+    def trace(self) -> Trace:
+        """The recording, opened; CaptureError if there is none yet."""
+        if not self.finished or self.path is None:
+            raise CaptureError("there is no recording yet", hint="stop() the profile first")
+        trace: Trace = importlib.import_module("warpline.api").open(self.path)  # a layer above
+        return trace
+
+    def _begin(self) -> _Run | _RangeOfAnother:
+        if os.environ.get(SESSION_VARIABLE):
+            return _RangeOfAnother(self._pattern or "warpline.profile")
+        agent = Agent(agent_library())
+        try:
+            place = names.reserve(
+                self._pattern, os.environ, pid=os.getpid(), overwrite=self._overwrite, warn=_warn
+            )
+        except UsageError as error:
+            hint = "overwrite=True replaces it, and %n in the name numbers them"
+            raise UsageError(error.message, hint=hint) from None
+        facts = self._facts(place.output)
+        session = create_session(place.folder, self._config, facts, state=State.WAITING)
+        return _Run(agent, session, place.output)
+
+    def _facts(self, output: Path) -> dict[str, Any]:
+        is_open = self._keep_environment
+        return session_facts(
+            output,
+            command=sys.orig_argv if is_open else redact_command(sys.orig_argv),
+            options={
+                "in_process": True,
+                "trace": list(self._trace),
+                "nvtx_domain_include": list(self._config.domain_include),
+                "nvtx_domain_exclude": list(self._config.domain_exclude),
+            },
+            environment=redact_environment(os.environ, keep_all=is_open),
+            collected=capabilities.collected(self._trace),
+        )
+
+
+class _Run:
+    """A session of this process, from its beginning to the finished recording."""
+
+    def __init__(self, agent: Agent, session: Session, output: Path) -> None:
+        self.output = output
+        self._agent = agent
+        self._session = session
+        variables = session.variables(agent.path)
+        self._before = {name: os.environ.get(name) for name in variables}
+        self._pid = os.getpid()
+        try:
+            agent.attach(session.folder)
+            os.environ.update(variables)
+            self._look_for_silent_libraries()
+            # From here on: what came before was our own.
+            session.write_facts(
+                started_utc_ns=time.time_ns(), started_monotonic_ns=time.monotonic_ns()
+            )
+            session.control.state = State.RECORDING
+        except BaseException:
+            self._leave()
+            session.remove()
+            raise
+        LISTENER.expect()
+        atexit.register(self.finish_at_exit)
+
+    def finish(self) -> Mapping[str, Any]:
+        """Stop recording and make the recording; return what it holds."""
+        from warpline.capture.launch import run_finishing  # noqa: PLC0415 - at the end only
+
+        atexit.unregister(self.finish_at_exit)
+        if os.getpid() != self._pid:  # a fork: the session is its parent's
+            return {}
+        program = {"pid": self._pid, "exit_status": None, "signal": None}
+        self._session.end(program=program)
+        for name, touch in _nvtx_users():
+            if name not in _SILENT:  # it came with us, or was never used: it finds the agent
+                touch()
+                _REACHING.add(name)
+        self._leave()
+        finished = run_finishing(self._session.folder, self.output, lambda _: None)
+        self._session.remove()
+        return finished
+
+    def finish_at_exit(self) -> None:
+        """Finish what a program that ends has left running."""
+        try:
+            self.finish()
+        except CaptureError as error:
+            sys.stderr.write(f"warpline: {_one_line(error)}\n")
+
+    def _leave(self) -> None:
+        self._agent.detach()
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    def _look_for_silent_libraries(self) -> None:
+        """Warn of libraries that are in use already and do not reach the agent."""
+        for name, touch in _nvtx_users():
+            if name not in _REACHING | _SILENT:
+                before = self._agent.bound()
+                touch()
+                (_REACHING if self._agent.bound() > before else _SILENT).add(name)
+            if name in _SILENT:
+                text = _LATE.format(name)
+                self._session.facts["notes"].append(text)
+                _warn(text)
+
+
+class _RangeOfAnother:
+    """A profile in a program that is being recorded: a range of that recording."""
+
+    output: Path | None = None
+
+    def __init__(self, name: str) -> None:
+        _warn(f"this program is being recorded already; {name} is a range of that recording")
+        self._range: RangeHandle | None = start_range(name, domain=DOMAIN)
+
+    def finish(self) -> Mapping[str, Any]:
+        """End the range."""
+        end_range(self._range)
+        return {}
+
+
+class _Active:
+    """The one profile that can run in a process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._run: _Run | _RangeOfAnother | None = None
+        self._pid = 0
+
+    def begin(self, make: Callable[[], _Run | _RangeOfAnother]) -> _Run | _RangeOfAnother:
+        with self._lock:
+            if self._run is not None and self._pid == os.getpid():
+                raise CaptureError(
+                    f"a profile is running already: {self._run.output or 'of the whole program'}",
+                    hint="stop() it before another one starts",
+                )
+            self._run = make()
+            self._pid = os.getpid()
+            return self._run
+
+    def end(self, run: _Run | _RangeOfAnother) -> Mapping[str, Any]:
+        with self._lock:
+            if self._run is run:
+                self._run = None
+            return run.finish()
+
+
+_ACTIVE = _Active()
+_REACHING: set[str] = set()  # libraries whose NVTX reaches the agent
+_SILENT: set[str] = set()  # those whose NVTX never will
+
+
+def profile(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    trace: str | Iterable[str] = capabilities.DEFAULT,
+    nvtx_domain_include: Iterable[str] = (),
+    nvtx_domain_exclude: Iterable[str] = (),
+    overwrite: bool = False,
+    keep_environment: bool = False,
+) -> Profile:
+    """Record this process: ``with warpline.profile("run.warpline") as run:``, then `run.trace`.
+
+    `Profile` says what the arguments are, and has `start` and `stop` for programs where a block
+    does not fit.
+    """
+    return Profile(
+        path,
+        trace=trace,
+        nvtx_domain_include=nvtx_domain_include,
+        nvtx_domain_exclude=nvtx_domain_exclude,
+        overwrite=overwrite,
+        keep_environment=keep_environment,
+    )
+
+
+def _wanted(trace: str | Iterable[str]) -> tuple[str, ...]:
+    """Return what is to be recorded; UsageError if there is no such thing."""
+    words = trace.split(",") if isinstance(trace, str) else list(trace)
+    wanted = tuple(word.strip().lower() for word in words)
+    unknown = [word for word in wanted if word not in capabilities.KNOWN]
+    if unknown:
+        raise UsageError(f"trace={unknown[0]!r} is unknown", hint='such as trace="nvtx"')
+    if wanted != capabilities.DEFAULT:
+        for word in capabilities.lacking(wanted):
+            _warn(f"{word} is not collected ({capabilities.WHY_NOT})")
+    return wanted
+
+
+def _nvtx_users() -> list[tuple[str, Callable[[], Any]]]:
+    """Return the libraries in use that have an NVTX of their own.
+
+    Each comes with a call that makes it look for a profiler, if it has not done so before, and
+    that records nothing.
+    """
+    users: list[tuple[str, Callable[[], Any]]] = []
+    initialize = getattr(sys.modules.get("nvtx._lib.lib"), "initialize", None)
+    if initialize is not None:
+        users.append(("nvtx", initialize))
+    torch = getattr(getattr(sys.modules.get("torch"), "_C", None), "_nvtx", None)
+    pop = getattr(torch, "rangePop", None)
+    if pop is not None:  # nothing was pushed that an agent saw, so there is nothing to pop
+        users.append(("torch.cuda.nvtx", pop))
+    return users
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=_frames_of_ours())
+
+
+def _frames_of_ours() -> int:
+    """Return how far up the caller's own code is, for the place that a warning names."""
+    depth = 1
+    frame = sys._getframe(1)  # noqa: SLF001 - what `warnings` itself does
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+        depth += 1
+    return depth
+
+
+def _one_line(error: CaptureError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message
