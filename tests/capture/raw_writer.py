@@ -62,7 +62,8 @@ class Log:
         incarnation: When its agent began.
         tid: The thread; None writes no thread record.
         number: Which of the process's logs it is.
-        header: Other fields of the header, by name.
+        header: Other fields of the header, by name; `closed` is a time, or None for a process
+            that died.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Log:
         **header: Any,
     ) -> None:
         self.pid, self.incarnation, self.number = pid, incarnation, number
-        self.header: dict[str, Any] = {"closed": 1, "host": "box", "executable": "/usr/bin/prog"}
+        self.header: dict[str, Any] = {"closed": 1000, "host": "box", "executable": "/usr/bin/prog"}
         self.header.update(header)
         self.body = bytearray()
         self.events = 0
@@ -159,7 +160,7 @@ class Log:
             facts["records"],
             facts.get("dropped", 0),
             facts.get("cut", 0),
-            facts["closed"],
+            0 if facts["closed"] is None else ORIGIN_NS + facts["closed"],
             facts["used"],
             os.fsencode(facts["host"]),
             os.fsencode(facts["executable"]),

@@ -57,8 +57,10 @@ RawDecoder::RawDecoder(RawTables &tables, std::size_t log, bool is_alive)
     tables.processes.push_back(added);
   }
   RawProcess &process = tables.processes[static_cast<std::size_t>(process_)];
-  process.is_alive |= is_alive;
-  process.is_closed &= header.closed_ns != 0;
+  const bool is_closed = header.closed_ns > 0 && header.closed_ns <= kFarNs;
+  process.is_alive |= is_alive && !is_closed;
+  process.is_closed &= is_closed;
+  if (is_closed) process.last_ns = std::max(process.last_ns, header.closed_ns);
   RawLogFacts &facts = tables.logs[log];
   facts.process = process_;
   facts.dropped_events = bounded(header.dropped_records);

@@ -15,7 +15,6 @@ namespace {
 
 // A thread that was about to record when a capture range ended may do so that much later.
 constexpr int64_t kRaceNs = 1'000'000;
-constexpr int kMaxForks = 64;  // looked back through, from a process to those it came from
 constexpr uint32_t kNoRange = UINT32_MAX;
 
 struct Half {
@@ -126,19 +125,6 @@ void end_ranges(RawTables &tables, int64_t end_ns) {
       range.flags |= kTruncated;
     }
     tables.processes[process].truncated += (range.flags & kTruncated) != 0;
-  }
-}
-
-// Calls look(process) for a process and those that it was forked from, until one returns true.
-template <typename Look>
-void for_ancestry(const RawTables &tables, int32_t process, const Look &look) {
-  for (int forks = 0; forks < kMaxForks; ++forks) {
-    if (look(process)) return;
-    const RawProcess &facts = tables.processes[static_cast<std::size_t>(process)];
-    const auto parent =
-        tables.process_of.find({facts.forked_from_pid, facts.forked_from_incarnation});
-    if (facts.forked_from_pid == 0 || parent == tables.process_of.end()) return;
-    process = parent->second;
   }
 }
 

@@ -166,4 +166,20 @@ struct RawTables {
   int64_t foreign_records = 0;  // of kinds that this version does not read
 };
 
+// Generations that are looked back through, from a process to those that it was forked from.
+inline constexpr int kMaxForks = 64;
+
+// Calls look(process) for a process and those that it was forked from, until one returns true.
+template <typename Look>
+void for_ancestry(const RawTables &tables, int32_t process, const Look &look) {
+  for (int forks = 0; forks < kMaxForks; ++forks) {
+    if (look(process)) return;
+    const RawProcess &facts = tables.processes[static_cast<std::size_t>(process)];
+    const auto parent =
+        tables.process_of.find({facts.forked_from_pid, facts.forked_from_incarnation});
+    if (facts.forked_from_pid == 0 || parent == tables.process_of.end()) return;
+    process = parent->second;
+  }
+}
+
 }  // namespace warpline

@@ -6,7 +6,7 @@ import ctypes
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -89,6 +89,17 @@ def is_alive(log: LogFile) -> bool:
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - start_s
     agent_age_s = (time.monotonic_ns() - log.incarnation) / 1e9
     return agent_age_s < age_s + 1
+
+
+def launched_by(facts: Mapping[str, Any]) -> int | None:
+    """Return the process that records a session, by its session.json, while it still runs."""
+    pid, host = facts.get("launcher_pid"), facts.get("host")
+    has_ended = type(facts.get("ended_monotonic_ns")) is int
+    started_ns = facts.get("started_monotonic_ns")
+    if has_ended or type(pid) is not int or pid <= 0 or type(started_ns) is not int:
+        return None
+    log = LogFile(Path(), 0, pid, started_ns, host=host if isinstance(host, str) else "")
+    return pid if is_alive(log) else None
 
 
 def process_start_s(pid: int) -> float | None:
