@@ -87,8 +87,8 @@ def annotate(
         found = _annotations.get(key)
         if found is not None:
             return found
-    if isinstance(message, types.FunctionType):  # @warpline.annotate, without parentheses
-        return Annotation()(message)
+    if callable(message) or isinstance(message, classmethod):
+        return Annotation()(message)  # @warpline.annotate, without parentheses
     made = Annotation(message, color, domain, category, payload)
     if payload is None:
         if len(_annotations) >= _MOST_ANNOTATIONS:

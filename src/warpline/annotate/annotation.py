@@ -116,8 +116,7 @@ class Annotation:
         if isinstance(target, type) or not callable(target):
             raise TypeError(f"annotate functions and methods, not {target!r}")
         message, *others = self._arguments
-        name = message if message is not None else getattr(target, "__qualname__", repr(target))
-        return cast("F", _annotated(target, Annotation(name, *others)))
+        return cast("F", _annotated(target, Annotation(message or _name_of(target), *others)))
 
     def push(self) -> None:
         """Open a range on this thread, if a profiler listens."""
@@ -181,11 +180,21 @@ def _annotated(func: Callable[..., Any], annotation: Annotation) -> Callable[...
     return wrapper(func, annotation)
 
 
-def _code_flags(func: Any) -> int:
-    """Return the flags of a function's code, below methods and partial calls; 0 without code."""
+def _called_in_the_end(func: Any) -> Any:
+    """Return the function below partial calls and methods."""
     while isinstance(func, functools.partial):
         func = func.func
-    code = getattr(getattr(func, "__func__", func), "__code__", None)
+    return getattr(func, "__func__", func)
+
+
+def _name_of(func: Any) -> str:
+    called = _called_in_the_end(func)
+    return str(getattr(called, "__qualname__", type(called).__qualname__))
+
+
+def _code_flags(func: Any) -> int:
+    """Return the flags of a function's code; 0 if it is not written in Python."""
+    code = getattr(_called_in_the_end(func), "__code__", None)
     return code.co_flags if isinstance(code, CodeType) else 0
 
 

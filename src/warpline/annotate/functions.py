@@ -2,7 +2,8 @@
 
 From Python 3.12 on by `sys.monitoring`: code that is not the program's own is looked at once and
 then runs at full speed. Python 3.11 has the profile hook only, which is called for every function
-of every library, and which the program cannot use for itself meanwhile.
+of every library, which the program cannot use for itself meanwhile, and which a RecursionError
+ends on the thread that it strikes.
 
 Ranges are pushed and popped on the thread that runs the function. A generator or a coroutine is in
 its range while it runs, not while it waits: its range is popped where it yields and pushed again

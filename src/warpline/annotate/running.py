@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
@@ -64,10 +64,15 @@ def find_module(name: str) -> Program:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except (ImportError, ValueError) as error:
         raise ProgramNotFoundError(f"-m {name}: {error}") from error
-    if spec is None or spec.origin is None or not hasattr(spec.loader, "get_code"):
+    if spec is None or spec.origin is None or not _has_code(spec):
         raise ProgramNotFoundError(f"-m {name}: there is no such module with code to run")
     file = Path(spec.origin).absolute()
     return Program(file, str(file), name, spec)
+
+
+def _has_code(spec: ModuleSpec) -> bool:
+    is_python = spec.has_location and not isinstance(spec.loader, ExtensionFileLoader)
+    return is_python and hasattr(spec.loader, "get_code")
 
 
 def run(program: Program, arguments: Sequence[str]) -> None:
@@ -89,6 +94,9 @@ def _main_module(program: Program) -> ModuleType:
     module = ModuleType("__main__")
     module.__file__ = str(program.file)
     module.__dict__["__builtins__"] = sys.modules["builtins"]
+    module.__dict__["__cached__"] = None
+    if sys.version_info < (3, 14):
+        module.__annotations__ = {}
     if program.spec is None:
         module.__loader__ = SourceFileLoader("__main__", str(program.file))
     else:
