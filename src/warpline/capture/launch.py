@@ -94,9 +94,9 @@ def launch(options: Options, talk: Talk) -> Outcome:
         WarplineError: Nothing was started: the program, the agent or the place is not there.
         UnfinishedError: The program has run; its session could not be finished.
     """
-    agent = agent_library()
     environment = environment_of(options)
     path = program.find(options.command[0], environment)
+    agent = agent_library()
     _warn(options, environment, agent, talk)
     signals = Signals()
     try:

@@ -56,13 +56,13 @@ def executable_of(pid: int) -> str:
 def variable_of(pid: int, name: str) -> str | None:
     """Return a variable of the environment that a process was started with.
 
-    Empty if it has none of this name; None if nothing can be known.
+    Empty if it has none of this name; None if nothing can be known, as when it has ended.
     """
     try:
         blob = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
         return None
-    if not blob:  # of a kernel thread, or of one that has just ended
+    if not executable_of(pid):  # it has ended meanwhile, so what was read says nothing
         return None
     prefix = f"{name}=".encode()
     return next(

@@ -35,6 +35,7 @@ _LOOK_S = 0.5
 _POLL_S = 0.05
 _DRAW_AFTER_S = 1.0
 _LEFT_BEHIND_S = 3.0
+_PATIENCE_S = 1.0
 _NAMES_SHOWN = 3
 
 Say = Callable[[str], None]
@@ -126,6 +127,7 @@ class Watch:
         self._look_at = self._began
         self._miscounts = 0
         self._told_left = False
+        self._told_waiting = False
 
     def run(self) -> Ending:
         """Watch to the end."""
@@ -194,8 +196,6 @@ class Watch:
             self._abandoned = True
         elif not is_from_terminal:
             self._pass_on(number)
-        if number == signal.SIGINT and self._ended is None:
-            self._tell("waiting for the program to end; Ctrl-C again kills it")
 
     def _pass_on(self, number: int) -> None:
         if self._ended is None:
@@ -265,8 +265,11 @@ class Watch:
                 self._inspect(pid)
         if self._control.mode is not RangeMode.NONE:
             self._close_windows_of_the_dead()
-        if self._ended is not None and time.monotonic() - self._ended > _LEFT_BEHIND_S:
+        now = time.monotonic()
+        if self._ended is not None and now - self._ended > _LEFT_BEHIND_S:
             self._tell_left(alive)
+        elif self._ending.interrupted and now - (self._asked_at or now) > _PATIENCE_S:
+            self._tell_waiting()
         if self._status.is_on and time.monotonic() - self._began >= _DRAW_AFTER_S:
             self._status.draw(self._line(len(alive)))
 
@@ -294,6 +297,11 @@ class Watch:
         if not self._options.quiet:
             self._status.clear()
             self._say(text)
+
+    def _tell_waiting(self) -> None:
+        if not self._told_waiting:
+            self._told_waiting = True
+            self._tell("recording has stopped; waiting for the program, Ctrl-C kills it")
 
     def _tell_left(self, alive: list[int]) -> None:
         if self._told_left or not alive:

@@ -21,6 +21,7 @@ from warpline.errors import WarplineError
 
 if TYPE_CHECKING:
     from warpline.capture.launch import Outcome
+    from warpline.result import Result, Skipped
     from warpline.trace import Trace
 
 NAME = "profile"
@@ -31,6 +32,7 @@ _PATTERNS = (
     " makes it new, %q{NAME} an environment variable, %% a per cent sign. Flags of nsys that are"
     " not listed are understood, and say that they are not collected."
 )
+_ALWAYS_SHOWN = ("process_sum", "recording")
 _ENDINGS = {"perfetto": ".perfetto.json", "parquet": ".parquet", "arrow": ".arrow"}
 
 
@@ -117,15 +119,20 @@ def _afterwards(chosen: Options, outcome: Outcome) -> bool:
 
 def _summarise(chosen: Options, trace: Trace) -> None:
     """Write the summary to standard error."""
+    from dataclasses import replace  # noqa: PLC0415 - start-up
+
     from warpline.render import detect_options  # noqa: PLC0415 - start-up: brings numpy
     from warpline.render.screen import render  # noqa: PLC0415 - likewise
 
     if sys.stderr is None:
         return
     document = load_api().summary(trace)
+    # What there is no trace of for want of CUDA is said below, once.
+    shown = (item for item in document.sections if _is_shown(item))
+    screen = replace(document, sections=tuple(shown))
     try:
         sys.stderr.write("\n")
-        render(document, sys.stderr, detect_options(sys.stderr, os.environ))
+        render(screen, sys.stderr, detect_options(sys.stderr, os.environ))
     except OSError:
         return  # nobody listens
     for warning in dict.fromkeys(document.warnings):
@@ -133,6 +140,13 @@ def _summarise(chosen: Options, trace: Trace) -> None:
     lacking = capabilities.lacking(chosen.trace)
     if lacking and "trace" not in chosen.given:
         talk.note(f"{', '.join(lacking).upper()} was not recorded: {capabilities.WHY_NOT}")
+
+
+def _is_shown(section: Result | Skipped) -> bool:
+    """Return whether the screen has a use for a section."""
+    from warpline.result import Result  # noqa: PLC0415 - start-up: brings numpy
+
+    return isinstance(section, Result) or section.name in _ALWAYS_SHOWN
 
 
 def _print_tables(trace: Trace) -> None:

@@ -1,0 +1,244 @@
+"""The words of ``warpline profile``: nsys's flags with nsys's grammar."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from warpline.capture import capabilities, options
+from warpline.capture.control import RangeMode
+from warpline.capture.flags import EXPORT_TYPES, FLAGS, HINT, Options
+from warpline.capture.nsys_flags import FOREIGN_FLAGS
+from warpline.errors import UsageError
+
+
+def parse(line: str) -> Options:
+    return options.parse(line.split())
+
+
+# Lines from tutorials and job scripts -> what is said about them, in order.
+PASTED = {
+    "-w true -t cuda,nvtx,osrt,cudnn,cublas -s cpu -o nsight_report -f true"
+    " --capture-range=cudaProfilerApi --stop-on-range-end=true --cudabacktrace=true -x true"
+    " python main.py": [
+        "-s is not collected",
+        "--cudabacktrace is not collected",
+        "-c cudaProfilerApi is not collected",
+        "-t cuda,osrt,cudnn,cublas is not collected",
+    ],
+    "--trace=nvtx --sample=none --cpuctxsw=none --gpu-metrics-devices=none python a.py": [],
+    "-t nvtx -snone -b none --cuda-memory-usage=false --nic-metrics 0 ./a.out": [],
+    "--gpu-metrics-device=all --gpu-metrics-frequency 20000 --python-sampling=true python a.py": [
+        "--gpu-metrics-device is not collected",
+        "--gpu-metrics-frequency is not collected",
+        "--python-sampling is not collected",
+    ],
+    "--session-new=run1 --trace-fork-before-exec=true -Y true ./a": [
+        "--session-new is ignored",
+        "--trace-fork-before-exec is ignored",
+        "-Y is ignored",
+    ],
+    "-s cpu --sample=process-tree ./a": ["-s is not collected"],
+}
+
+
+@pytest.mark.parametrize("line", PASTED)
+def test_pasted_lines_work_and_say_once_what_is_not_collected(line):
+    found = parse(line)
+    said = [text.split(" (")[0] for text in found.warnings]
+    assert said == PASTED[line]
+    assert all("(" in text for text in found.warnings)
+
+
+def test_by_default_nothing_is_said():
+    found = parse("python a.py")
+    assert found.warnings == []
+    assert found.trace == ("cuda", "nvtx")
+    assert found.command == ("python", "a.py")
+
+
+@pytest.mark.parametrize(
+    "line", ["-o x", "-ox", "-o=x", "--output x", "--output=x"], ids=lambda line: line
+)
+def test_a_value_stands_where_nsys_lets_it(line):
+    assert parse(f"{line} ls").output == "x"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("-f", True),
+        ("-f true", True),
+        ("-f TRUE", True),
+        ("-f=yes", True),
+        ("-f 1", True),
+        ("--force-overwrite", True),
+        ("--force-overwrite=on", True),
+        ("-f false", False),
+        ("--force-overwrite no", False),
+        ("-f0", False),
+    ],
+)
+def test_a_switch_takes_a_value_or_none(line, expected):
+    found = parse(f"{line} truth")
+    assert found.force_overwrite is expected
+    assert found.command == ("truth",)
+
+
+def test_flags_end_where_the_program_begins():
+    assert parse("-q ls -f -o x --help").command == ("ls", "-f", "-o", "x", "--help")
+    assert parse("-q -- -x y").command == ("-x", "y")
+    assert parse("ls -- -x").command == ("ls", "--", "-x")
+    assert parse("-- -").command == ("-",)
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("", "no program is named", "warpline profile -- python train.py"),
+        ("-q --", "no program is named", "warpline profile -- python train.py"),
+        ("--trac=nvtx ls", "warpline profile has no flag '--trac'", "did you mean --trace?"),
+        ("--sampel=none ls", "warpline profile has no flag '--sampel'", "did you mean --sample?"),
+        ("-o", "-o needs a value", HINT),
+        ("-o -- ls", "-o needs a value", HINT),
+        ("--output= ls", "--output needs a value", HINT),
+        ("-t cdua ls", "-t: there is nothing called 'cdua' to trace", "did you mean cuda?"),
+        ("-t , ls", "-t needs a value", "-t cuda,nvtx"),
+        ("-y x ls", "-y x: not a number of seconds", HINT),
+        ("-y -1 ls", "-y -1: not from 0 up", HINT),
+        ("-y nan ls", "-y nan: not from 0 up", HINT),
+        ("-d 0 ls", "-d 0: not a number of seconds above 0", HINT),
+        ("-f=maybe ls", "-f maybe: not true or false", HINT),
+        ("--quiet=true ls", "--quiet takes no value", HINT),
+        ("--wait=none ls", "--wait none: not one of primary, all", HINT),
+        ("--kill=99 ls", "--kill 99: not none, sigkill", HINT),
+        ("-c nvtx ls", "-c nvtx needs the range that opens it", "-p RANGE[@DOMAIN]"),
+        ("-c nvtx -p @d ls", "-p @d: not RANGE[@DOMAIN]", HINT),
+        ("--capture-range-end=repeat:0 ls", "--capture-range-end repeat:0: not", HINT),
+        ("--capture-range-end=stop:2 ls", "--capture-range-end stop:2: not", HINT),
+        ("--capture-range-end=repeat-shutdown ls", "--capture-range-end repeat-", HINT),
+        ("-e A ls", "-e A: not NAME=VALUE", HINT),
+        ("-e =1 ls", "-e =1: not NAME=VALUE", HINT),
+        ("-x false ls", "-x false needs a duration", "-d SECONDS"),
+        ("--export=excel ls", "--export excel: not one of", HINT),
+        ("--nvtx-domain-include=a --nvtx-domain-exclude=b ls", "--nvtx-domain-include", "give one"),
+        ("--command-file=/no/such ls", "--command-file /no/such: No such file", HINT),
+    ],
+)
+def test_mistakes_are_named(line, message, hint):
+    with pytest.raises(UsageError) as caught:
+        parse(line)
+    assert caught.value.message.startswith(message)
+    assert caught.value.hint == hint or "--command-file" in line
+
+
+def test_values_are_what_nsys_makes_of_them():
+    found = parse(
+        "-e A=1,2,B=x=y --env-var C= --kill=SIGINT -y 1.5 --duration=2s --wait PRIMARY"
+        " --export=sqlite,parquetdir --export json --stats=true"
+        r" --nvtx-domain-include=default,a\,b --nvtx-domain-include c ls"
+    )
+    assert found.env_var == {"A": "1,2", "B": "x=y", "C": ""}
+    assert found.kill == signal.SIGINT
+    assert (found.delay, found.duration, found.wait) == (1.5, 2.0, "primary")
+    assert found.export == ("sqlite", "parquet", "json")
+    assert found.nvtx_domain_include == ("default", "a,b", "c")
+    assert found.stats
+    assert parse("--kill=none ls").kill is None
+    assert parse("--kill 9 ls").kill == signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("step", ("step", None)),
+        ("step@dom", ("step", "dom")),
+        ("step@*", ("step", "*")),
+        (r"a\@b@c", ("a@b", "c")),
+        ("a@b@c", ("a@b", "c")),
+    ],
+)
+def test_a_range_may_name_its_domain(text, expected):
+    found = parse(f"-c nvtx -p {text} ls")
+    assert found.nvtx_capture == expected
+    assert found.mode is RangeMode.NVTX
+
+
+@pytest.mark.parametrize(
+    ("end", "wanted", "ends"),
+    [
+        ("none", 0, False),
+        ("stop", 1, False),
+        ("stop-shutdown", 1, True),
+        ("repeat", 0, False),
+        ("repeat:3", 3, False),
+        ("repeat:3:sync", 3, False),
+        ("repeat:async", 0, False),
+        ("repeat-shutdown:2", 2, True),
+    ],
+)
+def test_the_end_of_a_range(end, wanted, ends):
+    found = parse(f"-c nvtx -p a --capture-range-end={end} ls")
+    assert (found.windows_wanted, found.ends_program) == (wanted, ends)
+
+
+def test_without_a_range_its_end_means_nothing():
+    found = parse("--capture-range-end=stop -p a ls")
+    assert found.windows_wanted == 0
+    assert [text.split(" is ")[0] for text in found.warnings] == ["-p", "--capture-range-end"]
+
+
+def test_flags_come_from_a_file(tmp_path):
+    file = tmp_path / "flags"
+    file.write_text("-t nvtx  # what we need\n-o 'a b'\n")
+    found = parse(f"-f true --command-file={file} -q python a.py")
+    assert (found.trace, found.output, found.force_overwrite) == (("nvtx",), "a b", True)
+    assert found.quiet
+    assert found.command == ("python", "a.py")
+
+
+def test_a_file_that_names_itself_ends(tmp_path):
+    file = tmp_path / "flags"
+    file.write_text(f"--command-file {file}")
+    with pytest.raises(UsageError, match="name each other"):
+        parse(f"--command-file {file} ls")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--help", True),
+        ("-t nvtx -h", True),
+        ("--help=nvtx", True),
+        ("-o --help ls", False),
+        ("python --help", False),
+        ("-q -- --help", False),
+        ("-s none ls -h", False),
+        ("-f -h", True),
+    ],
+)
+def test_help_is_asked_for_before_the_program(line, expected):
+    assert options.asks_for_help(line.split()) is expected
+
+
+def test_every_flag_has_one_meaning():
+    own = [name for flag in FLAGS for name in flag.names]
+    assert len(own) == len(set(own))
+    assert not set(own) & set(FOREIGN_FLAGS)
+    for flag in FLAGS:
+        assert hasattr(Options(), flag.attribute) or flag.names[-1] in {"--debug", "--command-file"}
+
+
+def test_what_is_collected_is_known_in_one_place():
+    assert not set(capabilities.COLLECTED) & set(capabilities.NOT_YET)
+    assert capabilities.lacking(("nvtx", "cuda", "none", "cuda")) == ["cuda"]
+    assert capabilities.collected(("cuda", "nvtx")) == ["nvtx"]
+
+
+def test_export_types_are_those_that_there_are():
+    from warpline import plugins
+    from warpline.exporters import EXPORTERS
+
+    plugins.load("exporters")
+    assert set(EXPORT_TYPES) == set(EXPORTERS.names()) - {"warpline"}

@@ -1,0 +1,83 @@
+"""Starts ``warpline profile`` in a process of its own, for tests with real programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import warpline
+from warpline.capture.libraries import AGENT_VARIABLE, agent_library
+from warpline.errors import AgentMissingError
+
+SOURCE = str(Path(warpline.__file__).parents[1])
+TIMEOUT_S = 60
+
+
+class Ended(NamedTuple):
+    """What became of it."""
+
+    status: int
+    out: str
+    err: str
+
+
+def needs_agent() -> None:
+    """Skip the test where the agent was not built."""
+    try:
+        agent_library()
+    except AgentMissingError as error:
+        pytest.skip(error.message)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return an environment in which this Warpline is found from any folder."""
+    own = {**os.environ, "PYTHONPATH": SOURCE, "PYTHONSAFEPATH": "1", **more}
+    if AGENT_VARIABLE in own:
+        own[AGENT_VARIABLE] = str(Path(own[AGENT_VARIABLE]).absolute())
+    return own
+
+
+def start(
+    folder: Path, words: Sequence[str], *, more: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Start ``warpline profile`` with these words in a folder, and do not wait for it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "warpline", "profile", *words],
+        cwd=folder,
+        env=environment(**(more or {})),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def end(process: subprocess.Popen[str]) -> Ended:
+    """Wait for what `start` started."""
+    out, err = process.communicate(timeout=TIMEOUT_S)
+    return Ended(process.returncode, out, err)
+
+
+def profile(folder: Path, *words: str, **more: str) -> Ended:
+    """Run ``warpline profile`` with these words in a folder, to its end."""
+    return end(start(folder, words, more=more))
+
+
+def python(folder: Path, code: str, name: str = "program.py") -> list[str]:
+    """Write a program and return the words that run it."""
+    path = folder / name
+    path.write_text(code, encoding="utf-8")
+    return [sys.executable, str(path)]
+
+
+def names(recording: Path) -> list[str]:
+    """Return the names of the recording's ranges, in order of their begin."""
+    trace = warpline.open(recording)
+    ranges = trace.columns("range", "name_id")
+    return [trace.strings.text(int(number)) or "" for number in ranges["name_id"].values]
