@@ -102,16 +102,19 @@ class ContainerWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # On a full disk what is buffered fails again, in every one of these calls.
+        again = contextlib.suppress(*([] if kind is None else [OSError, ValueError]))
         try:
-            with contextlib.suppress(*([] if kind is None else [OSError, ValueError])):
+            with again:
                 self._zip.close()
             if kind is None:
                 self._file.flush()
                 os.fsync(self._file.fileno())
                 self._unfinished.replace(self._path)
         finally:
-            self._file.close()
             self._unfinished.unlink(missing_ok=True)
+            with again:
+                self._file.close()
 
 
 def _after(first: Chunk, rest: Iterable[Chunk]) -> Iterator[Chunk]:
