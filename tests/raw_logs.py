@@ -95,7 +95,6 @@ class Entry:
 class Schema:
     """A registered schema."""
 
-    domain: str
     compat_id: int
     type: int
     flags: int
@@ -109,7 +108,6 @@ class Schema:
 class Enum:
     """A registered enum: values by their names, and the names of those that are flags."""
 
-    domain: str
     compat_id: int
     bytes: int
     name: str
@@ -133,8 +131,8 @@ class Log:
     categories: dict[tuple[str, int], str] = field(default_factory=dict)
     thread_names: dict[int, str] = field(default_factory=dict)
     resources: dict[tuple[int, int], str] = field(default_factory=dict)
-    schemas: dict[int, Schema] = field(default_factory=dict)
-    enums: dict[int, Enum] = field(default_factory=dict)
+    schemas: dict[tuple[str, int], Schema] = field(default_factory=dict)
+    enums: dict[tuple[str, int], Enum] = field(default_factory=dict)
     notes: list[tuple[int, str]] = field(default_factory=list)
     windows: list[int] = field(default_factory=list)
 
@@ -206,10 +204,11 @@ class _Decoder:
         elif record.kind == RESOURCE_NAME:
             log.resources[record.aux, record.words[0]] = _text(record.body[8:])
         elif record.kind == SCHEMA:
-            schema = _schema(self.domains[record.aux], _bytes(record.body[8:]))
-            log.schemas[record.words[0]] = schema
+            domain = self.domains[record.aux]
+            log.schemas[domain, record.words[0]] = _schema(_bytes(record.body[8:]))
         elif record.kind == ENUM:
-            log.enums[record.words[0]] = _enum(self.domains[record.aux], _bytes(record.body[8:]))
+            domain = self.domains[record.aux]
+            log.enums[domain, record.words[0]] = _enum(_bytes(record.body[8:]))
         elif record.kind == NOTE:
             log.notes.append((record.aux, _text(record.body[8:])))
         elif record.kind == WINDOW:
@@ -273,7 +272,7 @@ def _payload(record: Record) -> Payload:
     return Payload(record.aux, schema_id, data, targets)
 
 
-def _schema(domain: str, data: bytes) -> Schema:
+def _schema(data: bytes) -> Schema:
     cursor = _Cursor(data)
     version, compat_id, kind = cursor.take("HHI")
     assert version == 1
@@ -282,7 +281,7 @@ def _schema(domain: str, data: bytes) -> Schema:
     (count,) = cursor.take("I")
     entries = tuple(_entry(cursor) for _ in range(count))
     assert cursor.at == len(data)
-    return Schema(domain, compat_id, kind, flags, static_bytes, pack_align, name, entries)
+    return Schema(compat_id, kind, flags, static_bytes, pack_align, name, entries)
 
 
 def _entry(cursor: _Cursor) -> Entry:
@@ -290,7 +289,7 @@ def _entry(cursor: _Cursor) -> Entry:
     return Entry(flags, kind, detail, offset, size, align, cursor.text(), cursor.text())
 
 
-def _enum(domain: str, data: bytes) -> Enum:
+def _enum(data: bytes) -> Enum:
     cursor = _Cursor(data)
     version, compat_id, size = cursor.take("HHI")
     assert version == 1
@@ -305,7 +304,7 @@ def _enum(domain: str, data: bytes) -> Enum:
         if is_flag:
             flags.add(label)
     assert cursor.at == len(data)
-    return Enum(domain, compat_id, size, name, values, frozenset(flags))
+    return Enum(compat_id, size, name, values, frozenset(flags))
 
 
 def _records(data: bytes) -> Iterator[Record]:

@@ -58,12 +58,13 @@ struct OpenWindow {
 // What is kept for a thread. All zero is its start, and nothing happens at its end: it is there
 // for NVTX calls before and after all constructors and destructors.
 struct ThreadRanges {
-  static constexpr std::size_t kDomains = 16;
+  static constexpr std::size_t kDomains = 32;
   static constexpr std::size_t kWindows = 8;
 
   OpenRanges domains[kDomains];
   OpenWindow windows[kWindows];
   std::size_t window_count;
+  std::uint64_t unplaced;  // open ranges in domains that had no place
   bool has_missed;  // a range that is not the capture range was opened
   const ThreadLog* log;
   std::uint64_t generation;
@@ -312,6 +313,7 @@ int push_range(Domain& domain, const Given& given) noexcept {
   if (!is_enabled(domain)) return kNotTracked;
   OpenRanges* open = t_ranges.of(domain);
   if (open == nullptr) {
+    ++t_ranges.unplaced;
     write_event(raw::Kind::kPush, domain, given, nullptr);
     return kNotTracked;
   }
@@ -324,14 +326,18 @@ int push_range(Domain& domain, const Given& given) noexcept {
 int pop_range(Domain& domain, const Given& end) noexcept {
   if (!is_enabled(domain)) return kNotTracked;
   OpenRanges* open = t_ranges.of(domain);
-  if (open != nullptr && open->depth == 0) return kNothingOpen;
-  if (open == nullptr || open->pop()) {
+  const bool is_placed = open != nullptr && open->depth != 0;
+  if (!is_placed) {
+    if (t_ranges.unplaced == 0) return kNothingOpen;
+    --t_ranges.unplaced;
+  }
+  if (!is_placed || open->pop()) {
     LogLease log = recording_log();
     if (log && t_ranges.is_in(*log)) {
       write_end(static_cast<LogLease&&>(log), domain, raw::Kind::kPop, 0, end);
     }
   }
-  if (open == nullptr) return kNotTracked;
+  if (!is_placed) return kNotTracked;
   if (t_ranges.window_count != 0) [[unlikely]] close_window_of_pop(domain, open->depth);
   return static_cast<int>(open->depth);
 }

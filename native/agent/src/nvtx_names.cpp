@@ -77,7 +77,7 @@ bool keep_name(const Name& name, const RegisteredText* text) noexcept {
 void add_name(const Name& name, const RegisteredText* text) noexcept {
   if (text == nullptr || !keep_name(name, text)) return;
   if (LogLease log = definition_log()) {
-    write_names(*log);
+    if (write_names(*log)) return;  // this one too
     write_name(*log, {nullptr, name.kind, name.aux, name.first, name.domain, text});
   }
 }
@@ -203,11 +203,12 @@ void note_once(raw::Note note, std::string_view text) noexcept {
            copy);
 }
 
-void write_names(ThreadLog& log) noexcept {
+bool write_names(ThreadLog& log) noexcept {
   const std::uint64_t now = g_process->generation.load(std::memory_order_acquire);
-  if (g_names_written_in.load(std::memory_order_relaxed) == now) [[likely]] return;
-  if (g_names_written_in.exchange(now, std::memory_order_acq_rel) == now) return;
+  if (g_names_written_in.load(std::memory_order_relaxed) == now) [[likely]] return false;
+  if (g_names_written_in.exchange(now, std::memory_order_acq_rel) == now) return false;
   g_names.for_each([&log](const Name& name) { write_name(log, name); });
+  return true;
 }
 
 Utf8Text::~Utf8Text() { std::free(heap_); }

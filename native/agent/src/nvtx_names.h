@@ -117,8 +117,9 @@ void name_resource(std::uint32_t type, std::uint64_t identifier, std::string_vie
 // Tells the session, once, of an NVTX function that is not recorded.
 void note_once(raw::Note note, std::string_view text) noexcept;
 
-// Writes what was named so far to the first log of a process in a session.
-void write_names(ThreadLog& log) noexcept;
+// Writes what was named so far to the first log of a process in a session. Returns whether this
+// was it.
+bool write_names(ThreadLog& log) noexcept;
 
 // A text for the length of a call, as UTF-8. Short ones need no memory of the heap.
 class Utf8Text {

@@ -543,7 +543,7 @@ class PayloadWalk {
   }
 
   void set_name(const Entry& entry, std::size_t at, std::uint64_t units) noexcept {
-    if (event_ == nullptr || at > bytes_) return;
+    if (event_ == nullptr || at >= bytes_ || units == 0) return;
     const char* text = base_ + at;
     if (entry.bytes == 1) {
       event_->set_name(std::string_view(text, strnlen(text, units)));
