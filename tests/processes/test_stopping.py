@@ -1,0 +1,180 @@
+"""Recordings of a part of a run: by time, and by a range of the program's."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+
+def span_s(found):
+    """Return when the first range began and the last one ended, in seconds from the start."""
+    ranges = found.trace["range"]
+    return ranges["start_ns"].min() / 1e9, ranges["end_ns"].max() / 1e9
+
+
+def test_a_delay(lab):
+    run = lab.profile(lab.program("steps", "until", "1.2"), flags=["--delay", "0.8"])
+    assert run.status == 0, run.said
+    found = run.recording
+    first, _ = span_s(found)
+    assert 0.8 <= first < 1.0
+    recorded, noted = found.totals()["step"], lab.noted().popitem()[1]["step"]
+    assert 0 < recorded < noted
+
+
+def test_a_delay_longer_than_the_run(lab):
+    run = lab.profile(lab.program("steps", "until", "0.1"), flags=["--delay", "30"])
+    assert run.status == 0
+    assert run.recording.totals() == {}
+    assert "before --delay 30" in run.said
+
+
+@pytest.mark.parametrize(
+    ("way", "kill", "status"),
+    [
+        ("minutes", "sigterm", 0),
+        ("minutes", "sigkill", 0),
+        ("minutes", "15", 0),
+        ("saving", "sigterm", 9),
+    ],
+)
+def test_a_duration_ends_the_program(lab, way, kill, status):
+    run = lab.profile(lab.program("steps", way), flags=["--duration", "0.7", "--kill", kill])
+    assert run.status == status, run.said
+    found = run.recording
+    assert 0.65 < span_s(found)[1] < 0.9
+    assert found.truncated() == ["started", "whole run"]
+    assert found.lost == 0
+    noted = lab.noted().popitem()[1]["step"]
+    assert 10 < found.totals()["step"] <= noted + 1
+
+
+def test_a_duration_that_ends_the_recording_only(lab):
+    flags = ["--duration", "0.6", "--kill", "none"]
+    run = lab.profile(lab.program("steps", "until", "1"), flags=flags)
+    assert run.status == 0, run.said
+    assert 0.3 < span_s(run.recording)[1] < 0.8
+    assert (lab.folder / "ledger.done").exists()
+
+
+def test_stop_on_exit_false_lets_the_program_go_on(lab):
+    flags = ["--duration", "0.6", "-x", "false"]
+    run = lab.profile(lab.program("steps", "until", "1"), flags=flags)
+    assert run.status == 0, run.said
+    assert span_s(run.recording)[1] < 0.8
+    assert (lab.folder / "ledger.done").exists()
+
+
+def test_a_program_that_does_not_hear_the_signal(lab):
+    launcher = lab.start(lab.profiled(lab.program("steps", "deaf"), ["-d", "0.5"]))
+    lab.wait_for("ready")
+    with pytest.raises(Exception, match="timed out"):
+        launcher.communicate(timeout=1.5)
+    launcher.send_signal(signal.SIGINT)
+    with pytest.raises(Exception, match="timed out"):
+        launcher.communicate(timeout=0.5)
+    launcher.send_signal(signal.SIGINT)
+    run = lab.end(launcher)
+    assert run.status == -signal.SIGINT, run.said
+    assert span_s(run.recording)[1] < 0.8
+
+
+def windows(lab, *arguments, flags=(), linger="0"):
+    """Profile the program of the windows."""
+    return lab.profile(
+        lab.program("steps", "windows", *arguments),
+        flags=["-c", "nvtx", *flags],
+        environment={"LINGER": linger},
+    )
+
+
+def inside(numbers):
+    """Return what the program notes within its windows."""
+    return {"outer": len(numbers), **{f"inside {number}": 3 for number in numbers}}
+
+
+def without_window(found):
+    """Return the totals but for the ranges that are the windows."""
+    return {name: count for name, count in found.totals().items() if name != "window"}
+
+
+@pytest.mark.parametrize("form", ["push", "start"])
+@pytest.mark.parametrize(
+    ("end", "numbers"),
+    [
+        ("none", range(4)),
+        ("stop", range(1)),
+        ("repeat", range(4)),
+        ("repeat:2", range(2)),
+    ],
+)
+def test_windows(lab, form, end, numbers):
+    flags = ["-p", "window", "--capture-range-end", end]
+    run = windows(lab, "4", form, flags=flags)
+    assert run.status == 0, run.said
+    found = run.recording
+    assert without_window(found) == inside(numbers)
+    assert found.totals()["window"] == len(numbers)
+    assert not found.truncated()
+    assert (lab.folder / "ledger.lingered").exists()
+    assert found.lost == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "numbers"), [("stop-shutdown", range(1)), ("repeat-shutdown:3", range(3))]
+)
+def test_windows_that_end_the_program(lab, end, numbers):
+    flags = ["-p", "window", "--capture-range-end", end]
+    run = windows(lab, "3", flags=flags, linger="20")
+    assert run.status == 0, run.said
+    assert without_window(run.recording) == inside(numbers)
+    assert not (lab.folder / "ledger.lingered").exists()
+
+
+@pytest.mark.parametrize(
+    ("domain", "asked", "is_there"),
+    [
+        ("", "window", True),
+        ("", "window@*", True),
+        ("mine", "window@mine", True),
+        ("mine", "window@*", True),
+        ("mine", "window", False),
+        ("", "window@mine", False),
+        ("", "win", False),
+    ],
+)
+def test_windows_and_domains(lab, domain, asked, is_there):
+    arguments = ("2", "push", domain) if domain else ("2", "push")
+    run = windows(lab, *arguments, flags=["-p", asked, "--capture-range-end", "none"])
+    assert run.status == 0, run.said
+    assert without_window(run.recording) == (inside(range(2)) if is_there else {})
+    assert ("nothing was recorded: -p matched none of the ranges" in run.said) is not is_there
+
+
+def test_windows_of_two_processes_one_dies_in_its_own(lab):
+    flags = ["-c", "nvtx", "-p", "window", "--capture-range-end", "repeat"]
+    run = lab.profile(lab.program("steps", "windows_of_two"), flags=flags)
+    assert run.status == 0, run.said
+    found = run.recording
+    # The dead process is noticed within a second: the first "outside" may still be in its window.
+    extra = found.totals().pop("outside", 0)
+    assert extra <= 1
+    expected = {
+        "child's": 3,
+        "parent's, in the child's window": 2,
+        "parent's": 4,
+        "parent's, after the child's death": 5,
+        "parent's second": 6,
+    }
+    kept = {n: c for n, c in found.totals().items() if n not in {"window", "outside"}}
+    assert kept == expected
+    assert found.totals()["window"] == 3
+
+
+def test_a_delay_and_a_capture_range(lab):
+    """Ranges before the delay open nothing."""
+    flags = ["-p", "window", "--capture-range-end", "none", "--delay", "20"]
+    run = windows(lab, "2", flags=flags)
+    assert run.status == 0
+    assert run.recording.totals() == {}
