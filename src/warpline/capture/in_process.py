@@ -11,6 +11,7 @@ Nothing of numpy or Polars is imported here, and finishing runs in a process of 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import importlib
 import os
@@ -254,7 +255,8 @@ class _Run:
         if os.getpid() != self._pid:  # a fork: the session is its parent's
             return {}
         program = {"pid": self._pid, "exit_status": None, "signal": None}
-        self._session.end(program=program)
+        with contextlib.suppress(OSError):  # a full disk; finishing then ends at the last event
+            self._session.end(program=program)
         for name, touch in _nvtx_users():
             if name not in _SILENT:  # it came with us, or was never used: it finds the agent
                 touch()
