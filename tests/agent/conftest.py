@@ -59,9 +59,9 @@ def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Compile:
             pytest.skip(f"no compiler: {compiler}")
         program = folder / (name or Path(source).stem)
         flags = ["-O1", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror"]
-        command = [compiler, *flags, f"-isystem{include}", str(PROGRAMS / source), "-o", program]
+        command = [compiler, *flags, f"-isystem{include}", str(PROGRAMS / source)]
         done = subprocess.run(
-            [*command, "-L", folder, *options, "-ldl", "-lpthread"],
+            [*command, "-o", str(program), f"-L{folder}", *options, "-ldl", "-lpthread"],
             check=False,
             capture_output=True,
             text=True,

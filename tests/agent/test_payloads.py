@@ -1,4 +1,4 @@
-"""Payloads and schemas of NVTX's payload extension are in the logs, texts that they point to too."""
+"""Payloads and schemas are in the logs, and the texts that payloads point to."""
 
 from __future__ import annotations
 
