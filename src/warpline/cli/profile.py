@@ -84,10 +84,10 @@ def run(args: Namespace) -> int:
     try:
         outcome = launch(chosen, says)
     except UnfinishedError as error:
-        _hide_progress()
+        _hide_progress(chosen)
         talk.failure(error.message, error.hint, debug=False)
         return end_like(error.ending) or 1
-    _hide_progress()
+    _hide_progress(chosen)
     is_complete = _afterwards(chosen, outcome)
     _flush()
     return end_like(outcome.ending) or (0 if is_complete else 1)
@@ -197,8 +197,8 @@ def _show_progress(part: float) -> None:
         sys.stderr.flush()
 
 
-def _hide_progress() -> None:
-    if _is_terminal():
+def _hide_progress(chosen: Options) -> None:
+    if not chosen.quiet and _is_terminal():
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
 
