@@ -55,10 +55,13 @@ def unrecorded(ending: Ending) -> str | None:
         return None
     pid, name = next(iter(ending.unrecorded.items()))
     more = len(ending.unrecorded) - 1
-    others = f" and {more} other{'s' if more > 1 else ''}" if more else ""
+    if not more:
+        who, was = f"process {pid} ({name})", "was"
+    else:
+        who, was = f"process {pid} ({name}) and {more} other{'s' if more > 1 else ''}", "were"
     return (
-        f"process {pid} ({name}){others} was started with an environment of its own, without"
-        " WARPLINE_SESSION, and was not recorded"
+        f"{who} {was} started with an environment of its own, without WARPLINE_SESSION, and"
+        f" {was} not recorded"
     )
 
 

@@ -1,0 +1,137 @@
+"""Nothing recorded? One line says why, the most specific there is."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from launching import needs_agent, profile, python
+
+from warpline.capture import reasons
+from warpline.capture.control import Counters
+from warpline.capture.flags import Options
+from warpline.capture.options import parse
+from warpline.capture.processes import cannot_be_recorded
+from warpline.capture.watching import Ending
+
+NOTHING = Counters(0, 0, 0, 0, 0, 0, False, 0, "")
+
+
+def why(line: str, counters: Counters = NOTHING, *, seconds: float = 5.0, **ending: object) -> str:
+    """Return the reason for a run of these words."""
+    options: Options = parse([*line.split(), "python"])
+    evidence = reasons.Evidence(
+        options,
+        counters,
+        Ending(**ending),
+        Path(sys.executable),
+        seconds,  # type: ignore[arg-type]
+    )
+    return reasons.why_nothing(evidence).text
+
+
+def counted(**changes: object) -> Counters:
+    """Return counters of a run in which NVTX was bound."""
+    return replace(NOTHING, attached=1, nvtx_bound=1, **changes)  # type: ignore[arg-type]
+
+
+def test_each_reason_is_told_before_those_that_follow_from_it():
+    lost = {7: "worker"}
+    assert why("-t osrt -c nvtx -p x").startswith("-t osrt asks for nothing")
+    assert why("", replace(NOTHING, agent_errors=1, first_error="no room")).endswith("no room")
+    assert why("", counted(out_of_space=True)) == "the disk was full"
+    assert why("-y 9", unrecorded=lost).startswith("the program ended after 5.0 s, before --delay")
+    assert why("-c nvtx -p x", unrecorded=lost).startswith("process 7 (worker) was started")
+    assert why("", unloadable={"/bin/x": "is a 32-bit program"}) == "/bin/x is a 32-bit program"
+    assert why("-c nvtx -p x", counted(range_misses=1)).startswith("-p matched none of the ranges")
+    assert why("-c nvtx -p x", counted()).startswith("the range 'x' of -p never began")
+    assert why("--nvtx-domain-include=a,b", counted()).startswith("--nvtx-domain-include a,b left")
+    assert why("", counted()).startswith("NVTX was loaded, but no event came")
+    assert why("") == "no process called NVTX"
+
+
+def test_lost_children_are_counted():
+    assert reasons.unrecorded(Ending()) is None
+    several = reasons.unrecorded(Ending(unrecorded={7: "a", 8: "b", 9: "c"}))
+    assert several is not None
+    assert several.startswith("process 7 (a) and 2 others were started")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-c", "nvtx", "-p", "none"], "-p matched none of the ranges: none is called 'none'"),
+        (["-c", "nvtx", "-p", "r@elsewhere"], "in the domain 'elsewhere'"),
+        (["--nvtx-domain-include", "other"], "--nvtx-domain-include other left no event"),
+        (["-y", "30"], "before --delay 30 had passed"),
+        (["-t", "osrt"], "-t osrt asks for nothing that can be recorded"),
+    ],
+)
+def test_a_program_with_ranges(tmp_path, words, expected):
+    needs_agent()
+    program = python(tmp_path, "import nvtx\nwith nvtx.annotate('r'): pass\n")
+    found = profile(tmp_path, *words, *program)
+    (line,) = (text for text in found.err.splitlines() if "nothing was recorded" in text)
+    assert expected in line
+    assert "next:" not in found.err
+    assert found.status == 0
+
+
+def test_a_program_without_nvtx(tmp_path):
+    needs_agent()
+    found = profile(tmp_path, "true")
+    assert found.err.splitlines() == [
+        "warning: nothing was recorded: no process called NVTX",
+        "hint: ranges come from nvtx, torch.cuda.nvtx or python -m warpline.annotate SCRIPT",
+        "note: report1.warpline is written",
+    ]
+
+
+def test_a_child_with_an_environment_of_its_own(tmp_path):
+    needs_agent()
+    code = (
+        "import subprocess, sys\n"
+        "subprocess.run([sys.executable, '-c', 'import time; time.sleep(1)'], env={'A': '1'})\n"
+    )
+    found = profile(tmp_path, *python(tmp_path, code))
+    assert "was started with an environment of its own, without WARPLINE_SESSION" in found.err
+
+
+@pytest.fixture
+def static(tmp_path) -> Path:
+    """A program into which nothing can be loaded."""
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    source = tmp_path / "static.c"
+    source.write_text("int main(void) { return 0; }")
+    made = subprocess.run(
+        ["cc", "-static", "-o", tmp_path / "static", source], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("there is no static C library")
+    return tmp_path / "static"
+
+
+def test_a_static_program(tmp_path, static):
+    needs_agent()
+    assert "static is statically linked" in profile(tmp_path, str(static)).err
+
+
+def test_why_a_file_cannot_be_recorded(tmp_path):
+    assert cannot_be_recorded(sys.executable) is None
+    assert cannot_be_recorded(str(tmp_path / "none")) is None
+    head = bytearray(Path(sys.executable).read_bytes()[:64])
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    assert cannot_be_recorded(str(script)) is None
+    for offset, value, expected in ((4, 1, "32-bit"), (18, 0xFE, "another kind of processor")):
+        changed = head.copy()
+        changed[offset] = value
+        script.write_bytes(changed)
+        assert expected in (cannot_be_recorded(str(script)) or "")
+    script.write_bytes(head[:40])
+    assert cannot_be_recorded(str(script)) is None

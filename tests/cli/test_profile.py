@@ -1,0 +1,166 @@
+"""``warpline profile`` as a command: its help, and what it says and writes after the program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from launching import SOURCE, environment, names, needs_agent, profile, python
+
+from warpline.capture.flags import FLAGS
+
+RANGES = """\
+import nvtx
+for i in range(3):
+    with nvtx.annotate("step"):
+        with nvtx.annotate("inner"):
+            pass
+print("the program's own")
+"""
+
+
+@pytest.fixture
+def program(tmp_path) -> list[str]:
+    needs_agent()
+    return python(tmp_path, RANGES)
+
+
+def test_help_shows_the_flags_and_the_patterns(run):
+    done = run("profile", "-h")
+    assert (done.status, done.err) == (0, "")
+    for flag in FLAGS:
+        assert flag.is_hidden is (flag.names[-1] not in done.out)
+    assert "%q{NAME}" in done.out
+    assert done.out.startswith("usage: warpline profile [FLAGS] [--] PROGRAM [ARGUMENTS]\n")
+
+
+def test_help_behind_the_program_is_the_programs(tmp_path, program):
+    found = profile(tmp_path, "-q", sys.executable, "--help")
+    assert found.out.startswith("usage: ")
+    assert "warpline" not in found.out
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ([], ["error: no program is named", "hint: warpline profile -- python train.py"]),
+        (
+            ["--trase=cuda", "ls"],
+            ["error: warpline profile has no flag '--trase'", "hint: did you mean --trace?"],
+        ),
+    ],
+)
+def test_mistakes_are_told_in_two_lines(run, words, lines):
+    done = run("profile", *words)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines() == lines
+
+
+def test_the_summary_is_one_screen_beside_the_programs_output(tmp_path, program):
+    found = profile(tmp_path, *program)
+    assert found.out == "the program's own\n"
+    lines = found.err.splitlines()
+    assert len(lines) < 24
+    assert lines[1] == "report1.warpline"
+    assert any(line.startswith("step ") and " 3 " in line for line in lines)
+    assert "next: warpline stats report1.warpline" in lines
+    assert not any("skipped" in line or "--trace=cuda" in line for line in lines)
+
+
+def test_no_summary_leaves_the_name(tmp_path, program):
+    found = profile(tmp_path, "--no-summary", *program)
+    assert found.err == "note: report1.warpline is written\n"
+
+
+def test_quiet_says_nothing(tmp_path, program):
+    assert profile(tmp_path, "-q", "-s", "cpu", *program).err == ""
+
+
+def test_what_is_not_collected_is_told_before_the_program_runs(tmp_path, program):
+    words = ["-t", "cuda,nvtx,osrt", "-s", "cpu", "--gpu-metrics-device=all", "--no-summary"]
+    found = profile(tmp_path, *words, *program)
+    assert found.status == 0
+    assert found.err.splitlines()[:3] == [
+        "warning: -s is not collected (CPU samples and scheduling are not recorded)",
+        "warning: --gpu-metrics-device is not collected (GPU metrics are not recorded)",
+        "warning: -t cuda,osrt is not collected (this version records NVTX only)",
+    ]
+    assert names(tmp_path / "report1.warpline") == ["step", "inner"] * 3
+
+
+def test_stats_are_data(tmp_path, program):
+    found = profile(tmp_path, "--stats=true", "--no-summary", "-q", *program)
+    assert found.out.startswith("the program's own\n")
+    assert "NVTX range summary (nvtx_sum)" in found.out
+    assert "cuda_gpu_kern_sum" not in found.out
+
+
+def test_exports_lie_beside_the_recording(tmp_path, program):
+    found = profile(tmp_path, "-o", "run", "--export=sqlite,json,perfetto", *program)
+    assert found.status == 0
+    written = ["run.json", "run.perfetto.json", "run.sqlite", "run.warpline"]
+    assert sorted(path.name for path in tmp_path.glob("run*")) == written
+    assert names(tmp_path / "run.sqlite") == ["step", "inner"] * 3
+    assert "note: run.sqlite is written" in found.err
+
+
+def test_an_export_that_cannot_be_written_is_told(tmp_path, program):
+    (tmp_path / "run.sqlite").touch()
+    found = profile(tmp_path, "--no-summary", "-o", "run", "--export=sqlite", *program)
+    assert found.status == 1
+    assert "run.sqlite exists" in found.err
+    assert (tmp_path / "run.warpline").exists()
+
+
+def test_the_exit_status_survives_all_of_it(tmp_path, program):
+    words = ["--stats=true", "--export=sqlite", "sh", "-c", '"$@"; exit 9', "x", *program]
+    assert profile(tmp_path, *words).status == 9
+
+
+def test_numpy_is_all_that_is_needed(tmp_path, program):
+    """Nothing but numpy is imported by profile, finishing and the summary."""
+    code = (
+        "import sys\n"
+        "class Refuse:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('polars', 'shtab', 'pandas', 'pyarrow'):\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Refuse())\n"
+    )
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(code)
+    path = f"{tmp_path}/site:{SOURCE}"
+    words = [sys.executable, "-m", "warpline"]
+    env = environment(PYTHONPATH=path)
+    checked = subprocess.run(
+        [sys.executable, "-c", "import polars"], env=env, capture_output=True, check=False
+    )
+    assert checked.returncode != 0
+    done = subprocess.run(
+        [*words, "profile", "--stats=true", "--export=sqlite,json", *program],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert (done.returncode, "error" in done.stderr) == (0, False)
+    assert "nvtx_sum" in done.stdout
+    assert "next: warpline stats" in done.stderr
+    summary = subprocess.run(
+        [*words, "report1.warpline"], cwd=tmp_path, env=env, capture_output=True, check=True
+    )
+    assert b"step" in summary.stdout
+
+
+def test_modules_in_the_folder_are_not_taken_for_ours(tmp_path, program):
+    for name in ("json", "struct", "typing", "numpy", "random"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(77)")
+    words = [sys.executable, "-P", "-m", "warpline", "profile", "-o", "run", "true"]
+    env = environment()
+    del env["PYTHONSAFEPATH"]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert Path(tmp_path / "run.warpline").exists()
