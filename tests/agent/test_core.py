@@ -205,3 +205,9 @@ def test_the_library_of_each_instance_is_named(record, compile_program):
     (stop,) = [event for event in events if event.kind == "stop"]
     assert start.range_id == stop.range_id
     assert start.tid != stop.tid
+
+
+def test_threads_register_the_same_things_at_once(core):
+    logs = raw_logs.decode(core("races", prints="1"))
+    categories = {key: name for log in logs for key, name in log.categories.items()}
+    assert categories == {("", i): f"raced for {i}" for i in range(2000)}

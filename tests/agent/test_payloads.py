@@ -164,6 +164,18 @@ def test_an_extension_of_an_unknown_version_is_told_and_does_no_harm(payloads):
     assert told == ["NVTX extension 0x0002, compatibility 0x0999"]
 
 
+def test_threads_register_schemas_at_once(record, compile_program):
+    program = compile_program("payloads.c", "-std=c11", name="payloads")
+    logs = raw_logs.decode(record(program, "races", prints=""))
+    assert sum(len(log.events) for log in logs) == 8 * 500
+    for log in logs:
+        for event in log.events:
+            (payload,) = event.payloads
+            schema = log.schemas[DOMAIN, payload.schema_id]
+            (value,) = struct.unpack("<q", payload.data)
+            assert (schema.name, schema.entries[0].name) == ("given", f"entry {value}")
+
+
 def test_declarations_are_nvidias(compile_program, repository: Path):
     native = repository / "native"
     options = (f"-I{native / 'agent' / 'src'}", f"-I{native / 'raw'}")

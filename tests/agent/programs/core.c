@@ -235,6 +235,33 @@ static void threads(void) {
   for (int i = 0; i < 8; ++i) pthread_join(threads[i], NULL);
 }
 
+enum { kRacers = 8, kRaces = 2000 };
+
+static const void* won[kRacers][kRaces];
+
+static void* race(void* argument) {
+  long number = (long)argument;
+  char text[64];
+  for (int i = 0; i < kRaces; ++i) {
+    snprintf(text, sizeof text, "raced for %d", i);
+    won[number][i] = i % 2 == 0 ? (const void*)nvtxDomainRegisterStringA(NULL, text)
+                                : (const void*)nvtxDomainCreateA(text);
+    nvtxNameCategoryA((uint32_t)i, text);
+  }
+  return NULL;
+}
+
+// All threads register the same things at the same time, and get the same handles.
+static void races(void) {
+  pthread_t threads[kRacers];
+  nvtxInitialize(NULL);
+  for (long i = 0; i < kRacers; ++i) pthread_create(&threads[i], NULL, race, (void*)i);
+  for (int i = 0; i < kRacers; ++i) pthread_join(threads[i], NULL);
+  int same = 1;
+  for (int i = 1; i < kRacers; ++i) same = same && memcmp(won[0], won[i], sizeof won[0]) == 0;
+  printf("%d\n", same);
+}
+
 static void forks(void) {
   nvtxDomainHandle_t domain = nvtxDomainCreateA("before the fork");
   nvtxNameCategoryA(3, "named before the fork");
@@ -297,7 +324,7 @@ static const struct {
     {"attributes", attributes}, {"odd", odd},                   {"names", names},
     {"long_texts", long_texts}, {"many_names", many_names},     {"many_strings", many_strings},
     {"threads", threads},       {"many_domains", many_domains}, {"forks", forks},
-    {"windows", windows},
+    {"windows", windows},       {"races", races},
 };
 
 int main(int count, char** arguments) {

@@ -2,6 +2,7 @@
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtCounters.h>
 #include <nvtx3/nvToolsExtPayload.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,6 +278,28 @@ static void deferred(void) {
   nvtxDomainMarkEx(domain, NULL);
 }
 
+static void* race(void* argument) {
+  (void)argument;
+  char text[32];
+  for (int i = 0; i < 500; ++i) {
+    snprintf(text, sizeof text, "entry %d", i);
+    const nvtxPayloadSchemaEntry_t entries[] = {{0, NVTX_PAYLOAD_ENTRY_TYPE_INT64, text}};
+    const uint64_t own = NVTX_PAYLOAD_SCHEMA_ID_STATIC_START + 1000 + (uint64_t)i;
+    const int64_t value = i;
+    if (schema(NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, "own", entries, 1, 8, own) != own) puts("failed");
+    uint64_t id = schema(NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, "given", entries, 1, 8, 0);
+    one("race", id, &value, sizeof value);
+  }
+  return NULL;
+}
+
+static void races(void) {
+  pthread_t threads[8];
+  nvtxDomainIsEnabled(domain);  // makes the extension ready
+  for (int i = 0; i < 8; ++i) pthread_create(&threads[i], NULL, race, NULL);
+  for (int i = 0; i < 8; ++i) pthread_join(threads[i], NULL);
+}
+
 static const struct {
   const char* name;
   void (*run)(void);
@@ -284,6 +307,7 @@ static const struct {
     {"structs", structs},         {"enums", enums},       {"ids", ids},
     {"plain_types", plain_types}, {"events", events},     {"dynamic", dynamic},
     {"pointers", pointers},       {"unions", unions},     {"deferred", deferred},
+    {"races", races},
 };
 
 int main(int count, char** arguments) {
