@@ -119,7 +119,7 @@ class Log:
     def stop(self, time: int, number: int) -> None:
         self.add(STOP, body=struct.pack("<QQ", ORIGIN_NS + time, number))
 
-    def mark(self, time: int, name: str | None = "mark", **more: Any) -> None:
+    def mark(self, time: int, name: str | bytes | None = "mark", **more: Any) -> None:
         self._named(MARK, name, struct.pack("<Q", ORIGIN_NS + time), more)
 
     def payload(self, schema: int, data: bytes, place: int = 0, targets: bytes = b"") -> None:

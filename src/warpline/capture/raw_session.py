@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -52,11 +53,18 @@ class LogFile:
     def read(cls, path: Path) -> LogFile:
         """Read the first page of a file."""
         try:
-            with path.open("rb") as file:
-                head = file.read(_HOST_AT + _HOST_BYTES)
-                size = os.fstat(file.fileno()).st_size
+            # A pipe of that name would keep who opens it waiting.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return cls(path, 0)
+        try:
+            facts = os.fstat(descriptor)
+            head = os.pread(descriptor, _HOST_AT + _HOST_BYTES, 0)
+        except OSError:
+            return cls(path, 0)
+        finally:
+            os.close(descriptor)
+        size = facts.st_size if stat.S_ISREG(facts.st_mode) else 0
         if len(head) < _HOST_AT + _HOST_BYTES or not head.startswith(_LOG_MAGIC):
             return cls(path, size)
         fields = _HEADER.unpack_from(head)
@@ -105,8 +113,8 @@ def launched_by(facts: Mapping[str, Any]) -> int | None:
 def process_start_s(pid: int) -> float | None:
     """Return when a running process began, in seconds since boot; None if there is none."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-        fields = stat[stat.rindex(b")") + 2 :].split()
+        line = Path(f"/proc/{pid}/stat").read_bytes()
+        fields = line[line.rindex(b")") + 2 :].split()
         return None if fields[0] in {b"Z", b"X"} else int(fields[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return None
