@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ PUSH, POP, START, STOP, MARK, PAYLOAD, SCHEMA, ENUM, WINDOW, DROPPED = range(8, 
 CLOCK, NOTE, CUDA = 18, 19, 64
 HAS_DOMAIN, HAS_COLOR, HAS_VALUE, HAS_NO_NAME = 1, 2, 4, 8
 UINT64, INT64, DOUBLE, UINT32, INT32, FLOAT = 1, 2, 3, 4, 5, 6
+
+STATIC, DYNAMIC, UNION, UNION_WITH_SELECTOR = 1, 2, 3, 4
+POINTER, FIXED, TERMINATED, LENGTH_INDEX, MESSAGE = 2, 1 << 4, 2 << 4, 3 << 4, 1 << 10
 
 ORIGIN_NS = 5_000_000_000_000
 ORIGIN_UTC_NS = 1_790_000_000_000_000_000
@@ -52,6 +56,30 @@ def fields(
         flags |= HAS_VALUE
         body += struct.pack("<Q", value[0]) + value[1].ljust(8, b"\0")
     return flags, body
+
+
+def short(text: str) -> bytes:
+    """Return a text as schemas hold one."""
+    return struct.pack("<H", len(text.encode())) + text.encode()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a schema."""
+
+    name: str
+    type: int
+    bytes: int = 4
+    flags: int = 0
+    detail: int = 0
+    offset: int = 0
+    align: int = 0
+
+    def content(self) -> bytes:
+        """Return the entry as a schema holds it; a number is aligned to its size."""
+        align = self.align or (self.bytes if self.bytes in {1, 2, 4, 8, 16} else 1)
+        numbers = (self.flags, self.type, self.detail, self.offset, self.bytes, align)
+        return struct.pack("<4Q2I", *numbers) + short(self.name) + short("description")
 
 
 class Log:
@@ -127,6 +155,22 @@ class Log:
         if targets:
             body += bytes(-len(body) % 8) + targets
         self.add(PAYLOAD, place, int(bool(targets)), body)
+
+    def schema(
+        self, number: int, entries: list[Entry], kind: int = STATIC, size: int = 0, domain: int = 1
+    ) -> None:
+        body = struct.pack("<HHIQQQ", 1, 0x0103, kind, 0, size, 0) + short("schema")
+        body += struct.pack("<I", len(entries))
+        body += b"".join(entry.content() for entry in entries)
+        self.add(SCHEMA, domain, body=struct.pack("<QQ", number, len(body)) + body)
+
+    def enum(
+        self, number: int, size: int, names: dict[int, str], domain: int = 1, *, flags: bool = False
+    ) -> None:
+        body = struct.pack("<HHI", 1, 0x0103, size) + short("enum") + struct.pack("<I", len(names))
+        for value, name in names.items():
+            body += struct.pack("<QB", value, flags) + short(name)
+        self.add(ENUM, domain, body=struct.pack("<QQ", number, len(body)) + body)
 
     def window(self, time: int, *, opens: bool) -> None:
         self.add(WINDOW, int(opens), body=struct.pack("<Q", ORIGIN_NS + time))
