@@ -25,7 +25,7 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeVar, cast, overload
 
-from warpline.annotate.annotation import Annotation, Color, RangeHandle, end
+from warpline.annotate.annotation import Annotation, Color, RangeHandle
 from warpline.annotate.listener import LISTENER
 
 __all__ = [
@@ -134,12 +134,15 @@ def start_range(
     """
     if LISTENER.silent:
         return None
-    return annotate(message, color, domain, category, payload).start()
+    found = _annotations.get((message, color, domain, category)) if payload is None else None
+    return (found or annotate(message, color, domain, category, payload)).start()
 
 
 def end_range(handle: RangeHandle | None) -> None:
     """Close a range that `start_range` opened."""
-    end(handle)
+    if handle is not None:
+        close, number = handle
+        close(number)
 
 
 def mark(
@@ -150,8 +153,10 @@ def mark(
     payload: Any = None,
 ) -> None:
     """Record an instant."""
-    if not LISTENER.silent:
-        annotate(message, color, domain, category, payload).mark()
+    if LISTENER.silent:
+        return
+    found = _annotations.get((message, color, domain, category)) if payload is None else None
+    (found or annotate(message, color, domain, category, payload)).mark()
 
 
 class _CallableModule(types.ModuleType):

@@ -6,7 +6,7 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import ContextVar
 from types import CodeType, TracebackType
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from warpline.annotate.listener import LISTENER, Domain
 
@@ -21,11 +21,8 @@ _ASYNC_GENERATOR = 0x200
 _LASTING_PAYLOADS = (type(None), int, float)
 
 
-class RangeHandle(NamedTuple):
-    """An open range that any thread may close: what `start_range` returns."""
-
-    domain: Domain
-    number: Any
+# An open range that any thread may close: what closes it, and what that takes.
+RangeHandle = tuple[Callable[[Any], Any], Any]
 
 
 # The ranges that `async with` opened in this task, the innermost last.
@@ -78,8 +75,9 @@ class Annotation:
         return Annotation, self._arguments
 
     def __enter__(self) -> Self:
-        if self.push_now is not None:
-            self.push_now()
+        push = self.push_now
+        if push is not None:
+            push()
         elif not LISTENER.silent:
             self.push()
         return self
@@ -90,8 +88,9 @@ class Annotation:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self.pop_now is not None:
-            self.pop_now()
+        pop = self.pop_now
+        if pop is not None:
+            pop()
 
     async def __aenter__(self) -> Self:
         _open_in_task.set((*_open_in_task.get(), self.start()))
@@ -132,14 +131,16 @@ class Annotation:
 
     def start(self) -> RangeHandle | None:
         """Open a range that any thread may close; None if nothing listens."""
-        domain = self._resolved()
-        return RangeHandle(domain, domain.start(self._current())) if domain is not None else None
+        domain = self._domain or self._resolved()
+        if domain is None:
+            return None
+        return domain.end, domain.start(self._attributes or self._current())
 
     def mark(self) -> None:
         """Record an instant."""
-        domain = self._resolved()
+        domain = self._domain or self._resolved()
         if domain is not None:
-            domain.mark(self._current())
+            domain.mark(self._attributes or self._current())
 
     def _resolved(self) -> Domain | None:
         if self._domain is None and LISTENER.listens():
@@ -155,16 +156,16 @@ class Annotation:
         return self._domain
 
     def _current(self) -> Any:
-        if self._attributes is not None or self._domain is None:
-            return self._attributes
+        """Return the attributes with the payload as it is now."""
         message, color, _, category, payload = self._arguments
-        return self._domain.attributes(message, color, category, payload)
+        return cast("Domain", self._domain).attributes(message, color, category, payload)
 
 
 def end(handle: RangeHandle | None) -> None:
     """Close a range that `Annotation.start` opened; None is nothing."""
     if handle is not None:
-        handle.domain.end(handle.number)
+        close, number = handle
+        close(number)
 
 
 def _annotated(func: Callable[..., Any], annotation: Annotation) -> Callable[..., Any]:
@@ -201,12 +202,13 @@ def _code_flags(func: Any) -> int:
 def _annotated_function(func: Callable[..., Any], annotation: Annotation) -> Callable[..., Any]:
     @functools.wraps(func)
     def annotated(*args: Any, **kwargs: Any) -> Any:
-        if annotation.push_now is None:
-            if LISTENER.silent:
-                return func(*args, **kwargs)
-            annotation.push()
+        push = annotation.push_now
+        if push is not None:
+            push()
+        elif LISTENER.silent:
+            return func(*args, **kwargs)
         else:
-            annotation.push_now()
+            annotation.push()
         try:
             return func(*args, **kwargs)
         finally:
