@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -46,7 +47,10 @@ def agent() -> Path:
 
 @pytest.fixture(scope="session")
 def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Return a function that compiles a file of programs/ and returns the program's path."""
+    """Return a function that compiles a file of programs/ and returns the program's path.
+
+    WARPLINE_TEST_CFLAGS holds more options: -fsanitize=thread for an agent that is built so.
+    """
     include = nvtx_include()
     if include is None:
         pytest.skip("no headers of NVTX: pip install nvidia-nvtx")
@@ -59,6 +63,7 @@ def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Compile:
             pytest.skip(f"no compiler: {compiler}")
         program = folder / (name or Path(source).stem)
         flags = ["-O1", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror"]
+        flags += os.environ.get("WARPLINE_TEST_CFLAGS", "").split()
         command = [compiler, *flags, f"-isystem{include}", str(PROGRAMS / source)]
         done = subprocess.run(
             [*command, "-o", str(program), f"-L{folder}", *options, "-ldl", "-lpthread"],

@@ -179,34 +179,6 @@ def test_domains_are_chosen(core, config, wanted):
     assert {event.domain for event in events if event.domain is not None} == wanted
 
 
-def test_the_library_of_each_instance_is_named(record, compile_program):
-    library = compile_program("library.c", "-shared", "-fPIC", name="libwork.so")
-    program = compile_program(
-        "instances.cpp", "-std=c++17", "-lwork", f"-Wl,-rpath,{library.parent}"
-    )
-    logs = raw_logs.decode(record(program, prints="-1"))
-    notes = [note for log in logs for note in log.notes]
-    bound = [Path(text).name for kind, text in notes if kind == raw_logs.NOTE_NVTX_BOUND]
-    assert bound == ["instances", "libwork.so"]
-    events = [event for log in logs for event in log.events]
-    shown = [(event.name, event.domain) for event in events if event.kind in ("push", "mark")]
-    assert shown == [
-        ("outer", ""),
-        ("tick", "engine"),
-        ("step", "engine"),
-        ("wide", "engine"),
-        ("pushed here, popped there", ""),
-        ("registered here, used there", "shared"),
-    ]
-    outer, tick = events[:2]
-    assert (outer.color, outer.value, tick.category) == (0xFF010203, -4, 4)
-    assert sum(event.kind == "pop" for event in events) == 4
-    (start,) = [event for event in events if event.kind == "start"]
-    (stop,) = [event for event in events if event.kind == "stop"]
-    assert start.range_id == stop.range_id
-    assert start.tid != stop.tid
-
-
 def test_threads_register_the_same_things_at_once(core):
     logs = raw_logs.decode(core("races", prints="1"))
     categories = {key: name for log in logs for key, name in log.categories.items()}
