@@ -96,28 +96,50 @@ def run(args: Namespace) -> int:
 def _afterwards(chosen: Options, outcome: Outcome) -> bool:
     """Say what was recorded and write what was asked for; return whether all of it worked."""
     name = _short(outcome.output)
-    if outcome.reason is not None and not chosen.quiet:
-        talk.warning(f"nothing was recorded: {outcome.reason.text}")
-        if outcome.reason.hint:
-            talk.hint(outcome.reason.hint)
     wants_summary = not (chosen.no_summary or chosen.quiet or outcome.reason)
-    if not chosen.quiet and not wants_summary:
-        talk.note(f"{name} is written")
+    is_complete = True
     try:
         if wants_summary or chosen.stats or chosen.export:
             trace = load_api().open(name)
             if wants_summary:
-                _summarise(chosen, trace)
+                _summarise(trace)
             if chosen.stats:
                 _print_tables(trace)
-            return _export(chosen, trace, outcome.output)
+            is_complete = _export(chosen, trace, outcome.output)
     except WarplineError as error:  # the recording is there, and the status is the program's
         talk.failure(error.message, error.hint, debug=False)
-        return False
-    return True
+        is_complete = False
+    if not chosen.quiet:
+        _tell(outcome)
+        if wants_summary:
+            _tell_lacking(chosen)
+        else:
+            talk.note(f"{name} is written")
+    return is_complete
 
 
-def _summarise(chosen: Options, trace: Trace) -> None:
+def _tell(outcome: Outcome) -> None:
+    """Say what must be known to trust the recording."""
+    finished, reason = outcome.finished, outcome.reason
+    if reason is not None:
+        talk.warning(f"nothing was recorded: {reason.text}")
+        if reason.hint:
+            talk.hint(reason.hint)
+    if finished.get("lost"):
+        talk.warning(f"{finished['lost']:,} events were lost")
+    for warning in finished.get("warnings", ()):
+        if reason is None or warning != reason.text:
+            talk.warning(warning)
+
+
+def _tell_lacking(chosen: Options) -> None:
+    """Say which of what is asked for by default the recording lacks."""
+    lacking = capabilities.lacking(chosen.trace)
+    if lacking and "trace" not in chosen.given:
+        talk.note(f"{', '.join(lacking).upper()} was not recorded: {capabilities.WHY_NOT}")
+
+
+def _summarise(trace: Trace) -> None:
     """Write the summary to standard error."""
     from dataclasses import replace  # noqa: PLC0415 - start-up
 
@@ -135,11 +157,6 @@ def _summarise(chosen: Options, trace: Trace) -> None:
         render(screen, sys.stderr, detect_options(sys.stderr, os.environ))
     except OSError:
         return  # nobody listens
-    for warning in dict.fromkeys(document.warnings):
-        talk.warning(warning)
-    lacking = capabilities.lacking(chosen.trace)
-    if lacking and "trace" not in chosen.given:
-        talk.note(f"{', '.join(lacking).upper()} was not recorded: {capabilities.WHY_NOT}")
 
 
 def _is_shown(section: Result | Skipped) -> bool:
