@@ -131,6 +131,7 @@ struct ControlPage {
   std::uint64_t range_misses;   // ranges opened that did not match the capture range
   std::uint64_t out_of_space;   // 1 once a log could not grow
   std::uint64_t agent_errors;   // processes in which the agent could not start
+  std::uint64_t unlogged_events; // events lost because a log could not even be made
   char first_error[512];
   ControlSlot slots[kControlSlots];
 };

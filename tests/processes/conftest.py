@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +57,7 @@ class Recording:
     @property
     def lost(self) -> int:
         """Events that it says are lost."""
-        return sum(self.trace.meta.lost.values())
+        return sum(count or 0 for count in self.trace.meta.lost.values())
 
     def totals(self) -> dict[str, int]:
         """Ranges by name over all processes."""
@@ -129,7 +129,7 @@ class Laboratory:
         self.output = folder / "run.warpline"
         self.raw = folder / "run.warpline.raw"
         source = Path(warpline.__file__).parents[1]
-        paths = [str(source), os.environ.get("PYTHONPATH", "")]
+        paths = [str(source), str(PROGRAMS.parents[1]), os.environ.get("PYTHONPATH", "")]
         self.environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path for path in paths if path),
@@ -241,7 +241,7 @@ class Laboratory:
             process.communicate()
 
 
-def wait_until(holds, what: str, seconds: float = 20.0) -> None:  # type: ignore[no-untyped-def] # a function
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
     """Wait until something holds."""
     end = time.monotonic() + seconds
     while not holds():

@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+
 from warpline.capture import processes
 
 

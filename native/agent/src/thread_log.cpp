@@ -31,8 +31,9 @@ struct ThreadState {
   std::uint64_t generation;
   Session* session;
   bool is_opening;
+  std::int64_t retry_at_ns;  // while it has no log because none could be made
 };
-thread_local constinit ThreadState t_mine{nullptr, 0, nullptr, false};
+thread_local constinit ThreadState t_mine{nullptr, 0, nullptr, false, 0};
 
 std::uint64_t hash_of(std::string_view text) noexcept {
   std::uint64_t hash = 0x9e3779b97f4a7c15 ^ text.size();
@@ -136,6 +137,8 @@ struct ThreadLogs {
       return lease(*t_mine.log);
     }
     if (t_mine.is_opening) return {};  // a signal's handler, while this thread opens its log
+    const bool is_same = t_mine.generation == generation && t_mine.session == session;
+    if (is_same && now_ns() < t_mine.retry_at_ns) return {};
     t_mine.is_opening = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     open_mine(session);
@@ -150,6 +153,12 @@ struct ThreadLogs {
     if (!log.put_note(raw::Kind::kWindow, 1, static_cast<std::uint64_t>(now_ns()), 0)) return false;
     log.epoch_ = now.epoch();
     return true;
+  }
+
+  // Counts an event that is lost because this thread could not get a log, not one that comes while
+  // the log is in use.
+  [[gnu::noinline]] static void count_unlogged(Session& session) noexcept {
+    if (t_mine.log == nullptr && !t_mine.is_opening) add(session.control->unlogged_events);
   }
 
   static std::uint64_t records() noexcept {
@@ -199,12 +208,13 @@ struct ThreadLogs {
     if (g_process->generation.load(std::memory_order_relaxed) == 0) adopt_fork();
     const std::uint64_t generation = g_process->generation.load(std::memory_order_relaxed);
     if (t_mine.generation == generation && t_mine.log != nullptr) retire(*t_mine.log);
-    t_mine = {take_free(session), generation, session, true};
+    t_mine = {take_free(session), generation, session, true, 0};
     if (t_mine.log == nullptr) t_mine.log = make(session, generation);
     if (t_mine.log != nullptr && !name_thread(*t_mine.log)) {
       retire(*t_mine.log);
       t_mine.log = nullptr;
     }
+    if (t_mine.log == nullptr) t_mine.retry_at_ns = now_ns() + kRetryNs;
     if (has_key) pthread_setspecific(g_thread_exit, t_mine.log);
   }
 
@@ -315,7 +325,11 @@ LogLease recording_log() noexcept {
   const Switch now = read_switch(*session->control);
   if (!now.is_on()) return {};
   LogLease log = ThreadLogs::lend(session);
-  if (log && !ThreadLogs::is_up_to_date(*log, now)) return {};
+  if (!log) [[unlikely]] {
+    ThreadLogs::count_unlogged(*session);
+  } else if (!ThreadLogs::is_up_to_date(*log, now)) {
+    return {};
+  }
   return log;
 }
 

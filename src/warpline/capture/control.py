@@ -64,6 +64,7 @@ class ControlPage(ctypes.LittleEndianStructure):
         ("range_misses", ctypes.c_uint64),
         ("out_of_space", ctypes.c_uint64),
         ("agent_errors", ctypes.c_uint64),
+        ("unlogged_events", ctypes.c_uint64),
         ("first_error", ctypes.c_char * 512),
         ("slots", ControlSlot * CONTROL_SLOTS),
     )
@@ -89,6 +90,7 @@ class Counters:
         out_of_space: Whether a log could not grow.
         agent_errors: Processes in which the agent could not start.
         first_error: Why, in the first of them; empty for none.
+        unlogged_events: Events lost because a log could not even be made.
     """
 
     windows_open: int
@@ -100,6 +102,7 @@ class Counters:
     out_of_space: bool
     agent_errors: int
     first_error: str
+    unlogged_events: int = 0
 
 
 class ControlFile:
@@ -166,6 +169,7 @@ class ControlFile:
 
     @state.setter
     def state(self, state: State) -> None:
+        """Tell the agents what to do."""
         self._mapping[_STATE_AT] = state
 
     @property
@@ -186,6 +190,7 @@ class ControlFile:
             out_of_space=page.out_of_space != 0,
             agent_errors=page.agent_errors,
             first_error=page.first_error.decode("utf-8", "replace"),
+            unlogged_events=page.unlogged_events,
         )
 
     def holders(self) -> dict[int, int]:

@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from warpline.capture.control import ControlFile
 from warpline.capture.raw_session import LogFile, RawSession, log_files
 from warpline.capture.session import FACTS_NAME, read_facts
 from warpline.capture.told import Told, tell
@@ -105,7 +106,7 @@ def finish(folder: Path, output: Path, *, progress: Progress | None = None) -> F
         session.decode(lambda part: progress(part * _DECODING))
         clock = _Clock.of(facts, session, logs)
         session.seal(clock.origin_ns, clock.end_ns)
-        told = tell(session, logs)
+        told = tell(session, logs, unlogged=_unlogged(folder))
         told.warnings[:0] = [*complaints, *_texts(facts.get("notes"))]
         draft = _Draft(session, facts, clock, told)
         try:
@@ -149,6 +150,17 @@ def _facts(folder: Path, logs: Sequence[LogFile]) -> tuple[dict[str, Any], list[
                 hint="name the folder that ends in .raw",
             ) from error
         return {}, [f"{error.message}: the command and the options are not known"]
+
+
+def _unlogged(folder: Path) -> int:
+    """Return how many events were lost because a log could not be made."""
+    try:
+        control = ControlFile.open(folder)
+    except (CaptureError, OSError, ValueError, struct.error):
+        return 0  # its owner's last sign was the logs
+    count = control.counters().unlogged_events
+    control.close()
+    return count
 
 
 @dataclass(frozen=True)

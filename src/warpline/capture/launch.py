@@ -240,6 +240,12 @@ def _end(session: Session, pid: int, ending: Ending) -> None:
 def _finish(session: Session, options: Options, ending: Ending, talk: Talk) -> Mapping[str, Any]:
     """Turn the session into a recording and remove it; return what was counted."""
     output = Path(session.facts["output"])
+    if not session.folder.is_dir():
+        raise UnfinishedError(
+            f"{session.folder} was deleted while the program ran: nothing is left of the session",
+            hint=None,
+            ending=ending,
+        )
     try:
         finished = run_finishing(session.folder, output, talk.progress)
     except KeyboardInterrupt:
@@ -287,8 +293,9 @@ def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str
                 said.append(line.strip())
             elif "finished" in message:
                 finished = message["finished"]
-            elif "error" in message:
-                said.append(str(message["error"]))
+            elif "failed" in message:
+                failed = message["failed"]
+                raise CaptureError(failed["message"], hint=failed.get("hint"))
             else:
                 progress(float(message.get("progress", 0.0)))
     if process.returncode != 0 or finished is None:

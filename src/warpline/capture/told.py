@@ -54,18 +54,24 @@ class Told:
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
-def tell(session: RawSession, logs: Sequence[LogFile]) -> Told:
-    """Return what there is to tell about a sealed session."""
+def tell(session: RawSession, logs: Sequence[LogFile], *, unlogged: int = 0) -> Told:
+    """Return what there is to tell about a sealed session.
+
+    Args:
+        session: What the logs hold.
+        logs: The logs.
+        unlogged: Events that were lost because a log could not be made.
+    """
     told = Told()
-    _tell_losses(told, session)
+    _tell_losses(told, session, unlogged)
     _tell_damage(told, session, logs)
     _tell_processes(told, session)
     _tell_notes(told, session)
     return told
 
 
-def _tell_losses(told: Told, session: RawSession) -> None:
-    dropped = sum(session.facts("log", "dropped_events"))
+def _tell_losses(told: Told, session: RawSession, unlogged: int) -> None:
+    dropped = sum(session.facts("log", "dropped_events")) + unlogged
     beyond = sum(session.facts("session", "beyond_limits"))
     told.lost = dropped + beyond + sum(session.facts("log", "unread_events"))
     if dropped:

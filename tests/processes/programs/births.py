@@ -9,7 +9,7 @@ import sys
 import threading
 from multiprocessing.pool import Pool
 
-from ledger import work
+from processes.programs.ledger import work
 
 
 def fork() -> None:
@@ -31,7 +31,7 @@ def fork() -> None:
 
 def fork_in_range() -> None:
     """A child that begins within a range of its parent, and ends it in its own code."""
-    import nvtx  # noqa: PLC0415 - only here
+    import nvtx
 
     nvtx.push_range("outer")
     child = os.fork()

@@ -11,7 +11,7 @@ import threading
 import time
 
 import nvtx
-from ledger import tell, wait_for, work
+from processes.programs.ledger import tell, wait_for, work
 
 
 def exit_at_once() -> None:

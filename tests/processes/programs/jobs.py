@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 from multiprocessing.queues import Queue
+from pathlib import Path
 
-from ledger import tell, wait_for, work
+from processes.programs.ledger import tell, wait_for, work
 
 Tasks = Queue  # of ints
 
@@ -94,11 +95,11 @@ def stripped() -> None:
 
 def odd_surroundings() -> None:
     """A program that closes files, changes its folder and mask, and deletes where it is."""
-    os.mkdir("deleted")
+    Path("deleted").mkdir()
     os.chdir("deleted")
     os.umask(0o777)
     os.closerange(3, 256)
-    os.rmdir("../deleted")
+    Path("../deleted").rmdir()
     work("here", 3)
     if os.fork() == 0:
         os.chdir("/")

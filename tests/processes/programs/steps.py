@@ -8,7 +8,7 @@ import sys
 import time
 
 import nvtx
-from ledger import note, tell, wait_for, work
+from processes.programs.ledger import note, tell, wait_for, work
 
 
 def minutes() -> None:

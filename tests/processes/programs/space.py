@@ -1,0 +1,53 @@
+"""Programs that record more than there is room for; the first argument says what happens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import nvtx
+from processes.programs.ledger import tell, wait_for, work
+
+
+def many(count: str) -> None:
+    """Run ranges with an inner one each; say so when all has gone well."""
+    for number in range(int(count)):
+        nvtx.push_range(f"outer {number}")
+        nvtx.push_range("inner")
+        nvtx.pop_range()
+        nvtx.pop_range()
+    os.write(1, b"all is well\n")
+
+
+def room_again(count: str, filler: str) -> None:
+    """Record until it is full; then there is room again."""
+    many(count)
+    Path(filler).unlink()
+    signal.sigtimedwait([], 0.3)
+    work("after", 10)
+
+
+def no_session() -> None:
+    """Go on when the session's folder is deleted."""
+    work("before", 2)
+    tell("ready")
+    wait_for("deleted")
+    many("60000")
+    if os.fork() == 0:
+        many("10")
+        os._exit(0)
+    os.wait()
+
+
+def delete_session() -> None:
+    """Delete the session's folder, then go on."""
+    work("before", 2)
+    shutil.rmtree(os.environ["WARPLINE_SESSION"])
+    many("60000")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,170 @@
+"""No room, or no right, to write: the program goes on unharmed, and what is lost is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+# Ends of ranges that were open when it became full: they are lost, the ranges are not.
+PENDING = 2
+WELL = b"all is well\n"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 3 MB that is really full when it is full."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m,mode=700", "none", str(place)]
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root can mount a small file system")
+    done = subprocess.run(mount, capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"mount: {done.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_disk_without_room_is_refused_before_the_start(lab, small_disk):
+    run = lab.profile(lab.program("space", "many", "1"), flags=["-o", str(small_disk / "x")])
+    assert run.status == 1
+    assert run.stdout == b""
+    assert "needed" in run.said
+
+
+def session_in(lab, folder, *, keep_free_bytes=0):
+    """Make a session in a folder, for any agent."""
+    from warpline.capture.session import AgentConfig, create_session, reserve_folder, session_facts
+
+    output = folder / "run.warpline"
+    facts = session_facts(output, command=[], options={}, environment={}, collected=["nvtx"])
+    config = AgentConfig(keep_free_bytes=keep_free_bytes)
+    return create_session(reserve_folder(output), config, facts)
+
+
+def record_into(lab, session, *arguments, limit=None):
+    """Run a program with the session's variables."""
+    from warpline.capture.libraries import agent_library
+
+    command = lab.program("space", *arguments)
+    if limit is not None:
+        command = ["prlimit", f"--fsize={limit}", *command]
+    run = lab.alone(command, environment=session.variables(agent_library()))
+    session.end()
+    return run
+
+
+def outcome(lab, session):
+    """Finish a session elsewhere."""
+    finished = lab.recover(session.folder)
+    assert finished.status == 0, finished.said
+    return lab.read("run.warpline"), finished.said
+
+
+def test_a_full_disk(lab, small_disk):
+    session = session_in(lab, small_disk)
+    run = record_into(lab, session, "many", "60000")
+    assert (run.status, run.stdout, run.stderr) == (0, WELL, b"")
+    assert shutil.disk_usage(small_disk).free < 1 << 20
+    found, said = outcome(lab, session)
+    assert found.lost > 0
+    assert "disk was full" in found.warnings
+    assert "disk was full" in said
+    # What could be recorded is whole: one inner range in each outer one.
+    recorded = found.totals()
+    assert 120_000 <= sum(recorded.values()) + found.lost <= 120_000 + PENDING
+    outer = [name for name in recorded if name.startswith("outer")]
+    assert abs(len(outer) - recorded["inner"]) <= 1
+    assert len(outer) > 10_000
+
+
+def test_room_again(lab, small_disk):
+    filler = small_disk / "filler"
+    filler.write_bytes(b"\1" * (2 << 20))
+    session = session_in(lab, small_disk)
+    run = record_into(lab, session, "room_again", "20000", str(filler))
+    assert (run.status, run.stdout, run.stderr) == (0, WELL, b"")
+    found, _ = outcome(lab, session)
+    assert found.lost > 0
+    assert found.totals()["after"] == 10
+    recorded = found.totals()
+    assert 40_000 <= sum(recorded.values()) - 10 + found.lost <= 40_000 + PENDING
+
+
+def test_a_limit_on_the_size_of_files(lab):
+    session = session_in(lab, lab.folder)
+    run = record_into(lab, session, "many", "60000", limit=1 << 20)
+    assert (run.status, run.stdout, run.stderr) == (0, WELL, b"")
+    found, _ = outcome(lab, session)
+    assert 120_000 <= sum(found.totals().values()) + found.lost <= 120_000 + PENDING
+    assert 0 < found.lost < 120_000
+
+
+def test_a_limit_that_leaves_no_room_for_any_log(lab):
+    session = session_in(lab, lab.folder)
+    run = record_into(lab, session, "many", "1000", limit=1000)
+    assert (run.status, run.stdout, run.stderr) == (0, WELL, b"")
+    found, said = outcome(lab, session)
+    assert found.totals() == {}
+    assert found.lost == 2_000
+    assert "disk was full" in said
+
+
+def test_a_session_that_cannot_be_written(lab, small_disk):
+    session = session_in(lab, small_disk)
+    session.close()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    from warpline.capture.libraries import agent_library
+
+    run = lab.alone(
+        lab.program("space", "many", "1000"),
+        environment=session.variables(agent_library()),
+    )
+    assert (run.status, run.stdout, run.stderr) == (0, WELL, b"")
+
+
+def test_a_folder_that_cannot_be_written(lab):
+    place = lab.folder / "place"
+    place.mkdir(mode=0o500)
+    words = lab.profiled(lab.program("space", "many", "10"), ["-o", str(place / "x")])
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may write everywhere")
+        words = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *words]
+    run = lab.alone(words)
+    assert run.status == 1
+    assert run.stdout == b""
+    assert "cannot be written" in run.said
+
+
+def test_the_program_deletes_the_session(lab):
+    run = lab.profile(lab.program("space", "delete_session"))
+    assert run.stdout == WELL
+    assert run.status == 1
+    assert "was deleted while the program ran" in run.said
+    assert run.said.count("\n") == 1
+
+
+def test_the_session_is_deleted_under_the_program(lab):
+    launcher = lab.start(lab.profiled(lab.program("space", "no_session")))
+    lab.wait_for("ready")
+    shutil.rmtree(lab.raw)
+    lab.tell("deleted")
+    run = lab.end(launcher)
+    assert run.stdout == WELL * 2
+    assert "was deleted while the program ran" in run.said
+    assert "Traceback" not in run.said
+
+
+def test_logs_are_private(lab):
+    """Whatever the mask of the program is."""
+    session = session_in(lab, lab.folder)
+    record_into(lab, session, "many", "1")
+    logs = list(Path(session.folder).glob("*.wlraw"))
+    assert len(logs) == 1
+    assert {path.stat().st_mode & 0o777 for path in logs} == {0o600}
+    assert session.folder.stat().st_mode & 0o777 == 0o700
