@@ -304,6 +304,24 @@ def test_installed_packages_and_python_are_foreign(tmp_path):
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is of Python 3.12")
 def test_another_profiler_keeps_its_number(recorded, tmp_path):
-    write(tmp_path, "sitecustomize.py", "import sys\nsys.monitoring.use_tool_id(2, 'other')\n")
-    script = write(tmp_path, "both.py", "def f(): pass\nf()\n")
-    assert recorded(*RUN, script).tree() == ["both.f"]
+    write(
+        tmp_path,
+        "sitecustomize.py",
+        """
+        import sys
+        for tool in (0, 1, 4): sys.monitoring.use_tool_id(tool, "other")
+        """,
+    )
+    script = write(
+        tmp_path,
+        "both.py",
+        """
+        import cProfile, sys
+        def f(): pass
+        profile = cProfile.Profile()
+        profile.runcall(f)
+        print(len(profile.getstats()) > 0, sys.monitoring.get_tool(4))
+        """,
+    )
+    done = recorded(*RUN, script, PYTHONPATH=str(tmp_path))
+    assert (done.stdout, done.stderr, done.tree()) == ("True other\n", "", ["both.f"])

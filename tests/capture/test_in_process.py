@@ -87,7 +87,8 @@ with warpline.profile("run", overwrite=True) as run:
     with warpline.annotate("x"): pass    # nvtx may import numpy
 print("polars" in sys.modules, run.finished["ranges"])
 """)
-    assert (done.stdout, done.stderr) == ("[]\nFalse 1\n", "")
+    assert done.stdout == "[]\nFalse 1\n"
+    assert done.stderr.startswith("<string>:3: RuntimeWarning: run.warpline holds no event")
 
 
 def test_profiles_follow_each_other_and_do_not_nest(run, tmp_path):
@@ -124,9 +125,11 @@ with warpline.profile("run"):
         pid = os.fork()
         if pid == 0:
             with warpline.annotate("fork"): pass
-            raise SystemExit
-        os.waitpid(pid, 0)
+        else:
+            os.waitpid(pid, 0)
+print("both leave the block")
 """)
+    assert done.stdout == "both leave the block\n" * 2
     assert (done.stderr, done.returncode) == ("", 0)
     trace = warpline.open(tmp_path / "run.warpline")
     rows = trace["range"].sort("start_ns")
@@ -313,6 +316,26 @@ with warpline.profile("outside"):
     assert rows["name"].to_list() == ["inside", "x"]
     assert rows["domain"].to_list() == ["warpline", None]
     assert [path.name for path in tmp_path.iterdir()] == ["outside.warpline"]
+
+
+def test_a_program_that_outlives_its_session_can_begin_its_own(run, tmp_path):
+    done = run("""
+import os, warpline
+run = warpline.profile("parent")
+run.start()
+warpline.mark("both")
+read, write = os.pipe()
+if os.fork() == 0:
+    os.read(read, 1)                   # until the parent's recording is finished
+    with warpline.profile("child"): warpline.mark("later")
+else:
+    run.stop()
+    os.write(write, b"x")
+    os.wait()
+""")
+    assert done.stderr == ""
+    assert names(tmp_path / "parent.warpline", "mark") == ["both"]
+    assert names(tmp_path / "child.warpline", "mark") == ["later"]
 
 
 def test_a_recording_that_cannot_be_finished_is_told_with_the_way_out(run, tmp_path):

@@ -169,7 +169,8 @@ class FunctionRanges:
         @staticmethod
         def _free_tool() -> int:
             monitoring = sys.monitoring
-            for tool in (monitoring.PROFILER_ID, 3, 4, monitoring.OPTIMIZER_ID):
+            # The one for profilers last: cProfile refuses to run when it is taken.
+            for tool in (4, 3, monitoring.PROFILER_ID):
                 if monitoring.get_tool(tool) is None:
                     monitoring.use_tool_id(tool, "warpline.annotate")
                     return tool

@@ -27,10 +27,11 @@ from typing import TYPE_CHECKING, Any, Self
 from warpline.annotate import RangeHandle, end_range, start_range
 from warpline.annotate.listener import LISTENER
 from warpline.capture import capabilities, names
-from warpline.capture.control import State
+from warpline.capture.control import ControlFile, State
 from warpline.capture.libraries import agent_library
 from warpline.capture.redaction import redact_command, redact_environment
 from warpline.capture.session import (
+    INJECTION_VARIABLE,
     SESSION_VARIABLE,
     AgentConfig,
     Session,
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 ABI_VERSION = 1
 DOMAIN = "warpline"  # of the range that stands for a profile within a profile
 
+_EMPTY = (
+    "{} holds no event: nothing called NVTX while it was recorded, or its domain is left out; "
+    "warpline.annotate(...) names the parts of a program"
+)
 _LATE = (
     "{} was used before profiling began: its ranges are not recorded; "
     "start the profile first, or use `warpline profile`"
@@ -191,7 +196,7 @@ class Profile:
         return trace
 
     def _begin(self) -> _Run | _RangeOfAnother:
-        if os.environ.get(SESSION_VARIABLE):
+        if _is_recorded():
             return _RangeOfAnother(self._pattern or "warpline.profile")
         agent = Agent(agent_library())
         try:
@@ -232,6 +237,7 @@ class _Run:
         self._before = {name: os.environ.get(name) for name in variables}
         self._pid = os.getpid()
         try:
+            agent.detach()  # from a session that this process has outlived
             agent.attach(session.folder)
             os.environ.update(variables)
             self._look_for_silent_libraries()
@@ -264,6 +270,8 @@ class _Run:
         self._leave()
         finished = run_finishing(self._session.folder, self.output, lambda _: None)
         self._session.remove()
+        if not any(finished.get(table) for table in ("ranges", "marks")):
+            _warn(_EMPTY.format(self.output.name))
         return finished
 
     def finish_at_exit(self) -> None:
@@ -283,7 +291,10 @@ class _Run:
 
     def _look_for_silent_libraries(self) -> None:
         """Warn of libraries that are in use already and do not reach the agent."""
+        was_named = self._before[INJECTION_VARIABLE] == str(self._agent.path)
         for name, touch in _nvtx_users():
+            if was_named:  # by an earlier session, so NVTX found the agent whenever it looked
+                _REACHING.add(name)
             if name not in _REACHING | _SILENT:
                 before = self._agent.bound()
                 touch()
@@ -375,6 +386,20 @@ def _wanted(trace: str | Iterable[str]) -> tuple[str, ...]:
         for word in capabilities.lacking(wanted):
             _warn(f"{word} is not collected ({capabilities.WHY_NOT})")
     return wanted
+
+
+def _is_recorded() -> bool:
+    """Return whether the session that this process was started in still goes on."""
+    folder = os.environ.get(SESSION_VARIABLE)
+    if not folder:
+        return False
+    try:
+        control = ControlFile.open(Path(folder))
+    except (OSError, CaptureError):  # finished, and gone
+        return False
+    state = control.state
+    control.close()
+    return state is not State.STOPPED
 
 
 def _nvtx_users() -> list[tuple[str, Callable[[], Any]]]:
