@@ -14,6 +14,8 @@ constexpr std::string_view kDefaultDomain = "default";
 constexpr std::uint64_t kMinBlockBytes = 128u << 10;  // holds the largest record
 constexpr std::uint64_t kMaxBlockBytes = 64u << 20;
 constexpr std::size_t kMaxConfigBytes = 1u << 20;
+constexpr std::uint64_t kMinCudaBufferBytes = 64u << 10;
+constexpr std::uint64_t kMaxCudaBuffers = 1024;
 
 int digit_of(char symbol) {
   if (symbol >= '0' && symbol <= '9') return symbol - '0';
@@ -43,6 +45,41 @@ std::uint64_t number(const std::string& text, std::uint64_t otherwise) {
   return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
 }
 
+struct CudaSwitch {
+  std::string_view key;
+  bool CudaConfig::*field;
+};
+constexpr CudaSwitch kCudaSwitches[] = {
+    {"cuda", &CudaConfig::is_on},           {"cuda_kernel", &CudaConfig::kernels},
+    {"cuda_memcpy", &CudaConfig::copies},   {"cuda_memset", &CudaConfig::fills},
+    {"cuda_sync", &CudaConfig::waits},      {"cuda_event", &CudaConfig::events},
+    {"cuda_memory", &CudaConfig::memory},   {"cuda_overhead", &CudaConfig::overhead},
+};
+
+void set_cuda(CudaConfig& config, std::string_view key, const std::string& value) {
+  for (const CudaSwitch& known : kCudaSwitches) {
+    if (key == known.key) config.*known.field = value != "0";
+  }
+  if (key == "cupti_path") {
+    config.library_paths.push_back(value);
+  } else if (key == "cuda_api") {
+    config.calls = value == "none"  ? CudaCalls::kNone
+                   : value == "all" ? CudaCalls::kAll
+                                    : CudaCalls::kTelling;
+  } else if (key == "cuda_graph") {
+    config.graph_nodes = value == "node";
+  } else if (key == "cuda_flush_ms") {
+    config.flush_ms = std::clamp<std::uint64_t>(number(value, config.flush_ms), 10, 3'600'000);
+  } else if (key == "cuda_buffer_bytes") {
+    const std::uint64_t bytes = number(value, config.buffer_bytes);
+    config.buffer_bytes =
+        std::clamp(bytes, kMinCudaBufferBytes, kMaxBlockBytes) & ~std::uint64_t{4095};
+  } else if (key == "cuda_buffers") {
+    config.max_buffers =
+        std::clamp<std::uint64_t>(number(value, config.max_buffers), 2, kMaxCudaBuffers);
+  }
+}
+
 void set(Config& config, std::string_view key, const std::string& value) {
   if (key == "nvtx") {
     config.nvtx = value != "0";
@@ -60,6 +97,8 @@ void set(Config& config, std::string_view key, const std::string& value) {
     config.block_bytes = std::clamp(bytes, kMinBlockBytes, kMaxBlockBytes) & ~std::uint64_t{4095};
   } else if (key == "keep_free_bytes") {
     config.keep_free_bytes = number(value, config.keep_free_bytes);
+  } else {
+    set_cuda(config.cuda, key, value);
   }
 }
 

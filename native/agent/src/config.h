@@ -8,6 +8,27 @@
 
 namespace warpline::agent {
 
+// Which of the program's CUDA calls are recorded.
+enum class CudaCalls { kNone, kTelling, kAll };
+
+// The CUDA side: keys cuda and cuda_..., and cupti_path.
+struct CudaConfig {
+  bool is_on = false;
+  std::vector<std::string> library_paths;  // of CUPTI, to be tried first
+  CudaCalls calls = CudaCalls::kTelling;   // cuda_api=none|calls|all
+  bool kernels = true;                     // cuda_kernel, and so on, =0|1
+  bool copies = true;
+  bool fills = true;
+  bool waits = true;
+  bool events = true;
+  bool memory = false;
+  bool overhead = true;
+  bool graph_nodes = false;                // cuda_graph=graph|node: a graph's kernels one by one
+  std::uint64_t flush_ms = 1000;           // at most so much is lost when the program is killed
+  std::uint64_t buffer_bytes = 2u << 20;
+  std::uint64_t max_buffers = 64;
+};
+
 struct Config {
   bool nvtx = true;
   std::vector<std::string> include_domains;  // if any, only these; "default" is the default domain
@@ -17,6 +38,7 @@ struct Config {
   bool any_range_domain = false;
   std::uint64_t block_bytes = 1u << 20;
   std::uint64_t keep_free_bytes = 64u << 20;
+  CudaConfig cuda;
 
   bool is_domain_enabled(std::string_view name) const;
   bool is_capture_range(std::string_view name, std::string_view domain) const;

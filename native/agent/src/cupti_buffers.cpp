@@ -1,0 +1,57 @@
+#include "cupti_buffers.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+namespace warpline::agent {
+namespace {
+
+class Lock {
+ public:
+  explicit Lock(pthread_mutex_t& mutex) noexcept : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  ~Lock() { pthread_mutex_unlock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+}  // namespace
+
+void BufferPool::configure(std::size_t bytes, std::size_t max_buffers) noexcept {
+  const Lock lock(lock_);
+  if (bytes != bytes_) {
+    while (free_count_ != 0) munmap(free_[--free_count_], bytes_);
+  }
+  bytes_ = bytes;
+  max_buffers_ = std::min(max_buffers, kMaxFree);
+}
+
+std::uint8_t* BufferPool::take(std::size_t& bytes) noexcept {
+  const Lock lock(lock_);
+  bytes = bytes_;
+  if (free_count_ != 0) {
+    ++lent_;
+    return free_[--free_count_];
+  }
+  if (lent_ >= max_buffers_) return nullptr;
+  void* memory =
+      mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  ++lent_;
+  return static_cast<std::uint8_t*>(memory);
+}
+
+void BufferPool::give_back(std::uint8_t* buffer, std::size_t bytes) noexcept {
+  const Lock lock(lock_);
+  if (lent_ != 0) --lent_;
+  if (bytes == bytes_ && free_count_ < kMaxFree) {
+    free_[free_count_++] = buffer;
+  } else {
+    munmap(buffer, bytes);
+  }
+}
+
+}  // namespace warpline::agent

@@ -1,0 +1,220 @@
+#include "cupti_calls.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bitset>
+#include <iterator>
+#include <string_view>
+
+#include "clock.h"
+#include "process.h"
+#include "thread_log.h"
+#include "warpline_cuda.h"
+
+namespace warpline::agent {
+namespace {
+
+using cupti::CallSite;
+using cupti::Domain;
+
+constexpr std::uint32_t kMaxCalls = 2048;  // ids of a domain; CUDA 13 has 807 and 523
+
+enum class Role : std::uint8_t { kPlain, kProfilerStart, kProfilerStop };
+
+struct Call {
+  const char* name = nullptr;  // CUPTI's, for as long as the process lives
+  bool is_chosen = false;
+  std::uint8_t flags = 0;
+  Role role = Role::kPlain;
+};
+Call g_calls[2][kMaxCalls];  // [domain - 1]; written before any callback is on
+std::atomic<std::uint32_t> g_epoch{1};  // changes when callbacks are turned on or off
+
+// A call is recorded when its name, without "cuda" or "cu", begins with one of these. Left out are
+// the many that only ask or set something, such as cudaGetDevice and cudaStreamIsCapturing.
+constexpr std::string_view kWorkStarts[] = {
+    "Launch", "GraphLaunch", "Memcpy", "Memset",
+};
+constexpr std::string_view kTellingStarts[] = {
+    // waiting and ordering
+    "DeviceSynchronize", "ThreadSynchronize", "StreamSynchronize", "EventSynchronize",
+    "CtxSynchronize", "EventRecord", "EventQuery", "StreamQuery", "StreamWait", "StreamWrite",
+    "StreamBatchMemOp", "StreamAddCallback", "SignalExternal", "WaitExternal",
+    // streams, events, graphs
+    "StreamCreate", "StreamDestroy", "EventCreate", "EventDestroy", "StreamBeginCapture",
+    "StreamEndCapture", "GraphCreate", "GraphInstantiate", "GraphExecUpdate", "GraphExecDestroy",
+    "GraphUpload", "GraphDestroy", "GraphClone",
+    // memory
+    "Malloc", "MemAlloc", "Free", "MemFree", "HostAlloc", "HostRegister", "HostUnregister",
+    "MemHostAlloc", "MemHostRegister", "MemHostUnregister", "MemCreate", "MemRelease", "MemMap",
+    "MemUnmap", "MemSetAccess", "MemAddress", "MemPoolCreate", "MemPoolDestroy", "MemPoolTrimTo",
+    "MemAdvise", "MemPrefetch", "MulticastCreate", "MulticastBind", "Ipc", "ImportExternal",
+    // code, contexts, devices
+    "ModuleLoad", "ModuleUnload", "LibraryLoad", "LibraryUnload", "Link", "Init", "DeviceReset",
+    "CtxCreate", "CtxDestroy", "DevicePrimaryCtxRetain", "DevicePrimaryCtxReset", "GreenCtxCreate",
+    "DeviceEnablePeerAccess", "CtxEnablePeerAccess", "Profiler",
+};
+
+template <class Starts>
+bool begins_with_any(std::string_view name, const Starts& starts) {
+  return std::any_of(std::begin(starts), std::end(starts),
+                     [name](std::string_view start) { return name.starts_with(start); });
+}
+
+std::string_view without_prefix(std::string_view name) {
+  for (const std::string_view prefix : {"__cuda", "cuda", "cu"}) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return name;
+}
+
+Call describe(const char* full_name, CudaCalls calls) {
+  const std::string_view name = without_prefix(full_name);
+  const bool is_work = begins_with_any(name, kWorkStarts);
+  Call call{full_name, false, 0, Role::kPlain};
+  call.is_chosen = calls == CudaCalls::kAll ||
+                   (calls == CudaCalls::kTelling &&
+                    (is_work || begins_with_any(name, kTellingStarts)));
+  // A host function occupies its stream but no device work answers to it.
+  if (is_work && !name.starts_with("LaunchHostFunc")) call.flags |= raw::kCallLaunches;
+  if (name.starts_with("GraphLaunch")) call.flags |= raw::kCallIsGraph;
+  if (name.starts_with("StreamBeginCapture") || name.starts_with("StreamEndCapture")) {
+    call.flags |= raw::kCallCaptures;
+  }
+  if (name.starts_with("ProfilerStart")) call.role = Role::kProfilerStart;
+  if (name.starts_with("ProfilerStop")) call.role = Role::kProfilerStop;
+  return call;
+}
+
+template <class Wanted>
+void switch_where(const cupti::Functions& functions, cupti::Subscriber subscriber, bool is_on,
+                  Wanted wanted) {
+  for (std::uint32_t domain = 1; domain <= 2; ++domain) {
+    for (std::uint32_t id = 1; id < kMaxCalls; ++id) {
+      if (wanted(g_calls[domain - 1][id])) {
+        functions.enable_callback(is_on ? 1 : 0, subscriber, domain, id);
+      }
+    }
+  }
+}
+
+// What a thread is in the midst of. The runtime's calls use the driver's: the outermost counts.
+struct ThreadCalls {
+  std::uint32_t epoch;
+  std::uint32_t depth;
+  std::uint32_t outermost;  // domain << 16 | id
+  bool is_ignored;
+  std::int64_t start;
+  std::uint64_t named_generation;  // whose logs know the names below
+  std::bitset<2 * kMaxCalls> named;
+};
+thread_local constinit ThreadCalls t_calls{0, 0, 0, false, 0, 0, {}};
+
+// Writes the name of a call unless this thread's log has it. With a lease of that log held.
+bool define_name(ThreadLog& log, std::uint32_t key, const Call& call) noexcept {
+  const std::uint64_t generation = g_process->generation.load(std::memory_order_relaxed);
+  if (t_calls.named_generation != generation) {
+    t_calls.named.reset();
+    t_calls.named_generation = generation;
+  }
+  const std::size_t bit = ((key >> 16) - 1) * kMaxCalls + (key & 0xffff);
+  if (t_calls.named[bit]) [[likely]] return true;
+  const auto kind = static_cast<raw::Kind>(raw::CudaKind::kCallName);
+  if (!log.define(kind, key, 0, call.name)) return false;
+  t_calls.named[bit] = true;
+  return true;
+}
+
+void record(std::uint32_t key, const Call& call, const cupti::CallData& data) noexcept {
+  const std::int64_t end = now_ns();
+  LogLease log = recording_log();
+  if (!log || !define_name(*log, key, call)) return;
+  std::uint64_t* room = log->reserve(4);
+  if (room == nullptr) return;
+  const std::uint32_t status =
+      data.status == nullptr ? 0 : *static_cast<const std::uint32_t*>(data.status);
+  room[1] = static_cast<std::uint64_t>(t_calls.start);
+  room[2] = static_cast<std::uint64_t>(end);
+  room[3] = std::uint64_t{status} << 32 | data.correlation;
+  log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kCall), call.flags, 4, key, true);
+}
+
+bool bounds_ranges() noexcept {
+  const Session* session = g_session.load(std::memory_order_acquire);
+  return session != nullptr &&
+         read_switch(*session->control).mode() == raw::RangeMode::kCudaProfilerApi;
+}
+
+void enter(std::uint32_t key, const Call& call, void (*changed)() noexcept) noexcept {
+  if (t_calls.depth++ != 0) return;
+  t_calls.outermost = key;
+  if (call.role == Role::kProfilerStop && bounds_ranges()) [[unlikely]] {
+    window_end();
+    changed();
+    // Turning callbacks off has forgotten this call, if recording ended.
+    return;
+  }
+  t_calls.start = now_ns();
+}
+
+void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
+           void (*changed)() noexcept) noexcept {
+  if (t_calls.depth == 0 || --t_calls.depth != 0 || t_calls.outermost != key) return;
+  if (call.role != Role::kPlain && bounds_ranges()) [[unlikely]] {
+    if (call.role == Role::kProfilerStart) {
+      window_begin();
+      changed();
+    }
+    return;
+  }
+  record(key, call, data);
+}
+
+}  // namespace
+
+void choose_calls(const cupti::Functions& functions, CudaCalls calls) noexcept {
+  for (std::uint32_t domain = 1; domain <= 2; ++domain) {
+    for (std::uint32_t id = 1; id < kMaxCalls; ++id) {
+      const char* name = nullptr;
+      const bool is_known =
+          functions.get_callback_name(domain, id, &name) == cupti::kSuccess && name != nullptr;
+      g_calls[domain - 1][id] = is_known ? describe(name, calls) : Call{};
+    }
+  }
+}
+
+void switch_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
+                  bool is_on) noexcept {
+  const bool keeps_profiler_calls = bounds_ranges();
+  switch_where(functions, subscriber, is_on, [keeps_profiler_calls](const Call& call) {
+    return call.is_chosen && !(keeps_profiler_calls && call.role != Role::kPlain);
+  });
+  g_epoch.fetch_add(1, std::memory_order_release);
+}
+
+void switch_profiler_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
+                           bool is_on) noexcept {
+  switch_where(functions, subscriber, is_on,
+               [](const Call& call) { return call.role != Role::kPlain; });
+}
+
+void ignore_calls_of_this_thread() noexcept { t_calls.is_ignored = true; }
+
+void on_call(std::uint32_t domain, std::uint32_t id, const cupti::CallData& data,
+             void (*changed)() noexcept) noexcept {
+  if (domain - 1 > 1 || id >= kMaxCalls || t_calls.is_ignored) [[unlikely]] return;
+  const std::uint32_t epoch = g_epoch.load(std::memory_order_relaxed);
+  if (t_calls.epoch != epoch) [[unlikely]] {
+    t_calls.epoch = epoch;
+    t_calls.depth = 0;
+  }
+  const Call& call = g_calls[domain - 1][id];
+  const std::uint32_t key = domain << 16 | id;
+  if (data.site == CallSite::kEnter) {
+    enter(key, call, changed);
+  } else {
+    leave(key, call, data, changed);
+  }
+}
+
+}  // namespace warpline::agent

@@ -1,0 +1,33 @@
+// The program's calls of the CUDA runtime and driver, one record each.
+#pragma once
+
+#include <cstdint>
+
+#include "config.h"
+#include "cupti_abi.h"
+
+namespace warpline::agent {
+
+// Chooses the calls to record from those that this CUPTI knows, by name: call ids are looked up,
+// not assumed. Once per library, before anything below.
+void choose_calls(const cupti::Functions& functions, CudaCalls calls) noexcept;
+
+// Turns the callbacks of the chosen calls on or off. One thread at a time. Calls that are under way
+// when this happens are not recorded.
+void switch_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
+                  bool is_on) noexcept;
+
+// The same for cudaProfilerStart and cudaProfilerStop (and the driver's), which bound capture
+// ranges: these stay on while recording is off.
+void switch_profiler_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
+                           bool is_on) noexcept;
+
+// Takes one callback of the runtime's or the driver's domain. `changed` is called, without any lock
+// or lease held, after a capture range was opened or closed. Any thread.
+void on_call(std::uint32_t domain, std::uint32_t id, const cupti::CallData& call,
+             void (*changed)() noexcept) noexcept;
+
+// Makes on_call pass over this thread's calls: the agent's own.
+void ignore_calls_of_this_thread() noexcept;
+
+}  // namespace warpline::agent

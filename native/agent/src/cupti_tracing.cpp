@@ -1,0 +1,544 @@
+#include "cupti_tracing.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <iterator>
+#include <string>
+
+#include "clock.h"
+#include "cuda_devices.h"
+#include "cupti_buffers.h"
+#include "cupti_calls.h"
+#include "cupti_library.h"
+#include "cupti_records.h"
+#include "process.h"
+#include "thread_log.h"
+#include "warpline_agent.h"
+#include "warpline_cuda.h"
+
+#define WL_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace warpline::agent {
+namespace {
+
+constexpr std::int64_t kTickNs = 20'000'000;         // how soon the launcher's switch is noticed
+constexpr std::int64_t kFirstFlushNs = 100'000'000;  // then twice as long each time, to flush_ms
+constexpr int kInjected = 1;                         // what the driver expects of an injection
+
+class Lock {
+ public:
+  explicit Lock(pthread_mutex_t& mutex) noexcept : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  ~Lock() { pthread_mutex_unlock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+// Everything about the tracing of this process. Guarded by g_lock where nothing else is said.
+struct Tracing {
+  CuptiLibrary library;  // opened once, kept
+  RecordReading reading; // unchanged while buffers may come
+  cupti::Subscriber subscriber = nullptr;
+  Session* session = nullptr;
+  bool is_begun = false;
+  bool is_recording = false;          // kinds and callbacks are on
+  bool is_watcher_running = false;
+  std::uint32_t collects = 0;         // of CudaCollects, when recording
+  std::uint32_t told_failed = 0;      // kinds whose failure was told
+  RecordingSpans spans;
+};
+
+// Never freed: callbacks may come until the very end of the process.
+Tracing& tracing() {
+  static Tracing* one = new Tracing;
+  return *one;
+}
+
+pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // begun, ended, switched on and off
+BufferPool g_pool;
+// The process that is being traced, or 0. A fork has it from its parent, may have g_lock locked for
+// ever, and cannot use CUDA: whoever comes from outside looks here before anything else.
+std::atomic<pid_t> g_traced{0};
+
+// The watcher's own lock, so that it can be told to end while it waits.
+pthread_mutex_t g_watch_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t g_watch_wake;
+bool g_watch_ends = false;
+pthread_t g_watcher;
+
+void note(raw::CudaNote kind, const std::string& text) noexcept {
+  if (LogLease log = definition_log()) {
+    log->define(raw::Kind::kNote, static_cast<std::uint32_t>(kind),
+                static_cast<std::uint64_t>(now_ns()), text);
+  }
+}
+
+std::string words_of(const cupti::Functions& functions, cupti::Result result) {
+  const char* text = nullptr;
+  functions.get_result_string(result, &text);
+  return (text == nullptr ? "" : text) + (" (" + std::to_string(result) + ")");
+}
+
+struct KindChoice {
+  cupti::Kind kind;
+  std::uint32_t collects;  // the bit that asks for it; 0: always
+  const char* name;
+};
+constexpr KindChoice kKinds[] = {
+    {cupti::Kind::kDevice, 0, "devices"},
+    {cupti::Kind::kContext, 0, "contexts"},
+    {cupti::Kind::kStream, 0, "streams"},
+    {cupti::Kind::kConcurrentKernel, raw::kCollectsKernels, "kernels"},
+    {cupti::Kind::kMemcpy, raw::kCollectsCopies, "copies"},
+    {cupti::Kind::kMemcpyPeer, raw::kCollectsCopies, "peer copies"},
+    {cupti::Kind::kMemset, raw::kCollectsFills, "memsets"},
+    {cupti::Kind::kGraphTrace, raw::kCollectsGraphs, "graphs"},
+    {cupti::Kind::kSynchronization, raw::kCollectsWaits, "waits"},
+    {cupti::Kind::kCudaEvent, raw::kCollectsEvents, "events"},
+    {cupti::Kind::kMemory, raw::kCollectsMemory, "memory events"},
+    {cupti::Kind::kMemoryPool, raw::kCollectsMemory, "memory pools"},
+    {cupti::Kind::kOverhead, raw::kCollectsOverhead, "overhead"},
+};
+
+std::uint32_t wanted(const CudaConfig& config) noexcept {
+  std::uint32_t bits = 0;
+  const auto add = [&bits](bool is_wanted, std::uint32_t bit) {
+    if (is_wanted) bits |= bit;
+  };
+  add(config.calls != CudaCalls::kNone, raw::kCollectsCalls);
+  add(config.kernels, raw::kCollectsKernels);
+  add(config.copies, raw::kCollectsCopies);
+  add(config.fills, raw::kCollectsFills);
+  add(config.kernels && !config.graph_nodes, raw::kCollectsGraphs);
+  add(config.kernels && config.graph_nodes, raw::kCollectsGraphNodes);
+  add(config.waits, raw::kCollectsWaits);
+  add(config.events, raw::kCollectsEvents);
+  add(config.memory, raw::kCollectsMemory);
+  add(config.overhead, raw::kCollectsOverhead);
+  return bits;
+}
+
+// CUPTI 13.0.0 may hang when kernels are turned off: they stay on, and are left out when read.
+bool keeps_kind_on(const Tracing& t, cupti::Kind kind) noexcept {
+  return kind == cupti::Kind::kConcurrentKernel && t.library.version == cupti::kVersion13_0_0;
+}
+
+// ---- what CUPTI calls
+
+std::uint64_t timestamp() { return static_cast<std::uint64_t>(now_ns()); }
+
+void on_buffer_wanted(std::uint8_t** buffer, std::size_t* bytes, std::size_t* max_records) {
+  *max_records = 0;  // as many as fit
+  *buffer = g_pool.take(*bytes);
+  if (*buffer == nullptr) *bytes = 0;
+}
+
+void on_buffer_done(void* context, std::uint32_t stream, std::uint8_t* buffer, std::size_t bytes,
+                    std::size_t valid_bytes) {
+  if (buffer == nullptr) return;
+  write_buffer(tracing().reading, context, stream, buffer, valid_bytes);
+  g_pool.give_back(buffer, bytes);
+}
+
+void on_graph_node(const cupti::ResourceData& resource) noexcept {
+  const auto* graph = static_cast<const cupti::GraphData*>(resource.descriptor);
+  const cupti::Functions& functions = tracing().reading.functions;
+  std::uint64_t node = 0;
+  if (graph == nullptr || functions.graph_node_id == nullptr) return;
+  if (functions.graph_node_id(graph->node, &node) != cupti::kSuccess) return;
+  std::uint64_t original = 0;
+  std::uint32_t graph_id = 0;
+  if (graph->original_node != nullptr) functions.graph_node_id(graph->original_node, &original);
+  if (functions.graph_id != nullptr && graph->graph != nullptr) {
+    functions.graph_id(graph->graph, &graph_id);
+  }
+  LogLease log = recording_log();
+  if (!log) return;
+  std::uint64_t* room = log->reserve(5);
+  if (room == nullptr) return;
+  room[1] = timestamp();
+  room[2] = node;
+  room[3] = original;
+  room[4] = graph_id;
+  log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kGraphNode), 0, 5, graph->node_type,
+              false);
+}
+
+void on_callback(void*, std::uint32_t domain, std::uint32_t id, const void* what) {
+  if (what == nullptr) return;
+  if (domain == static_cast<std::uint32_t>(cupti::Domain::kResource)) {
+    on_graph_node(*static_cast<const cupti::ResourceData*>(what));
+  } else {
+    on_call(domain, id, *static_cast<const cupti::CallData*>(what), follow_recording_state);
+  }
+}
+
+// ---- on and off; with g_lock held
+
+void tell_collecting(std::uint32_t collects) noexcept {
+  if (LogLease log = definition_log()) {
+    if (std::uint64_t* room = log->reserve(2)) {
+      room[1] = timestamp();
+      log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kCollecting), 0, 2, collects, false);
+    }
+  }
+}
+
+// Turns the kinds on; those that cannot be are told once and left out of what is collected.
+std::uint32_t enable_kinds(Tracing& t) noexcept {
+  const cupti::Functions& f = t.library.functions;
+  std::uint32_t collected = t.collects;
+  for (std::uint32_t i = 0; i < std::size(kKinds); ++i) {
+    const KindChoice& choice = kKinds[i];
+    if (choice.collects != 0 && (t.collects & choice.collects) == 0) continue;
+    // What exists already is listed again with these three.
+    const bool dumps = choice.collects == 0 && f.enable_and_dump != nullptr;
+    const cupti::Result result = dumps ? f.enable_and_dump(choice.kind) : f.enable(choice.kind);
+    if (result == cupti::kSuccess) continue;
+    // Peer copies have a kind of their own, but no bit.
+    if (choice.kind != cupti::Kind::kMemcpyPeer) collected &= ~choice.collects;
+    if ((t.told_failed & 1u << i) == 0) {
+      note(raw::CudaNote::kKindFailed, std::string(choice.name) + ": " + words_of(f, result));
+      t.told_failed |= 1u << i;
+    }
+  }
+  return collected;
+}
+
+void disable_kinds(const Tracing& t) noexcept {
+  for (const KindChoice& choice : kKinds) {
+    if (choice.collects != 0 && (t.collects & choice.collects) == 0) continue;
+    if (!keeps_kind_on(t, choice.kind)) t.library.functions.disable(choice.kind);
+  }
+}
+
+void switch_graph_nodes(const Tracing& t, bool is_on) noexcept {
+  if ((t.collects & raw::kCollectsGraphNodes) == 0) return;
+  for (const std::uint32_t id : {cupti::kGraphNodeCreated, cupti::kGraphNodeCloned}) {
+    t.library.functions.enable_callback(is_on ? 1 : 0, t.subscriber,
+                                        static_cast<std::uint32_t>(cupti::Domain::kResource), id);
+  }
+}
+
+void set_recording(Tracing& t, bool is_on) noexcept {
+  if (t.is_recording == is_on) return;
+  t.is_recording = is_on;
+  if (is_on) {
+    t.spans.begin(timestamp());
+    tell_collecting(enable_kinds(t));
+  } else {
+    disable_kinds(t);
+    t.spans.end(timestamp());
+    tell_collecting(0);
+  }
+  switch_graph_nodes(t, is_on);
+  if ((t.collects & raw::kCollectsCalls) != 0) {
+    switch_calls(t.library.functions, t.subscriber, is_on);
+  }
+}
+
+bool is_wanted_now(const Session* session) noexcept {
+  return session != nullptr && session == g_session.load(std::memory_order_acquire) &&
+         read_switch(*session->control).is_on();
+}
+
+bool is_traced() noexcept {
+  const pid_t traced = g_traced.load(std::memory_order_acquire);
+  return traced != 0 && traced == getpid();
+}
+
+bool is_fork_of_traced() noexcept {
+  const pid_t traced = g_traced.load(std::memory_order_acquire);
+  return traced != 0 && traced != getpid();
+}
+
+// ---- the watcher
+
+void write_clock() noexcept {
+  const Tracing& t = tracing();
+  if (t.library.functions.register_timestamp != nullptr) return;
+  std::uint64_t theirs = 0;
+  if (t.library.functions.get_timestamp(&theirs) != cupti::kSuccess) return;
+  LogLease log = definition_log();
+  if (!log) return;
+  if (std::uint64_t* room = log->reserve(3)) {
+    room[1] = theirs;
+    room[2] = timestamp();
+    log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kClock), 0, 3, 0, false);
+  }
+}
+
+// Takes from CUPTI what is complete and writes it down.
+void flush(std::uint32_t flags) noexcept {
+  write_clock();
+  tracing().library.functions.flush_all(flags);
+  write_new_devices();
+}
+
+timespec in_ns(std::int64_t time) noexcept {
+  return {static_cast<time_t>(time / 1'000'000'000), static_cast<long>(time % 1'000'000'000)};
+}
+
+// Waits for a tick. Returns whether the watcher is to go on.
+bool wait_a_tick() noexcept {
+  const timespec until = in_ns(now_ns() + kTickNs);
+  const Lock lock(g_watch_lock);
+  while (!g_watch_ends) {
+    if (pthread_cond_timedwait(&g_watch_wake, &g_watch_lock, &until) == ETIMEDOUT) break;
+  }
+  return !g_watch_ends;
+}
+
+// CUPTI's own periodic flush returns full buffers only; a killed program would lose the rest.
+void* watch(void* flush_ns_pointer) {
+  const auto longest = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(flush_ns_pointer));
+  pthread_setname_np(pthread_self(), "warpline-cuda");
+  ignore_calls_of_this_thread();
+  std::int64_t period = std::min(kFirstFlushNs, longest);
+  std::int64_t next_flush = now_ns() + period;
+  while (wait_a_tick()) {
+    follow_recording_state();
+    if (now_ns() < next_flush) continue;
+    flush(0);
+    period = std::min(period * 2, longest);
+    next_flush = now_ns() + period;
+  }
+  return nullptr;
+}
+
+bool start_watcher(std::uint64_t flush_ms) noexcept {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&g_watch_wake, &attributes);
+  pthread_condattr_destroy(&attributes);
+  g_watch_ends = false;
+  // The program's signals are for its own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  auto* argument = reinterpret_cast<void*>(static_cast<std::intptr_t>(flush_ms * 1'000'000));
+  const bool is_started = pthread_create(&g_watcher, nullptr, watch, argument) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return is_started;
+}
+
+void stop_watcher() noexcept {
+  {
+    const Lock lock(g_watch_lock);
+    g_watch_ends = true;
+    pthread_cond_signal(&g_watch_wake);
+  }
+  pthread_join(g_watcher, nullptr);
+  pthread_cond_destroy(&g_watch_wake);
+}
+
+// ---- beginning and ending
+
+// Becomes CUPTI's subscriber, of which a process has one. Returns 0 or CUPTI's error.
+cupti::Result subscribe(Tracing& t, std::string& other) noexcept {
+  const cupti::Functions& f = t.library.functions;
+  if (f.subscribe_v2 == nullptr) return f.subscribe(&t.subscriber, on_callback, nullptr);
+  char name[128] = "";
+  cupti::SubscriberParams parameters{};
+  parameters.bytes = t.library.version < cupti::kVersion13_2 ? cupti::kSubscriberParamsBytes13_0
+                                                             : sizeof parameters;
+  parameters.name = "Warpline";
+  parameters.other_name = name;
+  parameters.other_name_bytes = sizeof name;
+  const cupti::Result result = f.subscribe_v2(&t.subscriber, on_callback, nullptr, &parameters);
+  name[sizeof name - 1] = '\0';
+  other = name;
+  return result;
+}
+
+void tell_subscribe_failed(const Tracing& t, cupti::Result result, const std::string& other) {
+  if (result == cupti::kOtherSubscriber) {
+    note(raw::CudaNote::kOtherProfiler, other.empty() ? "its name is not told" : other);
+  } else {
+    note(raw::CudaNote::kUnavailable,
+         t.library.file + ": cuptiSubscribe: " + words_of(t.library.functions, result));
+  }
+}
+
+void tell_library(const Tracing& t) {
+  note(raw::CudaNote::kUsing, "CUPTI " + std::to_string(t.library.version) + " " + t.library.file);
+  if (t.library.version == cupti::kVersion13_0_0) {
+    note(raw::CudaNote::kDoubt,
+         "CUPTI 13.0.0 can hang or crash; update nvidia-cuda-cupti to 13.0.85 or later");
+  } else if (t.library.version >= cupti::kVersionAfterKnown) {
+    note(raw::CudaNote::kDoubt, "this CUPTI is newer than Warpline knows");
+  }
+}
+
+// Sets CUPTI up; kinds are turned on later. Returns 0 or CUPTI's error, with the function's name.
+cupti::Result set_up(const Tracing& t, const char*& function) noexcept {
+  const cupti::Functions& f = t.library.functions;
+  cupti::Result result = cupti::kSuccess;
+  if (f.register_timestamp != nullptr) {
+    function = "cuptiActivityRegisterTimestampCallback";
+    result = f.register_timestamp(timestamp);
+  }
+  if (f.set_thread_id_type != nullptr) f.set_thread_id_type(cupti::kThreadIdsOfSystem);
+  if (result != cupti::kSuccess) return result;
+  function = "cuptiActivityRegisterCallbacks";
+  return f.register_callbacks(on_buffer_wanted, on_buffer_done);
+}
+
+// Stops the watcher and waits for it. Without g_lock, which it takes itself.
+void end_watching() noexcept {
+  bool runs = false;
+  {
+    const Lock lock(g_lock);
+    runs = tracing().is_watcher_running;
+    tracing().is_watcher_running = false;
+  }
+  if (runs) stop_watcher();
+}
+
+// Runs before the handlers that CUDA has registered earlier. Nothing is turned off: other handlers
+// may still use CUDA, and this one must not wait for them.
+void end_at_exit() {
+  if (!is_traced()) return;
+  end_watching();
+  flush(cupti::kFlushForced);
+}
+
+bool is_traced_for(const Session* session) noexcept {
+  const Lock lock(g_lock);
+  return tracing().session == session;
+}
+
+// Opens CUPTI, once. Returns whether there is one.
+bool have_library(Tracing& t, const CudaConfig& config) {
+  if (!t.library) {
+    std::string problem;
+    t.library = open_cupti(config.library_paths, problem);
+    if (!t.library) {
+      note(raw::CudaNote::kUnavailable, problem);
+      return false;
+    }
+  }
+  choose_calls(t.library.functions, config.calls);
+  return true;
+}
+
+int begin(Tracing& t, Session& session) {
+  const CudaConfig& config = session.config.cuda;
+  if (!have_library(t, config)) return ENOTSUP;
+  std::string other;
+  cupti::Result result = subscribe(t, other);
+  if (result != cupti::kSuccess) {
+    tell_subscribe_failed(t, result, other);
+    return ENOTSUP;
+  }
+  tell_library(t);
+  t.session = &session;
+  t.collects = wanted(config);
+  t.told_failed = 0;
+  const bool filters_kernels = keeps_kind_on(t, cupti::Kind::kConcurrentKernel);
+  t.reading = {t.library.functions, t.library.version, filters_kernels ? &t.spans : nullptr};
+  g_pool.configure(config.buffer_bytes, config.max_buffers);
+  forget_written();
+  const char* function = "";
+  result = set_up(t, function);
+  if (result != cupti::kSuccess) {
+    note(raw::CudaNote::kUnavailable,
+         std::string(function) + ": " + words_of(t.library.functions, result));
+    t.library.functions.unsubscribe(t.subscriber);
+    return ENOTSUP;
+  }
+  t.is_begun = true;
+  g_traced.store(getpid(), std::memory_order_release);
+  if (read_switch(*session.control).mode() == raw::RangeMode::kCudaProfilerApi) {
+    switch_profiler_calls(t.library.functions, t.subscriber, true);
+  }
+  set_recording(t, is_wanted_now(&session));
+  t.is_watcher_running = start_watcher(config.flush_ms);
+  static const int registered = std::atexit(end_at_exit);
+  static_cast<void>(registered);
+  return 0;
+}
+
+}  // namespace
+
+int begin_cuda_tracing() noexcept {
+  Session* session = g_session.load(std::memory_order_acquire);
+  if (session == nullptr) return ENOTCONN;
+  if (!session->config.cuda.is_on || is_fork_of_traced()) return ENOTSUP;
+  try {
+    if (is_traced() && !is_traced_for(session)) end_cuda_tracing();
+    const Lock lock(g_lock);
+    Tracing& t = tracing();
+    return t.is_begun ? 0 : begin(t, *session);
+  } catch (...) {
+    return ENOMEM;
+  }
+}
+
+void end_cuda_tracing() noexcept {
+  if (!is_traced()) return;
+  end_watching();
+  const Lock lock(g_lock);
+  Tracing& t = tracing();
+  if (!t.is_begun) return;
+  flush(0);
+  set_recording(t, false);
+  flush(cupti::kFlushForced);
+  t.library.functions.unsubscribe(t.subscriber);
+  t.is_begun = false;
+  g_traced.store(0, std::memory_order_release);
+}
+
+void follow_recording_state() noexcept {
+  if (!is_traced()) return;
+  const Lock lock(g_lock);
+  Tracing& t = tracing();
+  if (t.is_begun) set_recording(t, is_wanted_now(t.session));
+}
+
+}  // namespace warpline::agent
+
+namespace {
+
+// Lets the driver load the agent when the program initialises it.
+int defer_to_driver() noexcept {
+  Dl_info self;
+  if (dladdr(reinterpret_cast<void*>(&defer_to_driver), &self) == 0) return ENOTSUP;
+  return setenv("CUDA_INJECTION64_PATH", self.dli_fname, 1) == 0 ? 0 : ENOMEM;
+}
+
+}  // namespace
+
+// Called by the CUDA driver, which found the agent in CUDA_INJECTION64_PATH, from within cuInit.
+WL_EXPORT int InitializeInjection(void) {
+  using namespace warpline::agent;
+  if (!ensure_attached()) return kInjected;
+  Session* session = g_session.load(std::memory_order_acquire);
+  if (session == nullptr || !session->config.cuda.is_on) return kInjected;
+  add(session->control->cuda_bound);
+  begin_cuda_tracing();
+  return kInjected;
+}
+
+WL_EXPORT int32_t wl_agent_cuda_attach(void) {
+  using namespace warpline::agent;
+  const Session* session = g_session.load(std::memory_order_acquire);
+  if (session == nullptr) return ENOTCONN;
+  if (!session->config.cuda.is_on) return ENOTSUP;
+  if (!is_cuda_initialised()) return defer_to_driver();
+  add(session->control->cuda_bound);
+  return begin_cuda_tracing();
+}
+
+WL_EXPORT void wl_agent_cuda_detach(void) { warpline::agent::end_cuda_tracing(); }
