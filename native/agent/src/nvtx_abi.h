@@ -108,7 +108,12 @@ struct VersionExport {
   void (*set_tool_version)(std::uint32_t version);
 };
 
-enum Module : std::int32_t { kModuleCore = 1, kModuleCuda = 2, kModuleCudaRt = 4, kModuleCore2 = 5 };
+enum Module : std::int32_t {
+  kModuleCore = 1,
+  kModuleCuda = 2,
+  kModuleCudaRt = 4,
+  kModuleCore2 = 5,
+};
 
 enum CoreFunction : unsigned int {
   kMarkEx = 1,

@@ -111,28 +111,30 @@ thread_local constinit ThreadRanges t_ranges{};
 std::atomic<std::uint64_t> g_window_ids[64];
 std::atomic<std::uint32_t> g_window_id_count{0};
 
-[[gnu::noinline]] bool opens_window(Domain& domain, const Given& given) noexcept {
+[[gnu::noinline]] bool opens_window(ThreadRanges& mine, Domain& domain,
+                                    const Given& given) noexcept {
   const Event event(domain, given);
   if (is_capture_range(event.name, domain.view())) return true;
-  if (!t_ranges.has_missed) {
-    t_ranges.has_missed = true;
+  if (!mine.has_missed) {
+    mine.has_missed = true;
     count_range_miss();
   }
   return false;
 }
 
-void open_window_of_push(Domain& domain, const Given& given, std::uint32_t depth) noexcept {
-  if (t_ranges.window_count == ThreadRanges::kWindows || !opens_window(domain, given)) return;
-  t_ranges.windows[t_ranges.window_count++] = {&domain, depth};
+void open_window_of_push(ThreadRanges& mine, Domain& domain, const Given& given,
+                         std::uint32_t depth) noexcept {
+  if (mine.window_count == ThreadRanges::kWindows || !opens_window(mine, domain, given)) return;
+  mine.windows[mine.window_count++] = {&domain, depth};
   window_begin();
 }
 
-void close_window_of_pop(const Domain& domain, std::uint32_t depth) noexcept {
-  for (std::size_t at = t_ranges.window_count; at-- > 0;) {
-    const OpenWindow& window = t_ranges.windows[at];
+void close_window_of_pop(ThreadRanges& mine, const Domain& domain, std::uint32_t depth) noexcept {
+  for (std::size_t at = mine.window_count; at-- > 0;) {
+    const OpenWindow& window = mine.windows[at];
     if (window.domain != &domain || window.depth != depth) continue;
-    std::memmove(&t_ranges.windows[at], &t_ranges.windows[at + 1],
-                 (--t_ranges.window_count - at) * sizeof(OpenWindow));
+    std::memmove(&mine.windows[at], &mine.windows[at + 1],
+                 (--mine.window_count - at) * sizeof(OpenWindow));
     window_end();
     return;
   }
@@ -193,10 +195,10 @@ void put_fields(std::uint64_t* to, const Domain& domain, const Event& event,
   }
 }
 
-bool define(ThreadLog& log, const Domain& domain, const Event& event,
+bool define(ThreadLog& log, ThreadRanges& mine, const Domain& domain, const Event& event,
             std::uint32_t& slot) noexcept {
   if (domain.id != 0 && !log.define_domain(domain.id, domain.view())) return false;
-  if (event.payload_count != 0 && !define_schemas(log, t_ranges.schemas_defined)) return false;
+  if (event.payload_count != 0 && !define_schemas(log, mine.schemas_defined)) return false;
   slot = 0;
   if (!event.has_name) return true;
   if (event.serial != 0) return log.intern_registered(event.serial, event.name, slot);
@@ -205,13 +207,14 @@ bool define(ThreadLog& log, const Domain& domain, const Event& event,
 
 // Writes a kPush, kStart or kMark and what it needs. Returns whether it is in the log; for kStart
 // `id` becomes the range's.
-bool write_event(raw::Kind kind, Domain& domain, const Given& given, std::uint64_t* id) noexcept {
+bool write_event(ThreadRanges& mine, raw::Kind kind, Domain& domain, const Given& given,
+                 std::uint64_t* id) noexcept {
   LogLease log = recording_log();
   if (!log) return false;
-  t_ranges.see(*log);
+  mine.see(*log);
   const Event event(domain, given);
   std::uint32_t slot;
-  if (!define(*log, domain, event, slot)) return false;
+  if (!define(*log, mine, domain, event, slot)) return false;
   const EventShape shape = shape_of(domain, event);
   const std::size_t fixed = id == nullptr ? 2 : 3;
   std::uint64_t* room = log->reserve(fixed + shape.words);
@@ -225,18 +228,19 @@ bool write_event(raw::Kind kind, Domain& domain, const Given& given, std::uint64
 }
 
 // Writes a kPop or kStop and its payloads.
-void write_end(LogLease log, Domain& domain, raw::Kind kind, std::uint64_t id,
+void write_end(LogLease log, ThreadRanges& mine, Domain& domain, raw::Kind kind, std::uint64_t id,
                const Given& end) noexcept {
   const bool is_stop = kind == raw::Kind::kStop;
   const std::size_t words = is_stop ? 3 : 2;
   const auto now = static_cast<std::uint64_t>(now_ns());  // first, for the same reason
-  if (end.count != 0 && !define_schemas(*log, t_ranges.schemas_defined)) return;
+  if (end.count != 0 && !define_schemas(*log, mine.schemas_defined)) return;
   std::uint64_t* room = log->reserve(words);
   if (room == nullptr) return;
   room[1] = now;
   if (is_stop) room[2] = id;
   log->commit(room, kind, 0, words, is_stop ? 0 : domain.id, false);
-  if (end.count != 0) write_payloads(*log, domain, static_cast<const Payload*>(end.data), end.count);
+  if (end.count == 0) return;
+  write_payloads(*log, domain, static_cast<const Payload*>(end.data), end.count);
 }
 
 }  // namespace
@@ -306,48 +310,51 @@ void Event::set_name(const RegisteredText* text) noexcept {
 }
 
 void mark(Domain& domain, const Given& given) noexcept {
-  if (is_enabled(domain)) write_event(raw::Kind::kMark, domain, given, nullptr);
+  if (is_enabled(domain)) write_event(t_ranges, raw::Kind::kMark, domain, given, nullptr);
 }
 
 int push_range(Domain& domain, const Given& given) noexcept {
   if (!is_enabled(domain)) return kNotTracked;
-  OpenRanges* open = t_ranges.of(domain);
+  ThreadRanges& mine = t_ranges;
+  OpenRanges* open = mine.of(domain);
   if (open == nullptr) {
-    ++t_ranges.unplaced;
-    write_event(raw::Kind::kPush, domain, given, nullptr);
+    ++mine.unplaced;
+    write_event(mine, raw::Kind::kPush, domain, given, nullptr);
     return kNotTracked;
   }
-  if (ranges_wanted()) [[unlikely]] open_window_of_push(domain, given, open->depth);
+  if (ranges_wanted()) [[unlikely]] open_window_of_push(mine, domain, given, open->depth);
   const bool is_recorded =
-      open->can_record() && write_event(raw::Kind::kPush, domain, given, nullptr);
+      open->can_record() && write_event(mine, raw::Kind::kPush, domain, given, nullptr);
   return open->push(is_recorded);
 }
 
 int pop_range(Domain& domain, const Given& end) noexcept {
   if (!is_enabled(domain)) return kNotTracked;
-  OpenRanges* open = t_ranges.of(domain);
+  ThreadRanges& mine = t_ranges;
+  OpenRanges* open = mine.of(domain);
   const bool is_placed = open != nullptr && open->depth != 0;
   if (!is_placed) {
-    if (t_ranges.unplaced == 0) return kNothingOpen;
-    --t_ranges.unplaced;
+    if (mine.unplaced == 0) return kNothingOpen;
+    --mine.unplaced;
   }
   if (!is_placed || open->pop()) {
     LogLease log = recording_log();
-    if (log && t_ranges.is_in(*log)) {
-      write_end(static_cast<LogLease&&>(log), domain, raw::Kind::kPop, 0, end);
+    if (log && mine.is_in(*log)) {
+      write_end(static_cast<LogLease&&>(log), mine, domain, raw::Kind::kPop, 0, end);
     }
   }
   if (!is_placed) return kNotTracked;
-  if (t_ranges.window_count != 0) [[unlikely]] close_window_of_pop(domain, open->depth);
+  if (mine.window_count != 0) [[unlikely]] close_window_of_pop(mine, domain, open->depth);
   return static_cast<int>(open->depth);
 }
 
 std::uint64_t start_range(Domain& domain, const Given& given) noexcept {
   if (!is_enabled(domain)) return 0;
-  const bool is_window = ranges_wanted() && opens_window(domain, given);
+  ThreadRanges& mine = t_ranges;
+  const bool is_window = ranges_wanted() && opens_window(mine, domain, given);
   if (is_window) window_begin();
   std::uint64_t id = 0;
-  if (!write_event(raw::Kind::kStart, domain, given, &id)) id = 0;
+  if (!write_event(mine, raw::Kind::kStart, domain, given, &id)) id = 0;
   if (is_window && (id == 0 || !keep_window_id(id))) window_end();
   return id;
 }
@@ -355,8 +362,9 @@ std::uint64_t start_range(Domain& domain, const Given& given) noexcept {
 void stop_range(Domain& domain, std::uint64_t id, const Given& end) noexcept {
   if (id == 0) return;
   if (LogLease log = recording_log()) {
-    t_ranges.see(*log);
-    write_end(static_cast<LogLease&&>(log), domain, raw::Kind::kStop, id, end);
+    ThreadRanges& mine = t_ranges;
+    mine.see(*log);
+    write_end(static_cast<LogLease&&>(log), mine, domain, raw::Kind::kStop, id, end);
   }
   if (g_window_id_count.load(std::memory_order_acquire) != 0) [[unlikely]] close_window_of_stop(id);
 }
@@ -365,7 +373,7 @@ void stop_range(Domain& domain, std::uint64_t id, const Given& end) noexcept {
 
 namespace {
 
-const Given kNoPayloads = Given::payloads(nullptr, 0);
+constexpr Given kNoPayloads{Given::Form::kPayloads, nullptr, 0};
 
 void mark_ex(const EventAttributes* attributes) {
   mark(default_domain(), Given::attributes(attributes));

@@ -83,7 +83,9 @@ void add_name(const Name& name, const RegisteredText* text) noexcept {
 }
 
 std::size_t put_utf8(char32_t character, char* to) noexcept {
-  const auto byte = [](char32_t bits) { return static_cast<char>(static_cast<unsigned char>(bits)); };
+  const auto byte = [](char32_t bits) {
+    return static_cast<char>(static_cast<unsigned char>(bits));
+  };
   if (character < 0x80) {
     to[0] = byte(character);
     return 1;

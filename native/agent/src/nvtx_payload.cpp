@@ -23,7 +23,7 @@ constexpr std::size_t kMaxNameBytes = 1024;     // of a schema, an entry, an enu
 constexpr std::size_t kMaxPayloads = 64;        // of one event
 constexpr std::size_t kMaxTargets = 64;         // of one payload
 constexpr std::size_t kMaxTargetBytes = 16384;  // of one target
-constexpr std::size_t kMaxAllTargets = 49152;   // of one payload; fits a record with the largest one
+constexpr std::size_t kMaxAllTargets = 49152;   // of one payload; the largest fits beside them
 constexpr std::size_t kMaxSteps = 4096;         // of a walk through one payload
 constexpr int kMaxNesting = 8;
 
@@ -164,9 +164,10 @@ std::uint64_t add_schema(Schema* schema) noexcept {
     return 0;
   }
   const Domain* domain = schema->domain;
-  Schema* kept = g_static_schemas.add(hash_of_static(*domain, id), schema, [&](const Schema& other) {
+  const auto is_same_id = [&](const Schema& other) {
     return other.id == id && other.domain == domain;
-  });
+  };
+  Schema* kept = g_static_schemas.add(hash_of_static(*domain, id), schema, is_same_id);
   if (kept == schema) return publish(schema);
   const bool is_same = is_alike(*kept, *schema);
   release(schema);

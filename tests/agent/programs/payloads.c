@@ -76,8 +76,8 @@ static void structs(void) {
   };
   uint64_t id = schema(NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, "plain", entries, LENGTH(entries), 0, 0);
   char text[] = "gone later";
-  Plain plain = {-1,   0.5,   text,
-                 {1, 2, 3}, NULL, nvtxDomainRegisterStringA(domain, "a handle"), u"w\u00ef\U0001f600de"};
+  const nvtxStringHandle_t handle = nvtxDomainRegisterStringA(domain, "a handle");
+  Plain plain = {-1, 0.5, text, {1, 2, 3}, NULL, handle, u"w\u00ef\U0001f600de"};
   one("struct", id, &plain, sizeof plain);
   memset(text, '?', sizeof text - 1);
   const nvtxPayloadSchemaEntry_t outer[] = {
@@ -219,7 +219,7 @@ typedef struct {
 static void dynamic(void) {
   const nvtxPayloadSchemaEntry_t entries[] = {
       {0, NVTX_PAYLOAD_ENTRY_TYPE_UINT64, "size"},
-      {NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_LENGTH_INDEX, NVTX_PAYLOAD_ENTRY_TYPE_INT32, "values", NULL, 0},
+      {NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_LENGTH_INDEX, NVTX_PAYLOAD_ENTRY_TYPE_INT32, "values"},
       {NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_ZERO_TERMINATED, NVTX_PAYLOAD_ENTRY_TYPE_CSTRING, "text"},
       {NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE | NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_ZERO_TERMINATED,
        NVTX_PAYLOAD_ENTRY_TYPE_CSTRING, "name"},
