@@ -130,8 +130,9 @@ def test_payloads_that_name_their_event(payloads):
     ]
 
 
-def test_programs_are_told_of_disabled_domains(payloads):
-    log = payloads("events", config=AgentConfig(domain_exclude=("excluded",)), prints="0 0 1 0")
+def test_programs_are_told_that_all_domains_are_enabled(payloads):
+    # They ask once and keep the answer; a later session of the process may want the domain.
+    log = payloads("events", config=AgentConfig(domain_exclude=("excluded",)), prints="0 0 1 1")
     assert len(log.events) == 5
 
 

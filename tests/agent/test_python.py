@@ -68,12 +68,16 @@ for payload in (numpy.arange(3), numpy.array((7, 0.5, "abc"), dtype=kind), b"byt
     assert (inner.type, inner.detail) == (78, 4)
 
 
-def test_a_domain_that_is_left_out_costs_nothing(record):
+def test_a_domain_that_is_left_out_is_not_lost_to_later_sessions(record):
     from warpline.capture.session import AgentConfig
 
-    code = "import nvtx; print(type(nvtx.get_domain('loud')).__name__)"
+    code = """
+import nvtx
+with nvtx.annotate("x", domain="loud"):
+    print(type(nvtx.get_domain("loud")).__name__)
+"""
     config = AgentConfig(domain_exclude=("loud",))
-    (log,) = _run(record, code, config=config, prints="DummyDomain")
+    (log,) = _run(record, code, config=config, prints="Domain")
     assert log.events == []
 
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "clock.h"
+#include "cupti_tracing.h"
 #include "nvtx_abi.h"
 #include "nvtx_events.h"
 #include "nvtx_names.h"
@@ -111,6 +112,17 @@ thread_local constinit ThreadRanges t_ranges{};
 std::atomic<std::uint64_t> g_window_ids[64];
 std::atomic<std::uint32_t> g_window_id_count{0};
 
+// Both without a lease; CUDA tracing follows at once.
+void begin_window() noexcept {
+  window_begin();
+  follow_recording_state();
+}
+
+void end_window() noexcept {
+  window_end();
+  follow_recording_state();
+}
+
 [[gnu::noinline]] bool opens_window(ThreadRanges& mine, Domain& domain,
                                     const Given& given) noexcept {
   const Event event(domain, given);
@@ -126,7 +138,7 @@ void open_window_of_push(ThreadRanges& mine, Domain& domain, const Given& given,
                          std::uint32_t depth) noexcept {
   if (mine.window_count == ThreadRanges::kWindows || !opens_window(mine, domain, given)) return;
   mine.windows[mine.window_count++] = {&domain, depth};
-  window_begin();
+  begin_window();
 }
 
 void close_window_of_pop(ThreadRanges& mine, const Domain& domain, std::uint32_t depth) noexcept {
@@ -135,7 +147,7 @@ void close_window_of_pop(ThreadRanges& mine, const Domain& domain, std::uint32_t
     if (window.domain != &domain || window.depth != depth) continue;
     std::memmove(&mine.windows[at], &mine.windows[at + 1],
                  (--mine.window_count - at) * sizeof(OpenWindow));
-    window_end();
+    end_window();
     return;
   }
 }
@@ -156,7 +168,7 @@ void close_window_of_stop(std::uint64_t id) noexcept {
     std::uint64_t same = id;
     if (place.compare_exchange_strong(same, 0, std::memory_order_acq_rel)) {
       g_window_id_count.fetch_sub(1, std::memory_order_release);
-      window_end();
+      end_window();
       return;
     }
   }
@@ -352,10 +364,10 @@ std::uint64_t start_range(Domain& domain, const Given& given) noexcept {
   if (!is_enabled(domain)) return 0;
   ThreadRanges& mine = t_ranges;
   const bool is_window = ranges_wanted() && opens_window(mine, domain, given);
-  if (is_window) window_begin();
+  if (is_window) begin_window();
   std::uint64_t id = 0;
   if (!write_event(mine, raw::Kind::kStart, domain, given, &id)) id = 0;
-  if (is_window && (id == 0 || !keep_window_id(id))) window_end();
+  if (is_window && (id == 0 || !keep_window_id(id))) end_window();
   return id;
 }
 

@@ -106,7 +106,7 @@ inline Domain& domain_of(Domain* handle) noexcept {
 // Returns the domain of a name; nullptr, the default domain, without memory.
 Domain* create_domain(std::string_view name) noexcept;
 
-// Whether a domain's events are wanted by the session, or might be by a later one.
+// Whether a domain's events are wanted by the session. True without one.
 bool is_enabled(Domain& domain) noexcept;
 
 // Names something, in this session's log and those of later ones, and in forks.
