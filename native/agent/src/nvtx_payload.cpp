@@ -738,8 +738,8 @@ std::uint64_t start_payload(Domain* domain, const Payload* payloads, std::size_t
 void end_payload(Domain* domain, std::uint64_t id, const Payload* payloads, std::size_t count) {
   stop_range(domain_of(domain), id, Given::payloads(payloads, payloads == nullptr ? 0 : count));
 }
-// Programs ask once and keep the answer: it has to hold for later sessions of the process too, which
-// may want other domains. The events of a domain that is not wanted now cost next to nothing.
+// Programs ask once and keep the answer, and a later session of the process may want other domains.
+// The events of a domain that is not wanted now cost next to nothing.
 std::uint8_t domain_is_enabled(Domain*) { return 1; }
 std::int64_t timestamp_get() { return now_ns(); }
 
