@@ -242,3 +242,58 @@ def test_damaged_schemas_and_payloads_do_no_harm(tmp_path: Path) -> None:
             log.body[at] = source.choice([0, 1, 255, log.body[at] ^ 4, source.randrange(256)])
     trace = read(tmp_path, log)
     assert len(trace["range_payload"]) == trace.row_count("range_payload")
+
+
+def nccl_rank(rank: int, incarnation: int) -> Log:
+    """Return the log of a rank that makes a communicator of two and calls it three times."""
+    log = Log(pid=100 + rank, incarnation=incarnation)
+    log.domain(4, "NCCL")
+    log.enum(ENUM, 4, {0: "Sum", 1: "Max"}, domain=4)
+    communicator = Entry("NCCL communicator ID", UINT64, 8)
+    init = [communicator, Entry("No. of ranks", INT32), Entry("Rank", INT32)]
+    size, operation = Entry("Message size [bytes]", SIZE, 8), Entry("Reduction operation", ENUM)
+    reduce = [communicator, size, operation]
+    log.schema(OUTER, init, domain=4)
+    log.schema(OUTER + 2, reduce, domain=4)
+    log.schema(OUTER + 3, [communicator, Entry("Peer rank", INT32)], domain=4)
+    calls = [
+        ("ncclCommInitRank", OUTER, struct.pack("<Qii", 2**63 + 1, 2, rank)),
+        ("ncclAllReduce", OUTER + 2, struct.pack("<QQi", 2**63 + 1, 4096, 1)),
+        ("ncclGroupStart", RAW, b""),
+        ("ncclSend", OUTER + 3, struct.pack("<Qi", 2**63 + 1, 1 - rank)),
+    ]
+    for number, (name, schema, data) in enumerate(calls):
+        log.push(100 * number + rank, name, domain=4)
+        log.payload(schema, data)
+        log.pop(100 * number + 50, domain=4)
+    log.push(900, "ncclAllReduce")  # the program's own range
+    log.pop(910)
+    return log
+
+
+def test_calls_of_nccl_are_collectives(tmp_path: Path) -> None:
+    trace = read(tmp_path, nccl_rank(0, 5), nccl_rank(1, 6))
+    names = ("start_ns", "operation", "bytes", "reduction", "peer", "rank", "rank_count")
+    assert trace["collective"].select(names).rows() == [
+        (100, "ncclAllReduce", 4096, "Max", None, 0, 2),
+        (101, "ncclAllReduce", 4096, "Max", None, 1, 2),
+        (300, "ncclSend", None, None, 1, 0, 2),
+        (301, "ncclSend", None, None, 0, 1, 2),
+    ]
+    assert set(trace["collective"]["communicator"]) == {"0x8000000000000001"}
+    assert trace["collective"]["sequence"].to_list() == [0, 0, 1, 1]
+    ranges = trace["range"]["name"].to_list()
+    chosen = [ranges[row] for row in trace["collective"]["range_id"]]
+    assert chosen == trace["collective"]["operation"].to_list()
+    # A recording that is written again holds them.
+    warpline.export(trace, tmp_path / "again.warpline")
+    again = warpline.open(tmp_path / "again.warpline")
+    assert again["collective"].rows() == trace["collective"].rows()
+
+
+def test_without_nccl_no_call_was_made(tmp_path: Path) -> None:
+    log = Log()
+    log.push(1, "ncclAllReduce", domain=4)
+    trace = read(tmp_path, log)
+    assert trace.has("collective")
+    assert len(trace["collective"]) == 0

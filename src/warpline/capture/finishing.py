@@ -32,9 +32,16 @@ from warpline.capture.told import Told, tell
 from warpline.container import META, ContainerWriter
 from warpline.errors import CaptureError, WarplineError
 from warpline.schema import TABLES, DType
-from warpline.schema.recording import BLOB, FORMAT, MASK_ENDING, NPY_TYPES, OFFSETS, VERSION
+from warpline.schema.recording import (
+    BLOB,
+    FORMAT,
+    MASK_ENDING,
+    NPY_TYPES,
+    OFFSETS,
+    RAW_FORMAT,
+    VERSION,
+)
 
-SOURCE_FORMAT = "warpline-raw"
 LOST_EVENTS = "NVTX events"
 
 _NVTX = "nvtx"
@@ -267,7 +274,7 @@ class _Draft:
         pairs = environment.items() if isinstance(environment, dict) else ()
         return {
             "sources": [],
-            "source_format": SOURCE_FORMAT,
+            "source_format": RAW_FORMAT,
             "producer": " ".join(["Warpline", *_texts([facts.get("warpline")])]),
             "source_version": "1",
             "command": shlex.join(_texts(command)) or None,

@@ -14,7 +14,16 @@ import numpy as np
 from warpline.container import ARRAY_ENDING, Container, is_container
 from warpline.errors import CorruptTraceError, InputError, UnsupportedVersionError
 from warpline.schema import TABLES, Column
-from warpline.schema.recording import BLOB, FORMAT, MASK_ENDING, NPY_TYPES, OFFSETS, VERSION
+from warpline.schema.recording import (
+    BLOB,
+    FORMAT,
+    MASK_ENDING,
+    NPY_TYPES,
+    OFFSETS,
+    RAW_FORMAT,
+    VERSION,
+)
+from warpline.trace.collectives import RangeCollectives
 from warpline.trace.column import Array, ColumnData, make_column
 from warpline.trace.meta import TraceMeta
 from warpline.trace.reading import READERS, Reader
@@ -51,6 +60,10 @@ class RecordingSource:
         self._check_columns()
         facts = self._container.meta.get("recording")
         self._meta = _MetaReader(facts, path).read(self._container.meta["version"])
+        # Finishing writes what the program told, not what follows from it.
+        is_raw = isinstance(facts, dict) and facts.get("source_format") == RAW_FORMAT
+        has_calls = is_raw and "range" in self._rows and "collective" not in self._rows
+        self._collectives = RangeCollectives(self) if has_calls else None
 
     @property
     def meta(self) -> TraceMeta:
@@ -70,14 +83,18 @@ class RecordingSource:
 
     def tables(self) -> Sequence[str]:
         """Return the tables that were recorded, empty ones included."""
-        return list(self._rows)
+        return [name for name in TABLES if name in self._rows or self._is_derived(name)]
 
     def row_count(self, table: str) -> int:
         """Return the number of rows of a recorded table."""
+        if self._collectives is not None and self._is_derived(table):
+            return len(self._collectives)
         return self._rows[table]
 
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
         """Return columns. Raises CorruptTraceError for values that refer to nothing."""
+        if self._collectives is not None and self._is_derived(table):
+            return self._collectives.load(columns)
         loaded = {}
         for name in columns:
             column = TABLES[table].column(name)
@@ -85,6 +102,9 @@ class RecordingSource:
             if self._has(place):
                 loaded[name] = self._column(place, column)
         return loaded
+
+    def _is_derived(self, table: str) -> bool:
+        return table == "collective" and self._collectives is not None
 
     def _column(self, place: str, column: Column) -> ColumnData:
         values = self._array(place)

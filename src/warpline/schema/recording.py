@@ -11,6 +11,7 @@ from warpline.schema.columns import DType
 from warpline.schema.tables import SCHEMA_VERSION
 
 FORMAT = "warpline"
+RAW_FORMAT = "warpline-raw"  # its source is a session that was finished
 VERSION = (SCHEMA_VERSION, 0)
 NPY_TYPES: Mapping[DType, str] = {
     DType.INT64: "<i8",

@@ -23,10 +23,10 @@ from warpline.readers.nsys.export import Export, SourceTable
 from warpline.readers.nsys.names import Names
 from warpline.readers.nsys.ranges import EVENTS, RANGES, Event, NvtxEvents
 from warpline.schema import TABLES
+from warpline.trace.collectives import COMMUNICATOR_KEY
 from warpline.trace.column import ColumnData, make_column
 
 JSON_KEY = "json"
-COMMUNICATOR_KEY = "NCCL communicator ID"
 
 _INT_COLUMNS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
 _REAL_COLUMNS = ("doubleValue", "floatValue")
