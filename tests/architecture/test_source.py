@@ -34,11 +34,16 @@ def public_definitions(
         for node in scopes.pop().body:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 continue
-            if node.name.startswith("_"):
+            if node.name.startswith("_") or is_overload(node):
                 continue
             yield node
             if isinstance(node, ast.ClassDef):
                 scopes.append(node)
+
+
+def is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Return whether this is one of several signatures of the function that comes after it."""
+    return any(isinstance(mark, ast.Name) and mark.id == "overload" for mark in node.decorator_list)
 
 
 def swallows_everything(handler: ast.ExceptHandler) -> bool:

@@ -241,6 +241,21 @@ with warpline.profile("run", {choice}):
     assert warpline.open(tmp_path / "run.warpline")["mark"]["domain"].to_list() == expected
 
 
+def test_the_domains_of_one_profile_do_not_bind_the_next(run, tmp_path):
+    run("""
+import nvtx, warpline
+def mark():
+    for domain in ("a", "b", None):
+        warpline.mark("ours", domain=domain)
+        nvtx.mark("its", domain=domain)
+with warpline.profile("one", nvtx_domain_include=["a"]): mark()
+with warpline.profile("two", nvtx_domain_exclude=["a"]): mark()
+""")
+    one = warpline.open(tmp_path / "one.warpline")["mark"]["domain"].to_list()
+    two = warpline.open(tmp_path / "two.warpline")["mark"]["domain"].to_list()
+    assert (one, two) == (["a"] * 2, ["b"] * 2 + [None] * 2)
+
+
 def test_a_recording_is_replaced_only_when_asked(run, tmp_path):
     (tmp_path / "run.warpline").write_bytes(b"precious")
     done = run("""
