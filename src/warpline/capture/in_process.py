@@ -36,6 +36,7 @@ from warpline.capture.session import (
     AgentConfig,
     Session,
     create_session,
+    measure,
     session_facts,
 )
 from warpline.errors import AgentMissingError, CaptureError, UsageError
@@ -73,6 +74,8 @@ class Agent:
             self._attach = library.wl_agent_attach
             self._detach = library.wl_agent_detach
             self._bound = library.wl_agent_nvtx_bound
+            self._attach_cuda = library.wl_agent_cuda_attach
+            self._detach_cuda = library.wl_agent_cuda_detach
         except (OSError, AttributeError) as error:
             raise AgentMissingError(f"{path} cannot be loaded: {error}") from error
         if version != ABI_VERSION:
@@ -89,9 +92,11 @@ class Agent:
         number = self._attach(os.fsencode(folder))
         if number:
             raise CaptureError(f"the agent cannot join {folder}: {os.strerror(number)}")
+        self._attach_cuda()  # nothing if the session asks for none; if it fails, a note says why
 
     def detach(self) -> None:
         """Leave the session; its logs are complete then. Nothing if none was joined."""
+        self._detach_cuda()
         self._detach()
 
     def bound(self) -> int:
@@ -268,9 +273,10 @@ class _Run:
                 touch()
                 _REACHING.add(name)
         self._leave()
+        events = measure(self._session.folder).events
         finished = run_finishing(self._session.folder, self.output, lambda _: None)
         self._session.remove()
-        if not any(finished.get(table) for table in ("ranges", "marks")):
+        if not events:
             _warn(_EMPTY.format(self.output.name))
         return finished
 
