@@ -105,6 +105,14 @@ def test_the_same_signal_twice_at_once_is_one(tmp_path, loop):
     assert end(process).status == 0
 
 
+@pytest.mark.slow
+def test_a_program_that_outlives_its_end_is_told_of(tmp_path, loop):
+    more = {"IGNORE": str(int(signal.SIGTERM)), "SECONDS": "5"}
+    found = end(start(tmp_path, ["-d", "0.5", "--no-summary", *loop], more=more))
+    assert found.status == 0
+    assert "note: the program goes on after SIGTERM; Ctrl-C twice, or --kill" in found.err
+
+
 def test_a_signal_that_was_ignored_stays_so(tmp_path, loop):
     """As under nohup."""
     words = [sys.executable, "-m", "warpline", "profile", "-q", *loop]

@@ -236,6 +236,14 @@ def test_what_is_collected_is_known_in_one_place():
     assert capabilities.collected(("cuda", "nvtx")) == ["nvtx"]
 
 
+def test_what_is_seen_to_open_a_range_follows_from_there(monkeypatch):
+    assert parse("-c cudaProfilerApi ls").mode is RangeMode.NONE
+    monkeypatch.setattr(capabilities, "CAPTURE_RANGES", ("nvtx", "cudaProfilerApi"))
+    found = parse("-c cudaProfilerApi --capture-range-end=repeat-shutdown:2 ls")
+    assert found.mode is RangeMode.CUDA_PROFILER_API
+    assert (found.windows_wanted, found.ends_program, found.warnings) == (2, True, [])
+
+
 def test_export_types_are_those_that_there_are():
     from warpline import plugins
     from warpline.exporters import EXPORTERS

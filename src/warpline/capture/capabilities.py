@@ -53,8 +53,8 @@ NOT_YET = (
 NOTHING = "none"
 KNOWN = (*COLLECTED, *NOT_YET, NOTHING)
 
-WHY_NOT = "this version records NVTX only"
-CAPTURE_RANGES = ("nvtx",)  # what can open a capture range
+WHY_NOT = f"this version records {' and '.join(COLLECTED).upper()} only"
+CAPTURE_RANGES = ("nvtx",)  # of what `-c` takes: what can open a capture range
 
 
 def lacking(wanted: tuple[str, ...]) -> list[str]:

@@ -22,6 +22,7 @@ TRUE_WORDS = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS = frozenset({"false", "no", "off", "0"})
 CAPTURE_RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
 
+_RANGE_MODES = {"nvtx": RangeMode.NVTX, "cudaProfilerApi": RangeMode.CUDA_PROFILER_API}
 _EXPORT_ALIASES = {"parquetdir": "parquet", "arrowdir": "arrow"}
 _EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
 _RANGE_ENDS = ("none", "stop", "stop-shutdown", "repeat", "repeat-shutdown")
@@ -61,7 +62,8 @@ class Options:
     @property
     def mode(self) -> RangeMode:
         """What opens a capture range, of what can be seen."""
-        return RangeMode.NVTX if self.capture_range == "nvtx" else RangeMode.NONE
+        is_seen = self.capture_range in capabilities.CAPTURE_RANGES
+        return _RANGE_MODES[self.capture_range] if is_seen else RangeMode.NONE
 
     @property
     def windows_wanted(self) -> int:
@@ -255,7 +257,8 @@ FLAGS = (
          " report1.warpline, report2...)", _text),
     Flag(("-f", "--force-overwrite"), "BOOL", "replace the recording if it exists", _flag_value,
          is_switch=True),
-    Flag(("-t", "--trace"), "LIST", "what to record; this version: nvtx (default: cuda,nvtx)",
+    Flag(("-t", "--trace"), "LIST", f"what to record; this version:"
+         f" {', '.join(capabilities.COLLECTED)} (default: {','.join(capabilities.DEFAULT)})",
          _trace),
     Flag(("-y", "--delay"), "SECONDS", "begin to record so long after the start", _seconds),
     Flag(("-d", "--duration"), "SECONDS", "record so long, then end the program with --kill",

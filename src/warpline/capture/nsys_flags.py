@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warpline.capture import capabilities
+
 IDLE_VALUES = frozenset({"", "none", "false", "no", "off", "0"})
 
 
@@ -28,7 +30,7 @@ class ForeignFlag:
 
 
 _CPU = "CPU samples and scheduling are not recorded"
-_CUDA = "this version records NVTX only"
+_CUDA = capabilities.WHY_NOT
 _GPU = "GPU metrics are not recorded"
 _NETWORK = "network metrics are not recorded"
 _OS_CALLS = "operating system calls are not recorded"

@@ -109,8 +109,10 @@ def _no_agent(evidence: Evidence) -> Reason | None:
 def _no_window(evidence: Evidence) -> Reason | None:
     """The capture range never began."""
     options, counters = evidence.options, evidence.counters
-    if options.mode is not RangeMode.NVTX or counters.windows_done or counters.windows_open:
+    if options.mode is RangeMode.NONE or counters.windows_done or counters.windows_open:
         return None
+    if options.mode is RangeMode.CUDA_PROFILER_API:
+        return Reason("the program never called cudaProfilerStart", "-c none records all of it")
     name, domain = options.nvtx_capture or ("", None)
     where = {None: "the default domain", "*": "any domain"}.get(domain, f"the domain {domain!r}")
     if counters.range_misses:

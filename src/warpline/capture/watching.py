@@ -126,6 +126,7 @@ class Watch:
         self._looks: dict[int, int] = {}
         self._look_at = self._began
         self._miscounts = 0
+        self._end_asked_at: float | None = None  # when we asked the program to end
         self._told_left = False
         self._told_waiting = False
 
@@ -237,6 +238,7 @@ class Watch:
     def _end_program(self) -> None:
         if self._options.kill is not None:
             self._ending.ended_by = self._options.kill
+            self._end_asked_at = time.monotonic()
             processes.send(os.getpid(), self._options.kill)
 
     # --- Processes -------------------------------------------------------------------------------
@@ -269,7 +271,11 @@ class Watch:
         if self._ended is not None and now - self._ended > _LEFT_BEHIND_S:
             self._tell_left(alive)
         elif self._ending.interrupted and now - (self._asked_at or now) > _PATIENCE_S:
-            self._tell_waiting()
+            self._tell_once("recording has stopped; waiting for the program, Ctrl-C kills it")
+        elif self._end_asked_at is not None and now - self._end_asked_at > _LEFT_BEHIND_S:
+            self._tell_once(
+                f"the program goes on after {self._kill_name()}; Ctrl-C twice, or --kill=sigkill, ends it"
+            )
         if self._status.is_on and time.monotonic() - self._began >= _DRAW_AFTER_S:
             self._status.draw(self._line(len(alive)))
 
@@ -298,10 +304,14 @@ class Watch:
             self._status.clear()
             self._say(text)
 
-    def _tell_waiting(self) -> None:
-        if not self._told_waiting:
+    def _tell_once(self, text: str) -> None:
+        if not self._told_waiting and self._ended is None:
             self._told_waiting = True
-            self._tell("recording has stopped; waiting for the program, Ctrl-C kills it")
+            self._tell(text)
+
+    def _kill_name(self) -> str:
+        number = self._ending.ended_by
+        return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
     def _tell_left(self, alive: list[int]) -> None:
         if self._told_left or not alive:
