@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -325,3 +326,120 @@ def test_another_profiler_keeps_its_number(recorded, tmp_path):
     )
     done = recorded(*RUN, script, PYTHONPATH=str(tmp_path))
     assert (done.stdout, done.stderr, done.tree()) == ("True other\n", "", ["both.f"])
+
+
+RANDOM_WALK = '''
+"""Calls, generators and coroutines at random; `probe` prints the stack that Python sees."""
+import asyncio, random, sys
+
+chance = random.Random(int(sys.argv[1]))
+sleeping = []                                     # generators that were left in the middle
+
+def probe():
+    frame, names = sys._getframe(1), []
+    while frame is not None:
+        if frame.f_code.co_filename == __file__ and frame.f_code.co_name != "<module>":
+            names.append(frame.f_code.co_qualname.replace(".<locals>", ""))
+        frame = frame.f_back
+    print(" ".join(reversed(names)))
+
+class Oops(Exception): pass
+
+def act(depth):
+    probe()
+    if depth > 7:
+        if chance.random() < 0.3: raise Oops
+        return
+    chance.choice((call, make, resume, throw, close, through, loop))(depth + 1)
+    probe()
+
+def call(depth):
+    try:
+        act(depth)
+    except Oops:
+        probe()
+        if chance.random() < 0.5: raise
+
+def steps(depth):
+    try:
+        for _ in range(chance.randrange(4)):
+            act(depth)
+            yield
+            probe()
+    except GeneratorExit:
+        probe()
+    except KeyError:
+        act(depth)
+        yield
+
+def delegating(depth):
+    probe()
+    yield from steps(depth)
+    probe()
+
+def make(depth): sleeping.append(chance.choice((steps, delegating))(depth))
+
+def pick(): return sleeping.pop(chance.randrange(len(sleeping))) if sleeping else None
+
+def resume(depth):
+    generator = pick()
+    if generator is not None and next(generator, "end") != "end":
+        sleeping.append(generator)
+    probe()
+
+def throw(depth):
+    generator = pick()
+    try:
+        if generator is not None: generator.throw(KeyError)
+    except (KeyError, StopIteration):
+        probe()
+
+def close(depth):
+    generator = pick()
+    if generator is not None: generator.close()
+
+def through(depth):
+    for _ in delegating(depth): act(depth)
+
+async def task(depth):
+    for _ in range(chance.randrange(3)):
+        probe()
+        await asyncio.sleep(0)
+        call(depth)
+
+async def tasks():
+    await asyncio.gather(*(task(5) for _ in range(3)), return_exceptions=True)
+
+def loop(depth):
+    if depth > 2: return
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(tasks())
+    finally:
+        loop.close()
+
+for action in [call] * 60 + [close] * 200:
+    try:
+        action(0)
+    except Oops:
+        pass
+'''
+
+
+@pytest.mark.parametrize("seed", ["1", "2", "3", "4"])
+def test_ranges_are_the_stack_that_python_sees(recorded, tmp_path, seed):
+    (tmp_path / "walk.py").write_text(RANDOM_WALK, encoding="utf-8")
+    done = recorded(*RUN, "walk.py", seed)
+    assert done.stderr == ""
+    # What is thrown into a generator, or closes it, goes straight to the one it delegates to.
+    seen = [re.sub("(throw|close) delegating", r"\1", line) for line in done.stdout.splitlines()]
+    assert len(seen) > 200
+    stack: list[str] = []
+    stacks = []
+    for line in done.tree():
+        depth = (len(line) - len(line.lstrip())) // 2
+        name = line.strip().removeprefix("walk.")
+        if name == "probe":
+            stacks.append(" ".join(stack[:depth]))
+        stack[depth:] = [name]
+    assert stacks == seen
