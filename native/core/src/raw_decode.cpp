@@ -352,7 +352,8 @@ void RawDecoder::add_value(const Fields &fields) {
   RawValue value;
   value.owner = owner_;
   value.owner_kind = owner_kind_;
-  value.key = tables_.texts.intern("payload");
+  if (value_key_ < 0) value_key_ = tables_.texts.intern("payload");
+  value.key = value_key_;
   const auto low = static_cast<uint32_t>(fields.value);
   value.bits = static_cast<int64_t>(fields.value);
   if (fields.value_type == 3) value.kind = ValueKind::kReal;

@@ -83,6 +83,7 @@ class RawDecoder {
   std::unordered_map<uint32_t, int32_t> far_slots_;  // those beyond any that a program needs
   std::unordered_map<uint32_t, Domain> domains_;
   std::unordered_map<uint64_t, int32_t> places_;
+  int32_t value_key_ = -1;  // text: what a value without a name is called
   uint64_t last_place_key_ = 0;
   int32_t last_place_ = -1;
   uint32_t last_domain_key_ = 0;

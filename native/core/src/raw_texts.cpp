@@ -16,8 +16,8 @@ RawTexts::RawTexts() : slots_(1024) {
 }
 
 int32_t RawTexts::intern(std::string_view text) {
-  const uint64_t key = hash(text);
-  Slot &slot = find(key, text);
+  const uint32_t tag = hash(text);
+  Slot &slot = find(tag, text);
   if (slot.number >= 0) return slot.number;
   if (size() >= std::numeric_limits<int32_t>::max()) {
     throw Failure(WL_TOO_MANY, "the session has more than 2,147,483,647 distinct texts");
@@ -25,7 +25,7 @@ int32_t RawTexts::intern(std::string_view text) {
   const auto number = static_cast<int32_t>(size());
   bytes_.append(text);
   ends_.push_back(static_cast<int64_t>(bytes_.size()));
-  slot = {static_cast<uint32_t>(key >> 32), number};
+  slot = {tag, number};
   if (ends_.size() * 2 > slots_.size()) grow();
   return number;
 }
@@ -36,7 +36,7 @@ std::string_view RawTexts::text(int32_t number) const {
   return std::string_view(bytes_).substr(begin, static_cast<std::size_t>(ends_[place + 1]) - begin);
 }
 
-uint64_t RawTexts::hash(std::string_view text) const {
+uint32_t RawTexts::hash(std::string_view text) const {
   uint64_t value = seed_ ^ text.size();
   const auto mix = [&](uint64_t word) {
     value = (value ^ word) * 0xff51afd7ed558ccdU;
@@ -54,13 +54,12 @@ uint64_t RawTexts::hash(std::string_view text) const {
   uint64_t word = 0;
   if (left != 0) std::memcpy(&word, at, left);
   mix(word);
-  return value;
+  return static_cast<uint32_t>(value >> 32);
 }
 
-RawTexts::Slot &RawTexts::find(uint64_t key, std::string_view wanted) {
+RawTexts::Slot &RawTexts::find(uint32_t tag, std::string_view wanted) {
   const std::size_t mask = slots_.size() - 1;
-  const auto tag = static_cast<uint32_t>(key >> 32);
-  std::size_t place = key & mask;
+  std::size_t place = tag & mask;
   while (slots_[place].number >= 0 &&
          (slots_[place].tag != tag || text(slots_[place].number) != wanted)) {
     place = (place + 1) & mask;
@@ -71,11 +70,11 @@ RawTexts::Slot &RawTexts::find(uint64_t key, std::string_view wanted) {
 void RawTexts::grow() {
   std::vector<Slot> larger(slots_.size() * 2);
   const std::size_t mask = larger.size() - 1;
-  for (int32_t number = 0; number < static_cast<int32_t>(size()); ++number) {
-    const uint64_t key = hash(text(number));
-    std::size_t place = key & mask;
+  for (const Slot &slot : slots_) {
+    if (slot.number < 0) continue;
+    std::size_t place = slot.tag & mask;
     while (larger[place].number >= 0) place = (place + 1) & mask;
-    larger[place] = {static_cast<uint32_t>(key >> 32), number};
+    larger[place] = slot;
   }
   slots_ = std::move(larger);
 }

@@ -23,12 +23,12 @@ class RawTexts {
 
  private:
   struct Slot {
-    uint32_t tag = 0;
+    uint32_t tag = 0;  // the text's hash
     int32_t number = -1;  // -1: free
   };
 
-  uint64_t hash(std::string_view text) const;
-  Slot &find(uint64_t hash, std::string_view text);
+  uint32_t hash(std::string_view text) const;
+  Slot &find(uint32_t tag, std::string_view text);
   void grow();
 
   std::string bytes_;
