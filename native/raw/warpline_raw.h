@@ -48,7 +48,7 @@ enum class Kind : std::uint8_t {
   kMark = 12,         // aux: slot of the name. [time] and fields by flags
   kPayload = 13,      // aux: place in the list of one event. [schema id][bytes][data...]:
                       // belongs to the kPush, kStart, kMark, kPop or kStop before it
-  kSchema = 14,       // aux: domain. [schema id][bytes][SchemaText...], see nvtx_payload.cpp
+  kSchema = 14,       // aux: domain. [schema id][bytes][SchemaText...], see warpline_payload.h
   kEnum = 15,         // aux: domain. [schema id][bytes][EnumText...]
   kWindow = 16,       // [time]. aux 1: recording was off and is on again, for this log: what this
                       // thread had open is not known any more, its pops may be missing. aux 0: this

@@ -1,6 +1,7 @@
 // The C ABI of warpline_agent.h.
 #include "warpline_agent.h"
 
+#include "cupti_tracing.h"
 #include "process.h"
 #include "thread_log.h"
 
@@ -11,6 +12,7 @@ using namespace warpline::agent;
 WL_EXPORT int32_t wl_agent_abi_version(void) { return WL_AGENT_ABI_VERSION; }
 WL_EXPORT int32_t wl_agent_attach(const char* session_folder) { return attach(session_folder); }
 WL_EXPORT int32_t wl_agent_detach(void) {
+  end_cuda_tracing();  // what CUPTI still holds belongs to this session
   const int error = detach();
   if (error == 0) close_logs();
   return error;
