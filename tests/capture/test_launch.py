@@ -337,3 +337,12 @@ def test_two_at_once_are_two(tmp_path):
     assert [end(process).status for process in running] == [0, 0]
     found = sorted(path.name for path in tmp_path.glob("*.warpline"))
     assert found == ["report1.warpline", "report2.warpline"]
+
+
+def test_ranks_that_share_a_name_do_not_lose_each_other(tmp_path):
+    code = f"{MARKS}import os, time\nnvtx.mark('m')\ntime.sleep(0.3)\n"
+    words = ["-f", "--no-summary", "-o", "run", *python(tmp_path, code)]
+    ended = [end(process) for process in [start(tmp_path, words) for _ in range(2)]]
+    assert [found.status for found in ended] == [0, 0]
+    assert [names(path) for path in tmp_path.glob("run*.warpline")] == [["outer", "inner"]] * 2
+    assert sum("-o NAME%q{RANK}" in found.err for found in ended) == 1

@@ -13,7 +13,6 @@ from launching import needs_agent, profile, python
 
 from warpline.capture import reasons
 from warpline.capture.control import Counters
-from warpline.capture.flags import Options
 from warpline.capture.options import parse
 from warpline.capture.processes import cannot_be_recorded
 from warpline.capture.watching import Ending
@@ -21,16 +20,13 @@ from warpline.capture.watching import Ending
 NOTHING = Counters(0, 0, 0, 0, 0, 0, False, 0, "")
 
 
-def why(line: str, counters: Counters = NOTHING, *, seconds: float = 5.0, **ending: object) -> str:
+def why(
+    line: str, counters: Counters = NOTHING, *, seconds: float = 5.0, ending: Ending | None = None
+) -> str:
     """Return the reason for a run of these words."""
-    options: Options = parse([*line.split(), "python"])
-    evidence = reasons.Evidence(
-        options,
-        counters,
-        Ending(**ending),
-        Path(sys.executable),
-        seconds,  # type: ignore[arg-type]
-    )
+    options = parse([*line.split(), "python"])
+    executable = Path(sys.executable)
+    evidence = reasons.Evidence(options, counters, ending or Ending(), executable, seconds)
     return reasons.why_nothing(evidence).text
 
 
@@ -40,13 +36,14 @@ def counted(**changes: object) -> Counters:
 
 
 def test_each_reason_is_told_before_those_that_follow_from_it():
-    lost = {7: "worker"}
+    lost = Ending(unrecorded={7: "worker"})
     assert why("-t osrt -c nvtx -p x").startswith("-t osrt asks for nothing")
     assert why("", replace(NOTHING, agent_errors=1, first_error="no room")).endswith("no room")
     assert why("", counted(out_of_space=True)) == "the disk was full"
-    assert why("-y 9", unrecorded=lost).startswith("the program ended after 5.0 s, before --delay")
-    assert why("-c nvtx -p x", unrecorded=lost).startswith("process 7 (worker) was started")
-    assert why("", unloadable={"/bin/x": "is a 32-bit program"}) == "/bin/x is a 32-bit program"
+    assert why("-y 9", ending=lost).startswith("the program ended after 5.0 s, before --delay")
+    assert why("-c nvtx -p x", ending=lost).startswith("process 7 (worker) was started")
+    small = Ending(unloadable={"/bin/x": "is a 32-bit program"})
+    assert why("", ending=small) == "/bin/x is a 32-bit program"
     assert why("-c nvtx -p x", counted(range_misses=1)).startswith("-p matched none of the ranges")
     assert why("-c nvtx -p x", counted()).startswith("the range 'x' of -p never began")
     assert why("--nvtx-domain-include=a,b", counted()).startswith("--nvtx-domain-include a,b left")
@@ -102,7 +99,7 @@ def test_a_child_with_an_environment_of_its_own(tmp_path):
 
 
 @pytest.fixture
-def static(tmp_path) -> Path:
+def static(tmp_path: Path) -> Path:
     """A program into which nothing can be loaded."""
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")

@@ -97,11 +97,11 @@ def test_ranges_of_the_dead_are_closed(folder):
     page.release(11)
     assert page.holders() == {12: 1}
     assert (page.counters().windows_open, page.counters().windows_done) == (1, 1)
-    assert page.state is State.RECORDING
+    assert page.state.name == "RECORDING"
     page.release(99)
     page.release(12)
     assert page.counters().windows_open == 0
-    assert page.state is State.STOPPED
+    assert page.state.name == "STOPPED"
 
 
 def test_a_miscount_is_noticed_and_put_right(folder):
@@ -231,6 +231,27 @@ def test_a_name_that_is_taken_is_refused(tmp_path):
     (tmp_path / "dir.warpline").mkdir()
     with pytest.raises(UsageError, match="is a folder"):
         name(tmp_path, "dir", overwrite=True)
+
+
+def test_a_name_that_another_session_will_take_gets_a_number(tmp_path):
+    said: list[str] = []
+
+    def choose() -> tuple[str, Path]:
+        place = reserve(f"{tmp_path}/r%%", {}, pid=1, overwrite=True, warn=said.append)
+        return place.output.name, place.folder
+
+    name, folder = choose()
+    assert (name, said) == ("r%.warpline", [])
+    facts = {"launcher_pid": os.getpid(), "host": os.uname().nodename}
+    session.write_facts(folder, facts)
+    assert choose()[0] == "r%.1.warpline"
+    assert said.pop().startswith("another session records into r%.warpline")
+    session.write_facts(folder, {**facts, "host": "elsewhere"})
+    assert choose()[0] == "r%.2.warpline"
+    assert said.pop()
+    session.write_facts(folder, {**facts, "launcher_pid": 2**22 + 1})
+    assert choose()[0] == "r%.warpline"
+    assert said == [f"{folder} holds a session that was never finished: warpline recover {folder}"]
 
 
 def test_two_at_once_find_two_names(tmp_path):

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpline.capture.session import reserve_folder
+from warpline.capture.processes import is_alive
+from warpline.capture.session import FOLDER_ENDING, read_facts, reserve_folder
 from warpline.errors import CaptureError, UsageError
 from warpline.units import format_bytes
 
@@ -87,6 +88,7 @@ def reserve(
 
     Without a name it is the first of report1, report2... that is free, likewise with %n. Two that
     look for a name at the same time find different ones: the folder is what they compete for.
+    A name without a number that another session is about to write gets one.
 
     Args:
         pattern: What -o says.
@@ -104,14 +106,51 @@ def reserve(
         output = _path(chosen, environment, pid, 0)
         check_room(output.parent, warn)
         check_free(output, overwrite=overwrite)
-        return Place(output, reserve_folder(output))
+        place = _fixed(output, warn)
+        if place is not None:
+            return place
+        chosen = f"{str(output.with_suffix('')).replace('%', '%%')}.%n"
+    return _numbered(chosen, environment, pid, warn)
+
+
+def _fixed(output: Path, warn: Warn) -> Place | None:
+    """Return the place of one recording; None if another session is about to write it."""
+    folder = reserve_folder(output)
+    first = output.with_name(f"{output.name}{FOLDER_ENDING}")
+    if folder == first:
+        return Place(output, folder)
+    if not _is_in_use(first):
+        warn(f"{first} holds a session that was never finished: warpline recover {first}")
+        return Place(output, folder)
+    folder.rmdir()
+    warn(
+        f"another session records into {output.name}, so this one gets a number;"
+        " -o NAME%q{RANK} names one per rank"
+    )
+    return None
+
+
+def _is_in_use(folder: Path) -> bool:
+    """Return whether the launcher of a session still runs, or may."""
+    try:
+        facts = read_facts(folder)
+    except CaptureError:  # it is being made, or finished, at this moment
+        return True
+    pid = facts.get("launcher_pid")
+    if facts.get("host") != os.uname().nodename or not isinstance(pid, int):
+        return True
+    return is_alive(pid)
+
+
+def _numbered(chosen: str, environment: Mapping[str, str], pid: int, warn: Warn) -> Place:
+    """Return the first place that is free of those that a pattern with %n names."""
     for number in range(1, _MAX_NUMBER):
         output = _path(chosen, environment, pid, number)
         if number == 1:
             check_room(output.parent, warn)
-        if not os.path.lexists(output) and not os.path.lexists(f"{output}.raw"):
+        if not os.path.lexists(output) and not os.path.lexists(f"{output}{FOLDER_ENDING}"):
             folder = reserve_folder(output)
-            if folder.name == f"{output.name}.raw" and not os.path.lexists(output):
+            if folder.name == f"{output.name}{FOLDER_ENDING}" and not os.path.lexists(output):
                 return Place(output, folder)
             folder.rmdir()
     raise CaptureError(f"all names like {chosen} are taken", hint="-o FILE names the recording")

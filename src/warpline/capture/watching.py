@@ -273,8 +273,9 @@ class Watch:
         elif self._ending.interrupted and now - (self._asked_at or now) > _PATIENCE_S:
             self._tell_once("recording has stopped; waiting for the program, Ctrl-C kills it")
         elif self._end_asked_at is not None and now - self._end_asked_at > _LEFT_BEHIND_S:
+            name = self._kill_name()
             self._tell_once(
-                f"the program goes on after {self._kill_name()}; Ctrl-C twice, or --kill=sigkill, ends it"
+                f"the program goes on after {name}; Ctrl-C twice, or --kill=sigkill, ends it"
             )
         if self._status.is_on and time.monotonic() - self._began >= _DRAW_AFTER_S:
             self._status.draw(self._line(len(alive)))
