@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -165,11 +166,16 @@ class Log:
         self.add(SCHEMA, domain, body=struct.pack("<QQ", number, len(body)) + body)
 
     def enum(
-        self, number: int, size: int, names: dict[int, str], domain: int = 1, *, flags: bool = False
+        self,
+        number: int,
+        size: int,
+        names: dict[int, str],
+        domain: int = 1,
+        flags: Collection[int] = (),
     ) -> None:
         body = struct.pack("<HHI", 1, 0x0103, size) + short("enum") + struct.pack("<I", len(names))
         for value, name in names.items():
-            body += struct.pack("<QB", value, flags) + short(name)
+            body += struct.pack("<QB", value, value in flags) + short(name)
         self.add(ENUM, domain, body=struct.pack("<QQ", number, len(body)) + body)
 
     def window(self, time: int, *, opens: bool) -> None:

@@ -85,10 +85,18 @@ def test_a_structure_with_everything_in_it(tmp_path: Path) -> None:
 
 def test_flags_of_an_enumeration_are_named_together(tmp_path: Path) -> None:
     log = Log()
-    log.enum(ENUM, 4, {1: "a", 2: "b", 4: "c"}, flags=True)
+    log.enum(ENUM, 4, {1: "a", 2: "b", 4: "c"}, flags={1, 2, 4})
     log.schema(OUTER, [Entry("first", ENUM), Entry("second", ENUM), Entry("third", ENUM)])
     attach(log, OUTER, struct.pack("<3i", 5, 8, -1))
     assert pairs(read(tmp_path, log)) == [("first", "a|c"), ("second", 8), ("third", -1)]
+
+
+def test_a_value_with_flags(tmp_path: Path) -> None:
+    log = Log()
+    log.enum(ENUM, 4, {1: "red", 2: "green", 256: "bold"}, flags={256})
+    log.schema(OUTER, [Entry("paint", ENUM), Entry("other", ENUM)])
+    attach(log, OUTER, struct.pack("<2i", 257, 259))
+    assert pairs(read(tmp_path, log)) == [("paint", "red|bold"), ("other", 259)]
 
 
 def test_pointers_are_what_they_pointed_to(tmp_path: Path) -> None:
@@ -155,6 +163,7 @@ PLAIN = {
     "half": (42, struct.pack("<e", 1.5), 1.5),
     "bfloat": (50, struct.pack("<f", 3.0)[2:], 3.0),
     "several": (DOUBLE, struct.pack("<2d", 0.1, float("inf")), "[0.1, Infinity]"),
+    "whole reals": (DOUBLE, struct.pack("<2d", 2.0, 1e300), "[2.0, 1e+300]"),
     "large and unsigned": (UINT64, struct.pack("<2Q", 2**64 - 1, 1), f"[{2**64 - 1}, 1]"),
     "a text": (STRING, b"hello\0", "hello"),
     "bytes": (RAW, b"\x01\xff", "01ff"),

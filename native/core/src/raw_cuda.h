@@ -90,6 +90,7 @@ struct CudaCallName {
   bool is_driver = false;
   bool is_poll = false;    // it only asks whether something is done
   bool is_kernel = false;  // it launches a kernel
+  bool begins_capture = false;  // of a stream
 };
 
 struct CudaWait {

@@ -32,6 +32,9 @@ bool text_of(const uint64_t *record, std::size_t words, std::string_view &text) 
   return true;
 }
 
+// What runs on a device has a context and a stream, even if nobody says which.
+uint32_t known(uint32_t number) { return number == raw::kCudaNone ? 0 : number; }
+
 // CUPTI counts kinds of memory from 1 and calls the unknown 0; the schema counts from 0 and calls
 // it 7.
 uint8_t memory_kind(uint32_t cupti) {
@@ -40,13 +43,6 @@ uint8_t memory_kind(uint32_t cupti) {
 
 uint8_t copy_kind(uint8_t cupti) { return cupti <= 10 ? cupti : uint8_t{0}; }
 
-// How many words behind the fixed ones the flags of a record of device work announce.
-std::size_t flagged_words(uint64_t header, uint8_t second, std::size_t second_words,
-                          std::size_t third_words) {
-  return (has(header, raw::kHasGraphNode) ? 2 : 0) + (has(header, second) ? second_words : 0) +
-         (has(header, raw::kHasCount) ? third_words : 0);
-}
-
 bool begins(std::string_view &name, std::string_view start) {
   if (!name.starts_with(start)) return false;
   name.remove_prefix(start.size());
@@ -54,9 +50,10 @@ bool begins(std::string_view &name, std::string_view start) {
 }
 
 CudaCallName describe(int32_t text, std::string_view name, bool is_driver) {
-  CudaCallName found{text, is_driver, false, false};
+  CudaCallName found{text, is_driver, false, false, false};
   if (!begins(name, "cuda")) begins(name, "cu");
   found.is_kernel = name.starts_with("Launch") && !name.starts_with("LaunchHostFunc");
+  found.begins_capture = name.starts_with("StreamBeginCapture");
   if (begins(name, "EventQuery") || begins(name, "StreamQuery")) {
     found.is_poll = name.empty() || name.front() == '_';
   }
@@ -196,7 +193,10 @@ bool CudaDecoder::on_kernel(const uint64_t *record, std::size_t words) {
 }
 
 bool CudaDecoder::on_copy(const uint64_t *record, std::size_t words) {
-  if (words != 6 + flagged_words(*record, raw::kHasPeer, 2, 1)) return false;
+  const std::size_t more = (has(*record, raw::kHasGraphNode) ? 2 : 0) +
+                           (has(*record, raw::kHasPeer) ? 2 : 0) +
+                           (has(*record, raw::kHasCount) ? 1 : 0);
+  if (words != 6 + more) return false;
   CudaCopy copy;
   if (!read_work(record, copy)) return true;
   const uint32_t kinds = raw::aux_of(*record);
@@ -275,7 +275,7 @@ bool CudaDecoder::on_event(const uint64_t *record, std::size_t words) {
   event.process = process_;
   event.event = raw::aux_of(*record);
   event.context = low(record[1]);
-  event.stream = high(record[1]);
+  event.stream = known(high(record[1]));
   event.correlation = low(record[2]);
   event.device = high(record[2]);
   event.event_sync = record[3] == raw::kCudaNone ? 0 : record[3];
@@ -414,7 +414,7 @@ bool CudaDecoder::read_work(const uint64_t *record, CudaWork &work) {
   }
   work.start_ns = static_cast<int64_t>(record[1]);
   work.end_ns = std::max(work.start_ns, static_cast<int64_t>(record[2]));
-  work.place = place_of(low(record[3]), high(record[3]), low(record[4]));
+  work.place = place_of(low(record[3]), known(high(record[3])), known(low(record[4])));
   return true;
 }
 

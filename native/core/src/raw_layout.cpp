@@ -100,7 +100,11 @@ void append_json(std::string &text, const PayloadValue &value) {
                      : value.is_unsigned ? std::to_chars(digits, digits + 32, value.number)
                                          : std::to_chars(digits, digits + 32,
                                                          static_cast<int64_t>(value.number));
-    text.append(digits, end.ptr);
+    const std::string_view number(digits, static_cast<std::size_t>(end.ptr - digits));
+    text += number;
+    // A real number stays one in JSON.
+    const bool is_whole = number.find_first_of(".e") == std::string_view::npos;
+    if (value.kind == ValueKind::kReal && is_whole) text += ".0";
   }
 }
 

@@ -97,18 +97,23 @@ std::optional<RawEnum> parse_enum(std::string_view bytes) {
 
 std::optional<std::string> RawEnum::name_of(uint64_t value) const {
   const uint64_t mask = bytes >= 8 ? ~uint64_t{0} : (uint64_t{1} << bytes * 8) - 1;
+  const auto exact = [&](uint64_t wanted) {
+    return std::find_if(names.begin(), names.end(),
+                        [&](const Name &name) { return (name.value & mask) == wanted; });
+  };
+  value &= mask;
+  if (const auto found = exact(value); found != names.end()) return found->text;
+  std::string flags;
   for (const Name &name : names) {
-    if ((name.value & mask) == (value & mask)) return name.text;
+    if (!name.is_flag || name.value == 0 || (name.value & value) != name.value) continue;
+    flags += (flags.empty() ? "" : "|") + name.text;
+    value &= ~name.value;
   }
-  std::string text;
-  uint64_t left = value & mask;
-  for (const Name &name : names) {
-    if (!name.is_flag || name.value == 0 || (name.value & left) != name.value) continue;
-    text += (text.empty() ? "" : "|") + name.text;
-    left &= ~name.value;
-  }
-  if (left != 0 || text.empty()) return std::nullopt;
-  return text;
+  if (flags.empty()) return std::nullopt;
+  if (value == 0) return flags;
+  const auto rest = exact(value);
+  if (rest == names.end()) return std::nullopt;
+  return rest->text + "|" + flags;
 }
 
 }  // namespace warpline

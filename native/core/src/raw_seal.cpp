@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "radix_sort.h"
+#include "raw_order.h"
 #include "raw_payload.h"
 
 namespace warpline {
@@ -20,11 +21,6 @@ constexpr uint32_t kNoRange = UINT32_MAX;
 struct Half {
   uint64_t id;
   uint32_t process;
-  uint32_t row;
-};
-
-struct Keyed {
-  uint64_t key;
   uint32_t row;
 };
 
@@ -171,42 +167,12 @@ void settle_owners(RawTables &tables, const std::vector<uint32_t> &range_of) {
   });
 }
 
-std::vector<uint32_t> rows_of(std::vector<Keyed> &items) {
-  std::vector<Keyed> scratch(items.size());
-  radix_sort(items.data(), scratch.data(), items.size(), [](const Keyed &k) { return k.key; });
-  std::vector<uint32_t> rows(items.size());
-  std::transform(items.begin(), items.end(), rows.begin(), [](const Keyed &k) { return k.row; });
-  return rows;
-}
-
-// Sorts each run of rows with equal times by `is_before`.
-template <typename TimeOf, typename Before>
-void sort_ties(std::vector<uint32_t> &rows, const TimeOf &time_of, const Before &is_before) {
-  for (auto run = rows.begin(); run != rows.end();) {
-    const auto end = std::find_if(run + 1, rows.end(), [&](uint32_t row) {
-      return time_of(row) != time_of(*run);
-    });
-    if (end - run > 1) std::stable_sort(run, end, is_before);
-    run = end;
-  }
-}
-
 std::vector<uint32_t> inverse(const std::vector<uint32_t> &order) {
   std::vector<uint32_t> rank(order.size());
   for (std::size_t place = 0; place < order.size(); ++place) {
     rank[order[place]] = static_cast<uint32_t>(place);
   }
   return rank;
-}
-
-template <typename Row, typename TimeOf>
-std::vector<uint32_t> by_time(const std::vector<Row> &rows, const TimeOf &time_of) {
-  std::vector<Keyed> items;
-  items.reserve(rows.size());
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    items.push_back({ordered_bits(time_of(rows[row])), static_cast<uint32_t>(row)});
-  }
-  return rows_of(items);
 }
 
 void order_ranges(RawTables &tables) {
