@@ -146,7 +146,8 @@ def _command_section(item: Command) -> str:
         for action in parser._actions  # noqa: SLF001 - argparse has no public way to list them
     )
     parts = [f"## {item.NAME}", parser.description or "", f"    {usage}"]
-    return "\n\n".join([*parts, table_of(("word", "meaning"), rows)])
+    parts.append(table_of(("word", "meaning"), rows))
+    return "\n\n".join([*parts, parser.epilog] if parser.epilog else parts)
 
 
 def _option(action: argparse.Action) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ NAME = "profile"
 HELP = "run a program and record it, with the flags of nsys profile"
 
 _PATTERNS = (
-    "patterns in the recording's name: %p the program's process id, %h the host, %n a number that"
+    "Patterns in the recording's name: %p the program's process id, %h the host, %n a number that"
     " makes it new, %q{NAME} an environment variable, %% a per cent sign. Flags of nsys that are"
     " not listed are understood, and say that they are not collected."
 )
@@ -43,15 +43,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("program", nargs="*", metavar="PROGRAM", help="what to run, as you would")
     known = {name for action in parser._actions for name in action.option_strings}  # noqa: SLF001 - argparse has no public way to list them
     for flag in FLAGS:
-        if not known.isdisjoint(flag.names):
+        if flag.is_hidden or not known.isdisjoint(flag.names):
             continue
         if flag.metavar:
-            parser.add_argument(
-                *flag.names,
-                dest=flag.attribute,
-                metavar=flag.metavar,
-                help=SUPPRESS if flag.is_hidden else flag.help,
-            )
+            dest = flag.attribute
+            parser.add_argument(*flag.names, dest=dest, metavar=flag.metavar, help=flag.help)
         else:
             parser.add_argument(*flag.names, action="store_true", help=flag.help)
 
