@@ -3,10 +3,11 @@
 Signals are blocked and taken one by one with their sender, so there are no handlers and no races.
 The rules:
 
-- Ctrl-C: the recording stops. The program got it from the terminal too; if only we got it, it is
-  passed on. A second one kills everything.
-- SIGTERM, SIGHUP, SIGQUIT: passed on to the program; a second one kills everything.
-- SIGUSR1, SIGUSR2: passed on.
+- Ctrl-C: the recording stops. A second one kills everything.
+- SIGTERM, SIGHUP, SIGQUIT: for the program; a second one kills everything.
+- SIGUSR1, SIGUSR2: for the program.
+- What is for the program is passed on if only we got it, not if it came from the terminal or to our
+  whole process group.
 - SIGTSTP: the row of the status line is given back, then we stop as the program does.
 """
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from warpline.capture import processes
 from warpline.capture.control import RangeMode, State
 from warpline.capture.flags import Options
+from warpline.capture.group import GroupEar
 from warpline.capture.session import SESSION_VARIABLE, Session, measure
 from warpline.capture.status import StatusLine
 from warpline.units import format_bytes
@@ -76,13 +78,19 @@ class Signals:
         ignored = {number for number in _TAKEN if signal.getsignal(number) is signal.SIG_IGN}
         self._taken = _TAKEN - ignored  # nohup, and jobs in the background of a script
         self.before: set[int] = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._taken))
+        self._ear = GroupEar(self._taken & (_PASSED_ON | _FORWARDED))
 
     def take(self, seconds: float) -> signal.struct_siginfo | None:
         """Return the next signal, or None when so many seconds have passed."""
         return signal.sigtimedwait(self._taken, max(0.0, seconds))
 
+    def was_for_all(self, number: int) -> bool:
+        """Return whether a signal that was taken was sent to our whole process group."""
+        return self._ear.has_heard(number)
+
     def give_back(self) -> None:
         """Forget what has come meanwhile, and block nothing any more."""
+        self._ear.close()
         while self.take(0):
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
@@ -176,26 +184,34 @@ class Watch:
         if number == signal.SIGTSTP:
             self._status.clear()
             self._signals.stop_here()
-        elif number in _FORWARDED:
-            self._pass_on(number)
-        elif number in _PASSED_ON:
-            self._asked(number, is_from_terminal=received.si_code == _FROM_KERNEL)
+        elif number in _PASSED_ON | _FORWARDED:
+            has_it = self._signals.was_for_all(number) and self._is_in_our_group()
+            if number in _PASSED_ON:
+                self._asked(number, has_it=has_it or received.si_code == _FROM_KERNEL)
+            elif not has_it:
+                self._pass_on(number)
 
-    def _asked(self, number: int, *, is_from_terminal: bool) -> None:
+    def _is_in_our_group(self) -> bool:
+        try:
+            return os.getpgid(self._pid) == os.getpgrp()
+        except OSError:
+            return False
+
+    def _asked(self, number: int, *, has_it: bool) -> None:
         now = time.monotonic()
         if self._asked_at is not None:
             if now - self._asked_at >= _SAME_S:
                 self._kill()
             return
         self._asked_at = now
-        if number == signal.SIGQUIT and is_from_terminal:
+        if number == signal.SIGQUIT and has_it:
             return  # the program's own affair; ours is to finish
         if number == signal.SIGINT:
             self._ending.interrupted = True
             self._stop_recording()
         if self._ended is not None:
             self._abandoned = True
-        elif not is_from_terminal:
+        elif not has_it:
             self._pass_on(number)
 
     def _pass_on(self, number: int) -> None:
