@@ -210,6 +210,51 @@ with warpline.profile("three"):
     assert names(tmp_path / "three.warpline", "mark") == ["three"]
 
 
+def test_threads_that_are_always_annotated_fall_into_every_profile(run, tmp_path):
+    done = run("""
+import threading, time, warpline
+over = threading.Event()
+def work():
+    while not over.is_set():
+        with warpline.annotate("outer", domain="d"):
+            with warpline.annotate("inner"): pass
+            warpline.end_range(warpline.start_range("s"))
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads: thread.start()
+for number in range(6):
+    with warpline.profile(f"run{number}") as run: time.sleep(0.02)
+    print(run.finished["ranges"] > 30, run.finished["lost"], run.finished["truncated"] <= 9)
+over.set()
+""")
+    assert done.stderr == ""
+    assert done.stdout == "True 0 True\n" * 6
+
+
+def test_a_profile_that_ends_while_nvtx_is_loaded_leaves_it_whole(run, tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import sys, time\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'nvtx.nvtx': time.sleep(0.3)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+    )
+    done = run("""
+import slow, threading, time, warpline
+def late():
+    import nvtx
+    nvtx.mark("late")
+thread = threading.Thread(target=late)
+with warpline.profile("one"):
+    thread.start()
+    time.sleep(0.05)
+thread.join()
+with warpline.profile("two"):
+    late()
+""")
+    assert "nvtx was used before" not in done.stderr
+    assert names(tmp_path / "two.warpline", "mark") == ["late"]
+
+
 def test_torch_is_asked_once_and_named_when_it_does_not_hear(run, tmp_path):
     done = run("""
 import sys, types, warpline

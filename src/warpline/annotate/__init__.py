@@ -114,10 +114,10 @@ def range_push(
 def range_pop(domain: str | None = None) -> None:
     """Close the range that this thread opened last in the domain."""
     known = LISTENER.domains.get(domain)
+    if known is None and LISTENER.listens():
+        known = LISTENER.domain(domain)
     if known is not None:
         known.pop()
-    elif LISTENER.listens():
-        LISTENER.domain(domain).pop()
 
 
 def start_range(

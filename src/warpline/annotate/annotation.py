@@ -62,6 +62,7 @@ class Annotation:
     ) -> None:
         if message is not None and not isinstance(message, str):
             raise TypeError(f"the name of a range is a str, not {type(message).__name__}")
+        LISTENER.is_used = True
         self._arguments = (message, color, domain, category, payload)
         self._attributes: Any = None
         self._domain: Domain | None = None
@@ -146,6 +147,8 @@ class Annotation:
         if self._domain is None and LISTENER.listens():
             message, color, name, category, payload = self._arguments
             domain = LISTENER.domain(name)
+            if domain is None:
+                return None
             self.pop_now = domain.pop
             if isinstance(payload, _LASTING_PAYLOADS):
                 self._attributes = domain.attributes(message, color, category, payload)

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from warpline.annotate.listener import LISTENER
+from warpline.annotate.listener import LISTENER, Domain
 
 DOMAIN = "python"
 
@@ -86,11 +86,14 @@ class FunctionRanges:
 
     Args:
         choice: Which functions get a range.
+
+    Raises:
+        RuntimeError: Nothing listens.
     """
 
     def __init__(self, choice: Choice) -> None:
         self._choice = choice
-        self._domain = LISTENER.domain(DOMAIN)
+        self._domain = _domain()
         self._lock = threading.Lock()
         # By the id of a code object, which is quicker than its hash; `_kept` keeps ids from being
         # used again.
@@ -188,6 +191,13 @@ class FunctionRanges:
                 push()
         elif event == "return" and self._pushes.get(id(code)) is not None:
             self._domain.pop()
+
+
+def _domain() -> Domain:
+    domain = LISTENER.domain(DOMAIN)
+    if domain is None:
+        raise RuntimeError("nothing listens to NVTX")
+    return domain
 
 
 def _installed_folders() -> list[Path]:

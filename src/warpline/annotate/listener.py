@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -84,33 +85,56 @@ class Listener:
     Attributes:
         silent: Whether nothing listens. Unknown, and so False, until the first annotation runs.
         domains: The domains in use, by name.
+        is_used: Whether the program has annotations.
     """
 
-    __slots__ = ("domains", "silent")
+    __slots__ = ("_lock", "domains", "is_used", "silent")
 
     def __init__(self) -> None:
         self.silent = False
         self.domains: dict[str | None, Domain] = {}
+        self.is_used = False
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """Take a new lock, in a fork: another thread may have held the old one."""
+        self._lock = threading.RLock()
 
     def listens(self) -> bool:
         """Return whether a profiler listens; looks for one at the first call only."""
+        self.is_used = True
         if not self.silent and not self.domains:
             self.silent = not profiler_present()
         return not self.silent
 
     def expect(self) -> None:
-        """A profiler that begins in this process says that it is there now."""
-        self.silent = switched_off()
+        """A profiler that begins in this process says that NVTX finds it from now on.
 
-    def domain(self, name: str | None) -> Domain:
-        """Return the domain of a name, which NVTX learns of at its first use.
+        Where there are annotations NVTX looks for it at once: the time that loading nvtx takes is
+        then not in the recording.
+        """
+        with self._lock:
+            self.silent = switched_off()
+            if self.is_used and not self.silent:
+                load_nvtx()
+
+    def forget(self) -> None:
+        """A profiler that ends says that NVTX would not find it any more."""
+        with self._lock:
+            self.silent = not self.domains
+
+    def domain(self, name: str | None) -> Domain | None:
+        """Return the domain of a name, which NVTX learns of at its first use; None if silent.
 
         Raises:
             ImportError: The nvtx package is not installed.
         """
         found = self.domains.get(name)
         if found is None:
-            found = self.domains[name] = Domain(_load_nvtx(), name)
+            with self._lock:  # against `forget`: NVTX must not look when there is nothing to find
+                if self.silent:
+                    return None
+                found = self.domains[name] = Domain(load_nvtx(), name)
         return found
 
 
@@ -129,15 +153,24 @@ def profiler_present() -> bool:
     return any(os.access(f"{folder}/{_DRIVER_INJECTION}", os.F_OK) for folder in folders)
 
 
-def _load_nvtx() -> Any:
+def load_nvtx() -> Any:
+    """Return the nvtx package, whose NVTX has looked for a profiler.
+
+    Raises:
+        ImportError: It is not installed.
+    """
     try:
         import nvtx  # noqa: PLC0415 - loads numpy in some versions; for profiled programs only
+        from nvtx._lib.lib import initialize  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
             f"annotations need the nvtx package, which cannot be imported: {error}; "
             "install it with: pip install nvtx"
         ) from error
+    initialize()
     return nvtx
 
 
 LISTENER = Listener()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=LISTENER.renew_lock)

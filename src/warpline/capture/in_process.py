@@ -246,6 +246,7 @@ class _Run:
             agent.attach(session.folder)
             os.environ.update(variables)
             self._look_for_silent_libraries()
+            LISTENER.expect()
             # From here on: what came before was our own.
             session.write_facts(
                 started_utc_ns=time.time_ns(), started_monotonic_ns=time.monotonic_ns()
@@ -255,7 +256,6 @@ class _Run:
             self._leave()
             session.remove()
             raise
-        LISTENER.expect()
         atexit.register(self.finish_at_exit)
 
     def finish(self) -> Mapping[str, Any]:
@@ -268,6 +268,7 @@ class _Run:
         program = {"pid": self._pid, "exit_status": None, "signal": None}
         with contextlib.suppress(OSError):  # a full disk; finishing then ends at the last event
             self._session.end(program=program)
+        LISTENER.forget()
         for name, touch in _nvtx_users():
             if name not in _SILENT:  # it came with us, or was never used: it finds the agent
                 touch()
@@ -288,6 +289,7 @@ class _Run:
             sys.stderr.write(f"warpline: {_one_line(error)}\n")
 
     def _leave(self) -> None:
+        LISTENER.forget()
         self._agent.detach()
         for name, value in self._before.items():
             if value is None:
@@ -330,9 +332,13 @@ class _Active:
     """The one profile that can run in a process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._run: _Run | _RangeOfAnother | None = None
         self._pid = 0
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """Take a new lock, in a fork: another thread may have held the old one."""
+        self._lock = threading.Lock()
 
     def begin(self, make: Callable[[], _Run | _RangeOfAnother]) -> _Run | _RangeOfAnother:
         with self._lock:
@@ -353,6 +359,8 @@ class _Active:
 
 
 _ACTIVE = _Active()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ACTIVE.renew_lock)
 _REACHING: set[str] = set()  # libraries whose NVTX reaches the agent
 _SILENT: set[str] = set()  # those whose NVTX never will
 
@@ -415,9 +423,9 @@ def _nvtx_users() -> list[tuple[str, Callable[[], Any]]]:
     that records nothing.
     """
     users: list[tuple[str, Callable[[], Any]]] = []
-    initialize = getattr(sys.modules.get("nvtx._lib.lib"), "initialize", None)
-    if initialize is not None:
-        users.append(("nvtx", initialize))
+    if "nvtx" in sys.modules:
+        with contextlib.suppress(ImportError):  # waits for another thread that imports it now
+            users.append(("nvtx", importlib.import_module("nvtx._lib.lib").initialize))
     torch = getattr(getattr(sys.modules.get("torch"), "_C", None), "_nvtx", None)
     pop = getattr(torch, "rangePop", None)
     if pop is not None:  # nothing was pushed that an agent saw, so there is nothing to pop
