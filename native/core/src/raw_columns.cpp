@@ -3,26 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "raw_column.h"
+
 namespace warpline {
 
 namespace {
-
-// A value that may be absent.
-struct Maybe {
-  int64_t value;
-  bool is_there;
-};
-
-Maybe known(int64_t value) { return {value, true}; }
-Maybe row_or_null(int64_t row) { return {std::max<int64_t>(row, 0), row >= 0}; }
-
-using Get = Maybe (*)(const RawTables &, std::size_t row, int64_t origin_ns);
-
-struct Column {
-  std::string_view name;
-  std::size_t bytes;
-  Get get;
-};
 
 const RawRange &range(const RawTables &t, std::size_t row) { return t.ranges[t.range_order[row]]; }
 const RawMark &mark(const RawTables &t, std::size_t row) { return t.marks[t.mark_order[row]]; }
@@ -41,13 +26,6 @@ Maybe bits(const RawTables &t, std::size_t row, ValueKind kind) {
   const RawValue &found = value(t, row);
   return found.kind == kind ? known(found.bits) : Maybe{0, false};
 }
-
-#define WL_COLUMN(name, type, expression)                                  \
-  Column {                                                                 \
-    name, sizeof(type),                                                    \
-        []([[maybe_unused]] const RawTables &t, [[maybe_unused]] std::size_t row, \
-           [[maybe_unused]] int64_t origin) -> Maybe { return expression; } \
-  }
 
 const Column kColumns[] = {
     WL_COLUMN("range/start_ns", int64_t, known(range(t, row).start_ns - origin)),
@@ -77,7 +55,7 @@ const Column kColumns[] = {
     WL_COLUMN("range_payload/mark_id", int32_t, owner(t, row, Owner::kMark)),
     WL_COLUMN("range_payload/key_id", int32_t, known(value(t, row).key)),
     WL_COLUMN("range_payload/int_value", int64_t, bits(t, row, ValueKind::kInt)),
-    WL_COLUMN("range_payload/float_value", double, bits(t, row, ValueKind::kReal)),
+    WL_COLUMN("range_payload/float_value", int64_t /* its bits */, bits(t, row, ValueKind::kReal)),
     WL_COLUMN("range_payload/text_id", int32_t, bits(t, row, ValueKind::kText)),
     WL_COLUMN("process/pid", int64_t, known(t.processes[row].pid)),
     WL_COLUMN("process/name_id", int32_t, row_or_null(t.processes[row].executable)),
@@ -108,26 +86,6 @@ const Column kColumns[] = {
     WL_COLUMN("string/offsets", int64_t, known(t.texts.offsets()[row])),
 };
 
-#undef WL_COLUMN
-
-// Copies `sizeof(Value)` bytes of each value; returns how many there are not.
-template <typename Value>
-int64_t copy(const RawTables &tables, const Column &column, const RawPart &part) {
-  int64_t nulls = 0;
-  for (int64_t i = 0; i < part.count; ++i) {
-    const auto row = static_cast<std::size_t>(part.first + i);
-    const Maybe found = column.get(tables, row, part.origin_ns);
-    nulls += !found.is_there;
-    if (part.values != nullptr) {
-      const auto stored = static_cast<Value>(found.is_there ? found.value : 0);
-      std::memcpy(static_cast<char *>(part.values) + static_cast<std::size_t>(i) * sizeof(Value),
-                  &stored, sizeof stored);
-    }
-    if (part.valid != nullptr) part.valid[i] = found.is_there;
-  }
-  return nulls;
-}
-
 }  // namespace
 
 int64_t raw_rows(const RawTables &tables, std::string_view table) {
@@ -138,7 +96,8 @@ int64_t raw_rows(const RawTables &tables, std::string_view table) {
                    is("range_payload", tables.value_order.size()),
                    is("process", tables.processes.size()), is("thread", tables.threads.size()),
                    is("log", tables.logs.size()), is("note", tables.notes.size()),
-                   is("session", 1), is("string", tables.texts.offsets().size())});
+                   is("session", 1), is("string", tables.texts.offsets().size()),
+                   cuda_rows(tables, table)});
 }
 
 int64_t copy_raw_column(const RawTables &tables, std::string_view name, const RawPart &part) {
@@ -154,19 +113,13 @@ int64_t copy_raw_column(const RawTables &tables, std::string_view name, const Ra
   }
   const Column *column = std::find_if(std::begin(kColumns), std::end(kColumns),
                                       [&](const Column &c) { return c.name == name; });
-  if (column == std::end(kColumns)) return -1;
+  if (column == std::end(kColumns)) column = find_cuda_column(name);
+  if (column == nullptr) return -1;
   const int64_t rows = raw_rows(tables, name.substr(0, name.find('/')));
   if (part.first < 0 || part.count < 0 || part.first > rows || part.count > rows - part.first) {
     return -1;
   }
-  switch (column->bytes) {
-    case 1:
-      return copy<uint8_t>(tables, *column, part);
-    case 4:
-      return copy<int32_t>(tables, *column, part);
-    default:
-      return copy<int64_t>(tables, *column, part);
-  }
+  return column->copy(tables, part);
 }
 
 }  // namespace warpline

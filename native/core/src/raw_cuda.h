@@ -253,6 +253,7 @@ struct CudaTables {
   std::vector<CudaDevice> devices;
   std::vector<CudaContextRow> contexts;
   std::vector<CudaStreamRow> streams;
+  int32_t node_name = 0;      // text: what is said of every new node of a graph
   int64_t beyond_limits = 0;  // rows left out because a table was full
 
   CudaFacts &facts_of(int32_t process);

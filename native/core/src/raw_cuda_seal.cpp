@@ -361,6 +361,7 @@ void seal_cuda(RawTables &tables) {
   number_dimensions(tables);
   add_node_launches(cuda);
   complete_overhead(tables);
+  if (!cuda.nodes.empty()) cuda.node_name = tables.texts.intern("Graph Node Creation");
   sort_tables(cuda);
 }
 

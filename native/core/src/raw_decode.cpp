@@ -65,6 +65,7 @@ RawDecoder::RawDecoder(RawTables &tables, std::size_t log, bool is_alive)
   facts.process = process_;
   facts.dropped_events = bounded(header.dropped_records);
   facts.cut_texts = bounded(header.cut_texts);
+  cuda_.emplace(tables, process_);
 }
 
 bool RawDecoder::step(int64_t budget) {
@@ -110,10 +111,7 @@ bool RawDecoder::decode(const uint64_t *record, std::size_t words) {
     case Kind::kNote:
       return on_note(record, words);
     default:
-      if (raw::kind_of(*record) >= Kind::kCudaFirst) {
-        ++tables_.foreign_records;
-        return true;
-      }
+      if (raw::kind_of(*record) >= Kind::kCudaFirst) return on_cuda(record, words);
       return has_thread_ && decode_event(record, words);
   }
 }
@@ -299,6 +297,15 @@ bool RawDecoder::on_note(const uint64_t *record, std::size_t words) {
   }
   tables_.notes.push_back(
       {now_ns_, process_, raw::aux_of(*record), tables_.texts.intern(text)});
+  return true;
+}
+
+bool RawDecoder::on_cuda(const uint64_t *record, std::size_t words) {
+  const CudaDecoder::Result found =
+      cuda_->decode(record, words, has_thread_ ? &thread_ : nullptr);
+  tables_.foreign_records += found.is_foreign;
+  if (!found.is_sound || (found.host_time != 0 && !see_time(found.host_time))) return false;
+  events_ += found.is_counted;
   return true;
 }
 

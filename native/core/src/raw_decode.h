@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "raw_cuda.h"
 #include "raw_log.h"
 #include "raw_tables.h"
 
@@ -49,6 +51,7 @@ class RawDecoder {
   bool on_dropped(const uint64_t *record, std::size_t words);
   bool on_clock(const uint64_t *record, std::size_t words);
   bool on_note(const uint64_t *record, std::size_t words);
+  bool on_cuda(const uint64_t *record, std::size_t words);
 
   bool read_fields(const uint64_t *record, std::size_t words, std::size_t first, Fields &fields);
   bool add_range(const uint64_t *record, const Fields &fields, uint8_t flags);
@@ -67,6 +70,7 @@ class RawDecoder {
   std::size_t log_place_;
   RawLog log_;
   int32_t process_ = 0;
+  std::optional<CudaDecoder> cuda_;
   uint32_t thread_ = 0;
   bool has_thread_ = false;
   bool is_done_ = false;

@@ -49,6 +49,7 @@ void RawSession::finish(int64_t origin_ns, int64_t end_ns) {
   }
   origin_ns_ = origin_ns;
   seal(tables_, end_ns);
+  seal_cuda(tables_);
 }
 
 }  // namespace warpline

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "raw_cuda.h"
 #include "raw_texts.h"
 
 namespace warpline {
@@ -163,6 +164,7 @@ struct RawTables {
   int64_t lonely_ends = 0;    // pops and stops without a begin
   int64_t beyond_limits = 0;  // events left out because a table was full
   int64_t notes_left_out = 0;
+  CudaTables cuda;
   int64_t foreign_records = 0;  // of kinds that this version does not read
 };
 
