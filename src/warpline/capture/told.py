@@ -9,6 +9,7 @@ from warpline.capture.raw_session import LogFile, RawSession
 from warpline.units import plural
 
 _INFO, _WARNING = 1, 2  # of schema.tables.SEVERITIES
+_MOST = 1 << 61  # what damaged counters add up to must fit a recording
 _SHOWN = 3  # processes or logs that are named one by one
 
 # Note in native/raw/warpline_raw.h -> severity and sentence. A fork's note says nothing that the
@@ -37,6 +38,7 @@ class Told:
 
     Attributes:
         lost: Events that were dropped, or could not be read.
+        more_lost: What else was lost, by what it is.
         truncated: Ranges that were open at an end.
         damaged_logs: Logs that could not be read to their end.
         alive: Processes that still ran.
@@ -46,6 +48,7 @@ class Told:
     """
 
     lost: int = 0
+    more_lost: dict[str, int] = field(default_factory=dict)
     truncated: int = 0
     damaged_logs: int = 0
     alive: int = 0
@@ -73,7 +76,7 @@ def tell(session: RawSession, logs: Sequence[LogFile], *, unlogged: int = 0) -> 
 def _tell_losses(told: Told, session: RawSession, unlogged: int) -> None:
     dropped = sum(session.facts("log", "dropped_events")) + unlogged
     beyond = sum(session.facts("session", "beyond_limits"))
-    told.lost = dropped + beyond + sum(session.facts("log", "unread_events"))
+    told.lost = min(dropped + beyond + sum(session.facts("log", "unread_events")), _MOST)
     if dropped:
         told.warnings.append(
             "the disk was full, or nearly, while recording; free some space, or record elsewhere"

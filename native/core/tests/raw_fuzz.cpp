@@ -1,0 +1,279 @@
+// Decodes damaged logs and copies every column out: under the sanitizers nothing may be found.
+//
+//     raw_fuzz [SESSIONS [SEED]]
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "warpline_core.h"
+#include "warpline_payload.h"
+#include "warpline_raw.h"
+
+namespace raw = warpline::raw;
+using raw::Kind;
+
+namespace {
+
+constexpr int64_t kOrigin = 1'000'000;
+constexpr uint64_t kSchema = raw::kFirstStaticSchema;
+
+class Chance {
+ public:
+  explicit Chance(uint64_t seed) : engine_(seed) {}
+  uint64_t below(uint64_t limit) { return engine_() % limit; }
+  uint64_t word() {
+    constexpr uint64_t kOdd[] = {0, 1, 7, 0xffff, 1ULL << 31, ~0U, 1ULL << 63, ~0ULL};
+    return below(2) == 0 ? kOdd[below(std::size(kOdd))] : engine_();
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+class Writer {
+ public:
+  std::vector<uint64_t> words;
+
+  void add(Kind kind, uint32_t aux, uint8_t flags, std::vector<uint64_t> body,
+           const std::string &text = "") {
+    const std::size_t first = body.size();
+    body.resize(first + raw::words_for(text.size()));
+    if (!text.empty()) std::memcpy(body.data() + first, text.data(), text.size());
+    words.push_back(raw::header_word(kind, flags, 1 + body.size(), aux));
+    words.insert(words.end(), body.begin(), body.end());
+  }
+  void text(Kind kind, uint32_t aux, std::vector<uint64_t> first, const std::string &text) {
+    first.push_back(text.size());
+    add(kind, aux, 0, first, text);
+  }
+};
+
+template <typename Value>
+void put(std::string &bytes, Value value) {
+  bytes.append(reinterpret_cast<const char *>(&value), sizeof value);
+}
+
+void put_text(std::string &bytes, const std::string &text) {
+  put(bytes, static_cast<uint16_t>(text.size()));
+  bytes += text;
+}
+
+// A layout of entries at random, which may contain each other and themselves.
+std::string schema_text(Chance &chance) {
+  constexpr uint64_t kTypes[] = {raw::kTypeInt32,      raw::kTypeDouble,  raw::kTypeString,
+                                 raw::kTypeStringUtf16, raw::kTypeUint8,   raw::kTypeFloat16,
+                                 raw::kTypeUnionSelector, raw::kTypeInt128, kSchema,
+                                 kSchema + 1,          kSchema + 2,       kSchema + 9};
+  std::string bytes;
+  put(bytes, raw::kPayloadTextVersion);
+  put(bytes, raw::kOldestCompatId);
+  put(bytes, static_cast<uint32_t>(1 + chance.below(4)));
+  put(bytes, uint64_t{0});
+  put(bytes, chance.below(64));
+  put(bytes, uint64_t{0});
+  put_text(bytes, "schema");
+  const auto count = static_cast<uint32_t>(1 + chance.below(5));
+  put(bytes, count);
+  for (uint32_t number = 0; number < count; ++number) {
+    put(bytes, chance.below(3) == 0 ? chance.below(1 << 11) : chance.below(5) << 4);
+    put(bytes, kTypes[chance.below(std::size(kTypes))]);
+    put(bytes, chance.below(4) == 0 ? chance.word() : chance.below(5));
+    put(bytes, chance.below(6) == 0 ? chance.word() : chance.below(2) * 8);
+    put(bytes, static_cast<uint32_t>(chance.below(17)));
+    put(bytes, static_cast<uint32_t>(1 << chance.below(4)));
+    put_text(bytes, "entry");
+    put_text(bytes, "");
+  }
+  return bytes;
+}
+
+std::string enum_text() {
+  std::string bytes;
+  put(bytes, raw::kPayloadTextVersion);
+  put(bytes, raw::kOldestCompatId);
+  put(bytes, uint32_t{4});
+  put_text(bytes, "enum");
+  put(bytes, uint32_t{2});
+  for (const uint64_t value : {1, 4}) {
+    put(bytes, value);
+    put(bytes, uint8_t{value == 4});
+    put_text(bytes, "name");
+  }
+  return bytes;
+}
+
+std::vector<uint64_t> records(Chance &chance) {
+  Writer log;
+  log.add(Kind::kThread, 0, 0, {kOrigin, 7 + chance.below(2)}, "0123456789abcdef");
+  log.text(Kind::kDomain, 1, {}, "domain");
+  log.text(Kind::kCategory, 1, {3}, "category");
+  log.text(Kind::kThreadName, 7, {}, "named");
+  log.text(Kind::kString, 2, {}, "a name that is longer than a word");
+  for (uint64_t id = kSchema; id < kSchema + 2; ++id) {
+    log.text(Kind::kSchema, 1, {id}, schema_text(chance));
+  }
+  log.text(Kind::kEnum, 1, {kSchema + 2}, enum_text());
+  uint64_t now = kOrigin;
+  for (int event = 0; event < 40; ++event) {
+    now += chance.below(50);
+    const auto flags = static_cast<uint8_t>(chance.below(16));
+    std::vector<uint64_t> fields;
+    if (flags & raw::kHasDomain) fields.push_back(1 | 3ULL << 32);
+    if (flags & raw::kHasColor) fields.push_back(0xff00ff00);
+    if (flags & raw::kHasValue) fields.insert(fields.end(), {chance.below(8), chance.word()});
+    const auto with = [&](std::vector<uint64_t> fixed) {
+      fixed.insert(fixed.end(), fields.begin(), fields.end());
+      return fixed;
+    };
+    switch (chance.below(8)) {
+      case 0:
+        log.add(Kind::kStart, 2, flags, with({now, chance.below(20)}));
+        break;
+      case 1:
+        log.add(Kind::kStop, 0, 0, {now, chance.below(20)});
+        break;
+      case 2:
+        log.add(Kind::kMark, 2, flags, with({now}));
+        break;
+      case 3:
+        log.add(Kind::kWindow, static_cast<uint32_t>(chance.below(2)), 0, {now});
+        break;
+      case 4:
+        log.add(Kind::kPop, static_cast<uint32_t>(chance.below(2)), 0, {now});
+        break;
+      default:
+        log.add(Kind::kPush, 2, flags, with({now}));
+    }
+    if (chance.below(2) == 0) {
+      constexpr uint64_t kOthers[] = {kSchema, kSchema + 1, raw::kTypeInt32, raw::kBlobRaw};
+      std::vector<uint64_t> body{kOthers[chance.below(4)], 40};
+      for (int word = 0; word < 5; ++word) body.push_back(chance.word());
+      const bool has_targets = chance.below(2) == 0;
+      if (has_targets) body.insert(body.end(), {1, 8 | 5ULL << 32, 0x6f6c6c6568});
+      log.add(Kind::kPayload, 0, has_targets ? raw::kHasTargets : 0, body);
+    }
+  }
+  log.add(Kind::kDropped, 0, 0, {now, 5});
+  log.text(Kind::kNote, 1, {now}, "libx.so");
+  return log.words;
+}
+
+void damage(Chance &chance, std::vector<uint64_t> &words) {
+  for (uint64_t times = chance.below(5); times > 0 && !words.empty(); --times) {
+    const std::size_t at = chance.below(words.size());
+    switch (chance.below(4)) {
+      case 0:
+        words[at] = chance.word();
+        break;
+      case 1:
+        words[at] ^= 1ULL << chance.below(64);
+        break;
+      case 2:
+        words.erase(words.begin() + static_cast<std::ptrdiff_t>(at));
+        break;
+      default:
+        words.resize(at);
+    }
+  }
+}
+
+void write_log(Chance &chance, const std::string &path, uint32_t pid) {
+  raw::LogHeader header{};
+  std::memcpy(header.magic, raw::kMagic, sizeof header.magic);
+  header.version = raw::kVersion;
+  header.header_bytes = raw::kHeaderBytes;
+  header.pid = pid;
+  header.incarnation = 5;
+  header.forked_from_pid = static_cast<uint32_t>(chance.below(3));
+  header.forked_from_incarnation = 5;
+  std::memset(header.host, 'h', sizeof header.host);  // no zero byte ends it
+  std::vector<uint64_t> words(raw::kHeaderBytes / 8);
+  std::memcpy(words.data(), &header, sizeof header);
+  if (chance.below(8) == 0) damage(chance, words);
+  std::vector<uint64_t> body = records(chance);
+  damage(chance, body);
+  words.insert(words.end(), body.begin(), body.end());
+  std::FILE *file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) std::abort();
+  std::fwrite(words.data(), 8, words.size(), file);
+  std::fclose(file);
+}
+
+const char *const kColumns[] = {
+    "range/start_ns",       "range/end_ns",        "range/process_id",     "range/thread_id",
+    "range/end_thread_id",  "range/domain_id",     "range/name_id",        "range/category_id",
+    "range/color",          "range/style",         "range/is_truncated",   "range/source_id",
+    "mark/time_ns",         "mark/process_id",     "mark/thread_id",       "mark/domain_id",
+    "mark/name_id",         "mark/category_id",    "mark/color",           "range_payload/range_id",
+    "range_payload/mark_id", "range_payload/key_id", "range_payload/int_value",
+    "range_payload/float_value", "range_payload/text_id", "process/name_id", "thread/name_id",
+    "note/text_id",         "log/unread_bytes",    "string/offsets"};
+
+// Returns the rows that were copied; every number of a text must be one.
+int64_t copy_all(const wl_raw *session) {
+  int64_t copied = 0;
+  const int64_t texts = wl_raw_rows(session, "string") - 1;
+  for (const std::string column : kColumns) {
+    const int64_t rows = wl_raw_rows(session, column.substr(0, column.find('/')).c_str());
+    if (rows < 0) std::abort();
+    std::vector<uint64_t> values(static_cast<std::size_t>(rows) + 1);
+    std::vector<uint8_t> valid(static_cast<std::size_t>(rows) + 1);
+    if (wl_raw_column(session, column.c_str(), 0, rows, values.data(), valid.data()) < 0) {
+      std::abort();
+    }
+    if (column == "range/name_id" || column == "range_payload/key_id") {
+      const auto *numbers = reinterpret_cast<const int32_t *>(values.data());
+      for (int64_t row = 0; row < rows; ++row) {
+        if (valid[static_cast<std::size_t>(row)] && (numbers[row] < 0 || numbers[row] >= texts)) {
+          std::abort();
+        }
+      }
+    }
+    copied += rows;
+  }
+  return copied;
+}
+
+int64_t try_session(Chance &chance, const std::string &folder) {
+  char message[256];
+  wl_raw *session = nullptr;
+  if (wl_raw_open(&session, message, sizeof message) != WL_OK) std::abort();
+  for (uint32_t number = 0; number < 3; ++number) {
+    const std::string path = folder + "/" + std::to_string(number);
+    write_log(chance, path, 1 + number % 2);
+    wl_raw_add_log(session, path.c_str(), number == 2, message, sizeof message);
+  }
+  while (wl_raw_decode(session, static_cast<int64_t>(1 + chance.below(4000)), message,
+                       sizeof message) > 0) {
+  }
+  if (wl_raw_seal(session, kOrigin, chance.below(2) == 0 ? INT64_MIN : kOrigin + 500, message,
+                  sizeof message) != WL_OK) {
+    std::fprintf(stderr, "%s\n", message);
+    std::abort();
+  }
+  const int64_t copied = copy_all(session);
+  wl_raw_close(session);
+  return copied;
+}
+
+}  // namespace
+
+int main(int count, char **arguments) {
+  const int sessions = count > 1 ? std::atoi(arguments[1]) : 2000;
+  const auto seed = static_cast<uint64_t>(count > 2 ? std::atoll(arguments[2]) : 1);
+  char folder[] = "/tmp/raw_fuzz.XXXXXX";
+  if (mkdtemp(folder) == nullptr) return 1;
+  Chance chance(seed);
+  int64_t copied = 0;
+  for (int session = 0; session < sessions; ++session) copied += try_session(chance, folder);
+  for (const char *name : {"/0", "/1", "/2"}) unlink((std::string(folder) + name).c_str());
+  rmdir(folder);
+  std::printf("%d sessions, %lld rows\n", sessions, static_cast<long long>(copied));
+  return copied > sessions ? 0 : 1;
+}
