@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from warpline.capture import cuda_tables
 from warpline.capture.control import ControlFile
 from warpline.capture.raw_session import LogFile, RawSession, log_files
 from warpline.capture.session import FACTS_NAME, read_facts
@@ -63,7 +64,8 @@ class Finished:
 
     Attributes:
         output: The recording.
-        processes, threads, ranges, marks, payloads, diagnostics: Rows of its tables.
+        processes, threads, ranges, marks, payloads, diagnostics, kernels, cuda_calls: Rows of its
+            tables.
         lost: Events that were dropped while recording, or could not be read.
         truncated: Ranges that were open when their process, or recording, ended.
         damaged_logs: Logs that could not be read to their end.
@@ -80,6 +82,8 @@ class Finished:
     marks: int
     payloads: int
     diagnostics: int
+    kernels: int
+    cuda_calls: int
     lost: int
     truncated: int
     damaged_logs: int
@@ -114,6 +118,7 @@ def finish(folder: Path, output: Path, *, progress: Progress | None = None) -> F
         clock = _Clock.of(facts, session, logs)
         session.seal(clock.origin_ns, clock.end_ns)
         told = tell(session, logs, unlogged=_unlogged(folder))
+        cuda_tables.tell_cuda(told, session)
         told.warnings[:0] = [*complaints, *_texts(facts.get("notes"))]
         draft = _Draft(session, facts, clock, told)
         try:
@@ -132,7 +137,9 @@ def finish(folder: Path, output: Path, *, progress: Progress | None = None) -> F
         marks=rows["mark"],
         payloads=rows["range_payload"],
         diagnostics=rows["diagnostic"],
-        lost=told.lost,
+        kernels=rows["kernel"],
+        cuda_calls=rows["api_call"],
+        lost=told.lost + sum(told.more_lost.values()),
         truncated=told.truncated,
         damaged_logs=told.damaged_logs,
         alive=told.alive,
@@ -215,14 +222,18 @@ class _Draft:
             (item.time_ns - clock.origin_ns, item.severity, session.intern(item.text), item.process)
             for item in told.diagnostics
         )
-        self.rows = {name: session.rows(name) for name in (*_EVENTS, *_DIMENSIONS)}
+        tables = (*_EVENTS, *_DIMENSIONS, *cuda_tables.TABLES)
+        self.rows = {name: session.rows(name) for name in tables}
         self.rows["diagnostic"] = len(self._diagnostics)
         collected = facts.get("collected", [_NVTX])
-        is_nvtx = isinstance(collected, list) and _NVTX in collected
+        collected = collected if isinstance(collected, list) else []
+        is_cuda = cuda_tables.CUDA in collected
         # A table that was recorded is there without rows too: nothing happened.
-        self._tables = [
-            name for name in self.rows if self.rows[name] or is_nvtx or name in _DIMENSIONS
-        ]
+        there = {*_DIMENSIONS, *cuda_tables.recorded(session, is_asked_for=is_cuda)}
+        there |= {name for name, rows in self.rows.items() if rows}
+        if _NVTX in collected:
+            there |= {*_EVENTS, "diagnostic"}
+        self._tables = [name for name in self.rows if name in there]
 
     def write(self, output: Path, progress: Progress) -> None:
         """Write the recording; OSError if it cannot be."""
@@ -281,7 +292,7 @@ class _Draft:
             "host": _text(facts.get("host")),
             "origin_utc_ns": self._clock.origin_utc_ns,
             "span_ns": self._clock.span_ns,
-            "lost": {LOST_EVENTS: told.lost} if told.lost else {},
+            "lost": {**({LOST_EVENTS: told.lost} if told.lost else {}), **told.more_lost},
             "unread": told.unread,
             "warnings": told.warnings,
             "damaged": {},

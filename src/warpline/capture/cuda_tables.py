@@ -1,0 +1,144 @@
+"""CUDA in a finished recording: which tables it has, and what is told of what they lack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from warpline.capture.raw_session import RawSession
+from warpline.capture.told import Diagnostic, Told
+from warpline.units import plural
+
+CUDA = "cuda"
+DIMENSIONS = ("device", "context", "stream")
+
+# Tables, and the bits of CudaCollects in native/raw/warpline_cuda.h that say they were recorded.
+_KERNELS, _GRAPHS = 2, 16
+_COLLECTED: Mapping[str, int] = {
+    "kernel": _KERNELS,
+    "memcpy": 4,
+    "memset": 8,
+    "graph_launch": _KERNELS | _GRAPHS,
+    "api_call": 1,
+    "host_wait": 32,
+    "stream_wait": 32,
+    "event_record": 64,
+    "memory_event": 128,
+    "graph_node": 512,
+    "overhead": 256,
+}
+TABLES = (*_COLLECTED, *DIMENSIONS)
+
+# What is recorded unless something is asked for: no process may have got as far as to say.
+_DEFAULT = 1 | _KERNELS | 4 | 8 | _GRAPHS | 32 | 64 | 256
+
+_INFO, _WARNING = 1, 2  # of schema.tables.SEVERITIES
+_SHOWN = 3  # processes that are named one by one
+
+# CudaNote in native/raw/warpline_cuda.h -> severity and sentence.
+_UNAVAILABLE = (65, 66)
+_NOTES = {
+    64: (_INFO, "CUDA is recorded through {}"),
+    65: (_WARNING, "CUDA is not recorded: {}"),
+    66: (_WARNING, "CUDA is not recorded, because another profiler is attached: {}"),
+    67: (_WARNING, "CUDA is recorded, but {}"),
+    68: (_WARNING, "CUDA is recorded in part: {}"),
+}
+
+
+def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
+    """Return the CUDA tables of a sealed session, empty ones included.
+
+    A table that was recorded is there without rows too: nothing happened. One that was not
+    recorded is not there.
+
+    Args:
+        session: What the logs hold.
+        is_asked_for: Whether the session was to record CUDA.
+    """
+    said = 0
+    for mask in session.facts("cuda", "collected"):
+        said |= mask
+    if not said and is_asked_for and not {*session.facts("note", "kind")} & {*_UNAVAILABLE}:
+        said = _DEFAULT
+    tables = [name for name, bits in _COLLECTED.items() if said & bits or session.rows(name)]
+    is_any = bool(tables) or any(session.rows(name) for name in DIMENSIONS)
+    return [*tables, *DIMENSIONS] if is_any else []
+
+
+def tell_cuda(told: Told, session: RawSession) -> None:
+    """Add what there is to tell about CUDA in a sealed session."""
+    _tell_dropped(told, session)
+    _tell_missing(told, session)
+    _tell_notes(told, session)
+
+
+def _tell_dropped(told: Told, session: RawSession) -> None:
+    dropped = sum(session.facts("cuda", "dropped"))
+    if dropped:
+        told.more_lost["CUDA records"] = dropped
+        told.warnings.append(
+            f"CUPTI dropped {plural(dropped, 'record')} for want of buffers: record less at a time"
+        )
+    untimed = sum(session.facts("cuda", "without_time"))
+    if untimed:
+        told.more_lost["CUDA records without a time"] = untimed
+        told.warnings.append(
+            f"CUPTI gave {plural(untimed, 'record')} of device work without a time:"
+            " they are not in the recording"
+        )
+    beyond = sum(session.facts("cuda_session", "beyond_limits"))
+    if beyond:
+        told.more_lost["CUDA records beyond 2,147,483,647 rows"] = beyond
+
+
+def _tell_missing(told: Told, session: RawSession) -> None:
+    """Tell of launches that succeeded, but whose work has no record."""
+    names = ("missing_kernels", "missing_graphs", "dropped")
+    columns = [session.facts("cuda", name) for name in names]
+    lives = [session.facts("process", name) for name in ("pid", "is_closed", "is_alive")]
+    killed, unfinished = [], []
+    lost = {"kernels": 0, "CUDA graph launches": 0}
+    for kernels, graphs, dropped, pid, closed, alive in zip(*columns, *lives, strict=True):
+        if not kernels and not graphs:
+            continue
+        what = _counted(kernels, graphs)
+        has, them = ("has", "it") if kernels + graphs == 1 else ("have", "them")
+        if alive:
+            continue  # it is told that what it did later is not in the recording
+        if not closed:
+            killed.append(f"{what} of process {pid} had no record when it was killed")
+            lost["kernels"] += kernels
+            lost["CUDA graph launches"] += graphs
+        elif not dropped:
+            unfinished.append(
+                f"{what} of process {pid} {has} no record: recording ended before {them}"
+            )
+    told.more_lost.update({name: count for name, count in lost.items() if count})
+    for sentences in (killed, unfinished):
+        told.warnings += sentences[:_SHOWN]
+        if len(sentences) > _SHOWN:
+            more = plural(len(sentences) - _SHOWN, "more process", "more processes")
+            told.warnings.append(f"{more} likewise")
+
+
+def _counted(kernels: int, graphs: int) -> str:
+    parts: Sequence[str] = [
+        plural(count, what, many)
+        for count, what, many in (
+            (kernels, "kernel", "kernels"),
+            (graphs, "CUDA graph launch", "CUDA graph launches"),
+        )
+        if count
+    ]
+    return " and ".join(parts)
+
+
+def _tell_notes(told: Told, session: RawSession) -> None:
+    columns = (session.facts("note", name) for name in ("time_ns", "kind", "text_id", "process_id"))
+    for time_ns, kind, text, process in zip(*columns, strict=True):
+        if kind in _NOTES:
+            severity, sentence = _NOTES[kind]
+            said = sentence.format(session.text(text) or "?")
+            told.diagnostics.append(Diagnostic(time_ns, severity, said, process))
+            if severity == _WARNING and said not in told.warnings:
+                told.warnings.append(said)
