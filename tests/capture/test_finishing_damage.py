@@ -108,7 +108,7 @@ def test_an_event_before_any_thread_is_bad(tmp_path: Path) -> None:
 def test_records_of_a_newer_agent_are_passed_over_and_told(tmp_path: Path) -> None:
     log = good_log(2)
     log.add(200, body=time_of(1))
-    log.add(64, body=b"")
+    log.add(255, body=b"")
     log.mark(9)
     trace, finished = read(tmp_path, log.content())
     assert (len(trace["mark"]), finished.damaged_logs) == (3, 0)
