@@ -70,7 +70,7 @@ class Entry:
 
     name: str
     type: int
-    bytes: int = 4
+    size: int = 4
     flags: int = 0
     detail: int = 0
     offset: int = 0
@@ -78,8 +78,8 @@ class Entry:
 
     def content(self) -> bytes:
         """Return the entry as a schema holds it; a number is aligned to its size."""
-        align = self.align or (self.bytes if self.bytes in {1, 2, 4, 8, 16} else 1)
-        numbers = (self.flags, self.type, self.detail, self.offset, self.bytes, align)
+        align = self.align or (self.size if self.size in {1, 2, 4, 8, 16} else 1)
+        numbers = (self.flags, self.type, self.detail, self.offset, self.size, align)
         return struct.pack("<4Q2I", *numbers) + short(self.name) + short("description")
 
 
