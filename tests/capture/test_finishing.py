@@ -267,7 +267,7 @@ def test_what_a_process_that_died_had_open_ends_at_its_last_sign_of_life(tmp_pat
     assert rows(trace, "range", *RANGE) == [(10, 70, "open", True), (20, 30, "closed", False)]
     assert finished.truncated == 1
     assert finished.warnings == (
-        "process 100 died with 1 range open, cut at its last sign of life",
+        "process 100 ended abruptly with 1 range open, cut at its last sign of life",
     )
 
 

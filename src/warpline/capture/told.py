@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from warpline.capture.control import Counters
 from warpline.capture.raw_session import LogFile, RawSession
 from warpline.units import plural
 
@@ -57,27 +58,30 @@ class Told:
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
-def tell(session: RawSession, logs: Sequence[LogFile], *, unlogged: int = 0) -> Told:
+def tell(session: RawSession, logs: Sequence[LogFile], counters: Counters | None = None) -> Told:
     """Return what there is to tell about a sealed session.
 
     Args:
         session: What the logs hold.
         logs: The logs.
-        unlogged: Events that were lost because a log could not be made.
+        counters: What the agents counted, if it is known.
     """
     told = Told()
-    _tell_losses(told, session, unlogged)
+    _tell_losses(told, session, counters)
     _tell_damage(told, session, logs)
     _tell_processes(told, session)
     _tell_notes(told, session)
     return told
 
 
-def _tell_losses(told: Told, session: RawSession, unlogged: int) -> None:
-    dropped = sum(session.facts("log", "dropped_events")) + unlogged
+def _tell_losses(told: Told, session: RawSession, counters: Counters | None) -> None:
+    dropped = sum(session.facts("log", "dropped_events"))
+    dropped += counters.unlogged_events if counters else 0
     beyond = sum(session.facts("session", "beyond_limits"))
     told.lost = min(dropped + beyond + sum(session.facts("log", "unread_events")), _MOST)
-    if dropped:
+    if dropped and counters and counters.first_error:
+        told.warnings.append(f"events were lost because {counters.first_error}")
+    if dropped and (not counters or counters.out_of_space or not counters.first_error):
         told.warnings.append(
             "the disk was full, or nearly, while recording; free some space, or record elsewhere"
             " with -o"
@@ -120,7 +124,7 @@ def _tell_processes(told: Told, session: RawSession) -> None:
     pids = session.facts("process", "pid")
     rows = list(zip(pids, truncated, alive, closed, strict=True))
     died = [
-        f"process {pid} died with {plural(count, 'range')} open, cut at its last sign of life"
+        f"process {pid} ended abruptly with {plural(count, 'range')} open, cut at its last sign of life"
         for pid, count, lives, ended in rows
         if count and not lives and not ended
     ]
@@ -129,7 +133,7 @@ def _tell_processes(told: Told, session: RawSession) -> None:
         for pid, _, lives, _ in rows
         if lives
     ]
-    for sentences, rest in ((died, "died likewise"), (lived, "still ran likewise")):
+    for sentences, rest in ((died, "ended likewise"), (lived, "still ran likewise")):
         told.warnings += sentences[:_SHOWN]
         if len(sentences) > _SHOWN:
             more = plural(len(sentences) - _SHOWN, "more process", "more processes")
