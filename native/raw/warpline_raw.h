@@ -130,7 +130,7 @@ struct ControlPage {
   std::uint64_t cuda_bound;     // processes whose CUDA driver loaded the agent
   std::uint64_t range_misses;   // ranges opened that did not match the capture range
   std::uint64_t out_of_space;   // 1 once a log could not grow
-  std::uint64_t agent_errors;   // processes in which the agent could not start
+  std::uint64_t agent_errors;   // processes in which the agent could not start, or not write on
   std::uint64_t unlogged_events; // events lost because a log could not even be made
   char first_error[512];
   ControlSlot slots[kControlSlots];

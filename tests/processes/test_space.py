@@ -141,6 +141,26 @@ def test_a_folder_that_cannot_be_written(lab):
     assert "cannot be written" in run.said
 
 
+@pytest.mark.parametrize(
+    ("way", "why"),
+    [
+        ("other_user", "no permission, as after a change of its user (errno 13)"),
+        ("no_more_files", "too many open files (errno 24)"),
+    ],
+)
+def test_a_process_that_cannot_write_on(lab, way, why):
+    if way == "other_user" and os.geteuid() != 0:
+        pytest.skip("only root can change the user")
+    run = lab.profile(lab.program("space", way))
+    assert (run.status, run.stdout) == (0, WELL * 2)
+    found = run.recording
+    recorded = sum(found.totals().values())
+    assert 120_020 <= recorded + found.lost <= 120_020 + PENDING
+    assert 0 < found.lost < 120_000
+    assert f"cannot write its log: {why}" in run.said
+    assert "disk" not in run.said
+
+
 def test_the_program_deletes_the_session(lab):
     run = lab.profile(lab.program("space", "delete_session"))
     assert run.stdout == WELL

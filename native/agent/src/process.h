@@ -32,6 +32,7 @@ struct ProcessState {
   std::atomic<std::uint64_t> logs_made;
   std::atomic<std::uint64_t> windows_open;  // nested capture ranges of this process
   std::atomic<std::uint64_t> records_retired;
+  std::atomic<bool> has_failed;  // and has told it
   raw::ControlSlot* slot;
   void* free_logs;
   void* all_logs;

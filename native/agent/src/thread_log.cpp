@@ -124,6 +124,39 @@ void fill_header(raw::LogHeader& header) noexcept {
   std::memcpy(header.magic, raw::kMagic, sizeof raw::kMagic);
 }
 
+// In our words, for strerror may allocate.
+const char* reason_of(int error) noexcept {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+      return "no permission, as after a change of its user";
+    case EMFILE:
+    case ENFILE:
+      return "too many open files";
+    case ENOENT:
+    case ENOTDIR:
+      return "the session's folder is not there for it";
+    case EROFS:
+      return "the file system is read-only";
+    case ENOMEM:
+      return "no memory, or too many mappings";
+    default:
+      return "the system refuses";
+  }
+}
+
+// The program may look at errno after a call of ours as if there had been none.
+class ErrnoKeeper {
+ public:
+  ErrnoKeeper() noexcept : kept_(errno) {}
+  ~ErrnoKeeper() { errno = kept_; }
+  ErrnoKeeper(const ErrnoKeeper&) = delete;
+  ErrnoKeeper& operator=(const ErrnoKeeper&) = delete;
+
+ private:
+  int kept_;
+};
+
 pthread_key_t g_thread_exit;
 
 }  // namespace
@@ -139,6 +172,7 @@ struct ThreadLogs {
     if (t_mine.is_opening) return {};  // a signal's handler, while this thread opens its log
     const bool is_same = t_mine.generation == generation && t_mine.session == session;
     if (is_same && now_ns() < t_mine.retry_at_ns) return {};
+    const ErrnoKeeper keeper;
     t_mine.is_opening = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     open_mine(session);
@@ -194,6 +228,18 @@ struct ThreadLogs {
     g_process->free_logs = log;
   }
 
+  // Tells why a log cannot be made, or not go on; once per process, but for a full disk.
+  static void report_failure(raw::ControlPage& control, int error) noexcept {
+    if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
+      __atomic_store_n(&control.out_of_space, 1, __ATOMIC_RELAXED);
+    } else if (!g_process->has_failed.exchange(true)) {
+      char text[256];
+      std::snprintf(text, sizeof text, "process %u cannot write its log: %s (errno %d)",
+                    g_process->pid, reason_of(error), error);
+      report_error(control, text);
+    }
+  }
+
  private:
   static LogLease lease(ThreadLog& log) noexcept {
     if (log.is_leased_.load(std::memory_order_relaxed)) return {};
@@ -247,16 +293,6 @@ struct ThreadLogs {
     log->next_of_all_ = static_cast<ThreadLog*>(g_process->all_logs);
     g_process->all_logs = log;
     return log;
-  }
-
-  static void report_failure(raw::ControlPage& control, int error) noexcept {
-    if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-      __atomic_store_n(&control.out_of_space, 1, __ATOMIC_RELAXED);
-    } else {
-      char text[256];
-      std::snprintf(text, sizeof text, "a log cannot be made: errno %d", error);
-      report_error(control, text);
-    }
   }
 
   static bool open_file(ThreadLog& log) noexcept {
@@ -352,7 +388,6 @@ std::uint64_t* ThreadLog::reserve_slow(std::size_t words) noexcept {
       end_ = next_;
       ++untold_dropped_;
       __atomic_store_n(&header_->dropped_records, header_->dropped_records + 1, __ATOMIC_RELAXED);
-      __atomic_store_n(&session_->control->out_of_space, 1, __ATOMIC_RELAXED);
       return nullptr;
     }
   }
@@ -361,7 +396,14 @@ std::uint64_t* ThreadLog::reserve_slow(std::size_t words) noexcept {
 
 bool ThreadLog::grow(std::size_t words) noexcept {
   if (untold_dropped_ != 0 && now_ns() < retry_at_ns_) return false;
+  const ErrnoKeeper keeper;
   retry_at_ns_ = now_ns() + kRetryNs;
+  if (map_next(words)) return true;
+  ThreadLogs::report_failure(*session_->control, errno);
+  return false;
+}
+
+bool ThreadLog::map_next(std::size_t words) noexcept {
   const std::uint64_t block = session_->config.block_bytes;
   const std::uint64_t bytes = std::max<std::uint64_t>(
       std::min(file_bytes_, block), (words * 8 + 4096 + 4095) & ~std::uint64_t{4095});
@@ -371,7 +413,9 @@ bool ThreadLog::grow(std::size_t words) noexcept {
   const int file = open(path, O_RDWR | O_CLOEXEC);
   if (file < 0) return false;
   void* next = allocate(file, file_bytes_, bytes) ? map_shared(file, file_bytes_, bytes) : nullptr;
+  const int error = errno;
   close(file);
+  errno = error;
   if (next == nullptr) return false;
 
   auto* old_end = static_cast<std::uint64_t*>(block_) + block_bytes_ / 8;

@@ -124,6 +124,7 @@ class ThreadLog {
   ThreadLog() noexcept = default;
   std::uint64_t* reserve_slow(std::size_t words) noexcept;
   bool grow(std::size_t words) noexcept;
+  bool map_next(std::size_t words) noexcept;
   bool put_text(raw::Kind kind, std::uint32_t aux, const std::uint64_t* first,
                 std::string_view text) noexcept;
   bool put_note(raw::Kind kind, std::uint32_t aux, std::uint64_t first,

@@ -88,7 +88,7 @@ class Counters:
         cuda_bound: Processes whose CUDA driver loaded the agent.
         range_misses: At least this many ranges did not match the capture range.
         out_of_space: Whether a log could not grow.
-        agent_errors: Processes in which the agent could not start.
+        agent_errors: Processes in which the agent could not start, or not write on.
         first_error: Why, in the first of them; empty for none.
         unlogged_events: Events lost because a log could not even be made.
     """

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture import cuda_tables
-from warpline.capture.control import ControlFile
+from warpline.capture.control import ControlFile, Counters
 from warpline.capture.raw_session import LogFile, RawSession, log_files
 from warpline.capture.session import FACTS_NAME, read_facts
 from warpline.capture.told import Told, tell
@@ -117,7 +117,7 @@ def finish(folder: Path, output: Path, *, progress: Progress | None = None) -> F
         session.decode(lambda part: progress(part * _DECODING))
         clock = _Clock.of(facts, session, logs)
         session.seal(clock.origin_ns, clock.end_ns)
-        told = tell(session, logs, unlogged=_unlogged(folder))
+        told = tell(session, logs, _counters(folder))
         cuda_tables.tell_cuda(told, session)
         told.warnings[:0] = [*complaints, *_texts(facts.get("notes"))]
         draft = _Draft(session, facts, clock, told)
@@ -166,15 +166,15 @@ def _facts(folder: Path, logs: Sequence[LogFile]) -> tuple[dict[str, Any], list[
         return {}, [f"{error.message}: the command and the options are not known"]
 
 
-def _unlogged(folder: Path) -> int:
-    """Return how many events were lost because a log could not be made."""
+def _counters(folder: Path) -> Counters | None:
+    """Return what the agents counted, or None if it cannot be read."""
     try:
         control = ControlFile.open(folder)
     except (CaptureError, OSError, ValueError, struct.error):
-        return 0  # its owner's last sign was the logs
-    count = control.counters().unlogged_events
+        return None
+    counters = control.counters()
     control.close()
-    return count
+    return counters
 
 
 @dataclass(frozen=True)

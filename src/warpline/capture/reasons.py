@@ -78,7 +78,7 @@ def _agent_failed(evidence: Evidence) -> Reason | None:
         return Reason("the disk was full", "-o FILE puts the recording elsewhere")
     if not counters.agent_errors:
         return None
-    return Reason(f"the agent could not start: {counters.first_error or 'it does not say why'}")
+    return Reason(f"the agent could not record: {counters.first_error or 'it does not say why'}")
 
 
 def _too_short(evidence: Evidence) -> Reason | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -40,6 +41,21 @@ def no_session() -> None:
         many("10")
         os._exit(0)
     os.wait()
+
+
+def other_user() -> None:
+    """Give up the rights that the launcher gave, as servers do."""
+    many("10")
+    os.setgid(65534)
+    os.setuid(65534)
+    many("60000")
+
+
+def no_more_files() -> None:
+    """Run out of file descriptors."""
+    many("10")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+    many("60000")
 
 
 def delete_session() -> None:
