@@ -33,9 +33,9 @@ void wl_agent_window_begin(void);
 void wl_agent_window_end(void);
 
 // Trace CUDA in this process, if its session asks for CUDA: at once when the program has initialised
-// the driver, or else from the moment it does. (Programs started with CUDA_INJECTION64_PATH need no
-// call.) Returns 0, ENOTCONN without a session, ENOTSUP when the session does not ask or CUPTI cannot
-// be used; the recording then says why. Any thread.
+// the driver, or else from the moment it does. (Programs started with CUDA_INJECTION64_PATH need
+// no call.) Returns 0, ENOTCONN without a session, ENOTSUP when the session does not ask or CUPTI
+// cannot be used; the recording then says why. Any thread.
 int32_t wl_agent_cuda_attach(void);
 
 // Stop tracing CUDA and write down what it still holds; another profiler may take its place. Call

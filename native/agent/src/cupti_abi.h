@@ -354,7 +354,7 @@ using BufferDone = void (*)(void* context, std::uint32_t stream, std::uint8_t* b
                             std::size_t bytes, std::size_t valid_bytes);
 using Timestamp = std::uint64_t (*)();
 
-// The functions used. The first group is needed; one of the second is null where a version lacks it.
+// The functions used. The first group is needed; those of the second are null where they are not.
 struct Functions {
   Result (*get_version)(std::uint32_t*);
   Result (*subscribe)(Subscriber*, Callback, void*);

@@ -38,8 +38,9 @@ int collect_folder(dl_phdr_info* info, std::size_t, void* into) {
   constexpr std::string_view kTelling[] = {"libcudart.so",  "libcublas",        "libnvrtc.so",
                                            "libcudnn",      "libtorch_cuda.so", "libtorch_cpu.so",
                                            "libc10_cuda.so", "libnccl.so",      "libcusparse.so"};
-  const bool is_telling = std::any_of(std::begin(kTelling), std::end(kTelling),
-                                      [file](std::string_view start) { return file.starts_with(start); });
+  const bool is_telling =
+      std::any_of(std::begin(kTelling), std::end(kTelling),
+                  [file](std::string_view start) { return file.starts_with(start); });
   if (!is_telling) return 0;
   auto& folders = *static_cast<std::vector<std::string>*>(into);
   const std::string folder(path.substr(0, slash));

@@ -293,9 +293,10 @@ class Writer {
     std::size_t count = 5;
     std::uint8_t flags = 0;
     if (m.pool_type != 0) {
-      for (const std::uint64_t word : {m.pool_address, m.pool_size, m.pool_used, m.pool_threshold}) {
-        words[count++] = word;
-      }
+      words[count++] = m.pool_address;
+      words[count++] = m.pool_size;
+      words[count++] = m.pool_used;
+      words[count++] = m.pool_threshold;
       flags |= raw::kHasPool;
     }
     if (const std::uint32_t number = name(m.name); number != 0) {

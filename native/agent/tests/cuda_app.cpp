@@ -1,0 +1,262 @@
+// A program that "uses CUDA": it loads the fake driver and does what its arguments say, in order.
+//
+//     cuda_app LIBCUDA LIBCUPTI COMMAND...
+//
+// Commands:
+//     preload                open CUPTI before anything
+//     init                   initialise the driver, which injects the agent
+//     attach FOLDER AGENT    attach in process instead; prints both results
+//     detach
+//     launch N               calls of the runtime, which calls the driver; new_launch: CUDA 13's own
+//     driver_launch N        calls of the driver alone
+//     get_device N           calls that tell nothing
+//     threads T N            N launches in each of T threads
+//     names N                launches of kernels of N long names
+//     records                one record of every kind and form
+//     node ID ORIGINAL       a graph node is created
+//     call ID STATUS         one call of the runtime; enter ID, leave ID: one half of it
+//     start, stop            cudaProfilerStart, cudaProfilerStop
+//     hold, release          keep buffers incomplete, and no longer
+//     sleep MS, touch FILE, wait FILE (until it exists)
+//     fork, fork_launch N    a child that launches and exits in order
+//     time N                 N launches; prints the time of one
+//     exit N, quit N (_exit), kill
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fake_cupti.h"
+
+namespace {
+
+constexpr std::uint32_t kDriver = 1;
+constexpr std::uint32_t kRuntime = 2;
+std::atomic<std::uint32_t> g_correlation{1000};
+
+void* open_or_die(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    std::exit(99);
+  }
+  return library;
+}
+
+template <class Function>
+Function find(void* library, const char* name) {
+  auto function = reinterpret_cast<Function>(dlsym(library, name));
+  if (function == nullptr) {
+    std::fprintf(stderr, "no %s\n", name);
+    std::exit(98);
+  }
+  return function;
+}
+
+struct App {
+  std::string driver_path;
+  std::string cupti_path;
+  void* agent = nullptr;
+  FakeCall call_ = nullptr;
+  FakeKernel kernel_ = nullptr;
+
+  void* cupti() const { return open_or_die(cupti_path); }
+
+  void bind() {
+    if (call_ != nullptr) return;
+    call_ = find<FakeCall>(cupti(), "fake_call");
+    kernel_ = find<FakeKernel>(cupti(), "fake_kernel");
+  }
+
+  void init() {
+    const auto initialise = find<int (*)(unsigned)>(open_or_die(driver_path), "cuInit");
+    if (initialise(0) != 0) std::exit(97);
+  }
+
+  void attach(const std::string& folder, const std::string& library) {
+    agent = open_or_die(library);
+    const int error = find<int (*)(const char*)>(agent, "wl_agent_attach")(folder.c_str());
+    const int cuda = find<int (*)()>(agent, "wl_agent_cuda_attach")();
+    std::printf("attach %d %d\n", error, cuda);
+    std::fflush(stdout);
+  }
+
+  void detach() const {
+    find<void (*)()>(agent, "wl_agent_cuda_detach")();
+    std::printf("detach %d\n", find<int (*)()>(agent, "wl_agent_detach")());
+    std::fflush(stdout);
+  }
+
+  // A call that calls the driver, which makes a kernel; as the runtime does.
+  void launch(std::uint32_t id = 13, const char* name = "_Z6kernelPf") {
+    const std::uint32_t correlation = ++g_correlation;
+    call_(kRuntime, id, 0, correlation, 0);
+    call_(kDriver, 5, 0, correlation, 0);
+    kernel_(correlation, name, 0, 0);
+    call_(kDriver, 5, 1, correlation, 0);
+    call_(kRuntime, id, 1, correlation, 0);
+  }
+
+  void driver_launch() {
+    const std::uint32_t correlation = ++g_correlation;
+    call_(kDriver, 9, 0, correlation, 0);
+    kernel_(correlation, "_Z6triton", 0, 0);
+    call_(kDriver, 9, 1, correlation, 0);
+  }
+
+  void plain(std::uint32_t domain, std::uint32_t id, std::int32_t status = 0) {
+    const std::uint32_t correlation = ++g_correlation;
+    call_(domain, id, 0, correlation, 0);
+    call_(domain, id, 1, correlation, status);
+  }
+
+  void profiler(std::uint32_t runtime_id, std::uint32_t driver_id) {
+    const std::uint32_t correlation = ++g_correlation;
+    call_(kRuntime, runtime_id, 0, correlation, 0);
+    plain(kDriver, driver_id);
+    call_(kRuntime, runtime_id, 1, correlation, 0);
+  }
+};
+
+int number(const std::string& text) { return std::atoi(text.c_str()); }
+
+void repeat(int times, const std::function<void()>& what) {
+  for (int i = 0; i < times; ++i) what();
+}
+
+void run_threads(App& app, int threads, int launches) {
+  std::vector<std::thread> all;
+  for (int i = 0; i < threads; ++i) {
+    all.emplace_back([&app, launches] { repeat(launches, [&app] { app.launch(); }); });
+  }
+  for (std::thread& thread : all) thread.join();
+}
+
+void fork_and_wait(const std::function<void()>& in_child) {
+  const pid_t child = fork();
+  if (child == 0) {
+    in_child();
+    std::exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  std::printf("child %d\n", status);
+  std::fflush(stdout);
+}
+
+void wait_for(const std::string& path) {
+  struct stat found;
+  while (stat(path.c_str(), &found) != 0) usleep(1000);
+}
+
+void touch(const std::string& path) { std::fclose(std::fopen(path.c_str(), "w")); }
+
+void time_launches(App& app, int launches) {
+  const auto begun = std::chrono::steady_clock::now();
+  repeat(launches, [&app] { app.launch(); });
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begun;
+  std::printf("ns %.1f\n", took.count() / launches);
+}
+
+struct Command {
+  int arguments;
+  std::function<void(App&, const std::vector<std::string>&)> run;
+};
+using Words = std::vector<std::string>;
+
+void new_names(App& app, int names) {
+  static auto& texts = *new std::map<int, std::string>;  // CUPTI keeps names to the end
+  for (int i = 0; i < names; ++i) {
+    if (texts[i].empty()) texts[i] = "_Z" + std::to_string(i) + std::string(200, 'k');
+    app.launch(13, texts[i].c_str());
+  }
+}
+
+const std::map<std::string, Command>& commands() {
+  static const std::map<std::string, Command> all{
+      {"preload", {0, [](App& app, const Words&) { app.bind(); }}},
+      {"init", {0, [](App& app, const Words&) { app.init(); app.bind(); }}},
+      {"attach", {2, [](App& app, const Words& w) { app.attach(w[0], w[1]); app.bind(); }}},
+      {"detach", {0, [](App& app, const Words&) { app.detach(); }}},
+      {"launch",
+       {1, [](App& app, const Words& w) { repeat(number(w[0]), [&] { app.launch(); }); }}},
+      {"new_launch",
+       {1, [](App& app, const Words& w) { repeat(number(w[0]), [&] { app.launch(600); }); }}},
+      {"driver_launch",
+       {1, [](App& app, const Words& w) { repeat(number(w[0]), [&] { app.driver_launch(); }); }}},
+      {"get_device",
+       {1, [](App& app, const Words& w) {
+          repeat(number(w[0]), [&] { app.plain(kRuntime, 3); });
+        }}},
+      {"call",
+       {2, [](App& app, const Words& w) {
+          app.plain(kRuntime, static_cast<std::uint32_t>(number(w[0])), number(w[1]));
+        }}},
+      {"threads",
+       {2, [](App& app, const Words& w) { run_threads(app, number(w[0]), number(w[1])); }}},
+      {"names", {1, [](App& app, const Words& w) { new_names(app, number(w[0])); }}},
+      {"records",
+       {0, [](App& app, const Words&) {
+          find<FakeEveryRecord>(app.cupti(), "fake_every_record")();
+        }}},
+      {"node",
+       {2, [](App& app, const Words& w) {
+          find<FakeNode>(app.cupti(), "fake_node")(static_cast<std::uint64_t>(number(w[0])),
+                                                   static_cast<std::uint64_t>(number(w[1])), 0);
+        }}},
+      {"start", {0, [](App& app, const Words&) { app.profiler(26, 7); }}},
+      {"stop", {0, [](App& app, const Words&) { app.profiler(27, 8); }}},
+      {"hold", {0, [](App& app, const Words&) { find<FakeHold>(app.cupti(), "fake_hold")(1); }}},
+      {"release", {0, [](App& app, const Words&) { find<FakeHold>(app.cupti(), "fake_hold")(0); }}},
+      {"sleep",
+       {1, [](App&, const Words& w) { usleep(static_cast<unsigned>(number(w[0])) * 1000); }}},
+      {"wait", {1, [](App&, const Words& w) { wait_for(w[0]); }}},
+      {"touch", {1, [](App&, const Words& w) { touch(w[0]); }}},
+      {"fork", {0, [](App&, const Words&) { fork_and_wait([] {}); }}},
+      {"fork_launch",
+       {1, [](App& app, const Words& w) {
+          fork_and_wait([&] { repeat(number(w[0]), [&] { app.launch(); }); });
+        }}},
+      {"time", {1, [](App& app, const Words& w) { time_launches(app, number(w[0])); }}},
+      {"enter", {1, [](App& app, const Words& w) {
+          app.call_(kRuntime, static_cast<std::uint32_t>(number(w[0])), 0, ++g_correlation, 0);
+        }}},
+      {"leave", {1, [](App& app, const Words& w) {
+          app.call_(kRuntime, static_cast<std::uint32_t>(number(w[0])), 1, g_correlation, 0);
+        }}},
+      {"exit", {1, [](App&, const Words& w) { std::exit(number(w[0])); }}},
+      {"quit", {1, [](App&, const Words& w) { _exit(number(w[0])); }}},
+      {"kill", {0, [](App&, const Words&) { raise(SIGKILL); }}},
+  };
+  return all;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 3) return 96;
+  App app{arguments[1], arguments[2]};
+  for (int at = 3; at < count; ++at) {
+    const auto found = commands().find(arguments[at]);
+    if (found == commands().end() || at + found->second.arguments >= count) {
+      std::fprintf(stderr, "what is %s?\n", arguments[at]);
+      return 95;
+    }
+    Words words;
+    for (int i = 0; i < found->second.arguments; ++i) words.emplace_back(arguments[++at]);
+    found->second.run(app, words);
+  }
+  return 0;
+}

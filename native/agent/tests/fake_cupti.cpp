@@ -1,0 +1,551 @@
+// A stand-in for CUPTI, for tests without a GPU: it exports what the agent uses and makes records.
+//
+// Nothing here is shared with the agent: records are laid out by byte offsets of their own, taken
+// from the versions of CUPTI named beside them. The environment sets it up:
+// FAKE_CUPTI_VERSION (as cuptiGetVersion tells it), FAKE_CUPTI_BUSY (the name of another
+// subscriber), FAKE_CUPTI_SUBSCRIBE (an error), FAKE_CUPTI_FAIL_KIND (a kind that cannot be
+// enabled), FAKE_CUPTI_LOG (a file that is told of every kind turned on or off).
+#include "fake_cupti.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using Callback = void (*)(void*, std::uint32_t, std::uint32_t, const void*);
+using Request = void (*)(std::uint8_t**, std::size_t*, std::size_t*);
+using Done = void (*)(void*, std::uint32_t, std::uint8_t*, std::size_t, std::size_t);
+using Timestamp = std::uint64_t (*)();
+
+constexpr int kInvalidParameter = 1;
+constexpr int kMaxLimitReached = 12;
+constexpr int kInvalidKind = 21;
+constexpr int kMultipleSubscribers = 39;
+constexpr std::size_t kIds = 1024;
+constexpr std::size_t kMaxRecordBytes = 512;
+
+struct Name {
+  std::uint32_t domain;
+  std::uint32_t id;
+  const char* name;
+};
+constexpr Name kNames[] = {
+    {1, 1, "cuInit"},
+    {1, 5, "cuLaunchKernel"},
+    {1, 6, "cuMemcpyHtoDAsync_v2"},
+    {1, 7, "cuProfilerStart"},
+    {1, 8, "cuProfilerStop"},
+    {1, 9, "cuLaunchKernelEx"},
+    {1, 10, "cuCtxGetCurrent"},
+    {2, 3, "cudaGetDevice_v3020"},
+    {2, 13, "cudaLaunchKernel_v7000"},
+    {2, 20, "cudaMemcpyAsync_v3020"},
+    {2, 22, "cudaStreamSynchronize_v3020"},
+    {2, 23, "cudaGraphLaunch_v10000"},
+    {2, 24, "cudaMalloc_v3020"},
+    {2, 25, "cudaStreamBeginCapture_v10000"},
+    {2, 26, "cudaProfilerStart_v4000"},
+    {2, 27, "cudaProfilerStop_v4000"},
+    {2, 28, "cudaLaunchHostFunc_v10000"},
+    {2, 600, "__cudaLaunchKernel_v13000"},
+};
+
+std::uint32_t version() {
+  static const std::uint32_t told = [] {
+    const char* text = std::getenv("FAKE_CUPTI_VERSION");
+    return static_cast<std::uint32_t>(text == nullptr ? FAKE_VERSION : std::atoi(text));
+  }();
+  return told;
+}
+
+std::uint64_t host_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+// Its own clock is an hour off, so that a test sees which one was taken.
+std::uint64_t own_ns() { return host_ns() + 3'600'000'000'000; }
+
+struct Buffer {
+  std::uint8_t* data = nullptr;
+  std::size_t bytes = 0;
+  std::size_t used = 0;
+  bool is_held = false;
+};
+
+std::mutex g_lock;
+std::deque<Buffer> g_buffers;  // the last one is written
+std::size_t g_dropped = 0;
+bool g_holds = false;
+Request g_request = nullptr;
+Done g_done = nullptr;
+std::atomic<Timestamp> g_timestamp{nullptr};
+std::atomic<Callback> g_callback{nullptr};
+std::atomic<bool> g_is_subscribed{false};
+std::atomic<bool> g_kinds[64];
+std::atomic<bool> g_calls[4][kIds];
+
+std::uint64_t cupti_now() {
+  const Timestamp timestamp = g_timestamp.load();
+  return timestamp == nullptr ? own_ns() : timestamp();
+}
+
+void tell(const char* what, std::uint32_t kind) {
+  static const char* const path = std::getenv("FAKE_CUPTI_LOG");
+  if (path == nullptr) return;
+  FILE* file = std::fopen(path, "a");
+  std::fprintf(file, "%s %u\n", what, kind);
+  std::fclose(file);
+}
+
+// Sizes of the records by version; a kind's later forms begin with its earlier ones.
+std::size_t size_of(std::uint32_t kind) {
+  const std::uint32_t v = version();
+  switch (kind) {
+    case 1: return v >= 130400 ? 112 : v >= 26 ? 96 : 88;
+    case 2: return v >= 130400 ? 104 : 88;
+    case 8: return v >= 130200 ? 192 : v >= 20 ? 184 : 176;
+    case 9: return v >= 130100 ? 40 : v >= 23 ? 32 : v >= 22 ? 24 : 16;
+    case 10:
+      return v >= 130400 ? 248 : v >= 130300 ? 232 : v >= 130100 ? 224 : v >= 130000 ? 216 : 208;
+    case 17: return v >= 22 ? 56 : v >= 21 ? 48 : 40;
+    case 22: return 96;
+    case 36: return v >= 130500 ? 80 : v >= 26 ? 56 : 24;
+    case 37: return 24;
+    case 38: return v >= 26 ? 56 : 40;
+    case 49: return v >= 24 ? 128 : 120;
+    case 50: return v >= 130000 ? 80 : 72;
+    case 51: return v >= 21 ? 56 : 48;
+    default: return 16;
+  }
+}
+
+// A record under construction: what lies beyond the version's size is cut off.
+struct Bytes {
+  std::uint32_t kind;
+  std::uint8_t data[kMaxRecordBytes];
+
+  explicit Bytes(std::uint32_t of_kind) : kind(of_kind) {
+    std::memset(data, 0, sizeof data);
+    put(0, of_kind);
+  }
+  template <class Value>
+  Bytes& put(std::size_t offset, Value value) {
+    std::memcpy(data + offset, &value, sizeof value);
+    return *this;
+  }
+};
+
+// With g_lock held. Returns a buffer that was filled meanwhile and is to be returned.
+Buffer append(const Bytes& record) {
+  Buffer full;
+  const std::size_t bytes = size_of(record.kind);
+  if (!g_buffers.empty() && g_buffers.back().used + bytes > g_buffers.back().bytes) {
+    if (!g_holds) {
+      full = g_buffers.back();
+      g_buffers.pop_back();
+    }
+  }
+  const bool needs_one =
+      g_buffers.empty() || g_buffers.back().used + bytes > g_buffers.back().bytes;
+  if (needs_one) {
+    Buffer fresh;
+    std::size_t max_records = 0;
+    if (g_request != nullptr) g_request(&fresh.data, &fresh.bytes, &max_records);
+    if (fresh.data == nullptr || fresh.bytes < bytes) {
+      ++g_dropped;
+      return full;
+    }
+    fresh.is_held = g_holds;
+    g_buffers.push_back(fresh);
+  }
+  Buffer& buffer = g_buffers.back();
+  std::memcpy(buffer.data + buffer.used, record.data, bytes);
+  buffer.used += bytes;
+  return full;
+}
+
+void hand_over(const Buffer& buffer) {
+  if (buffer.data != nullptr) g_done(nullptr, 0, buffer.data, buffer.bytes, buffer.used);
+}
+
+void add(const Bytes& record) {
+  if (record.kind >= 64 || !g_kinds[record.kind]) return;
+  Buffer full;
+  {
+    const std::lock_guard lock(g_lock);
+    full = append(record);
+  }
+  hand_over(full);
+}
+
+Bytes kernel(std::uint32_t correlation, const char* name, std::uint64_t start, std::uint64_t end) {
+  Bytes k(10);
+  k.put<std::uint16_t>(6, 40).put(16, start).put(24, end);
+  k.put<std::uint32_t>(40, 1).put<std::uint32_t>(44, 2).put<std::uint32_t>(48, 7);
+  k.put<std::int32_t>(52, 70000).put<std::int32_t>(56, 300).put<std::int32_t>(60, 2);
+  k.put<std::int32_t>(64, 256).put<std::int32_t>(68, 2).put<std::int32_t>(72, 1);
+  k.put<std::int32_t>(76, 1024).put<std::int32_t>(80, 2048).put<std::uint32_t>(84, 16);
+  k.put<std::uint32_t>(88, 0xffffffff).put(92, correlation).put(104, name);
+  k.put<std::uint32_t>(140, 4096).put<std::uint64_t>(192, 5'000'000'000);
+  return k;
+}
+
+void describe_devices() {
+  Bytes d(8);
+  d.put<std::uint64_t>(8, 4'800'000'000).put<std::uint64_t>(16, 150'000'000'000);
+  d.put<std::uint32_t>(28, 52'428'800).put<std::uint32_t>(32, 32).put<std::uint32_t>(36, 1'980'000);
+  d.put<std::uint32_t>(44, 132).put<std::uint32_t>(52, 64).put<std::uint32_t>(60, 233'472);
+  d.put<std::uint32_t>(64, 65'536).put<std::uint32_t>(104, 9).put<std::uint32_t>(108, 0);
+  d.put<std::uint32_t>(112, 1);
+  for (std::uint8_t i = 0; i < 16; ++i) {
+    d.put<std::uint8_t>(120 + std::size_t{i}, static_cast<std::uint8_t>(i * 17));
+  }
+  d.put<const char*>(136, "Fake GPU").put<std::uint8_t>(144, 1);
+  add(d);
+}
+
+void describe_contexts() {
+  Bytes c(9);
+  c.put<std::uint32_t>(4, 2).put<std::uint32_t>(8, 1).put<std::uint16_t>(14, 7);
+  add(c);
+  if (version() >= 22) {
+    Bytes green(9);
+    green.put<std::uint32_t>(4, 3).put<std::uint32_t>(8, 1).put<std::uint16_t>(14, 17);
+    green.put<std::uint32_t>(16, 2).put<std::uint8_t>(20, 1);
+    add(green);
+  }
+}
+
+void describe_streams() {
+  Bytes s(37);
+  s.put<std::uint32_t>(4, 2).put<std::uint32_t>(8, 13).put<std::int32_t>(12, -5);
+  s.put<std::uint32_t>(16, 2);
+  add(s);
+}
+
+void every_kernel() {
+  add(kernel(101, "_Z5plainv", 1000, 2000));
+  Bytes in_graph = kernel(102, "_Z5graphv", 3000, 4000);
+  in_graph.put<std::uint64_t>(144, 0x500000001).put<std::uint32_t>(156, 9);
+  in_graph.put<std::uint32_t>(176, 2).put<std::uint32_t>(180, 1).put<std::uint32_t>(184, 1);
+  in_graph.put<std::uint32_t>(188, 1).put<std::uint8_t>(136, 1).put<std::uint8_t>(208, 1);
+  add(in_graph);
+  add(kernel(103, nullptr, 0, 0));
+  static const auto* long_name = new std::string(3000, 'n');  // CUPTI keeps names to the end
+  add(kernel(104, long_name->c_str(), 5000, 6000));
+}
+
+void every_copy() {
+  const auto copy = [](std::uint32_t correlation) {
+    Bytes c(1);
+    c.put<std::uint8_t>(4, 1).put<std::uint8_t>(5, 2).put<std::uint8_t>(6, 3);
+    c.put<std::uint8_t>(7, 1);
+    c.put<std::uint64_t>(8, 1'048'576).put<std::uint64_t>(16, 7000).put<std::uint64_t>(24, 8000);
+    c.put<std::uint32_t>(32, 1).put<std::uint32_t>(36, 2).put<std::uint32_t>(40, 13);
+    return c.put(44, correlation);
+  };
+  add(copy(111));
+  add(copy(112).put<std::uint64_t>(64, 77).put<std::uint32_t>(72, 9).put<std::uint64_t>(88, 4));
+  Bytes peer(22);
+  peer.put<std::uint8_t>(4, 10).put<std::uint8_t>(5, 3).put<std::uint8_t>(6, 3);
+  peer.put<std::uint64_t>(8, 4096).put<std::uint64_t>(16, 8000).put<std::uint64_t>(24, 8100);
+  peer.put<std::uint32_t>(32, 1).put<std::uint32_t>(36, 2).put<std::uint32_t>(40, 13);
+  peer.put<std::uint32_t>(44, 0).put<std::uint32_t>(48, 1).put<std::uint32_t>(52, 1);
+  peer.put<std::uint32_t>(56, 2).put<std::uint32_t>(60, 113);
+  add(peer);
+}
+
+void every_fill_and_graph() {
+  Bytes f(2);
+  f.put<std::uint32_t>(4, 0xab).put<std::uint64_t>(8, 512).put<std::uint64_t>(16, 9000);
+  f.put<std::uint64_t>(24, 9500).put<std::uint32_t>(32, 1).put<std::uint32_t>(36, 2);
+  f.put<std::uint32_t>(40, 13).put<std::uint32_t>(44, 121).put<std::uint16_t>(48, 1);
+  f.put<std::uint16_t>(50, 3);
+  add(f);
+  Bytes g(51);
+  g.put<std::uint32_t>(4, 131).put<std::uint64_t>(8, 10'000).put<std::uint64_t>(16, 20'000);
+  g.put<std::uint32_t>(24, 1).put<std::uint32_t>(28, 6).put<std::uint32_t>(32, 2);
+  g.put<std::uint32_t>(36, 13).put<std::uint32_t>(48, 1).put<std::uint32_t>(52, 2);
+  add(g);
+  add(g.put<std::uint32_t>(4, 132).put<std::uint32_t>(48, 0).put<std::uint32_t>(52, 1));
+}
+
+void every_wait_and_event() {
+  Bytes w(38);
+  w.put<std::uint32_t>(4, 3).put<std::uint64_t>(8, 11'000).put<std::uint64_t>(16, 12'000);
+  w.put<std::uint32_t>(24, 141).put<std::uint32_t>(28, 2).put<std::uint32_t>(32, 13);
+  w.put<std::uint32_t>(36, 0xffffffff).put<std::uint64_t>(40, 0).put<std::uint32_t>(48, 0);
+  add(w);
+  w.put<std::uint32_t>(4, 2).put<std::uint32_t>(24, 142).put<std::uint32_t>(36, 55);
+  add(w.put<std::uint64_t>(40, 99).put<std::uint32_t>(48, 600));
+  Bytes e(36);
+  e.put<std::uint32_t>(4, 151).put<std::uint32_t>(8, 2).put<std::uint32_t>(12, 13);
+  e.put<std::uint32_t>(16, 55).put<std::uint32_t>(24, 1).put<std::uint64_t>(48, 99);
+  add(e);
+  add(e.put<std::uint32_t>(4, 152).put<std::uint64_t>(40, 13'000));
+}
+
+void every_memory_event() {
+  Bytes m(49);
+  m.put<std::uint32_t>(4, 1).put<std::uint32_t>(8, 3).put<std::uint32_t>(12, 161);
+  m.put<std::uint64_t>(16, 0x7f00'0000'0000).put<std::uint64_t>(24, 2'097'152);
+  m.put<std::uint64_t>(32, 14'000).put<std::uint32_t>(52, 1).put<std::uint32_t>(56, 2);
+  m.put<std::uint32_t>(60, 0xffffffff);
+  add(m);
+  m.put<std::uint32_t>(4, 2).put<std::uint32_t>(12, 162).put<const char*>(64, "d_table");
+  m.put<std::uint32_t>(72, 1).put<std::uint32_t>(60, 13).put<std::uint32_t>(80, 1);
+  m.put<std::uint64_t>(88, 0x1000).put<std::uint64_t>(96, 10).put<std::uint64_t>(104, 20);
+  add(m.put<std::uint64_t>(112, 30));
+  Bytes p(50);
+  p.put<std::uint32_t>(4, 3).put<std::uint32_t>(8, 1).put<std::uint32_t>(12, 171);
+  p.put<std::uint32_t>(20, 1).put<std::uint64_t>(24, 1).put<std::uint64_t>(32, 0x1000);
+  p.put<std::uint64_t>(40, 20).put<std::uint64_t>(48, 10).put<std::uint64_t>(56, 15'000);
+  add(p.put<std::uint64_t>(64, 30));
+}
+
+void every_overhead() {
+  Bytes o(17);
+  o.put<std::uint32_t>(4, 5u << 16).put<std::uint32_t>(8, 2).put<std::uint32_t>(12, 4000);
+  o.put<std::uint32_t>(16, 4001).put<std::uint64_t>(24, 16'000).put<std::uint64_t>(32, 17'000);
+  add(o.put<std::uint32_t>(40, 181));
+  add(Bytes(60));  // never on: not even made
+}
+
+}  // namespace
+
+EXPORT int cuptiGetVersion(std::uint32_t* into) {
+  *into = version();
+  return 0;
+}
+
+EXPORT int cuptiGetResultString(int result, const char** text) {
+  *text = result == kMultipleSubscribers ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+          : result == kInvalidKind       ? "CUPTI_ERROR_INVALID_KIND"
+                                         : "CUPTI_ERROR_OTHER";
+  return 0;
+}
+
+EXPORT int cuptiGetCallbackName(std::uint32_t domain, std::uint32_t id, const char** into) {
+  for (const Name& name : kNames) {
+    if (name.domain == domain && name.id == id) {
+      *into = name.name;
+      return 0;
+    }
+  }
+  return kInvalidParameter;
+}
+
+EXPORT int cuptiSubscribe(void** subscriber, Callback callback, void*) {
+  if (const char* error = std::getenv("FAKE_CUPTI_SUBSCRIBE")) return std::atoi(error);
+  if (std::getenv("FAKE_CUPTI_BUSY") != nullptr || g_is_subscribed.exchange(true)) {
+    return kMultipleSubscribers;
+  }
+  g_callback = callback;
+  *subscriber = &g_callback;
+  return 0;
+}
+
+EXPORT int cuptiUnsubscribe(void* subscriber) {
+  if (subscriber != &g_callback) return kInvalidParameter;
+  g_callback = nullptr;
+  g_is_subscribed = false;
+  for (auto& domain : g_calls) {
+    for (auto& id : domain) id = false;
+  }
+  return 0;
+}
+
+EXPORT int cuptiEnableCallback(std::uint32_t enable, void* subscriber, std::uint32_t domain,
+                               std::uint32_t id) {
+  if (subscriber != &g_callback || domain > 3 || id >= kIds) return kInvalidParameter;
+  g_calls[domain][id] = enable != 0;
+  return 0;
+}
+
+EXPORT int cuptiActivityRegisterCallbacks(Request request, Done done) {
+  const std::lock_guard lock(g_lock);
+  g_request = request;
+  g_done = done;
+  return 0;
+}
+
+EXPORT int cuptiActivityEnable(std::uint32_t kind) {
+  const char* failing = std::getenv("FAKE_CUPTI_FAIL_KIND");
+  if (kind >= 64 || (failing != nullptr && std::strtoul(failing, nullptr, 10) == kind)) {
+    return kInvalidKind;
+  }
+  g_kinds[kind] = true;
+  tell("on", kind);
+  return 0;
+}
+
+EXPORT int cuptiActivityDisable(std::uint32_t kind) {
+  if (kind >= 64) return kInvalidKind;
+  g_kinds[kind] = false;
+  tell("off", kind);
+  return 0;
+}
+
+EXPORT int cuptiActivityFlushAll(std::uint32_t flags) {
+  std::deque<Buffer> returned;
+  {
+    const std::lock_guard lock(g_lock);
+    std::deque<Buffer> kept;
+    for (const Buffer& buffer : g_buffers) {
+      (buffer.is_held && flags == 0 ? kept : returned).push_back(buffer);
+    }
+    g_buffers = kept;
+  }
+  // The newest first: order means nothing.
+  for (auto buffer = returned.rbegin(); buffer != returned.rend(); ++buffer) hand_over(*buffer);
+  return 0;
+}
+
+EXPORT int cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t valid, std::uint8_t** at) {
+  std::uint8_t* next = buffer;
+  if (*at != nullptr) {
+    std::uint32_t kind;
+    std::memcpy(&kind, *at, sizeof kind);
+    next = *at + size_of(kind);
+  }
+  if (next >= buffer + valid) return kMaxLimitReached;
+  *at = next;
+  return 0;
+}
+
+EXPORT int cuptiActivityGetNumDroppedRecords(void*, std::uint32_t, std::size_t* dropped) {
+  const std::lock_guard lock(g_lock);
+  *dropped = g_dropped;
+  g_dropped = 0;
+  return 0;
+}
+
+EXPORT int cuptiGetTimestamp(std::uint64_t* into) {
+  *into = cupti_now();
+  return 0;
+}
+
+#ifndef FAKE_BARE
+EXPORT int cuptiActivityRegisterTimestampCallback(Timestamp timestamp) {
+  g_timestamp = timestamp;
+  return 0;
+}
+
+EXPORT int cuptiActivityEnableAndDump(std::uint32_t kind) {
+  const int result = cuptiActivityEnable(kind);
+  if (result != 0) return result;
+  if (kind == 8) describe_devices();
+  if (kind == 9) describe_contexts();
+  if (kind == 37) describe_streams();
+  return 0;
+}
+
+EXPORT int cuptiSetThreadIdType(std::uint32_t type) { return type == 1 ? 0 : kInvalidParameter; }
+
+EXPORT int cuptiGetGraphNodeId(void* node, std::uint64_t* id) {
+  *id = reinterpret_cast<std::uint64_t>(node);
+  return 0;
+}
+
+EXPORT int cuptiGetGraphId(void* graph, std::uint32_t* id) {
+  *id = static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(graph));
+  return 0;
+}
+#endif
+
+#ifdef FAKE_SUBSCRIBE_V2
+struct Parameters {
+  std::size_t bytes;
+  const char* name;
+  char* other;
+  std::size_t other_bytes;
+  std::uint8_t allows_others;
+};
+
+EXPORT int cuptiSubscribe_v2(void** subscriber, Callback callback, void* data,
+                             Parameters* parameters) {
+  const std::size_t expected = version() >= 130200 ? 40 : 32;
+  if (parameters->bytes != expected || std::strcmp(parameters->name, "Warpline") != 0) {
+    return kInvalidParameter;
+  }
+  const int result = cuptiSubscribe(subscriber, callback, data);
+  if (result == kMultipleSubscribers) {
+    const char* other = std::getenv("FAKE_CUPTI_BUSY");
+    std::snprintf(parameters->other, parameters->other_bytes, "%s", other ? other : "Warpline");
+  }
+  return result;
+}
+#endif
+
+EXPORT void fake_call(std::uint32_t domain, std::uint32_t id, std::uint32_t site,
+                      std::uint32_t correlation, std::int32_t status) {
+  struct {
+    std::uint32_t site;
+    const char* function;
+    const void* parameters;
+    void* status;
+    const char* symbol;
+    void* context;
+    std::uint32_t context_id;
+    std::uint64_t* shared;
+    std::uint32_t correlation;
+  } data = {site, "", nullptr, site == 1 ? &status : nullptr, "", nullptr, 2, nullptr, correlation};
+  if (!g_calls[domain][id]) return;
+  if (const Callback callback = g_callback.load()) callback(nullptr, domain, id, &data);
+}
+
+EXPORT void fake_kernel(std::uint32_t correlation, const char* name, std::uint64_t start,
+                        std::uint64_t ns) {
+  if (!g_kinds[10]) return;
+  const std::uint64_t begun = start == 0 ? cupti_now() : start;
+  add(kernel(correlation, name, begun, begun + (ns == 0 ? 1000 : ns)));
+}
+
+EXPORT void fake_every_record() {
+  describe_devices();
+  describe_contexts();
+  describe_streams();
+  every_kernel();
+  every_copy();
+  every_fill_and_graph();
+  every_wait_and_event();
+  every_memory_event();
+  every_overhead();
+}
+
+EXPORT void fake_node(std::uint64_t node, std::uint64_t original, std::uint32_t type) {
+  struct {
+    std::uint64_t graph;
+    std::uint64_t original_graph;
+    std::uint64_t node;
+    std::uint64_t original_node;
+    std::uint32_t type;
+    void* dependency;
+    void* exec;
+  } graph = {9, 0, node, original, type, nullptr, nullptr};
+  struct {
+    void* context;
+    void* handle;
+    void* descriptor;
+  } data = {nullptr, nullptr, &graph};
+  const std::uint32_t id = original == 0 ? 13 : 20;
+  if (!g_calls[3][id]) return;
+  if (const Callback callback = g_callback.load()) callback(nullptr, 3, id, &data);
+}
+
+EXPORT void fake_hold(std::int32_t holds) {
+  const std::lock_guard lock(g_lock);
+  g_holds = holds != 0;
+  for (Buffer& buffer : g_buffers) buffer.is_held = g_holds;
+}
