@@ -124,7 +124,8 @@ def _tell_processes(told: Told, session: RawSession) -> None:
     pids = session.facts("process", "pid")
     rows = list(zip(pids, truncated, alive, closed, strict=True))
     died = [
-        f"process {pid} ended abruptly with {plural(count, 'range')} open, cut at its last sign of life"
+        f"process {pid} ended abruptly with {plural(count, 'range')} open,"
+        " cut at its last sign of life"
         for pid, count, lives, ended in rows
         if count and not lives and not ended
     ]
