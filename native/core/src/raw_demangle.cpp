@@ -421,18 +421,17 @@ class Reader {
       const std::string target = type().whole();
       return within("(" + target + ")" + expression());
     }
-    if (accept("sr")) {
-      std::string scope = type().whole() + "::";
-      std::string text = within(scope + (is_digit() ? source_name() : unqualified({}).text));
-      if (peek() == 'I') text = within(text + arguments());
-      return text;
+    if (accept("sr")) return scoped();
+    if (is_next("fp") || is_next("fL")) return function_parameter();
+    if (accept("dt")) return member(".");
+    if (accept("pt")) return member("->");
+    if (accept("il")) return "{" + list() + "}";
+    if (accept("tl")) {
+      const std::string made = type().whole();
+      return within(made + "{" + list() + "}");
     }
     if (accept("cl")) return call();
-    if (is_digit()) {
-      std::string text = source_name();
-      if (peek() == 'I') text = within(text + arguments());
-      return text;
-    }
+    if (is_digit() || is_next("on")) return simple_name();
     const Operator &found = find_operator();
     const std::string symbol(found.symbol);
     if (found.operands == 1) return within(symbol + expression());
@@ -447,12 +446,48 @@ class Reader {
   }
 
   std::string call() {
-    std::string text = expression() + "(";
-    for (bool is_first = true; !accept("E"); is_first = false) {
-      if (!is_first) text += ", ";
+    const std::string called = expression();
+    return within(called + "(" + list() + ")");
+  }
+
+  std::string list() {
+    std::string text;
+    while (!accept("E")) {
+      if (!text.empty()) text += ", ";
       text = within(text + expression());
     }
-    return text + ")";
+    return text;
+  }
+
+  std::string member(std::string_view symbol) {
+    const std::string owner = expression();
+    return within(owner + std::string(symbol) + expression());
+  }
+
+  std::string simple_name() {
+    accept("on");
+    std::string text = unqualified({}).text;
+    return peek() == 'I' ? within(text + arguments()) : text;
+  }
+
+  // A name in a scope that depends on template arguments.
+  std::string scoped() {
+    std::string text;
+    const bool is_nested = accept("N");
+    const bool is_plain = !is_nested && is_digit();
+    if (!is_plain) text = type().whole() + "::";
+    while ((is_plain || is_nested) && !accept("E")) text = within(text + simple_name() + "::");
+    return within(text + simple_name());
+  }
+
+  std::string function_parameter() {
+    rest_.remove_prefix(1);
+    if (accept("L")) number();
+    expect("p");
+    if (accept("T")) return "this";
+    while (accept("V") || accept("K")) {
+    }
+    return "{param " + std::to_string(counted() + 1) + "}";
   }
 
   std::string decltype_text() {
