@@ -40,12 +40,7 @@ def test_it_is_found_beside_the_programs_cuda(run, cuda, tmp_path, beside, place
     loaded = tmp_path / beside
     loaded.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(cuda.driver, loaded)  # any library will do
-    folder = run(
-        *("init", "launch", 1),
-        cupti=there,
-        cupti_path=[],
-        environment={"LD_PRELOAD": str(loaded)},
-    )
+    folder = run("open", loaded, "init", "launch", 1, cupti=there, cupti_path=[])
     (using,) = _using(folder)
     assert using.split(" ", 2)[2].startswith(str(tmp_path))
     assert len(logs.found(folder, logs.KERNEL)) == 1

@@ -4,10 +4,12 @@
 //
 // Commands:
 //     preload                open CUPTI before anything
+//     open FILE              load a library
 //     init                   initialise the driver, which injects the agent
 //     attach FOLDER AGENT    attach in process instead; prints both results
 //     detach
-//     launch N               calls of the runtime, which calls the driver; new_launch: CUDA 13's own
+//     launch N               calls of the runtime, which calls the driver
+//     new_launch N           the same as CUDA 13 has it
 //     driver_launch N        calls of the driver alone
 //     get_device N           calls that tell nothing
 //     threads T N            N launches in each of T threads
@@ -187,6 +189,7 @@ void new_names(App& app, int names) {
 const std::map<std::string, Command>& commands() {
   static const std::map<std::string, Command> all{
       {"preload", {0, [](App& app, const Words&) { app.bind(); }}},
+      {"open", {1, [](App&, const Words& w) { open_or_die(w[0]); }}},
       {"init", {0, [](App& app, const Words&) { app.init(); app.bind(); }}},
       {"attach", {2, [](App& app, const Words& w) { app.attach(w[0], w[1]); app.bind(); }}},
       {"detach", {0, [](App& app, const Words&) { app.detach(); }}},

@@ -1,0 +1,350 @@
+"""Our declarations of CUPTI's records against NVIDIA's headers, where these are installed."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ABI = ROOT / "native" / "agent" / "src" / "cupti_abi.h"
+
+# Ours: NVIDIA's, whose newest form of the record is taken; then our fields and theirs.
+RECORDS = {
+    "KernelRecord": (
+        "Kernel",
+        {
+            "registers_per_thread": "registersPerThread",
+            "start": "start",
+            "end": "end",
+            "device": "deviceId",
+            "context": "contextId",
+            "stream": "streamId",
+            "grid": "gridX",
+            "block": "blockX",
+            "static_shared_bytes": "staticSharedMemory",
+            "dynamic_shared_bytes": "dynamicSharedMemory",
+            "local_bytes_per_thread": "localMemoryPerThread",
+            "correlation": "correlationId",
+            "name": "name",
+            "launch_type": "launchType",
+            "executed_shared_bytes": "sharedMemoryExecuted",
+            "graph_node": "graphNodeId",
+            "graph": "graphId",
+            "cluster": "clusterX",
+            "cluster_policy": "clusterSchedulingPolicy",
+            "local_bytes": "localMemoryTotal_v2",
+            "is_device_launched": "isDeviceLaunched",
+        },
+    ),
+    "CopyRecord": (
+        "Memcpy",
+        {
+            "copy_kind": "copyKind",
+            "source_memory": "srcKind",
+            "destination_memory": "dstKind",
+            "flags": "flags",
+            "bytes": "bytes",
+            "start": "start",
+            "end": "end",
+            "device": "deviceId",
+            "context": "contextId",
+            "stream": "streamId",
+            "correlation": "correlationId",
+            "graph_node": "graphNodeId",
+            "graph": "graphId",
+            "copies": "copyCount",
+        },
+    ),
+    "PeerCopyRecord": (
+        "MemcpyPtoP",
+        {
+            "copy_kind": "copyKind",
+            "flags": "flags",
+            "bytes": "bytes",
+            "start": "start",
+            "end": "end",
+            "device": "deviceId",
+            "source_device": "srcDeviceId",
+            "source_context": "srcContextId",
+            "destination_device": "dstDeviceId",
+            "destination_context": "dstContextId",
+            "correlation": "correlationId",
+            "graph_node": "graphNodeId",
+            "graph": "graphId",
+        },
+    ),
+    "FillRecord": (
+        "Memset",
+        {
+            "value": "value",
+            "bytes": "bytes",
+            "start": "start",
+            "end": "end",
+            "device": "deviceId",
+            "correlation": "correlationId",
+            "flags": "flags",
+            "memory": "memoryKind",
+            "graph_node": "graphNodeId",
+            "graph": "graphId",
+        },
+    ),
+    "GraphRecord": (
+        "GraphTrace",
+        {
+            "correlation": "correlationId",
+            "start": "start",
+            "end": "end",
+            "device": "deviceId",
+            "graph": "graphId",
+            "context": "contextId",
+            "stream": "streamId",
+            "end_device": "endDeviceId",
+            "end_context": "endContextId",
+        },
+    ),
+    "WaitRecord": (
+        "Synchronization",
+        {
+            "type": "type",
+            "start": "start",
+            "end": "end",
+            "correlation": "correlationId",
+            "context": "contextId",
+            "stream": "streamId",
+            "event": "cudaEventId",
+            "event_sync": "cudaEventSyncId",
+            "status": "returnValue",
+        },
+    ),
+    "EventRecord": (
+        "CudaEvent",
+        {
+            "correlation": "correlationId",
+            "context": "contextId",
+            "stream": "streamId",
+            "event": "eventId",
+            "device": "deviceId",
+            "device_time": "deviceTimestamp",
+            "event_sync": "cudaEventSyncId",
+        },
+    ),
+    "StreamRecord": (
+        "Stream",
+        {"context": "contextId", "stream": "streamId", "priority": "priority", "flag": "flag"},
+    ),
+    "ContextRecord": (
+        "Context",
+        {
+            "context": "contextId",
+            "device": "deviceId",
+            "null_stream": "nullStreamId",
+            "parent": "parentContextId",
+            "is_green": "isGreenContext",
+        },
+    ),
+    "DeviceRecord": (
+        "Device",
+        {
+            "memory_kilobytes_per_s": "globalMemoryBandwidth",
+            "memory_bytes": "globalMemorySize",
+            "l2_bytes": "l2CacheSize",
+            "warp_size": "numThreadsPerWarp",
+            "clock_khz": "coreClockRate",
+            "multiprocessors": "numMultiprocessors",
+            "max_warps_per_multiprocessor": "maxWarpsPerMultiprocessor",
+            "max_shared_per_multiprocessor": "maxSharedMemoryPerMultiprocessor",
+            "max_registers_per_multiprocessor": "maxRegistersPerMultiprocessor",
+            "compute_major": "computeCapabilityMajor",
+            "compute_minor": "computeCapabilityMinor",
+            "device": "id",
+            "uuid": "uuid",
+            "name": "name",
+            "is_mig": "isMigEnabled",
+        },
+    ),
+    "OverheadRecord": (
+        "Overhead",
+        {
+            "overhead": "overheadKind",
+            "object": "objectKind",
+            "ids": "objectId",
+            "start": "start",
+            "end": "end",
+            "correlation": "correlationId",
+        },
+    ),
+    "MemoryRecord": (
+        "Memory",
+        {
+            "operation": "memoryOperationType",
+            "memory": "memoryKind",
+            "correlation": "correlationId",
+            "address": "address",
+            "bytes": "bytes",
+            "time": "timestamp",
+            "device": "deviceId",
+            "context": "contextId",
+            "stream": "streamId",
+            "name": "name",
+            "is_async": "isAsync",
+            "pool_type": "memoryPoolConfig.memoryPoolType",
+            "pool_address": "memoryPoolConfig.address",
+            "pool_threshold": "memoryPoolConfig.releaseThreshold",
+            "pool_size": "memoryPoolConfig.pool.size",
+            "pool_used": "memoryPoolConfig.utilizedSize",
+        },
+    ),
+    "PoolRecord": (
+        "MemoryPool",
+        {
+            "operation": "memoryPoolOperationType",
+            "type": "memoryPoolType",
+            "correlation": "correlationId",
+            "device": "deviceId",
+            "min_bytes_to_keep": "minBytesToKeep",
+            "address": "address",
+            "size": "size",
+            "threshold": "releaseThreshold",
+            "time": "timestamp",
+            "used": "utilizedSize",
+        },
+    ),
+}
+CALLBACKS = {
+    "CallData": (
+        "CUpti_CallbackData",
+        {
+            "site": "callbackSite",
+            "status": "functionReturnValue",
+            "correlation": "correlationId",
+        },
+    ),
+    "ResourceData": ("CUpti_ResourceData", {"descriptor": "resourceDescriptor"}),
+    "GraphData": (
+        "CUpti_GraphData",
+        {
+            "graph": "graph",
+            "node": "node",
+            "original_node": "originalNode",
+            "node_type": "nodeType",
+        },
+    ),
+    "SubscriberParams": (
+        "CUpti_SubscriberParams",
+        {
+            "bytes": "structSize",
+            "name": "subscriberName",
+            "other_name": "oldSubscriberName",
+            "other_name_bytes": "oldSubscriberSize",
+        },
+    ),
+}
+CONSTANTS = {
+    "kOtherSubscriber": "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
+    "kEndOfBuffer": "CUPTI_ERROR_MAX_LIMIT_REACHED",
+    "kInvalidKind": "CUPTI_ERROR_INVALID_KIND",
+    "kGraphNodeCreated": "CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED",
+    "kGraphNodeCloned": "CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED",
+    "kThreadIdsOfSystem": "CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM",
+    "kFlushForced": "CUPTI_ACTIVITY_FLAG_FLUSH_FORCED",
+}
+KINDS = {
+    "kMemcpy": "MEMCPY",
+    "kMemset": "MEMSET",
+    "kDevice": "DEVICE",
+    "kContext": "CONTEXT",
+    "kConcurrentKernel": "CONCURRENT_KERNEL",
+    "kOverhead": "OVERHEAD",
+    "kMemcpyPeer": "MEMCPY2",
+    "kCudaEvent": "CUDA_EVENT",
+    "kStream": "STREAM",
+    "kSynchronization": "SYNCHRONIZATION",
+    "kMemory": "MEMORY2",
+    "kMemoryPool": "MEMORY_POOL",
+    "kGraphTrace": "GRAPH_TRACE",
+}
+
+
+def _header_folders():
+    """Return the folders of CUPTI's headers, and after each where cuda.h may be."""
+    named = os.environ.get("WARPLINE_CUPTI_INCLUDE", "")
+    folders = [Path(part) for part in named.split(os.pathsep) if part]
+    for root in (os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"):
+        for place in ("include", "extras/CUPTI/include"):
+            folders.append(Path(root or "/nowhere") / place)
+    folders += sorted(Path("/usr/local").glob("cuda-*/include"))
+    found = [folder for folder in folders if (folder / "cupti_activity.h").is_file()]
+    return list({folder.resolve(): folder for folder in found}.values())
+
+
+@functools.cache
+def _text(path):
+    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
+
+
+def _newest(text, family):
+    numbers = re.findall(rf"^\}} ?CUpti_Activity{family}(\d*);", text, re.MULTILINE)
+    newest = max(int(number or 0) for number in numbers)
+    return f"CUpti_Activity{family}{newest or ''}"
+
+
+def _has(text, struct, field):
+    """Tell whether a struct has a field: its body is what lies between its braces."""
+    end = text.index(f"}} {struct};") if f"}} {struct};" in text else text.index(f"}}{struct};")
+    depth, at = 1, end
+    while depth:
+        at -= 1
+        depth += {"}": 1, "{": -1}.get(text[at], 0)
+    return re.search(rf"\b{field.split('.', maxsplit=1)[0]}\b", text[at:end]) is not None
+
+
+def _program(folder):
+    activity = _text(folder / "cupti_activity.h")
+    callbacks = _text(folder / "cupti_callbacks.h")
+    headers = ("cstddef", "cupti_result.h", "cupti_callbacks.h", "cupti_activity.h")
+    lines = ['#include "cupti_abi.h"', *(f"#include <{header}>" for header in headers)]
+    lines.append("namespace ours = warpline::cupti;")
+    pairs = [(ours, _newest(activity, family), f) for ours, (family, f) in RECORDS.items()]
+    checked = [(ours, theirs, fields, activity) for ours, theirs, fields in pairs]
+    checked += [
+        (ours, *rest, callbacks) for ours, rest in CALLBACKS.items() if rest[0] in callbacks
+    ]
+    for ours, theirs, fields, text in checked:
+        for our_field, their_field in fields.items():
+            if not _has(text, theirs, their_field):
+                continue
+            us, them = f"ours::{ours}", theirs
+            lines.append(
+                f"static_assert(offsetof({us}, {our_field}) == offsetof({them}, {their_field}));"
+            )
+            if our_field not in ("grid", "block", "cluster", "uuid"):
+                lines.append(
+                    f"static_assert(sizeof({us}::{our_field}) == "
+                    f"sizeof((({them}*)nullptr)->{their_field}));"
+                )
+    for ours, theirs in CONSTANTS.items():
+        lines.append(f"static_assert(static_cast<long>(ours::{ours}) == {theirs});")
+    for ours, theirs in KINDS.items():
+        kind = f"CUPTI_ACTIVITY_KIND_{theirs}"
+        lines.append(f"static_assert(static_cast<long>(ours::Kind::{ours}) == {kind});")
+    return "\n".join(lines) + "\n"
+
+
+def test_fields_are_where_nvidias_headers_have_them(tmp_path):
+    folders = _header_folders()
+    compiler = shutil.which("c++")
+    if not folders or compiler is None:
+        pytest.skip("no headers of CUPTI, or no compiler")
+    for folder in folders:
+        source = tmp_path / "layouts.cpp"
+        source.write_text(_program(folder))
+        includes = [f"-I{part}" for part in (ABI.parent, folder, "/usr/local/cuda/include")]
+        command = [compiler, "-std=c++20", "-fsyntax-only", "-w", *includes, str(source)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, f"{folder}\n{done.stderr[:4000]}"
