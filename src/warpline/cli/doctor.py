@@ -25,7 +25,7 @@ class _Package(NamedTuple):
 
 _PACKAGES = (
     _Package("numpy", "everything"),
-    _Package("polars", "DataFrames: trace['kernel']"),
+    _Package("polars", "DataFrames: trace['kernel']", is_needed=False),
     _Package("nvtx", "warpline.annotate", is_needed=False),
     _Package("shtab", "warpline completion", is_needed=False),
     _Package("pandas", ".to_pandas()", is_needed=False),
