@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -31,6 +32,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 HEADER = "nvtx3/nvToolsExt.h"
+ATTEMPTS = 3
+FORM = re.compile(r"(push-pop|start-end|mark|py)-.*")
 
 Figures = dict[str, dict[str, list[float]]]  # form -> kind -> ns
 
@@ -53,17 +56,18 @@ def build(source: str, target: Path, *flags: str) -> Path:
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, float]:
-    """Run a program and return what it prints: form -> ns."""
-    done = subprocess.run(
-        command,
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    )
-    lines = (line.split() for line in done.stdout.splitlines())
-    return {words[0]: float(words[1]) for words in lines if len(words) == 2 and "-" in words[0]}
+    """Run a program and return what it prints: form -> ns. A profiler that fails gets a new try."""
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+        if done.returncode == 0:
+            lines = (line.split() for line in done.stdout.splitlines())
+            return {
+                words[0]: float(words[1])
+                for words in lines
+                if len(words) == 2 and FORM.fullmatch(words[0])
+            }
+        print(f"status {done.returncode}: {done.stderr.strip()}", file=sys.stderr)
+    raise SystemExit(f"failed: {' '.join(command)}")
 
 
 def wrap(kind: str, command: Sequence[str], folder: Path, nsys: str) -> list[str]:

@@ -76,3 +76,31 @@ def test_a_fork_within_a_range(lab):
     assert parent == {"outer": 1, "inner": 1}
     assert child == {"child": 3}
     assert not run.recording.truncated()
+
+
+@pytest.mark.parametrize(
+    ("words", "totals"),
+    [
+        (["fork"], {"inside": 5, "child": 6}),
+        (["pool", "fork"], {"inside": 5, "task": 30}),
+        (["pool", "spawn"], {"inside": 5, "task": 30}),
+        (["pool", "forkserver"], {"inside": 5, "task": 30}),
+    ],
+)
+def test_a_program_that_records_itself(lab, words, totals):
+    run = lab.alone(lab.program("inside", *words))
+    assert (run.status, run.stderr) == (0, b"")
+    found = run.recording
+    assert found.counts == lab.noted()
+    assert found.totals() == totals
+    assert len(found.trace["mark"]) == 0
+    assert not lab.raw.exists()
+
+
+def test_a_program_that_records_itself_and_is_killed(lab):
+    run = lab.alone(lab.program("inside", "killed"))
+    assert run.status == -9
+    recovered = lab.recover()
+    assert recovered.status == 0, recovered.said
+    assert run.recording.counts == lab.noted()
+    assert run.recording.totals() == {"inside": 5}
