@@ -34,6 +34,7 @@ _TAKEN = _PASSED_ON | _FORWARDED | {signal.SIGCHLD, signal.SIGTSTP}
 _FROM_KERNEL = 0x80  # si_code of a signal that the terminal sends
 _SAME_S = 0.3  # signals closer together than this are one: to the process, and to its group
 _LOOK_S = 0.5
+_REST = 50  # thousands of threads take long to look at: at most a fiftieth of a processor
 _POLL_S = 0.05
 _DRAW_AFTER_S = 1.0
 _LEFT_BEHIND_S = 3.0
@@ -147,9 +148,11 @@ class Watch:
                     self._receive(received)
                 self._reap()
                 self._keep_time()
-                if time.monotonic() >= self._look_at:
+                began = time.monotonic()
+                if began >= self._look_at:
                     self._look()
-                    self._look_at = time.monotonic() + _LOOK_S
+                    ended = time.monotonic()
+                    self._look_at = ended + max(_LOOK_S, (ended - began) * _REST)
         finally:
             self._status.clear()
         self._ending.left = [
