@@ -15,11 +15,12 @@ WELL = b"all is well\n"
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 3 MB that is really full when it is full."""
+def small_disk(tmp_path, request):
+    """A file system of 3 MB, or as many as are asked for, that is full when it is full."""
     place = tmp_path / "small"
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m,mode=700", "none", str(place)]
+    size = f"size={getattr(request, 'param', 3)}m,mode=700"
+    mount = ["mount", "-t", "tmpfs", "-o", size, "none", str(place)]
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("only root can mount a small file system")
     done = subprocess.run(mount, capture_output=True, check=False)
@@ -93,6 +94,23 @@ def test_room_again(lab, small_disk):
     assert found.totals()["after"] == 10
     recorded = found.totals()
     assert 40_000 <= sum(recorded.values()) - 10 + found.lost <= 40_000 + PENDING
+
+
+@pytest.mark.parametrize("small_disk", [80], indirect=True)
+def test_no_room_for_the_recording(lab, small_disk):
+    filler = small_disk / "filler"
+    flags = ["-o", str(small_disk / "run")]
+    run = lab.profile(lab.program("space", "fill", str(filler)), flags=flags)
+    assert run.stdout == WELL
+    assert run.status == 1
+    assert "cannot be written" in run.said
+    assert "warpline recover" in run.said
+    assert not (small_disk / "run.warpline").exists()
+    filler.unlink()
+    recovered = lab.recover(small_disk / "run.warpline.raw")
+    assert recovered.status == 0, recovered.said
+    assert sum(lab.read("run.warpline").totals().values()) == 40_000
+    assert not (small_disk / "run.warpline.raw").exists()
 
 
 def test_a_limit_on_the_size_of_files(lab):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -56,6 +57,15 @@ def no_more_files() -> None:
     many("10")
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
     many("60000")
+
+
+def fill(filler: str) -> None:
+    """Record, then leave no room for a recording."""
+    many("20000")
+    with Path(filler).open("wb") as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 20))
+            file.flush()
 
 
 def delete_session() -> None:
