@@ -61,7 +61,8 @@ enum class CudaKind : std::uint8_t {
   kWait = 71,   // aux: kind: 1 the host waited for an event, 2 a stream is to wait for an event
                 // (the host went on), 3 the host waited for a stream, 4 for a context. [start][end]
                 // [context | stream][correlation | event id][event sync id, 0: not known]
-                // [status | 0]. The device is that of the context
+                // [status | 0]. The device is that of the context. Queries that found the work
+                // done are here, too, as kinds 1 and 3: their calls are cudaEventQuery and the like
   kEvent = 72,  // A recording of an event in a stream. aux: event id. [context | stream]
                 // [correlation | device, kCudaNone: not known][event sync id, 0: not known]
                 // kHasDeviceTime: [time at which the device reached it]

@@ -46,6 +46,7 @@ inline constexpr std::uint32_t kGraphNodeCreated = 13;  // call ids of the resou
 inline constexpr std::uint32_t kGraphNodeCloned = 20;
 inline constexpr std::uint32_t kThreadIdsOfSystem = 1;
 inline constexpr std::uint32_t kFlushForced = 1;
+inline constexpr std::uint32_t kBuffersAreZeroed = 5;  // an attribute: a byte, 1 or 0
 
 // Records are packed to 8 bytes: their address and size are multiples of 8, their fields are not
 // always where a compiler would put them.
@@ -375,6 +376,7 @@ struct Functions {
   Result (*register_timestamp)(Timestamp);
   Result (*enable_and_dump)(Kind);
   Result (*set_thread_id_type)(std::uint32_t);
+  Result (*set_attribute)(std::uint32_t, std::size_t* bytes, void* value);
   Result (*enable_all_sync_records)(std::uint8_t);
   Result (*graph_node_id)(void* node, std::uint64_t*);
   Result (*graph_id)(void* graph, std::uint32_t*);

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace warpline::agent {
 namespace {
@@ -18,6 +19,12 @@ class Lock {
   pthread_mutex_t& mutex_;
 };
 
+std::uint8_t* map_memory(std::size_t bytes, int more_flags) noexcept {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | more_flags, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(memory);
+}
+
 }  // namespace
 
 void BufferPool::configure(std::size_t bytes, std::size_t max_buffers) noexcept {
@@ -29,6 +36,25 @@ void BufferPool::configure(std::size_t bytes, std::size_t max_buffers) noexcept 
   max_buffers_ = std::min(max_buffers, kMaxFree);
 }
 
+void BufferPool::keep_ready(std::size_t count) noexcept {
+  for (;;) {
+    std::size_t bytes = 0;
+    {
+      const Lock lock(lock_);
+      if (free_count_ >= count || lent_ + free_count_ >= max_buffers_) return;
+      bytes = bytes_;
+    }
+    std::uint8_t* buffer = map_memory(bytes, MAP_POPULATE);
+    if (buffer == nullptr) return;
+    const Lock lock(lock_);
+    if (bytes == bytes_ && free_count_ < kMaxFree) {
+      free_[free_count_++] = buffer;
+    } else {
+      munmap(buffer, bytes);
+    }
+  }
+}
+
 std::uint8_t* BufferPool::take(std::size_t& bytes) noexcept {
   const Lock lock(lock_);
   bytes = bytes_;
@@ -37,14 +63,13 @@ std::uint8_t* BufferPool::take(std::size_t& bytes) noexcept {
     return free_[--free_count_];
   }
   if (lent_ >= max_buffers_) return nullptr;
-  void* memory =
-      mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  ++lent_;
-  return static_cast<std::uint8_t*>(memory);
+  std::uint8_t* buffer = map_memory(bytes_, 0);
+  if (buffer != nullptr) ++lent_;
+  return buffer;
 }
 
 void BufferPool::give_back(std::uint8_t* buffer, std::size_t bytes) noexcept {
+  std::memset(buffer, 0, bytes);
   const Lock lock(lock_);
   if (lent_ != 0) --lent_;
   if (bytes == bytes_ && free_count_ < kMaxFree) {

@@ -113,6 +113,7 @@ const char* load_functions(void* library, cupti::Functions& f) {
   load(library, "cuptiActivityRegisterTimestampCallback", f.register_timestamp);
   load(library, "cuptiActivityEnableAndDump", f.enable_and_dump);
   load(library, "cuptiSetThreadIdType", f.set_thread_id_type);
+  load(library, "cuptiActivitySetAttribute", f.set_attribute);
   load(library, "cuptiActivityEnableAllSyncRecords", f.enable_all_sync_records);
   load(library, "cuptiGetGraphNodeId", f.graph_node_id);
   load(library, "cuptiGetGraphId", f.graph_id);

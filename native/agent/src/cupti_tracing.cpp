@@ -30,6 +30,7 @@ namespace {
 
 constexpr std::int64_t kTickNs = 20'000'000;         // how soon the launcher's switch is noticed
 constexpr std::int64_t kFirstFlushNs = 100'000'000;  // then twice as long each time, to flush_ms
+constexpr std::size_t kReadyBuffers = 2;             // as many threads may begin to launch at once
 constexpr int kInjected = 1;                         // what the driver expects of an injection
 
 class Lock {
@@ -307,6 +308,7 @@ void* watch(void* flush_ns_pointer) {
   std::int64_t next_flush = now_ns() + period;
   while (wait_a_tick()) {
     follow_recording_state();
+    g_pool.keep_ready(kReadyBuffers);
     if (now_ns() < next_flush) continue;
     flush(0);
     period = std::min(period * 2, longest);
@@ -389,8 +391,15 @@ cupti::Result set_up(const Tracing& t, const char*& function) noexcept {
     function = "cuptiActivityRegisterTimestampCallback";
     result = f.register_timestamp(timestamp);
   }
-  if (f.set_thread_id_type != nullptr) f.set_thread_id_type(cupti::kThreadIdsOfSystem);
   if (result != cupti::kSuccess) return result;
+  if (f.set_thread_id_type != nullptr) f.set_thread_id_type(cupti::kThreadIdsOfSystem);
+  if (f.set_attribute != nullptr) {
+    std::uint8_t yes = 1;
+    std::size_t bytes = sizeof yes;
+    f.set_attribute(cupti::kBuffersAreZeroed, &bytes, &yes);
+  }
+  // Of the queries of events and streams that find work unfinished there may be millions.
+  if (f.enable_all_sync_records != nullptr) f.enable_all_sync_records(0);
   function = "cuptiActivityRegisterCallbacks";
   return f.register_callbacks(on_buffer_wanted, on_buffer_done);
 }
@@ -449,6 +458,7 @@ int begin(Tracing& t, Session& session) {
   const bool filters_kernels = keeps_kind_on(t, cupti::Kind::kConcurrentKernel);
   t.reading = {t.library.functions, t.library.version, filters_kernels ? &t.spans : nullptr};
   g_pool.configure(config.buffer_bytes, config.max_buffers);
+  g_pool.keep_ready(kReadyBuffers);
   forget_written();
   const char* function = "";
   result = set_up(t, function);

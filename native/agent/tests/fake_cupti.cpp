@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <mutex>
@@ -87,6 +88,7 @@ std::mutex g_lock;
 std::deque<Buffer> g_buffers;  // the last one is written
 std::size_t g_dropped = 0;
 bool g_holds = false;
+bool g_wants_zeros = false;  // it clears no buffers: they must be clear
 Request g_request = nullptr;
 Done g_done = nullptr;
 std::atomic<Timestamp> g_timestamp{nullptr};
@@ -146,6 +148,11 @@ struct Bytes {
   }
 };
 
+bool is_zero(const Buffer& buffer) {
+  return std::all_of(buffer.data, buffer.data + buffer.bytes,
+                     [](std::uint8_t byte) { return byte == 0; });
+}
+
 // With g_lock held. Returns a buffer that was filled meanwhile and is to be returned.
 Buffer append(const Bytes& record) {
   Buffer full;
@@ -167,6 +174,7 @@ Buffer append(const Bytes& record) {
       return full;
     }
     fresh.is_held = g_holds;
+    if (g_wants_zeros && !is_zero(fresh)) std::abort();
     g_buffers.push_back(fresh);
   }
   Buffer& buffer = g_buffers.back();
@@ -448,6 +456,17 @@ EXPORT int cuptiActivityEnableAndDump(std::uint32_t kind) {
   if (kind == 8) describe_devices();
   if (kind == 9) describe_contexts();
   if (kind == 37) describe_streams();
+  return 0;
+}
+
+EXPORT int cuptiActivitySetAttribute(std::uint32_t attribute, std::size_t* bytes, void* value) {
+  if (attribute != 5 || *bytes != 1) return kInvalidParameter;
+  g_wants_zeros = *static_cast<std::uint8_t*>(value) != 0;
+  return 0;
+}
+
+EXPORT int cuptiActivityEnableAllSyncRecords(std::uint8_t enable) {
+  tell("all_sync_records", enable);
   return 0;
 }
 
