@@ -44,6 +44,7 @@ from warpline.schema.recording import (
 )
 
 LOST_EVENTS = "NVTX events"
+LOST_CUDA_EVENTS = "NVTX and CUDA events"
 
 _NVTX = "nvtx"
 _EVENTS = ("range", "mark", "range_payload")
@@ -261,7 +262,7 @@ class _Draft:
     def _write_table(self, writer: ContainerWriter, table: str) -> None:
         for column in TABLES[table].columns:
             rows, place = self.rows[table], f"{table}/{column.name}"
-            nulls = self._session.nulls(place, rows)
+            nulls = self._session.nulls(place, rows) if column.nullable else 0
             if column.nullable and nulls in {None, rows}:
                 continue
             values = self._session.values(place, rows, _ITEM_BYTES[column.dtype])
@@ -283,6 +284,8 @@ class _Draft:
         command = facts.get("command")
         environment = facts.get("environment")
         pairs = environment.items() if isinstance(environment, dict) else ()
+        # Counted by logs, whatever their records are of.
+        events = LOST_CUDA_EVENTS if self.rows["api_call"] or self.rows["kernel"] else LOST_EVENTS
         return {
             "sources": [],
             "source_format": RAW_FORMAT,
@@ -292,7 +295,7 @@ class _Draft:
             "host": _text(facts.get("host")),
             "origin_utc_ns": self._clock.origin_utc_ns,
             "span_ns": self._clock.span_ns,
-            "lost": {**({LOST_EVENTS: told.lost} if told.lost else {}), **told.more_lost},
+            "lost": {**({events: told.lost} if told.lost else {}), **told.more_lost},
             "unread": told.unread,
             "warnings": told.warnings,
             "damaged": {},
