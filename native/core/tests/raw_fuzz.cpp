@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "warpline_core.h"
+#include "warpline_cuda.h"
 #include "warpline_payload.h"
 #include "warpline_raw.h"
 
@@ -108,6 +109,34 @@ std::string enum_text() {
   return bytes;
 }
 
+// A record of CUDA, as long as its flags say.
+void add_cuda(Writer &log, Chance &chance, uint64_t now) {
+  constexpr const char *kNames[] = {"_ZN1a1bILi8EZNS_1cEvEUlvE_EEvT_", "_Z1fPFviE", "plain",
+                                    "_Z1fI1AEvDTcl1gfp_EE"};
+  // Words of each kind without flags, from kCallName on; then those that each flag adds.
+  constexpr std::size_t kWords[] = {0, 0, 3, 9, 5, 6, 4, 6, 3, 5, 7, 4, 11, 2, 2, 4, 2, 2, 2, 1};
+  const auto kind = static_cast<uint8_t>(64 + chance.below(std::size(kWords)));
+  if (kind < 66) {
+    const auto aux = static_cast<uint32_t>(chance.below(5) | (kind == 64 ? 2U << 16 : 0));
+    log.text(static_cast<Kind>(kind), aux, {0}, kNames[chance.below(std::size(kNames))]);
+    return;
+  }
+  const auto flags = static_cast<uint8_t>(chance.below(8));
+  std::size_t count = kWords[kind - 64];
+  if (kind == 67) count += (flags & 1) * 2U + (flags >> 1 & 1U);
+  if (kind == 68) count += (flags & 1) * 2U + (flags >> 1 & 1U) * 2 + (flags >> 2 & 1U);
+  if (kind == 69) count += (flags & 1) * 2U;
+  if (kind == 70) count += (flags >> 1 & 1U) * 2;
+  if (kind == 72) count += flags & 1U;
+  if (kind == 73) count += (flags & 1) * 4U + (flags >> 1 & 1U);
+  std::vector<uint64_t> body(count);
+  for (uint64_t &word : body) word = chance.below(3) == 0 ? chance.word() : chance.below(4);
+  if (chance.below(8) != 0) body[0] = now;
+  if (kind <= 71 && chance.below(8) != 0) body[1] = now + chance.below(90);
+  log.add(static_cast<Kind>(kind), static_cast<uint32_t>(chance.below(4) | 2U << 16 * (kind == 66)),
+          flags, body);
+}
+
 std::vector<uint64_t> records(Chance &chance) {
   Writer log;
   log.add(Kind::kThread, 0, 0, {kOrigin, 7 + chance.below(2)}, "0123456789abcdef");
@@ -122,6 +151,7 @@ std::vector<uint64_t> records(Chance &chance) {
   uint64_t now = kOrigin;
   for (int event = 0; event < 40; ++event) {
     now += chance.below(50);
+    for (uint64_t more = chance.below(4); more > 0; --more) add_cuda(log, chance, now);
     const auto flags = static_cast<uint8_t>(chance.below(16));
     std::vector<uint64_t> fields;
     if (flags & raw::kHasDomain) fields.push_back(1 | 3ULL << 32);
@@ -213,9 +243,32 @@ const char *const kColumns[] = {
     "mark/name_id",         "mark/category_id",    "mark/color",           "range_payload/range_id",
     "range_payload/mark_id", "range_payload/key_id", "range_payload/int_value",
     "range_payload/float_value", "range_payload/text_id", "process/name_id", "thread/name_id",
-    "note/text_id",         "log/unread_bytes",    "string/offsets"};
+    "note/text_id",         "log/unread_bytes",    "string/offsets",
+    "kernel/start_ns",      "kernel/name_id",      "kernel/short_name_id", "kernel/mangled_name_id",
+    "kernel/device_id",     "kernel/context_id",   "kernel/stream_id",     "kernel/green_context_id",
+    "memcpy/src_device_id", "memcpy/kind",         "memcpy/stream_id",     "memset/memory",
+    "memset/device_id",     "graph_launch/node_count", "graph_launch/stream_id",
+    "api_call/name_id",     "api_call/thread_id",  "host_wait/context_id", "host_wait/stream_id",
+    "stream_wait/device_id", "event_record/stream_id", "event_record/device_time_ns",
+    "memory_event/name_id", "memory_event/context_id", "graph_node/name_id", "overhead/name_id",
+    "overhead/thread_id",   "device/name_id",      "device/uuid_id",       "device/bus_id",
+    "context/device_id",    "stream/context_id",   "stream/kind",          "cuda/missing_kernels"};
 
-// Returns the rows that were copied; every number of a text must be one.
+// What the numbers of a column refer to: the rows of a table, or texts; nothing for other columns.
+std::string referred(const std::string &column) {
+  if (column.find("_ns") != std::string::npos) return "";
+  constexpr const char *kDimensions[] = {"device", "context", "stream", "thread", "process"};
+  for (const std::string dimension : kDimensions) {
+    const std::string ending = dimension + "_id";
+    if (column.ends_with("/" + ending)) return dimension;
+  }
+  if (column.ends_with("_device_id")) return "device";
+  const bool is_text = column.ends_with("name_id") || column.ends_with("key_id") ||
+                       column.ends_with("uuid_id") || column.ends_with("bus_id");
+  return is_text ? "string" : "";
+}
+
+// Returns the rows that were copied; every reference must be to a row that is there.
 int64_t copy_all(const wl_raw *session) {
   int64_t copied = 0;
   const int64_t texts = wl_raw_rows(session, "string") - 1;
@@ -227,10 +280,13 @@ int64_t copy_all(const wl_raw *session) {
     if (wl_raw_column(session, column.c_str(), 0, rows, values.data(), valid.data()) < 0) {
       std::abort();
     }
-    if (column == "range/name_id" || column == "range_payload/key_id") {
+    const std::string table = referred(column);
+    if (!table.empty()) {
+      const int64_t targets = table == "string" ? texts : wl_raw_rows(session, table.c_str());
       const auto *numbers = reinterpret_cast<const int32_t *>(values.data());
       for (int64_t row = 0; row < rows; ++row) {
-        if (valid[static_cast<std::size_t>(row)] && (numbers[row] < 0 || numbers[row] >= texts)) {
+        if (valid[static_cast<std::size_t>(row)] && (numbers[row] < 0 || numbers[row] >= targets)) {
+          std::fprintf(stderr, "%s refers to no %s\n", column.c_str(), table.c_str());
           std::abort();
         }
       }
