@@ -29,6 +29,7 @@ namespace warpline::agent {
 namespace {
 
 constexpr std::int64_t kTickNs = 20'000'000;         // how soon the launcher's switch is noticed
+constexpr std::int64_t kPatienceNs = 10'000'000;     // else the watcher notices it at a tick
 constexpr std::int64_t kFirstFlushNs = 100'000'000;  // then twice as long each time, to flush_ms
 constexpr std::size_t kReadyBuffers = 2;             // as many threads may begin to launch at once
 constexpr int kInjected = 1;                         // what the driver expects of an injection
@@ -512,9 +513,12 @@ void end_cuda_tracing() noexcept {
 
 void follow_recording_state() noexcept {
   if (!is_traced()) return;
-  const Lock lock(g_lock);
+  // Whoever ends tracing has the lock while CUPTI may wait for callbacks, such as this may be.
+  const timespec until = in_ns(read_clock_ns(CLOCK_REALTIME) + kPatienceNs);
+  if (pthread_mutex_timedlock(&g_lock, &until) != 0) return;
   Tracing& t = tracing();
   if (t.is_begun) set_recording(t, is_wanted_now(t.session));
+  pthread_mutex_unlock(&g_lock);
 }
 
 }  // namespace warpline::agent
