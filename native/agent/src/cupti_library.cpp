@@ -140,7 +140,11 @@ CuptiLibrary take(void* library, const std::string& path, std::string& problem) 
     return refuse(std::string("has no ") + missing);
   }
   std::uint32_t version = 0;
-  if (found.functions.get_version(&version) != cupti::kSuccess || version < cupti::kVersion12_0) {
+  if (const cupti::Result result = found.functions.get_version(&version);
+      result != cupti::kSuccess) {
+    return refuse("cuptiGetVersion fails (" + std::to_string(result) + ")");
+  }
+  if (version < cupti::kVersion12_0) {
     return refuse("is older than CUDA 12 (version " + std::to_string(version) + ")");
   }
   found.version = version;
