@@ -276,8 +276,8 @@ def _header_folders():
     named = os.environ.get("WARPLINE_CUPTI_INCLUDE", "")
     folders = [Path(part) for part in named.split(os.pathsep) if part]
     for root in (os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"):
-        for place in ("include", "extras/CUPTI/include"):
-            folders.append(Path(root or "/nowhere") / place)
+        places = ("include", "extras/CUPTI/include")
+        folders += [Path(root or "/nowhere") / place for place in places]
     folders += sorted(Path("/usr/local").glob("cuda-*/include"))
     found = [folder for folder in folders if (folder / "cupti_activity.h").is_file()]
     return list({folder.resolve(): folder for folder in found}.values())
