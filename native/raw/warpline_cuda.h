@@ -31,6 +31,7 @@ enum class CudaKind : std::uint8_t {
                // runtime's. [start][end][correlation | status]. Flags: CallFlag. Status 0 is
                // success, as a cudaError_t or CUresult. Only the outermost call is written: what
                // the runtime calls in the driver is part of the runtime's call
+                // kCallHasChain: [chain number]
 
   // Device work. Counted in LogHeader::records. Start and end are both 0 where CUPTI could not
   // tell them. Common words: [start][end][device | context][stream | correlation].
@@ -106,9 +107,23 @@ enum class CudaKind : std::uint8_t {
                     // together. Times of device work, waits and memory events are then CUPTI's, and
                     // are to be interpolated between the nearest two; host calls are not concerned
   kCollecting = 83, // From [time] on these kinds are recorded. aux: CudaCollects, 0 while none
+
+  // Call chains. Definitions: chains once per log before their first use there, modules once per
+  // process image, in any of its logs.
+  kChain = 84,      // aux: 0. [chain number][return address...], innermost first. Numbers are
+                    // hashes: the same in every log
+  kModule = 85,     // aux: 0. [load bias][bytes][ModuleText, path]: a file that code came from
 };
 
 inline constexpr std::uint32_t kCudaNone = 0xffffffff;
+
+// The text of a kModule: this, then the path. Addresses as they are in memory; the record's first
+// word is what the file's own addresses were moved by.
+struct ModuleText {
+  std::uint64_t first_address;
+  std::uint64_t end_address;
+  std::uint8_t build_id[24];  // zeros: none
+};
 
 // Flags of a kCall.
 inline constexpr std::uint8_t kCallLaunches = 1;  // it puts work on a device, unless its stream was
@@ -116,6 +131,7 @@ inline constexpr std::uint8_t kCallLaunches = 1;  // it puts work on a device, u
                                                   // device work with its correlation
 inline constexpr std::uint8_t kCallCaptures = 2;  // it begins or ends the capture of a stream
 inline constexpr std::uint8_t kCallIsGraph = 4;   // it launches a graph
+inline constexpr std::uint8_t kCallHasChain = 8;
 
 // Flags of device work, in the order of their words.
 inline constexpr std::uint8_t kHasGraphNode = 1;

@@ -48,6 +48,16 @@ uint64_t wl_agent_nvtx_bound(void);
 // Number of events that this process has recorded in the session attached.
 uint64_t wl_agent_records(void);
 
+// What the agent's part of recording takes on this machine, in ns: WL_COSTS numbers, by WL_COST_...
+// It records events of its own into the session attached, which is best one made for it, and
+// replaces the choice of CUDA calls: not for a process that is being profiled. One thread.
+void wl_agent_measure(double* ns);
+
+#define WL_COST_RANGE 0  // opening and closing an NVTX range
+#define WL_COST_MARK 1   // an NVTX mark
+#define WL_COST_CALL 2   // a CUDA call, without what CUPTI takes to tell of it
+#define WL_COSTS 3
+
 #ifdef __cplusplus
 }
 #endif

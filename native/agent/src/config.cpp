@@ -56,10 +56,23 @@ constexpr CudaSwitch kCudaSwitches[] = {
     {"cuda_memory", &CudaConfig::memory},   {"cuda_overhead", &CudaConfig::overhead},
 };
 
+constexpr std::string_view kChainKeys[kCallKinds] = {
+    "cuda_chains_kernel", "cuda_chains_memory", "cuda_chains_sync", "cuda_chains_other"};
+
+void set_chains(CudaConfig& config, std::string_view key, const std::string& value) {
+  constexpr std::uint64_t longest = std::uint64_t{1} << 60;
+  const std::uint64_t from_ns = number(value, longest + 1);
+  for (std::size_t kind = 0; kind < kCallKinds; ++kind) {
+    if (key != kChainKeys[kind] || from_ns > longest) continue;
+    config.chains_from_ns[kind] = static_cast<std::int64_t>(from_ns);
+  }
+}
+
 void set_cuda(CudaConfig& config, std::string_view key, const std::string& value) {
   for (const CudaSwitch& known : kCudaSwitches) {
     if (key == known.key) config.*known.field = value != "0";
   }
+  set_chains(config, key, value);
   if (key == "cupti_path") {
     config.library_paths.push_back(value);
   } else if (key == "cuda_api") {

@@ -1,6 +1,7 @@
 // What a session asks of the agent: its agent.conf.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,6 +11,11 @@ namespace warpline::agent {
 
 // Which of the program's CUDA calls are recorded.
 enum class CudaCalls { kNone, kTelling, kAll };
+
+// Calls that call chains can be asked for.
+enum class CallKind : std::uint8_t { kKernel, kMemory, kSync, kOther };
+inline constexpr std::size_t kCallKinds = 4;
+inline constexpr std::int64_t kNoChains = -1;
 
 // The CUDA side: keys cuda and cuda_..., and cupti_path.
 struct CudaConfig {
@@ -24,6 +30,9 @@ struct CudaConfig {
   bool memory = false;
   bool overhead = true;
   bool graph_nodes = false;                // cuda_graph=graph|node: a graph's kernels one by one
+  // By CallKind, cuda_chains_kernel|memory|sync|other=NS: calls that last at least this long have a
+  // call chain.
+  std::int64_t chains_from_ns[kCallKinds] = {kNoChains, kNoChains, kNoChains, kNoChains};
   std::uint64_t flush_ms = 1000;           // at most so much is lost when the program is killed
   std::uint64_t buffer_bytes = 2u << 20;
   std::uint64_t max_buffers = 64;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "call_chain.h"
 #include "clock.h"
 #include "process.h"
 #include "thread_log.h"
@@ -26,6 +27,7 @@ struct Call {
   bool is_chosen = false;
   std::uint8_t flags = 0;
   Role role = Role::kPlain;
+  std::int64_t chain_from_ns = kNoChains;
 };
 Call g_calls[2][kMaxCalls];  // [domain - 1]; written before any callback is on
 std::atomic<std::uint32_t> g_epoch{1};  // changes when callbacks are turned on or off
@@ -68,10 +70,27 @@ std::string_view without_prefix(std::string_view name) {
   return name;
 }
 
-Call describe(const char* full_name, CudaCalls calls) {
+// Calls that wait, and calls that concern memory, for those who ask for call chains of such.
+constexpr std::string_view kSyncStarts[] = {
+    "DeviceSynchronize", "ThreadSynchronize", "StreamSynchronize", "EventSynchronize",
+    "CtxSynchronize", "StreamWait", "EventQuery", "StreamQuery",
+};
+constexpr std::string_view kMemoryStarts[] = {
+    "Mem", "Malloc", "Free", "Host", "ArrayCreate", "ArrayDestroy", "Ipc", "Multicast",
+};
+
+CallKind kind_of(std::string_view name) {
+  if (name.starts_with("Launch") || name.starts_with("GraphLaunch")) return CallKind::kKernel;
+  if (begins_with_any(name, kSyncStarts)) return CallKind::kSync;
+  return begins_with_any(name, kMemoryStarts) ? CallKind::kMemory : CallKind::kOther;
+}
+
+Call describe(const char* full_name, const CudaConfig& config) {
+  const CudaCalls calls = config.calls;
   const std::string_view name = without_prefix(full_name);
   const bool is_work = begins_with_any(name, kWorkStarts);
-  Call call{full_name, false, 0, Role::kPlain};
+  Call call{full_name};
+  call.chain_from_ns = config.chains_from_ns[static_cast<std::size_t>(kind_of(name))];
   call.is_chosen = calls == CudaCalls::kAll ||
                    (calls == CudaCalls::kTelling &&
                     (is_work || begins_with_any(name, kTellingStarts)));
@@ -129,14 +148,19 @@ void record(std::uint32_t key, const Call& call, const cupti::CallData& data) no
   const std::int64_t end = now_ns();
   LogLease log = recording_log();
   if (!log || !define_name(*log, key, call)) return;
-  std::uint64_t* room = log->reserve(4);
+  const bool wants_chain = call.chain_from_ns >= 0 && end - t_calls.start >= call.chain_from_ns;
+  const std::uint64_t chain = wants_chain ? write_chain(*log) : 0;
+  const std::size_t words = chain == 0 ? 4 : 5;
+  std::uint64_t* room = log->reserve(words);
   if (room == nullptr) return;
   const std::uint32_t status =
       data.status == nullptr ? 0 : *static_cast<const std::uint32_t*>(data.status);
   room[1] = static_cast<std::uint64_t>(t_calls.start);
   room[2] = static_cast<std::uint64_t>(end);
   room[3] = std::uint64_t{status} << 32 | data.correlation;
-  log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kCall), call.flags, 4, key, true);
+  if (chain != 0) room[4] = chain;
+  const auto flags = static_cast<std::uint8_t>(call.flags | (chain != 0 ? raw::kCallHasChain : 0));
+  log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kCall), flags, words, key, true);
 }
 
 bool bounds_ranges() noexcept {
@@ -172,13 +196,13 @@ void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
 
 }  // namespace
 
-void choose_calls(const cupti::Functions& functions, CudaCalls calls) noexcept {
+void choose_calls(const cupti::Functions& functions, const CudaConfig& config) noexcept {
   for (std::uint32_t domain = 1; domain <= 2; ++domain) {
     for (std::uint32_t id = 1; id < kMaxCalls; ++id) {
       const char* name = nullptr;
       const bool is_known =
           functions.get_callback_name(domain, id, &name) == cupti::kSuccess && name != nullptr;
-      g_calls[domain - 1][id] = is_known ? describe(name, calls) : Call{};
+      g_calls[domain - 1][id] = is_known ? describe(name, config) : Call{};
     }
   }
 }

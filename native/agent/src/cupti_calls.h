@@ -9,8 +9,8 @@
 namespace warpline::agent {
 
 // Chooses the calls to record from those that this CUPTI knows, by name: call ids are looked up,
-// not assumed. Once per library, before anything below.
-void choose_calls(const cupti::Functions& functions, CudaCalls calls) noexcept;
+// not assumed. Before the callbacks of a session are turned on.
+void choose_calls(const cupti::Functions& functions, const CudaConfig& config) noexcept;
 
 // Turns the callbacks of the chosen calls on or off. One thread at a time. Calls that are under way
 // when this happens are not recorded.

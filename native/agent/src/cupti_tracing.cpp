@@ -439,7 +439,7 @@ bool have_library(Tracing& t, const CudaConfig& config) {
       return false;
     }
   }
-  choose_calls(t.library.functions, config.calls);
+  choose_calls(t.library.functions, config);
   return true;
 }
 

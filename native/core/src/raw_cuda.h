@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "raw_chains.h"
 #include "warpline_cuda.h"
 
 namespace warpline {
@@ -81,6 +82,7 @@ struct CudaCall {
   uint32_t correlation = 0;
   int32_t name = 0;  // place in the call names
   int32_t status = 0;
+  uint32_t chain = 0;  // counted from 1; 0: none
   uint8_t flags = 0;
 };
 
@@ -249,6 +251,7 @@ struct CudaTables {
   std::map<std::tuple<int32_t, uint32_t, uint32_t>, CudaStream> declared_streams;  // context, stream
   std::map<CudaPlaceKey, uint32_t> place_of;
   std::map<std::pair<int32_t, bool>, int32_t> call_name_of;  // text, is driver
+  CallChains chains;
   // Dimensions, once sealed.
   std::vector<CudaDevice> devices;
   std::vector<CudaContextRow> contexts;

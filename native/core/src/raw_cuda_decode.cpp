@@ -113,6 +113,10 @@ CudaDecoder::Result CudaDecoder::decode(const uint64_t *record, std::size_t word
     case CudaKind::kBuffer: result.is_sound = on_buffer(record, words); break;
     case CudaKind::kClock: result.is_sound = on_clock(record, words); break;
     case CudaKind::kCollecting: result.is_sound = on_collecting(record, words); break;
+    case CudaKind::kChain: result.is_sound = cuda_.chains.add_chain(process_, record, words); break;
+    case CudaKind::kModule:
+      result.is_sound = cuda_.chains.add_module(process_, record, words);
+      break;
     default: result.is_foreign = true;
   }
   result.host_time = host_time_;
@@ -141,7 +145,9 @@ bool CudaDecoder::on_name(const uint64_t *record, std::size_t words) {
 }
 
 bool CudaDecoder::on_call(const uint64_t *record, std::size_t words, const uint32_t *thread) {
-  if (words != 4 || thread == nullptr || record[1] > kFarNs || record[2] > kFarNs) return false;
+  const bool has_chain = has(*record, raw::kCallHasChain);
+  if (words != (has_chain ? 5U : 4U) || thread == nullptr) return false;
+  if (record[1] > kFarNs || record[2] > kFarNs) return false;
   const uint32_t key = raw::aux_of(*record);
   const uint32_t domain = std::min<uint32_t>(key >> 16, 3) % 3;
   CudaCall call;
@@ -151,6 +157,7 @@ bool CudaDecoder::on_call(const uint64_t *record, std::size_t words, const uint3
   call.correlation = low(record[3]);
   call.status = static_cast<int32_t>(high(record[3]));
   call.flags = raw::flags_of(*record);
+  if (has_chain) call.chain = cuda_.chains.find(process_, record[4]);
   call.name = call_names_[domain].get(key & 0xffff);
   if (call.name < 0) {
     const std::string text = "[unknown call " + std::to_string(key & 0xffff) + "]";

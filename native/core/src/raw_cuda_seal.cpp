@@ -361,6 +361,7 @@ void seal_cuda(RawTables &tables) {
   number_dimensions(tables);
   add_node_launches(cuda);
   complete_overhead(tables);
+  seal_chains(cuda.chains, tables.texts);
   if (!cuda.nodes.empty()) cuda.node_name = tables.texts.intern("Graph Node Creation");
   sort_tables(cuda);
 }

@@ -26,7 +26,7 @@ _COLLECTED: Mapping[str, int] = {
     "graph_node": 512,
     "overhead": 256,
 }
-TABLES = (*_COLLECTED, *DIMENSIONS)
+TABLES = (*_COLLECTED, *DIMENSIONS, "call_frame")
 
 # What is recorded unless something is asked for: no process may have got as far as to say.
 _DEFAULT = 1 | _KERNELS | 4 | 8 | _GRAPHS | 32 | 64 | 256

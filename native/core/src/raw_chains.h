@@ -1,0 +1,61 @@
+// Call chains: return addresses while logs are decoded, functions once they are sealed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "raw_symbols.h"
+
+namespace warpline {
+
+class RawTexts;
+
+// A file that code of a process came from.
+struct CodeModule {
+  uint64_t bias = 0;  // what its own addresses were moved by
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  BuildId build{};
+  std::string path;
+};
+
+struct CallChain {
+  int32_t process = 0;
+  uint32_t first = 0;  // of its addresses
+  uint32_t count = 0;
+  bool is_shown = false;  // it has frames, once sealed
+};
+
+struct CallFrame {
+  uint32_t chain = 0;  // counted from 1
+  uint32_t depth = 0;
+  int32_t symbol = 0;  // texts
+  int32_t module = 0;
+  bool is_unresolved = false;
+  uint64_t address = 0;
+};
+
+struct CallChains {
+  std::vector<CallChain> chains;
+  std::vector<uint64_t> addresses;
+  std::map<std::pair<int32_t, uint64_t>, uint32_t> chain_of;  // process, the agent's number
+  std::map<int32_t, std::vector<CodeModule>> modules;         // by process
+  std::vector<CallFrame> frames;                              // once sealed, in order
+
+  // Each takes the whole record and returns whether it is sound.
+  bool add_chain(int32_t process, const uint64_t *record, std::size_t words);
+  bool add_module(int32_t process, const uint64_t *record, std::size_t words);
+
+  // Returns the chain of a number, counted from 1, or 0 if there is none.
+  uint32_t find(int32_t process, uint64_t number) const;
+  bool is_shown(uint32_t chain) const { return chain != 0 && chains[chain - 1].is_shown; }
+};
+
+// Makes functions of addresses. Frames of the profiler at a chain's inner end are left out.
+void seal_chains(CallChains &chains, RawTexts &texts);
+
+}  // namespace warpline

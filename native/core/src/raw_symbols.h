@@ -1,0 +1,19 @@
+// The names of functions, from the files that their code came from.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace warpline {
+
+using BuildId = std::array<uint8_t, 24>;  // zeros behind it; all zeros: none
+
+// Returns the mangled name of the function at each address, empty where the file names none.
+// Addresses are the file's own, in ascending order. A file that cannot be read, is no ELF file of 64
+// bits, or is not the build that is asked for, names nothing: it was replaced since, or means harm.
+std::vector<std::string> function_names(const std::string &path, const BuildId &build,
+                                        const std::vector<uint64_t> &addresses);
+
+}  // namespace warpline
