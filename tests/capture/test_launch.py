@@ -44,8 +44,9 @@ def test_a_program_is_recorded(tmp_path):
     assert names(only(tmp_path)) == ["outer", "inner"]
     assert only(tmp_path).name == "report1.warpline"
     assert "report1.warpline\n" in found.err
-    assert "note: CUDA was not recorded: this version records NVTX only\n" in found.err
-    assert "CUDA" not in profile(tmp_path, "-t", "nvtx", "-q", "true").err
+    tables = warpline.open(only(tmp_path)).tables
+    assert {"range", "kernel", "api_call"} <= {*tables}
+    assert "memory_event" not in tables
 
 
 def test_what_is_asked_for_is_in_the_recording(tmp_path):
@@ -118,8 +119,8 @@ def test_the_environment_is_the_programs(tmp_path):
     assert (seen["A"], seen["B"], seen["C"]) == ("1", "2,3", "4")
     assert (seen["LD_LIBRARY_PATH"], seen["OMP_NUM_THREADS"]) == ("/x", "3")
     new = set(seen) - set(os.environ) - {"A", "B", "C", *before}
-    assert new <= {"NVTX_INJECTION64_PATH", "WARPLINE_SESSION", "PYTHONPATH", "PYTHONSAFEPATH",
-                   "LC_CTYPE"}  # fmt: skip
+    assert new <= {"NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", "WARPLINE_SESSION",
+                   "PYTHONPATH", "PYTHONSAFEPATH", "LC_CTYPE"}  # fmt: skip
     assert "WARPLINE_SESSION" in new
 
 
@@ -129,7 +130,30 @@ def test_the_environment_may_be_empty(tmp_path):
         "X",
         "WARPLINE_SESSION",
         "NVTX_INJECTION64_PATH",
+        "CUDA_INJECTION64_PATH",
     }
+    found = profile(tmp_path, "-q", "-t", "nvtx", "-n", "false", "/usr/bin/env")
+    assert "CUDA_INJECTION64_PATH" not in found.out
+
+
+def test_cuda_is_looked_at_if_it_bounds_capture_ranges_only(tmp_path):
+    code = 'cat "$WARPLINE_SESSION/agent.conf"; echo "injected=$CUDA_INJECTION64_PATH"'
+    found = profile(tmp_path, "-q", "-t", "nvtx", "-c", "cudaProfilerApi", "sh", "-c", code)
+    said = dict(line.split("=", 1) for line in found.out.splitlines())
+    assert (said["cuda"], said["cuda_api"], said["cuda_kernel"]) == ("1", "none", "0")
+    assert said["injected"].endswith("libwarpline_agent.so")
+    words = ["--cuda-graph-trace=node", "--cuda-memory-usage=true", "-o", "second"]
+    found = profile(tmp_path, "-q", *words, "sh", "-c", code)
+    said = dict(line.split("=", 1) for line in found.out.splitlines())
+    assert (said["cuda_graph"], said["cuda_memory"], said["cuda_api"]) == ("node", "1", "calls")
+    assert "cuda_kernel" not in said
+
+
+def test_another_tool_for_cuda_is_replaced_and_told(tmp_path):
+    other = {"CUDA_INJECTION64_PATH": "/opt/other/libtool.so"}
+    told = "warning: CUDA_INJECTION64_PATH=/opt/other/libtool.so is replaced"
+    assert told in profile(tmp_path, "--no-summary", "true", **other).err
+    assert told not in profile(tmp_path, "-t", "nvtx", "--no-summary", "true", **other).err
 
 
 def test_signals_are_as_a_shell_leaves_them(tmp_path):

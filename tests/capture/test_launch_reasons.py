@@ -48,7 +48,13 @@ def test_each_reason_is_told_before_those_that_follow_from_it():
     assert why("-c nvtx -p x", counted()).startswith("the range 'x' of -p never began")
     assert why("--nvtx-domain-include=a,b", counted()).startswith("--nvtx-domain-include a,b left")
     assert why("", counted()).startswith("NVTX was loaded, but no event came")
-    assert why("") == "no process called NVTX"
+    assert why("") == "no process called NVTX or CUDA"
+    assert why("-t nvtx") == "no process called NVTX"
+    assert why("-t cuda") == "no process called CUDA"
+    used = replace(NOTHING, attached=1, cuda_bound=1)
+    assert why("", used).startswith("CUDA was loaded, but none of its calls came")
+    told = "the program never called cudaProfilerStart"
+    assert why("-c cudaProfilerApi", used) == told
 
 
 def test_lost_children_are_counted():
@@ -82,7 +88,7 @@ def test_a_program_without_nvtx(tmp_path):
     needs_agent()
     found = profile(tmp_path, "true")
     assert found.err.splitlines() == [
-        "warning: nothing was recorded: no process called NVTX",
+        "warning: nothing was recorded: no process called NVTX or CUDA",
         "hint: ranges come from nvtx, torch.cuda.nvtx or python -m warpline.annotate SCRIPT",
         "note: report1.warpline is written",
     ]

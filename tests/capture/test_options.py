@@ -24,8 +24,7 @@ PASTED = {
     " python main.py": [
         "-s is not collected",
         "--cudabacktrace is not collected",
-        "-c cudaProfilerApi is not collected",
-        "-t cuda,osrt,cudnn,cublas is not collected",
+        "-t osrt,cudnn,cublas is not collected",
     ],
     "--trace=nvtx --sample=none --cpuctxsw=none --gpu-metrics-devices=none python a.py": [],
     "-t nvtx -snone -b none --cuda-memory-usage=false --nic-metrics 0 ./a.out": [],
@@ -232,16 +231,41 @@ def test_every_flag_has_one_meaning():
 
 def test_what_is_collected_is_known_in_one_place():
     assert not set(capabilities.COLLECTED) & set(capabilities.NOT_YET)
-    assert capabilities.lacking(("nvtx", "cuda", "none", "cuda")) == ["cuda"]
-    assert capabilities.collected(("cuda", "nvtx")) == ["nvtx"]
+    assert capabilities.lacking(("nvtx", "osrt", "none", "osrt", "cuda")) == ["osrt"]
+    assert capabilities.collected(("nvtx", "osrt", "cuda")) == ["cuda", "nvtx"]
+    assert capabilities.WHY_NOT == "this version records CUDA and NVTX only"
 
 
-def test_what_is_seen_to_open_a_range_follows_from_there(monkeypatch):
-    assert parse("-c cudaProfilerApi ls").mode is RangeMode.NONE
-    monkeypatch.setattr(capabilities, "CAPTURE_RANGES", ("nvtx", "cudaProfilerApi"))
+def test_calls_of_cuda_open_capture_ranges_and_keys_do_not():
+    assert parse("-c hotkey ls").mode is RangeMode.NONE
+    assert parse("-c hotkey ls").warnings == [
+        "-c hotkey is not collected (keys are not seen); the whole run is recorded"
+    ]
     found = parse("-c cudaProfilerApi --capture-range-end=repeat-shutdown:2 ls")
     assert found.mode is RangeMode.CUDA_PROFILER_API
     assert (found.windows_wanted, found.ends_program, found.warnings) == (2, True, [])
+
+
+def test_what_is_recorded_of_cuda_is_chosen_by_flags():
+    plain = parse("ls")
+    assert (plain.cuda_graph_trace, plain.cuda_memory_usage) == ("graph", False)
+    assert (plain.cuda_trace_all_apis, plain.cuda_flush_interval) == (False, 1000)
+    found = parse(
+        "--cuda-graph-trace=node:host-only --cuda-memory-usage=true --cuda-trace-all-apis true"
+        " --cuda-flush-interval=250 -t cuda-sw ls"
+    )
+    assert (found.cuda_graph_trace, found.cuda_memory_usage) == ("node", True)
+    assert (found.cuda_trace_all_apis, found.cuda_flush_interval) == (True, 250)
+    assert (found.trace, found.warnings) == (("cuda",), [])
+    assert parse("--cuda-flush-interval=0 ls").cuda_flush_interval == 1000
+
+
+@pytest.mark.parametrize(
+    "words", ["--cuda-graph-trace=all", "--cuda-graph-trace=node:x", "--cuda-flush-interval=1.5"]
+)
+def test_a_wrong_value_of_cudas_flags_is_refused(words):
+    with pytest.raises(UsageError, match="not "):
+        parse(f"{words} ls")
 
 
 def test_export_types_are_those_that_there_are():

@@ -85,7 +85,7 @@ def test_what_is_not_collected_is_told_before_the_program_runs(tmp_path, program
     assert found.err.splitlines()[:3] == [
         "warning: -s is not collected (CPU samples and scheduling are not recorded)",
         "warning: --gpu-metrics-device is not collected (GPU metrics are not recorded)",
-        "warning: -t cuda,osrt is not collected (this version records NVTX only)",
+        "warning: -t osrt is not collected (this version records CUDA and NVTX only)",
     ]
     assert names(tmp_path / "report1.warpline") == ["step", "inner"] * 3
 

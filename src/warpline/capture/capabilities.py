@@ -6,14 +6,12 @@ warnings and the summary follow.
 
 from __future__ import annotations
 
-COLLECTED = ("nvtx",)
+COLLECTED = ("cuda", "nvtx")
 DEFAULT = ("cuda", "nvtx")
 
 # What `-t` takes, as nsys names it. Those with "-" behind their name are variants of it.
 NOT_YET = (
-    "cuda",
     "cuda-hw",
-    "cuda-sw",
     "cublas",
     "cublas-verbose",
     "cudla",
@@ -51,10 +49,11 @@ NOT_YET = (
     "wddm",
 )
 NOTHING = "none"
-KNOWN = (*COLLECTED, *NOT_YET, NOTHING)
+ALIASES = {"cuda-sw": "cuda"}  # of nsys, for what is the same here
+KNOWN = (*COLLECTED, *NOT_YET, *ALIASES, NOTHING)
 
-WHY_NOT = f"this version records {' and '.join(COLLECTED).upper()} only"
-CAPTURE_RANGES = ("nvtx",)  # of what `-c` takes: what can open a capture range
+WHY_NOT = f"this version records {' and '.join(name.upper() for name in COLLECTED)} only"
+CAPTURE_RANGES = ("nvtx", "cudaProfilerApi")  # of what `-c` takes: what can open a capture range
 
 
 def lacking(wanted: tuple[str, ...]) -> list[str]:

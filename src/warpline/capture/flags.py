@@ -25,6 +25,7 @@ CAPTURE_RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
 _RANGE_MODES = {"nvtx": RangeMode.NVTX, "cudaProfilerApi": RangeMode.CUDA_PROFILER_API}
 _EXPORT_ALIASES = {"parquetdir": "parquet", "arrowdir": "arrow"}
 _EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
+_DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
 _RANGE_ENDS = ("none", "stop", "stop-shutdown", "repeat", "repeat-shutdown")
 
 
@@ -48,6 +49,10 @@ class Options:
     capture_range_end: tuple[str, int] = ("stop-shutdown", 0)
     nvtx_domain_include: tuple[str, ...] = ()
     nvtx_domain_exclude: tuple[str, ...] = ()
+    cuda_graph_trace: str = "graph"
+    cuda_memory_usage: bool = False
+    cuda_trace_all_apis: bool = False
+    cuda_flush_interval: int = 1000
     export: tuple[str, ...] = ()
     stats: bool = False
     stop_on_range_end: bool = False
@@ -151,9 +156,24 @@ def _trace(options: Options, name: str, value: str) -> None:
             near = difflib.get_close_matches(word, capabilities.KNOWN, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(capabilities.KNOWN)}"
             raise UsageError(f"{name}: there is nothing called {word!r} to trace", hint=hint)
+    wanted = tuple(capabilities.ALIASES.get(word, word) for word in wanted)
     if not wanted:
         raise UsageError(f"{name} needs a value", hint="-t cuda,nvtx")
     options.trace = wanted
+
+
+def _graph_trace(options: Options, name: str, value: str) -> None:
+    # What nsys takes behind the colon chooses where it traces; graphs are always on the device.
+    level, _, where = value.lower().partition(":")
+    if level not in {"graph", "node"} or where not in {"", "host-only", "host-and-device"}:
+        raise _bad(name, value, "graph or node")
+    options.cuda_graph_trace = level
+
+
+def _milliseconds(options: Options, name: str, value: str) -> None:
+    if not value.isdecimal() or int(value) > _LONGEST_MS:
+        raise _bad(name, value, "a number of milliseconds")
+    setattr(options, _attribute(name), int(value) or _DEFAULT_FLUSH_MS)
 
 
 def _variables(options: Options, name: str, value: str) -> None:
@@ -279,6 +299,14 @@ FLAGS = (
     Flag(("--nvtx-domain-include",), "LIST", "only these NVTX domains; default is the one without a"
          " name", _domains),
     Flag(("--nvtx-domain-exclude",), "LIST", "all NVTX domains but these", _domains),
+    Flag(("--cuda-graph-trace",), "LEVEL", "CUDA graphs as a whole (graph, the default) or each of"
+         " their kernels and copies (node), which costs more", _graph_trace),
+    Flag(("--cuda-memory-usage",), "BOOL", "record allocations and releases of device memory",
+         _flag_value, is_switch=True),
+    Flag(("--cuda-trace-all-apis",), "BOOL", "record all calls of CUDA, also those that tell"
+         " little, such as cudaGetDevice", _flag_value, is_switch=True),
+    Flag(("--cuda-flush-interval",), "MS", "CUPTI hands its records over so often: a program that"
+         " is killed loses those of this time (default: 1000)", _milliseconds),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "variables to add to the program's environment",
          _variables),
     Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"

@@ -28,12 +28,14 @@ from warpline.annotate import RangeHandle, end_range, start_range
 from warpline.annotate.listener import LISTENER
 from warpline.capture import capabilities, names
 from warpline.capture.control import ControlFile, State
+from warpline.capture.cupti import find_cupti
 from warpline.capture.libraries import agent_library
 from warpline.capture.redaction import redact_command, redact_environment
 from warpline.capture.session import (
     INJECTION_VARIABLE,
     SESSION_VARIABLE,
     AgentConfig,
+    CudaConfig,
     Session,
     create_session,
     measure,
@@ -141,6 +143,7 @@ class Profile:
             nvtx="nvtx" in self._trace,
             domain_include=tuple(nvtx_domain_include),
             domain_exclude=tuple(nvtx_domain_exclude),
+            cuda=_cuda() if "cuda" in self._trace else None,
         )
         self._overwrite = overwrite
         self._keep_environment = keep_environment
@@ -392,7 +395,7 @@ def profile(
 def _wanted(trace: str | Iterable[str]) -> tuple[str, ...]:
     """Return what is to be recorded; UsageError if there is no such thing."""
     words = trace.split(",") if isinstance(trace, str) else list(trace)
-    wanted = tuple(word.strip().lower() for word in words)
+    wanted = tuple(_without_alias(word.strip().lower()) for word in words)
     unknown = [word for word in wanted if word not in capabilities.KNOWN]
     if unknown:
         raise UsageError(f"trace={unknown[0]!r} is unknown", hint='such as trace="nvtx"')
@@ -400,6 +403,14 @@ def _wanted(trace: str | Iterable[str]) -> tuple[str, ...]:
         for word in capabilities.lacking(wanted):
             _warn(f"{word} is not collected ({capabilities.WHY_NOT})")
     return wanted
+
+
+def _without_alias(word: str) -> str:
+    return capabilities.ALIASES.get(word, word)
+
+
+def _cuda() -> CudaConfig:
+    return CudaConfig(library_paths=tuple(map(str, find_cupti(os.environ))))
 
 
 def _is_recorded() -> bool:

@@ -21,13 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture import capabilities, names, program, reasons
-from warpline.capture.control import State
+from warpline.capture.control import RangeMode, State
+from warpline.capture.cupti import find_cupti
 from warpline.capture.flags import Options
 from warpline.capture.libraries import agent_library
 from warpline.capture.redaction import redact_command, redact_environment
 from warpline.capture.session import (
+    CUDA_INJECTION_VARIABLE,
     INJECTION_VARIABLE,
     AgentConfig,
+    CudaConfig,
     Session,
     create_session,
     session_facts,
@@ -36,6 +39,7 @@ from warpline.capture.watching import Ending, Signals, Watch
 from warpline.errors import CaptureError
 
 _FINISHING = "warpline.capture.finishing"
+_RECORDED = ("ranges", "marks", "kernels", "cuda_calls")  # what makes a recording worth a look
 
 Say = Callable[[str], None]
 Progress = Callable[[float], None]
@@ -104,7 +108,7 @@ def launch(options: Options, talk: Talk) -> Outcome:
         child = program.Program(
             path, options.command, mask=signals.before, show_output=options.show_output
         )
-        session = _begin(options, environment, child, talk)
+        session = _begin(options, environment, child, path, talk)
         try:
             child.start({**environment, **session.variables(agent)})
         except BaseException:
@@ -119,7 +123,7 @@ def launch(options: Options, talk: Talk) -> Outcome:
     counters = session.control.counters()
     finished = _finish(session, options, ending, talk)
     reason = None
-    if not any(finished.get(name) for name in ("ranges", "marks")):
+    if not any(finished.get(name) for name in _RECORDED):
         evidence = reasons.Evidence(options, counters, ending, path, seconds)
         reason = reasons.why_nothing(evidence)
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
@@ -160,13 +164,21 @@ def _warn(options: Options, environment: Mapping[str, str], agent: Path, talk: T
         talk.warn(text)
     for name in names.unset_variables(options.output or "", environment):
         talk.warn(f"-o {options.output}: the environment has no {name}; it stands for nothing")
-    other = environment.get(INJECTION_VARIABLE)
-    if other and Path(other).name != agent.name:
-        talk.warn(f"{INJECTION_VARIABLE}={other} is replaced; that tool will see no NVTX events")
+    replaced = {INJECTION_VARIABLE: "NVTX events"}
+    if _looks_at_cuda(options):
+        replaced[CUDA_INJECTION_VARIABLE] = "CUDA events"
+    for name, events in replaced.items():
+        other = environment.get(name)
+        if other and Path(other).name != agent.name:
+            talk.warn(f"{name}={other} is replaced; that tool will see no {events}")
 
 
 def _begin(
-    options: Options, environment: Mapping[str, str], child: program.Program, talk: Talk
+    options: Options,
+    environment: Mapping[str, str],
+    child: program.Program,
+    path: Path,
+    talk: Talk,
 ) -> Session:
     """Make the session of a program that waits to be started; if it cannot be, let it go."""
     try:
@@ -180,7 +192,7 @@ def _begin(
         facts = _facts(options, environment, place.output)
         return create_session(
             place.folder,
-            _config(options),
+            _config(options, environment, path),
             facts,
             state=State.WAITING if options.delay else State.RECORDING,
             mode=options.mode,
@@ -203,7 +215,7 @@ def _facts(options: Options, environment: Mapping[str, str], output: Path) -> di
     )
 
 
-def _config(options: Options) -> AgentConfig:
+def _config(options: Options, environment: Mapping[str, str], path: Path) -> AgentConfig:
     name, domain = options.nvtx_capture or (None, None)
     return AgentConfig(
         nvtx="nvtx" in options.trace,
@@ -211,6 +223,25 @@ def _config(options: Options) -> AgentConfig:
         domain_exclude=options.nvtx_domain_exclude,
         range_name=name,
         range_domain=domain,
+        cuda=_cuda(options, environment, path),
+    )
+
+
+def _looks_at_cuda(options: Options) -> bool:
+    """Return whether the agents look at CUDA: calls that bound capture ranges are CUDA's too."""
+    return "cuda" in options.trace or options.mode is RangeMode.CUDA_PROFILER_API
+
+
+def _cuda(options: Options, environment: Mapping[str, str], path: Path) -> CudaConfig | None:
+    if not _looks_at_cuda(options):
+        return None
+    return CudaConfig(
+        library_paths=tuple(map(str, find_cupti(environment, path))),
+        calls="all" if options.cuda_trace_all_apis else "calls",
+        graph=options.cuda_graph_trace,
+        memory=options.cuda_memory_usage,
+        flush_ms=options.cuda_flush_interval,
+        is_silent="cuda" not in options.trace,
     )
 
 

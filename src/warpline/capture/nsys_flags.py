@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpline.capture import capabilities
-
 IDLE_VALUES = frozenset({"", "none", "false", "no", "off", "0"})
 
 
@@ -30,7 +28,9 @@ class ForeignFlag:
 
 
 _CPU = "CPU samples and scheduling are not recorded"
-_CUDA = capabilities.WHY_NOT
+_EVENTS = "when the device reached an event is not recorded"
+_FAULTS = "page faults of unified memory are not recorded"
+_MPI = "MPI is not recorded"
 _GPU = "GPU metrics are not recorded"
 _NETWORK = "network metrics are not recorded"
 _OS_CALLS = "operating system calls are not recorded"
@@ -68,20 +68,10 @@ _NOT_COLLECTED = {
         "sampling-trigger",
         "show-source-info",
     ),
-    _CUDA: (
-        "cuda-event-trace",
-        "cuda-flush-interval",
-        "cuda-graph-trace",
-        "cuda-memory-usage",
-        "cuda-trace-all-apis",
-        "cuda-trace-scope",
-        "cuda-um-cpu-page-faults",
-        "cuda-um-gpu-page-faults",
-        "cudabacktrace",
-        "flush-on",
-        "flush-on-cudaprofilerstop",
-        "mpi-impl",
-    ),
+    "call chains are not recorded": ("cudabacktrace",),
+    _EVENTS: ("cuda-event-trace",),
+    _FAULTS: ("cuda-um-cpu-page-faults", "cuda-um-gpu-page-faults"),
+    _MPI: ("mpi-impl",),
     _GPU: (
         "gpu-metrics-device",
         "gpu-metrics-devices",
@@ -176,6 +166,9 @@ _NOT_COLLECTED = {
 }
 _IGNORED = {
     "after-collection-start": "run the command from the program",
+    "cuda-trace-scope": "every process that is recorded is traced",
+    "flush-on": "what CUPTI holds is written down every second",
+    "flush-on-cudaprofilerstop": "what CUPTI holds is written down every second",
     "after-report-ready": "run the command after warpline profile",
     "run-as": "start warpline profile as that user",
     "session": "sessions have no names here",

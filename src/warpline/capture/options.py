@@ -157,9 +157,8 @@ def _check(options: Options) -> None:
     if options.nvtx_capture is not None and options.capture_range != "nvtx":
         warn("-p is ignored (it needs -c nvtx)")
     if options.capture_range != "none" and options.mode is RangeMode.NONE:
-        why = "calls of cudaProfilerStart" if options.capture_range != "hotkey" else "keys"
         warn(
-            f"-c {options.capture_range} is not collected (this version does not see {why});"
+            f"-c {options.capture_range} is not collected (keys are not seen);"
             " the whole run is recorded"
         )
     if "capture_range_end" in options.given and options.capture_range == "none":

@@ -46,6 +46,8 @@ def why_nothing(evidence: Evidence) -> Reason:
         reason = explain(evidence)
         if reason is not None:
             return reason
+    if evidence.counters.cuda_bound and not evidence.counters.nvtx_bound:
+        return Reason("CUDA was loaded, but none of its calls came while recording was on")
     return Reason("NVTX was loaded, but no event came while recording was on", _PLAIN_HINT)
 
 
@@ -91,8 +93,9 @@ def _too_short(evidence: Evidence) -> Reason | None:
 
 
 def _no_agent(evidence: Evidence) -> Reason | None:
-    """No process has made an NVTX call that reached the agent."""
-    if evidence.counters.attached or evidence.counters.nvtx_bound:
+    """No process has made a call of NVTX or CUDA that reached the agent."""
+    counters = evidence.counters
+    if counters.attached or counters.nvtx_bound or counters.cuda_bound:
         return None
     unloadable = dict(evidence.ending.unloadable)
     why = processes.cannot_be_recorded(str(evidence.executable))
@@ -103,7 +106,9 @@ def _no_agent(evidence: Evidence) -> Reason | None:
     lost = unrecorded(evidence.ending)
     if lost is not None:
         return Reason(lost, "pass the environment on where the program starts its processes")
-    return Reason("no process called NVTX", _PLAIN_HINT)
+    wanted = [name.upper() for name in capabilities.collected(evidence.options.trace)]
+    hint = _PLAIN_HINT if "NVTX" in wanted else None
+    return Reason(f"no process called {' or '.join(reversed(wanted))}", hint)
 
 
 def _no_window(evidence: Evidence) -> Reason | None:

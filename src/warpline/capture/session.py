@@ -28,12 +28,58 @@ FOLDER_ENDING = ".raw"
 
 SESSION_VARIABLE = "WARPLINE_SESSION"
 INJECTION_VARIABLE = "NVTX_INJECTION64_PATH"
+CUDA_INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
 _LOG_RECORDS_AT = 64  # records, dropped_records, cut_texts: LogHeader in warpline_raw.h
 _ATTEMPTS = 1000
 
+# Kinds of CUDA's records that are on unless agent.conf says otherwise.
+_CUDA_KINDS = (
+    "cuda_kernel",
+    "cuda_memcpy",
+    "cuda_memset",
+    "cuda_sync",
+    "cuda_event",
+    "cuda_overhead",
+)
+
 Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CudaConfig:
+    """What the agents are to record of CUDA.
+
+    Attributes:
+        library_paths: Where CUPTI may be, what is to be tried first first.
+        calls: "calls" for the calls that tell something, "all" or "none".
+        graph: "graph" for graphs as a whole, "node" for what they consist of.
+        memory: Whether allocations and releases are recorded.
+        flush_ms: At most so much is lost when a program is killed.
+        is_silent: Nothing is recorded; calls of cudaProfilerStart are only seen.
+    """
+
+    library_paths: tuple[str, ...] = ()
+    calls: str = "calls"
+    graph: str = "graph"
+    memory: bool = False
+    flush_ms: int = 1000
+    is_silent: bool = False
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values of agent.conf."""
+        found = [("cuda", "1"), *(("cupti_path", path) for path in self.library_paths)]
+        found.append(("cuda_flush_ms", str(self.flush_ms)))
+        if self.is_silent:
+            return [*found, ("cuda_api", "none"), *((key, "0") for key in _CUDA_KINDS)]
+        memory = str(int(self.memory))
+        return [
+            *found,
+            ("cuda_api", self.calls),
+            ("cuda_graph", self.graph),
+            ("cuda_memory", memory),
+        ]
 
 
 @dataclass(frozen=True)
@@ -48,6 +94,7 @@ class AgentConfig:
         range_domain: Its domain; None for the default domain, "*" for any.
         block_bytes: A log grows by this much.
         keep_free_bytes: Logs stop growing when the file system has less left.
+        cuda: What is recorded of CUDA, or None.
     """
 
     nvtx: bool = True
@@ -57,6 +104,7 @@ class AgentConfig:
     range_domain: str | None = None
     block_bytes: int = 1 << 20
     keep_free_bytes: int = 64 << 20
+    cuda: CudaConfig | None = None
 
     def text(self) -> str:
         """Return the content of agent.conf."""
@@ -69,6 +117,8 @@ class AgentConfig:
             pairs.append(("range_domain", self.range_domain))
         pairs.append(("block_bytes", str(self.block_bytes)))
         pairs.append(("keep_free_bytes", str(self.keep_free_bytes)))
+        if self.cuda is not None:
+            pairs += self.cuda.pairs()
         return "".join(
             f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs
         )
@@ -98,9 +148,13 @@ class Session:
         folder: Where it is.
         control: Its control page.
         facts: What session.json holds.
+        has_cuda: Whether the agents look at CUDA.
     """
 
-    def __init__(self, folder: Path, control: ControlFile, facts: Facts) -> None:
+    def __init__(
+        self, folder: Path, control: ControlFile, facts: Facts, *, has_cuda: bool = False
+    ) -> None:
+        self._has_cuda = has_cuda
         self.folder = folder
         self.control = control
         self.facts: dict[str, Any] = dict(facts)
@@ -117,7 +171,10 @@ class Session:
 
     def variables(self, agent: Path) -> dict[str, str]:
         """Return the environment variables that make programs record into this session."""
-        return {INJECTION_VARIABLE: str(agent), SESSION_VARIABLE: str(self.folder)}
+        found = {INJECTION_VARIABLE: str(agent), SESSION_VARIABLE: str(self.folder)}
+        if self._has_cuda:
+            found[CUDA_INJECTION_VARIABLE] = str(agent)
+        return found
 
     def close(self) -> None:
         """Unmap the control page; the folder stays."""
@@ -161,7 +218,7 @@ def create_session(
             f"{folder} cannot be written: {error.strerror}",
             hint="-o FILE puts the recording somewhere else",
         ) from error
-    return Session(folder, control, facts)
+    return Session(folder, control, facts, has_cuda=config.cuda is not None)
 
 
 def session_facts(
