@@ -23,7 +23,6 @@ PASTED = {
     " --capture-range=cudaProfilerApi --stop-on-range-end=true --cudabacktrace=true -x true"
     " python main.py": [
         "-s is not collected",
-        "--cudabacktrace is not collected",
         "-t osrt,cudnn,cublas is not collected",
     ],
     "--trace=nvtx --sample=none --cpuctxsw=none --gpu-metrics-devices=none python a.py": [],

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpline.capture import capabilities
+from warpline.capture.call_chains import parse_call_chains
 from warpline.capture.control import RangeMode
 from warpline.errors import UsageError
 
@@ -53,6 +54,7 @@ class Options:
     cuda_memory_usage: bool = False
     cuda_trace_all_apis: bool = False
     cuda_flush_interval: int = 1000
+    cudabacktrace: dict[str, int] = field(default_factory=dict)
     export: tuple[str, ...] = ()
     stats: bool = False
     stop_on_range_end: bool = False
@@ -168,6 +170,10 @@ def _graph_trace(options: Options, name: str, value: str) -> None:
     if level not in {"graph", "node"} or where not in {"", "host-only", "host-and-device"}:
         raise _bad(name, value, "graph or node")
     options.cuda_graph_trace = level
+
+
+def _call_chains(options: Options, name: str, value: str) -> None:
+    options.cudabacktrace = parse_call_chains(value)
 
 
 def _milliseconds(options: Options, name: str, value: str) -> None:
@@ -305,6 +311,8 @@ FLAGS = (
          _flag_value, is_switch=True),
     Flag(("--cuda-trace-all-apis",), "BOOL", "record all calls of CUDA, also those that tell"
          " little, such as cudaGetDevice", _flag_value, is_switch=True),
+    Flag(("--cudabacktrace",), "KINDS", "record which calls led to CUDA calls of these kinds: all,"
+         " kernel, memory, sync, other; KIND:NS those that took longer (80000)", _call_chains),
     Flag(("--cuda-flush-interval",), "MS", "CUPTI hands its records over so often: a program that"
          " is killed loses those of this time (default: 1000)", _milliseconds),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "variables to add to the program's environment",

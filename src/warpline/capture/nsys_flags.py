@@ -68,7 +68,6 @@ _NOT_COLLECTED = {
         "sampling-trigger",
         "show-source-info",
     ),
-    "call chains are not recorded": ("cudabacktrace",),
     _EVENTS: ("cuda-event-trace",),
     _FAULTS: ("cuda-um-cpu-page-faults", "cuda-um-gpu-page-faults"),
     _MPI: ("mpi-impl",),

@@ -13,11 +13,12 @@ import shutil
 import struct
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from warpline.capture.call_chains import agent_keys
 from warpline.capture.control import ControlFile, RangeMode, State
 from warpline.errors import CaptureError
 
@@ -56,6 +57,7 @@ class CudaConfig:
         calls: "calls" for the calls that tell something, "all" or "none".
         graph: "graph" for graphs as a whole, "node" for what they consist of.
         memory: Whether allocations and releases are recorded.
+        chains: Which calls have call chains, as `call_chains.parse_call_chains` says it.
         flush_ms: At most so much is lost when a program is killed.
         is_silent: Nothing is recorded; calls of cudaProfilerStart are only seen.
     """
@@ -64,6 +66,7 @@ class CudaConfig:
     calls: str = "calls"
     graph: str = "graph"
     memory: bool = False
+    chains: Mapping[str, int] = field(default_factory=dict)
     flush_ms: int = 1000
     is_silent: bool = False
 
@@ -79,6 +82,7 @@ class CudaConfig:
             ("cuda_api", self.calls),
             ("cuda_graph", self.graph),
             ("cuda_memory", memory),
+            *agent_keys(self.chains),
         ]
 
 

@@ -1,0 +1,45 @@
+"""--cudabacktrace: which calls are asked for, as nsys's users write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpline.capture.call_chains import DEFAULT_NS, parse_call_chains
+from warpline.capture.options import parse
+from warpline.capture.session import AgentConfig, CudaConfig
+from warpline.errors import UsageError
+
+EVERY = dict.fromkeys(("kernel", "memory", "sync", "other"), DEFAULT_NS)
+
+
+@pytest.mark.parametrize(
+    ("text", "chains"),
+    [
+        ("none", {}),
+        ("false", {}),
+        ("kernel", {"kernel": 80_000}),
+        ("kernel:500", {"kernel": 500}),
+        ("all", EVERY),
+        ("true", EVERY),
+        ("All:0, sync:7", {"kernel": 0, "memory": 0, "sync": 7, "other": 0}),
+        ("kernel,none,memory:1", {"memory": 1}),
+    ],
+)
+def test_kinds_and_their_least_durations(text, chains):
+    assert parse_call_chains(text) == chains
+    options = parse([f"--cudabacktrace={text}", "program"])
+    assert options.cudabacktrace == chains
+    assert options.warnings == []
+
+
+@pytest.mark.parametrize("text", ["", "kernels", "kernel:", "kernel:-1", "none:5", "all:1us", ","])
+def test_what_names_no_calls_is_refused(text):
+    with pytest.raises(UsageError, match="cudabacktrace"):
+        parse_call_chains(text)
+
+
+def test_the_agent_is_told():
+    config = AgentConfig(cuda=CudaConfig(chains={"kernel": 0, "sync": 500}))
+    lines = config.text().splitlines()
+    assert {"cuda_chains_kernel=0", "cuda_chains_sync=500"} <= set(lines)
+    assert not any(line.startswith("cuda_chains_memory") for line in lines)
