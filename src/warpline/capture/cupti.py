@@ -44,7 +44,9 @@ def find_cupti(environment: Mapping[str, str], program: Path | None = None) -> l
         for name in _IN_TOOLKITS
         if (folder / name).is_file()
     ]
-    return list(dict.fromkeys(path.absolute() for path in found))
+    # Folders such as /usr/local/cuda are often another name of one that is here too.
+    by_file = {path.resolve(): path.absolute() for path in reversed(found)}
+    return list(reversed(by_file.values()))
 
 
 def _package_folders(environment: Mapping[str, str], program: Path | None) -> Iterator[Path]:

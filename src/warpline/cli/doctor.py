@@ -63,6 +63,7 @@ def facts() -> dict[str, Any]:
         "is_usable": is_usable,
         "native": _native(),
         "agent": _agent(),
+        "cuda": _cuda(),
         "packages": packages,
         "terminal": _terminal(),
         "nsys": _nsys() if is_usable else [],
@@ -78,6 +79,7 @@ def text(found: Facts) -> str:
         "",
         *_native_lines(found["native"]),
         _agent_line(found["agent"]),
+        *_cuda_lines(found["cuda"]),
         *(_package_line(item) for item in found["packages"]),
         *_surroundings(found),
         "",
@@ -97,6 +99,15 @@ def _agent_line(agent: Facts) -> str:
     if agent["is_available"]:
         return f"ok    agent: {agent['path']} (interface {agent['abi']})"
     return f"-     agent: {agent['reason']}; needed for warpline profile"
+
+
+def _cuda_lines(findings: Sequence[Facts]) -> list[str]:
+    lines = []
+    for item in findings:
+        lines.append(f"{'ok   ' if item['is_good'] else '-    '} {item['name']}: {item['text']}")
+        if item["fix"]:
+            lines.append(f"      to change it: {item['fix']}")
+    return lines
 
 
 def _package_line(item: Facts) -> str:
@@ -161,6 +172,16 @@ def _agent() -> dict[str, Any]:
     except CaptureError as error:
         return {"is_available": False, "path": None, "abi": None, "reason": error.message}
     return {"is_available": True, "path": str(path), "abi": abi, "reason": None}
+
+
+def _cuda() -> list[dict[str, Any]]:
+    from dataclasses import asdict  # noqa: PLC0415 - only here
+
+    from warpline.capture import machine  # noqa: PLC0415 - likewise
+
+    return (
+        [asdict(item) for item in machine.findings(os.environ)] if sys.platform == "linux" else []
+    )
 
 
 def _native_fix() -> str | None:
