@@ -73,6 +73,8 @@ enum class Note : std::uint32_t {
   kPayloadUnknown = 3,   // an extension's version is not known; text: which
   kTooLong = 4,          // a text or payload was cut or left out
   kFork = 5,             // this process is a fork; text: the parent's "PID-INCARNATION"
+  kSampleBegin = 6,      // step sampling: this process records from here; text: the step's number
+  kSampleEnd = 7,        // and rests from here; text: the number of the first step not recorded
 };
 
 // The first page of a log. Strings end with a zero byte.
@@ -107,8 +109,11 @@ enum class State : std::uint8_t {
   kWaiting = 0,    // before --delay has passed, or before start()
   kRecording = 1,  // or, with a capture range, ready for one
   kStopped = 2,    // for good
+  kTimeWindow = 3, // recording, whatever the range mode is
 };
-enum class RangeMode : std::uint8_t { kNone = 0, kNvtx = 1, kCudaProfilerApi = 2 };
+// What opens a capture range. With kSteps a process that has begun a step records by its own
+// ranges alone; one that has none of its own records while any process does.
+enum class RangeMode : std::uint8_t { kNone = 0, kNvtx = 1, kCudaProfilerApi = 2, kSteps = 3 };
 
 struct ControlSlot {           // one per attached process
   std::uint32_t pid;           // 0: free
@@ -132,11 +137,33 @@ struct ControlPage {
   std::uint64_t out_of_space;   // 1 once a log could not grow
   std::uint64_t agent_errors;   // processes in which the agent could not start, or not write on
   std::uint64_t unlogged_events; // events lost because a log could not even be made
+  std::uint64_t steps_begun;    // kSteps: steps that processes have begun
+  std::uint64_t step_processes; // kSteps: processes that have begun one
+  std::uint64_t sample_plan;    // kSteps: SamplePlan, or 0 until a process has chosen one
   char first_error[512];
   ControlSlot slots[kControlSlots];
 };
 inline constexpr std::size_t kControlBytes = 4096;
 static_assert(sizeof(ControlPage) <= kControlBytes);
+
+// Which steps are recorded: `steps` of each `every`, from step `first` on. Steps are counted from 0
+// in each process, so that equal numbers are recorded everywhere.
+struct SamplePlan {
+  std::uint32_t steps;  // 16 bits in the page's word, the lowest
+  std::uint32_t first;  // 16 bits
+  std::uint32_t every;
+
+  constexpr std::uint64_t word() const {
+    return std::uint64_t{every} << 32 | std::uint64_t{first} << 16 | steps;
+  }
+  static constexpr SamplePlan of(std::uint64_t word) {
+    return {static_cast<std::uint32_t>(word & 0xffff),
+            static_cast<std::uint32_t>(word >> 16 & 0xffff), static_cast<std::uint32_t>(word >> 32)};
+  }
+  constexpr bool records(std::uint64_t step) const {
+    return step >= first && (step - first) % every < steps;
+  }
+};
 
 constexpr std::uint64_t header_word(Kind kind, std::uint8_t flags, std::size_t words,
                                     std::uint32_t aux) {

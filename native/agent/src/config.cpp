@@ -93,6 +93,26 @@ void set_cuda(CudaConfig& config, std::string_view key, const std::string& value
   }
 }
 
+constexpr std::uint64_t kMaxSampleSteps = 0xffff;
+constexpr std::uint64_t kMaxSampleEvery = 0xffff'ffff;
+
+void set_sample(SampleConfig& config, std::string_view key, const std::string& value) {
+  if (key == "sample_steps") {
+    config.steps = std::min(number(value, 0), kMaxSampleSteps);
+  } else if (key == "sample_every") {
+    config.every = std::min(number(value, 0), kMaxSampleEvery);
+  } else if (key == "sample_duty_ppm") {
+    config.duty_ppm = std::min<std::uint64_t>(number(value, 0), 1'000'000);
+  } else if (key == "sample_calls") {
+    config.by_calls = value != "0";
+  } else if (key == "sample_range") {
+    config.range = value;
+  } else if (key == "sample_domain") {
+    config.any_domain = value == "*";
+    config.domain = config.any_domain || value == kDefaultDomain ? "" : value;
+  }
+}
+
 void set(Config& config, std::string_view key, const std::string& value) {
   if (key == "nvtx") {
     config.nvtx = value != "0";
@@ -110,6 +130,8 @@ void set(Config& config, std::string_view key, const std::string& value) {
     config.block_bytes = std::clamp(bytes, kMinBlockBytes, kMaxBlockBytes) & ~std::uint64_t{4095};
   } else if (key == "keep_free_bytes") {
     config.keep_free_bytes = number(value, config.keep_free_bytes);
+  } else if (key.starts_with("sample_")) {
+    set_sample(config.sample, key, value);
   } else {
     set_cuda(config.cuda, key, value);
   }

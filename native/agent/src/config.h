@@ -38,6 +38,17 @@ struct CudaConfig {
   std::uint64_t max_buffers = 64;
 };
 
+// Step sampling: keys sample_..., used in range mode kSteps.
+struct SampleConfig {
+  std::uint64_t steps = 0;     // of each `every`; 0: chosen from how long steps take
+  std::uint64_t every = 0;
+  std::uint64_t duty_ppm = 0;  // share of the steps to record, in millionths, where it is chosen
+  bool by_calls = false;       // cudaProfilerStart begins a step; otherwise an NVTX range does
+  std::string range;           // a pattern of * and ?; empty: names that are usual for steps
+  std::string domain;          // empty: the default domain
+  bool any_domain = true;
+};
+
 struct Config {
   bool nvtx = true;
   std::vector<std::string> include_domains;  // if any, only these; "default" is the default domain
@@ -45,6 +56,7 @@ struct Config {
   std::string range_name;                    // of the capture range
   std::string range_domain;                  // empty: the default domain
   bool any_range_domain = false;
+  SampleConfig sample;
   std::uint64_t block_bytes = 1u << 20;
   std::uint64_t keep_free_bytes = 64u << 20;
   CudaConfig cuda;

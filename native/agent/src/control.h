@@ -17,6 +17,7 @@ struct Switch {
   std::uint32_t epoch() const noexcept { return static_cast<std::uint16_t>(word >> 16); }
   std::uint32_t windows_open() const noexcept { return static_cast<std::uint32_t>(word >> 32); }
   bool is_on() const noexcept {
+    if (state() == raw::State::kTimeWindow) return true;
     return state() == raw::State::kRecording &&
            (mode() == raw::RangeMode::kNone || windows_open() != 0);
   }

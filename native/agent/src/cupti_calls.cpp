@@ -9,6 +9,7 @@
 #include "call_chain.h"
 #include "clock.h"
 #include "process.h"
+#include "steps.h"
 #include "thread_log.h"
 #include "warpline_cuda.h"
 
@@ -165,14 +166,21 @@ void record(std::uint32_t key, const Call& call, const cupti::CallData& data) no
 
 bool bounds_ranges() noexcept {
   const Session* session = g_session.load(std::memory_order_acquire);
+  return session != nullptr && profiler_calls_bound_ranges(*session);
+}
+
+// cudaProfilerStart begins a step; cudaProfilerStop says nothing, as a step lasts to the next.
+bool begins_steps() noexcept {
+  const Session* session = g_session.load(std::memory_order_acquire);
   return session != nullptr &&
-         read_switch(*session->control).mode() == raw::RangeMode::kCudaProfilerApi;
+         read_switch(*session->control).mode() == raw::RangeMode::kSteps;
 }
 
 void enter(std::uint32_t key, const Call& call, void (*changed)() noexcept) noexcept {
   if (t_calls.depth++ != 0) return;
   t_calls.outermost = key;
   if (call.role == Role::kProfilerStop && bounds_ranges()) [[unlikely]] {
+    if (begins_steps()) return;
     window_end();
     changed();
     // Turning callbacks off has forgotten this call, if recording ended.
@@ -186,8 +194,12 @@ void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
   if (t_calls.depth == 0 || --t_calls.depth != 0 || t_calls.outermost != key) return;
   if (call.role != Role::kPlain && bounds_ranges()) [[unlikely]] {
     if (call.role == Role::kProfilerStart) {
-      window_begin();
-      changed();
+      if (begins_steps()) {
+        step_begins();
+      } else {
+        window_begin();
+        changed();
+      }
     }
     return;
   }
@@ -195,6 +207,12 @@ void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
 }
 
 }  // namespace
+
+bool profiler_calls_bound_ranges(const Session& session) noexcept {
+  const raw::RangeMode mode = read_switch(*session.control).mode();
+  return mode == raw::RangeMode::kCudaProfilerApi ||
+         (mode == raw::RangeMode::kSteps && session.config.sample.by_calls);
+}
 
 void choose_calls(const cupti::Functions& functions, const CudaConfig& config) noexcept {
   for (std::uint32_t domain = 1; domain <= 2; ++domain) {

@@ -8,6 +8,11 @@
 
 namespace warpline::agent {
 
+struct Session;
+
+// Whether cudaProfilerStart and cudaProfilerStop bound what is recorded in a session.
+bool profiler_calls_bound_ranges(const Session& session) noexcept;
+
 // Chooses the calls to record from those that this CUPTI knows, by name: call ids are looked up,
 // not assumed. Before the callbacks of a session are turned on.
 void choose_calls(const cupti::Functions& functions, const CudaConfig& config) noexcept;

@@ -250,7 +250,7 @@ void set_recording(Tracing& t, bool is_on) noexcept {
 
 bool is_wanted_now(const Session* session) noexcept {
   return session != nullptr && session == g_session.load(std::memory_order_acquire) &&
-         read_switch(*session->control).is_on();
+         recording_state(*session).is_on;
 }
 
 bool is_traced() noexcept {
@@ -471,7 +471,7 @@ int begin(Tracing& t, Session& session) {
   }
   t.is_begun = true;
   g_traced.store(getpid(), std::memory_order_release);
-  if (read_switch(*session.control).mode() == raw::RangeMode::kCudaProfilerApi) {
+  if (profiler_calls_bound_ranges(session)) {
     switch_profiler_calls(t.library.functions, t.subscriber, true);
   }
   set_recording(t, is_wanted_now(&session));

@@ -10,6 +10,7 @@
 #include "nvtx_events.h"
 #include "nvtx_names.h"
 #include "process.h"
+#include "steps.h"
 #include "thread_log.h"
 
 namespace warpline::agent::nvtx {
@@ -65,6 +66,9 @@ struct ThreadRanges {
   OpenRanges domains[kDomains];
   OpenWindow windows[kWindows];
   std::size_t window_count;
+  const Domain* step_domain;  // of the range that began a step and is open; or nullptr
+  std::uint32_t step_depth;
+  std::uint64_t step_generation;  // of the process: a fork may have been made within a step
   std::uint64_t unplaced;  // open ranges in domains that had no place
   bool has_missed;  // a range that is not the capture range was opened
   const ThreadLog* log;
@@ -121,6 +125,39 @@ void begin_window() noexcept {
 void end_window() noexcept {
   window_end();
   follow_recording_state();
+}
+
+// Returns a name that can be told without converting anything.
+bool plain_name_of(const Given& given, std::string_view& name) noexcept {
+  if (given.data == nullptr) return false;
+  if (given.form == Given::Form::kText) {
+    name = bounded(static_cast<const char*>(given.data));
+    return true;
+  }
+  if (given.form != Given::Form::kAttributes) return false;
+  const auto& attributes = *static_cast<const EventAttributes*>(given.data);
+  if (attributes.bytes < sizeof attributes || attributes.value_type == kValuePayloads) return false;
+  if (attributes.message_type == kMessageRegistered && attributes.message.registered != nullptr) {
+    name = attributes.message.registered->view();
+    return true;
+  }
+  if (attributes.message_type != kMessageText) return false;
+  name = bounded(attributes.message.text);
+  return true;
+}
+
+// Sees to a range that may begin a step; ranges within the step's own never do. Returns whether it
+// does.
+[[gnu::noinline]] bool see_step(const ThreadRanges& mine, Domain& domain,
+                                const Given& given) noexcept {
+  if (mine.step_domain != nullptr &&
+      mine.step_generation == g_process->generation.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  std::string_view name;
+  if (plain_name_of(given, name)) return step_range_begins(name, domain.view());
+  const Event event(domain, given);
+  return event.has_name && step_range_begins(event.name, domain.view());
 }
 
 [[gnu::noinline]] bool opens_window(ThreadRanges& mine, Domain& domain,
@@ -326,15 +363,29 @@ void mark(Domain& domain, const Given& given) noexcept {
 }
 
 int push_range(Domain& domain, const Given& given) noexcept {
-  if (!is_enabled(domain)) return kNotTracked;
+  const raw::RangeMode wanted = ranges_wanted();
+  if (!is_enabled(domain)) {
+    if (wanted == raw::RangeMode::kSteps) see_step(t_ranges, domain, given);
+    return kNotTracked;
+  }
   ThreadRanges& mine = t_ranges;
   OpenRanges* open = mine.of(domain);
+  if (wanted == raw::RangeMode::kSteps) [[unlikely]] {
+    const bool is_step = see_step(mine, domain, given);
+    if (is_step && open != nullptr) {
+      mine.step_domain = &domain;
+      mine.step_depth = open->depth;
+      mine.step_generation = g_process->generation.load(std::memory_order_relaxed);
+    }
+  }
   if (open == nullptr) {
     ++mine.unplaced;
     write_event(mine, raw::Kind::kPush, domain, given, nullptr);
     return kNotTracked;
   }
-  if (ranges_wanted()) [[unlikely]] open_window_of_push(mine, domain, given, open->depth);
+  if (wanted == raw::RangeMode::kNvtx) [[unlikely]] {
+    open_window_of_push(mine, domain, given, open->depth);
+  }
   const bool is_recorded =
       open->can_record() && write_event(mine, raw::Kind::kPush, domain, given, nullptr);
   return open->push(is_recorded);
@@ -357,13 +408,17 @@ int pop_range(Domain& domain, const Given& end) noexcept {
   }
   if (!is_placed) return kNotTracked;
   if (mine.window_count != 0) [[unlikely]] close_window_of_pop(mine, domain, open->depth);
+  if (mine.step_domain == &domain && open->depth <= mine.step_depth) mine.step_domain = nullptr;
   return static_cast<int>(open->depth);
 }
 
 std::uint64_t start_range(Domain& domain, const Given& given) noexcept {
-  if (!is_enabled(domain)) return 0;
+  const raw::RangeMode wanted = ranges_wanted();
   ThreadRanges& mine = t_ranges;
-  const bool is_window = ranges_wanted() && opens_window(mine, domain, given);
+  if (wanted == raw::RangeMode::kSteps) [[unlikely]] see_step(mine, domain, given);
+  if (!is_enabled(domain)) return 0;
+  const bool is_window =
+      wanted == raw::RangeMode::kNvtx && opens_window(mine, domain, given);
   if (is_window) begin_window();
   std::uint64_t id = 0;
   if (!write_event(mine, raw::Kind::kStart, domain, given, &id)) id = 0;

@@ -40,9 +40,20 @@ bool make_process_state() noexcept {
   return true;
 }
 
+void forget_steps() noexcept {
+  StepCount& steps = g_process->steps;
+  steps.own.store(OwnSteps::kNone);
+  steps.key_bytes.store(0);
+  steps.windows.store(0);
+  steps.begun = 0;
+  steps.measured_from_ns = 0;
+  steps.thread.store(0, std::memory_order_release);
+}
+
 void begin_incarnation() noexcept {
   g_process->pid = static_cast<std::uint32_t>(getpid());
   g_process->incarnation = static_cast<std::uint64_t>(now_ns());
+  forget_steps();
   g_parent_pid = g_process->pid;
   g_parent_incarnation = g_process->incarnation;
   g_process->generation.store(++g_generations, std::memory_order_release);
@@ -151,11 +162,18 @@ bool domain_enabled(std::string_view name) noexcept {
   return session == nullptr || (session->config.nvtx && session->config.is_domain_enabled(name));
 }
 
-bool ranges_wanted() noexcept {
+raw::RangeMode ranges_wanted() noexcept {
   const Session* session = g_session.load(std::memory_order_acquire);
-  if (session == nullptr) return false;
+  if (session == nullptr) return raw::RangeMode::kNone;
   const Switch now = read_switch(*session->control);
-  return now.mode() == raw::RangeMode::kNvtx && now.state() == raw::State::kRecording;
+  if (now.mode() == raw::RangeMode::kNone) [[likely]] return raw::RangeMode::kNone;
+  if (now.mode() == raw::RangeMode::kSteps) {
+    const bool is_over = now.state() == raw::State::kStopped;
+    return is_over || session->config.sample.by_calls ? raw::RangeMode::kNone
+                                                      : raw::RangeMode::kSteps;
+  }
+  const bool is_ready = now.mode() == raw::RangeMode::kNvtx && now.state() == raw::State::kRecording;
+  return is_ready ? raw::RangeMode::kNvtx : raw::RangeMode::kNone;
 }
 
 bool is_capture_range(std::string_view name, std::string_view domain) noexcept {

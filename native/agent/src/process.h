@@ -21,6 +21,23 @@ struct Session {
   Session* earlier = nullptr;  // the one attached before
 };
 
+// Whether this process records by steps of its own, in range mode kSteps.
+enum class OwnSteps : std::uint32_t { kNone = 0, kResting = 1, kRecording = 2 };
+
+// The steps of this process, counted by the thread that began the first.
+struct StepCount {
+  static constexpr std::size_t kMostKey = 64;
+
+  std::atomic<std::uint32_t> thread;   // that counts; 0: none has begun a step yet
+  std::atomic<OwnSteps> own;
+  std::atomic<std::uint32_t> windows;  // begun
+  std::atomic<std::uint32_t> key_bytes;  // of the range that begins a step; 0: not chosen
+  char key[kMostKey];                  // its name with # for numbers
+  // The counting thread's alone:
+  std::uint64_t begun;
+  std::int64_t measured_from_ns;
+};
+
 // What a fork must not share with its parent: the kernel gives the child a page of zeros.
 struct ProcessState {
   std::atomic<std::uint64_t> generation;  // 0: a fork that has not recorded yet
@@ -31,6 +48,7 @@ struct ProcessState {
   std::uint64_t forked_from_incarnation;
   std::atomic<std::uint64_t> logs_made;
   std::atomic<std::uint64_t> windows_open;  // nested capture ranges of this process
+  StepCount steps;
   std::atomic<std::uint64_t> records_retired;
   std::atomic<bool> has_failed;  // and has told it
   raw::ControlSlot* slot;
@@ -39,6 +57,26 @@ struct ProcessState {
 };
 extern ProcessState* g_process;
 extern std::atomic<Session*> g_session;
+
+// Whether this process is to record now.
+struct RecordingState {
+  bool is_on;
+  std::uint32_t epoch;  // another one whenever recording was turned on again
+};
+
+inline RecordingState recording_state(const Session& session) noexcept {
+  const Switch now = read_switch(*session.control);
+  if (now.mode() == raw::RangeMode::kSteps) [[unlikely]] {
+    const StepCount& steps = g_process->steps;
+    const OwnSteps own = steps.own.load(std::memory_order_relaxed);
+    if (own != OwnSteps::kNone) {
+      const bool is_on = now.state() == raw::State::kTimeWindow ||
+                         (now.state() == raw::State::kRecording && own == OwnSteps::kRecording);
+      return {is_on, (steps.windows.load(std::memory_order_relaxed) + 1) << 16 | now.epoch()};
+    }
+  }
+  return {now.is_on(), now.epoch()};
+}
 
 // Holds the process's lock; never taken on the way of an event. Also safe in a fork of a process
 // in which another thread held it.
@@ -68,8 +106,9 @@ std::uint64_t nvtx_bound() noexcept;
 // Whether events of a domain are wanted; the default domain has the empty name.
 bool domain_enabled(std::string_view name) noexcept;
 
-// Whether NVTX ranges open capture ranges (-c nvtx), and whether this one does.
-bool ranges_wanted() noexcept;
+// Which kind of range is looked for among NVTX's: capture ranges (kNvtx, -c nvtx), steps, or none;
+// and whether this one opens a capture range.
+raw::RangeMode ranges_wanted() noexcept;
 bool is_capture_range(std::string_view name, std::string_view domain) noexcept;
 void count_range_miss() noexcept;
 

@@ -182,10 +182,10 @@ struct ThreadLogs {
   }
 
   // Tells the log that recording was off since its last event, if it was.
-  static bool is_up_to_date(ThreadLog& log, Switch now) noexcept {
-    if (log.epoch_ == now.epoch()) [[likely]] return true;
+  static bool is_up_to_date(ThreadLog& log, RecordingState now) noexcept {
+    if (log.epoch_ == now.epoch) [[likely]] return true;
     if (!log.put_note(raw::Kind::kWindow, 1, static_cast<std::uint64_t>(now_ns()), 0)) return false;
-    log.epoch_ = now.epoch();
+    log.epoch_ = now.epoch;
     return true;
   }
 
@@ -284,7 +284,7 @@ struct ThreadLogs {
     log->generation_ = generation;
     log->number_ = g_process->logs_made.fetch_add(1);
     log->range_id_base_ = (log->number_ + 1) << 40;
-    log->epoch_ = read_switch(*session->control).epoch();
+    log->epoch_ = recording_state(*session).epoch;
     if (!open_file(*log)) {
       report_failure(*session->control, errno);
       munmap(memory, sizeof(ThreadLog));
@@ -358,8 +358,8 @@ struct ThreadLogs {
 LogLease recording_log() noexcept {
   Session* session = g_session.load(std::memory_order_acquire);
   if (session == nullptr) return {};
-  const Switch now = read_switch(*session->control);
-  if (!now.is_on()) return {};
+  const RecordingState now = recording_state(*session);
+  if (!now.is_on) return {};
   LogLease log = ThreadLogs::lend(session);
   if (!log) [[unlikely]] {
     ThreadLogs::count_unlogged(*session);

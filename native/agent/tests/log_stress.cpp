@@ -257,7 +257,8 @@ void windows() {
   raw::ControlPage& page = *g_session.load()->control;
   page.windows_wanted = 3;
   CHECK(!push("before"));
-  CHECK(ranges_wanted() && is_capture_range("step", "") && !is_capture_range("step", "other"));
+  CHECK(ranges_wanted() == raw::RangeMode::kNvtx);
+  CHECK(is_capture_range("step", "") && !is_capture_range("step", "other"));
   for (int window = 0; window < 5; ++window) {
     window_begin();
     window_begin();  // nested: the outermost counts

@@ -30,6 +30,7 @@ class State(enum.IntEnum):
     WAITING = 0
     RECORDING = 1
     STOPPED = 2
+    TIME_WINDOW = 3
 
 
 class RangeMode(enum.IntEnum):
@@ -38,6 +39,7 @@ class RangeMode(enum.IntEnum):
     NONE = 0
     NVTX = 1
     CUDA_PROFILER_API = 2
+    STEPS = 3
 
 
 class ControlSlot(ctypes.LittleEndianStructure):
@@ -65,6 +67,9 @@ class ControlPage(ctypes.LittleEndianStructure):
         ("out_of_space", ctypes.c_uint64),
         ("agent_errors", ctypes.c_uint64),
         ("unlogged_events", ctypes.c_uint64),
+        ("steps_begun", ctypes.c_uint64),
+        ("step_processes", ctypes.c_uint64),
+        ("sample_plan", ctypes.c_uint64),
         ("first_error", ctypes.c_char * 512),
         ("slots", ControlSlot * CONTROL_SLOTS),
     )
@@ -72,6 +77,7 @@ class ControlPage(ctypes.LittleEndianStructure):
 
 _STATE_AT = ControlPage.switch_word.offset
 _MODE_AT = _STATE_AT + 1
+_EPOCH_AT = _STATE_AT + 2
 _OPEN_AT = _STATE_AT + 4
 _SLOTS_AT = ControlPage.slots.offset
 
@@ -91,6 +97,9 @@ class Counters:
         agent_errors: Processes in which the agent could not start, or not write on.
         first_error: Why, in the first of them; empty for none.
         unlogged_events: Events lost because a log could not even be made.
+        steps_begun: Steps that processes have begun, where steps are sampled.
+        step_processes: Processes that have begun one.
+        plan: How many steps of how many are recorded; (0, 0) until that was chosen.
     """
 
     windows_open: int
@@ -103,6 +112,9 @@ class Counters:
     agent_errors: int
     first_error: str
     unlogged_events: int = 0
+    steps_begun: int = 0
+    step_processes: int = 0
+    plan: tuple[int, int] = (0, 0)
 
 
 class ControlFile:
@@ -172,6 +184,12 @@ class ControlFile:
         """Tell the agents what to do."""
         self._mapping[_STATE_AT] = state
 
+    def resume(self, state: State) -> None:
+        """Turn recording on again after it was off: logs then say that they have a gap."""
+        (epoch,) = struct.unpack_from("<H", self._mapping, _EPOCH_AT)
+        self._put("<H", _EPOCH_AT, (epoch + 1) & 0xFFFF)
+        self.state = state
+
     @property
     def mode(self) -> RangeMode:
         """What opens a capture range."""
@@ -191,6 +209,9 @@ class ControlFile:
             agent_errors=page.agent_errors,
             first_error=page.first_error.decode("utf-8", "replace"),
             unlogged_events=page.unlogged_events,
+            steps_begun=page.steps_begun,
+            step_processes=page.step_processes,
+            plan=(page.sample_plan & 0xFFFF, page.sample_plan >> 32),
         )
 
     def holders(self) -> dict[int, int]:

@@ -15,6 +15,7 @@ from typing import Any
 from warpline.capture import capabilities
 from warpline.capture.call_chains import parse_call_chains
 from warpline.capture.control import RangeMode
+from warpline.capture.sampling import Sampling
 from warpline.errors import UsageError
 
 HINT = "warpline profile --help"
@@ -48,6 +49,10 @@ class Options:
     capture_range: str = "none"
     nvtx_capture: tuple[str, str | None] | None = None
     capture_range_end: tuple[str, int] = ("stop-shutdown", 0)
+    steps: int | None = None
+    every: int | None = None
+    duty: float | None = None
+    step_range: tuple[str, str | None] | None = None
     nvtx_domain_include: tuple[str, ...] = ()
     nvtx_domain_exclude: tuple[str, ...] = ()
     cuda_graph_trace: str = "graph"
@@ -67,8 +72,23 @@ class Options:
     given: set[str] = field(default_factory=set)
 
     @property
+    def sampling(self) -> Sampling | None:
+        """Which steps are recorded; None for all."""
+        if self.steps is None and self.every is None and self.duty is None:
+            return None
+        return Sampling.of(
+            self.steps,
+            self.every,
+            self.duty,
+            step_range=self.step_range,
+            by_calls=self.capture_range == "cudaProfilerApi",
+        )
+
+    @property
     def mode(self) -> RangeMode:
         """What opens a capture range, of what can be seen."""
+        if self.sampling is not None:
+            return RangeMode.STEPS
         is_seen = self.capture_range in capabilities.CAPTURE_RANGES
         return _RANGE_MODES[self.capture_range] if is_seen else RangeMode.NONE
 
@@ -76,14 +96,14 @@ class Options:
     def windows_wanted(self) -> int:
         """After how many capture ranges the recording stops; 0: never."""
         end, count = self.capture_range_end
-        if self.mode is RangeMode.NONE or end == "none":
+        if self.mode in {RangeMode.NONE, RangeMode.STEPS} or end == "none":
             return 0
         return 1 if end.startswith("stop") else count
 
     @property
     def ends_program(self) -> bool:
         """Whether the program is ended after the last capture range."""
-        return self.mode is not RangeMode.NONE and self.capture_range_end[0].endswith("shutdown")
+        return bool(self.windows_wanted) and self.capture_range_end[0].endswith("shutdown")
 
     def plain(self) -> dict[str, Any]:
         """Return what was asked for as plain values, for the session's facts."""
@@ -149,6 +169,23 @@ def _seconds(options: Options, name: str, value: str) -> None:
     if not 0 <= seconds <= 1e9 or (is_duration and seconds == 0):
         raise _bad(name, value, "a number of seconds above 0" if is_duration else "from 0 up")
     setattr(options, _attribute(name), seconds)
+
+
+def _count(options: Options, name: str, value: str) -> None:
+    if not value.isdecimal() or not 0 < int(value) < 1 << 16:
+        raise _bad(name, value, "a number from 1 to 65535")
+    setattr(options, _attribute(name), int(value))
+
+
+def _share(options: Options, name: str, value: str) -> None:
+    is_percent = value.endswith("%")
+    try:
+        share = float(value.removesuffix("%")) / (100 if is_percent else 1)
+    except ValueError:
+        share = 0.0
+    if not 1e-5 <= share <= 1:
+        raise _bad(name, value, "a share such as 2% or 0.02")
+    options.duty = share
 
 
 def _trace(options: Options, name: str, value: str) -> None:
@@ -236,7 +273,7 @@ def _capture(options: Options, name: str, value: str) -> None:
         parts = ["@".join(parts[:-1]), parts[-1]]
     if not parts[0]:
         raise _bad(name, value, "RANGE[@DOMAIN]")
-    options.nvtx_capture = (parts[0], parts[1] if len(parts) > 1 else None)
+    setattr(options, _attribute(name), (parts[0], parts[1] if len(parts) > 1 else None))
 
 
 def _domains(options: Options, name: str, value: str) -> None:
@@ -302,6 +339,13 @@ FLAGS = (
     Flag(("--capture-range-end",), "WHAT", "after the range: none, stop, stop-shutdown (ends the"
          " program; the default), repeat[:N] or repeat-shutdown:N; all ranges go into one"
          " recording", _range_end),
+    Flag(("--steps",), "N", "record N whole steps of each --every, and rest in between", _count),
+    Flag(("--every",), "N", "so many steps lie between the beginnings of what is recorded", _count),
+    Flag(("--duty",), "SHARE", "the share of the steps to record, such as 0.02, instead of --every;"
+         " without --steps that is chosen too", _share),
+    Flag(("--step-range",), "RANGE[@DOMAIN]", "the NVTX range that begins a step; * and ? stand for"
+         " any text and letter (default: names such as step_12, train_step, iteration 7)",
+         _capture),
     Flag(("--nvtx-domain-include",), "LIST", "only these NVTX domains; default is the one without a"
          " name", _domains),
     Flag(("--nvtx-domain-exclude",), "LIST", "all NVTX domains but these", _domains),

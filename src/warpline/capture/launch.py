@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from warpline.capture.session import (
     INJECTION_VARIABLE,
     AgentConfig,
     CudaConfig,
+    SampleConfig,
     Session,
     create_session,
     session_facts,
@@ -217,7 +218,9 @@ def _facts(options: Options, environment: Mapping[str, str], output: Path) -> di
 
 def _config(options: Options, environment: Mapping[str, str], path: Path) -> AgentConfig:
     name, domain = options.nvtx_capture or (None, None)
+    sampling = options.sampling
     return AgentConfig(
+        sample=None if sampling is None else SampleConfig(**asdict(sampling)),
         nvtx="nvtx" in options.trace,
         domain_include=options.nvtx_domain_include,
         domain_exclude=options.nvtx_domain_exclude,
@@ -254,6 +257,7 @@ def _end(session: Session, pid: int, ending: Ending) -> None:
     if lost is not None:
         notes.append(lost)
     facts: dict[str, Any] = {
+        **ending.sampled,
         "program": {
             "pid": pid,
             "exit_status": None if number else os.WEXITSTATUS(ending.status),

@@ -153,6 +153,7 @@ def _check(options: Options) -> None:
         raise UsageError("-c nvtx needs the range that opens it", hint="-p RANGE[@DOMAIN]")
     if options.duration is None and not options.stop_on_exit:
         raise UsageError("-x false needs a duration", hint="-d SECONDS")
+    _check_sampling(options)
     warn = options.warnings.append
     if options.nvtx_capture is not None and options.capture_range != "nvtx":
         warn("-p is ignored (it needs -c nvtx)")
@@ -167,3 +168,25 @@ def _check(options: Options) -> None:
         lacking = capabilities.lacking(options.trace)
         if lacking:
             warn(f"-t {','.join(lacking)} is not collected ({capabilities.WHY_NOT})")
+
+
+def _check_sampling(options: Options) -> None:
+    """Refuse sampling that is half asked for."""
+    steps, every, duty = options.steps, options.every, options.duty
+    if steps is None and every is None and duty is None:
+        if options.step_range is not None:
+            options.warnings.append("--step-range is ignored (it needs --steps or --duty)")
+        return
+    if every is not None and duty is not None:
+        raise UsageError("--every and --duty exclude each other", hint="give one")
+    if duty is None and (steps is None or every is None):
+        raise UsageError(
+            "--steps and --every belong together", hint="--steps 5 --every 100, or --duty 2%"
+        )
+    if steps is not None and every is not None and steps > every:
+        raise UsageError(f"--steps {steps} is more than --every {every}")
+    if options.capture_range not in {"none", "cudaProfilerApi"}:
+        raise UsageError(
+            f"-c {options.capture_range} and the sampling of steps exclude each other",
+            hint="--step-range names the range that begins a step",
+        )

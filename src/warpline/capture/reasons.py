@@ -42,7 +42,11 @@ class Evidence:
 
 def why_nothing(evidence: Evidence) -> Reason:
     """Return why not a single event was recorded."""
-    for explain in (_asked_for_nothing, _agent_failed, _too_short, _no_agent, _no_window, _filters):
+    explains = (
+        *(_asked_for_nothing, _agent_failed, _too_short, _no_agent),
+        *(_no_steps, _no_window, _filters),
+    )
+    for explain in explains:
         reason = explain(evidence)
         if reason is not None:
             return reason
@@ -109,6 +113,25 @@ def _no_agent(evidence: Evidence) -> Reason | None:
     wanted = [name.upper() for name in capabilities.collected(evidence.options.trace)]
     hint = _PLAIN_HINT if "NVTX" in wanted else None
     return Reason(f"no process called {' or '.join(reversed(wanted))}", hint)
+
+
+def _no_steps(evidence: Evidence) -> Reason | None:
+    """Steps were to be sampled, and none was."""
+    options, counters = evidence.options, evidence.counters
+    if options.sampling is None or counters.windows_done or counters.windows_open:
+        return None
+    if counters.step_processes:
+        return Reason(
+            f"the program began {counters.steps_begun:,} steps, too few to choose which to record",
+            "--steps and --every, instead of --duty alone, record from the first step on",
+        )
+    if options.sampling.by_calls:
+        return Reason("the program never called cudaProfilerStart")
+    if options.step_range is not None:
+        return Reason("no range matched --step-range", "RANGE@* takes it from any domain")
+    return Reason(
+        "no range was seen that begins a step", "--step-range names it, as in --step-range 'it_*'"
+    )
 
 
 def _no_window(evidence: Evidence) -> Reason | None:

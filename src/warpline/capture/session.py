@@ -49,6 +49,41 @@ Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class SampleConfig:
+    """Which steps the agents record.
+
+    Attributes:
+        steps: So many...
+        every: ...of each so many; 0: chosen by `duty` from how long steps take.
+        duty: The share of the steps to record, where it is chosen.
+        range_name: The NVTX range that begins a step, a pattern of * and ?; None for usual names.
+        range_domain: Its domain; None for any, "default" for the one without a name.
+        by_calls: Whether cudaProfilerStart begins a step instead.
+    """
+
+    steps: int = 0
+    every: int = 0
+    duty: float = 0.0
+    range_name: str | None = None
+    range_domain: str | None = None
+    by_calls: bool = False
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return keys and values for agent.conf."""
+        pairs = [
+            ("sample_steps", str(self.steps)),
+            ("sample_every", str(self.every)),
+            ("sample_duty_ppm", str(round(self.duty * 1e6))),
+            ("sample_calls", str(int(self.by_calls))),
+        ]
+        if self.range_name is not None:
+            pairs.append(("sample_range", self.range_name))
+        if self.range_domain is not None:
+            pairs.append(("sample_domain", self.range_domain))
+        return pairs
+
+
+@dataclass(frozen=True)
 class CudaConfig:
     """What the agents are to record of CUDA.
 
@@ -96,6 +131,7 @@ class AgentConfig:
         domain_exclude: Not these NVTX domains.
         range_name: The range that opens a capture range, or None.
         range_domain: Its domain; None for the default domain, "*" for any.
+        sample: Which steps are recorded; None for all.
         block_bytes: A log grows by this much.
         keep_free_bytes: Logs stop growing when the file system has less left.
         cuda: What is recorded of CUDA, or None.
@@ -106,6 +142,7 @@ class AgentConfig:
     domain_exclude: tuple[str, ...] = ()
     range_name: str | None = None
     range_domain: str | None = None
+    sample: SampleConfig | None = None
     block_bytes: int = 1 << 20
     keep_free_bytes: int = 64 << 20
     cuda: CudaConfig | None = None
@@ -119,6 +156,8 @@ class AgentConfig:
             pairs.append(("range_name", self.range_name))
         if self.range_domain is not None:
             pairs.append(("range_domain", self.range_domain))
+        if self.sample is not None:
+            pairs += self.sample.pairs()
         pairs.append(("block_bytes", str(self.block_bytes)))
         pairs.append(("keep_free_bytes", str(self.keep_free_bytes)))
         if self.cuda is not None:

@@ -19,11 +19,13 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from warpline.capture import processes
 from warpline.capture.control import RangeMode, State
 from warpline.capture.flags import Options
 from warpline.capture.group import GroupEar
+from warpline.capture.sampling import TimeSampling
 from warpline.capture.session import SESSION_VARIABLE, Session, measure
 from warpline.capture.status import StatusLine
 from warpline.units import format_bytes
@@ -58,6 +60,7 @@ class Ending:
         seen: How many processes were seen at once, at most.
         unrecorded: Processes whose environment had lost the session: pid -> name.
         unloadable: Programs that no library can be loaded into: file -> why.
+        sampled: What the session's facts are to say of sampling by time.
     """
 
     status: int = 0
@@ -69,6 +72,7 @@ class Ending:
     seen: int = 0
     unrecorded: dict[int, str] = field(default_factory=dict)
     unloadable: dict[str, str] = field(default_factory=dict)
+    sampled: dict[str, Any] = field(default_factory=dict)
 
 
 class Signals:
@@ -126,6 +130,10 @@ class Watch:
         self._status = StatusLine(2, is_wanted=not options.quiet)
         self._ending = Ending()
         self._began = time.monotonic()
+        sampling = options.sampling
+        self._sampling = (
+            TimeSampling(self._control, sampling, self._began + options.delay) if sampling else None
+        )
         self._ended: float | None = None  # when the program did
         self._is_recording = self._control.state is State.RECORDING
         self._has_stopped = False
@@ -148,6 +156,8 @@ class Watch:
                     self._receive(received)
                 self._reap()
                 self._keep_time()
+                if self._sampling is not None and self._is_recording:
+                    self._sampling.look()
                 began = time.monotonic()
                 if began >= self._look_at:
                     self._look()
@@ -155,6 +165,9 @@ class Watch:
                     self._look_at = ended + max(_LOOK_S, (ended - began) * _REST)
         finally:
             self._status.clear()
+        if self._sampling is not None:
+            self._sampling.end()
+            self._ending.sampled = self._sampling.facts()
         self._ending.left = [
             pid for pid in processes.descendants(os.getpid()) if processes.is_alive(pid)
         ]
@@ -171,6 +184,8 @@ class Watch:
         if self._waits_for_windows():
             return _POLL_S
         times = [self._look_at]
+        if self._sampling is not None and self._is_recording:
+            times.append(now + self._sampling.next())
         if not self._is_recording:
             times.append(self._began + self._options.delay)
         if self._options.duration is not None and not self._has_stopped:
@@ -345,6 +360,13 @@ class Watch:
             " Ctrl-C finishes now, --wait=primary does not wait"
         )
 
+    def _sampled(self) -> str:
+        if self._control.state is State.TIME_WINDOW:
+            return "recording for a while, no step was seen yet"
+        counters = self._control.counters()
+        doing = "recording" if counters.windows_open else "resting"
+        return f"{doing}, {counters.steps_begun:,} steps"
+
     def _line(self, alive: int) -> str:
         volume = measure(self._session.folder)
         minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
@@ -356,6 +378,8 @@ class Watch:
             doing = "waiting for the delay to pass"
         elif state is State.STOPPED:
             doing = "recording has stopped"
+        elif self._sampling is not None:
+            doing = self._sampled()
         else:
             doing = "recording" if is_open else "waiting for the capture range"
         parts = [f"warpline: {doing}", f"{minutes}:{seconds:02}", f"{volume.events:,} events"]
