@@ -198,10 +198,10 @@ def test_the_session_is_deleted_under_the_program(lab):
     assert "Traceback" not in run.said
 
 
-def test_logs_are_private(lab):
-    """Whatever the mask of the program is."""
+@pytest.mark.parametrize("mask", ["000", "777"])
+def test_logs_are_private(lab, mask):
     session = session_in(lab, lab.folder)
-    record_into(lab, session, "many", "1")
+    record_into(lab, session, "masked", mask)
     logs = list(Path(session.folder).glob("*.wlraw"))
     assert len(logs) == 1
     assert {path.stat().st_mode & 0o777 for path in logs} == {0o600}

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -301,6 +302,7 @@ struct ThreadLogs {
     if (!is_within_limits(*log.session_, kFirstBlockEnd)) return false;
     const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) return false;
+    fchmod(file, 0600);  // the program's mask may take our own rights away
     errno = 0;
     const std::size_t bytes = kFirstBlockEnd - raw::kHeaderBytes;
     void* header = nullptr;

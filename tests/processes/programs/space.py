@@ -68,6 +68,12 @@ def fill(filler: str) -> None:
             file.flush()
 
 
+def masked(mask: str) -> None:
+    """Record with a file mode mask."""
+    os.umask(int(mask, 8))
+    many("1")
+
+
 def delete_session() -> None:
     """Delete the session's folder, then go on."""
     work("before", 2)
