@@ -1,0 +1,83 @@
+"""``warpline profile`` of a program that uses CUDA: from the flags to the recording's tables."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warpline
+from warpline import native
+from warpline.trace import Trace
+
+pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
+
+Profile = Callable[..., Trace]
+
+
+@pytest.fixture
+def profile(tmp_path: Path, cuda: Any) -> Profile:
+    """Return a function that profiles the program with flags and gives the recording."""
+    library = tmp_path / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
+    library.parent.mkdir(parents=True)
+    shutil.copy(cuda.cupti13, library)
+
+    def run(*words: object, flags: tuple[str, ...] = (), status: int = 0) -> Trace:
+        output = tmp_path / "run.warpline"
+        command = [sys.executable, "-m", "warpline", "profile", "--no-summary", "-o", str(output)]
+        # The program finds CUPTI where a package of its Python would be.
+        command += ["-f", "true", "-e", f"PYTHONPATH={tmp_path / 'packages'}", *flags, "--"]
+        command += cuda.command(*words, cupti=library)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+        assert done.returncode == status, done.stderr
+        return warpline.open(output)
+
+    return run
+
+
+def calls(trace: Trace) -> list[str]:
+    names: list[str] = trace["api_call"]["name"].to_list()
+    return names
+
+
+def test_launches_become_kernels_and_calls(profile: Profile) -> None:
+    trace = profile("init", "launch", 5)
+    assert len(trace["kernel"]) == 5
+    assert sum(name.startswith("cudaLaunchKernel") for name in calls(trace)) == 5
+    assert trace["kernel"]["correlation_id"].to_list() == [
+        correlation
+        for name, correlation in trace["api_call"].select("name", "correlation_id").rows()
+        if name.startswith("cudaLaunchKernel")
+    ]
+    assert (trace.meta.lost, trace.meta.warnings) == ({}, ())
+    assert any("CUPTI" in text for text in trace["diagnostic"]["text"].to_list())
+
+
+def test_records_of_every_kind_become_rows(profile: Profile) -> None:
+    trace = profile("init", "records", flags=("--cuda-memory-usage=true",))
+    for table in ("kernel", "memcpy", "memset", "stream_wait", "event_record", "memory_event"):
+        assert trace.row_count(table) > 0, table
+    assert {"device", "context", "stream"} <= {*trace.tables}
+
+
+def test_cuda_that_is_not_asked_for_is_not_recorded(profile: Profile) -> None:
+    trace = profile("init", "launch", 5, flags=("-t", "nvtx"))
+    assert not {"kernel", "api_call", "device"} & {*trace.tables}
+
+
+def test_calls_of_cuda_bound_the_recording(profile: Profile) -> None:
+    words = ("init", "launch", 3, "start", "launch", 2, "stop", "launch", 4)
+    flags = ("-c", "cudaProfilerApi", "--capture-range-end=stop")
+    trace = profile(*words, flags=flags)
+    assert len(trace["kernel"]) == 2
+
+
+def test_what_a_killed_program_launched_last_is_told(profile: Profile) -> None:
+    trace = profile("init", "hold", "launch", 7, "kill", status=-9)
+    assert (len(trace["kernel"]), trace.meta.lost) == (0, {"kernels": 7})
+    assert "had no record when it was killed" in " ".join(trace.meta.warnings)
