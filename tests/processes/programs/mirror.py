@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-OURS = {"NVTX_INJECTION64_PATH", "WARPLINE_SESSION"}
+OURS = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "WARPLINE_SESSION"}
 
 
 def look() -> dict[str, object]:
