@@ -133,6 +133,13 @@ def test_launcher_and_program_killed(lab):
     launcher.wait()
     while any(processes.is_alive(pid) for pid in below):
         time.sleep(0.01)
+    noted = lab.noted()
+    # The next run in this folder tells of it, and touches nothing.
+    other = ["-o", str(lab.folder / "other")]
+    following = lab.profile(lab.program("deaths", "nothing"), flags=other)
+    assert f"never finished: warpline recover {lab.raw}\n" in following.said
     recovered = lab.recover()
     assert recovered.status == 0, recovered.said
-    check_nothing_lost(lab.read("run.warpline").counts, lab.noted())
+    check_nothing_lost(lab.read("run.warpline").counts, noted)
+    following = lab.profile(lab.program("deaths", "nothing"), flags=[*other, "-f", "true"])
+    assert "never finished" not in following.said

@@ -25,6 +25,7 @@ from warpline.capture.control import RangeMode, State
 from warpline.capture.cupti import find_cupti
 from warpline.capture.flags import Options
 from warpline.capture.libraries import agent_library
+from warpline.capture.raw_session import abandoned_in
 from warpline.capture.redaction import redact_command, redact_environment
 from warpline.capture.session import (
     CUDA_INJECTION_VARIABLE,
@@ -190,6 +191,7 @@ def _begin(
             overwrite=options.force_overwrite,
             warn=talk.warn,
         )
+        _tell_abandoned(place.output.parent, talk)
         facts = _facts(options, environment, place.output)
         return create_session(
             place.folder,
@@ -202,6 +204,14 @@ def _begin(
     except BaseException:
         child.abandon()
         raise
+
+
+def _tell_abandoned(folder: Path, talk: Talk) -> None:
+    """Say which earlier recording waits to be finished: whoever killed it may not know."""
+    abandoned = abandoned_in(folder)
+    if abandoned:
+        more = f" ({len(abandoned) - 1} more like it)" if len(abandoned) > 1 else ""
+        talk.note(f"an earlier run was never finished: warpline recover {abandoned[0]}{more}")
 
 
 def _facts(options: Options, environment: Mapping[str, str], output: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from warpline import native
-from warpline.capture.session import LOG_ENDING
+from warpline.capture.session import FOLDER_ENDING, LOG_ENDING, read_facts
 from warpline.errors import AgentMissingError, CaptureError
 
 _UNKNOWN_NS = -(2**63)
@@ -101,13 +101,33 @@ def is_alive(log: LogFile) -> bool:
 
 def launched_by(facts: Mapping[str, Any]) -> int | None:
     """Return the process that records a session, by its session.json, while it still runs."""
-    pid, host = facts.get("launcher_pid"), facts.get("host")
-    has_ended = type(facts.get("ended_monotonic_ns")) is int
-    started_ns = facts.get("started_monotonic_ns")
-    if has_ended or type(pid) is not int or pid <= 0 or type(started_ns) is not int:
+    if type(facts.get("ended_monotonic_ns")) is int:
         return None
-    log = LogFile(Path(), 0, pid, started_ns, host=host if isinstance(host, str) else "")
-    return pid if is_alive(log) else None
+    launcher = _launcher(facts)
+    return launcher.pid if launcher is not None and is_alive(launcher) else None
+
+
+def abandoned_in(folder: Path) -> list[Path]:
+    """Return the sessions in a folder whose launcher, a process of this machine, has died."""
+    found = []
+    for path in sorted(folder.glob(f"*{FOLDER_ENDING}")):
+        try:
+            launcher = _launcher(read_facts(path))
+        except CaptureError:
+            continue  # not one of ours
+        is_ours = launcher is not None and launcher.host == os.uname().nodename
+        if launcher is not None and is_ours and not is_alive(launcher):
+            found.append(path)
+    return found
+
+
+def _launcher(facts: Mapping[str, Any]) -> LogFile | None:
+    """Return who records a session as the writer of a log, or None if that is not known."""
+    pid, host = facts.get("launcher_pid"), facts.get("host")
+    started_ns = facts.get("started_monotonic_ns")
+    if type(pid) is not int or pid <= 0 or type(started_ns) is not int:
+        return None
+    return LogFile(Path(), 0, pid, started_ns, host=host if isinstance(host, str) else "")
 
 
 def process_start_s(pid: int) -> float | None:
