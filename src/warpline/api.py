@@ -144,6 +144,7 @@ class _Extract:
     title: str
     fields: tuple[str, ...]
     rows: int | None = None
+    is_told_if_missing: bool = True
 
 
 _DEVICE = ("gpu_index", "name", "busy_ratio", "busy_ns", "idle_ns")
@@ -166,6 +167,13 @@ _SUMMARY = (
         3,
     ),
     _Extract(("cuda_api_sum",), "CUDA calls", _DURATIONS, 3),
+    _Extract(
+        ("profiling_cost",),
+        "Profiling cost",
+        ("kind", "records", "mean_ns", "total_ns", "span_ratio", "step_ns"),
+        4,
+        is_told_if_missing=False,
+    ),
     _Extract(("recording",), "What the recording holds", ("state", "table", "rows")),
 )
 
@@ -174,11 +182,18 @@ def summary(trace: Trace) -> Document:
     """Compute what one screen can say about a trace.
 
     Its sections are the beginnings of the tables process_sum, device_sum, kernel_sum,
-    nvtx_pushpop_sum (or nvtx_startend_sum), copy_sum and cuda_api_sum, and the table recording.
+    nvtx_pushpop_sum (or nvtx_startend_sum), copy_sum, cuda_api_sum and, for a recording of ours,
+    profiling_cost, and the table recording.
     A title says how many rows there are if some are left out.
     """
     whole = document(trace, ())
-    return replace(whole, sections=tuple(_extract(trace, part) for part in _SUMMARY))
+    sections = [(part, _extract(trace, part)) for part in _SUMMARY]
+    shown = [
+        section
+        for part, section in sections
+        if part.is_told_if_missing or (isinstance(section, Result) and len(section))
+    ]
+    return replace(whole, sections=tuple(shown))
 
 
 def _extract(trace: Trace, part: _Extract) -> Result | Skipped:

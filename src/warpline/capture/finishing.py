@@ -14,6 +14,7 @@ as they were when finishing came to them.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import struct
@@ -25,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from warpline.capture import cuda_tables
+from warpline.capture import cost, cuda_tables
 from warpline.capture.control import ControlFile, Counters
 from warpline.capture.raw_session import LogFile, RawSession, log_files
 from warpline.capture.session import FACTS_NAME, read_facts
@@ -99,13 +100,20 @@ class Finished:
         return self.damaged_logs == 0 and self.alive == 0
 
 
-def finish(folder: Path, output: Path, *, progress: Progress | None = None) -> Finished:
+def finish(
+    folder: Path,
+    output: Path,
+    *,
+    progress: Progress | None = None,
+    costs: Mapping[str, float] | None = None,
+) -> Finished:
     """Make a session's logs into a recording.
 
     Args:
         folder: The session's folder; it is left as it is.
         output: The recording; it appears when it is whole, in place of what stood there.
         progress: Told now and then the part that is done, from 0 to 1.
+        costs: What recording took, by table, as `cost.measure` says it; None if not known.
 
     Raises:
         CaptureError: The folder is no session, or the recording cannot be written.
@@ -121,7 +129,7 @@ def finish(folder: Path, output: Path, *, progress: Progress | None = None) -> F
         told = tell(session, logs, _counters(folder))
         cuda_tables.tell_cuda(told, session)
         told.warnings[:0] = [*complaints, *_texts(facts.get("notes"))]
-        draft = _Draft(session, facts, clock, told)
+        draft = _Draft(session, facts, clock, told, costs or {})
         try:
             draft.write(output, lambda part: progress(_DECODING + part * (1 - _DECODING)))
         except OSError as error:
@@ -214,7 +222,15 @@ class _Clock:
 class _Draft:
     """A recording about to be written."""
 
-    def __init__(self, session: RawSession, facts: Facts, clock: _Clock, told: Told) -> None:
+    def __init__(
+        self,
+        session: RawSession,
+        facts: Facts,
+        clock: _Clock,
+        told: Told,
+        costs: Mapping[str, float],
+    ) -> None:
+        self._costs = dict(costs)
         self._session = session
         self._facts = facts
         self._clock = clock
@@ -300,6 +316,7 @@ class _Draft:
             "warnings": told.warnings,
             "damaged": {},
             "environment": {name: value for name, value in pairs if isinstance(value, str)},
+            "record_cost_ns": self._costs,
         }
 
 
@@ -326,7 +343,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--remove", action="store_true", help="delete a folder that is finished")
     args = parser.parse_args(words)
     try:
-        found = finish(args.folder, args.output, progress=_teller() if args.progress else _silent)
+        progress = _teller() if args.progress else _silent
+        costs = cost.measure(args.folder) if _was_here(args.folder) else None
+        found = finish(args.folder, args.output, progress=progress, costs=costs)
     except WarplineError as error:
         _say({"failed": {"message": error.message, "hint": error.hint}})
         return error.exit_code
@@ -334,6 +353,15 @@ def main(words: Sequence[str] | None = None) -> int:
         shutil.rmtree(args.folder, ignore_errors=True)
     _say({"finished": asdict(found)})
     return 0
+
+
+def _was_here(folder: Path) -> bool:
+    """Return whether the session holds events, all of this machine."""
+    try:
+        logs = log_files(folder)
+    except CaptureError:
+        return False
+    return bool(logs) and all(log.host == os.uname().nodename for log in logs)
 
 
 def _teller() -> Progress:

@@ -30,6 +30,7 @@ from warpline.trace.reading import READERS, Reader
 from warpline.trace.strings import StringPool
 
 _VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
+_MAX_COST_NS = 1e12
 _HINT = "the file is damaged; export it again"
 
 
@@ -237,6 +238,7 @@ class _MetaReader:
             warnings=tuple(self._values("warnings", list, str)),
             damaged=self._mapping("damaged", str),
             environment=self._mapping("environment", str),
+            record_cost_ns=self._costs(),
         )
 
     def _text(self, key: str) -> str | None:
@@ -254,6 +256,12 @@ class _MetaReader:
         if len(span) != 2 or span[0] > span[1]:
             self._refuse("span_ns")
         return span[0], span[1]
+
+    def _costs(self) -> dict[str, float]:
+        costs = self._mapping("record_cost_ns", int | float)
+        if not all(0 <= cost < _MAX_COST_NS for cost in costs.values()):  # nor is it no number
+            self._refuse("record_cost_ns")
+        return costs
 
     def _mapping(self, key: str, kind: Any) -> dict[str, Any]:
         self._values(key, dict, kind)

@@ -185,7 +185,14 @@ def _merge_meta(metas: Sequence[TraceMeta], shifts: Sequence[int]) -> TraceMeta:
         unread={name: count or 0 for name, count in _summed([m.unread for m in metas]).items()},
         warnings=tuple(dict.fromkeys(warnings)),
         damaged={name: why for meta in metas for name, why in meta.damaged.items()},
+        record_cost_ns=_largest([meta.record_cost_ns for meta in metas]),
     )
+
+
+def _largest(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the largest value of each key: what is told of a merged trace is no less than true."""
+    keys = dict.fromkeys(key for mapping in mappings for key in mapping)
+    return {key: max(mapping.get(key, 0.0) for mapping in mappings) for key in keys}
 
 
 def _joined(texts: Iterable[str | None]) -> str | None:

@@ -26,6 +26,8 @@ class TraceMeta:
         damaged: Tables of the trace that could not be read -> why.
         environment: Variables of the recorded program that change what it does, by name; those
             that may hold secrets are left out or redacted.
+        record_cost_ns: What the recorder took the program for a row of a table, as measured on
+            the machine that it ran on, by table.
     """
 
     paths: tuple[Path, ...]
@@ -41,3 +43,4 @@ class TraceMeta:
     warnings: tuple[str, ...] = ()
     damaged: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    record_cost_ns: Mapping[str, float] = field(default_factory=dict)

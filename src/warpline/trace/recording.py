@@ -92,6 +92,7 @@ def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
         "warnings": list(meta.warnings),
         "damaged": dict(meta.damaged),
         "environment": dict(meta.environment),
+        "record_cost_ns": dict(meta.record_cost_ns),
     }
 
 

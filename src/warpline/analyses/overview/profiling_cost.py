@@ -1,0 +1,164 @@
+"""profiling_cost: the time that recording took the program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpline.derived.texts import labelled
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import factorize
+from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
+from warpline.trace import Trace
+from warpline.units import Unit
+
+NAME = "profiling_cost"
+TITLE = "Profiling cost"
+FIELDS = (
+    Field("kind", Unit.NONE, "What was recorded, or what CUPTI did.", "Kind"),
+    Field("source", Unit.NONE, "Who says so: Warpline, which measured, or CUPTI.", "Source"),
+    Field("records", Unit.COUNT, "How many there are.", "Records"),
+    Field("mean_ns", Unit.NS, "Time of one.", "Each (ns)", digits=1),
+    Field("total_ns", Unit.NS, "Time of all, over all threads.", "Total (ns)"),
+    Field("span_ratio", Unit.RATIO, "Total per time recorded.", "Time (%)", 100.0, 2),
+    Field("step_ns", Unit.NS, "Total in a step, where ranges tell steps.", "Per Step (ns)"),
+)
+
+_KINDS = {"range": "NVTX ranges", "mark": "NVTX marks", "api_call": "CUDA calls"}
+_CUPTI = "CUPTI"  # its rows of `overhead`; the others are the program's: compiling, loading
+_STEP = re.compile(
+    r"(?:train|training|eval)?[\s_:#-]*(?:step|iteration|iter)[\s_:#-]*\d+", re.IGNORECASE
+)
+_CURES = {
+    "NVTX ranges": "--nvtx-domain-exclude leaves a domain out, -t cuda all of NVTX",
+    "NVTX marks": "--nvtx-domain-exclude leaves a domain out, -t cuda all of NVTX",
+    "CUDA calls": "-c records a part of the run, -t nvtx leaves CUDA out",
+}
+_CURE_OF_BUFFERS = "--cuda-flush-interval makes it rarer"
+_CURE_OF_CUPTI = "-t nvtx leaves CUDA out"
+_NOT_INCLUDED = "not included: what CUPTI takes for each call and kernel, often 1 us each launch"
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The time from the first step to the end of the last; no steps: `count` is 0."""
+
+    count: int
+    start_ns: int = 0
+    end_ns: int = 0
+
+    def holds(self, times_ns: I64) -> BoolArray:
+        found: BoolArray = (times_ns >= self.start_ns) & (times_ns < self.end_ns)
+        return found
+
+
+@dataclass(frozen=True)
+class _Line:
+    kind: str
+    source: str
+    records: int
+    total_ns: int
+    in_steps_ns: float
+
+
+@analysis(name=NAME, title=TITLE, fields=FIELDS, needs=())
+def profiling_cost(trace: Trace, arguments: Arguments) -> Result | Skipped:
+    """The time that recording took the program.
+
+    What it measures: For each kind of record, what writing all of them took the program's
+        threads, and what CUPTI says that it took itself.
+    Why it matters: A program that is recorded is slower. Where that is much, kinds of records can
+        be left out, or fewer steps recorded.
+    How it is computed: Rows times the time of one, which is measured on the machine of the
+        recording, in a loop after the program ended. CUPTI's times are its own records of the
+        table `overhead`. A step is a range with a name such as step_12 or iteration 3; per step
+        is the total from the first step's start to the last one's end, divided by their number.
+    Limits: A loop finds the recorder's code in the processor's cache: in a program it may take
+        longer. The time that CUPTI adds to each call and each kernel is in nobody's records. Work
+        of several threads is summed, so shares may pass 100 %. What other libraries do because
+        they are watched is not seen.
+    Source: Warpline; CUPTI's overhead records.
+    """
+    if not trace.meta.record_cost_ns:
+        reason = "the recording does not say what its records cost"
+        return Skipped(NAME, reason, "warpline profile measures it where it finishes a recording")
+    steps = _find_steps(trace)
+    lines = [*_own_lines(trace, steps), *_cupti_lines(trace, steps)]
+    lines.sort(key=lambda line: (-line.total_ns, line.source, line.kind))
+    return Result(NAME, TITLE, FIELDS, _values(trace, steps, lines), ("kind",), _notes(lines))
+
+
+def _values(trace: Trace, steps: _Steps, lines: list[_Line]) -> dict[str, Values]:
+    start_ns, end_ns = trace.span()
+    every = np.arange(len(lines))
+    records = np.array([line.records for line in lines], np.int64)
+    total_ns = np.array([line.total_ns for line in lines], np.int64)
+    has_steps = np.full(len(lines), steps.count > 0)
+    has_span = np.full(len(lines), end_ns > start_ns)
+    in_steps_ns = np.array([line.in_steps_ns for line in lines], np.float64)
+    return {
+        "kind": labelled(every, [line.kind for line in lines]),
+        "source": labelled(every, [line.source for line in lines]),
+        "records": Numbers(records),
+        "mean_ns": Numbers(total_ns / np.maximum(records, 1)),
+        "total_ns": Numbers(total_ns),
+        "span_ratio": Numbers(total_ns / max(end_ns - start_ns, 1), has_span),
+        "step_ns": Numbers(np.rint(in_steps_ns / max(steps.count, 1)).astype(np.int64), has_steps),
+    }
+
+
+def _notes(lines: list[_Line]) -> tuple[str, ...]:
+    notes = []
+    if lines:
+        worst = lines[0].kind
+        is_buffer = worst.lower().startswith("cupti buffer")
+        cure = _CURES.get(worst, _CURE_OF_BUFFERS if is_buffer else _CURE_OF_CUPTI)
+        notes.append(f"{worst} cost most: {cure}")
+    if any(line.kind == _KINDS["api_call"] or line.source == _CUPTI for line in lines):
+        notes.append(_NOT_INCLUDED)
+    return tuple(notes)
+
+
+def _find_steps(trace: Trace) -> _Steps:
+    if not trace.has("range"):
+        return _Steps(0)
+    columns = trace.columns("range", "start_ns", "end_ns", "name_id")
+    groups = factorize(columns["name_id"].filled(-1))
+    names = [trace.strings.text(row) if row >= 0 else "" for row in groups.uniques.tolist()]
+    is_step = np.array([bool(_STEP.fullmatch(name)) for name in names], np.bool_)
+    rows = np.flatnonzero(is_step[groups.codes])
+    if not len(rows):
+        return _Steps(0)
+    starts, ends = columns["start_ns"].values[rows], columns["end_ns"].values[rows]
+    return _Steps(len(rows), int(starts.min()), int(ends.max()))
+
+
+def _own_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
+    for table, kind in _KINDS.items():
+        cost_ns = trace.meta.record_cost_ns.get(table)
+        if cost_ns is None or not trace.has(table) or not trace.row_count(table):
+            continue
+        time = "time_ns" if table == "mark" else "start_ns"
+        starts = trace.columns(table, time, ordered=False)[time].values
+        in_steps = int(np.count_nonzero(steps.holds(starts)))
+        yield _Line(kind, "Warpline", len(starts), round(len(starts) * cost_ns), in_steps * cost_ns)
+
+
+def _cupti_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
+    if not trace.has("overhead"):
+        return
+    columns = trace.columns("overhead", "start_ns", "end_ns", "name_id")
+    starts = columns["start_ns"].values
+    lengths_ns = columns["end_ns"].values - starts
+    in_steps = steps.holds(starts)
+    groups = factorize(columns["name_id"].filled(0))
+    for code, number in enumerate(groups.uniques.tolist()):
+        kind = trace.strings.text(number)
+        if kind.startswith(_CUPTI):
+            rows = groups.codes == code
+            total_ns = int(lengths_ns[rows].sum())
+            part_ns = int(lengths_ns[rows & in_steps].sum())
+            yield _Line(kind, _CUPTI, int(np.count_nonzero(rows)), total_ns, part_ns)

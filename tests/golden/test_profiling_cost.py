@@ -1,0 +1,92 @@
+"""profiling_cost on traces small enough to count by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from warpline import api
+from warpline.result import Result, Skipped
+from warpline.trace import MemorySource, Trace, TraceMeta
+from warpline.trace.recording import write_recording
+
+Columns = Mapping[str, Sequence[Any]]
+
+RANGES = {
+    "start_ns": [0, 100, 110, 500, 510, 900],
+    "end_ns": [10, 400, 200, 800, 600, 950],
+    "name": ["warm up", "step_0", "inner", "step_1", "inner", "step_x"],
+}
+CALLS = {
+    "start_ns": [50, 120, 130, 520],
+    "end_ns": [60, 125, 140, 530],
+    "name": ["cudaLaunchKernel"] * 4,
+}
+OVERHEAD = {
+    "start_ns": [0, 150, 300, 700],
+    "end_ns": [40, 180, 310, 900],
+    "name": ["CUPTI Buffer flush", "CUPTI Buffer flush", "CUPTI resource", "CUDA lazy loading"],
+}
+
+
+def trace_of(costs: Mapping[str, float], **tables: Columns) -> Trace:
+    meta = TraceMeta((Path("run"),), "memory", span_ns=(0, 1000), record_cost_ns=costs)
+    return Trace(MemorySource(tables, meta))
+
+
+def test_a_recording_that_does_not_say_what_records_cost():
+    found = api.run(trace_of({}, range=RANGES), "profiling_cost")
+    assert isinstance(found, Skipped)
+    sections = api.summary(trace_of({}, range=RANGES)).sections
+    assert not any(section.name == "profiling_cost" for section in sections)
+
+
+def test_records_times_their_cost_and_what_cupti_says():
+    costs = {"range": 2.5, "mark": 9.0, "api_call": 20.0}
+    trace = trace_of(costs, range=RANGES, api_call=CALLS, overhead=OVERHEAD)
+    result = api.stats(trace, "profiling_cost")
+    rows = [row[:5] for row in result.rows()]
+    assert rows == [
+        ("CUDA calls", "Warpline", 4, 20.0, 80),
+        ("CUPTI Buffer flush", "CUPTI", 2, 35.0, 70),
+        ("NVTX ranges", "Warpline", 6, 2.5, 15),
+        ("CUPTI resource", "CUPTI", 1, 10.0, 10),
+    ]
+    assert result.columns["span_ratio"].to_list() == [0.08, 0.07, 0.015, 0.01]
+    # Two steps, from 100 to 800: three calls, one flush of 30, four ranges, one of CUPTI's others.
+    assert result.columns["step_ns"].to_list() == [30, 15, 5, 5]
+    assert result.notes[0].startswith("CUDA calls cost most: ")
+    assert "-t nvtx" in result.notes[0]
+    assert result.notes[1].startswith("not included: ")
+
+
+def test_without_steps_there_is_no_cost_of_one():
+    names = {**RANGES, "name": ["a"] * 6}
+    result = api.stats(trace_of({"range": 3.0}, range=names), "profiling_cost")
+    assert result.columns["step_ns"].to_list() == [None]
+    assert len(result.notes) == 1
+    assert "--nvtx-domain-exclude" in result.notes[0]
+
+
+def test_what_names_steps():
+    names = ["step_1", "Step 2", "iteration: 3", "train_step#4", "iter5", "steps"]
+    result = api.stats(trace_of({"range": 6.0}, range={**RANGES, "name": names}), "profiling_cost")
+    # The first five are steps, all ranges but the last begin before they end.
+    assert result.columns["step_ns"].to_list() == [6]
+
+
+def test_the_summary_shows_it():
+    sections = api.summary(trace_of({"range": 2.5}, range=RANGES)).sections
+    (section,) = (part for part in sections if part.name == "profiling_cost")
+    assert isinstance(section, Result)
+    assert section.title == "Profiling cost"
+    assert list(section.rows()) == [("NVTX ranges", 6, 2.5, 15, 0.015, 5)]
+
+
+def test_costs_are_kept_in_a_recording_and_merged_to_the_largest(tmp_path):
+    for name, costs in (("a", {"range": 2.5}), ("b", {"range": 3.5, "mark": 1.0})):
+        write_recording(trace_of(costs, range=RANGES), tmp_path / f"{name}.warpline")
+    first, second = tmp_path / "a.warpline", tmp_path / "b.warpline"
+    assert api.open(first).meta.record_cost_ns == {"range": 2.5}
+    assert api.open(first, second).meta.record_cost_ns == {"range": 3.5, "mark": 1.0}
