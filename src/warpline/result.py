@@ -318,6 +318,9 @@ def describe_meta(trace: Trace) -> Mapping[str, Any]:
         start_ns, end_ns = trace.span()
         return end_ns - start_ns
 
+    def recorded_ns() -> int:
+        return trace.recorded_ns()
+
     facts = {
         "paths": [str(path) for path in meta.paths],
         "format": meta.format,
@@ -327,6 +330,7 @@ def describe_meta(trace: Trace) -> Mapping[str, Any]:
         "command": meta.command,
         "origin_utc_ns": meta.origin_utc_ns,
         "span_ns": span_ns,
+        "recorded_ns": recorded_ns,
         "lost": dict(meta.lost),
         "unread": dict(meta.unread),
         "damaged": dict(meta.damaged),

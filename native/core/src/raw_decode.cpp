@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kNearSlots = 1U << 20;     // of a vector of 4 MiB; a hash table has the others
 constexpr int64_t kFarNs = int64_t{1} << 61;  // no clock goes there
-constexpr std::size_t kMaxNotes = 10'000;
+constexpr std::size_t kMaxNotes = 1'000'000;
 constexpr std::size_t kMaxSchemas = 100'000;
 constexpr int64_t kMinEventBytes = 16;
 

@@ -29,6 +29,7 @@ from typing import Any
 from warpline.capture import cost, cuda_tables
 from warpline.capture.control import ControlFile, Counters
 from warpline.capture.raw_session import LogFile, RawSession, log_files
+from warpline.capture.samples import find_samples
 from warpline.capture.session import FACTS_NAME, read_facts
 from warpline.capture.told import Told, tell
 from warpline.container import META, ContainerWriter
@@ -126,9 +127,11 @@ def finish(
         session.decode(lambda part: progress(part * _DECODING))
         clock = _Clock.of(facts, session, logs)
         session.seal(clock.origin_ns, clock.end_ns)
-        told = tell(session, logs, _counters(folder))
+        counters = _counters(folder)
+        told = tell(session, logs, counters)
         cuda_tables.tell_cuda(told, session)
         told.warnings[:0] = [*complaints, *_texts(facts.get("notes"))]
+        told.windows = _tell_samples(told, session, facts, clock, counters)
         draft = _Draft(session, facts, clock, told, costs or {})
         try:
             draft.write(output, lambda part: progress(_DECODING + part * (1 - _DECODING)))
@@ -156,6 +159,18 @@ def finish(
         seconds=round(time.perf_counter() - began, 3),
         warnings=tuple(told.warnings),
     )
+
+
+def _tell_samples(
+    told: Told, session: RawSession, facts: Facts, clock: _Clock, counters: Counters | None
+) -> tuple[tuple[int, int], ...] | None:
+    """Tell which part of a sampled run was recorded; return its windows, None for all of it."""
+    found = find_samples(session, facts, counters, origin_ns=clock.origin_ns, span_ns=clock.span_ns)
+    if found is None:
+        return None
+    if found.sentence is not None:
+        told.warnings.insert(0, found.sentence)
+    return found.windows
 
 
 def _facts(folder: Path, logs: Sequence[LogFile]) -> tuple[dict[str, Any], list[str]]:
@@ -311,6 +326,7 @@ class _Draft:
             "host": _text(facts.get("host")),
             "origin_utc_ns": self._clock.origin_utc_ns,
             "span_ns": self._clock.span_ns,
+            "windows_ns": told.windows,
             "lost": {**({events: told.lost} if told.lost else {}), **told.more_lost},
             "unread": told.unread,
             "warnings": told.warnings,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture import capabilities, names, program, reasons
-from warpline.capture.control import RangeMode, State
+from warpline.capture.control import State
 from warpline.capture.cupti import find_cupti
 from warpline.capture.flags import Options
 from warpline.capture.libraries import agent_library
@@ -242,7 +242,7 @@ def _config(options: Options, environment: Mapping[str, str], path: Path) -> Age
 
 def _looks_at_cuda(options: Options) -> bool:
     """Return whether the agents look at CUDA: calls that bound capture ranges are CUDA's too."""
-    return "cuda" in options.trace or options.mode is RangeMode.CUDA_PROFILER_API
+    return "cuda" in options.trace or options.capture_range == "cudaProfilerApi"
 
 
 def _cuda(options: Options, environment: Mapping[str, str], path: Path) -> CudaConfig | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from warpline.capture.control import ControlFile, State
 
-_WINDOW_S = 0.5  # recorded at a time while no step is seen
+WINDOW_S = 0.5  # recorded at a time while no step is seen
 _STALLED_S = 60.0  # a sample in which no step begins for so long rests until one does
 
 
@@ -79,7 +79,7 @@ class TimeSampling:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._control = control
-        self._period = _WINDOW_S / sampling.duty
+        self._period = WINDOW_S / sampling.duty
         self._began = began
         self._now = now
         self._steps = 0
@@ -96,7 +96,7 @@ class TimeSampling:
             self._guard(counters.steps_begun, is_open=bool(counters.windows_open))
             return
         phase = (self._now() - self._began) % self._period
-        wants = phase >= self._period - _WINDOW_S
+        wants = phase >= self._period - WINDOW_S
         state = self._control.state
         if wants and state is State.RECORDING:
             self._opened_ns = time.monotonic_ns()
@@ -107,7 +107,7 @@ class TimeSampling:
     def next(self) -> float:
         """Return how many seconds may pass until `look` is due again, at most."""
         phase = (self._now() - self._began) % self._period
-        turn = self._period - _WINDOW_S if self._opened_ns is None else self._period
+        turn = self._period - WINDOW_S if self._opened_ns is None else self._period
         return max(turn - phase, 0.0)
 
     def end(self) -> None:

@@ -44,6 +44,7 @@ class Told:
         damaged_logs: Logs that could not be read to their end.
         alive: Processes that still ran.
         unread: Records that this version does not read, by what they are.
+        windows: What was recorded of a sampled run, from the origin; None if it was all.
         warnings: One sentence each.
         diagnostics: The agents' notes.
     """
@@ -54,6 +55,7 @@ class Told:
     damaged_logs: int = 0
     alive: int = 0
     unread: dict[str, int] = field(default_factory=dict)
+    windows: tuple[tuple[int, int], ...] | None = None
     warnings: list[str] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 

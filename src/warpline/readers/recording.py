@@ -233,6 +233,7 @@ class _MetaReader:
             host=self._text("host"),
             origin_utc_ns=self._int("origin_utc_ns"),
             span_ns=self._span(),
+            windows_ns=self._windows(),
             lost=self._mapping("lost", int | None),
             unread=self._mapping("unread", int),
             warnings=tuple(self._values("warnings", list, str)),
@@ -262,6 +263,18 @@ class _MetaReader:
         if not all(0 <= cost < _MAX_COST_NS for cost in costs.values()):  # nor is it no number
             self._refuse("record_cost_ns")
         return costs
+
+    def _windows(self) -> tuple[tuple[int, int], ...] | None:
+        if self._facts.get("windows_ns") is None:
+            return None
+        windows, last = [], -(1 << 62)
+        for window in self._values("windows_ns", list, list):
+            times = [self._checked("windows_ns", time, int) for time in window]
+            if len(times) != 2 or not last < times[0] < times[1]:
+                self._refuse("windows_ns")
+            windows.append((times[0], times[1]))
+            last = times[1]
+        return tuple(windows)
 
     def _mapping(self, key: str, kind: Any) -> dict[str, Any]:
         self._values(key, dict, kind)

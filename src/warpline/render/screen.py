@@ -92,7 +92,9 @@ class _Screen:
             facts.append(f"host {meta['host']}")
         if meta["origin_utc_ns"] is not None:
             facts.append(_utc(meta["origin_utc_ns"]))
-        facts.append(f"{format_ns(meta['span_ns'])} recorded")
+        span_ns, recorded_ns = meta["span_ns"], meta["recorded_ns"]
+        part = "" if recorded_ns == span_ns else f"{format_ns(recorded_ns)} of "
+        facts.append(f"{part}{format_ns(span_ns)} recorded")
         yield self._fit(_GAP + ", ".join(facts))
         if meta["command"]:
             yield self._fit(f"{_GAP}command: {meta['command']}")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from warpline.ops.interval import union
 from warpline.schema import TABLES, Column
 from warpline.trace.column import ColumnData, concatenate, null_column
 from warpline.trace.meta import TraceMeta
@@ -181,6 +182,7 @@ def _merge_meta(metas: Sequence[TraceMeta], shifts: Sequence[int]) -> TraceMeta:
         command=_joined(meta.command for meta in metas),
         host=_joined(meta.host for meta in metas),
         span_ns=(min(s for s, _ in spans), max(e for _, e in spans)) if spans else None,
+        windows_ns=_merge_windows(metas, shifts),
         lost=_summed([meta.lost for meta in metas]),
         unread={name: count or 0 for name, count in _summed([m.unread for m in metas]).items()},
         warnings=tuple(dict.fromkeys(warnings)),
@@ -193,6 +195,22 @@ def _largest(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the largest value of each key: what is told of a merged trace is no less than true."""
     keys = dict.fromkeys(key for mapping in mappings for key in mapping)
     return {key: max(mapping.get(key, 0.0) for mapping in mappings) for key in keys}
+
+
+def _merge_windows(
+    metas: Sequence[TraceMeta], shifts: Sequence[int]
+) -> tuple[tuple[int, int], ...] | None:
+    """Return the time in which at least one of the files recorded, if any rested."""
+    if all(meta.windows_ns is None for meta in metas):
+        return None
+    found: list[tuple[int, int]] = []
+    for meta, shift in zip(metas, shifts, strict=True):
+        whole = () if meta.span_ns is None else (meta.span_ns,)
+        windows = whole if meta.windows_ns is None else meta.windows_ns
+        found += [(start + shift, end + shift) for start, end in windows]
+    times = np.array(found, np.int64).reshape(-1, 2)
+    start, end = union(times[:, 0], times[:, 1])
+    return tuple(zip(start.tolist(), end.tolist(), strict=True))
 
 
 def _joined(texts: Iterable[str | None]) -> str | None:

@@ -87,6 +87,7 @@ def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
         "host": meta.host,
         "origin_utc_ns": meta.origin_utc_ns,
         "span_ns": meta.span_ns,
+        "windows_ns": meta.windows_ns,
         "lost": dict(meta.lost),
         "unread": dict(meta.unread),
         "warnings": list(meta.warnings),

@@ -261,6 +261,14 @@ class Trace:
             high = last if high is None else high
         return low, high
 
+    def recorded_ns(self) -> int:
+        """Return for how long something was recorded: of a sampled run, the samples alone."""
+        low, high = self.span()
+        windows = self.meta.windows_ns
+        if windows is None:
+            return high - low
+        return sum(max(min(end, high) - max(start, low), 0) for start, end in windows)
+
     def _extent(self) -> tuple[int, int]:
         lows, highs = [], []
         if self.meta.span_ns is not None:

@@ -43,7 +43,9 @@ def device_sum(trace: Trace, arguments: Arguments) -> Result:
     Why it matters: An idle device waits for the host or for other devices: faster kernels do not
         help there. It is the first number to look at.
     How it is computed: Union of the intervals of all operations on the device, from all streams
-        and processes, cut to the recorded time; busy plus idle is the recorded time.
+        and processes, cut to the recorded time; busy plus idle is the recorded time. Of a run
+        whose steps were sampled that is the time of the samples: what the device did later, for a
+        sample's last step, stands for what it did at its beginning for the step before.
     Limits: Busy does not mean well used: one small kernel makes a device busy. Time before the
         program's first operation and after its last counts as idle; choose a part with
         --filter-time or --filter-nvtx. What --exclude leaves out counts as idle, too.
@@ -52,15 +54,14 @@ def device_sum(trace: Trace, arguments: Arguments) -> Result:
     busy_ns = device_busy_ns(trace)
     counts = {name: _counts(trace, table, len(busy_ns)) for name, table in _COUNTED.items()}
     rows = np.flatnonzero(sum(counts.values()))
-    start_ns, end_ns = trace.span()
-    span_ns = end_ns - start_ns
+    span_ns = trace.recorded_ns()
     columns = trace.columns("device", "gpu_index", "name_id", "uuid_id")
     values: dict[str, Values] = {
         "gpu_index": Numbers(columns["gpu_index"].values[rows]),
         "name": dimension_texts(trace.strings, columns["name_id"], rows),
-        "busy_ratio": Numbers(busy_ns[rows] / max(span_ns, 1)),
+        "busy_ratio": Numbers(np.minimum(busy_ns[rows] / max(span_ns, 1), 1.0)),
         "busy_ns": Numbers(busy_ns[rows]),
-        "idle_ns": Numbers(span_ns - busy_ns[rows]),
+        "idle_ns": Numbers(np.maximum(span_ns - busy_ns[rows], 0)),
         **{name: Numbers(count[rows]) for name, count in counts.items()},
         "uuid": dimension_texts(trace.strings, columns["uuid_id"], rows),
     }

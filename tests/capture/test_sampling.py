@@ -1,0 +1,209 @@
+"""Step sampling: what is asked for, what the launcher does, what the recording says."""
+
+from __future__ import annotations
+
+import re
+
+import launching
+import pytest
+
+import warpline
+from warpline.capture import options
+from warpline.capture.control import ControlFile, RangeMode, State
+from warpline.capture.sampling import Sampling, TimeSampling
+from warpline.errors import UsageError
+
+LOOP = """
+import nvtx, time
+for step in range({steps}):
+    with nvtx.annotate(f"{name}{{step}}"):
+        with nvtx.annotate("forward"):
+            time.sleep({seconds})
+"""
+
+
+def _steps(recording, name="step_"):
+    found = (re.fullmatch(name + r"(\d+)", text) for text in launching.names(recording))
+    return [int(match[1]) for match in found if match]
+
+
+@pytest.mark.parametrize(
+    ("line", "steps", "every", "duty"),
+    [
+        ("--steps 5 --every 100", 5, 100, 0.05),
+        ("--steps=5 --duty 2%", 5, 250, 0.02),
+        ("--duty=0.02", 0, 0, 0.02),
+        ("--steps 3 --every 3", 3, 3, 1.0),
+    ],
+)
+def test_what_is_asked_for(line, steps, every, duty):
+    found = options.parse([*line.split(), "./a.out"])
+    assert found.sampling == Sampling(steps, every, duty)
+    assert found.mode is RangeMode.STEPS
+    assert (found.windows_wanted, found.ends_program) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("flag", "name", "domain"),
+    [("it_*", "it_*", "default"), ("it_*@train", "it_*", "train"), ("it_*@*", "it_*", "*")],
+)
+def test_the_range_that_begins_a_step(flag, name, domain):
+    found = options.parse(["--steps", "1", "--every", "2", "--step-range", flag, "a"]).sampling
+    assert (found.range_name, found.range_domain) == (name, domain)
+
+
+def test_calls_that_begin_a_step():
+    found = options.parse(["--duty", "1%", "-c", "cudaProfilerApi", "a"])
+    assert found.sampling.by_calls
+    assert found.mode is RangeMode.STEPS
+    assert not found.warnings
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("--steps 5", "--every 5", "--steps 6 --every 5", "--steps 0 --every 5", "--duty 0"),
+        *("--duty 101%", "--duty much", "--every 9 --duty 1%", "--steps 1 --every 99999"),
+        "--steps 1 --every 2 -c nvtx -p x",
+    ],
+)
+def test_what_cannot_be_asked_for(line):
+    with pytest.raises(UsageError):
+        options.parse([*line.split(), "a"])
+
+
+def test_a_range_alone_samples_nothing():
+    found = options.parse(["--step-range", "x", "a"])
+    assert found.sampling is None
+    assert any("--step-range is ignored" in text for text in found.warnings)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def page(tmp_path):
+    control = ControlFile.create(tmp_path, mode=RangeMode.STEPS)
+    yield control
+    control.close()
+
+
+def _set(page, **counters):
+    names = {"open": 12, "steps_begun": 0, "step_processes": 0}
+    from warpline.capture import control
+
+    for name, value in counters.items():
+        if name == "open":
+            page._put("<I", names[name], value)
+        else:
+            page._put("<Q", getattr(control.ControlPage, name).offset, value)
+
+
+def test_time_windows_while_no_step_is_seen(page):
+    clock = Clock()
+    sampling = TimeSampling(page, Sampling(1, 20, 0.05), clock.now, clock)  # 0.5 s of 10 s
+    story = []
+    for tenth in range(250):
+        clock.now = 100 + tenth / 10 + 0.01
+        sampling.look()
+        story.append(page.state is State.TIME_WINDOW)
+    assert [tenth for tenth, is_on in enumerate(story) if is_on] == [
+        *range(95, 100),
+        *range(195, 200),
+    ]
+    assert sampling.next() == pytest.approx(9.5 - 4.91)
+    assert len(sampling.windows) == 2
+    clock.now = 129.6
+    sampling.look()
+    assert page.state is State.TIME_WINDOW
+    _set(page, step_processes=1, steps_begun=1)
+    sampling.look()
+    assert page.state is State.RECORDING  # from here on the processes see to it themselves
+    assert len(sampling.facts()["time_windows"]) == 3
+
+
+def test_a_stopped_session_stays_so(page):
+    clock = Clock()
+    sampling = TimeSampling(page, Sampling(1, 1, 1.0), clock.now, clock)
+    page.state = State.STOPPED
+    sampling.look()
+    assert page.state is State.STOPPED
+    assert sampling.facts() == {}
+
+
+def test_a_sample_without_an_end_rests_until_the_next_step(page):
+    clock = Clock()
+    sampling = TimeSampling(page, Sampling(1, 20, 0.05), clock.now, clock)
+    _set(page, step_processes=1, steps_begun=7, open=1)
+    sampling.look()
+    clock.now += 59
+    sampling.look()
+    assert page.state is State.RECORDING
+    clock.now += 2
+    sampling.look()
+    assert page.state is State.WAITING
+    _set(page, steps_begun=8)
+    sampling.look()
+    assert page.state is State.RECORDING
+
+
+def test_a_python_program_with_many_steps(tmp_path):
+    launching.needs_agent()
+    code = LOOP.format(steps=300, name="step_", seconds=0)
+    words = ("-t", "nvtx", "--steps", "3", "--every", "50", "-o", "run")
+    done = launching.profile(tmp_path, *words, *launching.python(tmp_path, code))
+    assert done.status == 0, done.err
+    recording = tmp_path / "run.warpline"
+    assert _steps(recording) == [n for n in range(300) if n % 50 < 3]
+    assert "3 of every 50 steps were recorded: 6 windows in a run of 300 steps" in done.err
+    trace = warpline.open(recording)
+    windows = trace.meta.windows_ns
+    assert len(windows) == 6
+    assert trace.recorded_ns() == sum(end - start for start, end in windows)
+    ranges = trace.columns("range", "start_ns", "end_ns")
+    for start, end in zip(ranges["start_ns"].values, ranges["end_ns"].values, strict=True):
+        assert any(first <= start and end <= last for first, last in windows)
+    assert " of " in done.err.split(" recorded")[0].splitlines()[-1]
+
+
+def test_windows_are_kept_in_other_recordings(tmp_path):
+    launching.needs_agent()
+    code = LOOP.format(steps=20, name="step_", seconds=0)
+    words = ("-t", "nvtx", "--steps", "1", "--every", "10", "--no-summary", "-o", "run")
+    done = launching.profile(tmp_path, *words, *launching.python(tmp_path, code))
+    assert done.status == 0, done.err
+    trace = warpline.open(tmp_path / "run.warpline")
+    copy = warpline.export(trace, tmp_path / "copy.warpline")
+    assert warpline.open(copy).meta.windows_ns == trace.meta.windows_ns
+    both = warpline.open(tmp_path / "run.warpline", copy)
+    assert both.meta.windows_ns == trace.meta.windows_ns
+    early = trace.meta.windows_ns[0][1]
+    part = warpline.open(tmp_path / "run.warpline").window(0, early)
+    first = trace.meta.windows_ns[0]
+    assert part.recorded_ns() == first[1] - first[0]
+
+
+def test_a_program_without_steps_is_recorded_by_time(tmp_path):
+    launching.needs_agent()
+    code = LOOP.format(steps=300, name="", seconds=0.005)
+    words = ("-t", "nvtx", "--duty", "50%", "-o", "run")
+    done = launching.profile(tmp_path, *words, *launching.python(tmp_path, code))
+    assert done.status == 0, done.err
+    assert "no step boundaries were found" in done.err
+    trace = warpline.open(tmp_path / "run.warpline")
+    assert trace.meta.windows_ns
+    assert 0 < len(launching.names(tmp_path / "run.warpline")) < 600
+
+
+def test_a_program_without_steps_that_ends_early(tmp_path):
+    launching.needs_agent()
+    code = LOOP.format(steps=3, name="", seconds=0)
+    words = ("-t", "nvtx", "--steps", "1", "--every", "100", "-o", "run")
+    done = launching.profile(tmp_path, *words, *launching.python(tmp_path, code))
+    assert done.status == 0
+    assert "nothing was recorded: no range was seen that begins a step" in done.err
+    assert warpline.open(tmp_path / "run.warpline").recorded_ns() == 0
