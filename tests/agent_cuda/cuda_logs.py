@@ -11,6 +11,7 @@ from typing import Any
 
 CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY = range(64, 74)
 POOL, OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CLOCK, COLLECTING = range(74, 84)
+CHAIN, MODULE = 84, 85
 NOTE = 19
 NOTE_USING, NOTE_UNAVAILABLE, NOTE_OTHER_PROFILER, NOTE_DOUBT, NOTE_KIND_FAILED = range(64, 69)
 NONE = 0xFFFFFFFF
@@ -19,6 +20,7 @@ HEADER_BYTES = 4096
 COUNTED = (8, 10, 12, CALL, KERNEL, COPY, FILL, GRAPH)  # with pushes, starts and marks
 
 HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT = 1, 2, 2, 4
+HAS_CHAIN = 8
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class _Reader:
         self.log = log
         self.names: dict[int, str | None] = {0: None}
         self.call_names: dict[int, str] = {}
+        self.chains: dict[int, tuple[int, ...]] = {}
         self.tid = 0
 
     def read(self, kind: int, flags: int, aux: int, words: list[int], body: bytes) -> None:
@@ -100,8 +103,11 @@ class _Reader:
     def _call(self, flags: int, aux: int, words: list[int], _: bytes) -> dict[str, Any]:
         start, end = words.pop(0), words.pop(0)
         correlation, status = _pair(words.pop(0))
+        chain = words.pop(0) if flags & HAS_CHAIN else None
+        assert chain is None or chain in self.chains, "a chain that is not defined in this log"
         return {
             "domain": aux >> 16,
+            "chain": chain,
             "name": self.call_names[aux],
             "start": start,
             "end": end,
@@ -109,6 +115,20 @@ class _Reader:
             "status": status,
             "flags": flags,
         }
+
+    def _chain(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
+        number, frames = words.pop(0), tuple(words)
+        words.clear()
+        assert aux == 0
+        assert 1 <= len(frames) <= 64
+        assert self.chains.setdefault(number, frames) == frames
+        return {"number": number, "frames": frames}
+
+    def _module(self, _: int, __: int, words: list[int], body: bytes) -> dict[str, Any]:
+        bias, begin, end = words[0], words[2], words[3]
+        words.clear()
+        build_id, path = body[32:56], body[56 : 16 + int.from_bytes(body[8:16], "little")]
+        return {"bias": bias, "begin": begin, "end": end, "build": build_id, "path": path.decode()}
 
     def _kernel(self, flags: int, aux: int, words: list[int], _: bytes) -> dict[str, Any]:
         fields = self._work(words)
@@ -274,6 +294,8 @@ class _Reader:
 
 
 _METHODS = {
+    CHAIN: "chain",
+    MODULE: "module",
     CALL: "call",
     KERNEL: "kernel",
     COPY: "copy",

@@ -121,8 +121,9 @@ void add_cuda(Writer &log, Chance &chance, uint64_t now) {
     log.text(static_cast<Kind>(kind), aux, {0}, kNames[chance.below(std::size(kNames))]);
     return;
   }
-  const auto flags = static_cast<uint8_t>(chance.below(8));
+  const auto flags = static_cast<uint8_t>(chance.below(kind == 66 ? 16 : 8));
   std::size_t count = kWords[kind - 64];
+  if (kind == 66) count += flags >> 3 & 1U;
   if (kind == 67) count += (flags & 1) * 2U + (flags >> 1 & 1U);
   if (kind == 68) count += (flags & 1) * 2U + (flags >> 1 & 1U) * 2 + (flags >> 2 & 1U);
   if (kind == 69) count += (flags & 1) * 2U;
@@ -131,13 +132,30 @@ void add_cuda(Writer &log, Chance &chance, uint64_t now) {
   if (kind == 73) count += (flags & 1) * 4U + (flags >> 1 & 1U);
   std::vector<uint64_t> body(count);
   for (uint64_t &word : body) word = chance.below(3) == 0 ? chance.word() : chance.below(4);
+  if (kind == 66 && (flags & 8) != 0) body[3] = chance.below(5);
   if (chance.below(8) != 0) body[0] = now;
   if (kind <= 71 && chance.below(8) != 0) body[1] = now + chance.below(90);
   log.add(static_cast<Kind>(kind), static_cast<uint32_t>(chance.below(4) | 2U << 16 * (kind == 66)),
           flags, body);
 }
 
-std::vector<uint64_t> records(Chance &chance) {
+// Chains whose addresses lie in a file of machine code, mostly.
+void add_chains(Writer &log, Chance &chance, const std::string &file) {
+  raw::ModuleText module{0x10000, 0x10000 + chance.below(1 << 24), {}};
+  if (chance.below(8) == 0) module = {chance.word(), chance.word(), {1}};
+  std::string bytes(reinterpret_cast<const char *>(&module), sizeof module);
+  bytes += chance.below(4) == 0 ? "/dev/zero" : file;
+  log.text(static_cast<Kind>(raw::CudaKind::kModule), 0, {0x10000}, bytes);
+  for (uint64_t number = 0; number < 4; ++number) {
+    std::vector<uint64_t> body{number};
+    for (uint64_t frames = chance.below(66); frames > 0; --frames) {
+      body.push_back(chance.below(8) == 0 ? chance.word() : 0x10000 + chance.below(1 << 20));
+    }
+    log.add(static_cast<Kind>(raw::CudaKind::kChain), 0, 0, body);
+  }
+}
+
+std::vector<uint64_t> records(Chance &chance, const std::string &code) {
   Writer log;
   log.add(Kind::kThread, 0, 0, {kOrigin, 7 + chance.below(2)}, "0123456789abcdef");
   log.text(Kind::kDomain, 1, {}, "domain");
@@ -148,6 +166,7 @@ std::vector<uint64_t> records(Chance &chance) {
     log.text(Kind::kSchema, 1, {id}, schema_text(chance));
   }
   log.text(Kind::kEnum, 1, {kSchema + 2}, enum_text());
+  if (chance.below(2) == 0) add_chains(log, chance, code);
   uint64_t now = kOrigin;
   for (int event = 0; event < 40; ++event) {
     now += chance.below(50);
@@ -213,7 +232,7 @@ void damage(Chance &chance, std::vector<uint64_t> &words) {
   }
 }
 
-void write_log(Chance &chance, const std::string &path, uint32_t pid) {
+void write_log(Chance &chance, const std::string &path, uint32_t pid, const std::string &code) {
   raw::LogHeader header{};
   std::memcpy(header.magic, raw::kMagic, sizeof header.magic);
   header.version = raw::kVersion;
@@ -226,7 +245,7 @@ void write_log(Chance &chance, const std::string &path, uint32_t pid) {
   std::vector<uint64_t> words(raw::kHeaderBytes / 8);
   std::memcpy(words.data(), &header, sizeof header);
   if (chance.below(8) == 0) damage(chance, words);
-  std::vector<uint64_t> body = records(chance);
+  std::vector<uint64_t> body = records(chance, code);
   damage(chance, body);
   words.insert(words.end(), body.begin(), body.end());
   std::FILE *file = std::fopen(path.c_str(), "wb");
@@ -252,7 +271,9 @@ const char *const kColumns[] = {
     "stream_wait/device_id", "event_record/stream_id", "event_record/device_time_ns",
     "memory_event/name_id", "memory_event/context_id", "graph_node/name_id", "overhead/name_id",
     "overhead/thread_id",   "device/name_id",      "device/uuid_id",       "device/bus_id",
-    "context/device_id",    "stream/context_id",   "stream/kind",          "cuda/missing_kernels"};
+    "context/device_id",    "stream/context_id",   "stream/kind",          "cuda/missing_kernels",
+    "api_call/chain_id",    "call_frame/chain_id", "call_frame/depth",     "call_frame/symbol_id",
+    "call_frame/module_id", "call_frame/address",  "call_frame/is_unresolved"};
 
 // What the numbers of a column refer to: the rows of a table, or texts; nothing for other columns.
 std::string referred(const std::string &column) {
@@ -264,7 +285,8 @@ std::string referred(const std::string &column) {
   }
   if (column.ends_with("_device_id")) return "device";
   const bool is_text = column.ends_with("name_id") || column.ends_with("key_id") ||
-                       column.ends_with("uuid_id") || column.ends_with("bus_id");
+                       column.ends_with("uuid_id") || column.ends_with("symbol_id") ||
+                       column.ends_with("module_id") || column.ends_with("bus_id");
   return is_text ? "string" : "";
 }
 
@@ -296,13 +318,42 @@ int64_t copy_all(const wl_raw *session) {
   return copied;
 }
 
+// Makes a file of machine code of this program, which has symbols, and damages it where it says
+// what lies where.
+void write_code(Chance &chance, const std::vector<char> &program, const std::string &path) {
+  std::vector<char> bytes = program;
+  constexpr std::size_t kTable = 64 * 48;  // at the end: what its sections are
+  for (uint64_t times = chance.below(6); times > 0 && bytes.size() > kTable; --times) {
+    const bool is_head = chance.below(3) == 0;
+    const std::size_t at = is_head ? chance.below(64) : bytes.size() - 1 - chance.below(kTable);
+    bytes[at] = static_cast<char>(chance.word());
+  }
+  if (chance.below(16) == 0) bytes.resize(chance.below(bytes.size()));
+  std::FILE *file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) std::abort();
+  std::fwrite(bytes.data(), 1, bytes.size(), file);
+  std::fclose(file);
+}
+
+std::vector<char> own_code() {
+  std::vector<char> bytes;
+  std::FILE *file = std::fopen("/proc/self/exe", "rb");
+  if (file == nullptr) std::abort();
+  char chunk[65536];
+  for (std::size_t got; (got = std::fread(chunk, 1, sizeof chunk, file)) > 0;) {
+    bytes.insert(bytes.end(), chunk, chunk + got);
+  }
+  std::fclose(file);
+  return bytes;
+}
+
 int64_t try_session(Chance &chance, const std::string &folder) {
   char message[256];
   wl_raw *session = nullptr;
   if (wl_raw_open(&session, message, sizeof message) != WL_OK) std::abort();
   for (uint32_t number = 0; number < 3; ++number) {
     const std::string path = folder + "/" + std::to_string(number);
-    write_log(chance, path, 1 + number % 2);
+    write_log(chance, path, 1 + number % 2, folder + "/code");
     wl_raw_add_log(session, path.c_str(), number == 2, message, sizeof message);
   }
   while (wl_raw_decode(session, static_cast<int64_t>(1 + chance.below(4000)), message,
@@ -327,8 +378,12 @@ int main(int count, char **arguments) {
   if (mkdtemp(folder) == nullptr) return 1;
   Chance chance(seed);
   int64_t copied = 0;
-  for (int session = 0; session < sessions; ++session) copied += try_session(chance, folder);
-  for (const char *name : {"/0", "/1", "/2"}) unlink((std::string(folder) + name).c_str());
+  const std::vector<char> code = own_code();
+  for (int session = 0; session < sessions; ++session) {
+    if (session % 16 == 0) write_code(chance, code, std::string(folder) + "/code");
+    copied += try_session(chance, folder);
+  }
+  for (const char *name : {"/0", "/1", "/2", "/code"}) unlink((std::string(folder) + name).c_str());
   rmdir(folder);
   std::printf("%d sessions, %lld rows\n", sessions, static_cast<long long>(copied));
   return copied > sessions ? 0 : 1;
