@@ -94,7 +94,13 @@ class Agent:
         number = self._attach(os.fsencode(folder))
         if number:
             raise CaptureError(f"the agent cannot join {folder}: {os.strerror(number)}")
-        self._attach_cuda()  # nothing if the session asks for none; if it fails, a note says why
+
+    def attach_cuda(self) -> None:
+        """Begin to trace CUDA if the session asks for it; if that fails, a note says why.
+
+        Once the session records: when that changes, CUDA tracing notices within milliseconds only.
+        """
+        self._attach_cuda()
 
     def detach(self) -> None:
         """Leave the session; its logs are complete then. Nothing if none was joined."""
@@ -255,6 +261,7 @@ class _Run:
                 started_utc_ns=time.time_ns(), started_monotonic_ns=time.monotonic_ns()
             )
             session.control.state = State.RECORDING
+            agent.attach_cuda()
         except BaseException:
             self._leave()
             session.remove()
