@@ -61,6 +61,22 @@ def test_records_times_their_cost_and_what_cupti_says():
     assert result.notes[1].startswith("not included: ")
 
 
+def test_call_chains_count_by_their_frames():
+    frames = {
+        "chain_id": [7, 7, 7, 9],
+        "depth": [0, 1, 2, 0],
+        "symbol": ["a", "b", "main", "c"],
+        "module": ["x"] * 4,
+        "is_unresolved": [False] * 4,
+    }
+    calls = {**CALLS, "chain_id": [7, 7, None, 9]}
+    trace = trace_of({"call_frame": 10.0}, range=RANGES, api_call=calls, call_frame=frames)
+    (row,) = api.stats(trace, "profiling_cost").rows()
+    # Three frames twice and one: the first of them lies before the steps.
+    assert row[:5] == ("Call chains", "Warpline", 3, 70 / 3, 70)
+    assert row[6] == 20
+
+
 def test_without_steps_there_is_no_cost_of_one():
     names = {**RANGES, "name": ["a"] * 6}
     result = api.stats(trace_of({"range": 3.0}, range=names), "profiling_cost")

@@ -56,7 +56,8 @@ void wl_agent_measure(double* ns);
 #define WL_COST_RANGE 0  // opening and closing an NVTX range
 #define WL_COST_MARK 1   // an NVTX mark
 #define WL_COST_CALL 2   // a CUDA call, without what CUPTI takes to tell of it
-#define WL_COSTS 3
+#define WL_COST_FRAME 3  // one frame of a call chain
+#define WL_COSTS 4
 
 #ifdef __cplusplus
 }

@@ -21,12 +21,14 @@ from warpline.capture.session import AgentConfig, create_session
 from warpline.errors import WarplineError
 
 # Kinds of records by table, in the order of WL_COST_... in native/agent/include/warpline_agent.h.
-MEASURED = ("range", "mark", "api_call")
+MEASURED = ("range", "mark", "api_call", "call_frame")
 _LEAST_EVENTS = 75_000  # that the agent must have written if nothing was lost
 
 
 def measure(folder: Path) -> dict[str, float]:
     """Return the time in ns that a row of each table took the program, by table.
+
+    That of `call_frame` is for one frame of a call: calls share chains, but each is walked.
 
     It is empty where that cannot be measured: there is no agent, or no space. Only for a process
     that loads the agent for this alone.

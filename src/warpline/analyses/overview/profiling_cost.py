@@ -35,6 +35,7 @@ _STEP = re.compile(
 _CURES = {
     "NVTX ranges": "--nvtx-domain-exclude leaves a domain out, -t cuda all of NVTX",
     "NVTX marks": "--nvtx-domain-exclude leaves a domain out, -t cuda all of NVTX",
+    "Call chains": "--cudabacktrace=none, or KIND:NS for long calls only",
     "CUDA calls": "-c records a part of the run, -t nvtx leaves CUDA out",
 }
 _CURE_OF_BUFFERS = "--cuda-flush-interval makes it rarer"
@@ -79,14 +80,18 @@ def profiling_cost(trace: Trace, arguments: Arguments) -> Result | Skipped:
     Limits: A loop finds the recorder's code in the processor's cache: in a program it may take
         longer. The time that CUPTI adds to each call and each kernel is in nobody's records. Work
         of several threads is summed, so shares may pass 100 %. What other libraries do because
-        they are watched is not seen.
+        they are watched is not seen. Call chains count by their frames; the calls are apart.
     Source: Warpline; CUPTI's overhead records.
     """
     if not trace.meta.record_cost_ns:
         reason = "the recording does not say what its records cost"
         return Skipped(NAME, reason, "warpline profile measures it where it finishes a recording")
     steps = _find_steps(trace)
-    lines = [*_own_lines(trace, steps), *_cupti_lines(trace, steps)]
+    lines = [
+        *_own_lines(trace, steps),
+        *_chain_lines(trace, steps),
+        *_cupti_lines(trace, steps),
+    ]
     lines.sort(key=lambda line: (-line.total_ns, line.source, line.kind))
     return Result(NAME, TITLE, FIELDS, _values(trace, steps, lines), ("kind",), _notes(lines))
 
@@ -145,6 +150,25 @@ def _own_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
         starts = trace.columns(table, time, ordered=False)[time].values
         in_steps = int(np.count_nonzero(steps.holds(starts)))
         yield _Line(kind, "Warpline", len(starts), round(len(starts) * cost_ns), in_steps * cost_ns)
+
+
+def _chain_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
+    """Yield the cost of call chains: every call's stack is walked, if equal ones are kept once."""
+    cost_ns = trace.meta.record_cost_ns.get("call_frame")
+    if cost_ns is None or not trace.has("call_frame") or not trace.has("api_call"):
+        return
+    chains, sizes = np.unique(
+        trace.columns("call_frame", "chain_id")["chain_id"].values, return_counts=True
+    )
+    calls = trace.columns("api_call", "start_ns", "chain_id")
+    is_chained = np.isin(calls["chain_id"].filled(-1), chains)
+    if not is_chained.any():
+        return
+    places = np.searchsorted(chains, calls["chain_id"].values[is_chained])
+    in_steps = steps.holds(calls["start_ns"].values[is_chained])
+    frames, in_steps_frames = int(sizes[places].sum()), int(sizes[places][in_steps].sum())
+    rows = int(np.count_nonzero(is_chained))
+    yield _Line("Call chains", "Warpline", rows, round(frames * cost_ns), in_steps_frames * cost_ns)
 
 
 def _cupti_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
