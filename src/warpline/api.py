@@ -145,19 +145,22 @@ class _Extract:
     fields: tuple[str, ...]
     rows: int | None = None
     is_told_if_missing: bool = True
+    is_about_cuda: bool = False
 
 
+_FIRST_ABOUT_CUDA = ("device_sum",)
 _DEVICE = ("gpu_index", "name", "busy_ratio", "busy_ns", "idle_ns")
 _DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
 _DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
 _SUMMARY = (
     _Extract(("process_sum",), "Processes", ("pid", "name", "calls", "kernels", "ranges"), 5),
-    _Extract(("device_sum",), "Devices", (*_DEVICE, *_DEVICE_COUNTS), 4),
+    _Extract(_FIRST_ABOUT_CUDA, "Devices", (*_DEVICE, *_DEVICE_COUNTS), 4, is_about_cuda=True),
     _Extract(
         ("kernel_sum",),
         "Kernels",
         ("name", "busy_ratio", "busy_ns", "instances", "mean_ns", "max_ns"),
         5,
+        is_about_cuda=True,
     ),
     _Extract(("nvtx_pushpop_sum", "nvtx_startend_sum"), "Ranges", _DURATIONS, 5),
     _Extract(
@@ -165,8 +168,9 @@ _SUMMARY = (
         "Copies",
         ("direction", "memory", "busy_ns", "instances", "total_bytes", "bandwidth_bytes_per_s"),
         3,
+        is_about_cuda=True,
     ),
-    _Extract(("cuda_api_sum",), "CUDA calls", _DURATIONS, 3),
+    _Extract(("cuda_api_sum",), "CUDA calls", _DURATIONS, 3, is_about_cuda=True),
     _Extract(
         ("profiling_cost",),
         "Profiling cost",
@@ -188,10 +192,14 @@ def summary(trace: Trace) -> Document:
     """
     whole = document(trace, ())
     sections = [(part, _extract(trace, part)) for part in _SUMMARY]
+    # Without any CUDA, the first of its tables says so for all.
+    has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
     shown = [
         section
         for part, section in sections
-        if part.is_told_if_missing or (isinstance(section, Result) and len(section))
+        if (isinstance(section, Result) and len(section))
+        or (part.is_told_if_missing and (has_cuda or part.tables == _FIRST_ABOUT_CUDA))
+        or (part.is_told_if_missing and not part.is_about_cuda)
     ]
     return replace(whole, sections=tuple(shown))
 
