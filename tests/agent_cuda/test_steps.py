@@ -47,6 +47,21 @@ def test_profiler_calls_begin_steps(run, tmp_path):
     ]
 
 
+def test_waits_are_left_out(run, tmp_path):
+    # Once turned on, that kind costs every launch something for good.
+    told = tmp_path / "told"
+    run(
+        *_loop(3),
+        **BY_CALLS,
+        sample_steps=2,
+        sample_every=2,
+        environment={"FAKE_CUPTI_LOG": str(told)},
+    )
+    switched = told.read_text().split("\n")
+    assert "on 10" in switched
+    assert "on 38" not in switched
+
+
 def test_work_that_is_not_done_at_the_end_of_a_sample_is_kept(run):
     words = ["init", "start", "hold", "launch", 3, "start", "launch", 2, "release", "start"]
     folder = run(*words, **BY_CALLS, sample_steps=1, sample_every=2)
