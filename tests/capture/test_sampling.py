@@ -22,6 +22,10 @@ for step in range({steps}):
 """
 
 
+def _state(page: ControlFile) -> State:
+    return page.state  # a call: what was seen once may have changed
+
+
 def _steps(recording, name="step_"):
     found = (re.fullmatch(name + r"(\d+)", text) for text in launching.names(recording))
     return [int(match[1]) for match in found if match]
@@ -49,11 +53,13 @@ def test_what_is_asked_for(line, steps, every, duty):
 )
 def test_the_range_that_begins_a_step(flag, name, domain):
     found = options.parse(["--steps", "1", "--every", "2", "--step-range", flag, "a"]).sampling
+    assert found is not None
     assert (found.range_name, found.range_domain) == (name, domain)
 
 
 def test_calls_that_begin_a_step():
     found = options.parse(["--duty", "1%", "-c", "cudaProfilerApi", "a"])
+    assert found.sampling is not None
     assert found.sampling.by_calls
     assert found.mode is RangeMode.STEPS
     assert not found.warnings
@@ -119,10 +125,10 @@ def test_time_windows_while_no_step_is_seen(page):
     assert len(sampling.windows) == 2
     clock.now = 129.6
     sampling.look()
-    assert page.state is State.TIME_WINDOW
+    assert _state(page) is State.TIME_WINDOW
     _set(page, step_processes=1, steps_begun=1)
     sampling.look()
-    assert page.state is State.RECORDING  # from here on the processes see to it themselves
+    assert _state(page) is State.RECORDING  # from here on the processes see to it themselves
     assert len(sampling.facts()["time_windows"]) == 3
 
 
@@ -131,7 +137,7 @@ def test_a_stopped_session_stays_so(page):
     sampling = TimeSampling(page, Sampling(1, 1, 1.0), clock.now, clock)
     page.state = State.STOPPED
     sampling.look()
-    assert page.state is State.STOPPED
+    assert _state(page) is State.STOPPED
     assert sampling.facts() == {}
 
 
@@ -142,13 +148,13 @@ def test_a_sample_without_an_end_rests_until_the_next_step(page):
     sampling.look()
     clock.now += 59
     sampling.look()
-    assert page.state is State.RECORDING
+    assert _state(page) is State.RECORDING
     clock.now += 2
     sampling.look()
-    assert page.state is State.WAITING
+    assert _state(page) is State.WAITING
     _set(page, steps_begun=8)
     sampling.look()
-    assert page.state is State.RECORDING
+    assert _state(page) is State.RECORDING
 
 
 def test_a_python_program_with_many_steps(tmp_path):
@@ -162,6 +168,7 @@ def test_a_python_program_with_many_steps(tmp_path):
     assert "3 of every 50 steps were recorded: 6 windows in a run of 300 steps" in done.err
     trace = warpline.open(recording)
     windows = trace.meta.windows_ns
+    assert windows is not None
     assert len(windows) == 6
     assert trace.recorded_ns() == sum(end - start for start, end in windows)
     ranges = trace.columns("range", "start_ns", "end_ns")
@@ -181,9 +188,9 @@ def test_windows_are_kept_in_other_recordings(tmp_path):
     assert warpline.open(copy).meta.windows_ns == trace.meta.windows_ns
     both = warpline.open(tmp_path / "run.warpline", copy)
     assert both.meta.windows_ns == trace.meta.windows_ns
-    early = trace.meta.windows_ns[0][1]
-    part = warpline.open(tmp_path / "run.warpline").window(0, early)
+    assert trace.meta.windows_ns is not None
     first = trace.meta.windows_ns[0]
+    part = warpline.open(tmp_path / "run.warpline").window(0, first[1])
     assert part.recorded_ns() == first[1] - first[0]
 
 

@@ -13,17 +13,17 @@ from warpline.trace.recording import write_recording
 
 Columns = Mapping[str, Sequence[Any]]
 
-RANGES = {
+RANGES: Mapping[str, Sequence[Any]] = {
     "start_ns": [0, 100, 110, 500, 510, 900],
     "end_ns": [10, 400, 200, 800, 600, 950],
     "name": ["warm up", "step_0", "inner", "step_1", "inner", "step_x"],
 }
-CALLS = {
+CALLS: Mapping[str, Sequence[Any]] = {
     "start_ns": [50, 120, 130, 520],
     "end_ns": [60, 125, 140, 530],
     "name": ["cudaLaunchKernel"] * 4,
 }
-OVERHEAD = {
+OVERHEAD: Mapping[str, Sequence[Any]] = {
     "start_ns": [0, 150, 300, 700],
     "end_ns": [40, 180, 310, 900],
     "name": ["CUPTI Buffer flush", "CUPTI Buffer flush", "CUPTI resource", "CUDA lazy loading"],
