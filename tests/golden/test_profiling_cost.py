@@ -62,7 +62,7 @@ def test_records_times_their_cost_and_what_cupti_says():
 
 
 def test_call_chains_count_by_their_frames():
-    frames = {
+    frames: Mapping[str, Sequence[Any]] = {
         "chain_id": [7, 7, 7, 9],
         "depth": [0, 1, 2, 0],
         "symbol": ["a", "b", "main", "c"],
