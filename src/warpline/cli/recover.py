@@ -93,13 +93,13 @@ def _output(folder: Path, named: str | None) -> Path:
 
 
 def _tell(finished: Finished) -> None:
-    counts = (
-        plural(finished.ranges, "range"),
-        plural(finished.marks, "mark"),
-        plural(finished.processes, "process", "processes"),
-    )
-    talk.note(f"recovered {counts[0]} and {counts[1]} of {counts[2]}")
-    if finished.truncated:
+    counts = [plural(finished.ranges, "range"), plural(finished.marks, "mark")]
+    if finished.kernels or finished.cuda_calls:
+        counts += [plural(finished.kernels, "kernel"), plural(finished.cuda_calls, "CUDA call")]
+    *first, last = counts
+    of_all = plural(finished.processes, "process", "processes")
+    talk.note(f"recovered {', '.join(first)} and {last} of {of_all}")
+    if finished.truncated and not finished.warnings:  # which name the processes
         talk.note(f"{plural(finished.truncated, 'range')} had no end: cut where it was last seen")
     if finished.lost:
         talk.warning(f"{plural(finished.lost, 'event')} lost")
