@@ -174,6 +174,8 @@ NAMES = {
     "_ZN12_GLOBAL__N_11fEv": "<unnamed>::f()",
     "_Z1fI1AEDTcldtfp_1gEET_": "decltype({param 1}.g()) f<A>(T1)",
     "_ZL1fv": "f()",
+    # As nsys 2025.3 shows cuRAND's gen_sequenced: its argument without result and parameters.
+    "_Z1gIXadL_Z1fIiEdPT_iEEEvv": "void g<&f<int>>()",
     "plain_name": "plain_name",
     # These are no names of functions, or end too early: they stay as they are.
     "_ZTV1A": "_ZTV1A",

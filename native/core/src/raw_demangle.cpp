@@ -156,8 +156,9 @@ class Reader {
     substitutions_.push_back({std::move(type), std::move(base)});
   }
 
-  // The function's own name goes to `base`, if that is asked for.
-  std::string encoding(std::string *base) {
+  // The function's own name goes to `base`, if that is asked for. As an argument of a template a
+  // function is its name alone.
+  std::string encoding(std::string *base, bool is_argument = false) {
     const Deeper deeper(*this);
     Name found = name();
     if (base != nullptr) *base = found.base;
@@ -169,7 +170,9 @@ class Reader {
       before = result.left + (result.left.ends_with('*') ? "" : " ");
       after = result.right;
     }
-    return within(before + found.text + parameters() + found.suffix + after);
+    const std::string taken = parameters();
+    if (is_argument) return within(found.text);
+    return within(before + found.text + taken + found.suffix + after);
   }
 
   // "(int, const T1 *)" of a bare function type, up to its end.
@@ -393,7 +396,7 @@ class Reader {
     const Deeper deeper(*this);
     expect("L");
     if (accept("_Z")) {
-      std::string text = encoding(nullptr);
+      std::string text = encoding(nullptr, true);
       expect("E");
       return text;
     }
