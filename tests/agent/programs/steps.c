@@ -88,7 +88,7 @@ static void threads(int steps) {
     usleep(100);
     nvtxRangePop();
   }
-  stop = 1;
+  __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
   pthread_join(thread, NULL);
 }
 
