@@ -146,6 +146,7 @@ class _Extract:
     rows: int | None = None
     is_told_if_missing: bool = True
     is_about_cuda: bool = False
+    label: str | None = None  # the field that says what a row is about; None: the table's key
 
 
 _FIRST_ABOUT_CUDA = ("device_sum",)
@@ -182,16 +183,28 @@ _SUMMARY = (
 )
 
 
-def summary(trace: Trace) -> Document:
+_LAYERS = _Extract(
+    ("layers",),
+    "Layers",
+    ("name", "calls", "host_median_ns", "device_median_ns", "kernels_per_call", "total_ratio"),
+    8,
+    is_told_if_missing=False,
+    label="name",
+)
+
+
+def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     """Compute what one screen can say about a trace.
 
     Its sections are the beginnings of the tables process_sum, device_sum, kernel_sum,
     nvtx_pushpop_sum (or nvtx_startend_sum), copy_sum, cuda_api_sum and, for a recording of ours,
     profiling_cost, and the table recording.
-    A title says how many rows there are if some are left out.
+    A title says how many rows there are if some are left out. `with_layers` puts the beginning of
+    the table layers, where there is one, before the last.
     """
     whole = document(trace, ())
-    sections = [(part, _extract(trace, part)) for part in _SUMMARY]
+    parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1]) if with_layers else _SUMMARY
+    sections = [(part, _extract(trace, part)) for part in parts]
     # Without any CUDA, the first of its tables says so for all.
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
     shown = [
@@ -218,7 +231,7 @@ def _extract(trace: Trace, part: _Extract) -> Result | Skipped:
         title=title,
         fields=tuple(fields[name] for name in part.fields),
         columns={name: full.columns[name] for name in part.fields},
-        key=tuple(name for name in full.key if name in part.fields),
+        key=(part.label,) if part.label else tuple(n for n in full.key if n in part.fields),
     )
     return chosen if part.rows is None else chosen.head(part.rows)
 

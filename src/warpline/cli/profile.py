@@ -144,7 +144,7 @@ def _summarise(trace: Trace) -> None:
 
     if sys.stderr is None:
         return
-    document = load_api().summary(trace)
+    document = load_api().summary(trace, with_layers=True)
     # What there is no trace of for want of CUDA is said below, once.
     shown = (item for item in document.sections if _is_shown(item))
     screen = replace(document, sections=tuple(shown))
