@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kPageBytes = 4096;
 static_assert(sizeof(ProcessState) <= kPageBytes);
 
+thread_local constinit bool t_holds_lock = false;
 std::atomic<std::uint64_t> g_nvtx_bound{0};
 // What a fork is a fork of; read by the child, which has no other memory of it.
 std::uint32_t g_parent_pid = 0;
@@ -70,6 +71,8 @@ ProcessState* g_process = nullptr;
 std::atomic<Session*> g_session{nullptr};
 
 ProcessLock::ProcessLock() noexcept {
+  t_holds_lock = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   std::uint32_t free = 0;
   while (!g_process->lock.compare_exchange_weak(free, 1, std::memory_order_acquire)) {
     free = 0;
@@ -77,7 +80,13 @@ ProcessLock::ProcessLock() noexcept {
   }
 }
 
-ProcessLock::~ProcessLock() { g_process->lock.store(0, std::memory_order_release); }
+ProcessLock::~ProcessLock() {
+  g_process->lock.store(0, std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  t_holds_lock = false;
+}
+
+bool holds_process_lock() noexcept { return t_holds_lock; }
 
 int attach(const char* folder) noexcept {
   static const bool is_ready = make_process_state();

@@ -79,7 +79,7 @@ inline RecordingState recording_state(const Session& session) noexcept {
 }
 
 // Holds the process's lock; never taken on the way of an event. Also safe in a fork of a process
-// in which another thread held it.
+// in which another thread held it. Not recursive: a signal's handler asks holds_process_lock().
 class ProcessLock {
  public:
   ProcessLock() noexcept;
@@ -87,6 +87,9 @@ class ProcessLock {
   ProcessLock(const ProcessLock&) = delete;
   ProcessLock& operator=(const ProcessLock&) = delete;
 };
+
+// Whether this thread has the lock, or is about to.
+bool holds_process_lock() noexcept;
 
 // Attaches to the session that WARPLINE_SESSION names, unless one is attached. Returns whether
 // one is attached now.

@@ -170,7 +170,8 @@ struct ThreadLogs {
         [[likely]] {
       return lease(*t_mine.log);
     }
-    if (t_mine.is_opening) return {};  // a signal's handler, while this thread opens its log
+    // A signal's handler, while this thread opens or gives back its log.
+    if (t_mine.is_opening || holds_process_lock()) return {};
     const bool is_same = t_mine.generation == generation && t_mine.session == session;
     if (is_same && now_ns() < t_mine.retry_at_ns) return {};
     const ErrnoKeeper keeper;
@@ -254,14 +255,20 @@ struct ThreadLogs {
     const ProcessLock lock;
     if (g_process->generation.load(std::memory_order_relaxed) == 0) adopt_fork();
     const std::uint64_t generation = g_process->generation.load(std::memory_order_relaxed);
-    if (t_mine.generation == generation && t_mine.log != nullptr) retire(*t_mine.log);
-    t_mine = {take_free(session), generation, session, true, 0};
-    if (t_mine.log == nullptr) t_mine.log = make(session, generation);
-    if (t_mine.log != nullptr && !name_thread(*t_mine.log)) {
-      retire(*t_mine.log);
-      t_mine.log = nullptr;
+    // A signal's handler finds no log until this one is whole.
+    ThreadLog* const old = t_mine.generation == generation ? t_mine.log : nullptr;
+    t_mine = {nullptr, generation, session, true, 0};
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (old != nullptr) retire(*old);
+    ThreadLog* log = take_free(session);
+    if (log == nullptr) log = make(session, generation);
+    if (log != nullptr && !name_thread(*log)) {
+      retire(*log);
+      log = nullptr;
     }
-    if (t_mine.log == nullptr) t_mine.retry_at_ns = now_ns() + kRetryNs;
+    if (log == nullptr) t_mine.retry_at_ns = now_ns() + kRetryNs;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    t_mine.log = log;
     if (has_key) pthread_setspecific(g_thread_exit, t_mine.log);
   }
 

@@ -164,7 +164,8 @@ std::uint64_t recorded_events() noexcept;
 void close_logs() noexcept;
 
 inline LogLease::~LogLease() {
-  if (log_ != nullptr) log_->is_leased_.store(false, std::memory_order_relaxed);
+  // Release: what the event stored must not move below this, or a handler would write over it.
+  if (log_ != nullptr) log_->is_leased_.store(false, std::memory_order_release);
 }
 
 }  // namespace warpline::agent
