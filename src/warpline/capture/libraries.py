@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from pathlib import Path
 
 from warpline.errors import AgentMissingError
@@ -26,13 +27,15 @@ def agent_library() -> Path:
         if not path.is_file():
             raise AgentMissingError(f"{AGENT_VARIABLE}={chosen}: there is no such file")
         return path
-    path = Path(__file__).parents[1] / "_native" / AGENT_NAME
-    if not path.is_file():
-        raise AgentMissingError(
-            f"{AGENT_NAME} is not installed, so no program can be recorded",
-            hint="it is built on Linux where a C++20 compiler is found: warpline doctor",
-        )
-    return path
+    # An editable installation has two roots: the sources, and the folder with what was built.
+    for root in sys.modules["warpline"].__path__:
+        path = Path(root).absolute() / "_native" / AGENT_NAME
+        if path.is_file():
+            return path
+    raise AgentMissingError(
+        f"{AGENT_NAME} is not installed, so no program can be recorded",
+        hint="it is built on Linux where a C++20 compiler is found: warpline doctor",
+    )
 
 
 def agent_abi_version(path: Path) -> int:
