@@ -205,14 +205,17 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     whole = document(trace, ())
     parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1]) if with_layers else _SUMMARY
     sections = [(part, _extract(trace, part)) for part in parts]
-    # Without any CUDA, the first of its tables says so for all.
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
+
+    def is_told(part: _Extract) -> bool:
+        # Without any CUDA, the first of its tables says so for all.
+        is_repeated = part.is_about_cuda and not has_cuda and part.tables != _FIRST_ABOUT_CUDA
+        return part.is_told_if_missing and not is_repeated
+
     shown = [
         section
         for part, section in sections
-        if (isinstance(section, Result) and len(section))
-        or (part.is_told_if_missing and (has_cuda or part.tables == _FIRST_ABOUT_CUDA))
-        or (part.is_told_if_missing and not part.is_about_cuda)
+        if (isinstance(section, Result) and len(section)) or is_told(part)
     ]
     return replace(whole, sections=tuple(shown))
 
