@@ -13,7 +13,7 @@ from warpline.schema.tables import GRAPH_LEVELS
 from warpline.trace import Trace
 
 DEVICE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
-_WHOLE_GRAPH = next(value for value, label in GRAPH_LEVELS.items() if label == "Graph")
+WHOLE_GRAPH = next(value for value, label in GRAPH_LEVELS.items() if label == "Graph")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _rows_of(trace: Trace, table: str) -> tuple[I64, I64, I64]:
     if table != "graph_launch":
         return start, end, device
     level = trace.columns(table, "level", ordered=False)["level"].values
-    whole = np.flatnonzero(level == _WHOLE_GRAPH)
+    whole = np.flatnonzero(level == WHOLE_GRAPH)
     return start[whole], end[whole], device[whole]
 
 

@@ -12,20 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.busy import DEVICE_TABLES
+from warpline.derived.busy import DEVICE_TABLES, WHOLE_GRAPH
 from warpline.derived.coverage import Coverage, Timeline
 from warpline.derived.launches import launch_calls
 from warpline.derived.range_stacks import innermost_range, launched_inside
 from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents
-from warpline.schema.tables import GRAPH_LEVELS
 from warpline.trace import Trace
 
 # Blocks of pairs that stay in the processor's cache are measured twice as fast as large ones.
 _PAIRS_PER_BLOCK = 2**17
-
-_WHOLE_GRAPH = next(value for value, label in GRAPH_LEVELS.items() if label == "Graph")
 
 
 class Work(NamedTuple):
@@ -183,7 +180,7 @@ def _rows_of(trace: Trace, table: str) -> I64:
     """Return the rows of a table that are operations of their own."""
     if table != "graph_launch":
         return np.arange(trace.row_count(table))
-    return np.flatnonzero(trace.columns(table, "level")["level"].values == _WHOLE_GRAPH)
+    return np.flatnonzero(trace.columns(table, "level")["level"].values == WHOLE_GRAPH)
 
 
 @derived

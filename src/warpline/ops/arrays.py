@@ -10,6 +10,7 @@ import numpy.typing as npt
 from warpline.errors import SchemaError
 
 I64 = npt.NDArray[np.int64]
+I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
 F64 = npt.NDArray[np.float64]
