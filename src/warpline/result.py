@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -217,6 +217,196 @@ class Document:
     warnings: tuple[str, ...] = ()
 
 
+Severity = Literal["high", "medium", "low", "info"]
+SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
+PartKind = Literal["busy", "idle"]
+CheckState = Literal["pass", "fail", "can't tell"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Something in the recording that a finding rests on.
+
+    Attributes:
+        text: One sentence, with its number.
+        table: The table of the trace that shows it; None if it is a fact about the recording.
+        rows: The first rows of that table that show it, in its total order.
+        count: How many rows show it.
+        windows_ns: When it was so: beginnings and ends, the first ones.
+    """
+
+    text: str
+    table: str | None = None
+    rows: tuple[int, ...] = ()
+    count: int = 0
+    windows_ns: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule claims about a run, with what shows it and what to do.
+
+    Attributes:
+        rule: Name of the rule, as ``warpline explain`` takes it.
+        severity: One of `SEVERITIES`.
+        title: A few words.
+        claim: One sentence: what is so, and why it matters here.
+        evidence: What shows it.
+        fix: What to change.
+        verify: A command, or a sentence, that shows whether the change helped.
+        id: ``F1``, ``F2``... in the order of the diagnosis; empty until it is placed there.
+        saving_ns: What the fix saves per step; None where nothing is predicted.
+        saving_low_ns: The least it may save.
+        saving_high_ns: The most it may save.
+        cumulative_saving_ns: What this and all findings before it save together.
+        share: The saving as a share of the step.
+    """
+
+    rule: str
+    severity: Severity
+    title: str
+    claim: str
+    evidence: tuple[Evidence, ...]
+    fix: str
+    verify: str
+    id: str = ""
+    saving_ns: int | None = None
+    saving_low_ns: int | None = None
+    saving_high_ns: int | None = None
+    cumulative_saving_ns: int | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class ExcludedStep:
+    """A step that was recognised and is not counted.
+
+    Attributes:
+        index: Its number, as the program counts if that is known.
+        label: The name of its range, if it has one.
+        process: Id of the process at the operating system.
+        reason: Why, in a word or a few.
+    """
+
+    index: int
+    label: str | None
+    process: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class StepSummary:
+    """The steps that a diagnosis is about.
+
+    Attributes:
+        source: ``range:step_*``, ``periodicity``, or ``none``: then the whole trace is one.
+        count: How many are counted, over all processes.
+        median_ns: Median of a step's time on the slowest device; None without steps.
+        p95_ns: 95 of 100 steps take at most this there.
+        host_median_ns: Median time from the start of a step's range to the next one's.
+        excluded: The steps that are not counted.
+    """
+
+    source: str
+    count: int
+    median_ns: float | None
+    p95_ns: float | None
+    host_median_ns: float | None
+    excluded: tuple[ExcludedStep, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share of a device's time.
+
+    Attributes:
+        category: What ran (``gemm``), or why nothing did (``launch-bound``).
+        kind: Whether the device was busy or idle.
+        ns: Time, summed over the steps that are counted.
+        meaning: What the category says, in half a sentence.
+    """
+
+    category: str
+    kind: PartKind
+    ns: int
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Where the time of one process on one device went; the parts sum to the total exactly.
+
+    Attributes:
+        process: Id of the process at the operating system; None if several share the time.
+        device: The producer's index of the GPU.
+        device_name: Its product name.
+        count: Steps counted; 0 if the whole trace is.
+        total_ns: Time on the device in these steps.
+        parts: Without those of no time; busy before idle, each by falling time.
+    """
+
+    process: int | None
+    device: int
+    device_name: str | None
+    count: int
+    total_ns: int
+    parts: tuple[Part, ...]
+
+    def ns(self, *, kind: PartKind) -> int:
+        """Return the time for which the device was busy, or idle."""
+        return sum(part.ns for part in self.parts if part.kind == kind)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the checklist.
+
+    Attributes:
+        name: What is checked.
+        state: ``pass``, ``fail`` or ``can't tell``.
+        found: What was found, with its number; or what is missing.
+        wanted: The threshold, in words.
+        reason: Why this threshold.
+        value: The number that was compared; None if there is none.
+        unit: Unit of the number, as column names spell it: ``ratio``, ``ns``, ``count``.
+    """
+
+    name: str
+    state: CheckState
+    found: str
+    wanted: str
+    reason: str
+    value: float | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis(Document):
+    """Where the time of a run went, and what stands out.
+
+    Attributes:
+        verdict: One sentence.
+        steps: The steps it is about.
+        breakdown: Each device's time, per process.
+        findings: By severity.
+        checks: The checklist.
+        overlaps: Facts about simultaneous work of each device, JSON-ready.
+        phases: Ranges and the time of their work, JSON-ready rows.
+        counter_candidates: Kernels worth a run with hardware counters, JSON-ready rows.
+        not_judged: Rules that could say nothing, and why.
+    """
+
+    verdict: str
+    steps: StepSummary
+    breakdown: tuple[Breakdown, ...]
+    findings: tuple[Finding, ...] = ()
+    checks: tuple[Check, ...] = ()
+    overlaps: tuple[Mapping[str, Any], ...] = ()
+    phases: tuple[Mapping[str, Any], ...] = ()
+    counter_candidates: tuple[Mapping[str, Any], ...] = ()
+    not_judged: tuple[Skipped, ...] = ()
+
+
 Arguments = tuple[str, ...]
 Compute = Callable[[Trace, Arguments], "Result | Skipped"]
 
@@ -288,6 +478,44 @@ def analysis(  # noqa: PLR0913 - a declaration; every part is named
             aliases=aliases,
         )
         return compute
+
+    return register
+
+
+Judge = Callable[[Trace, str | None], "Sequence[Finding] | Skipped"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A registered rule, which looks for one kind of fault.
+
+    Attributes:
+        name: What users type after ``warpline explain``.
+        title: What it looks for, in a few words.
+        judge: Gets the trace and the name of the steps' ranges, None to find the steps.
+        doc: Its docstring; `explain` and the documentation show it.
+    """
+
+    name: str
+    title: str
+    judge: Judge
+    doc: str
+
+
+RULES: Registry[Rule] = Registry("rule")
+
+
+def rule(*, name: str, title: str) -> Callable[[Judge], Judge]:
+    """Register the decorated function as a rule.
+
+    It returns what it finds, nothing if all is well, or Skipped if it cannot tell. Its docstring
+    has the headings *What it finds*, *Why it matters*, *How it is found*, *What to do*, *Limits*
+    and *Source*.
+    """
+
+    def register(judge: Judge) -> Judge:
+        RULES.add(name, Rule(name, title, judge, judge.__doc__ or ""))
+        return judge
 
     return register
 
