@@ -1,0 +1,1 @@
+"""Reader of the PyTorch profiler's Chrome traces, as Kineto writes them."""

@@ -1,0 +1,471 @@
+"""One pass over a Chrome trace: every event as columns, the arguments asked for as triples.
+
+`scan` is the plain Python way, for installations without the native core; `scan_native.scan`
+gives the same. Both read what stands before the place where a file is cut or damaged, and say
+what they lost.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpline.errors import CorruptTraceError, InputError
+from warpline.ops.arrays import I32, I64, BoolArray
+
+GZIP_MAGIC = b"\x1f\x8b"
+NO_TEXT = -1
+
+# Values of Scan.arg_kind.
+NULL, BOOL, INT, REAL, TEXT, JSON = range(6)
+
+MAX_DEPTH = 512  # arrays and objects inside each other in one value; deeper ones are left out
+MAX_TEXT_BYTES = 1 << 20  # longer texts are cut there
+_MAX_TOP_CHARACTERS = 1 << 22
+_MAX_TOP_MEMBERS = 1 << 10
+_INT64 = range(-(1 << 63), 1 << 63)
+_MAX_US = 1 << 62
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_SIMPLE_US = re.compile(r"(-?)([0-9]{1,17})(?:\.([0-9]{1,3}))?")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The events of a trace in the file's order, n of them, and k of their arguments.
+
+    Attributes:
+        phase: Shape (n,), uint8, the character of ``ph``; 0 if absent.
+        name: Shape (n,), int32, numbers in `texts`; -1 if absent.
+        category: Shape (n,), int32, likewise.
+        pid: Shape (n,), int32, the text of the value, be it a number or a text.
+        tid: Shape (n,), int32, likewise.
+        id: Shape (n,), int32, the text of the flow's id; -1 if absent.
+        ts_ns: Shape (n,), int64, microseconds as exact ns; parts of a ns are rounded.
+        dur_ns: Shape (n,), int64, likewise.
+        has_ts: Shape (n,), bool; where False `ts_ns` is 0.
+        has_dur: Shape (n,), bool.
+        arg_event: Shape (k,), int64, the event, ascending.
+        arg_key: Shape (k,), int32, the key's number in `texts`.
+        arg_kind: Shape (k,), uint8: 0 null, 1 bool, 2 an integer of 64 bits, 3 another number,
+            4 text, 5 array or object.
+        arg_int: Shape (k,), int64, the value of kinds 1 and 2.
+        arg_float: Shape (k,), float64, the value of kind 3.
+        arg_text: Shape (k,), int32, the text of kinds 4 and 5 (as JSON), and of integers that
+            are too large; -1 for others.
+        texts: Distinct texts in UTF-8; what was not UTF-8 is U+FFFD.
+        top: The members of the file beside its events, parsed.
+        lost: What could not be read, one sentence each.
+        n_bytes: Length of the JSON text.
+    """
+
+    phase: np.ndarray[Any, np.dtype[np.uint8]]
+    name: I32
+    category: I32
+    pid: I32
+    tid: I32
+    id: I32
+    ts_ns: I64
+    dur_ns: I64
+    has_ts: BoolArray
+    has_dur: BoolArray
+    arg_event: I64
+    arg_key: I32
+    arg_kind: np.ndarray[Any, np.dtype[np.uint8]]
+    arg_int: I64
+    arg_float: np.ndarray[Any, np.dtype[np.float64]]
+    arg_text: I32
+    texts: Sequence[bytes]
+    top: Mapping[str, Any]
+    lost: Sequence[str]
+    n_bytes: int
+
+    def __len__(self) -> int:
+        return len(self.phase)
+
+
+class _Literal(str):
+    """A number that is not a plain integer, as it stands in the file."""
+
+    __slots__ = ()
+
+
+class _Columns:
+    """The columns of a scan while it grows."""
+
+    def __init__(self, wanted: frozenset[str] | None) -> None:
+        self.wanted = wanted
+        self.number: dict[str, int] = {}
+        self.phase = bytearray()
+        self.ints = {name: array("i") for name in ("name", "cat", "pid", "tid", "id")}
+        self.times = {name: array("q") for name in ("ts", "dur")}
+        self.has_time = {name: bytearray() for name in ("ts", "dur")}
+        self.arg_event, self.arg_int, self.arg_float = array("q"), array("q"), array("d")
+        self.arg_key, self.arg_text, self.arg_kind = array("i"), array("i"), bytearray()
+        self.counts: dict[str, int] = {}
+
+    def text(self, text: str) -> int:
+        """Return the number of a text."""
+        number = self.number.get(text)
+        if number is None:
+            clean = _LONE_SURROGATE.sub("\ufffd", text)
+            if len(clean) > MAX_TEXT_BYTES >> 2 and len(clean.encode()) > MAX_TEXT_BYTES:
+                clean = clean.encode()[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
+                self.count("text cut")
+            number = self.number.setdefault(clean, len(self.number))
+        return number
+
+    def count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Append one event."""
+        phase = event.get("ph")
+        code = ord(phase[0]) if isinstance(phase, str) and phase else 0
+        self.phase.append(code if code < 256 else 0)
+        for name, column in self.ints.items():
+            column.append(self._short(event.get(name)))
+        for name in self.times:
+            self._add_time(name, event.get(name))
+        args = event.get("args")
+        if isinstance(args, dict):
+            row = len(self.phase) - 1
+            for key, value in args.items():
+                if self.wanted is None or key in self.wanted:
+                    self._add_arg(row, key, value)
+
+    def _short(self, value: Any) -> int:
+        if isinstance(value, str):
+            return self.text(value)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return self.text(str(value)) if is_number else NO_TEXT
+
+    def _add_time(self, name: str, value: Any) -> None:
+        time_ns = None if value is None else to_ns(value)
+        if time_ns is None and value is not None:
+            self.count(f"bad {name}")
+        self.times[name].append(time_ns or 0)
+        self.has_time[name].append(time_ns is not None)
+
+    def _add_arg(self, row: int, key: str, value: Any) -> None:
+        kind, number, real, text = NULL, 0, 0.0, NO_TEXT
+        if isinstance(value, bool):
+            kind, number = BOOL, int(value)
+        elif isinstance(value, int):
+            kind, number, real, text = self._integer(value)
+        elif isinstance(value, (_Literal, float)):
+            kind, real = REAL, float(value)
+        elif isinstance(value, str):
+            kind, text = TEXT, self.text(value)
+        elif isinstance(value, (list, dict)):
+            kind, text = JSON, self.text(json.dumps(value, ensure_ascii=False))
+        self.arg_event.append(row)
+        self.arg_key.append(self.text(key))
+        self.arg_kind.append(kind)
+        self.arg_int.append(number)
+        self.arg_float.append(real)
+        self.arg_text.append(text)
+
+    def _integer(self, value: int) -> tuple[int, int, float, int]:
+        if value in _INT64:
+            return INT, value, 0.0, NO_TEXT
+        literal = str(value)
+        return REAL, 0, float(literal), self.text(literal)
+
+
+def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan:
+    """Read a Chrome trace, plain or gzip, in plain Python.
+
+    Args:
+        path: The file.
+        wanted_keys: Names of the arguments to keep; None keeps all.
+
+    Raises:
+        CorruptTraceError: Nothing of it can be read.
+        InputError: The file cannot be opened.
+    """
+    lost: list[str] = []
+    raw = read_bytes(path, lost)
+    text = as_text(raw, path)
+    columns = _Columns(wanted_keys)
+    top: dict[str, Any] = {}
+    walker = _Walker(text, columns, top, lost)
+    try:
+        walker.walk()
+    except _Stop as stop:
+        is_cut = _SPACE.match(text, stop.place).end() >= len(text)  # type: ignore[union-attr]
+        is_cut |= stop.place >= len(text) - 1
+        what = "the file is cut" if is_cut else "what follows is not JSON"
+        place = len(text[: stop.place].encode("utf-8", "surrogatepass"))
+        lost.append(f"{what}: byte {place:,} of {len(raw):,}")
+    lost += [_told(what, count) for what, count in columns.counts.items()]
+    return _finish(columns, top, lost, len(raw))
+
+
+def _told(what: str, count: int) -> str:
+    told = {
+        "text cut": "texts were longer than 1 MiB and were cut",
+        "bad ts": "events have a time that is no number of microseconds",
+        "bad dur": "events have a duration that is no number of microseconds",
+        "deep": "values are nested too deeply and were left out",
+        "not an object": "events are no JSON objects",
+    }
+    return f"{count:,} {told[what]}"
+
+
+def read_bytes(path: Path, lost: list[str]) -> bytes:
+    """Return the content of a file, decompressed; what a cut gzip lost goes into `lost`."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not raw.startswith(GZIP_MAGIC):
+        return raw
+    try:
+        return gzip.decompress(raw)
+    except (EOFError, OSError, zlib.error):
+        unpacked = _unpack_what_is_there(raw)
+        lost.append(f"the gzip data is cut or damaged: {len(unpacked):,} bytes could be unpacked")
+        return unpacked
+
+
+def _unpack_what_is_there(raw: bytes) -> bytes:
+    parts = []
+    while raw.startswith(GZIP_MAGIC):
+        stream = zlib.decompressobj(31)
+        try:
+            for start in range(0, len(raw), 1 << 16):
+                parts.append(stream.decompress(raw[start : start + (1 << 16)]))
+                if stream.eof:
+                    break
+        except zlib.error:
+            break
+        if not stream.eof:
+            break
+        raw = stream.unused_data + raw[start + (1 << 16) :]
+    return b"".join(parts)
+
+
+def as_text(raw: bytes, path: Path) -> str:
+    """Return JSON text from its bytes. Raises CorruptTraceError for UTF-16 and UTF-32."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or raw[:4].count(0) >= 2:
+        raise CorruptTraceError(
+            f"{path}: its text is UTF-16 or UTF-32", hint="convert it to UTF-8, as JSON must be"
+        )
+    return raw.decode("utf-8-sig", "replace")
+
+
+class _Stop(Exception):
+    """The text ends, or is no JSON, at a place."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+class _Walker:
+    """Walks the top level of a trace, and its events one by one."""
+
+    def __init__(self, text: str, columns: _Columns, top: dict[str, Any], lost: list[str]) -> None:
+        self._text = text
+        self._columns = columns
+        self._top = top
+        self._lost = lost
+        self._decode = json.JSONDecoder(strict=False, parse_float=_Literal).raw_decode
+
+    def walk(self) -> None:
+        place = self._skip(0)
+        if self._at(place) == "[":
+            place = self._events(place)
+        elif self._at(place) == "{":
+            place = self._object(place)
+        else:
+            raise _Stop(place)
+        rest = self._skip(place)
+        if rest < len(self._text):
+            self._lost.append(f"{len(self._text) - rest:,} characters after the end are not read")
+
+    def _object(self, place: int) -> int:
+        for key, start in self._members(place):
+            if key == "traceEvents" and self._at(start) == "[":
+                end = self._events(start)
+            else:
+                end, value = self._value(start)
+                is_kept = end - start <= _MAX_TOP_CHARACTERS and len(self._top) < _MAX_TOP_MEMBERS
+                if is_kept:
+                    self._top[key] = _plain(value)
+            self._place = end
+        return self._place
+
+    def _members(self, place: int) -> Iterator[tuple[str, int]]:
+        """Yield the key and the place of the value of each member; `_place` is set between."""
+        self._place = place + 1
+        is_first = True
+        while True:
+            place = self._skip(self._place)
+            if self._at(place) == "}":
+                self._place = place + 1
+                return
+            if not is_first:
+                place = self._skip(self._after(place, ","))
+            if self._at(place) != '"':
+                raise _Stop(place)
+            end, key = self._value(place)
+            yield str(key), self._skip(self._after(self._skip(end), ":"))
+            is_first = False
+
+    def _events(self, place: int) -> int:
+        place, is_first = place + 1, True
+        while True:
+            place = self._skip(place)
+            if self._at(place) == "]":
+                return place + 1
+            if not is_first:
+                place = self._skip(self._after(place, ","))
+                if self._at(place) == "]":  # a comma too many, as some writers leave
+                    return place + 1
+            place, event = self._value(place)
+            if isinstance(event, dict):
+                self._columns.add(event)
+            else:
+                self._columns.count("not an object")
+            is_first = False
+
+    def _value(self, place: int) -> tuple[int, Any]:
+        try:
+            value, end = self._decode(self._text, place)
+        except (ValueError, RecursionError) as error:
+            return self._value_apart(place, error)
+        is_suspect = isinstance(value, (dict, list)) and self._opens(place, end) > MAX_DEPTH
+        return self._value_apart(place, None) if is_suspect else (end, value)
+
+    def _opens(self, start: int, end: int) -> int:
+        return self._text.count("[", start, end) + self._text.count("{", start, end)
+
+    def _value_apart(self, place: int, error: Exception | None) -> tuple[int, Any]:
+        """Return a value whose parts nested too deeply are left out."""
+        end, cuts = self._extent(place)
+        if error is not None and not cuts:
+            raise _Stop(min(getattr(error, "pos", place), len(self._text)))
+        text, at = "", place
+        for start, stop in cuts:
+            self._columns.count("deep")
+            text, at = f"{text}{self._text[at:start]}null", stop
+        try:
+            return end, json.loads(text + self._text[at:end], strict=False, parse_float=_Literal)
+        except (ValueError, RecursionError):
+            raise _Stop(place) from None
+
+    def _extent(self, place: int) -> tuple[int, list[tuple[int, int]]]:
+        """Return where a value ends, and where the parts stand that are nested too deeply."""
+        depth, cuts, cut_start = 0, [], 0
+        for found in _STRING_OR_BRACKET.finditer(self._text, place):
+            mark = found[0][0]
+            if mark in "[{":
+                depth += 1
+                if depth == MAX_DEPTH + 1:
+                    cut_start = found.start()
+            elif mark in "]}":
+                if depth == MAX_DEPTH + 1:
+                    cuts.append((cut_start, found.end()))
+                depth -= 1
+            if depth <= 0:
+                return found.end(), cuts
+        raise _Stop(len(self._text))
+
+    def _skip(self, place: int) -> int:
+        return _SPACE.match(self._text, place).end()  # type: ignore[union-attr]
+
+    def _at(self, place: int) -> str:
+        return self._text[place : place + 1]
+
+    def _after(self, place: int, mark: str) -> int:
+        if self._at(place) != mark:
+            raise _Stop(place)
+        return place + 1
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with numbers in place of their literals."""
+    if isinstance(value, _Literal):
+        return float(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def to_ns(value: object) -> int | None:
+    """Return microseconds, a number or its text, as whole ns; None for what is none of 64 bits.
+
+    Halves of a ns go away from zero.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value * 1000 if abs(value) * 1000 < _MAX_US else None
+    if not isinstance(value, str):
+        return None
+    simple = _SIMPLE_US.fullmatch(value)
+    if simple is None:
+        return _decimal_ns(value)
+    sign, whole, part = simple.groups()
+    time_ns = int(whole) * 1000 + (int(part.ljust(3, "0")) if part else 0)
+    if time_ns >= _MAX_US:
+        return None
+    return -time_ns if sign else time_ns
+
+
+def _decimal_ns(text: str) -> int | None:
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:
+        return None
+    if not exact.is_finite() or exact.adjusted() > 17:
+        return None
+    if exact.adjusted() < -5:
+        return 0
+    scaled = int(exact.scaleb(6))  # thousandths of a ns are enough to see a half
+    rounded = (abs(scaled) + 500) // 1000
+    if rounded >= _MAX_US:
+        return None
+    return -rounded if scaled < 0 else rounded
+
+
+def _finish(columns: _Columns, top: Mapping[str, Any], lost: Sequence[str], n_bytes: int) -> Scan:
+    def of(values: array[Any] | bytearray, dtype: str) -> np.ndarray[Any, Any]:
+        return np.frombuffer(values, dtype) if len(values) else np.zeros(0, dtype)
+
+    return Scan(
+        phase=of(columns.phase, "uint8"),
+        name=of(columns.ints["name"], "int32"),
+        category=of(columns.ints["cat"], "int32"),
+        pid=of(columns.ints["pid"], "int32"),
+        tid=of(columns.ints["tid"], "int32"),
+        id=of(columns.ints["id"], "int32"),
+        ts_ns=of(columns.times["ts"], "int64"),
+        dur_ns=of(columns.times["dur"], "int64"),
+        has_ts=of(columns.has_time["ts"], "bool"),
+        has_dur=of(columns.has_time["dur"], "bool"),
+        arg_event=of(columns.arg_event, "int64"),
+        arg_key=of(columns.arg_key, "int32"),
+        arg_kind=of(columns.arg_kind, "uint8"),
+        arg_int=of(columns.arg_int, "int64"),
+        arg_float=of(columns.arg_float, "float64"),
+        arg_text=of(columns.arg_text, "int32"),
+        texts=[text.encode() for text in columns.number],
+        top=top,
+        lost=tuple(lost),
+        n_bytes=n_bytes,
+    )
