@@ -46,6 +46,8 @@ API_KINDS: Mapping[int, str] = {0: "Runtime", 1: "Driver"}
 RANGE_STYLES: Mapping[int, str] = {0: "PushPop", 1: "StartEnd"}
 GRAPH_LEVELS: Mapping[int, str] = {0: "Graph", 1: "Node"}
 MEMORY_OPERATIONS: Mapping[int, str] = {0: "Allocation", 1: "Deallocation"}
+ALLOCATOR_DEVICES: Mapping[int, str] = {0: "Host", 1: "Device"}
+FRAME_KINDS: Mapping[int, str] = {0: "Function", 1: "Built-in", 2: "Module"}
 SEVERITIES: Mapping[int, str] = {0: "Unknown", 1: "Info", 2: "Warning", 3: "Error", 4: "Verbose"}
 STREAM_KINDS: Mapping[int, str] = {0: "Unknown", 1: "Default", 2: "Non-blocking", 3: "Null"}
 THREAD_STATES: Mapping[int, str] = {
@@ -382,23 +384,98 @@ RANGE_PAYLOAD = TableSpec(
     ("range_id", "mark_id"),
 )
 
+OP = TableSpec(
+    "op",
+    "One call of a framework's operator on the host, such as aten::linear; calls nest.",
+    (
+        *_SPAN,
+        _ref("process_id", "process", "The process."),
+        _THREAD,
+        _text("name", "Name of the operator."),
+        _int(
+            "external_id",
+            "The framework's number of the call, unique in its process.",
+            nullable=True,
+        ),
+        _int(
+            "sequence",
+            "Number that a forward operator shares with its backward operators, in a process "
+            "and forward thread.",
+            nullable=True,
+        ),
+        _int(
+            "forward_thread",
+            "The framework's number of the thread that ran the forward operator, for a backward "
+            "operator; 0 or null for others.",
+            nullable=True,
+        ),
+        _int("flops", "Floating-point operations, by the framework's formula.", nullable=True),
+        _text("input_shapes", "Shapes of the inputs, as JSON.", nullable=True),
+        _text("input_dtypes", "Element types of the inputs, as JSON.", nullable=True),
+        _text("input_strides", "Strides of the inputs, as JSON.", nullable=True),
+        _text("input_values", "Values of the inputs that are no tensors, as JSON.", nullable=True),
+        _text("module", "Modules around it, outermost first, where recorded so.", nullable=True),
+        _text("stack", "Source lines that called it, where recorded so.", nullable=True),
+    ),
+    (*_HOST_ORDER, "external_id"),
+)
+
+PYTHON_FRAME = TableSpec(
+    "python_frame",
+    "One call of a Python function, or of a module of the model, that the framework recorded; "
+    "calls nest.",
+    (
+        *_SPAN,
+        _ref("process_id", "process", "The process."),
+        _THREAD,
+        _text("name", "Function with its file and line, or the module's class and number."),
+        _enum("kind", FRAME_KINDS, "What was called."),
+        _int("frame_id", "The framework's number of the call.", nullable=True),
+        _int("parent_frame_id", "The number of the call around it.", nullable=True),
+        _int("module_number", "Number of the module among those of its class.", nullable=True),
+    ),
+    (*_HOST_ORDER, "frame_id"),
+)
+
+ALLOCATOR_EVENT = TableSpec(
+    "allocator_event",
+    "One allocation or release of a block by the framework's own allocator, which keeps memory "
+    "that it got from the driver.",
+    (
+        _time("time_ns", "When it happened."),
+        _ref("process_id", "process", "The process."),
+        _THREAD,
+        _enum("memory", ALLOCATOR_DEVICES, "Where the memory is."),
+        _ref("device_id", "device", "The device, for device memory.", nullable=True),
+        _enum("operation", MEMORY_OPERATIONS, "Allocation or release."),
+        _bytes("bytes", "Bytes allocated or released."),
+        _int("address", "Address of the block; unsigned 64-bit values wrap.", nullable=True),
+        _bytes("total_allocated_bytes", "Bytes in use afterwards.", nullable=True),
+        _bytes("total_reserved_bytes", "Bytes got from the driver by then.", nullable=True),
+    ),
+    ("time_ns", "thread_id"),
+)
+
 COLLECTIVE = TableSpec(
     "collective",
-    "One call of a collective or point-to-point operation, read from the library's own ranges.",
+    "One call of a collective or point-to-point operation, read from the library's own ranges or "
+    "from the framework's operators.",
     (
         *_SPAN,
         _ref("process_id", "process", "The calling process."),
         _THREAD,
-        _ref("range_id", "range", "The range it was read from."),
-        _text("operation", "Function name, such as ncclAllReduce."),
+        _ref("range_id", "range", "The range it was read from, if one.", nullable=True),
+        _text("operation", "Name as recorded, such as ncclAllReduce or allreduce."),
         _bytes("bytes", "Message size.", nullable=True),
         _text("dtype", "Element type.", nullable=True),
         _text("reduction", "Reduction operation.", nullable=True),
-        _text("communicator", "Communicator id, in hexadecimal.", nullable=True),
+        _text("communicator", "Communicator id in hexadecimal, or name.", nullable=True),
         _int("rank", "Rank of the caller in the communicator.", nullable=True),
         _int("rank_count", "Ranks of the communicator.", nullable=True),
         _int("peer", "Root or peer rank.", nullable=True),
         _int("sequence", "Position among the calls of this communicator in this process."),
+        _ref("op_id", "op", "The operator it was read from, if one.", nullable=True),
+        _text("ranks", "Ranks of the communicator, as recorded.", nullable=True),
     ),
     (*_HOST_ORDER, "range_id"),
 )
@@ -547,6 +624,9 @@ TABLES: Mapping[str, TableSpec] = {
         RANGE,
         RANGE_PAYLOAD,
         MARK,
+        OP,
+        PYTHON_FRAME,
+        ALLOCATOR_EVENT,
         COLLECTIVE,
         GRAPH_NODE,
         COUNTER,

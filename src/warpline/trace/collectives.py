@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpline.schema import TABLES
-from warpline.trace.column import ColumnData, make_column
+from warpline.trace.column import ColumnData, make_column, null_column
 from warpline.trace.source import TableSource
 
 DOMAIN = "NCCL"
@@ -98,6 +98,8 @@ class RangeCollectives:
             return make_column(spec, self._ranges[name].values[self._rows])
         if name == "operation_id":
             return make_column(spec, self._ranges["name_id"].values[self._rows])
+        if name not in self._values:  # it says what other formats tell
+            return null_column(spec, len(self))
         intern = self._source.strings.intern_text
         values = self._values[name]
         found = [intern(value) if isinstance(value, str) else value or 0 for value in values]

@@ -204,7 +204,7 @@ def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan:
     walker = _Walker(text, columns, top, lost)
     try:
         walker.walk()
-    except _Stop as stop:
+    except _StopError as stop:
         is_cut = _SPACE.match(text, stop.place).end() >= len(text)  # type: ignore[union-attr]
         is_cut |= stop.place >= len(text) - 1
         what = "the file is cut" if is_cut else "what follows is not JSON"
@@ -267,7 +267,7 @@ def as_text(raw: bytes, path: Path) -> str:
     return raw.decode("utf-8-sig", "replace")
 
 
-class _Stop(Exception):
+class _StopError(Exception):
     """The text ends, or is no JSON, at a place."""
 
     def __init__(self, place: int) -> None:
@@ -292,7 +292,7 @@ class _Walker:
         elif self._at(place) == "{":
             place = self._object(place)
         else:
-            raise _Stop(place)
+            raise _StopError(place)
         rest = self._skip(place)
         if rest < len(self._text):
             self._lost.append(f"{len(self._text) - rest:,} characters after the end are not read")
@@ -321,7 +321,7 @@ class _Walker:
             if not is_first:
                 place = self._skip(self._after(place, ","))
             if self._at(place) != '"':
-                raise _Stop(place)
+                raise _StopError(place)
             end, key = self._value(place)
             yield str(key), self._skip(self._after(self._skip(end), ":"))
             is_first = False
@@ -358,7 +358,7 @@ class _Walker:
         """Return a value whose parts nested too deeply are left out."""
         end, cuts = self._extent(place)
         if error is not None and not cuts:
-            raise _Stop(min(getattr(error, "pos", place), len(self._text)))
+            raise _StopError(min(getattr(error, "pos", place), len(self._text)))
         text, at = "", place
         for start, stop in cuts:
             self._columns.count("deep")
@@ -366,7 +366,7 @@ class _Walker:
         try:
             return end, json.loads(text + self._text[at:end], strict=False, parse_float=_Literal)
         except (ValueError, RecursionError):
-            raise _Stop(place) from None
+            raise _StopError(place) from None
 
     def _extent(self, place: int) -> tuple[int, list[tuple[int, int]]]:
         """Return where a value ends, and where the parts stand that are nested too deeply."""
@@ -383,7 +383,7 @@ class _Walker:
                 depth -= 1
             if depth <= 0:
                 return found.end(), cuts
-        raise _Stop(len(self._text))
+        raise _StopError(len(self._text))
 
     def _skip(self, place: int) -> int:
         return _SPACE.match(self._text, place).end()  # type: ignore[union-attr]
@@ -393,7 +393,7 @@ class _Walker:
 
     def _after(self, place: int, mark: str) -> int:
         if self._at(place) != mark:
-            raise _Stop(place)
+            raise _StopError(place)
         return place + 1
 
 

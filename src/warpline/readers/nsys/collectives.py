@@ -25,7 +25,7 @@ from warpline.trace.collectives import (
     ranks_of,
     values_of,
 )
-from warpline.trace.column import ColumnData, make_column
+from warpline.trace.column import ColumnData, make_column, null_column
 
 _DOMAIN = DOMAIN.encode()
 
@@ -61,6 +61,8 @@ class Collectives:
         if name in _FIELDS:
             table = SourceTable(self._reading.export, EVENTS, self._rows)
             return _FIELDS[name].load(self._reading, table, spec)
+        if name not in self._values:  # it says what other formats tell
+            return null_column(spec, len(self))
         values = self._values[name]
         intern = self._reading.names.pool.intern_text
         found = [intern(value) if isinstance(value, str) else value or 0 for value in values]
