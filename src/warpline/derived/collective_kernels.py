@@ -1,0 +1,158 @@
+"""What a collective kernel does, read from its name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from warpline.derived.kernel_rules import kernel_class, parse_name
+
+# NCCL 2.x: ncclDevKernel_AllReduce_Sum_f32_RING_LL; ncclKernel_AllReduce_RING_LL_Sum_float before
+# 2.18; ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_f32 for kernels over symmetric memory.
+_NCCL = re.compile(r"nccl(symk?|)(?:dev)?kernel(?:debug)?_", re.IGNORECASE)
+_OPERATIONS = {
+    "allreduce": "AllReduce",
+    "allgather": "AllGather",
+    "allgatherv": "AllGatherV",
+    "reducescatter": "ReduceScatter",
+    "reduce": "Reduce",
+    "broadcast": "Broadcast",
+    "bcast": "Broadcast",
+    "sendrecv": "SendRecv",
+    "alltoall": "AllToAll",
+    "alltoallpivot": "AllToAll",
+    "gather": "Gather",
+    "scatter": "Scatter",
+}
+_REDUCING = {"AllReduce", "ReduceScatter", "Reduce"}
+_REDUCTIONS = {
+    "sum": "Sum",
+    "prod": "Prod",
+    "min": "Min",
+    "max": "Max",
+    "minmax": "MinMax",
+    "premulsum": "PreMulSum",
+    "sumpostdiv": "SumPostDiv",
+}
+_PROTOCOLS = {"ll": "LL", "ll128": "LL128", "simple": "SIMPLE"}
+_ALGORITHMS = {"ring", "tree", "nvls", "collnet", "pat", "direct", "chain"}
+_TYPES = {
+    "bf16": "bf16",
+    "bfloat16": "bf16",
+    "f16": "f16",
+    "half": "f16",
+    "f32": "f32",
+    "float": "f32",
+    "f64": "f64",
+    "double": "f64",
+    "f8e4m3": "f8e4m3",
+    "f8e5m2": "f8e5m2",
+    "i8": "i8",
+    "int8": "i8",
+    "u8": "u8",
+    "uint8": "u8",
+    "i32": "i32",
+    "int32": "i32",
+    "u32": "u32",
+    "uint32": "u32",
+    "i64": "i64",
+    "int64": "i64",
+    "u64": "u64",
+    "uint64": "u64",
+}
+_ELEMENT_TYPES = (
+    ("bfloat16", "bf16"),
+    ("__half", "f16"),
+    ("c10::half", "f16"),
+    ("half", "f16"),
+    ("float8_e4m3", "f8e4m3"),
+    ("float", "f32"),
+    ("double", "f64"),
+)
+
+
+@dataclass(frozen=True)
+class CollectiveKernel:
+    """What a collective kernel does; None where its name does not say.
+
+    Attributes:
+        operation: "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "SendRecv", "AllToAll",
+            "Dispatch", "Combine", "Barrier" ...
+        algorithm: "RING", "TREE", "NVLS", "NVLS_TREE", "COLLNET_DIRECT", "COLLNET_CHAIN", "PAT",
+            "one-shot", "two-shot"; of NCCL's symmetric kernels the scheme, as "RSxLD_AGxST".
+        protocol: "LL", "LL128", "SIMPLE", "MULTIMEM", "LAMPORT".
+        dtype: Element type: "f32", "bf16" ...
+        reduction: "Sum", "Prod", "MinMax" ...
+        family: "nccl", "rccl", "nvshmem", "deepep", "custom-all-reduce", "symmetric-memory" ...
+    """
+
+    operation: str | None = None
+    algorithm: str | None = None
+    protocol: str | None = None
+    dtype: str | None = None
+    reduction: str | None = None
+    family: str = "unknown"
+
+
+def collective_kernel(name: str) -> CollectiveKernel | None:
+    """Return what a collective kernel does, from its name; None if the name is of another kind.
+
+    Raises:
+        InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
+    """
+    found = kernel_class(name)
+    if found.category != "collective":
+        return None
+    known = found.collective
+    family = known.get("family", "unknown")
+    if family in {"nccl", "rccl"}:
+        return _nccl(name, family)
+    return CollectiveKernel(
+        known.get("operation"),
+        known.get("algorithm"),
+        known.get("protocol"),
+        _element_type(name),
+        None,
+        family,
+    )
+
+
+def _nccl(name: str, family: str) -> CollectiveKernel:
+    base = parse_name(name).name.partition("(")[0].rpartition("::")[2].strip()
+    head = _NCCL.match(base)
+    if head is None:
+        return CollectiveKernel(family=family)
+    words = base[head.end() :].replace("uint8_t", "uint8").replace("int8_t", "int8").split("_")
+    operation = _OPERATIONS.get(words[0])
+    rest = words[1:]
+    protocol = next((_PROTOCOLS[word] for word in rest if word in _PROTOCOLS), None)
+    algorithm = "_".join(word.upper() for word in rest if word in _ALGORITHMS) or None
+    if head.group(1):
+        algorithm, protocol = _symmetric(name, words[0]), "SYMMETRIC"
+    # Operations that only move bytes are compiled for one type; it says nothing of the data.
+    is_reducing = operation in _REDUCING
+    dtype = next((_TYPES[word] for word in rest if word in _TYPES), None)
+    reduction = next((_REDUCTIONS[word] for word in rest if word in _REDUCTIONS), None)
+    return CollectiveKernel(
+        operation,
+        algorithm,
+        protocol,
+        dtype if is_reducing else None,
+        reduction if is_reducing else None,
+        family,
+    )
+
+
+def _symmetric(name: str, operation: str) -> str | None:
+    """Return the scheme of a kernel over symmetric memory, as NCCL writes it."""
+    base = name.partition("(")[0]
+    scheme = base[base.lower().find(operation) + len(operation) :].strip("_").split("_")
+    kept = [word for word in scheme if word.lower() not in _REDUCTIONS and word not in _TYPES]
+    return "_".join(kept) or None
+
+
+def _element_type(name: str) -> str | None:
+    """Return the type that the first template argument names."""
+    arguments = name.lower().partition("<")[2][:80]
+    first = arguments.split(",")[0]
+    return next((short for long, short in _ELEMENT_TYPES if long in first), None)

@@ -1,0 +1,349 @@
+"""What a kernel is, told from its name by the rules of one data file.
+
+The rules stand in ``data/kernel_rules.json``; docs/kernel-classes.md describes the file. A program
+with kernels of its own names a second file in the environment variable WARPLINE_KERNEL_RULES,
+whose rules go first.
+
+Patterns are texts with ``*``, not regular expressions: a match takes time in proportion to the
+name's length, whatever a hostile trace or a careless rule holds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from warpline.errors import InputError
+
+VARIABLE = "WARPLINE_KERNEL_RULES"
+
+KERNEL_CATEGORIES = (
+    "gemm",
+    "attention",
+    "convolution",
+    "normalisation",
+    "elementwise",
+    "reduction",
+    "embedding",
+    "sort-index",
+    "optimizer",
+    "layout-copy",
+    "cast-copy",
+    "other",
+    "collective",
+)
+ORIGINS = (
+    "cublas",
+    "cudnn",
+    "cutlass",
+    "cufft",
+    "curand",
+    "cusparse",
+    "cusolver",
+    "cub",
+    "tensorrt",
+    "flash-attention",
+    "nccl",
+    "rccl",
+    "nvshmem",
+    "deepep",
+    "rocm",
+    "triton",
+    "xla",
+    "framework",
+    "library",
+    "user",
+    "driver",
+)
+UNKNOWN_CATEGORY, UNKNOWN_ORIGIN = "other", "user"
+
+# What identifies a kernel stands at the front of its name; CUTLASS alone writes names of 10 kB.
+_LONGEST_NAME = 4096
+_ANONYMOUS = re.compile(r"<unnamed>::|\(anonymous namespace\)::|_GLOBAL__N__[0-9a-z_]*::")
+_BRACKET = re.compile(r"[<>()]")
+_NUMBERING = re.compile(r"[_.][0-9][0-9cde]*$")
+_MANGLED = re.compile(r"_ZN?K?")
+_LENGTH = re.compile(r"[0-9]{1,3}")
+_TARGETS = ("name", "function", "base")
+_COLLECTIVE_KEYS = ("family", "operation", "algorithm", "protocol")
+_KEYS = {"id", *_TARGETS, "unless", "category", "origin", "collective", "why"}
+_FORMAT_HINT = "docs/kernel-classes.md describes the file"
+
+
+class KernelName(NamedTuple):
+    """The parts of a kernel's name that rules look at, in lower case.
+
+    Attributes:
+        name: As recorded, without anonymous namespaces; cut after 4096 characters.
+        function: The qualified name, without result type, template arguments, parameters and the
+            numbers that Triton and XLA append.
+        base: The last part of `function`.
+    """
+
+    name: str
+    function: str
+    base: str
+
+
+class Pattern(NamedTuple):
+    """Pieces of text that must follow each other; anything may stand between them."""
+
+    pieces: tuple[str, ...]
+    at_start: bool
+    at_end: bool
+
+    def matches(self, text: str) -> bool:
+        """Return whether the text holds the pieces in their order, in linear time."""
+        place, last = 0, len(self.pieces) - 1
+        for number, piece in enumerate(self.pieces):
+            if number == last and self.at_end:
+                is_alone = self.at_start and not number
+                return text.endswith(piece) and (
+                    len(text) == len(piece) if is_alone else len(text) - len(piece) >= place
+                )
+            found = text.find(piece, place)
+            if found < 0 or (found and self.at_start and not number):
+                return False
+            place = found + len(piece)
+        return True
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: which names it is about, and what it says of them.
+
+    Attributes:
+        id: Its name.
+        targets: Part of the name -> patterns of which one must match; every part must agree.
+        unless: Patterns none of which may match the whole name.
+        category: One of `KERNEL_CATEGORIES`, or None: it says nothing about the category.
+        origin: One of `ORIGINS`, or None.
+        collective: Of "family", "operation", "algorithm" and "protocol", what it knows.
+        why: One line.
+    """
+
+    id: str
+    targets: Mapping[str, tuple[Pattern, ...]]
+    unless: tuple[Pattern, ...] = ()
+    category: str | None = None
+    origin: str | None = None
+    collective: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+
+    def matches(self, name: KernelName) -> bool:
+        """Return whether the rule is about the name."""
+        return all(
+            any(pattern.matches(getattr(name, target)) for pattern in patterns)
+            for target, patterns in self.targets.items()
+        ) and not any(pattern.matches(name.name) for pattern in self.unless)
+
+
+@dataclass(frozen=True)
+class KernelClass:
+    """What a kernel is.
+
+    Attributes:
+        category: What it computes, one of `KERNEL_CATEGORIES`.
+        origin: Who wrote it, one of `ORIGINS`.
+        category_rule: The rule that told the category; empty where none knows the name.
+        collective: What the rules know of a collective: "family", "operation", "algorithm",
+            "protocol".
+    """
+
+    category: str
+    origin: str
+    category_rule: str = ""
+    collective: Mapping[str, str] = field(default_factory=dict)
+
+
+def kernel_class(name: str) -> KernelClass:
+    """Return what a kernel is, from its demangled name; mangled names are understood in part.
+
+    The first rule that matches and states a category gives the category, and likewise for the
+    origin. A name that no rule knows is "other" and of the "user".
+
+    Raises:
+        InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
+    """
+    return _classified(name, os.environ.get(VARIABLE) or None)
+
+
+@cache
+def rules(extra_path: str | None = None) -> tuple[Rule, ...]:
+    """Return the rules in their order: those of the extra file first.
+
+    Raises:
+        InputError: The extra file cannot be read or holds something else than rules.
+    """
+    built_in = files("warpline").joinpath("data", "kernel_rules.json").read_text("utf-8")
+    own = read_rules(built_in, "kernel_rules.json")
+    if extra_path is None:
+        return own
+    try:
+        text = Path(extra_path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{VARIABLE}: {extra_path}: {error}", hint=_FORMAT_HINT) from None
+    return read_rules(text, f"{VARIABLE}: {extra_path}") + own
+
+
+def read_rules(text: str, source: str) -> tuple[Rule, ...]:
+    """Return the rules of a file's text.
+
+    Args:
+        text: JSON, as docs/kernel-classes.md says.
+        source: What to call the file in an error.
+
+    Raises:
+        InputError: It is not JSON, or not of that form.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source} is not JSON: {error}", hint=_FORMAT_HINT) from None
+    if not isinstance(document, dict) or not isinstance(document.get("rules"), list):
+        raise _wrong(source, 'there is no list "rules"')
+    if document.get("version") != 1:
+        raise _wrong(source, f'"version" is {document.get("version")!r}, not 1')
+    items = enumerate(document["rules"], 1)
+    return tuple(_read_rule(f"{source}: rule {number}", item) for number, item in items)
+
+
+def parse_name(name: str) -> KernelName:
+    """Return the parts of a kernel's name that rules look at."""
+    whole = _ANONYMOUS.sub("", name[:_LONGEST_NAME])
+    function = _mangled_function(whole) or _function(whole)
+    function = _NUMBERING.sub("", function).lower()
+    return KernelName(whole.lower(), function, function.rpartition("::")[2])
+
+
+@cache
+def _classified(name: str, extra_path: str | None) -> KernelClass:
+    parsed = parse_name(name)
+    category = origin = None
+    category_rule, collective = "", dict[str, str]()
+    for rule in rules(extra_path):
+        is_news = (category is None and rule.category) or (origin is None and rule.origin)
+        if not is_news or not rule.matches(parsed):
+            continue
+        if category is None and rule.category:
+            category, category_rule = rule.category, rule.id
+            collective = dict(rule.collective)
+        origin = origin or rule.origin
+    return KernelClass(
+        category or UNKNOWN_CATEGORY, origin or UNKNOWN_ORIGIN, category_rule, collective
+    )
+
+
+def _function(name: str) -> str:
+    """Return the qualified name of a demangled function, without what stands in brackets."""
+    plain: list[str] = []
+    open_brackets: list[str] = []
+    place = 0
+    for found in _BRACKET.finditer(name):
+        bracket, start = found.group(), found.start()
+        if not open_brackets:
+            plain.append(name[place:start])
+        if bracket in "<(":
+            if bracket == "(" and not open_brackets and _is_parameters(plain):
+                return _last_word(plain)
+            open_brackets.append(bracket)
+        elif bracket == ")":
+            while open_brackets and open_brackets.pop() != "(":
+                pass
+        elif open_brackets and open_brackets[-1] == "<":
+            open_brackets.pop()
+        place = start + 1
+    if not open_brackets:
+        plain.append(name[place:])
+    return _last_word(plain)
+
+
+def _is_parameters(plain: Sequence[str]) -> bool:
+    text = "".join(plain).rstrip()
+    return bool(text) and not text.endswith(("operator", "decltype", "&", "|", "!", "="))
+
+
+def _last_word(plain: Sequence[str]) -> str:
+    words = "".join(plain).split()
+    return words[-1].removeprefix("::") if words else ""
+
+
+def _mangled_function(name: str) -> str | None:
+    """Return the qualified name at the front of a name mangled by the Itanium rules."""
+    found = _MANGLED.match(name)
+    if found is None:
+        return None
+    parts: list[str] = []
+    place = found.end()
+    while length := _LENGTH.match(name, place):
+        place = length.end() + int(length.group())
+        parts.append(name[length.end() : place])
+    kept = [part for part in parts if not part.startswith("_GLOBAL__N")]
+    return "::".join(kept) or None
+
+
+def _read_rule(label: str, item: Any) -> Rule:
+    if not isinstance(item, dict):
+        raise _wrong(label, "it is not an object")
+    label = f"{label} ({item['id']})" if "id" in item else label
+    unknown = set(item) - _KEYS
+    if unknown:
+        raise _wrong(label, f"unknown key {min(unknown)!r}")
+    targets = {part: _patterns(label, part, item[part]) for part in _TARGETS if part in item}
+    if not targets:
+        raise _wrong(label, f"it has none of {', '.join(_TARGETS)}")
+    if "category" not in item and "origin" not in item:
+        raise _wrong(label, "it states neither a category nor an origin")
+    return Rule(
+        _text(label, "id", item.get("id", "")),
+        targets,
+        _patterns(label, "unless", item["unless"]) if "unless" in item else (),
+        _one_of(label, "category", item.get("category"), KERNEL_CATEGORIES),
+        _one_of(label, "origin", item.get("origin"), ORIGINS),
+        _collective(label, item.get("collective", {})),
+        _text(label, "why", item.get("why", "")),
+    )
+
+
+def _patterns(label: str, key: str, texts: Any) -> tuple[Pattern, ...]:
+    if not isinstance(texts, list) or not texts:
+        raise _wrong(label, f"{key!r} is not a list of patterns")
+    return tuple(_pattern(label, _text(label, key, text)) for text in texts)
+
+
+def _pattern(label: str, text: str) -> Pattern:
+    at_start, at_end = text.startswith("^"), text.endswith("$")
+    body = text.lower().removeprefix("^").removesuffix("$")
+    pieces = tuple(piece for piece in body.split("*") if piece)
+    if not pieces:
+        raise _wrong(label, f"the pattern {text!r} matches everything")
+    return Pattern(pieces, at_start and body[0] != "*", at_end and body[-1] != "*")
+
+
+def _collective(label: str, value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict) or set(value) - set(_COLLECTIVE_KEYS):
+        raise _wrong(label, f"'collective' has keys other than {', '.join(_COLLECTIVE_KEYS)}")
+    return {key: _text(label, key, text) for key, text in value.items()}
+
+
+def _one_of(label: str, key: str, value: Any, allowed: Sequence[str]) -> str | None:
+    if value is not None and value not in allowed:
+        raise _wrong(label, f"{key} {value!r} is not one of {', '.join(allowed)}")
+    return None if value is None else str(value)
+
+
+def _text(label: str, key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(label, f"{key!r} is not a text")
+    return value
+
+
+def _wrong(label: str, what: str) -> InputError:
+    return InputError(f"{label}: {what}", hint=_FORMAT_HINT)
