@@ -26,7 +26,7 @@ _CellsOfRows = Callable[[slice], Sequence[str]]
 
 def render(document: Document, out: TextIO, options: Options) -> None:
     """Write the document as one object; rows are streamed."""
-    encode = _encoder(options)
+    encode = encoder(options)
     head = {"schema_version": SCHEMA_VERSION, "title": document.title, "trace": dict(document.meta)}
     for name, value in head.items():
         out.write("{" if name == "schema_version" else ",")
@@ -89,11 +89,12 @@ def _number_cells(numbers: Numbers, rows: slice) -> list[str]:
     return texts
 
 
-def _encoder(options: Options) -> Callable[[Any], str]:
-    encoder = json.JSONEncoder(ensure_ascii=not options.unicode, allow_nan=False)
+def encoder(options: Options) -> Callable[[Any], str]:
+    """Return what writes a value as JSON on one line, harmless on a terminal too."""
+    writer = json.JSONEncoder(ensure_ascii=not options.unicode, allow_nan=False)
 
     def encode(value: Any) -> str:
-        text = encoder.encode(value if isinstance(value, str) else _finite(value))
+        text = writer.encode(value if isinstance(value, str) else _finite(value))
         if text.isprintable():
             return text
         # JSON lets lone surrogates and terminal controls through; as escapes they do no harm.

@@ -1,0 +1,76 @@
+"""What analyses and rules return, and how they are registered.
+
+An analysis is a pure function of a trace. It declares what it needs, what its columns mean and
+in which units they are, so that every renderer, `compare` and the documentation can show it
+without further code. A rule is one too; it returns findings.
+"""
+
+from warpline.result.analyses import ANALYSES, Analysis, Arguments, Compute, analysis
+from warpline.result.diagnosis import (
+    SEVERITIES,
+    Breakdown,
+    Check,
+    CheckState,
+    CounterCandidate,
+    Diagnosis,
+    Evidence,
+    ExcludedStep,
+    Finding,
+    Overlap,
+    Part,
+    PartKind,
+    Phase,
+    Severity,
+    StepSummary,
+)
+from warpline.result.facts import Facts, describe_meta, source_name, warnings_of
+from warpline.result.rules import RULES, Judge, Rule, rule
+from warpline.result.tables import (
+    Document,
+    Field,
+    Numbers,
+    Result,
+    Skipped,
+    Texts,
+    Values,
+    column_of,
+)
+
+__all__ = [
+    "ANALYSES",
+    "RULES",
+    "SEVERITIES",
+    "Analysis",
+    "Arguments",
+    "Breakdown",
+    "Check",
+    "CheckState",
+    "Compute",
+    "CounterCandidate",
+    "Diagnosis",
+    "Document",
+    "Evidence",
+    "ExcludedStep",
+    "Facts",
+    "Field",
+    "Finding",
+    "Judge",
+    "Numbers",
+    "Overlap",
+    "Part",
+    "PartKind",
+    "Phase",
+    "Result",
+    "Rule",
+    "Severity",
+    "Skipped",
+    "StepSummary",
+    "Texts",
+    "Values",
+    "analysis",
+    "column_of",
+    "describe_meta",
+    "rule",
+    "source_name",
+    "warnings_of",
+]

@@ -1,0 +1,84 @@
+"""How an analysis is registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from warpline.registry import Registry
+from warpline.result.tables import Field, Result, Skipped
+from warpline.trace import Trace
+
+Arguments = tuple[str, ...]
+Compute = Callable[[Trace, Arguments], Result | Skipped]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A registered analysis.
+
+    Attributes:
+        name: What users type.
+        title: Heading.
+        fields: Columns of its result (an argument may add to them).
+        needs: Tables of which at least one must hold rows, in the trace.
+        compute: The function.
+        doc: Its docstring; `explain` and the documentation show it.
+        arguments: Arguments it takes after a colon -> what each does.
+        default_rank: Place among the tables that `stats` prints when none is named, or None.
+        missing_hint: How to record what it needs.
+    """
+
+    name: str
+    title: str
+    fields: tuple[Field, ...]
+    needs: tuple[str, ...]
+    compute: Compute
+    doc: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    default_rank: int | None = None
+    missing_hint: str | None = None
+
+
+ANALYSES: Registry[Analysis] = Registry("table")
+
+
+def analysis(  # noqa: PLR0913 - a declaration; every part is named
+    *,
+    name: str,
+    title: str,
+    fields: Sequence[Field],
+    needs: Sequence[str],
+    aliases: Sequence[str] = (),
+    arguments: Mapping[str, str] | None = None,
+    default_rank: int | None = None,
+    missing_hint: str | None = None,
+) -> Callable[[Compute], Compute]:
+    """Register the decorated function as an analysis.
+
+    The function gets the trace and the arguments written after the name (``:base``), which
+    were checked against `arguments`. It runs only when one of the tables in `needs` holds
+    rows. Its docstring has the headings *What it measures*, *Why it matters*, *How it is
+    computed*, *Limits* and *Source*.
+    """
+
+    def register(compute: Compute) -> Compute:
+        doc = compute.__doc__ or ""
+        ANALYSES.add(
+            name,
+            Analysis(
+                name,
+                title,
+                tuple(fields),
+                tuple(needs),
+                compute,
+                doc,
+                dict(arguments or {}),
+                default_rank,
+                missing_hint,
+            ),
+            aliases=aliases,
+        )
+        return compute
+
+    return register

@@ -1,0 +1,72 @@
+"""What is known of a recording itself, for every document about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from warpline.trace import Trace
+
+
+class Facts(Mapping[str, Any]):
+    """Facts by name; one given as a function is computed when it is asked for."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self._facts = dict(facts)
+
+    def __getitem__(self, name: str) -> Any:
+        fact = self._facts[name]
+        return fact() if callable(fact) else fact
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+
+def describe_meta(trace: Trace) -> Mapping[str, Any]:
+    """Return the facts about a recording that every JSON document carries."""
+    meta = trace.meta
+
+    def span_ns() -> int:
+        # Reads every table of events: only for who asks.
+        start_ns, end_ns = trace.span()
+        return end_ns - start_ns
+
+    def recorded_ns() -> int:
+        return trace.recorded_ns()
+
+    facts = {
+        "paths": [str(path) for path in meta.paths],
+        "format": meta.format,
+        "format_version": meta.format_version,
+        "producer": meta.producer,
+        "host": meta.host,
+        "command": meta.command,
+        "origin_utc_ns": meta.origin_utc_ns,
+        "span_ns": span_ns,
+        "recorded_ns": recorded_ns,
+        "lost": dict(meta.lost),
+        "unread": dict(meta.unread),
+        "damaged": dict(meta.damaged),
+    }
+    return Facts(facts)
+
+
+def warnings_of(trace: Trace) -> tuple[str, ...]:
+    """Return what users must know about a recording: losses first."""
+    meta = trace.meta
+    said = [
+        f"{subject} were lost while recording" + ("" if count is None else f": {count:,}")
+        for subject, count in meta.lost.items()
+    ]
+    said += [f"table {table!r} could not be read: {why}" for table, why in meta.damaged.items()]
+    return (*said, *meta.warnings)
+
+
+def source_name(paths: Sequence[Path]) -> str:
+    """Return a short name for one or several files."""
+    first = paths[0].name if paths else "?"
+    return first if len(paths) < 2 else f"{first} and {len(paths) - 1} more"
