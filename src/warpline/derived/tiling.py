@@ -1,0 +1,176 @@
+"""Overlapping intervals laid out side by side: each moment given to one of those that cover it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.errors import SchemaError
+from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.interval import checked
+
+# One bit of an int64 for each level, and the sign is left alone.
+MAX_LEVELS = 62
+
+
+class Tiles(NamedTuple):
+    """Pieces of time that ascend and do not overlap; together they are the intervals' union.
+
+    Attributes:
+        start_ns: Shape (k,), int64.
+        end_ns: Shape (k,), int64, after the start.
+        owner: Shape (k,), int64, the interval that each piece is given to. Pieces of one interval
+            never touch.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    owner: I64
+
+
+def tile(start_ns: I64, end_ns: I64, level: Integers) -> Tiles:
+    """Give each covered moment to the interval of the lowest level, there to the earliest start.
+
+    Of intervals of one level that start together the first row is taken. Intervals without length
+    get nothing.
+
+    Args:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64, none before its start: else a SchemaError.
+        level: Shape (n,), in ``[0, MAX_LEVELS)``; a SchemaError outside.
+
+    Takes O(n log n), and no more than O(n) where the starts ascend and the level is one.
+    """
+    start, end = checked(start_ns, end_ns)
+    if len(level) and not 0 <= int(level.min()) <= int(level.max()) < MAX_LEVELS:
+        raise SchemaError(f"a level outside [0, {MAX_LEVELS})")
+    parts = [_of_level(start, end, np.flatnonzero(level == each)) for each in np.unique(level)]
+    parts = [part for part in parts if len(part.owner)]
+    if not parts:
+        nothing = np.zeros(0, np.int64)
+        return Tiles(nothing, nothing, nothing)
+    return parts[0] if len(parts) == 1 else _layered(parts)
+
+
+def _of_level(start: I64, end: I64, rows: I64) -> Tiles:
+    """Return the tiles of intervals of one level, a piece for each that is not wholly covered.
+
+    At its start, and so from there on, what the earlier ones cover is one interval that reaches
+    up to the latest of their ends.
+    """
+    rows = rows[end[rows] > start[rows]]
+    begin = start[rows]
+    if np.any(begin[1:] < begin[:-1]):
+        rows = rows[np.argsort(begin, kind="stable")]
+        begin = start[rows]
+    finish = end[rows]
+    reach = np.maximum.accumulate(finish)
+    begin = begin.copy()
+    np.maximum(begin[1:], reach[:-1], out=begin[1:])
+    left = np.flatnonzero(finish > begin)
+    return Tiles(begin[left], finish[left], rows[left])
+
+
+def _layered(parts: list[Tiles]) -> Tiles:
+    """Return the tiles of several levels, lowest first, from the tiles of each."""
+    time = np.concatenate([column for part in parts for column in part[:2]])
+    bits = np.concatenate(
+        [np.full(2 * len(part.owner), 1 << place, np.int64) for place, part in enumerate(parts)]
+    )
+    order = np.argsort(time, kind="stable")
+    time = time[order]
+    # Tiles of a level alternate between beginning and end, so that each of these turns its bit.
+    covering = np.bitwise_xor.accumulate(bits[order])
+    settled = np.append(time[1:] != time[:-1], True)
+    time, covering = time[settled], covering[settled]
+    busy = np.flatnonzero(covering[:-1])
+    begin, finish, covering = time[busy], time[busy + 1], covering[busy]
+    lowest = covering & -covering
+    owner = np.zeros(len(busy), np.int64)
+    for place, part in enumerate(parts):
+        here = np.flatnonzero(lowest == 1 << place)
+        owner[here] = part.owner[np.searchsorted(part.start_ns, begin[here], side="right") - 1]
+    opens = _opens(begin, finish, owner)
+    closes = np.append(opens[1:], True)
+    return Tiles(begin[opens], finish[closes], owner[opens])
+
+
+def _opens(begin: I64, finish: I64, owner: I64) -> BoolArray:
+    """Return where a piece does not go on with the one before it."""
+    goes_on = (begin[1:] == finish[:-1]) & (owner[1:] == owner[:-1])
+    return np.append(True, ~goes_on)
+
+
+class Cuts(NamedTuple):
+    """Parts that spans share with other intervals, by span and start.
+
+    Attributes:
+        span: Shape (k,), int64, rows of the spans.
+        row: Shape (k,), int64, rows of the other intervals.
+        start_ns: Shape (k,), int64.
+        end_ns: Shape (k,), int64, after the start.
+    """
+
+    span: I64
+    row: I64
+    start_ns: I64
+    end_ns: I64
+
+
+class Grouped(NamedTuple):
+    """Intervals in groups; what is cut out lies in the same group.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64, none before its start.
+        group: Shape (n,), int64.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    group: I64
+
+
+def cut(spans: Grouped, others: Grouped) -> Cuts:
+    """Return the parts of each span that lie in the other intervals of its group.
+
+    Args:
+        spans: In any order; they may overlap.
+        others: By group and start; those of one group do not overlap.
+
+    Takes O((n + k) log m) and a few steps for each group.
+    """
+    first, last = (np.zeros(len(spans.group), np.int64) for _ in range(2))
+    order = np.argsort(spans.group, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(spans.group[order])) + 1):
+        if not len(rows):
+            continue
+        lo, hi = np.searchsorted(others.group, spans.group[rows[0]] + np.array([0, 1]))
+        first[rows] = lo + np.searchsorted(others.end_ns[lo:hi], spans.start_ns[rows], side="right")
+        last[rows] = lo + np.searchsorted(others.start_ns[lo:hi], spans.end_ns[rows], side="left")
+    count = np.maximum(last - first, 0)
+    span = np.repeat(np.arange(len(count)), count)
+    row = np.arange(len(span)) - np.repeat(np.cumsum(count) - count - first, count)
+    start = np.maximum(spans.start_ns[span], others.start_ns[row])
+    end = np.minimum(spans.end_ns[span], others.end_ns[row])
+    lasting = end > start
+    if lasting.all():
+        return Cuts(span, row, start, end)
+    return Cuts(span[lasting], row[lasting], start[lasting], end[lasting])
+
+
+def rest(spans: Grouped, cuts: Cuts) -> Cuts:
+    """Return what is left of spans without their cuts, which do not overlap; rows mean nothing."""
+    every = np.arange(len(spans.group))
+    owner = np.concatenate((every, cuts.span))
+    # Cuts of a span ascend, so that beginnings and ends stay in step.
+    by_start = np.argsort(owner, kind="stable")
+    by_end = np.argsort(np.concatenate((cuts.span, every)), kind="stable")
+    start = np.concatenate((spans.start_ns, cuts.end_ns))[by_start]
+    end = np.concatenate((cuts.start_ns, spans.end_ns))[by_end]
+    owner = owner[by_start]
+    lasting = end > start
+    return Cuts(
+        owner[lasting], np.zeros(int(lasting.sum()), np.int64), start[lasting], end[lasting]
+    )
