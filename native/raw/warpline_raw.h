@@ -121,6 +121,15 @@ struct ControlSlot {           // one per attached process
 };
 
 inline constexpr std::size_t kControlSlots = 256;
+
+// Whether the records of a process's device work are in its logs. They stay in CUPTI until the work
+// is done and they are asked for, so that a program must not be ended before.
+enum class DrainState : std::uint32_t {
+  kNothing = 0,  // no device work is recorded
+  kHolding = 1,
+  kDrained = 2,  // all work that was recorded had ended, and is in the logs
+};
+
 struct ControlPage {
   std::uint32_t magic;
   std::uint32_t version;
@@ -142,6 +151,8 @@ struct ControlPage {
   std::uint64_t sample_plan;    // kSteps: SamplePlan, or 0 until a process has chosen one
   char first_error[512];
   ControlSlot slots[kControlSlots];
+  std::uint64_t drain_wanted;   // 1 when the program is about to be ended: see DrainState
+  DrainState drains[kControlSlots];  // of the process in the slot with the same number
 };
 inline constexpr std::size_t kControlBytes = 4096;
 static_assert(sizeof(ControlPage) <= kControlBytes);

@@ -56,10 +56,21 @@ raw::ControlSlot* take_slot(raw::ControlPage& page, std::uint32_t pid) noexcept 
     std::uint32_t free = 0;
     if (__atomic_compare_exchange_n(&slot.pid, &free, pid, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_RELAXED)) {
+      tell_drain(page, &slot, raw::DrainState::kNothing);
       return &slot;
     }
   }
   return nullptr;
+}
+
+void tell_drain(raw::ControlPage& page, const raw::ControlSlot* slot,
+                raw::DrainState state) noexcept {
+  if (slot == nullptr) return;
+  __atomic_store_n(&page.drains[slot - page.slots], state, __ATOMIC_RELEASE);
+}
+
+bool is_drain_wanted(const raw::ControlPage& page) noexcept {
+  return __atomic_load_n(&page.drain_wanted, __ATOMIC_ACQUIRE) != 0;
 }
 
 void open_window(raw::ControlPage& page, raw::ControlSlot* slot) noexcept {

@@ -36,6 +36,11 @@ raw::ControlPage* map_control(const std::string& folder) noexcept;
 raw::ControlSlot* take_slot(raw::ControlPage& page, std::uint32_t pid) noexcept;
 
 // Opens or closes one capture range in the page; the session ends after the last wanted one.
+// Says whether a process's device work is in its logs; without a slot nobody waits for it.
+void tell_drain(raw::ControlPage& page, const raw::ControlSlot* slot,
+                raw::DrainState state) noexcept;
+bool is_drain_wanted(const raw::ControlPage& page) noexcept;
+
 void open_window(raw::ControlPage& page, raw::ControlSlot* slot) noexcept;
 void close_window(raw::ControlPage& page, raw::ControlSlot* slot) noexcept;
 

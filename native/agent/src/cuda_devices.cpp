@@ -1,36 +1,15 @@
 #include "cuda_devices.h"
 
-#include <dlfcn.h>
+#include "cuda_driver.h"
 
 namespace warpline::agent {
 namespace {
 
-// The driver's functions and their numbers for device attributes.
+// The driver's numbers: of attributes of devices, and others.
 constexpr int kPciBus = 33;
 constexpr int kPciDevice = 34;
 constexpr int kPciDomain = 50;
-constexpr int kSuccess = 0;
-
-// The driver, as long as the program has it loaded.
-class Driver {
- public:
-  Driver() noexcept : library_(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {}
-  ~Driver() {
-    if (library_ != nullptr) dlclose(library_);
-  }
-  Driver(const Driver&) = delete;
-  Driver& operator=(const Driver&) = delete;
-
-  template <class... Arguments>
-  bool call(const char* name, Arguments... arguments) const noexcept {
-    if (library_ == nullptr) return false;
-    auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library_, name));
-    return function != nullptr && function(arguments...) == kSuccess;
-  }
-
- private:
-  void* library_;
-};
+constexpr int kRelaxed = 2;  // mode of capture
 
 }  // namespace
 
@@ -48,6 +27,27 @@ std::uint64_t pci_location(std::uint32_t device) noexcept {
   return static_cast<std::uint32_t>(domain) |
          std::uint64_t{static_cast<std::uint16_t>(bus)} << 32 |
          std::uint64_t{static_cast<std::uint16_t>(place)} << 48;
+}
+
+void wait_for_device_work() noexcept {
+  const Driver driver;
+  // Else a capture of a graph that another thread has begun would be spoilt.
+  int capture_mode = kRelaxed;
+  driver.call("cuThreadExchangeStreamCaptureMode", &capture_mode);
+  int count = 0;
+  driver.call("cuDeviceGetCount", &count);
+  for (int device = 0; device < count; ++device) {
+    unsigned flags = 0;
+    int is_active = 0;
+    driver.call("cuDevicePrimaryCtxGetState", device, &flags, &is_active);
+    void* context = nullptr;
+    if (is_active == 0 || !driver.call("cuDevicePrimaryCtxRetain", &context, device)) continue;
+    if (driver.call("cuCtxPushCurrent_v2", context)) {
+      driver.call("cuCtxSynchronize");
+      driver.call("cuCtxPopCurrent_v2", &context);
+    }
+    driver.call("cuDevicePrimaryCtxRelease_v2", device);
+  }
 }
 
 bool is_cuda_initialised() noexcept {

@@ -30,6 +30,10 @@ struct CudaDevice {
 // for it.
 std::uint64_t pci_location(std::uint32_t device) noexcept;
 
+// Waits until the work that was launched in the primary contexts of this process has ended; work in
+// other contexts is not waited for. May take for ever, as the work may.
+void wait_for_device_work() noexcept;
+
 // Whether the driver is loaded and the program has initialised it.
 bool is_cuda_initialised() noexcept;
 

@@ -300,6 +300,18 @@ bool wait_a_tick() noexcept {
   return !g_watch_ends;
 }
 
+void tell_drain(const Tracing& t, raw::DrainState state) noexcept {
+  agent::tell_drain(*t.session->control, g_process->slot, state);
+}
+
+// Brings all that was recorded into the logs: the program is about to be ended.
+void drain(const Tracing& t) noexcept {
+  wait_for_device_work();
+  flush(0);
+  flush(cupti::kFlushForced);
+  tell_drain(t, raw::DrainState::kDrained);
+}
+
 // CUPTI's own periodic flush returns full buffers only; a killed program would lose the rest.
 void* watch(void* flush_ns_pointer) {
   const auto longest = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(flush_ns_pointer));
@@ -307,9 +319,14 @@ void* watch(void* flush_ns_pointer) {
   ignore_calls_of_this_thread();
   std::int64_t period = std::min(kFirstFlushNs, longest);
   std::int64_t next_flush = now_ns() + period;
+  bool is_drained = false;
   while (wait_a_tick()) {
     follow_recording_state();
     g_pool.keep_ready(kReadyBuffers);
+    if (!is_drained && is_drain_wanted(*tracing().session->control)) {
+      is_drained = true;
+      drain(tracing());
+    }
     if (now_ns() < next_flush) continue;
     flush(0);
     period = std::min(period * 2, longest);
@@ -422,6 +439,7 @@ void end_at_exit() {
   if (!is_traced()) return;
   end_watching();
   flush(cupti::kFlushForced);
+  tell_drain(tracing(), raw::DrainState::kDrained);
 }
 
 bool is_traced_for(const Session* session) noexcept {
@@ -481,6 +499,7 @@ int begin(Tracing& t, Session& session) {
   }
   set_recording(t, is_wanted_now(&session));
   t.is_watcher_running = start_watcher(config.flush_ms);
+  if (t.is_watcher_running) tell_drain(t, raw::DrainState::kHolding);
   static const int registered = std::atexit(end_at_exit);
   static_cast<void>(registered);
   return 0;
@@ -511,6 +530,7 @@ void end_cuda_tracing() noexcept {
   flush(0);
   set_recording(t, false);
   flush(cupti::kFlushForced);
+  tell_drain(t, raw::DrainState::kNothing);
   t.library.functions.unsubscribe(t.subscriber);
   t.is_begun = false;
   g_traced.store(0, std::memory_order_release);

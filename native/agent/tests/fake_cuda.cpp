@@ -10,6 +10,8 @@ namespace {
 bool g_is_initialised = false;
 constexpr int kNotInitialised = 3;
 constexpr int kInvalidValue = 1;
+int g_contexts[2];
+thread_local void* t_current = nullptr;
 }  // namespace
 
 EXPORT int cuInit(unsigned) {
@@ -43,6 +45,37 @@ EXPORT int cuDeviceGet(int* device, int ordinal) {
   *device = ordinal;
   return g_is_initialised ? 0 : kNotInitialised;
 }
+
+EXPORT int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* is_active) {
+  *flags = 0;
+  *is_active = 1;
+  return 0;
+}
+
+EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = &g_contexts[device];
+  return 0;
+}
+
+EXPORT int cuCtxPushCurrent_v2(void* context) {
+  t_current = context;
+  return 0;
+}
+
+// Work ends when it is waited for: the file that FAKE_SYNCHRONIZED names tells of it.
+EXPORT int cuCtxSynchronize() {
+  const char* path = std::getenv("FAKE_SYNCHRONIZED");
+  if (path != nullptr && t_current != nullptr) std::fclose(std::fopen(path, "a"));
+  return t_current == nullptr ? kInvalidValue : 0;
+}
+
+EXPORT int cuCtxPopCurrent_v2(void** context) {
+  *context = t_current;
+  t_current = nullptr;
+  return 0;
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 
 EXPORT int cuDeviceGetAttribute(int* value, int attribute, int device) {
   if (attribute == 50) *value = 1;

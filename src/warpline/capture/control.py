@@ -42,6 +42,14 @@ class RangeMode(enum.IntEnum):
     STEPS = 3
 
 
+class DrainState(enum.IntEnum):
+    """Whether the records of a process's device work are in its logs."""
+
+    NOTHING = 0
+    HOLDING = 1
+    DRAINED = 2
+
+
 class ControlSlot(ctypes.LittleEndianStructure):
     """One attached process."""
 
@@ -72,6 +80,8 @@ class ControlPage(ctypes.LittleEndianStructure):
         ("sample_plan", ctypes.c_uint64),
         ("first_error", ctypes.c_char * 512),
         ("slots", ControlSlot * CONTROL_SLOTS),
+        ("drain_wanted", ctypes.c_uint64),
+        ("drains", ctypes.c_uint32 * CONTROL_SLOTS),
     )
 
 
@@ -233,6 +243,16 @@ class ControlFile:
                 self._put("<II", _SLOTS_AT + index * ctypes.sizeof(ControlSlot), 0, 0)
         if held:
             self._close_windows(held)
+
+    def ask_to_drain(self) -> None:
+        """Ask the agents to write down the device work that was recorded, once it has ended."""
+        self._put("<Q", ControlPage.drain_wanted.offset, 1)
+
+    def holds_work(self) -> set[int]:
+        """Return the processes whose recorded device work is not all in their logs yet."""
+        page = self._snapshot()
+        states = zip(page.slots, page.drains, strict=True)
+        return {slot.pid for slot, state in states if slot.pid and state == DrainState.HOLDING}
 
     def is_counted_right(self) -> bool:
         """Return whether the number of open ranges is the sum of what processes hold.

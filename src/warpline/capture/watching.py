@@ -41,6 +41,7 @@ _POLL_S = 0.05
 _DRAW_AFTER_S = 1.0
 _LEFT_BEHIND_S = 3.0
 _PATIENCE_S = 1.0
+_DRAIN_S = 5.0  # the device may be waiting for something that never comes
 _NAMES_SHOWN = 3
 
 Say = Callable[[str], None]
@@ -143,6 +144,7 @@ class Watch:
         self._looks: dict[int, int] = {}
         self._look_at = self._began
         self._miscounts = 0
+        self._drain_asked_at: float | None = None  # when it was to write its device work down
         self._end_asked_at: float | None = None  # when we asked the program to end
         self._told_left = False
         self._told_waiting = False
@@ -181,7 +183,7 @@ class Watch:
     def _next(self) -> float:
         """Return how long nothing will have to be done."""
         now = time.monotonic()
-        if self._waits_for_windows():
+        if self._waits_for_windows() or self._drain_asked_at is not None:
             return _POLL_S
         times = [self._look_at]
         if self._sampling is not None and self._is_recording:
@@ -252,6 +254,8 @@ class Watch:
             self._is_recording = True
             if self._control.state is State.WAITING:
                 self._control.state = State.RECORDING
+        if self._drain_asked_at is not None:
+            self._end_drained_program()
         if self._has_stopped:
             return
         if options.duration is not None and passed >= options.delay + options.duration:
@@ -271,8 +275,20 @@ class Watch:
 
     def _end_program(self) -> None:
         if self._options.kill is not None:
+            self._drain_asked_at = time.monotonic()
+            self._control.ask_to_drain()
+            self._end_drained_program()
+
+    def _end_drained_program(self) -> None:
+        """End the program once its device work is written down, or that takes too long."""
+        now = time.monotonic()
+        alive = [pid for pid in self._control.holds_work() if processes.is_alive(pid)]
+        if alive and self._drain_asked_at is not None and now - self._drain_asked_at < _DRAIN_S:
+            return
+        self._drain_asked_at = None
+        if self._options.kill is not None:
             self._ending.ended_by = self._options.kill
-            self._end_asked_at = time.monotonic()
+            self._end_asked_at = now
             processes.send(os.getpid(), self._options.kill)
 
     # --- Processes -------------------------------------------------------------------------------

@@ -1,0 +1,29 @@
+// Calls of the CUDA driver that the program itself uses; the agent is linked to none.
+#pragma once
+
+#include <dlfcn.h>
+
+namespace warpline::agent {
+
+// The driver, as long as the program has it loaded.
+class Driver {
+ public:
+  Driver() noexcept : library_(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {}
+  ~Driver() {
+    if (library_ != nullptr) dlclose(library_);
+  }
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  template <class... Arguments>
+  bool call(const char* name, Arguments... arguments) const noexcept {
+    if (library_ == nullptr) return false;
+    auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library_, name));
+    return function != nullptr && function(arguments...) == 0;
+  }
+
+ private:
+  void* library_;
+};
+
+}  // namespace warpline::agent
