@@ -1,1 +1,28 @@
 """Reader of the PyTorch profiler's Chrome traces, as Kineto writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warpline.readers.kineto.meta import FORMAT
+from warpline.readers.kineto.sniff import identify_json, is_trace
+from warpline.readers.kineto.source import KinetoSource
+from warpline.trace.reading import READERS, Reader
+
+
+def read(path: Path) -> KinetoSource:
+    """Open a trace. Raises InputError when it cannot be used."""
+    return KinetoSource(path)
+
+
+READERS.add(
+    FORMAT,
+    Reader(
+        name=FORMAT,
+        doc="Chrome traces of the PyTorch profiler (Kineto) since 2021, plain or gzip.",
+        extensions=(".json", ".json.gz"),
+        sniff=is_trace,
+        read=read,
+        identify=identify_json,
+    ),
+)

@@ -1,0 +1,366 @@
+"""Processes, threads, devices, contexts and streams, from what the events say of themselves.
+
+In these traces a row of device work names its device as its process and its stream as its
+thread; the process that launched it is the one whose call has the same correlation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.group import RowGroups, factorize, factorize_rows
+from warpline.ops.join import lookup
+from warpline.readers.kineto.events import Events
+from warpline.readers.kineto.kinds import Kind
+from warpline.schema import TABLES
+from warpline.trace.column import ColumnData, make_column
+
+DEVICE_KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.WAIT, Kind.EVENT_RECORD)
+HOST_KINDS = (
+    Kind.RUNTIME,
+    Kind.DRIVER,
+    Kind.OP,
+    Kind.ANNOTATION,
+    Kind.PYTHON,
+    Kind.MARK,
+    Kind.ALLOCATION,
+)
+CALL_KINDS = (Kind.RUNTIME, Kind.DRIVER)
+
+_NO_STREAM = 0xFFFF_FFFF
+_NUMBER = re.compile(r"\s*(?:[A-Za-z_ ]*\s)?(-?[0-9]{1,18})\s*")
+_THREAD_NAME = re.compile(r"thread -?[0-9]+ \((.*)\)")
+_STREAM_NAME = re.compile(r"stream -?[0-9]+.*", re.IGNORECASE)
+
+# Member of deviceProperties -> column of the table device.
+_PROPERTIES: Mapping[str, str] = {
+    "totalGlobalMem": "memory_bytes",
+    "numSms": "sm_count",
+    "computeMajor": "compute_major",
+    "computeMinor": "compute_minor",
+    "l2CacheSize": "l2_bytes",
+}
+
+
+def number_in(text: str) -> int | None:
+    """Return the number that a pid or tid is, or ends in, such as 7 of "stream 7"."""
+    found = _NUMBER.fullmatch(text)
+    return int(found[1]) if found else None
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where device work ran, one place per event of `DEVICE_KINDS` in the file's order.
+
+    Attributes:
+        rows: Shape (n,), int64, the events, ascending.
+        process: Shape (n,), int64, rows of process.
+        device: Shape (n,), int64, the producer's numbers.
+        context: Shape (n,), int64, likewise.
+        stream: Shape (n,), int64, likewise; -1 where none is named.
+    """
+
+    rows: I64
+    process: I64
+    device: I64
+    context: I64
+    stream: I64
+
+
+class Dimensions:
+    """Rows of the dimensions, and the row that each event refers to."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._build: Mapping[str, Callable[[], dict[str, Sequence[Any]]]] = {
+            "process": self._processes,
+            "thread": self._threads,
+            "device": self._devices,
+            "context": self._contexts,
+            "stream": self._streams,
+        }
+        self._tables: dict[str, dict[str, Sequence[Any]]] = {}
+
+    def tables(self) -> Sequence[str]:
+        """Return the names of the dimensions."""
+        return list(self._build)
+
+    def row_count(self, table: str) -> int:
+        """Return the rows of a dimension."""
+        return len(next(iter(self._table(table).values())))
+
+    def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
+        """Return columns of a dimension; those that are null throughout are left out."""
+        found, loaded = self._table(table), {}
+        for name in columns:
+            values = found.get(name)
+            if values is not None:
+                spec = TABLES[table].column(name)
+                plain = [self._plain(value) for value in values]
+                valid = np.array([value is not None for value in plain], np.bool_)
+                loaded[name] = make_column(spec, [v or 0 for v in plain], valid)
+        return loaded
+
+    def processes_of(self, rows: I64) -> I32:
+        """Return the row of the process of some host events."""
+        return self._process_of_pid[self._events.scan.pid[rows]]
+
+    def threads_of(self, rows: I64) -> I32:
+        """Return the row of the thread of some host events."""
+        keys, _ = self._thread_rows
+        return keys[np.searchsorted(self._host_rows, rows)]
+
+    def places_of(self, rows: I64) -> I64:
+        """Return the places in `places` of some device events."""
+        return np.searchsorted(self.places.rows, rows)
+
+    def devices_of(self, numbers: I64) -> tuple[I32, BoolArray]:
+        """Return the rows of devices by the producer's numbers, and which exist."""
+        found = lookup(numbers, np.array(self.device_numbers, np.int64))
+        return found.row.astype(np.int32), found.found
+
+    @cached_property
+    def places(self) -> Places:
+        """Where device work ran."""
+        events = self._events
+        rows = events.rows(*DEVICE_KINDS)
+        device = self._number(rows, "device", events.scan.pid)
+        context, _ = events.integers(rows, "context")
+        stream = self._number(rows, "stream", events.scan.tid)
+        is_none = (stream < 0) | (stream == _NO_STREAM)
+        # Only a wait may name no stream; other work without one ran in the default stream.
+        stream[is_none] = np.where(events.kinds[rows[is_none]] == Kind.WAIT, -1, 0)
+        return Places(rows, self._launchers(rows), device, context, stream)
+
+    @cached_property
+    def device_row(self) -> I32:
+        """Row of device of each place."""
+        return self.devices_of(self.places.device)[0]
+
+    @cached_property
+    def context_row(self) -> I32:
+        """Row of context of each place."""
+        return self._context_groups.codes
+
+    @cached_property
+    def stream_row(self) -> tuple[I32, BoolArray]:
+        """Row of stream of each place, and where it has one."""
+        has_stream = self.places.stream >= 0
+        rows = np.zeros(len(has_stream), np.int32)
+        rows[has_stream] = self._stream_groups.codes
+        return rows, has_stream
+
+    @cached_property
+    def device_numbers(self) -> list[int]:
+        """The devices in use, ascending; if none is, those that the file lists."""
+        used = {*np.unique(self.places.device).tolist(), *self._allocated_on}
+        return sorted(used or self._properties)
+
+    @cached_property
+    def _allocated_on(self) -> set[int]:
+        """Devices of which the allocator told. A file may have no other work."""
+        if len(self.places.rows):
+            return set()
+        rows = self._events.rows(Kind.ALLOCATION)
+        kinds, _ = self._events.integers(rows, "Device Type")
+        devices, found = self._events.integers(rows, "Device Id")
+        return set(np.unique(devices[found & (kinds != 0) & (devices >= 0)]).tolist())
+
+    @cached_property
+    def _properties(self) -> dict[int, Mapping[str, Any]]:
+        """What the file says of each device."""
+        listed = self._events.scan.top.get("deviceProperties")
+        found = listed if isinstance(listed, list) else []
+        devices = [item for item in found if isinstance(item, dict)]
+        return {item["id"]: item for item in devices if type(item.get("id")) is int}
+
+    @cached_property
+    def _host_rows(self) -> I64:
+        return self._events.rows(*HOST_KINDS)
+
+    @cached_property
+    def _pids(self) -> list[int]:
+        """Text numbers of the host's pids, by pid; -2 for a process that no event names."""
+        used = np.unique(self._events.scan.pid[self._host_rows]).tolist()
+        named = used or self._cpu_pids or [-2]
+        return sorted(named, key=lambda number: (self._pid(number) or 0, number))
+
+    def _pid(self, number: int) -> int | None:
+        return number_in(self._events.text(number))
+
+    @cached_property
+    def _cpu_pids(self) -> list[int]:
+        """Pids that the file labels as a host's, where there is no event of the host."""
+        rows = self._metadata("process_labels")
+        labels = self._argument_texts(rows, "labels")
+        return sorted(
+            {
+                pid
+                for pid, label in zip(self._events.scan.pid[rows].tolist(), labels, strict=True)
+                if label == "CPU"
+            }
+        )
+
+    @cached_property
+    def _process_of_pid(self) -> I32:
+        table = np.zeros(len(self._events.scan.texts) + 2, np.int32)
+        for row, number in enumerate(self._pids):
+            table[number] = row
+        return table
+
+    @cached_property
+    def _thread_rows(self) -> tuple[I32, list[tuple[int, int]]]:
+        """Row of thread of each host event, and (process, text number of the tid) of each."""
+        scan, rows = self._events.scan, self._host_rows
+        tid = scan.tid[rows]
+        groups = factorize_rows(self.processes_of(rows), tid)
+        first = rows[groups.first]
+        keys = zip(self.processes_of(first).tolist(), scan.tid[first].tolist(), strict=True)
+        return groups.codes, list(keys)
+
+    def _number(self, rows: I64, key: str, otherwise: I32) -> I64:
+        """Return an argument, or the number in the event's own pid or tid."""
+        values, found = self._events.integers(rows, key)
+        missing = np.flatnonzero(~found)
+        if len(missing):
+            groups = factorize(otherwise[rows[missing]])
+            numbers = [number_in(self._events.text(text)) or 0 for text in groups.uniques.tolist()]
+            values[missing] = np.array(numbers, np.int64)[groups.codes]
+        return values
+
+    def _launchers(self, rows: I64) -> I64:
+        """Return the process of each device event: that of the call with its correlation."""
+        process = np.zeros(len(rows), np.int64)
+        if len(self._pids) < 2 or not len(rows):
+            return process
+        calls = self._events.rows(*CALL_KINDS)
+        owners = self.processes_of(calls)
+        if len(calls):
+            process[:] = int(np.bincount(owners).argmax())
+        wanted, has_one = self._events.integers(rows, "correlation")
+        keys, is_key = self._events.integers(calls, "correlation")
+        found = lookup(wanted, keys[is_key])
+        known = found.found & has_one
+        process[known] = owners[is_key][found.row[known]]
+        return process
+
+    @cached_property
+    def _context_groups(self) -> RowGroups:
+        places = self.places
+        return factorize_rows(places.process, self.device_row, places.context)
+
+    @cached_property
+    def _stream_groups(self) -> RowGroups:
+        places, some = self.places, np.flatnonzero(self.places.stream >= 0)
+        return factorize_rows(places.process[some], self.context_row[some], places.stream[some])
+
+    def _metadata(self, name: str) -> I64:
+        rows, scan = self._events.rows(Kind.METADATA), self._events.scan
+        wanted = name.encode()
+        texts = [
+            n for n in np.unique(scan.name[rows]).tolist() if n >= 0 and scan.texts[n] == wanted
+        ]
+        return rows[np.isin(scan.name[rows], texts)]
+
+    def _argument_texts(self, rows: I64, key: str) -> list[str | None]:
+        numbers, found = self._events.texts_of(rows, key)
+        texts = self._events.pool.texts(numbers)
+        return [text if ok else None for text, ok in zip(texts, found.tolist(), strict=True)]
+
+    @cached_property
+    def _process_names(self) -> dict[int, str]:
+        rows = self._metadata("process_name")
+        names = self._argument_texts(rows, "name")
+        pids = self._events.scan.pid[rows].tolist()
+        return {pid: name for pid, name in zip(pids, names, strict=True) if name}
+
+    @cached_property
+    def _thread_names(self) -> dict[tuple[int, int], str]:
+        """Name of each (process, text number of the tid). The first that says more counts."""
+        rows, scan = self._metadata("thread_name"), self._events.scan
+        found: dict[tuple[int, int], str] = {}
+        keys = zip(scan.pid[rows].tolist(), scan.tid[rows].tolist(), strict=True)
+        for (pid, tid), name in zip(keys, self._argument_texts(rows, "name"), strict=True):
+            inner = _THREAD_NAME.fullmatch(name or "")
+            shown = inner[1] if inner else name
+            if pid in self._pids and shown and not _STREAM_NAME.fullmatch(shown):
+                key = (int(self._process_of_pid[pid]), tid)
+                if key not in found or found[key] == self._process_names.get(pid):
+                    found[key] = shown
+        return found
+
+    def _table(self, name: str) -> dict[str, Sequence[Any]]:
+        if name not in self._tables:
+            self._tables[name] = self._build[name]()
+        return self._tables[name]
+
+    def _processes(self) -> dict[str, Sequence[Any]]:
+        texts = [self._events.text(number) for number in self._pids]
+        numbers = [number_in(text) for text in texts]
+        names = [self._process_names.get(number) for number in self._pids]
+        shown = [
+            name or (text if number is None else None)
+            for name, text, number in zip(names, texts, numbers, strict=True)
+        ]
+        host = self._events.scan.top.get("host_name")
+        hosts = [host if isinstance(host, str) else None] * len(texts)
+        return {"pid": [n or 0 for n in numbers], "name_id": shown, "host_id": hosts}
+
+    def _threads(self) -> dict[str, Sequence[Any]]:
+        keys = self._thread_rows[1]
+        texts = [self._events.text(tid) for _, tid in keys]
+        numbers = [number_in(text) for text in texts]
+        names = [
+            self._thread_names.get(key) or (text if number is None and text else None)
+            for key, text, number in zip(keys, texts, numbers, strict=True)
+        ]
+        return {
+            "process_id": [process for process, _ in keys],
+            "tid": [number or 0 for number in numbers],
+            "name_id": names,
+        }
+
+    def _devices(self) -> dict[str, Sequence[Any]]:
+        found = [self._properties.get(number, {}) for number in self.device_numbers]
+        columns: dict[str, Sequence[Any]] = {
+            column: [_integer(item.get(key)) for item in found]
+            for key, column in _PROPERTIES.items()
+        }
+        texts = {"name_id": "name", "uuid_id": "uuid"}
+        for column, key in texts.items():
+            columns[column] = [
+                item[key] if isinstance(item.get(key), str) else None for item in found
+            ]
+        return {"gpu_index": self.device_numbers, **columns}
+
+    def _contexts(self) -> dict[str, Sequence[Any]]:
+        first, places = self._context_groups.first, self.places
+        return {
+            "process_id": places.process[first].tolist(),
+            "device_id": self.device_row[first].tolist(),
+            "native_id": places.context[first].tolist(),
+            "is_green": [0] * len(first),
+        }
+
+    def _streams(self) -> dict[str, Sequence[Any]]:
+        some = np.flatnonzero(self.places.stream >= 0)
+        first = some[self._stream_groups.first]
+        return {
+            "process_id": self.places.process[first].tolist(),
+            "context_id": self.context_row[first].tolist(),
+            "native_id": self.places.stream[first].tolist(),
+        }
+
+    def _plain(self, value: Any) -> Any:
+        return self._events.pool.intern_text(value) if isinstance(value, str) else value
+
+
+def _integer(value: object) -> int | None:
+    return value if type(value) is int and abs(value) < 1 << 62 else None

@@ -1,0 +1,96 @@
+"""Columns of what the host did: calls, operators, Python frames, ranges and allocations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.ops.arrays import I64, BoolArray
+from warpline.readers.kineto.fields import Reading, name
+from warpline.readers.kineto.kinds import Kind
+from warpline.schema import Column
+from warpline.trace.column import ColumnData, make_column
+
+MODULE = "nn.Module: "
+MODULE_DOMAIN = "nn.Module"
+
+_FUNCTION, _BUILT_IN, _MODULE_CALL = 0, 1, 2  # of schema.tables.FRAME_KINDS
+_HOST, _DEVICE = 0, 1  # of schema.tables.ALLOCATOR_DEVICES
+
+global_name = name
+
+
+def api_kind(reading: Reading, rows: I64, spec: Column) -> ColumnData:
+    """Return whether calls are of the runtime (0) or of the driver (1)."""
+    return make_column(spec, reading.events.kinds[rows] == Kind.DRIVER)
+
+
+def frame_kind(reading: Reading, rows: I64, spec: Column) -> ColumnData:
+    """Return what was called."""
+    return make_column(spec, reading.events.per_name(rows, _kind_of_frame))
+
+
+def module_rows(reading: Reading) -> I64:
+    """Return the events that are ranges: annotations, and calls of the model's modules."""
+    events = reading.events
+    frames = events.rows(Kind.PYTHON)
+    is_module = events.per_name(frames, _kind_of_frame) == _MODULE_CALL
+    return np.union1d(events.rows(Kind.ANNOTATION), frames[is_module])
+
+
+def range_name(reading: Reading, rows: I64, spec: Column) -> ColumnData:
+    """Return the names of ranges; a module's is that of its class and its number."""
+    pool = reading.events.pool
+
+    def named(text: str) -> int:
+        return pool.intern_text(text.removeprefix(MODULE))
+
+    is_module = reading.events.kinds[rows] == Kind.PYTHON
+    values = reading.events.names(rows)
+    values[is_module] = reading.events.per_name(rows[is_module], named)
+    return make_column(spec, values)
+
+
+def range_domain(reading: Reading, rows: I64, spec: Column) -> ColumnData:
+    """Return the domain of ranges: that of modules has a name."""
+    is_module = reading.events.kinds[rows] == Kind.PYTHON
+    domain = reading.events.pool.intern_text(MODULE_DOMAIN)
+    return make_column(spec, np.where(is_module, domain, 0), is_module)
+
+
+def source_id(reading: Reading, rows: I64, spec: Column) -> ColumnData:
+    """Return the place of each event in the file, from 1."""
+    return make_column(spec, rows + 1)
+
+
+def allocation_memory(reading: Reading, rows: I64, spec: Column) -> ColumnData:
+    """Return where allocated memory is."""
+    return make_column(spec, np.where(_is_on_device(reading, rows), _DEVICE, _HOST))
+
+
+def allocated_on(reading: Reading, rows: I64, spec: Column) -> ColumnData:
+    """Return the device of allocated memory, null on the host."""
+    numbers, found = reading.events.integers(rows, "Device Id")
+    devices, is_one = reading.dimensions.devices_of(numbers)
+    return make_column(spec, devices, found & is_one & _is_on_device(reading, rows))
+
+
+def released_or_not(reading: Reading, rows: I64, spec: Column) -> ColumnData:
+    """Return 0 for an allocation, 1 for a release, which the file gives a negative size."""
+    return make_column(spec, reading.events.integers(rows, "Bytes")[0] < 0)
+
+
+def allocation(reading: Reading, rows: I64, spec: Column) -> ColumnData:
+    """Return the bytes allocated or released."""
+    return make_column(spec, np.abs(reading.events.integers(rows, "Bytes")[0]))
+
+
+def _is_on_device(reading: Reading, rows: I64) -> BoolArray:
+    kinds, found = reading.events.integers(rows, "Device Type")
+    is_there: BoolArray = found & (kinds != 0)
+    return is_there
+
+
+def _kind_of_frame(text: str) -> int:
+    if text.startswith(MODULE):
+        return _MODULE_CALL
+    return _BUILT_IN if text.startswith("<built-in") else _FUNCTION

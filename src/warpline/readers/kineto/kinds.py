@@ -1,0 +1,129 @@
+"""What an event of a trace is, by its phase and category, for every spelling since 2021."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum
+
+import numpy as np
+
+from warpline.ops.arrays import I8, BoolArray
+from warpline.readers.kineto.scan import Scan
+
+
+class Kind(IntEnum):
+    """What an event becomes. Rows of one kind belong to one table, or to two."""
+
+    OTHER = 0
+    KERNEL = 1
+    MEMCPY = 2
+    MEMSET = 3
+    RUNTIME = 4
+    DRIVER = 5
+    WAIT = 6
+    EVENT_RECORD = 7
+    OP = 8
+    ANNOTATION = 9
+    PYTHON = 10
+    OVERHEAD = 11
+    MARK = 12
+    ALLOCATION = 13
+    COUNTER = 14
+    SPAN = 15  # the recording itself
+    GLOBAL_MARK = 16  # beginnings and ends of the recording
+    METADATA = 17
+    LINK = 18  # an arrow whose ends have a correlation, or a sequence number, in common
+    PROJECTION = 19  # an annotation, drawn again beside the device work it launched
+
+
+# Category in lower case -> kind of its complete events.
+_COMPLETE: Mapping[str, Kind] = {
+    "kernel": Kind.KERNEL,
+    "gpu_memcpy": Kind.MEMCPY,
+    "memcpy": Kind.MEMCPY,
+    "gpu_memset": Kind.MEMSET,
+    "memset": Kind.MEMSET,
+    "cuda_runtime": Kind.RUNTIME,
+    "runtime": Kind.RUNTIME,
+    "hip_runtime": Kind.RUNTIME,
+    "xpu_runtime": Kind.RUNTIME,
+    "mtia_runtime": Kind.RUNTIME,
+    "privateuse1_runtime": Kind.RUNTIME,
+    "cuda_driver": Kind.DRIVER,
+    "driver": Kind.DRIVER,
+    "privateuse1_driver": Kind.DRIVER,
+    "cuda_sync": Kind.WAIT,
+    "cuda_event": Kind.EVENT_RECORD,
+    "cpu_op": Kind.OP,
+    "operator": Kind.OP,
+    "user_annotation": Kind.ANNOTATION,
+    "python_function": Kind.PYTHON,
+    "overhead": Kind.OVERHEAD,
+    "trace": Kind.SPAN,
+    "gpu_user_annotation": Kind.PROJECTION,
+}
+_LINKS = frozenset(("ac2g", "async_cpu_to_gpu", "async_gpu", "async", "fwdbwd", "forward_backward"))
+_ALLOCATION = "[memory]"
+_GLOBAL_PIDS = re.compile(r"|Traces|Spans", re.IGNORECASE)
+
+RECORDED: tuple[Kind, ...] = (
+    Kind.KERNEL,
+    Kind.MEMCPY,
+    Kind.MEMSET,
+    Kind.RUNTIME,
+    Kind.DRIVER,
+    Kind.WAIT,
+    Kind.OP,
+    Kind.ANNOTATION,
+    Kind.PYTHON,
+    Kind.SPAN,
+)
+"""Kinds of which a trace of the PyTorch profiler has at least one."""
+
+
+def kinds_of(scan: Scan) -> I8:
+    """Return the kind of each event, shape (n,). Events without a time are OTHER."""
+    kinds = np.zeros(len(scan), np.int8)
+    is_complete = scan.phase == ord("X")
+    by_category = _table(scan, {text: int(kind) for text, kind in _COMPLETE.items()})
+    kinds[is_complete] = by_category[scan.category[is_complete]]
+    is_instant = np.isin(scan.phase, np.frombuffer(b"iIR", np.uint8))
+    kinds[is_instant] = Kind.MARK
+    kinds[is_instant & _is_text(scan, scan.name, _ALLOCATION)] = Kind.ALLOCATION
+    kinds[is_instant & _is_global(scan)] = Kind.GLOBAL_MARK
+    kinds[scan.phase == ord("C")] = Kind.COUNTER
+    kinds[~scan.has_ts] = Kind.OTHER
+    kinds[scan.phase == ord("M")] = Kind.METADATA
+    is_flow = np.isin(scan.phase, np.frombuffer(b"stf", np.uint8))
+    links = _table(scan, dict.fromkeys(_LINKS, int(Kind.LINK)))
+    kinds[is_flow] = links[scan.category[is_flow]]
+    return kinds
+
+
+def _table(scan: Scan, kinds: Mapping[str, int]) -> I8:
+    """Return the kind of each text that is a category; the last place is for none."""
+    table = np.zeros(len(scan.texts) + 1, np.int8)
+    for number in np.unique(scan.category).tolist():
+        if number >= 0:
+            text = scan.texts[number].decode("utf-8", "replace").lower()
+            table[number] = kinds.get(text, 0)
+    return table
+
+
+def _is_text(scan: Scan, column: np.ndarray, text: str) -> BoolArray:
+    wanted = text.encode()
+    used = np.unique(column)
+    found = [number for number in used.tolist() if number >= 0 and scan.texts[number] == wanted]
+    is_it: BoolArray = np.isin(column, found)
+    return is_it
+
+
+def _is_global(scan: Scan) -> BoolArray:
+    pids = [
+        number
+        for number in np.unique(scan.pid).tolist()
+        if number < 0 or _GLOBAL_PIDS.fullmatch(scan.texts[number].decode("utf-8", "replace"))
+    ]
+    is_global: BoolArray = np.isin(scan.pid, pids)
+    return is_global

@@ -1,0 +1,134 @@
+"""What a trace says of itself: when it was recorded, by what, and what is missing in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpline.readers.kineto.events import Events
+from warpline.readers.kineto.kinds import Kind
+from warpline.readers.kineto.scan import Scan
+from warpline.trace.meta import TraceMeta
+from warpline.units import plural
+
+FORMAT = "kineto"
+
+# Times from 2015 to 2100 count from 1970, others from the start of some clock.
+_UTC_NS = range(1_420_000_000 * 10**9, 4_102_000_000 * 10**9)
+_MAX_TOLD = 5
+_MAX_TOLD_CHARACTERS = 300
+
+
+def origin_of(events: Events) -> int:
+    """Return the file's time, ns, that is 0 in the trace: when recording began.
+
+    It is the start of the recording's own span; in a file without one, that of its first event.
+    """
+    scan = events.scan
+    spans = events.rows(Kind.SPAN)
+    if len(spans):
+        return int(scan.ts_ns[spans].min())
+    timed = scan.ts_ns[(events.kinds != Kind.OTHER) & (events.kinds != Kind.METADATA)]
+    return int(timed.min()) if len(timed) else 0
+
+
+def read_meta(events: Events, origin_ns: int) -> TraceMeta:
+    """Return the facts of a trace."""
+    scan = events.scan
+    return TraceMeta(
+        paths=(events.path,),
+        format=FORMAT,
+        producer=_producer(scan.top),
+        format_version=_text(scan.top.get("schemaVersion")),
+        host=_text(scan.top.get("host_name")),
+        origin_utc_ns=_utc_ns(scan.top.get("baseTimeNanoseconds"), origin_ns),
+        span_ns=_span(events, origin_ns),
+        lost=_lost(scan),
+        unread=_unread(events),
+        warnings=(*scan.lost, *_told(scan.top)),
+    )
+
+
+def describe_other(path: Path, scan: Scan) -> str:
+    """Return what a file without events of the PyTorch profiler is."""
+    if not len(scan):
+        return f"{path}: a JSON file without trace events"
+    used = [number for number in np.unique(scan.category).tolist() if number >= 0]
+    names = [scan.texts[number].decode("utf-8", "replace") for number in used[:4]]
+    more = ", ..." if len(used) > len(names) else ""
+    told = f" (categories: {', '.join(names)}{more})" if names else " (without categories)"
+    return f"{path}: a Chrome trace, but not of the PyTorch profiler{told}"
+
+
+def _producer(top: Mapping[str, Any]) -> str:
+    facts = {
+        "CUDA runtime": _version(top.get("cuda_runtime_version")),
+        "CUDA driver": _version(top.get("cuda_driver_version")),
+        "CUPTI": _text(top.get("cupti_version")),
+    }
+    known = [f"{name} {value}" for name, value in facts.items() if value]
+    return ", ".join(["PyTorch profiler (Kineto)", *known])
+
+
+def _version(value: Any) -> str | None:
+    """Return 13.0 for 13000, as CUDA counts."""
+    if type(value) is not int or not 0 < value < 10**6:
+        return None
+    return f"{value // 1000}.{value % 1000 // 10}"
+
+
+def _text(value: Any) -> str | None:
+    is_plain = isinstance(value, (str, int)) and not isinstance(value, bool)
+    return str(value)[:_MAX_TOLD_CHARACTERS] or None if is_plain else None
+
+
+def _utc_ns(base: Any, origin_ns: int) -> int | None:
+    start = base if type(base) is int and abs(base) < 1 << 62 else 0
+    return start + origin_ns if start + origin_ns in _UTC_NS else None
+
+
+def _span(events: Events, origin_ns: int) -> tuple[int, int] | None:
+    spans, scan = events.rows(Kind.SPAN), events.scan
+    if not len(spans):
+        return None
+    end_ns = int((scan.ts_ns[spans] + scan.dur_ns[spans]).max()) - origin_ns
+    return (0, end_ns) if end_ns >= 0 else None
+
+
+def _lost(scan: Scan) -> dict[str, int | None]:
+    is_cut = any("the file is cut" in text or "is not JSON" in text for text in scan.lost)
+    return {"events behind the cut": None} if is_cut else {}
+
+
+def _unread(events: Events) -> dict[str, int]:
+    """Return the events that no table holds, by phase and category, and how many."""
+    found: dict[str, int] = {}
+    copies = int(np.count_nonzero(events.kinds == Kind.PROJECTION))
+    if copies:
+        # They repeat user_annotation; their times follow from the work launched inside.
+        found["gpu_user_annotation"] = copies
+    rows, scan = events.rows(Kind.OTHER), events.scan
+    if len(rows):
+        keys = scan.category[rows].astype(np.int64) * 256 + scan.phase[rows]
+        for key, count in zip(*np.unique(keys, return_counts=True), strict=True):
+            category, phase = divmod(int(key), 256)
+            label = events.text(category) or "no category"
+            found[f"{label} of phase {chr(phase) if phase else 'none'}"] = int(count)
+    return found
+
+
+def _told(top: Mapping[str, Any]) -> list[str]:
+    """Return what the profiler itself logged as wrong."""
+    told = []
+    for level in ("ERROR", "WARNING"):
+        texts: Sequence[Any] = top.get(level) if isinstance(top.get(level), list) else []  # type: ignore[assignment]
+        shown = [text for text in texts if isinstance(text, str)]
+        told += [
+            f"the profiler logged: {text[:_MAX_TOLD_CHARACTERS]}" for text in shown[:_MAX_TOLD]
+        ]
+        if len(shown) > _MAX_TOLD:
+            told.append(f"the profiler logged {plural(len(shown) - _MAX_TOLD, 'more ' + level)}")
+    return told

@@ -1,0 +1,253 @@
+"""The native way to scan a trace: `scan.scan`, a hundred times as fast, in bounded memory."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline import native
+from warpline.errors import CorruptTraceError, InputError
+from warpline.readers.kineto.chunks import chunks
+from warpline.readers.kineto.scan import Scan
+
+_MESSAGE_BYTES = 256
+
+# wl_json_column "fact": what stands there, in this order.
+_STOPPED, _STOPPED_AT, _TRAILING_AT = 1, 2, 3
+_ARGUMENTS = 13
+_CUT, _SYNTAX, _MEMORY, _NO_TRACE = 1, 2, 3, 4
+_COUNTED = {
+    4: "events are no JSON objects",
+    5: "events have a time that is no number of microseconds",
+    6: "events have a duration that is no number of microseconds",
+    7: "texts were longer than 1 MiB and were cut",
+    8: "arrays or objects were longer than 1 MiB and were left out",
+    9: "values are nested too deeply and were left out",
+    10: "events were longer than 64 MiB and were left out",
+    11: "arguments had more than 4,096 different names and were left out",
+    12: "members of the file beside its events were too long and were left out",
+}
+
+_COLUMNS = {
+    "phase": "uint8",
+    "name": "int32",
+    "category": "int32",
+    "pid": "int32",
+    "tid": "int32",
+    "id": "int32",
+    "ts_ns": "int64",
+    "dur_ns": "int64",
+    "has_ts": "bool",
+    "has_dur": "bool",
+}
+
+
+def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan | None:
+    """Read a Chrome trace, plain or gzip; None if there is no native core.
+
+    Args:
+        path: The file.
+        wanted_keys: Names of the arguments to keep; None keeps all.
+
+    Raises:
+        CorruptTraceError: Nothing of it can be read.
+        InputError: The file cannot be opened, or there is not enough memory.
+    """
+    core = native.core()
+    if core is None:
+        return None
+    lost: list[str] = []
+    return _finish(_scanned(core, path, wanted_keys, lost), path, lost)
+
+
+class _Scanning:
+    """A scan in the native core; its columns live as long as an array looks at one."""
+
+    def __init__(self, core: native.Core, wanted_keys: frozenset[str] | None) -> None:
+        names = b"".join(
+            key.encode("utf-8", "replace") + b"\0"
+            for key in sorted(wanted_keys or ())
+            if "\0" not in key
+        )
+        self._core = core
+        self._handle = ctypes.c_void_p()
+        self._call(
+            core.wl_json_open,
+            names,
+            len(names),
+            wanted_keys is None,
+            _memory_bytes(),
+            ctypes.byref(self._handle),
+        )
+        self._wants_more = ctypes.c_int32(1)
+        weakref.finalize(self, core.wl_json_close, self._handle)
+
+    def feed(self, piece: bytes) -> bool:
+        """Read on; return whether more text is wanted."""
+        self._call(
+            self._core.wl_json_feed, self._handle, piece, len(piece), ctypes.byref(self._wants_more)
+        )
+        return bool(self._wants_more)
+
+    def finish(self) -> None:
+        """End the text."""
+        self._call(self._core.wl_json_finish, self._handle)
+
+    def column(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Return a column, which is not copied."""
+        values = ctypes.c_void_p()
+        count = self._core.wl_json_column(self._handle, name.encode(), ctypes.byref(values))
+        return self._array(values, count, dtype)
+
+    def argument(self, number: int) -> tuple[int, list[npt.NDArray[Any]]]:
+        """Return the text of an argument's name, and its events, kinds and values."""
+        name = ctypes.c_int32()
+        parts = [ctypes.c_void_p() for _ in range(3)]
+        count = self._core.wl_json_argument(
+            self._handle, number, ctypes.byref(name), *(ctypes.byref(part) for part in parts)
+        )
+        dtypes = ("int32", "uint8", "int64")
+        return name.value, [
+            self._array(part, count, dtype) for part, dtype in zip(parts, dtypes, strict=True)
+        ]
+
+    def _array(self, values: ctypes.c_void_p, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        if count < 0:
+            raise ValueError(f"the native core has no such column: {-count}")
+        if not count:
+            return np.zeros(0, dtype)
+        return np.asarray(_View(self, values.value or 0, count, np.dtype(dtype)))
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        status = function(*arguments, message, _MESSAGE_BYTES)
+        if status == native.NO_MEMORY:
+            raise InputError("not enough memory to read the trace", hint="close other programs")
+        if status != native.OK:
+            raise CorruptTraceError(message.value.decode("utf-8", "replace"))
+
+
+class _View:
+    """Memory of a scan as numpy sees it; the array that is made of it keeps the scan."""
+
+    def __init__(self, owner: _Scanning, address: int, count: int, dtype: np.dtype[Any]) -> None:
+        self._owner = owner
+        self.__array_interface__ = {
+            "data": (address, True),  # read-only
+            "shape": (count,),
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+
+class _Texts(Sequence[bytes]):
+    """Texts by number, cut out of their blob when asked for."""
+
+    def __init__(self, blob: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> None:
+        self._blob = blob
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[place] for place in range(*number.indices(len(self)))]
+        place = range(len(self))[number]
+        begin, end = self._offsets[place : place + 2].tolist()
+        return self._blob[begin:end].tobytes()
+
+
+def _memory_bytes() -> int:
+    """Return how much a scan may hold: half of the machine's memory."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):  # not on this system
+        return 1 << 33
+
+
+def _scanned(
+    core: native.Core, path: Path, wanted_keys: frozenset[str] | None, lost: list[str]
+) -> _Scanning:
+    scanning = _Scanning(core, wanted_keys)
+    pieces = chunks(path, lost)
+    try:
+        for piece in pieces:
+            if not scanning.feed(piece):
+                break
+    finally:
+        pieces.close()
+    scanning.finish()
+    return scanning
+
+
+def _finish(scanning: _Scanning, path: Path, lost: list[str]) -> Scan:
+    facts = scanning.column("fact", "int64").tolist()
+    texts = _Texts(scanning.column("text", "uint8"), scanning.column("text_offset", "int64"))
+    top = _members(scanning, lost)
+    lost += _losses(facts)
+    columns = {name: scanning.column(name, dtype) for name, dtype in _COLUMNS.items()}
+    arguments = [scanning.argument(number) for number in range(facts[_ARGUMENTS])]
+    return Scan(
+        **columns, **_triples(arguments), texts=texts, top=top, lost=tuple(lost), n_bytes=facts[0]
+    )
+
+
+def _members(scanning: _Scanning, lost: list[str]) -> dict[str, Any]:
+    texts = _Texts(scanning.column("member", "uint8"), scanning.column("member_offset", "int64"))
+    top = {}
+    for place in range(0, len(texts), 2):
+        name = texts[place].decode()
+        try:
+            top[name] = json.loads(texts[place + 1], strict=False)
+        except (ValueError, RecursionError):
+            lost.append(f"the member {name!r} of the file is no JSON and was left out")
+    return top
+
+
+def _losses(facts: list[int]) -> list[str]:
+    lost = [f"{facts[place]:,} {told}" for place, told in _COUNTED.items() if facts[place]]
+    where = f"byte {facts[_STOPPED_AT]:,} of {facts[0]:,}"
+    stopped = facts[_STOPPED]
+    if stopped == _CUT:
+        lost.append(f"the file is cut: {where}")
+    elif stopped == _SYNTAX:
+        lost.append(f"what follows is not JSON: {where}")
+    elif stopped == _MEMORY:
+        lost.append(f"half of the machine's memory is not enough for what follows {where}")
+    elif stopped == _NO_TRACE:
+        lost.append(f"what follows is not JSON: {where}")
+    if facts[_TRAILING_AT] >= 0:
+        lost.append(f"what stands behind the end is not read: {where}")
+    return lost
+
+
+def _triples(arguments: list[tuple[int, list[npt.NDArray[Any]]]]) -> dict[str, npt.NDArray[Any]]:
+    def joined(parts: list[npt.NDArray[Any]], dtype: str) -> npt.NDArray[Any]:
+        return np.concatenate([*parts, np.zeros(0, dtype)]).astype(dtype, copy=False)
+
+    event = joined([found[0] for _, found in arguments], "int64")
+    kind = joined([found[1] for _, found in arguments], "uint8")
+    value = joined([found[2] for _, found in arguments], "int64")
+    key = np.repeat(
+        np.array([name for name, _ in arguments], "int32"),
+        [len(found[0]) for _, found in arguments],
+    )
+    is_text = kind >= 4
+    text = np.where(is_text, value, -1).astype("int32")
+    return {
+        "arg_event": event,
+        "arg_key": key,
+        "arg_kind": np.where(kind == 6, 3, kind).astype("uint8"),
+        "arg_int": np.where((kind == 1) | (kind == 2), value, 0),
+        "arg_float": np.where(kind == 3, value, 0).view("float64"),
+        "arg_text": text,
+    }

@@ -1,0 +1,54 @@
+"""Whether a file is a Chrome trace, by its first bytes."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+from warpline.readers.kineto.scan import GZIP_MAGIC
+
+_LOOK_BYTES = 1 << 18
+_BOM = b"\xef\xbb\xbf"
+_OBJECT = re.compile(rb'[\s]*\{\s*"')
+_ARRAY = re.compile(rb'[\s]*\[\s*\{\s*"')
+# Members that stand at the beginning of the files that Kineto has written.
+_MEMBERS = re.compile(
+    rb'"(?:traceEvents|schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds|ph)"\s*:'
+)
+
+
+def is_trace(path: Path, head: bytes) -> bool:
+    """Return whether a file looks like a Chrome trace, plain or gzip."""
+    if not _starts_like_json(_unpacked(head)):
+        return False
+    text = _unpacked(_more(path)) or _unpacked(head)
+    return bool(_MEMBERS.search(text))
+
+
+def identify_json(path: Path, head: bytes) -> str | None:
+    """Return what a file of JSON is that is no trace."""
+    if not _starts_like_json(_unpacked(head)):
+        return None
+    return "JSON without trace events at its beginning"
+
+
+def _starts_like_json(text: bytes) -> bool:
+    plain = text.removeprefix(_BOM)
+    return bool(_OBJECT.match(plain) or _ARRAY.match(plain))
+
+
+def _more(path: Path) -> bytes:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(_LOOK_BYTES)
+    return b""
+
+
+def _unpacked(head: bytes) -> bytes:
+    """Return the beginning of the content of a gzip file; of others, the bytes themselves."""
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    with suppress(zlib.error):
+        return zlib.decompressobj(31).decompress(head, _LOOK_BYTES)
+    return b""
