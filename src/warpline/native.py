@@ -105,6 +105,15 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wl_raw_rows": (c_int64, (c_void_p, c_char_p)),
     "wl_raw_column": (c_int64, (c_void_p, c_char_p, c_int64, c_int64, c_void_p, c_void_p)),
     "wl_raw_intern": (c_int64, (c_void_p, c_char_p, c_int64)),
+    "wl_json_open": (
+        c_int32,
+        (c_char_p, c_int64, c_int32, c_int64, c_void_p, *_MESSAGE),
+    ),
+    "wl_json_close": (None, (c_void_p,)),
+    "wl_json_feed": (c_int32, (c_void_p, c_void_p, c_int64, c_void_p, *_MESSAGE)),
+    "wl_json_finish": (c_int32, (c_void_p, *_MESSAGE)),
+    "wl_json_column": (c_int64, (c_void_p, c_char_p, c_void_p)),
+    "wl_json_argument": (c_int64, (c_void_p, c_int64, *(c_void_p,) * 4)),
 }
 
 
@@ -139,6 +148,14 @@ class Core:
     wl_raw_column: Callable[..., int]
     # session, text, bytes -> its number or -status
     wl_raw_intern: Callable[[c_void_p, bytes, int], int]
+    wl_json_open: Callable[..., int]
+    wl_json_close: Callable[[c_void_p], None]
+    wl_json_feed: Callable[..., int]
+    wl_json_finish: Callable[..., int]
+    # scan, column, values -> count or -status
+    wl_json_column: Callable[..., int]
+    # scan, argument, name, events, kinds, values -> count or -status
+    wl_json_argument: Callable[..., int]
 
     def __init__(self, library: ctypes.CDLL) -> None:
         for name, (result, arguments) in DECLARATIONS.items():

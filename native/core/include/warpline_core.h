@@ -48,6 +48,7 @@ extern "C" {
 typedef struct wl_sqlite wl_sqlite;
 typedef struct wl_sqlite_table wl_sqlite_table;
 typedef struct wl_raw wl_raw;
+typedef struct wl_json wl_json;
 
 /* One column to read: what is asked, where it goes, and what was met. */
 typedef struct wl_sqlite_column {
@@ -159,6 +160,48 @@ WL_API int64_t wl_raw_column(const wl_raw *session, const char *column, int64_t 
 
 /* Returns the number of a text, which is added if it is new, or a negated wl_status. */
 WL_API int64_t wl_raw_intern(wl_raw *session, const char *text, int64_t bytes);
+
+/* A scan of the JSON of a Chrome trace, as the PyTorch profiler writes it: open, feed its text in
+ * pieces of any size, finish, then look at columns. They belong to the scan: a pointer to one is
+ * good until wl_json_close. Text that is damaged, or no JSON, is told by the facts, not by an
+ * error. One thread at a time.
+ *
+ * The facts, in this order: bytes fed; why it stopped (0 it did not, 1 cut: the text ended before
+ * its brackets did, 2 no JSON, 3 `memory_bytes` reached, 4 neither an object nor an array); the
+ * byte where it stopped or -1; the byte where something follows the end or -1; and how many of:
+ * elements that are no events, unusable times, unusable durations, texts cut at 1 MiB, longer
+ * arrays and objects left out, such nested deeper than 512 left out, events longer than 64 MiB
+ * left out, values of too many arguments left out, members of the file left out; and of
+ * arguments that wl_json_argument gives. */
+
+/* `names` are the arguments to keep, each followed by a NUL; `all_names` keeps all. */
+WL_API int32_t wl_json_open(const char *names, int64_t name_bytes, int32_t all_names,
+                            int64_t memory_bytes, wl_json **scan, char *message,
+                            int64_t message_bytes);
+
+WL_API void wl_json_close(wl_json *scan);
+
+/* Reads on. `wants_more` becomes 0 when more text changes nothing. */
+WL_API int32_t wl_json_feed(wl_json *scan, const void *bytes, int64_t count, int32_t *wants_more,
+                            char *message, int64_t message_bytes);
+
+/* Ends the text. Nothing can be fed afterwards. */
+WL_API int32_t wl_json_finish(wl_json *scan, char *message, int64_t message_bytes);
+
+/* Gives the values of a column and returns their count, or -WL_BAD_ARGUMENT. One value per event:
+ * phase, has_ts, has_dur (uint8), name, category, pid, tid, id (int32, text numbers or -1), ts_ns,
+ * dur_ns (int64). The bytes of all texts, and where each begins (int64, one more than there are):
+ * text, text_offset; likewise member, member_offset, where names and values alternate. And: fact
+ * (int64). */
+WL_API int64_t wl_json_column(const wl_json *scan, const char *column, const void **values);
+
+/* Gives an argument: the text number of its name, the events that have it, ascending, and what
+ * each value is: 0 null, 1 bool, 2 integer, 3 another number (the bits of a double), 4 text,
+ * 5 array or object as it is written, 6 integer beyond int64 (4 to 6: text numbers). Returns how
+ * many there are, or -WL_BAD_ARGUMENT. */
+WL_API int64_t wl_json_argument(const wl_json *scan, int64_t argument, int32_t *name,
+                                const int32_t **events, const uint8_t **kinds,
+                                const int64_t **values);
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,7 @@
 // The C boundary: nothing is thrown across it.
-#include <algorithm>
-#include <cstring>
 #include <memory>
-#include <new>
-#include <stdexcept>
 
-#include "failure.h"
+#include "boundary.h"
 #include "raw_columns.h"
 #include "raw_session.h"
 #include "sqlite_file.h"
@@ -28,35 +24,8 @@ struct wl_raw {
   bool is_sealed = false;
 };
 
-namespace {
-
-int32_t report(int32_t status, const char *text, char *message, int64_t message_bytes) {
-  if (message != nullptr && message_bytes > 0) {
-    const auto room = static_cast<std::size_t>(message_bytes) - 1;
-    const std::size_t length = std::min(std::strlen(text), room);
-    std::memcpy(message, text, length);
-    message[length] = '\0';
-  }
-  return status;
-}
-
-template <typename Work>
-int32_t guarded(char *message, int64_t message_bytes, const Work &work) noexcept {
-  try {
-    work();
-    return WL_OK;
-  } catch (const warpline::Failure &failure) {
-    return report(failure.status(), failure.what(), message, message_bytes);
-  } catch (const std::exception &) {  // bad_alloc, length_error: nothing else can be thrown here
-    return report(WL_NO_MEMORY, "not enough memory", message, message_bytes);
-  }
-}
-
-void require(bool holds) {
-  if (!holds) throw warpline::Failure(WL_BAD_ARGUMENT, "a missing or negative argument");
-}
-
-}  // namespace
+using warpline::guarded;
+using warpline::require;
 
 extern "C" {
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -24,7 +24,7 @@ _GZIP = 31  # for zlib: a gzip header, the largest window
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-def chunks(path: Path, lost: list[str]) -> Iterator[bytes]:
+def chunks(path: Path, lost: list[str]) -> Generator[bytes, None, None]:
     """Yield the text of a file, plain or gzip, about a MiB at a time.
 
     A gzip file is unpacked one piece ahead, in a thread of its own. Memory does not grow with the

@@ -1,0 +1,384 @@
+#include "json_scan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "json_bytes.h"
+#include "json_number.h"
+#include "json_text.h"
+
+namespace warpline {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::string_view kEvents = "traceEvents";
+
+bool opens(char byte) { return byte == '{' || byte == '['; }
+
+// The brackets that are open, innermost last; beyond the depth that is kept they are only counted.
+class Nesting {
+ public:
+  uint32_t depth() const { return depth_; }
+
+  void open(char byte) {
+    if (depth_ < kWords * 64) {
+      const uint64_t bit = uint64_t{1} << (depth_ % 64);
+      uint64_t &word = words_[depth_ / 64];
+      word = byte == '{' ? word | bit : word & ~bit;
+    }
+    ++depth_;
+  }
+
+  // Returns whether the byte closes what was opened last.
+  bool close(char byte) {
+    --depth_;
+    if (depth_ >= kWords * 64) return true;
+    const bool is_brace = (words_[depth_ / 64] >> (depth_ % 64) & 1) != 0;
+    return is_brace == (byte == '}');
+  }
+
+ private:
+  static constexpr uint32_t kWords = JsonScan::kMaxDepth / 64 + 1;
+  uint64_t words_[kWords] = {};
+  uint32_t depth_ = 0;
+};
+
+}  // namespace
+
+JsonScan::JsonScan(const std::vector<std::string> &wanted, bool all, std::size_t memory_bytes)
+    : arguments_(wanted, all), memory_bytes_(memory_bytes) {}
+
+bool JsonScan::feed(const char *bytes, std::size_t count) {
+  if (stop_ != JsonStop::none || trailing_at_ >= 0) return false;
+  append(bytes, count);
+  run();
+  if (stop_ == JsonStop::none && events_.bytes() + window_room_ > memory_bytes_) {
+    stop(JsonStop::memory, at_);
+  }
+  return stop_ == JsonStop::none && trailing_at_ < 0;
+}
+
+void JsonScan::finish() {
+  if (stop_ != JsonStop::none) return;
+  retry_bytes_ = 0;
+  append("", 0);
+  run();
+  if (stop_ != JsonStop::none || state_ == State::done) return;
+  const bool is_empty = state_ == State::start;
+  stop(is_empty ? JsonStop::no_trace : JsonStop::cut, end_);
+}
+
+// Puts bytes behind what is not read yet.
+void JsonScan::append(const char *bytes, std::size_t count) {
+  const auto kept = static_cast<std::size_t>(end_ - at_);
+  const std::size_t needed = kept + count + kJsonPadBytes;
+  if (needed > window_room_) {
+    const std::size_t room = std::max(needed, window_room_ * 2);
+    std::unique_ptr<char[]> larger(new char[room]);
+    if (kept != 0) std::memcpy(larger.get(), at_, kept);
+    window_offset_ += window_ ? at_ - window_.get() : 0;
+    window_ = std::move(larger);
+    window_room_ = room;
+  } else {
+    window_offset_ += at_ - window_.get();
+    std::memmove(window_.get(), at_, kept);
+  }
+  if (count != 0) std::memcpy(window_.get() + kept, bytes, count);
+  std::memset(window_.get() + kept + count, 0, kJsonPadBytes);
+  at_ = window_.get();
+  end_ = at_ + kept + count;
+  byte_count_ += static_cast<int64_t>(count);
+}
+
+void JsonScan::run() {
+  if (static_cast<std::size_t>(end_ - at_) < retry_bytes_) return;
+  retry_bytes_ = 0;
+  for (;;) {
+    if (state_ != State::skip) at_ = skip_json_space(at_);
+    if (at_ >= end_) return;
+    switch (advance()) {
+      case Step::ok:
+        break;
+      case Step::bad:
+        return stop(JsonStop::syntax, bad_at_);
+      case Step::more:
+        if (stop_ != JsonStop::none || trailing_at_ >= 0) return;
+        return wait();
+    }
+  }
+}
+
+// The element at `at_` is not whole. Trying only when it has doubled keeps the time linear.
+void JsonScan::wait() {
+  const auto held = static_cast<std::size_t>(end_ - at_);
+  if (held >= kMaxEventBytes) {
+    begin_skip();
+    run();
+  } else {
+    retry_bytes_ = std::min(held * 2, kMaxEventBytes);
+  }
+}
+
+JsonScan::Step JsonScan::advance() {
+  switch (state_) {
+    case State::start:
+      return start();
+    case State::member:
+      return member();
+    case State::events:
+      return element();
+    case State::skip:
+      return skip_on();
+    case State::done:
+      return trailing();
+  }
+  return Step::bad;
+}
+
+JsonScan::Step JsonScan::start() {
+  if (offset(at_) == 0) {
+    const std::string_view head(at_, static_cast<std::size_t>(end_ - at_));
+    if (head.size() < kByteOrderMark.size() && kByteOrderMark.starts_with(head)) return Step::more;
+    if (head.starts_with(kByteOrderMark)) {
+      at_ += kByteOrderMark.size();
+      return Step::ok;
+    }
+  }
+  if (!opens(*at_)) {
+    stop(JsonStop::no_trace, at_);
+    return Step::more;
+  }
+  is_array_ = *at_ == '[';
+  state_ = is_array_ ? State::events : State::member;
+  ++at_;
+  return Step::ok;
+}
+
+// A member of the outermost object, or what stands between two.
+JsonScan::Step JsonScan::member() {
+  if (*at_ == '}') {
+    state_ = State::done;
+    ++at_;
+    return Step::ok;
+  }
+  const char *at = at_;
+  if (*at == ',' && !is_first_member_) at = skip_json_space(at + 1);
+  if (at >= end_) return Step::more;
+  if (*at == '}') {
+    at_ = at;
+    return Step::ok;
+  }
+  Written key{};
+  if (const Step step = read_string(at, key); step != Step::ok) return step;
+  if (const Step step = colon(at); step != Step::ok) return step;
+  is_first_member_ = false;
+  return member_value(std::string(meant(key)), at);
+}
+
+JsonScan::Step JsonScan::member_value(const std::string &key, const char *at) {
+  const bool is_events = key == kEvents;
+  if (is_events && *at == '[') {
+    events_.clear();
+    loss_ = {};
+    state_ = State::events;
+    at_ = at + 1;
+    return Step::ok;
+  }
+  const char *past = at;
+  if (const Step step = skip_value(past); step != Step::ok) return step;
+  if (is_events) {
+    events_.clear();
+  } else {
+    keep_member(key, {at, static_cast<std::size_t>(past - at)});
+  }
+  at_ = past;
+  return Step::ok;
+}
+
+void JsonScan::keep_member(std::string_view key, std::string_view value) {
+  if (key.size() + value.size() > kMaxMemberBytes || member_offsets_.size() > 2 * kMaxMembers) {
+    ++lost_members_;
+    return;
+  }
+  for (const std::string_view text : {key, value}) {
+    members_.append(repaired_utf8(text, repaired_));
+    member_offsets_.push_back(static_cast<int64_t>(members_.size()));
+  }
+}
+
+// An element of the array of events, or what stands between two.
+JsonScan::Step JsonScan::element() {
+  switch (*at_) {
+    case '{':
+      return event();
+    case ',':
+      ++at_;
+      return Step::ok;
+    case ']':
+      state_ = is_array_ ? State::done : State::member;
+      ++at_;
+      return Step::ok;
+    default:
+      break;
+  }
+  const char *at = at_;
+  if (const Step step = skip_value(at); step != Step::ok) return step;
+  ++loss_.not_events;
+  at_ = at;
+  return Step::ok;
+}
+
+// Gives up the element at `at_`, of which more is held than is kept of any.
+void JsonScan::begin_skip() {
+  skip_ = {};
+  skip_.then = state_;
+  if (state_ == State::events) ++loss_.long_events;
+  if (state_ == State::member) {
+    ++lost_members_;
+    is_first_member_ = false;
+  }
+  state_ = State::skip;
+}
+
+// Goes on to the end of an element that is given up, however long it is: to the comma or the
+// bracket behind it.
+JsonScan::Step JsonScan::skip_on() {
+  if (skip_.is_escaped) {
+    skip_.is_escaped = false;
+    ++at_;
+    return Step::ok;
+  }
+  if (skip_.is_in_string) {
+    at_ = std::min(find_json_quote(at_, end_), end_);
+    if (at_ == end_) return Step::ok;
+    skip_.is_escaped = *at_ == '\\';
+    skip_.is_in_string = skip_.is_escaped;
+    ++at_;
+    return Step::ok;
+  }
+  if (skip_.depth == 0 && (*at_ == ',' || *at_ == ']' || *at_ == '}')) {
+    state_ = skip_.then;
+    return Step::ok;
+  }
+  if (*at_ == '"') {
+    skip_.is_in_string = true;
+  } else if (opens(*at_)) {
+    ++skip_.depth;
+  } else if (*at_ == ']' || *at_ == '}') {
+    --skip_.depth;
+  } else {
+    at_ = skip_.depth == 0 ? at_ + 1 : std::min(find_json_nesting(at_, end_), end_);
+    return Step::ok;
+  }
+  ++at_;
+  return Step::ok;
+}
+
+JsonScan::Step JsonScan::trailing() {
+  while (at_ < end_ && (*at_ == '\0' || is_json_space(*at_))) ++at_;
+  if (at_ < end_) trailing_at_ = offset(at_);
+  return at_ < end_ ? Step::more : Step::ok;
+}
+
+void JsonScan::stop(JsonStop why, const char *at) {
+  stop_ = why;
+  stop_at_ = offset(std::min(at, end_));
+}
+
+// --- Parts of a value. Each leaves `at` behind what it read.
+
+JsonScan::Step JsonScan::bad(const char *at) {
+  if (at >= end_) return Step::more;
+  bad_at_ = at;
+  return Step::bad;
+}
+
+JsonScan::Step JsonScan::read_string(const char *&at, Written &written) {
+  if (*at != '"') return bad(at);
+  const char *found = find_json_quote(at + 1, end_);
+  bool has_escapes = false;
+  while (found < end_ && *found == '\\') {
+    has_escapes = true;
+    found = find_json_quote(found + 2, end_);
+  }
+  if (found >= end_) return Step::more;
+  written = {at + 1, found, has_escapes};
+  at = found + 1;
+  return Step::ok;
+}
+
+JsonScan::Step JsonScan::read_literal(const char *&at, std::string_view &text) {
+  const char *past = at;
+  while (is_json_literal(*past)) ++past;
+  if (past == at) return bad(at);
+  if (past >= end_) return Step::more;
+  text = {at, static_cast<std::size_t>(past - at)};
+  at = past;
+  return Step::ok;
+}
+
+JsonScan::Step JsonScan::skip_value(const char *&at) {
+  uint32_t deepest = 0;
+  if (opens(*at)) return skip_nested(at, deepest);
+  if (*at == '"') {
+    Written written{};
+    return read_string(at, written);
+  }
+  const char *begin = at;
+  std::string_view text;
+  if (const Step step = read_literal(at, text); step != Step::ok) return step;
+  return classify_json_literal(text) == JsonLiteral::bad ? bad(begin) : Step::ok;
+}
+
+JsonScan::Step JsonScan::skip_nested(const char *&at, uint32_t &deepest) {
+  Nesting nesting;
+  Written written{};
+  for (;;) {
+    const char *found = find_json_nesting(at, end_);
+    if (found >= end_) return Step::more;
+    at = found;
+    if (*at == '"') {
+      if (const Step step = read_string(at, written); step != Step::ok) return step;
+      continue;
+    }
+    if (opens(*at)) {
+      nesting.open(*at);
+      deepest = std::max(deepest, nesting.depth());
+    } else if (!nesting.close(*at)) {
+      return bad(at);
+    }
+    ++at;
+    if (nesting.depth() == 0) return Step::ok;
+  }
+}
+
+JsonScan::Step JsonScan::colon(const char *&at) {
+  at = skip_json_space(at);
+  if (*at != ':') return bad(at);
+  at = skip_json_space(at + 1);
+  return at < end_ ? Step::ok : Step::more;
+}
+
+JsonScan::Step JsonScan::comma_or(char close, const char *&at, bool &is_last) {
+  at = skip_json_space(at);
+  is_last = *at == close;
+  if (is_last) {
+    ++at;
+    return Step::ok;
+  }
+  if (*at != ',') return bad(at);
+  at = skip_json_space(at + 1);
+  is_last = *at == close;  // a comma too many
+  if (is_last) ++at;
+  return at < end_ || is_last ? Step::ok : Step::more;
+}
+
+std::string_view JsonScan::meant(const Written &written) {
+  if (!written.has_escapes) return written.view();
+  unescaped_.clear();
+  unescape_json(written.view(), unescaped_);
+  return unescaped_;
+}
+
+}  // namespace warpline
