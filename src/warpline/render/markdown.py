@@ -23,7 +23,7 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>|~&$]|:(?=//)|(?<=www)\.|^[#+=-])")
 def render(document: Document, out: TextIO, options: Options) -> None:
     """Write warnings, the results, and what was skipped."""
     out.writelines(
-        f"> **Warning:** {_plain(warning, options)}\n\n" for warning in document.warnings
+        f"> **Warning:** {plain(warning, options)}\n\n" for warning in document.warnings
     )
     for index, section in enumerate(document.sections):
         if index:
@@ -37,15 +37,15 @@ def render(document: Document, out: TextIO, options: Options) -> None:
 def _write_table(result: Result, out: TextIO, options: Options) -> None:
     hidden = max(0, len(result) - options.row_limit) if options.row_limit else 0
     shown = result.head(len(result) - hidden) if hidden else result
-    out.write(f"### {_plain(result.title, options)} ({code(result.name, options)})\n\n")
+    out.write(f"### {plain(result.title, options)} ({code(result.name, options)})\n\n")
     columns = cells_of(shown, options, lambda text: code(text, options))
-    out.write(_row([_plain(column.heading, options) for column in columns]))
+    out.write(_row([plain(column.heading, options) for column in columns]))
     out.write(_row(["---:" if column.is_number else ":---" for column in columns]))
     for rows in blocks(len(shown)):
         lines = map(" | ".join, zip(*(column.texts(rows) for column in columns), strict=True))
         out.writelines(f"| {line} |\n" for line in lines)
     remarks = [f"{plural(hidden, 'more row')} not shown."] if hidden else []
-    out.writelines(f"\n{_plain(remark, options)}\n" for remark in (*remarks, *result.notes))
+    out.writelines(f"\n{plain(remark, options)}\n" for remark in (*remarks, *result.notes))
 
 
 def _row(cells: list[str]) -> str:
@@ -53,8 +53,8 @@ def _row(cells: list[str]) -> str:
 
 
 def _skipped(skipped: Skipped, options: Options) -> str:
-    hint = f" ({_plain(skipped.hint, options)})" if skipped.hint else ""
-    return f"{code(skipped.name, options)}: skipped: {_plain(skipped.reason, options)}{hint}\n"
+    hint = f" ({plain(skipped.hint, options)})" if skipped.hint else ""
+    return f"{code(skipped.name, options)}: skipped: {plain(skipped.reason, options)}{hint}\n"
 
 
 def code(text: str, options: Options) -> str:
@@ -67,14 +67,15 @@ def code(text: str, options: Options) -> str:
     if not shown:
         return ""
     if "\\|" in shown:
-        return _plain(shown, options)
+        return plain(shown, options)
     longest = max(map(len, re.findall("`+", shown)), default=0)
     fence = "`" * (longest + 1)
     edge = " " if shown[0] in "` " or shown[-1] in "` " else ""
     return f"{fence}{edge}{shown.replace('|', chr(92) + '|')}{edge}{fence}"
 
 
-def _plain(text: str, options: Options) -> str:
+def plain(text: str, options: Options) -> str:
+    """Return the text with what Markdown would read as markup escaped."""
     return _MARKUP.sub(r"\\\1", visible(text, unicode=options.unicode))
 
 

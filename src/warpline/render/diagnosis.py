@@ -1,0 +1,388 @@
+"""A diagnosis as text for a person: the verdict, where the time went, what stands out."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TextIO
+
+from warpline.render import Options
+from warpline.render.escaping import display_width, pad, shorten, visible
+from warpline.result import (
+    Breakdown,
+    Check,
+    Diagnosis,
+    Document,
+    Finding,
+    Overlap,
+    Part,
+    Phase,
+    StepSummary,
+)
+from warpline.units import format_ns, plural
+
+_WIDTH = 100  # where no terminal says another
+_WIDEST = 120  # longer lines are hard to read
+_LABEL = 18
+_FILES = 3  # in the command to type next
+_DEVICES = 2  # shown with all of their parts; of more, the slowest
+_PHASES = 8
+_CANDIDATES = 3
+_NAMED = 4  # steps that are not counted
+_LEAST_TENTHS = 1  # parts of less than 0.1 % share a line
+_GAP = "  "
+_BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_COLOR_OF_SEVERITY = {"high": "\x1b[31m", "medium": "\x1b[33m", "low": "", "info": _DIM}
+_COLOR_OF_STATE = {"fail": "\x1b[31m", "pass": "\x1b[32m", "can't tell": _DIM}
+
+
+class _Group(NamedTuple):
+    """Parts of time that share a sign in the bar."""
+
+    name: str
+    sign: str
+    ascii_sign: str
+    color: str
+
+
+_COMPUTE = _Group("compute", "█", "#", "\x1b[32m")
+_COMMUNICATION = _Group("communication", "▓", "=", "\x1b[35m")
+_COPIES = _Group("copies", "▒", "-", "\x1b[36m")
+_IDLE = _Group("idle", "░", ".", "\x1b[33m")
+_GROUPS = (_COMPUTE, _COMMUNICATION, _COPIES, _IDLE)
+
+
+def render(document: Document, out: TextIO, options: Options) -> None:
+    """Write a diagnosis; the document must be one."""
+    assert isinstance(document, Diagnosis)
+    screen = _Screen(options)
+    blocks = [
+        list(screen.head(document)),
+        *(list(lines) for lines in screen.devices(document)),
+        list(screen.overlaps(document)),
+        list(screen.phases(document)),
+        list(screen.findings(document)),
+        list(screen.checks(document)),
+        list(screen.candidates(document)),
+        list(screen.last(document)),
+    ]
+    _write(blocks, out)
+
+
+def render_checklist(document: Document, out: TextIO, options: Options) -> None:
+    """Write the checklist of a diagnosis, each line with its number, threshold and reason."""
+    assert isinstance(document, Diagnosis)
+    screen = _Screen(options)
+    _write([list(screen.head(document)), list(screen.checklist(document.checks))], out)
+
+
+def _write(blocks: Sequence[Sequence[str]], out: TextIO) -> None:
+    filled = ("\n".join(line.rstrip() for line in lines) for lines in blocks if lines)
+    out.write("\n\n".join(filled) + "\n")
+
+
+def tenths_of_percent(values: Sequence[int], total: int) -> list[int]:
+    """Return shares in tenths of a per cent that sum to 1000 exactly, if the values do to `total`.
+
+    Each is rounded down, and what is missing goes to those that lost most.
+    """
+    return _apportion(values, total, 1000)
+
+
+def _apportion(values: Sequence[int], total: int, places: int) -> list[int]:
+    if total <= 0:
+        return [0 for _ in values]
+    shares = [value * places // total for value in values]
+    missing = sum(values) * places // total - sum(shares)
+    lost = [value * places % total for value in values]
+    for place in sorted(range(len(values)), key=lambda row: -lost[row])[:missing]:
+        shares[place] += 1
+    return shares
+
+
+class _Screen:
+    """Makes lines that fit the width of the screen."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._width = min(options.width or _WIDTH, _WIDEST)
+        self._ellipsis = "…" if options.unicode else "..."
+
+    def head(self, diagnosis: Diagnosis) -> Iterator[str]:
+        """Yield what this is about and the verdict."""
+        yield self._style(self._fit(diagnosis.title), _BOLD)
+        yield from self._wrap(diagnosis.verdict, _GAP)
+
+    def devices(self, diagnosis: Diagnosis) -> Iterator[Iterator[str]]:
+        """Yield the lines of each device: of many, a line each and all parts of the slowest."""
+        every = diagnosis.breakdown
+        if len(every) <= _DEVICES:
+            yield from (self._device(item, diagnosis.steps) for item in every)
+            return
+        yield self._devices_at_a_glance(every)
+        slowest = max(every, key=lambda item: item.total_ns / max(item.count, 1))
+        yield self._device(slowest, diagnosis.steps)
+
+    def overlaps(self, diagnosis: Diagnosis) -> Iterator[str]:
+        """Yield what ran at a time."""
+        counts = {(item.process, item.device): item.count for item in diagnosis.breakdown}
+        lines = [
+            (item, text)
+            for item in diagnosis.overlaps[:_DEVICES]
+            for text in _overlap_lines(item, counts.get((item.process, item.device), 0))
+        ]
+        if lines:
+            yield self._style("At the same time", _BOLD)
+        for item, text in lines:
+            device = f" (device {item.device})" if len(diagnosis.breakdown) > 1 else ""
+            yield from self._wrap(f"{text}{device}", _GAP)
+
+    def phases(self, diagnosis: Diagnosis) -> Iterator[str]:
+        """Yield the ranges whose work and idle time took longest."""
+        shown = _longest_phases(diagnosis.phases)
+        if not shown:
+            return
+        per = max(sum(item.count for item in diagnosis.breakdown), 1)
+        whole = sum(item.total_ns for item in diagnosis.breakdown)
+        hidden = len(diagnosis.phases) - len(shown)
+        title = "Phases" + (f", {len(shown)} of {len(diagnosis.phases)}" if hidden else "")
+        width = max(_LABEL, min(self._width - 54, max(map(_phase_width, shown))))
+        heads = ("per step" if diagnosis.steps.count else "time", "share", "idle")
+        line = _GAP.join((pad(title, width + len(_GAP)), f"{heads[0]:>9}", f"{heads[1]:>7}"))
+        yield self._style(f"{line}{_GAP}{heads[2]:>7}{_GAP}most of it", _BOLD)
+        for item in shown:
+            name = item.path[-1] if item.path else "outside of all ranges"
+            label = "  " * max(len(item.path) - 1, 0) + self._clean(name)
+            label = shorten(label, width, self._ellipsis)
+            idle_ns = sum(part.ns for part in item.parts if part.kind == "idle")
+            most = max(item.parts, key=lambda part: part.ns, default=None)
+            numbers = (
+                f"{format_ns(item.total_ns / per):>9}",
+                f"{_percent(item.total_ns, whole):>7}",
+                f"{_percent(idle_ns, item.total_ns):>7}",
+                most.category if most else "",
+            )
+            yield _GAP + _GAP.join((pad(label, width), *numbers))
+
+    def findings(self, diagnosis: Diagnosis) -> Iterator[str]:
+        """Yield each finding: what it is, what was seen, what to do."""
+        if not diagnosis.findings:
+            return
+        yield self._style("Findings", _BOLD)
+        for item in diagnosis.findings:
+            yield from self._finding(item)
+
+    def checks(self, diagnosis: Diagnosis) -> Iterator[str]:
+        """Yield how the checklist went, and the lines that fail."""
+        if not diagnosis.checks:
+            return
+        states = [check.state for check in diagnosis.checks]
+        counts = ", ".join(
+            f"{states.count(state)} {state}" for state in ("pass", "fail", "can't tell")
+        )
+        yield f"{self._style('Checklist', _BOLD)}  {counts}"
+        for check in diagnosis.checks:
+            if check.state == "fail":
+                yield from self._wrap(f"{check.name}: {check.found} ({check.wanted})", _GAP, "    ")
+
+    def checklist(self, checks: Sequence[Check]) -> Iterator[str]:
+        """Yield the whole checklist."""
+        width = max((display_width(check.name) for check in checks), default=0)
+        left = 10 + len(_GAP) + width + len(_GAP)
+        for check in checks:
+            state = self._style(f"{check.state:10}", _COLOR_OF_STATE[check.state])
+            found = f"{check.found} ({check.wanted})"
+            text = self._lines(found, self._width - left)
+            yield f"{state}{_GAP}{pad(check.name, width)}{_GAP}{text[0]}"
+            reason = self._lines(check.reason, self._width - left)
+            yield from (" " * left + line for line in text[1:])
+            yield from (" " * left + self._style(line, _DIM) for line in reason)
+
+    def candidates(self, diagnosis: Diagnosis) -> Iterator[str]:
+        """Yield the kernels that are worth a run with hardware counters."""
+        shown = diagnosis.counter_candidates[:_CANDIDATES]
+        if not shown:
+            return
+        yield self._style("Kernels worth a run with hardware counters", _BOLD)
+        for item in shown:
+            share = f"{item.share * 100:.1f} %"
+            name = shorten(self._clean(item.name), self._width - 30, self._ellipsis)
+            yield f"{_GAP}{share:>6}{_GAP}{plural(item.instances, 'time'):>12}{_GAP}{name}"
+        # A command is there to be copied: it is not cut.
+        yield f"{_GAP}for the first: {self._clean(shown[0].command)}"
+
+    def last(self, diagnosis: Diagnosis) -> Iterator[str]:
+        """Yield what was not counted, what could not be judged, and what to type next."""
+        excluded = diagnosis.steps.excluded
+        if excluded:
+            named = [f"{item.label or item.index} ({item.reason})" for item in excluded[:_NAMED]]
+            more = len(excluded) - _NAMED
+            rest = f" and {plural(more, 'more step')}" if more > 0 else ""
+            yield from self._wrap(f"not counted: {', '.join(named)}{rest}", "", _GAP, _DIM)
+        for item in diagnosis.not_judged:
+            yield from self._wrap(f"{item.name}: cannot tell: {item.reason}", "", _GAP, _DIM)
+        paths = [str(path) for path in diagnosis.meta["paths"]]
+        files = [self._clean(shlex.quote(path)) for path in paths[:_FILES]]
+        more_files = ["..."] if len(paths) > _FILES else []
+        yield f"next: warpline analyze --checklist {' '.join(files + more_files)}"
+
+    def _device(self, item: Breakdown, steps: StepSummary) -> Iterator[str]:
+        yield self._style(self._fit(_device_title(item, steps)), _BOLD)
+        yield _GAP + self._bar(item.parts, item.total_ns, self._width - 2 * len(_GAP))
+        yield self._legend(item)
+        per = max(item.count, 1)
+        shares = tenths_of_percent([part.ns for part in item.parts], item.total_ns)
+        small = [row for row, share in enumerate(shares) if share < _LEAST_TENTHS]
+        for kind in ("busy", "idle"):
+            rows = [
+                row
+                for row, part in enumerate(item.parts)
+                if part.kind == kind and (row not in small or len(small) < 2)
+            ]
+            heading = f"{_GAP}{kind:{_LABEL}}{_GAP}{'per step' if item.count else 'time':>9}"
+            if rows:
+                yield self._style(f"{heading}{_GAP}{'share':>7}", _DIM)
+            for row in rows:
+                yield self._part(item.parts[row], per, shares[row])
+        if len(small) > 1:
+            ns = sum(item.parts[row].ns for row in small)
+            share = sum(shares[row] for row in small)
+            rest = Part(f"{len(small)} smaller", "busy", ns, "each below 0.1 %")
+            yield self._part(rest, per, share, is_rest=True)
+
+    def _part(self, part: Part, per: int, share: int, *, is_rest: bool = False) -> str:
+        label = pad(part.category, _LABEL)
+        if not is_rest:
+            label = self._style(label, _group(part).color)
+        numbers = f"{format_ns(part.ns / per):>9}{_GAP}{_tenths(share):>7}"
+        room = self._width - len(_GAP) * 4 - _LABEL - 16
+        return f"{_GAP}{label}{_GAP}{numbers}{_GAP}{shorten(part.meaning, room, self._ellipsis)}"
+
+    def _bar(self, parts: Sequence[Part], total_ns: int, width: int) -> str:
+        sums = [sum(part.ns for part in parts if _group(part) is group) for group in _GROUPS]
+        cells = _apportion(sums, total_ns, width)
+        return "".join(
+            self._style(self._sign(group) * count, group.color)
+            for group, count in zip(_GROUPS, cells, strict=True)
+            if count
+        )
+
+    def _legend(self, item: Breakdown) -> str:
+        sums = [sum(part.ns for part in item.parts if _group(part) is group) for group in _GROUPS]
+        shares = tenths_of_percent(sums, item.total_ns)
+        return _GAP + (_GAP * 2).join(
+            f"{self._style(self._sign(group), group.color)} {group.name} {_tenths(share)}"
+            for group, share in zip(_GROUPS, shares, strict=True)
+            if share or group in {_COMPUTE, _IDLE}
+        )
+
+    def _devices_at_a_glance(self, every: Sequence[Breakdown]) -> Iterator[str]:
+        labels = [_device_label(item) for item in every]
+        width = min(max(map(display_width, labels)), max(self._width - 62, 12))
+        heads = ("step", *(group.name for group in _GROUPS))
+        sizes = [9, *(max(7, len(group.name)) for group in _GROUPS)]
+        texts = [f"{head:>{size}}" for head, size in zip(heads, sizes, strict=True)]
+        yield self._style(_GAP.join((pad("Devices", width), *texts)), _BOLD)
+        for item, label in zip(every, labels, strict=True):
+            sums = [sum(p.ns for p in item.parts if _group(p) is group) for group in _GROUPS]
+            shares = tenths_of_percent(sums, item.total_ns)
+            cells = (format_ns(item.total_ns / max(item.count, 1)), *map(_tenths, shares))
+            texts = [f"{cell:>{size}}" for cell, size in zip(cells, sizes, strict=True)]
+            name = shorten(self._clean(label), width, self._ellipsis)
+            yield _GAP.join((pad(name, width), *texts))
+
+    def _finding(self, item: Finding) -> Iterator[str]:
+        mark = self._style(f"{item.severity:6}", _COLOR_OF_SEVERITY[item.severity])
+        indent = _GAP + " " * (4 + 6 + 1)
+        yield f"{_GAP}{item.id:4}{mark} {self._style(self._fit(item.title), _BOLD)}"
+        yield from self._wrap(item.claim, indent)
+        yield from self._wrap(f"Do: {item.fix}", indent, indent + "    ")
+
+    def _sign(self, group: _Group) -> str:
+        return group.sign if self._options.unicode else group.ascii_sign
+
+    def _wrap(
+        self, text: str, first: str, later: str | None = None, style: str = ""
+    ) -> Iterator[str]:
+        rest = first if later is None else later
+        lines = self._lines(text, self._width - len(rest))
+        for place, line in enumerate(lines):
+            yield self._style(f"{rest if place else first}{line}", style)
+
+    def _lines(self, text: str, width: int) -> list[str]:
+        wrapped = textwrap.wrap(
+            self._clean(text), max(width, 20), break_long_words=False, break_on_hyphens=False
+        )
+        return wrapped or [""]
+
+    def _fit(self, text: str) -> str:
+        return shorten(self._clean(text), self._width, self._ellipsis)
+
+    def _clean(self, text: str) -> str:
+        return visible(text, unicode=self._options.unicode)
+
+    def _style(self, text: str, code: str) -> str:
+        return f"{code}{text}{_RESET}" if self._options.color and code else text
+
+
+def _group(part: Part) -> _Group:
+    if part.kind == "idle":
+        return _IDLE
+    if part.category == "collective":
+        return _COMMUNICATION
+    is_copy = part.category.startswith("copy-") or part.category == "memset"
+    return _COPIES if is_copy else _COMPUTE
+
+
+def _tenths(share: int) -> str:
+    return f"{share // 10}.{share % 10} %"
+
+
+def _percent(ns: int, total_ns: int) -> str:
+    return _tenths(round(1000 * ns / total_ns)) if total_ns else "-"
+
+
+def _device_label(item: Breakdown) -> str:
+    name = f" {item.device_name}" if item.device_name else ""
+    process = "" if item.process is None else f", process {item.process}"
+    return f"Device {item.device}{name}{process}"
+
+
+def _device_title(item: Breakdown, steps: StepSummary) -> str:
+    if not item.count:
+        return f"{_device_label(item)}: {format_ns(item.total_ns)} recorded"
+    mean = format_ns(item.total_ns / item.count)
+    spread = ""
+    if steps.median_ns is not None and steps.p95_ns is not None:
+        spread = f" (median {format_ns(steps.median_ns)}, p95 {format_ns(steps.p95_ns)})"
+    return f"{_device_label(item)}: {plural(item.count, 'step')} of {mean}{spread}"
+
+
+def _overlap_lines(item: Overlap, count: int) -> Iterator[str]:
+    per = max(count, 1)
+    each = " per step" if count else ""
+    kinds = (
+        ("communication", item.communication_ns, item.exposed_communication_ns),
+        ("copies", item.copy_ns, item.exposed_copy_ns),
+    )
+    for name, ns, exposed_ns in kinds:
+        if ns:
+            beside = _percent(ns - exposed_ns, ns)
+            alone = format_ns(exposed_ns / per)
+            text = f"{name} {format_ns(ns / per)}{each}: {beside} of it beside computing"
+            yield f"{text}, {alone} alone" if exposed_ns else text
+    if item.concurrent_ns:
+        share = _percent(item.concurrent_ns, item.busy_ns)
+        yield f"two or more streams at work for {share} of the busy time"
+
+
+def _longest_phases(phases: Sequence[Phase]) -> list[Phase]:
+    """Return the phases that took longest, in the order that they were given in."""
+    longest = sorted(range(len(phases)), key=lambda row: -phases[row].total_ns)[:_PHASES]
+    return [phases[row] for row in sorted(longest) if phases[row].total_ns]
+
+
+def _phase_width(item: Phase) -> int:
+    name = item.path[-1] if item.path else "outside of all ranges"
+    return 2 * max(len(item.path) - 1, 0) + display_width(name)

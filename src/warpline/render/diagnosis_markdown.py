@@ -1,0 +1,103 @@
+"""A diagnosis in Markdown, for issues and pull requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from warpline.render import Options
+from warpline.render.diagnosis import tenths_of_percent
+from warpline.render.markdown import code, plain
+from warpline.result import Breakdown, Check, Diagnosis, Document, Finding, Phase
+from warpline.units import format_ns, plural
+
+_PHASES = 12
+
+
+def render(document: Document, out: TextIO, options: Options) -> None:
+    """Write a diagnosis; the document must be one."""
+    assert isinstance(document, Diagnosis)
+    writer = _Writer(options)
+    blocks = [
+        [f"## {plain(document.title, options)}"],
+        [f"> **Warning:** {plain(warning, options)}" for warning in document.warnings],
+        [f"**{plain(document.verdict, options)}**"],
+        *(list(writer.device(item)) for item in document.breakdown),
+        list(writer.phases(document.phases, max(sum(d.count for d in document.breakdown), 1))),
+        *(list(writer.finding(item)) for item in document.findings),
+        list(writer.checklist(document.checks)),
+    ]
+    out.write("\n\n".join("\n".join(lines) for lines in blocks if lines) + "\n")
+
+
+class _Writer:
+    """Makes lines of Markdown in which names are text, never markup."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def device(self, item: Breakdown) -> Iterator[str]:
+        """Yield the table of one device's time."""
+        name = f" {item.device_name}" if item.device_name else ""
+        process = "" if item.process is None else f", process {item.process}"
+        time = f"{format_ns(item.total_ns)} recorded"
+        if item.count:
+            time = f"{plural(item.count, 'step')} of {format_ns(item.total_ns / item.count)}"
+        yield f"### {self._text(f'Device {item.device}{name}{process}: {time}')}"
+        yield ""
+        yield "| part | kind | per step | share | what it is |"
+        yield "| :--- | :--- | ---: | ---: | :--- |"
+        shares = tenths_of_percent([part.ns for part in item.parts], item.total_ns)
+        per = max(item.count, 1)
+        for part, share in zip(item.parts, shares, strict=True):
+            cells = (
+                part.category,
+                part.kind,
+                format_ns(part.ns / per),
+                f"{share / 10:.1f} %",
+                self._text(part.meaning),
+            )
+            yield f"| {' | '.join(cells)} |"
+
+    def phases(self, phases: Sequence[Phase], per: int) -> Iterator[str]:
+        """Yield the table of the first phases."""
+        if not phases:
+            return
+        yield "### Phases"
+        yield ""
+        yield "| phase | calls | per step | of it idle |"
+        yield "| :--- | ---: | ---: | ---: |"
+        for item in phases[:_PHASES]:
+            idle_ns = sum(part.ns for part in item.parts if part.kind == "idle")
+            name = code("/".join(item.path), self._options) if item.path else "outside of ranges"
+            idle = f"{100 * idle_ns / item.total_ns:.1f} %" if item.total_ns else ""
+            yield f"| {name} | {item.calls:,} | {format_ns(item.total_ns / per)} | {idle} |"
+        if len(phases) > _PHASES:
+            yield ""
+            yield f"{plural(len(phases) - _PHASES, 'more phase')} not shown."
+
+    def finding(self, item: Finding) -> Iterator[str]:
+        """Yield one finding with its evidence."""
+        rule = code(item.rule, self._options)
+        yield f"### {item.id} {item.severity}: {self._text(item.title)} ({rule})"
+        yield ""
+        yield self._text(item.claim)
+        yield ""
+        yield from (f"- seen: {self._text(seen.text)}" for seen in item.evidence)
+        yield f"- do: {self._text(item.fix)}"
+        yield f"- verify: {self._text(item.verify)}"
+
+    def checklist(self, checks: Sequence[Check]) -> Iterator[str]:
+        """Yield the table of the checklist."""
+        if not checks:
+            return
+        yield "### Checklist"
+        yield ""
+        yield "| state | check | found | wanted |"
+        yield "| :--- | :--- | :--- | :--- |"
+        for check in checks:
+            cells = (check.state, *map(self._text, (check.name, check.found, check.wanted)))
+            yield f"| {' | '.join(cells)} |"
+
+    def _text(self, text: str) -> str:
+        return plain(text, self._options)
