@@ -139,7 +139,8 @@ def host_wait_rows(reading: Reading) -> I64:
     rows = rows[reading.events.per_name(rows, _wait_of) >= 0]
     calls, is_known = _calls_of(reading, rows)
     is_poll = reading.events.per_name(calls, lambda text: int("Query" in text)) == 1
-    return rows[~(is_poll & is_known)]
+    waits: I64 = rows[~(is_poll & is_known)]
+    return waits
 
 
 def _kind_of(text: str) -> int:

@@ -8,16 +8,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from warpline.errors import CorruptTraceError
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import factorize
-from warpline.readers.kineto import scan as python_scan
+from warpline.readers.kineto import scan, scan_native
 from warpline.readers.kineto.kinds import Kind, kinds_of
-from warpline.readers.kineto.scan import BOOL, INT, NO_TEXT, REAL, TEXT, Scan
+from warpline.readers.kineto.scan import (
+    BOOL,
+    INT,
+    JSON,
+    LARGE,
+    NO_TEXT,
+    NULL,
+    REAL,
+    TEXT,
+    U8,
+    Scan,
+)
 from warpline.trace.strings import StringPool
 
 # Arguments by who asks for them: a scan keeps those of one group, so that most of a large file's
@@ -100,20 +110,22 @@ _HEXADECIMAL = re.compile(rb"\s*0[xX]([0-9a-fA-F]{1,16})\s*")
 
 
 @dataclass(frozen=True)
-class Arguments:
+class Values:
     """One argument of some events.
 
     Attributes:
-        kind: Shape (n,), uint8, as in `Scan`; 0 also where the event has no such argument.
-        integer: Shape (n,), int64.
-        real: Shape (n,), float64.
-        text: Shape (n,), int32, numbers of the texts of the scan that read it.
+        kind: Shape (n,), uint8, as in `Argument`; NULL also where an event has none.
+        value: Shape (n,), int64, likewise.
     """
 
-    kind: np.ndarray[Any, np.dtype[np.uint8]]
-    integer: I64
-    real: np.ndarray[Any, np.dtype[np.float64]]
-    text: I32
+    kind: U8
+    value: I64
+
+    @property
+    def text(self) -> I32:
+        """The number of the text, or of the JSON; -1 where there is none. Shape (n,)."""
+        is_text = (self.kind == TEXT) | (self.kind == JSON) | (self.kind == LARGE)
+        return np.where(is_text, self.value, NO_TEXT).astype(np.int32)
 
 
 class Events:
@@ -226,51 +238,35 @@ class _ArgumentTexts:
         self._pool = pool
         self._pool_rows = np.full(len(scan.texts), -1, np.int32)
 
-    @cached_property
-    def _keys(self) -> dict[bytes, I64]:
-        """Places of each key's arguments, ascending."""
-        if not len(self.scan.arg_key):
-            return {}
-        groups = factorize(self.scan.arg_key)
-        order = np.argsort(groups.codes, kind="stable")
-        bounds = np.cumsum(np.bincount(groups.codes))[:-1]
-        names = [self.scan.texts[number] for number in groups.uniques.tolist()]
-        return dict(zip(names, np.split(order, bounds), strict=True))
+    def find(self, rows: I64, key: str) -> Values:
+        """Return an argument of some events, in any order."""
+        argument = self.scan.args.get(key.encode())
+        if argument is None or not len(argument.event):
+            return Values(np.zeros(len(rows), np.uint8), np.zeros(len(rows), np.int64))
+        at = np.searchsorted(argument.event, rows.astype(np.int32))
+        at = np.minimum(at, len(argument.event) - 1)
+        found = argument.event[at] == rows
+        kind = np.where(found, argument.kind[at], NULL).astype(np.uint8)
+        return Values(kind, np.where(found, argument.value[at], 0))
 
-    def find(self, rows: I64, key: str) -> Arguments:
-        """Return an argument of some events, which ascend or not."""
-        scan, places = self.scan, self._keys.get(key.encode())
-        if places is None or not len(rows):
-            n = len(rows)
-            nothing = np.zeros(n, np.int64), np.zeros(n), np.full(n, NO_TEXT, np.int32)
-            return Arguments(np.zeros(n, np.uint8), *nothing)
-        owners = scan.arg_event[places]
-        # Of a key that an event has twice the last one counts.
-        at = np.maximum(np.searchsorted(owners, rows, side="right") - 1, 0)
-        found, chosen = owners[at] == rows, places[at]
-        return Arguments(
-            np.where(found, scan.arg_kind[chosen], 0).astype(np.uint8),
-            np.where(found, scan.arg_int[chosen], 0),
-            np.where(found, scan.arg_float[chosen], 0.0),
-            np.where(found, scan.arg_text[chosen], NO_TEXT).astype(np.int32),
-        )
-
-    def integers(self, found: Arguments) -> tuple[I64, BoolArray]:
+    def integers(self, found: Values) -> tuple[I64, BoolArray]:
         """Return arguments as integers, and where they are."""
-        values = found.integer.copy()
         valid = (found.kind == INT) | (found.kind == BOOL)
-        is_whole = (found.kind == REAL) & (np.abs(found.real) < 2**53)
-        is_whole &= found.real == np.trunc(np.where(is_whole, found.real, 0.0))
-        values[is_whole] = found.real[is_whole].astype(np.int64)
-        is_text = ((found.kind == TEXT) | (found.kind == REAL)) & (found.text != NO_TEXT)
-        if is_text.any():
-            places = np.flatnonzero(is_text)
-            groups = factorize(found.text[places])
+        values = np.where(valid, found.value, 0)
+        reals = np.flatnonzero(found.kind == REAL)
+        if len(reals):
+            real = found.value[reals].view(np.float64)
+            real = np.where(np.abs(real) < 2**53, real, 0.5)
+            is_whole = real == np.trunc(real)
+            values[reals], valid[reals] = np.where(is_whole, real, 0).astype(np.int64), is_whole
+        places = np.flatnonzero((found.kind == TEXT) | (found.kind == LARGE))
+        if len(places):
+            groups = factorize(found.value[places])
             parsed = [_integer(self.scan.texts[number]) for number in groups.uniques.tolist()]
             table = np.array([0 if value is None else value for value in parsed], np.int64)
             values[places] = table[groups.codes]
             valid[places] = np.array([value is not None for value in parsed])[groups.codes]
-        return values, valid | (is_whole & ~is_text)
+        return values, valid
 
     def pool_rows(self, numbers: I32) -> I32:
         """Return the pool's row of each text; of none, that of the empty text."""
@@ -286,7 +282,8 @@ class _ArgumentTexts:
 
 
 def _scan(path: Path, wanted: frozenset[str] | None) -> Scan:
-    return python_scan.scan(path, wanted)
+    found = scan_native.scan(path, wanted)
+    return scan.scan(path, wanted) if found is None else found
 
 
 def _integer(raw: bytes) -> int | None:

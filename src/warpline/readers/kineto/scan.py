@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import struct
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,20 +20,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from warpline.errors import CorruptTraceError, InputError
 from warpline.ops.arrays import I32, I64, BoolArray
 
+U8 = npt.NDArray[np.uint8]
+
 GZIP_MAGIC = b"\x1f\x8b"
 NO_TEXT = -1
 
-# Values of Scan.arg_kind.
-NULL, BOOL, INT, REAL, TEXT, JSON = range(6)
+# Values of Argument.kind.
+NULL, BOOL, INT, REAL, TEXT, JSON, LARGE = range(7)
 
 MAX_DEPTH = 512  # arrays and objects inside each other in one value; deeper ones are left out
 MAX_TEXT_BYTES = 1 << 20  # longer texts are cut there
 _MAX_TOP_CHARACTERS = 1 << 22
 _MAX_TOP_MEMBERS = 1 << 10
+_BITS, _REAL = struct.Struct("<q"), struct.Struct("<d")
 _INT64 = range(-(1 << 63), 1 << 63)
 _MAX_US = 1 << 62
 
@@ -43,8 +48,25 @@ _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True)
+class Argument:
+    """One argument of the events that have it, k of them.
+
+    Attributes:
+        event: Shape (k,), int32, the events, ascending; each once.
+        kind: Shape (k,), uint8: null, a truth value, an integer of 64 bits, another number, a
+            text, an array or object, or an integer that is too large.
+        value: Shape (k,), int64: 0 for null, 0 or 1, the integer, the bits of the float64; of
+            the others the number of their text, which is JSON for arrays and objects.
+    """
+
+    event: I32
+    kind: U8
+    value: I64
+
+
+@dataclass(frozen=True)
 class Scan:
-    """The events of a trace in the file's order, n of them, and k of their arguments.
+    """The events of a trace in the file's order, n of them, and the arguments asked for.
 
     Attributes:
         phase: Shape (n,), uint8, the character of ``ph``; 0 if absent.
@@ -57,21 +79,14 @@ class Scan:
         dur_ns: Shape (n,), int64, likewise.
         has_ts: Shape (n,), bool; where False `ts_ns` is 0.
         has_dur: Shape (n,), bool.
-        arg_event: Shape (k,), int64, the event, ascending.
-        arg_key: Shape (k,), int32, the key's number in `texts`.
-        arg_kind: Shape (k,), uint8: 0 null, 1 bool, 2 an integer of 64 bits, 3 another number,
-            4 text, 5 array or object.
-        arg_int: Shape (k,), int64, the value of kinds 1 and 2.
-        arg_float: Shape (k,), float64, the value of kind 3.
-        arg_text: Shape (k,), int32, the text of kinds 4 and 5 (as JSON), and of integers that
-            are too large; -1 for others.
+        args: Name of an argument -> where it is and what; those that no event has are left out.
         texts: Distinct texts in UTF-8; what was not UTF-8 is U+FFFD.
         top: The members of the file beside its events, parsed.
         lost: What could not be read, one sentence each.
         n_bytes: Length of the JSON text.
     """
 
-    phase: np.ndarray[Any, np.dtype[np.uint8]]
+    phase: U8
     name: I32
     category: I32
     pid: I32
@@ -81,12 +96,7 @@ class Scan:
     dur_ns: I64
     has_ts: BoolArray
     has_dur: BoolArray
-    arg_event: I64
-    arg_key: I32
-    arg_kind: np.ndarray[Any, np.dtype[np.uint8]]
-    arg_int: I64
-    arg_float: np.ndarray[Any, np.dtype[np.float64]]
-    arg_text: I32
+    args: Mapping[bytes, Argument]
     texts: Sequence[bytes]
     top: Mapping[str, Any]
     lost: Sequence[str]
@@ -112,8 +122,7 @@ class _Columns:
         self.ints = {name: array("i") for name in ("name", "cat", "pid", "tid", "id")}
         self.times = {name: array("q") for name in ("ts", "dur")}
         self.has_time = {name: bytearray() for name in ("ts", "dur")}
-        self.arg_event, self.arg_int, self.arg_float = array("q"), array("q"), array("d")
-        self.arg_key, self.arg_text, self.arg_kind = array("i"), array("i"), bytearray()
+        self.args: dict[str, tuple[array[int], bytearray, array[int]]] = {}
         self.counts: dict[str, int] = {}
 
     def text(self, text: str) -> int:
@@ -160,29 +169,26 @@ class _Columns:
         self.has_time[name].append(time_ns is not None)
 
     def _add_arg(self, row: int, key: str, value: Any) -> None:
-        kind, number, real, text = NULL, 0, 0.0, NO_TEXT
-        if isinstance(value, bool):
-            kind, number = BOOL, int(value)
-        elif isinstance(value, int):
-            kind, number, real, text = self._integer(value)
-        elif isinstance(value, (_Literal, float)):
-            kind, real = REAL, float(value)
-        elif isinstance(value, str):
-            kind, text = TEXT, self.text(value)
-        elif isinstance(value, (list, dict)):
-            kind, text = JSON, self.text(json.dumps(value, ensure_ascii=False))
-        self.arg_event.append(row)
-        self.arg_key.append(self.text(key))
-        self.arg_kind.append(kind)
-        self.arg_int.append(number)
-        self.arg_float.append(real)
-        self.arg_text.append(text)
+        found = self.args.get(key)
+        if found is None:
+            found = self.args[key] = (array("i"), bytearray(), array("q"))
+        kind, number = self._kind_and_value(value)
+        found[0].append(row)
+        found[1].append(kind)
+        found[2].append(number)
 
-    def _integer(self, value: int) -> tuple[int, int, float, int]:
-        if value in _INT64:
-            return INT, value, 0.0, NO_TEXT
-        literal = str(value)
-        return REAL, 0, float(literal), self.text(literal)
+    def _kind_and_value(self, value: Any) -> tuple[int, int]:
+        if value is None:
+            return NULL, 0
+        if isinstance(value, bool):
+            return BOOL, int(value)
+        if isinstance(value, int):
+            return (INT, value) if value in _INT64 else (LARGE, self.text(str(value)))
+        if isinstance(value, (_Literal, float)):
+            return REAL, _BITS.unpack(_REAL.pack(float(value)))[0]
+        if isinstance(value, str):
+            return TEXT, self.text(value)
+        return JSON, self.text(json.dumps(value, ensure_ascii=False))
 
 
 def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan:
@@ -458,12 +464,12 @@ def _finish(columns: _Columns, top: Mapping[str, Any], lost: Sequence[str], n_by
         dur_ns=of(columns.times["dur"], "int64"),
         has_ts=of(columns.has_time["ts"], "bool"),
         has_dur=of(columns.has_time["dur"], "bool"),
-        arg_event=of(columns.arg_event, "int64"),
-        arg_key=of(columns.arg_key, "int32"),
-        arg_kind=of(columns.arg_kind, "uint8"),
-        arg_int=of(columns.arg_int, "int64"),
-        arg_float=of(columns.arg_float, "float64"),
-        arg_text=of(columns.arg_text, "int32"),
+        args={
+            _LONE_SURROGATE.sub("\ufffd", key).encode(): Argument(
+                of(event, "int32"), of(kind, "uint8"), of(value, "int64")
+            )
+            for key, (event, kind, value) in columns.args.items()
+        },
         texts=[text.encode() for text in columns.number],
         top=top,
         lost=tuple(lost),
