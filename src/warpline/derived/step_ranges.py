@@ -63,6 +63,7 @@ class HostSteps(NamedTuple):
         label: Shape (n,), int64, places in `labels`.
         labels: Distinct names.
         is_cut: Shape (n,), bool, whether the recording began or ended inside.
+        notes: What the reader of step times must know.
     """
 
     source: str
@@ -75,6 +76,7 @@ class HostSteps(NamedTuple):
     label: I64
     labels: tuple[str, ...]
     is_cut: BoolArray
+    notes: tuple[str, ...] = ()
 
 
 class _Named(NamedTuple):

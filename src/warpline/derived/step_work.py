@@ -9,6 +9,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.launch_order import launch_order
 from warpline.derived.operations import operations
+from warpline.derived.step_periods import step_periods
 from warpline.derived.step_ranges import HostSteps, step_ranges
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows
@@ -44,8 +45,13 @@ class _Streams(NamedTuple):
 
 @derived
 def host_steps(trace: Trace, name: str | None = None) -> HostSteps | None:
-    """Return the steps as the host ran them, None if there are none; see `step_ranges`."""
-    return step_ranges(trace, name)
+    """Return the steps as the host ran them, None if there are none.
+
+    They are the ranges that mark them, else the repetitions in what was launched: see
+    `step_ranges` and `step_periods`.
+    """
+    marked = step_ranges(trace, name)
+    return step_periods(trace) if marked is None else marked
 
 
 @derived

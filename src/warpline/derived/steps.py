@@ -176,7 +176,7 @@ class Windows(NamedTuple):
 
 @derived
 def steps(trace: Trace, name: str | None = None) -> Steps:
-    """Return the steps of a trace; none if it has no ranges that mark them.
+    """Return the steps of a trace: ranges that mark them, else what repeats in its launches.
 
     Work is launched in a step if its launch call began while the step ran on the host, on any
     thread of the process; where several threads run steps of their own, on that thread. A step
@@ -256,6 +256,7 @@ def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
         firsts.start_ns[rows],
         firsts.start_ns[rows + 1],
         np.ones(n, np.bool_),
+        notes=marked.notes,
     )
     has_work = np.zeros(n, np.bool_)
     has_work[firsts.step] = True

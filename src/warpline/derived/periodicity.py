@@ -1,0 +1,359 @@
+"""Where a sequence of launches repeats itself: the period, and where each repetition begins.
+
+A run of 16 launches that occurs once in a step recurs after one step. So the distances from each
+run to its next occurrence tell the periods that a sequence has: that of its layers, that of its
+steps. Occasional launches more or less shift a distance a little, and leave the others alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.ops.arrays import F64, I64, U64, BoolArray
+
+# Lengths of the runs whose recurrence is looked at.
+_RUN_LENGTHS = (1, 4, 16)
+# Periods that are tried, those whose runs are most of the sequence first.
+_MAX_TRIED = 64
+# A longer period is a step of shorter ones if this part of a shorter one is new in it: an
+# optimizer after several accumulated gradients, a head after layers; but not a line of logging.
+_LEAST_NEW_PART = 0.05
+# A sequence repeats itself if this part of it lies in repetitions, and repetitions are alike if
+# they share this part of their launches.
+_LEAST_REGION = 0.4
+_LEAST_ALIKE = 0.8
+_LEAST_EQUAL = 0.9
+# The rest behind the last repetition that may be no beginning of another one.
+_MOST_TAIL = 0.03
+_FULL = 0.98
+# Repetitions this short may be parts of a step that differ in nothing; whether longer gaps
+# between launches come at equal intervals is then asked of so many of them at most.
+_SHORT_NS = 1_000_000
+_LEAST_SHORT = 12
+_MOST_SHORT = 2048
+# How probable it may be that gaps come at equal intervals by chance.
+_CHANCE = 1e-3
+
+
+class Repetitions(NamedTuple):
+    """The repetitions of a sequence.
+
+    Attributes:
+        bounds: Shape (k + 1,), int64, ascending: repetition i is the sequence's part
+            ``[bounds[i], bounds[i + 1])``.
+        is_whole: Whether the last one is as long as the others; else the sequence ends in it.
+    """
+
+    bounds: I64
+    is_whole: bool
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+
+class _Runs(NamedTuple):
+    """Runs of one length and their next occurrences.
+
+    Attributes:
+        order: Shape (n,), positions of the runs, equal ones together, each kind ascending.
+        distance: Shape (n,), by place in `order`: to the next equal run, 0 for the last one.
+    """
+
+    order: I64
+    distance: I64
+
+
+class _Chain(NamedTuple):
+    """Occurrences of one run that are one period apart.
+
+    Attributes:
+        period: The median distance.
+        places: Shape (m,), int64, ascending.
+        new: Launches in each period that recur after no less.
+    """
+
+    period: int
+    places: I64
+    new: float
+
+
+def find_repetitions(tokens: I64, time_ns: I64) -> Repetitions | None:
+    """Return how a sequence repeats itself, or None if it does not.
+
+    Of several periods the longest is taken that repeats at least three times, a longer one only
+    if it adds something to the shorter one's repetitions; one that repeats twice only if nothing
+    else does. Repetitions begin where most whole ones fit in, and of such places where the
+    gap before the launch is longest.
+
+    Args:
+        tokens: Shape (n,), int64, what was launched; equal numbers are equal launches.
+        time_ns: Shape (n,), int64, ascending, when.
+    """
+    if len(tokens) < 3:
+        return None
+    found = [
+        (chain, repetitions)
+        for chain in _chains(tokens)
+        for repetitions in (_repetitions(chain, tokens, time_ns),)
+        if repetitions is not None
+    ]
+    best = None
+    for chain, repetitions in sorted(found, key=lambda pair: pair[0].period):
+        if best is None or _replaces(chain, repetitions, *best):
+            best = chain, repetitions
+    return None if best is None else _joined_by_gaps(best[1], time_ns)
+
+
+def _replaces(chain: _Chain, made: Repetitions, shorter: _Chain, old: Repetitions) -> bool:
+    if len(made) < 3:
+        return False
+    if len(old) < 3:
+        return True
+    return chain.period > 1.5 * shorter.period and (
+        chain.new >= max(1.0, _LEAST_NEW_PART * shorter.period)
+    )
+
+
+def _chains(tokens: I64) -> Iterator[_Chain]:
+    """Yield a chain for each period that the sequence may have."""
+    seen: list[tuple[int, float]] = []
+    for length in _RUN_LENGTHS:
+        if length >= len(tokens):
+            return
+        runs = _runs(tokens, length)
+        for period, count in _periods(runs.distance):
+            new = count * period / max(len(tokens) - period, 1)
+            if any(abs(p - period) <= _slack(period) and least >= new for p, least in seen):
+                continue
+            chain = _longest_chain(runs, period, new)
+            if len(chain.places) >= 2:
+                seen.append((period, new))
+                yield chain
+
+
+def _slack(period: int) -> int:
+    """Return by how many launches repetitions of a period may differ."""
+    return max(period // 33, min(2, period // 8))
+
+
+def _runs(tokens: I64, length: int) -> _Runs:
+    hashes = _hashes(tokens, length)
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    distance = np.zeros(len(order), np.int64)
+    distance[:-1] = np.where(ordered[1:] == ordered[:-1], np.diff(order), 0)
+    return _Runs(order, distance)
+
+
+def _hashes(tokens: I64, length: int) -> U64:
+    """Return a hash of the run of `length` (a power of two) tokens from each position on."""
+    hashes = _mixed(tokens.astype(np.uint64))
+    size = 1
+    while size < length:
+        hashes = _mixed(hashes[:-size] * np.uint64(31) + hashes[size:])
+        size *= 2
+    return hashes
+
+
+def _mixed(values: U64) -> U64:
+    # The finalizer of splitmix64 (Steele, Lea, Flood 2014).
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _periods(distance: I64) -> list[tuple[int, int]]:
+    """Return distances that are frequent, with how many are near each; the best first."""
+    counts = np.bincount(distance)
+    counts[0] = 0
+    total = np.append(0, np.cumsum(counts))
+    each = np.flatnonzero(counts)
+    slack = np.maximum(each // 33, np.minimum(2, each // 8))
+    near = total[np.minimum(each + slack, len(counts) - 1) + 1] - total[each - slack]
+    # Enough for one run that comes once in each period, in at least two of them.
+    able = np.flatnonzero(near * each >= _LEAST_REGION * (len(distance) - each))
+    able = able[np.lexsort((-counts[each[able]], -near[able]))]
+    taken: list[tuple[int, int]] = []
+    for place in able.tolist():
+        period = int(each[place])
+        if all(abs(period - other) > _slack(max(period, other)) for other, _ in taken):
+            taken.append((period, int(near[place])))
+        if len(taken) == _MAX_TRIED:
+            break
+    return taken
+
+
+def _longest_chain(runs: _Runs, period: int, new: float) -> _Chain:
+    """Return the run that recurs most often in a row after one period; of equals the first."""
+    links = np.abs(runs.distance - period) <= _slack(period)
+    begins = np.flatnonzero(links & ~np.append(False, links[:-1]))
+    ends = np.flatnonzero(links & ~np.append(links[1:], False)) + 1
+    if not len(begins):
+        return _Chain(period, np.zeros(0, np.int64), new)
+    length = ends - begins
+    best = np.lexsort((runs.order[begins], -length))[0]
+    places = runs.order[begins[best] : ends[best] + 1]
+    return _Chain(int(np.median(np.diff(places))), places, new)
+
+
+def _repetitions(chain: _Chain, tokens: I64, time_ns: I64) -> Repetitions | None:
+    """Return the repetitions around a chain, None if the sequence does not consist of them."""
+    places, period = chain.places, chain.period
+    exact = _from_start_to_end(chain, tokens)
+    if exact is not None:
+        return exact
+    before = _alike(tokens[: places[0]][::-1], tokens[: places[1]][::-1])
+    after = _alike(tokens[places[-1] :], tokens[places[-2] :])
+    low = int(places[0]) - min(before, period)
+    high = int(places[-1]) + min(after, period)
+    if high - low < _LEAST_REGION * len(tokens):
+        return None
+    if len(tokens) - high > max(1, _MOST_TAIL * period):
+        return None
+    bounds = _snapped(places - _offset(chain, low, high, time_ns), tokens, period)
+    if int(bounds[-1]) + period <= high + _slack(period):
+        bounds = np.append(bounds, min(int(bounds[-1]) + period, len(tokens)))
+    bounds = bounds[bounds >= max(low - _slack(period), 0)]
+    return _checked(bounds, period, tokens)
+
+
+def _from_start_to_end(chain: _Chain, tokens: I64) -> Repetitions | None:
+    """Return the repetitions if the sequence consists of whole ones from its start to its end."""
+    places, period = chain.places, chain.period
+    if places[0] >= period or len(tokens) - places[-1] > period + _slack(period):
+        return None
+    bounds = _snapped(places - places[0], tokens, period)
+    if abs(len(tokens) - int(bounds[-1]) - period) > _slack(period):
+        return None
+    return _checked(bounds, period, tokens)
+
+
+def _checked(bounds: I64, period: int, tokens: I64) -> Repetitions | None:
+    """Return repetitions up to the end of the sequence, if they are alike."""
+    rest = len(tokens) - int(bounds[-1])
+    if rest <= (1 - _FULL) * period and len(bounds) > 1:
+        made = Repetitions(np.append(bounds[:-1], len(tokens)), is_whole=True)
+    else:
+        is_whole = abs(rest - period) <= _slack(period)
+        made = Repetitions(np.append(bounds, len(tokens)), is_whole)
+    return made if len(made) >= 2 and _are_alike(made, tokens) else None
+
+
+def _alike(one: I64, other: I64) -> int:
+    """Return for how long two sequences are the same, but for single launches."""
+    size = min(len(one), len(other))
+    one, other = one[:size], other[:size]
+    differ = np.flatnonzero(one != other)
+    # Where five in a row of eight differ they have parted.
+    for place in differ.tolist():
+        ahead = slice(place, place + 8)
+        if np.count_nonzero(one[ahead] != other[ahead]) > 4 or place + 8 > size:
+            return int(place)
+    return size
+
+
+def _offset(chain: _Chain, low: int, high: int, time_ns: I64) -> int:
+    """Return how far before the chain's places repetitions begin."""
+    period, places = chain.period, chain.places
+    offsets = np.arange(period)
+    first = np.where(places[0] - offsets >= low, 0, 1)
+    # Whole repetitions from the first place of a kind to the last one, and the rest behind it.
+    rest = high - (places[-1] - offsets)
+    whole = len(places) - 1 - first + np.floor((rest + (1 - _FULL) * period) / period)
+    gap = np.append(0, np.diff(time_ns))
+    at = places[:, None] - offsets[None, :] if len(places) * period <= len(gap) * 4 else None
+    if at is None:
+        at = places[:: len(places) // 64 + 1, None] - offsets[None, :]
+    gaps: F64 = np.median(gap[np.maximum(at, 0)], axis=0)
+    candidates = np.flatnonzero(whole == whole.max())
+    begins = int(places[0]) - low
+    if low == 0 and begins in candidates and _is_boundary(gaps, begins, candidates):
+        return begins
+    return int(candidates[np.argmax(gaps[candidates])])
+
+
+def _is_boundary(gaps: F64, offset: int, candidates: I64) -> bool:
+    """Return whether the recording's first launch is one that a repetition may begin with.
+
+    It is unless another place has a gap that is much longer: then recording began inside.
+    """
+    return bool(gaps[candidates].max() < 3 * max(gaps[offset], 1.0)) or len(candidates) < 3
+
+
+def _snapped(places: I64, tokens: I64, period: int) -> I64:
+    """Return the places moved to where the launches are those that most of them begin with."""
+    width, reach = min(4, period), _slack(period)
+    if not reach:
+        return places[places >= 0]
+    padded = np.append(tokens, np.full(width, -1))
+    starts = _hashes_of(padded, width)
+    own = starts[np.clip(places, 0, len(tokens) - 1)]
+    kinds, counts = np.unique(own, return_counts=True)
+    usual = kinds[np.argmax(counts)]
+    shifts = np.array(sorted(range(-reach, reach + 1), key=abs), np.int64)
+    at = places[:, None] + shifts[None, :]
+    fits = (starts[np.clip(at, 0, len(tokens) - 1)] == usual) & (at >= 0) & (at < len(tokens))
+    found = fits.any(axis=1)
+    moved = np.where(found, at[np.arange(len(places)), fits.argmax(axis=1)], places)
+    return moved[moved >= 0]
+
+
+def _hashes_of(tokens: I64, width: int) -> U64:
+    hashes = np.zeros(len(tokens) - width, np.uint64)
+    for place in range(width):
+        part = tokens[place : len(tokens) - width + place].astype(np.uint64)
+        hashes = _mixed(hashes * np.uint64(31) + part)
+    return hashes
+
+
+def _are_alike(made: Repetitions, tokens: I64) -> bool:
+    """Return whether repetitions hold the same launches as the middle of them, in any order."""
+    _, codes = np.unique(tokens, return_inverse=True)
+    codes = codes.reshape(-1)
+    bounds = made.bounds if made.is_whole else made.bounds[:-1]
+    if len(bounds) < 3:
+        return len(bounds) == 2
+    if len(bounds) == 3:
+        # Two of a kind are little evidence: nearly all must come in the same order.
+        one, other = tokens[bounds[0] : bounds[1]], tokens[bounds[1] : bounds[2]]
+        size = min(len(one), len(other))
+        return bool(np.mean(one[:size] == other[:size]) >= _LEAST_EQUAL)
+    chosen = np.arange(len(bounds) - 1)[:: len(bounds) // 256 + 1]
+    n_kinds = int(codes.max()) + 1
+    held = np.stack(
+        [np.bincount(codes[bounds[i] : bounds[i + 1]], minlength=n_kinds) for i in chosen]
+    )
+    usual = np.median(held, axis=0)
+    shared = np.minimum(held, usual).sum(axis=1) / np.maximum(held.sum(axis=1), usual.sum())
+    alike: BoolArray = shared >= _LEAST_ALIKE
+    return bool(alike.mean() >= _LEAST_ALIKE)
+
+
+def _joined_by_gaps(made: Repetitions, time_ns: I64) -> Repetitions:
+    """Return the longer repetitions that short ones belong to, if gaps between launches tell.
+
+    A step may consist of one sequence repeated. What tells it then is that the host paused
+    longer between steps: of all equal intervals that the recording consists of, those before
+    which the shortest pause is longest among the pauses at that place of the sequence, if that is
+    no chance.
+    """
+    period = int(made.bounds[1] - made.bounds[0])
+    count = len(made)
+    is_even = made.is_whole and bool(np.all(np.diff(made.bounds) == period))
+    spent = int(time_ns[-1] - time_ns[made.bounds[0]])
+    if not is_even or not _LEAST_SHORT <= count <= _MOST_SHORT or spent > count * _SHORT_NS:
+        return made
+    gap = np.diff(time_ns)[made.bounds[1:-1] - 1]
+    longer = np.empty(len(gap), np.float64)  # the part of all pauses that are no shorter
+    longer[np.argsort(-gap, kind="stable")] = np.arange(1, len(gap) + 1) / len(gap)
+    divisors = [size for size in range(2, count // 2 + 1) if count % size == 0]
+    best, chance = 1, _CHANCE
+    for size in divisors:
+        pauses = longer[size - 1 :: size]
+        likely = len(divisors) * float(pauses.max()) ** len(pauses)
+        if likely < chance:
+            best, chance = size, likely
+    return Repetitions(made.bounds[::best], is_whole=True)
