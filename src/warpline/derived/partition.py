@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from warpline.derived.operations import operations
 from warpline.derived.segments import PARTS, device_segments, is_busy
 from warpline.derived.steps import Windows, measure_windows
 from warpline.derived.tiling import Cuts, Grouped, cut
-from warpline.ops.arrays import I64, Integers
+from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.group import factorize_rows
 from warpline.trace import Trace
 
@@ -132,8 +133,39 @@ def summed(windows: Windows, pieces: Cuts, code: Integers, n_codes: int) -> I64:
     return ns
 
 
-def sole_process(trace: Trace, device: int) -> int | None:
-    """Return the one process whose operations ran on a device, None if there are several."""
+class LaneOwners(NamedTuple):
+    """Whose time each lane is of, as users know them.
+
+    Attributes:
+        pid: Shape (lanes,), int64, the process at the operating system.
+        has_pid: Shape (lanes,), bool, False where several processes share the device's windows.
+        gpu_index: Shape (lanes,), int64, the producer's index of the GPU.
+    """
+
+    pid: I64
+    has_pid: BoolArray
+    gpu_index: I64
+
+
+def lane_owners(trace: Trace, lanes: Sequence[Lane]) -> LaneOwners:
+    """Return the process and the device of each lane.
+
+    Windows that belong to no process are those of the one that ran work on the device, if it is
+    one.
+    """
+    if not lanes:
+        nothing = np.zeros(0, np.int64)
+        return LaneOwners(nothing, nothing.astype(np.bool_), nothing)
+    process = np.array([_process_of(trace, lane) for lane in lanes], np.int64)
+    device = np.array([lane.device for lane in lanes], np.int64)
+    pids = trace.columns("process", "pid")["pid"].values
+    indices = trace.columns("device", "gpu_index")["gpu_index"].values
+    return LaneOwners(pids[np.maximum(process, 0)], process >= 0, indices[device])
+
+
+def _process_of(trace: Trace, lane: Lane) -> int:
+    if lane.process >= 0:
+        return lane.process
     work = operations(trace)
-    processes = np.unique(work.process[work.device == device])
-    return int(processes[0]) if len(processes) == 1 else None
+    processes = np.unique(work.process[work.device == lane.device])
+    return int(processes[0]) if len(processes) == 1 else -1
