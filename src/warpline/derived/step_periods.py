@@ -165,10 +165,10 @@ def _notes(lanes: list[list[_Found]]) -> tuple[str, ...]:
     periods = sorted({part.period for parts in lanes for part in parts})
     fewest = min(len(part.repetitions) for parts in lanes for part in parts)
     lengths = " or ".join(f"{period:,}" for period in periods[:3])
-    said = [
+    said = (
         f"no range marks steps: a step here is a sequence of {lengths} launches that repeats;"
         " it may also be a layer, or several steps. Mark steps with ranges to be sure"
-    ]
+    )
     if fewest < 3:
-        said.append("the sequence repeats only twice, which is little evidence of steps")
-    return tuple(said)
+        return said, "the sequence repeats only twice, which is little evidence of steps"
+    return (said,)
