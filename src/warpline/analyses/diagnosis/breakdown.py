@@ -26,23 +26,22 @@ from warpline.units import Unit, plural
 NAME = "breakdown"
 TITLE = "Where the devices' time went"
 STEPS, ORIGIN = "steps", "origin"
-_PROCESS = Field("pid", Unit.ID, "The process; none where several share the device.", "PID")
-_DEVICE = Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU")
-_STEP = Field("step", Unit.NONE, "The step.", "Step")
-_PART = (
+FIELDS = (
+    Field("pid", Unit.ID, "The process; none where several share the device.", "PID"),
+    Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU"),
     Field("kind", Unit.NONE, "busy or idle.", "Kind"),
     Field("category", Unit.NONE, "What ran, or why nothing did.", "Category"),
-)
-_ORIGIN = Field("origin", Unit.NONE, "Whose code ran; none for idle time.", "Origin")
-_TIME = (
     Field("share_ratio", Unit.RATIO, "Share of the device's time.", "Time (%)", 100.0, 1),
     Field("total_ns", Unit.NS, "Time, over all windows that are counted.", "Total Time (ns)"),
+    Field("per_step_ns", Unit.NS, "Total divided by the steps.", "Per Step (ns)", digits=1),
+    Field("meaning", Unit.NONE, "What the category says.", "Meaning", is_detail=True),
 )
-_PER_STEP = Field("per_step_ns", Unit.NS, "Total divided by the steps.", "Per Step (ns)", digits=1)
-_MEANING = Field("meaning", Unit.NONE, "What the category says.", "Meaning", is_detail=True)
+_ADDED = {
+    STEPS: Field("step", Unit.NONE, "The step.", "Step"),
+    ORIGIN: Field("origin", Unit.NONE, "Whose code ran; none for idle time.", "Origin"),
+}
 _KEYS = {"pid", "gpu_index", "step", "kind", "category", "origin"}
 _PART_IS_BUSY = is_busy(np.arange(len(PARTS), dtype=np.int8))
-FIELDS = (_PROCESS, _DEVICE, *_PART, *_TIME, _PER_STEP, _MEANING)
 
 
 class _Cells(NamedTuple):
@@ -112,29 +111,15 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
     values = _part_values(cells, ns)
     values["pid"] = Numbers(owners.pid[lane], owners.has_pid[lane])
     values["gpu_index"] = Numbers(owners.gpu_index[lane])
+    counts = np.array([_step_count(found, each) for each in found.lanes], np.int64)[lane]
+    counts = np.minimum(counts, 1) if by_step else counts
+    values["per_step_ns"] = Numbers(cells.ns / np.maximum(counts, 1), counts > 0)
     if by_step:
         values["step"] = _step_labels(trace, found, windows[cells.stretch])
-    else:
-        steps_of = np.array([_step_count(found, each) for each in found.lanes], np.int64)[lane]
-        per_step = Numbers(cells.ns / np.maximum(steps_of, 1), steps_of > 0)
-        values["per_step_ns"] = per_step
-    fields = _fields(arguments)
+    fields = (*FIELDS, *(_ADDED[name] for name in (STEPS, ORIGIN) if name in arguments))
     columns = {field.name: values[field.name] for field in fields}
     key = tuple(field.name for field in fields if field.name in _KEYS)
     return Result(":".join((NAME, *arguments)), TITLE, fields, columns, key, _notes(trace, found))
-
-
-def _fields(arguments: Arguments) -> tuple[Field, ...]:
-    by_step, by_origin = STEPS in arguments, ORIGIN in arguments
-    return (
-        *(_PROCESS, _DEVICE),
-        *((_STEP,) if by_step else ()),
-        *_PART,
-        *((_ORIGIN,) if by_origin else ()),
-        *_TIME,
-        *(() if by_step else (_PER_STEP,)),
-        _MEANING,
-    )
 
 
 def _by_origin(trace: Trace, found: Partition) -> I64:
