@@ -76,7 +76,7 @@ def dimension(key: str, axis: int) -> Field:
             return make_column(spec, values[:, axis], found)
         missing = np.flatnonzero(~found)
         if len(missing):  # a trace of ROCm says it of the launch
-            calls, is_known = _calls_of(reading, rows[missing])
+            calls, is_known = calls_of(reading, rows[missing])
             values[missing] = reading.events.triples(calls, key)[0]
             values[missing[~is_known]] = 0
         return make_column(spec, values[:, axis])
@@ -89,7 +89,7 @@ def copied_bytes(reading: Reading, rows: I64, spec: Column) -> ColumnData:
     values, found = reading.events.integers(rows, "bytes", "size")
     missing = np.flatnonzero(~found)
     if len(missing):
-        calls, is_known = _calls_of(reading, rows[missing])
+        calls, is_known = calls_of(reading, rows[missing])
         told = reading.events.integers(calls, "size", "bytes")[0]
         values[missing] = np.where(is_known, told, 0)
     return make_column(spec, np.maximum(values, 0))
@@ -137,7 +137,7 @@ def host_wait_rows(reading: Reading) -> I64:
     """Return the events in which the host waited; a call that only asks did not."""
     rows = reading.events.rows(Kind.WAIT)
     rows = rows[reading.events.per_name(rows, _wait_of) >= 0]
-    calls, is_known = _calls_of(reading, rows)
+    calls, is_known = calls_of(reading, rows)
     is_poll = reading.events.per_name(calls, lambda text: int("Query" in text)) == 1
     waits: I64 = rows[~(is_poll & is_known)]
     return waits
@@ -168,8 +168,8 @@ def _wait_of(text: str) -> int:
     return 0
 
 
-def _calls_of(reading: Reading, rows: I64) -> tuple[I64, BoolArray]:
-    """Return the host call with the correlation of each device event, and where there is one."""
+def calls_of(reading: Reading, rows: I64) -> tuple[I64, BoolArray]:
+    """Return the host's call with the correlation of each device event, and where there is one."""
     events, dimensions = reading.events, reading.dimensions
     calls = events.rows(Kind.RUNTIME, Kind.DRIVER)
     wanted, has_one = events.integers(rows, CORRELATION)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,20 @@ class Places:
     stream: I64
 
 
+class Recordings(NamedTuple):
+    """Recordings of events into streams.
+
+    Attributes:
+        wait: Shape (n,), int64, the place of a wait for it.
+        stream: Shape (n,), int64, the producer's number of the stream it was recorded in.
+        correlation: Shape (n,), int64, of the call that recorded it.
+    """
+
+    wait: I64
+    stream: I64
+    correlation: I64
+
+
 class Dimensions:
     """Rows of the dimensions, and the row that each event refers to."""
 
@@ -131,13 +145,27 @@ class Dimensions:
         """Where device work ran."""
         events = self._events
         rows = events.rows(*DEVICE_KINDS)
-        device = self._number(rows, "device", events.scan.pid)
-        context, _ = events.integers(rows, "context")
-        stream = self._number(rows, "stream", events.scan.tid)
+        device = self._number(rows, ("device", "inDevice"), events.scan.pid)
+        context, _ = events.integers(rows, "context", "inContext")
+        stream = self._number(rows, ("stream",), events.scan.tid)
         is_none = (stream < 0) | (stream == _NO_STREAM)
         # Only a wait may name no stream; other work without one ran in the default stream.
         stream[is_none] = np.where(events.kinds[rows[is_none]] == Kind.WAIT, -1, 0)
         return Places(rows, self._launchers(rows), device, context, stream)
+
+    @cached_property
+    def recordings(self) -> Recordings:
+        """Recordings of events, as those who waited for them name them; each once."""
+        events, places = self._events, self.places
+        waits = np.flatnonzero(events.kinds[places.rows] == Kind.WAIT)
+        rows = places.rows[waits]
+        correlation, has_one = events.integers(rows, "wait_on_cuda_event_record_corr_id")
+        stream, has_stream = events.integers(rows, "wait_on_stream")
+        known = has_one & has_stream & (correlation >= 0) & (stream >= 0) & (stream != _NO_STREAM)
+        waits, stream, correlation = waits[known], stream[known], correlation[known]
+        groups = factorize_rows(places.process[waits], correlation)
+        first = groups.first
+        return Recordings(waits[first], stream[first], correlation[first])
 
     @cached_property
     def device_row(self) -> I32:
@@ -154,8 +182,13 @@ class Dimensions:
         """Row of stream of each place, and where it has one."""
         has_stream = self.places.stream >= 0
         rows = np.zeros(len(has_stream), np.int32)
-        rows[has_stream] = self._stream_groups.codes
+        rows[has_stream] = self._stream_groups.codes[: np.count_nonzero(has_stream)]
         return rows, has_stream
+
+    @cached_property
+    def recorded_stream_row(self) -> I32:
+        """Row of stream of each of `recordings`."""
+        return self._stream_groups.codes[np.count_nonzero(self.places.stream >= 0) :]
 
     @cached_property
     def device_numbers(self) -> list[int]:
@@ -225,9 +258,9 @@ class Dimensions:
         keys = zip(self.processes_of(first).tolist(), scan.tid[first].tolist(), strict=True)
         return groups.codes, list(keys)
 
-    def _number(self, rows: I64, key: str, otherwise: I32) -> I64:
+    def _number(self, rows: I64, keys: tuple[str, ...], otherwise: I32) -> I64:
         """Return an argument, or the number in the event's own pid or tid."""
-        values, found = self._events.integers(rows, key)
+        values, found = self._events.integers(rows, *keys)
         missing = np.flatnonzero(~found)
         if len(missing):
             groups = factorize(otherwise[rows[missing]])
@@ -257,9 +290,16 @@ class Dimensions:
         return factorize_rows(places.process, self.device_row, places.context)
 
     @cached_property
+    def _stream_keys(self) -> tuple[I64, I32, I64]:
+        """Process, context and number of the streams of places, then of recordings."""
+        places, recordings = self.places, self.recordings
+        some = np.concatenate((np.flatnonzero(places.stream >= 0), recordings.wait))
+        streams = np.concatenate((places.stream[places.stream >= 0], recordings.stream))
+        return places.process[some], self.context_row[some], streams
+
+    @cached_property
     def _stream_groups(self) -> RowGroups:
-        places, some = self.places, np.flatnonzero(self.places.stream >= 0)
-        return factorize_rows(places.process[some], self.context_row[some], places.stream[some])
+        return factorize_rows(*self._stream_keys)
 
     def _metadata(self, name: str) -> I64:
         rows, scan = self._events.rows(Kind.METADATA), self._events.scan
@@ -350,13 +390,23 @@ class Dimensions:
         }
 
     def _streams(self) -> dict[str, Sequence[Any]]:
-        some = np.flatnonzero(self.places.stream >= 0)
-        first = some[self._stream_groups.first]
+        first = self._stream_groups.first
+        process, context, stream = (keys[first].tolist() for keys in self._stream_keys)
         return {
-            "process_id": self.places.process[first].tolist(),
-            "context_id": self.context_row[first].tolist(),
-            "native_id": self.places.stream[first].tolist(),
+            "process_id": process,
+            "context_id": context,
+            "native_id": stream,
+            "priority": self._priorities(len(first)),
         }
+
+    def _priorities(self, count: int) -> list[int | None]:
+        """Return the priority of each stream, where its work names one."""
+        values, found = self._events.integers(self.places.rows, "priority")
+        rows, has_stream = self.stream_row
+        known: list[int | None] = [None] * count
+        for place in np.flatnonzero(found & has_stream).tolist() if found.any() else ():
+            known[rows[place]] = int(values[place])
+        return known
 
     def _plain(self, value: Any) -> Any:
         return self._events.pool.intern_text(value) if isinstance(value, str) else value

@@ -5,27 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from warpline.errors import UnknownFormatError
 from warpline.ops.arrays import I64
+from warpline.readers.kineto.collectives import Collectives
 from warpline.readers.kineto.dimensions import Dimensions
 from warpline.readers.kineto.events import Events
 from warpline.readers.kineto.fields import Reading
 from warpline.readers.kineto.kinds import RECORDED
 from warpline.readers.kineto.mapping import MAPPING
 from warpline.readers.kineto.meta import describe_other, origin_of, read_meta
+from warpline.readers.kineto.recordings import EventRecords
 from warpline.schema import TABLES
 from warpline.trace.column import ColumnData, make_column
 from warpline.trace.meta import TraceMeta
 from warpline.trace.strings import StringPool
 
+
+class Part(Protocol):
+    """Rows of a table that are not one event each."""
+
+    def __len__(self) -> int: ...
+
+    def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
+        """Return columns; those that are null throughout may be left out."""
+        ...
+
+
 # Tables whose events the profiler records together: if one has rows, the others are empty.
 _RECORDED_TOGETHER = (
     frozenset(("kernel", "memcpy", "memset", "api_call")),
     frozenset(("op", "range")),
-    frozenset(("host_wait", "stream_wait")),
+    frozenset(("host_wait", "stream_wait", "event_record")),
 )
 
 
@@ -56,6 +70,10 @@ class KinetoSource:
         self._reading = Reading(events, self._dimensions, origin_ns)
         self._meta = read_meta(events, origin_ns)
         self._rows: dict[str, I64] = {}
+        self._parts: dict[str, Part] = {
+            "event_record": EventRecords(self._reading),
+            "collective": Collectives(self._reading),
+        }
 
     @property
     def meta(self) -> TraceMeta:
@@ -70,12 +88,16 @@ class KinetoSource:
         """Return the number of rows of a recorded table."""
         if table in self._dimensions.tables():
             return self._dimensions.row_count(table)
+        if table in self._parts:
+            return len(self._parts[table])
         return len(self._rows_of(table))
 
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
         """Return columns of a recorded table."""
         if table in self._dimensions.tables():
             return self._dimensions.load(table, columns)
+        if table in self._parts:
+            return self._parts[table].load(columns)
         spec, fields, rows = TABLES[table], MAPPING[table].fields, self._rows_of(table)
         loaded = {
             name: fields[name](self._reading, rows, spec.column(name))
@@ -95,6 +117,7 @@ class KinetoSource:
         recorded = {table for table, mapped in MAPPING.items() if met & {*mapped.kinds}}
         if "python_frame" in recorded and len(self._rows_of("range")):
             recorded.add("range")
+        recorded |= {table for table, part in self._parts.items() if len(part)}
         for together in _RECORDED_TOGETHER:
             recorded |= together if recorded & together else frozenset()
         recorded |= {*self._dimensions.tables()}
