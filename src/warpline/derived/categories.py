@@ -144,7 +144,8 @@ def _collective_ranges(trace: Trace) -> I64:
     if number is not None:
         chosen |= domain.is_valid() & (domain.values == number)
     if trace.has("collective"):
-        chosen[trace.columns("collective", "range_id")["range_id"].values] = True
+        of_range = trace.columns("collective", "range_id")["range_id"]
+        chosen[of_range.values[of_range.is_valid()]] = True
     return np.flatnonzero(chosen)
 
 
