@@ -24,11 +24,12 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.operations import operations
+from warpline.derived.partition import window_segments
 from warpline.derived.range_names import push_pop_ranges
 from warpline.derived.range_paths import range_paths
 from warpline.derived.range_stacks import innermost_range, range_nesting
-from warpline.derived.segments import PARTS, Segments, device_segments
-from warpline.derived.steps import Steps, Windows, measure_windows, steps
+from warpline.derived.segments import PARTS, device_segments
+from warpline.derived.steps import Steps, measure_windows, steps
 from warpline.ops.arrays import I32, I64
 from warpline.ops.group import factorize_rows
 from warpline.ops.tree import Nesting, accumulate_up, enclosing
@@ -81,12 +82,12 @@ def phases(trace: Trace, name: str | None = None) -> Phases:
     n_phases = len(texts)
     of_operation = _phase_of_operations(trace, name, of_range)
     segments = device_segments(trace)
-    row, ns = pieces(segments, measure_windows(trace, name))
-    owner = segments.operation[row]
+    found = window_segments(trace, measure_windows(trace, name))
+    owner = segments.operation[found.row]
     phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
-    cell = np.where(phase < 0, n_phases, phase) * len(PARTS) + segments.part[row]
+    cell = np.where(phase < 0, n_phases, phase) * len(PARTS) + segments.part[found.row]
     sums = np.zeros((n_phases + 1) * len(PARTS), np.int64)
-    np.add.at(sums, cell, ns)
+    np.add.at(sums, cell, found.end_ns - found.start_ns)
     self_ns = sums.reshape(n_phases + 1, len(PARTS))
     total_ns = self_ns.copy()
     used = np.flatnonzero(self_ns.any(axis=0))
@@ -94,31 +95,6 @@ def phases(trace: Trace, name: str | None = None) -> Phases:
         total_ns[:, part] = accumulate_up(tree, self_ns[:, part])
     calls = _calls(trace, steps(trace, name), of_range, n_phases)
     return Phases((*texts, ""), tree, calls, self_ns, total_ns)
-
-
-def pieces(segments: Segments, windows: Windows) -> tuple[I64, I64]:
-    """Return which segments lie in windows, and for how long.
-
-    A segment that lies in several windows is there several times.
-
-    Returns:
-        Rows of the segments, shape (k,), and times in ns, shape (k,), each more than 0.
-    """
-    bounds = np.searchsorted(segments.device, np.arange(int(windows.device.max(initial=-1)) + 2))
-    rows: list[I64] = [np.zeros(0, np.int64)]
-    times: list[I64] = [np.zeros(0, np.int64)]
-    for device in np.unique(windows.device).tolist():
-        first, last = int(bounds[device]), int(bounds[device + 1])
-        start, end = segments.start_ns[first:last], segments.end_ns[first:last]
-        here = np.flatnonzero(windows.device == device)
-        low, high = windows.start_ns[here], windows.end_ns[here]
-        begin = np.searchsorted(end, low, side="right")
-        count = np.maximum(np.searchsorted(start, high, side="left") - begin, 0)
-        row = np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count)
-        inside = np.minimum(end[row], np.repeat(high, count))
-        rows.append(row + first)
-        times.append(inside - np.maximum(start[row], np.repeat(low, count)))
-    return np.concatenate(rows), np.concatenate(times)
 
 
 def _phase_of_ranges(trace: Trace, name: str | None) -> tuple[tuple[str, ...], Nesting, I64]:

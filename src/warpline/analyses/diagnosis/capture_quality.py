@@ -27,7 +27,7 @@ _ROWS_SHOWN = 5
 # Shares from which a fault is worth a word, and from which it may turn the analysis wrong.
 _LOST_RATIO = {"high": 0.01, "medium": 0.0001}
 _UNLAUNCHED_RATIO = {"medium": 0.05, "low": 0.01}
-_GRAPH_RATIO: Mapping[Severity, float] = {"low": 0.25, "info": 0.05}
+_GRAPH_RATIO = {"low": 0.25, "info": 0.05}
 _COST_RATIO = {"medium": 0.10, "low": 0.03}
 _TRUNCATED_RATIO = 0.01
 _ESSENTIAL = ("kernel", "memcpy", "memset", "graph_launch", "api_call", "range")
