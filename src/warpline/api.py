@@ -26,6 +26,7 @@ from warpline.result import (
 from warpline.schema import TABLES
 from warpline.trace import READERS, Trace, read
 from warpline.trace.merge import merge
+from warpline.trace.reading import files_of
 from warpline.units import Unit
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ def open(*paths: PathLike) -> Trace:  # noqa: A001 - the name users expect: warp
     """Open one or several recordings as one trace.
 
     Args:
-        paths: Files in any format that a reader knows. Several files, such as one per rank,
-            are merged: devices match by UUID, clocks by their UTC anchors, and processes of
-            different files stay apart.
+        paths: Files in any format that a reader knows, or folders that the PyTorch profiler
+            wrote. Several files, such as one per rank, are merged: devices match by UUID, clocks
+            by their UTC anchors, and processes of different files stay apart.
 
     Raises:
         InputError: A file is missing, damaged beyond use, or of an unknown format.
@@ -50,7 +51,8 @@ def open(*paths: PathLike) -> Trace:  # noqa: A001 - the name users expect: warp
     if not paths:
         raise UsageError("no file given")
     plugins.load("readers")
-    return Trace(merge([read(Path(path)) for path in paths]))
+    files = [file for path in paths for file in files_of(Path(path))]
+    return Trace(merge([read(file) for file in files]))
 
 
 def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:

@@ -27,6 +27,8 @@ class Reader:
         read: Opens the file. Raises InputError when it cannot be used.
         identify: ``(path, first bytes) -> what it is instead``, for content that only resembles
             this format: an error that names what was found. None when it says nothing.
+        folder_endings: How names end of the files that a folder of this format holds, such as
+            one per rank; none if its recordings are single files.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Reader:
     sniff: Callable[[Path, bytes], bool]
     read: Callable[[Path], TableSource]
     identify: Callable[[Path, bytes], str | None] | None = None
+    folder_endings: tuple[str, ...] = ()
 
 
 READERS: Registry[Reader] = Registry("reader")
@@ -60,6 +63,21 @@ def read(path: Path) -> TableSource:
     raise UnknownFormatError(
         f"{path}: not a recording that Warpline knows{found}", hint=f"it reads: {known}"
     )
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files that a path names: itself, or those of a folder that a reader knows.
+
+    Files of a folder are ordered by name. A folder without any is returned: reading it says so.
+    """
+    endings = tuple(ending for reader in READERS for ending in reader.folder_endings)
+    try:
+        if not path.is_dir():
+            return [path]
+        found = sorted(item for item in path.iterdir() if item.name.endswith(endings))
+    except (OSError, ValueError):
+        return [path]
+    return found or [path]
 
 
 def _read_head(path: Path) -> bytes:

@@ -19,10 +19,11 @@ READERS.add(
     FORMAT,
     Reader(
         name=FORMAT,
-        doc="Chrome traces of the PyTorch profiler (Kineto) since 2021, plain or gzip.",
+        doc="Chrome traces of the PyTorch profiler (Kineto) since 2020, or a folder with one per rank.",
         extensions=(".json", ".json.gz"),
         sniff=is_trace,
         read=read,
         identify=identify_json,
+        folder_endings=(".pt.trace.json", ".pt.trace.json.gz"),
     ),
 )
