@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpline.derived.kernel_rules import kernel_class, parse_name
 
-# NCCL 2.x: ncclDevKernel_AllReduce_Sum_f32_RING_LL; ncclKernel_AllReduce_RING_LL_Sum_float before
-# 2.18; ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_f32 for kernels over symmetric memory.
+# Names of NCCL's kernels: ncclDevKernel_AllReduce_Sum_f32_RING_LL since 2.19, before it
+# ncclKernel_AllReduce_RING_LL_Sum_float, and until 2.7 ncclAllReduceRingLLKernel_sum_f32;
+# ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_f32 runs over symmetric memory.
 _NCCL = re.compile(r"nccl(symk?|)(?:dev)?kernel(?:debug)?_", re.IGNORECASE)
+_EARLY_NCCL = re.compile(r"nccl([A-Za-z]+?)(Ring|Tree)(LL128|LL|)Kernel_?(\w*)")
 _OPERATIONS = {
     "allreduce": "AllReduce",
     "allgather": "AllGather",
@@ -118,36 +121,60 @@ def collective_kernel(name: str) -> CollectiveKernel | None:
 
 
 def _nccl(name: str, family: str) -> CollectiveKernel:
-    base = parse_name(name).name.partition("(")[0].rpartition("::")[2].strip()
+    base = _base_with_its_case(name)
     head = _NCCL.match(base)
     if head is None:
-        return CollectiveKernel(family=family)
-    words = base[head.end() :].replace("uint8_t", "uint8").replace("int8_t", "int8").split("_")
-    operation = _OPERATIONS.get(words[0])
-    rest = words[1:]
-    protocol = next((_PROTOCOLS[word] for word in rest if word in _PROTOCOLS), None)
-    algorithm = "_".join(word.upper() for word in rest if word in _ALGORITHMS) or None
+        return _early_nccl(base, family)
+    first, _, rest = base[head.end() :].partition("_")
+    operation = _OPERATIONS.get(first.lower())
+    words = _words(rest)
+    protocol = next((_PROTOCOLS[word] for word in words if word in _PROTOCOLS), None)
+    algorithm = "_".join(word.upper() for word in words if word in _ALGORITHMS) or None
     if head.group(1):
-        algorithm, protocol = _symmetric(name, words[0]), "SYMMETRIC"
-    # Operations that only move bytes are compiled for one type; it says nothing of the data.
-    is_reducing = operation in _REDUCING
-    dtype = next((_TYPES[word] for word in rest if word in _TYPES), None)
-    reduction = next((_REDUCTIONS[word] for word in rest if word in _REDUCTIONS), None)
-    return CollectiveKernel(
-        operation,
-        algorithm,
-        protocol,
-        dtype if is_reducing else None,
-        reduction if is_reducing else None,
-        family,
-    )
+        protocol, algorithm = "SYMMETRIC", _scheme(rest)
+    return CollectiveKernel(operation, algorithm, protocol, *_element(operation, words), family)
 
 
-def _symmetric(name: str, operation: str) -> str | None:
+def _early_nccl(base: str, family: str) -> CollectiveKernel:
+    found = _EARLY_NCCL.match(base)
+    if found is None:
+        return CollectiveKernel(family=family)
+    operation = _OPERATIONS.get(found.group(1).lower())
+    words = _words(found.group(4))
+    protocol = found.group(3) or "SIMPLE"
+    algorithm = found.group(2).upper()
+    return CollectiveKernel(operation, algorithm, protocol, *_element(operation, words), family)
+
+
+def _base_with_its_case(name: str) -> str:
+    """Return the last part of a kernel's qualified name: rules see it in lower case only."""
+    whole = parse_name(name)
+    place = name[: len(whole.name) + 1].lower().find(whole.base)
+    return name[place : place + len(whole.base)] if place >= 0 else whole.base
+
+
+def _words(text: str) -> list[str]:
+    """Return the words between underlines in lower case; int8_t and nv_bfloat16 are types."""
+    plain = text.lower().replace("int8_t", "int8").replace("int32_t", "int32")
+    return plain.replace("int64_t", "int64").split("_")
+
+
+def _element(operation: str | None, words: Sequence[str]) -> tuple[str | None, str | None]:
+    """Return type and reduction.
+
+    Operations that only move bytes are compiled for one type: it says nothing of the data.
+    """
+    if operation not in _REDUCING:
+        return None, None
+    dtype = next((_TYPES[word] for word in words if word in _TYPES), None)
+    return dtype, next((_REDUCTIONS[word] for word in words if word in _REDUCTIONS), None)
+
+
+def _scheme(rest: str) -> str | None:
     """Return the scheme of a kernel over symmetric memory, as NCCL writes it."""
-    base = name.partition("(")[0]
-    scheme = base[base.lower().find(operation) + len(operation) :].strip("_").split("_")
-    kept = [word for word in scheme if word.lower() not in _REDUCTIONS and word not in _TYPES]
+    kept = [
+        word for word in rest.split("_") if word.lower() not in _REDUCTIONS and word not in _TYPES
+    ]
     return "_".join(kept) or None
 
 
