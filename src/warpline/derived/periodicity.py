@@ -16,8 +16,8 @@ from warpline.ops.arrays import F64, I64, U64, BoolArray
 
 # Lengths of the runs whose recurrence is looked at.
 _RUN_LENGTHS = (1, 4, 16)
-# Periods that are tried, those whose runs are most of the sequence first.
-_MAX_TRIED = 64
+# Periods of runs of one length that are tried, those with most runs first.
+_MAX_TRIED = 24
 # A longer period is a step of shorter ones if this part of a shorter one is new in it: an
 # optimizer after several accumulated gradients, a head after layers; but not a line of logging.
 _LEAST_NEW_PART = 0.05
@@ -170,19 +170,17 @@ def _periods(distance: I64) -> list[tuple[int, int]]:
     counts = np.bincount(distance)
     counts[0] = 0
     total = np.append(0, np.cumsum(counts))
-    each = np.flatnonzero(counts)
+    each = np.flatnonzero(counts[: len(distance) // 2 + 2])
     slack = np.maximum(each // 33, np.minimum(2, each // 8))
     near = total[np.minimum(each + slack, len(counts) - 1) + 1] - total[each - slack]
     # Enough for one run that comes once in each period, in at least two of them.
     able = np.flatnonzero(near * each >= _LEAST_REGION * (len(distance) - each))
     able = able[np.lexsort((-counts[each[able]], -near[able]))]
     taken: list[tuple[int, int]] = []
-    for place in able.tolist():
-        period = int(each[place])
-        if all(abs(period - other) > _slack(max(period, other)) for other, _ in taken):
-            taken.append((period, int(near[place])))
-        if len(taken) == _MAX_TRIED:
-            break
+    while len(able) and len(taken) < _MAX_TRIED:
+        period, around = int(each[able[0]]), int(slack[able[0]])
+        taken.append((period, int(near[able[0]])))
+        able = able[np.abs(each[able] - period) > around]
     return taken
 
 
@@ -202,13 +200,15 @@ def _longest_chain(runs: _Runs, period: int, new: float) -> _Chain:
 def _repetitions(chain: _Chain, tokens: I64, time_ns: I64) -> Repetitions | None:
     """Return the repetitions around a chain, None if the sequence does not consist of them."""
     places, period = chain.places, chain.period
+    if places[-1] - places[0] + 2 * period < _LEAST_REGION * len(tokens):
+        return None
     exact = _from_start_to_end(chain, tokens)
     if exact is not None:
         return exact
-    before = _alike(tokens[: places[0]][::-1], tokens[: places[1]][::-1])
-    after = _alike(tokens[places[-1] :], tokens[places[-2] :])
-    low = int(places[0]) - min(before, period)
-    high = int(places[-1]) + min(after, period)
+    reach = slice(0, period)
+    before = _alike(tokens[: places[0]][::-1][reach], tokens[: places[1]][::-1][reach])
+    after = _alike(tokens[places[-1] :][reach], tokens[places[-2] :][reach])
+    low, high = int(places[0]) - before, int(places[-1]) + after
     if high - low < _LEAST_REGION * len(tokens):
         return None
     if len(tokens) - high > max(1, _MOST_TAIL * period):
@@ -245,14 +245,11 @@ def _checked(bounds: I64, period: int, tokens: I64) -> Repetitions | None:
 def _alike(one: I64, other: I64) -> int:
     """Return for how long two sequences are the same, but for single launches."""
     size = min(len(one), len(other))
-    one, other = one[:size], other[:size]
-    differ = np.flatnonzero(one != other)
+    differ = np.append(one[:size] != other[:size], np.ones(8, np.bool_))
+    ahead = np.append(0, np.cumsum(differ))
     # Where five in a row of eight differ they have parted.
-    for place in differ.tolist():
-        ahead = slice(place, place + 8)
-        if np.count_nonzero(one[ahead] != other[ahead]) > 4 or place + 8 > size:
-            return int(place)
-    return size
+    parted = differ[:-7] & (ahead[8:] - ahead[:-8] > 4)
+    return int(np.argmax(parted))
 
 
 def _offset(chain: _Chain, low: int, high: int, time_ns: I64) -> int:
@@ -285,28 +282,20 @@ def _is_boundary(gaps: F64, offset: int, candidates: I64) -> bool:
 
 def _snapped(places: I64, tokens: I64, period: int) -> I64:
     """Return the places moved to where the launches are those that most of them begin with."""
-    width, reach = min(4, period), _slack(period)
+    reach = _slack(period)
     if not reach:
         return places[places >= 0]
-    padded = np.append(tokens, np.full(width, -1))
-    starts = _hashes_of(padded, width)
-    own = starts[np.clip(places, 0, len(tokens) - 1)]
-    kinds, counts = np.unique(own, return_counts=True)
-    usual = kinds[np.argmax(counts)]
     shifts = np.array(sorted(range(-reach, reach + 1), key=abs), np.int64)
     at = places[:, None] + shifts[None, :]
-    fits = (starts[np.clip(at, 0, len(tokens) - 1)] == usual) & (at >= 0) & (at < len(tokens))
+    starts = np.zeros(at.shape, np.uint64)
+    for further in range(min(4, period)):
+        tokens_there = tokens[np.clip(at + further, 0, len(tokens) - 1)].astype(np.uint64)
+        starts = _mixed(starts * np.uint64(31) + tokens_there)
+    kinds, counts = np.unique(starts[:, 0], return_counts=True)
+    fits = (starts == kinds[np.argmax(counts)]) & (at >= 0) & (at < len(tokens))
     found = fits.any(axis=1)
     moved = np.where(found, at[np.arange(len(places)), fits.argmax(axis=1)], places)
     return moved[moved >= 0]
-
-
-def _hashes_of(tokens: I64, width: int) -> U64:
-    hashes = np.zeros(len(tokens) - width, np.uint64)
-    for place in range(width):
-        part = tokens[place : len(tokens) - width + place].astype(np.uint64)
-        hashes = _mixed(hashes * np.uint64(31) + part)
-    return hashes
 
 
 def _are_alike(made: Repetitions, tokens: I64) -> bool:

@@ -95,7 +95,8 @@ class _Family(NamedTuple):
     rows: I64
     number: I64
     lane: I64
-    coverage: float
+    held: int  # operations launched inside
+    coverage: float  # part of those launched between its first start and its last end, in 0..1
 
 
 @derived
@@ -230,8 +231,7 @@ def _family(trace: Trace, pattern: str, rows: I64, number: I64) -> _Family | Non
             return None
     order = np.lexsort((start, lane))
     outer, lane = outer[order], lane[order]
-    coverage = _coverage(trace, rows[outer], lane)
-    return _Family(pattern, rows[outer], number[outer], lane, coverage)
+    return _Family(pattern, rows[outer], number[outer], lane, *_held(trace, rows[outer], lane))
 
 
 def _times(trace: Trace, rows: I64) -> tuple[I64, I64, I64, I64]:
@@ -253,8 +253,8 @@ def _launches_itself(trace: Trace, start: I64, end: I64, thread: I64) -> BoolArr
     return np.isin(thread, launched.thread[inside.found])
 
 
-def _coverage(trace: Trace, rows: I64, lane: I64) -> float:
-    """Return the part of the operations launched between first start and last end, in 0..1."""
+def _held(trace: Trace, rows: I64, lane: I64) -> tuple[int, float]:
+    """Return how many operations were launched inside, and their part of those in between."""
     start, end, process, _ = _times(trace, rows)
     launched, of_process = launch_order(trace), operations(trace).process
     held = between = 0
@@ -264,7 +264,7 @@ def _coverage(trace: Trace, rows: I64, lane: I64) -> float:
         bounds = np.searchsorted(times, np.stack((start[own], end[own])))
         held += int((bounds[1] - bounds[0]).sum())
         between += int(bounds.max() - bounds.min())
-    return held / between if between else 0.0
+    return held, held / between if between else 0.0
 
 
 def _best(trace: Trace, families: list[_Family]) -> _Family | None:
@@ -279,7 +279,7 @@ def _best(trace: Trace, families: list[_Family]) -> _Family | None:
         for family in able
         if not any(_is_inside(trace, family, other) for other in able if other is not family)
     ]
-    return max(outer or able, key=lambda family: _work_held(trace, family), default=None)
+    return max(outer or able, key=lambda family: (family.held, len(family.rows)), default=None)
 
 
 def _repeats(family: _Family) -> bool:
@@ -313,14 +313,6 @@ def _is_inside(trace: Trace, inner: _Family, outer: _Family) -> bool:
     # Of two families that stand for the same ranges, neither is inside the other but by a hair:
     # the later one in time is the inner one.
     return bool(inside.mean() > 0.5)
-
-
-def _work_held(trace: Trace, family: _Family) -> tuple[int, int]:
-    """Return the operations launched inside, and the number of ranges."""
-    start, end, process, _ = _times(trace, family.rows)
-    launched, of_process = launch_order(trace), operations(trace).process
-    around = enclosing(launched.time_ns, start, end, point_group=of_process, group=process)
-    return int(around.found.sum()), len(family.rows)
 
 
 def _as_steps(trace: Trace, family: _Family) -> HostSteps:
