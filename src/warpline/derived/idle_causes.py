@@ -36,7 +36,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.host_blocking import Blocking, blocking, host_calls
+from warpline.derived.host_blocking import Blocking, HostCalls, blocking, host_calls
 from warpline.derived.idle_debt import Idle, charge
 from warpline.derived.idle_kinds import IDLE_CAUSES
 from warpline.derived.operations import operations
@@ -219,25 +219,64 @@ def _threads_to_launch(trace: Trace, gaps: Gaps, spans: _Spans) -> tuple[_Spans,
     call = operations(trace).call[gaps.after[spans.gap]]
     columns = trace.columns("api_call", "thread_id", "start_ns")
     thread = columns["thread_id"].values[call].astype(np.int64)
-    called = columns["start_ns"].values[call]
+    # A thread that had begun the launch before the gap did not wait for another one.
+    early = columns["start_ns"].values[call] < spans.start_ns
+    rows = np.flatnonzero(_has_other_threads(calls)[thread] & ~early)
+    handover = _handovers(calls, spans.taken(rows), thread[rows])
+    rows, until, other = rows[handover.row], handover.until_ns, handover.thread
+    if not len(rows):
+        return spans, thread
+    start = spans.start_ns.copy()
+    start[rows] = until
+    joined = _Spans(
+        np.concatenate((spans.gap[rows], spans.gap)),
+        np.concatenate((spans.start_ns[rows], start)),
+        np.concatenate((until, spans.end_ns)),
+    )
+    return joined, np.concatenate((other, thread))
+
+
+class _Handovers(NamedTuple):
+    """Spans in which a thread went on with what another one had begun.
+
+    Attributes:
+        row: Shape (k,), int64, rows of the spans.
+        until_ns: Shape (k,), int64, when the other thread's last call ended, inside the span.
+        thread: Shape (k,), int64, the other thread.
+    """
+
+    row: I64
+    until_ns: I64
+    thread: I64
+
+
+def _has_other_threads(calls: HostCalls) -> BoolArray:
+    """Return which threads launch work in a process in which others do too, shape (threads,)."""
+    count = int(calls.thread.max()) + 1 if len(calls.thread) else 0
+    found = np.zeros(count, np.bool_)
+    first = np.flatnonzero(np.diff(calls.thread, prepend=-1))
+    of_process = np.bincount(calls.process[first]) if len(first) else first
+    found[calls.thread[first]] = of_process[calls.process[first]] > 1
+    return found
+
+
+def _handovers(calls: HostCalls, spans: _Spans, thread: I64) -> _Handovers:
+    """Return the spans that began in the silence of a thread, which another one's call ended."""
+    if not len(thread):
+        return _Handovers(thread, thread, thread)
     place = _last_before(calls.thread, calls.start_ns, thread, spans.start_ns)
+    silent = ~place.found | (calls.end_ns[place.last] <= spans.start_ns)
     # The thread's next call; there is one, at the latest the one that launched.
     upcoming = np.minimum(place.next, len(calls.thread) - 1)
     spoke = np.minimum(calls.start_ns[upcoming], spans.end_ns)
-    silent = (called >= spans.start_ns) & (
-        ~place.found | (calls.end_ns[place.last] <= spans.start_ns)
-    )
     by_end = np.lexsort((calls.end_ns, calls.process))
     process = calls.process[upcoming]
     latest = _last_before(calls.process[by_end], calls.end_ns[by_end], process, spoke + 1)
     other = by_end[latest.last]
-    handed = silent & latest.found & (calls.thread[other] != thread)
-    handed &= calls.end_ns[other] > spans.start_ns
-    until = np.where(handed, np.minimum(calls.end_ns[other], spans.end_ns), spans.start_ns)
-    first = spans._replace(end_ns=until).taken(handed)
-    second = spans._replace(start_ns=until)
-    joined = _Spans(*(np.concatenate(columns) for columns in zip(first, second, strict=True)))
-    return joined, np.concatenate((calls.thread[other][handed], thread))
+    until = np.minimum(calls.end_ns[other], spans.end_ns)
+    handed = silent & latest.found & (calls.thread[other] != thread) & (until > spans.start_ns)
+    row = np.flatnonzero(handed)
+    return _Handovers(row, until[row], calls.thread[other[row]])
 
 
 class _Places(NamedTuple):

@@ -120,6 +120,9 @@ def _union(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
 
 def _on_several_streams(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
     """Return when operations of at least two streams ran."""
+    stream = operations(trace).stream[rows][chosen]
+    if not len(stream) or stream.min() == stream.max():
+        return Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
     stream = operations(trace).stream[rows]
     each = [_union(trace, rows, chosen & (stream == number)) for number in np.unique(stream)]
     joined = [np.concatenate(side) for side in zip(*each, strict=True)]
