@@ -16,8 +16,8 @@ from warpline.ops.arrays import F64, I64, U64, BoolArray
 
 # Lengths of the runs whose recurrence is looked at.
 _RUN_LENGTHS = (1, 4, 16)
-# Periods of runs of one length that are tried, those with most runs first.
-_MAX_TRIED = 24
+# Periods between a power of two and the next that are tried, those with most runs first.
+_MAX_TRIED = 3
 # A longer period is a step of shorter ones if this part of a shorter one is new in it: an
 # optimizer after several accumulated gradients, a head after layers; but not a line of logging.
 _LEAST_NEW_PART = 0.05
@@ -34,6 +34,10 @@ _FULL = 0.98
 _SHORT_NS = 1_000_000
 _LEAST_SHORT = 12
 _MOST_SHORT = 2048
+# Sequences part where most of so many launches differ, and go the same way again after a detour
+# where they are the same.
+_AHEAD = 6
+_MAX_DETOURS = 1024
 # How probable it may be that gaps come at equal intervals by chance.
 _CHANCE = 1e-3
 
@@ -176,21 +180,24 @@ def _periods(distance: I64) -> list[tuple[int, int]]:
     # Enough for one run that comes once in each period, in at least two of them.
     able = np.flatnonzero(near * each >= _LEAST_REGION * (len(distance) - each))
     able = able[np.lexsort((-counts[each[able]], -near[able]))]
+    octave = np.frexp(each.astype(np.float64))[1]
     taken: list[tuple[int, int]] = []
-    while len(able) and len(taken) < _MAX_TRIED:
-        period, around = int(each[able[0]]), int(slack[able[0]])
-        taken.append((period, int(near[able[0]])))
-        able = able[np.abs(each[able] - period) > around]
+    tried = np.zeros(int(octave.max(initial=0)) + 1, np.int64)
+    while len(able):
+        best = able[0]
+        taken.append((int(each[best]), int(near[best])))
+        tried[octave[best]] += 1
+        away = np.abs(each[able] - each[best]) > slack[best]
+        able = able[away & (tried[octave[able]] < _MAX_TRIED)]
     return taken
 
 
 def _longest_chain(runs: _Runs, period: int, new: float) -> _Chain:
     """Return the run that recurs most often in a row after one period; of equals the first."""
-    links = np.abs(runs.distance - period) <= _slack(period)
-    begins = np.flatnonzero(links & ~np.append(False, links[:-1]))
-    ends = np.flatnonzero(links & ~np.append(links[1:], False)) + 1
-    if not len(begins):
-        return _Chain(period, np.zeros(0, np.int64), new)
+    links = np.flatnonzero(np.abs(runs.distance - period) <= _slack(period))
+    breaks = np.diff(links) > 1
+    begins = links[np.append(True, breaks)]
+    ends = links[np.append(breaks, True)] + 1
     length = ends - begins
     best = np.lexsort((runs.order[begins], -length))[0]
     places = runs.order[begins[best] : ends[best] + 1]
@@ -226,6 +233,9 @@ def _from_start_to_end(chain: _Chain, tokens: I64) -> Repetitions | None:
     if places[0] >= period or len(tokens) - places[-1] > period + _slack(period):
         return None
     bounds = _snapped(places - places[0], tokens, period)
+    starts = _starts(bounds, tokens, period)
+    if np.median(starts == starts[0]) < 1:
+        return None
     if abs(len(tokens) - int(bounds[-1]) - period) > _slack(period):
         return None
     return _checked(bounds, period, tokens)
@@ -243,13 +253,48 @@ def _checked(bounds: I64, period: int, tokens: I64) -> Repetitions | None:
 
 
 def _alike(one: I64, other: I64) -> int:
+    """Return for how much of a sequence another one goes the same way.
+
+    Single launches may differ, and either may have a few more than the other.
+    """
+    place = beside = 0
+    for _ in range(_MAX_DETOURS):
+        same = _same(one[place:], other[beside:])
+        place, beside = place + same, beside + same
+        if place >= len(one) or beside >= len(other):
+            break
+        detour = _detour(one[place : place + 3 * _AHEAD], other[beside : beside + 3 * _AHEAD])
+        if detour is None:
+            break
+        place, beside = place + detour[0], beside + detour[1]
+    return min(place, len(one))
+
+
+def _same(one: I64, other: I64) -> int:
     """Return for how long two sequences are the same, but for single launches."""
-    size = min(len(one), len(other))
-    differ = np.append(one[:size] != other[:size], np.ones(8, np.bool_))
-    ahead = np.append(0, np.cumsum(differ))
-    # Where five in a row of eight differ they have parted.
-    parted = differ[:-7] & (ahead[8:] - ahead[:-8] > 4)
-    return int(np.argmax(parted))
+    size, done = min(len(one), len(other)), 0
+    while done < size:
+        part = slice(done, min(done + 4096, size))
+        differ = np.append(one[part] != other[part], np.ones(_AHEAD, np.bool_))
+        ahead = np.append(0, np.cumsum(differ))
+        # Where most of the next ones differ they have parted.
+        parted = differ[: 1 - _AHEAD] & (ahead[_AHEAD:] - ahead[:-_AHEAD] > _AHEAD // 2)
+        place = int(np.argmax(parted))
+        done += place
+        if place < part.stop - part.start - _AHEAD or part.stop == size:
+            break
+    return done
+
+
+def _detour(one: I64, other: I64) -> tuple[int, int] | None:
+    """Return how many launches to leave out of each until they go the same way again."""
+    for together in range(1, 2 * _AHEAD):
+        for left in range(together + 1):
+            ahead = one[left : left + _AHEAD], other[together - left : together - left + _AHEAD]
+            size = min(len(part) for part in ahead)
+            if size >= _AHEAD // 2 and np.array_equal(ahead[0][:size], ahead[1][:size]):
+                return left, together - left
+    return None
 
 
 def _offset(chain: _Chain, low: int, high: int, time_ns: I64) -> int:
@@ -287,15 +332,21 @@ def _snapped(places: I64, tokens: I64, period: int) -> I64:
         return places[places >= 0]
     shifts = np.array(sorted(range(-reach, reach + 1), key=abs), np.int64)
     at = places[:, None] + shifts[None, :]
-    starts = np.zeros(at.shape, np.uint64)
-    for further in range(min(4, period)):
-        tokens_there = tokens[np.clip(at + further, 0, len(tokens) - 1)].astype(np.uint64)
-        starts = _mixed(starts * np.uint64(31) + tokens_there)
+    starts = _starts(at, tokens, period)
     kinds, counts = np.unique(starts[:, 0], return_counts=True)
     fits = (starts == kinds[np.argmax(counts)]) & (at >= 0) & (at < len(tokens))
     found = fits.any(axis=1)
     moved = np.where(found, at[np.arange(len(places)), fits.argmax(axis=1)], places)
     return moved[moved >= 0]
+
+
+def _starts(places: I64, tokens: I64, period: int) -> U64:
+    """Return equal numbers for places at which the same few launches follow each other."""
+    starts = np.zeros(places.shape, np.uint64)
+    for further in range(min(4, period)):
+        there = tokens[np.clip(places + further, 0, len(tokens) - 1)].astype(np.uint64)
+        starts = _mixed(starts * np.uint64(31) + there)
+    return starts
 
 
 def _are_alike(made: Repetitions, tokens: I64) -> bool:
