@@ -19,7 +19,7 @@ READERS.add(
     FORMAT,
     Reader(
         name=FORMAT,
-        doc="Chrome traces of the PyTorch profiler (Kineto) since 2020, or a folder with one per rank.",
+        doc="Chrome traces of the PyTorch profiler (Kineto) since 2020; a folder with one per rank.",
         extensions=(".json", ".json.gz"),
         sniff=is_trace,
         read=read,

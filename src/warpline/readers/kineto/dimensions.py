@@ -17,7 +17,7 @@ import numpy as np
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import RowGroups, factorize, factorize_rows
 from warpline.ops.join import lookup
-from warpline.readers.kineto.events import Events
+from warpline.readers.kineto.events import Events, number_in
 from warpline.readers.kineto.kinds import Kind
 from warpline.schema import TABLES
 from warpline.trace.column import ColumnData, make_column
@@ -35,7 +35,6 @@ HOST_KINDS = (
 CALL_KINDS = (Kind.RUNTIME, Kind.DRIVER)
 
 _NO_STREAM = 0xFFFF_FFFF
-_NUMBER = re.compile(r"\s*(?:[A-Za-z_ ]*\s)?(-?[0-9]{1,18})\s*")
 _THREAD_NAME = re.compile(r"thread -?[0-9]+ \((.*)\)")
 _STREAM_NAME = re.compile(r"stream -?[0-9]+.*", re.IGNORECASE)
 
@@ -47,12 +46,6 @@ _PROPERTIES: Mapping[str, str] = {
     "computeMinor": "compute_minor",
     "l2CacheSize": "l2_bytes",
 }
-
-
-def number_in(text: str) -> int | None:
-    """Return the number that a pid or tid is, or ends in, such as 7 of "stream 7"."""
-    found = _NUMBER.fullmatch(text)
-    return int(found[1]) if found else None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from warpline.errors import CorruptTraceError
-from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.arrays import F64, I32, I64, BoolArray
 from warpline.ops.group import factorize
 from warpline.readers.kineto import scan, scan_native
 from warpline.readers.kineto.kinds import Kind, kinds_of
@@ -107,6 +107,7 @@ _GROUPS = (DEVICE_KEYS, OP_KEYS, PYTHON_KEYS, MEMORY_KEYS)
 # A file of this size costs little memory with all arguments, and is then scanned once.
 _SMALL_BYTES = 1 << 24
 
+_NUMBER = re.compile(r"\s*(?:[A-Za-z_ ]*\s)?(-?[0-9]{1,18})\s*")
 _INTEGER = re.compile(rb"\s*(-?[0-9]{1,20})(?:\.0*)?\s*")
 _HEXADECIMAL = re.compile(rb"\s*0[xX]([0-9a-fA-F]{1,16})\s*")
 
@@ -181,6 +182,32 @@ class Events:
         numbers: I64 = np.array(values, np.int64)[groups.codes]
         return numbers
 
+    def per_pid(self, rows: I64) -> I64:
+        """Return the number that the pid of each event is; -1 for another text."""
+        groups = factorize(self.scan.pid[rows])
+        numbers = [number_in(self.text(number)) for number in groups.uniques.tolist()]
+        known = [-1 if number is None else number for number in numbers]
+        values: I64 = np.array(known, np.int64)[groups.codes]
+        return values
+
+    def reals(self, rows: I64) -> dict[str, tuple[I64, F64]]:
+        """Return the arguments of some events that are numbers: name -> events and values.
+
+        All arguments of the file are read for it.
+        """
+        found = {}
+        scanned = self._scanned(None).scan
+        for name, argument in scanned.args.items():
+            is_number = (argument.kind == INT) | (argument.kind == REAL)
+            places = np.flatnonzero(is_number & np.isin(argument.event, rows))
+            if len(places):
+                value = argument.value[places]
+                is_real = argument.kind[places] == REAL
+                values = np.where(is_real, value.view(np.float64), value.astype(np.float64))
+                owners = argument.event[places].astype(np.int64)
+                found[name.decode("utf-8", "replace")] = owners, values
+        return found
+
     def integers(self, rows: I64, *keys: str) -> tuple[I64, BoolArray]:
         """Return the first of some arguments that an event has as an integer, and where.
 
@@ -221,15 +248,17 @@ class Events:
 
     def _owner(self, key: str) -> _ArgumentTexts:
         """Return the scan that kept an argument."""
-        group = next((keys for keys in self._groups if key in keys), None)
-        if group not in self._arguments:
-            again = _scan(self.path, group)
+        return self._scanned(next(keys for keys in self._groups if key in keys))
+
+    def _scanned(self, wanted: frozenset[str] | None) -> _ArgumentTexts:
+        if wanted not in self._arguments:
+            again = _scan(self.path, wanted)
             if len(again) != len(self.scan):
                 raise CorruptTraceError(
                     f"{self.path} changed while it was read", hint="open it again"
                 )
-            self._arguments[group] = _ArgumentTexts(again, self.pool)
-        return self._arguments[group]
+            self._arguments[wanted] = _ArgumentTexts(again, self.pool)
+        return self._arguments[wanted]
 
 
 class _ArgumentTexts:
@@ -281,6 +310,12 @@ class _ArgumentTexts:
         if not is_none:
             return self._pool_rows[numbers]
         return np.where(numbers < 0, self._pool.intern(b""), self._pool_rows[numbers])
+
+
+def number_in(text: str) -> int | None:
+    """Return the number that a pid or tid is, or ends in, such as 7 of "stream 7"."""
+    found = _NUMBER.fullmatch(text)
+    return int(found[1]) if found else None
 
 
 def _scan(path: Path, wanted: frozenset[str] | None) -> Scan:

@@ -12,6 +12,7 @@ import numpy as np
 from warpline.errors import UnknownFormatError
 from warpline.ops.arrays import I64
 from warpline.readers.kineto.collectives import Collectives
+from warpline.readers.kineto.counters import Counters, Metrics
 from warpline.readers.kineto.dimensions import Dimensions
 from warpline.readers.kineto.events import Events
 from warpline.readers.kineto.fields import Reading
@@ -70,9 +71,12 @@ class KinetoSource:
         self._reading = Reading(events, self._dimensions, origin_ns)
         self._meta = read_meta(events, origin_ns)
         self._rows: dict[str, I64] = {}
+        counters = Counters(self._reading)
         self._parts: dict[str, Part] = {
             "event_record": EventRecords(self._reading),
             "collective": Collectives(self._reading),
+            "counter": counters,
+            "metric": Metrics(self._reading, counters),
         }
 
     @property
