@@ -75,6 +75,8 @@ enum class Note : std::uint32_t {
   kFork = 5,             // this process is a fork; text: the parent's "PID-INCARNATION"
   kSampleBegin = 6,      // step sampling: this process records from here; text: the step's number
   kSampleEnd = 7,        // and rests from here; text: the number of the first step not recorded
+  kStepsByLaunch = 8,    // steps are told from the launches, which repeat; text: "PERIOD_NS LAUNCHES
+                         // BY_CLOCK": how long and how many one is, and 1 if rests are timed
 };
 
 // The first page of a log. Strings end with a zero byte.
@@ -173,6 +175,10 @@ struct SamplePlan {
   }
   constexpr bool records(std::uint64_t step) const {
     return step >= first && (step - first) % every < steps;
+  }
+  // How many steps after a step the next sample begins.
+  constexpr std::uint64_t steps_until(std::uint64_t step) const {
+    return step < first ? first - step : every - (step - first) % every;
   }
 };
 

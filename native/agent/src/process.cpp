@@ -46,6 +46,8 @@ void forget_steps() noexcept {
   steps.own.store(OwnSteps::kNone);
   steps.key_bytes.store(0);
   steps.windows.store(0);
+  steps.source.store(StepSource::kNone);
+  steps.is_changing.store(false);
   steps.begun = 0;
   steps.measured_from_ns = 0;
   steps.thread.store(0, std::memory_order_release);

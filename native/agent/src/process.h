@@ -24,6 +24,9 @@ struct Session {
 // Whether this process records by steps of its own, in range mode kSteps.
 enum class OwnSteps : std::uint32_t { kNone = 0, kResting = 1, kRecording = 2 };
 
+// What begins the steps of this process.
+enum class StepSource : std::uint32_t { kNone = 0, kMarked = 1, kLaunches = 2 };
+
 // The steps of this process, counted by the thread that began the first.
 struct StepCount {
   static constexpr std::size_t kMostKey = 64;
@@ -33,7 +36,9 @@ struct StepCount {
   std::atomic<std::uint32_t> windows;  // begun
   std::atomic<std::uint32_t> key_bytes;  // of the range that begins a step; 0: not chosen
   char key[kMostKey];                  // its name with # for numbers
-  // The counting thread's alone:
+  std::atomic<StepSource> source;
+  std::atomic<bool> is_changing;       // a thread is counting a step, or ends the counting
+  // Of who has set is_changing:
   std::uint64_t begun;
   std::int64_t measured_from_ns;
 };

@@ -130,6 +130,20 @@ bool begins_step(std::string_view name, const SampleConfig& config,
   return bytes == 0 ? is_usual(name) : matches_key(name, {steps.key, bytes});
 }
 
+void publish_plan(raw::ControlPage& page, const SampleConfig& config, std::int64_t step_ns,
+                  std::uint64_t first) noexcept {
+  const auto enough = static_cast<std::uint64_t>((kWindowNs + step_ns - 1) / step_ns);
+  const std::uint64_t count = std::clamp(enough, kLeastSteps, kMostSteps);
+  const std::uint64_t duty = std::max<std::uint64_t>(config.duty_ppm, 1);
+  const std::uint64_t every = (count * kMillion + duty - 1) / duty;
+  const raw::SamplePlan plan{static_cast<std::uint32_t>(count),
+                             static_cast<std::uint32_t>(std::min<std::uint64_t>(first, 0xffff)),
+                             static_cast<std::uint32_t>(std::min<std::uint64_t>(every, ~0u))};
+  std::uint64_t none = 0;
+  __atomic_compare_exchange_n(&page.sample_plan, &none, plan.word(), false, __ATOMIC_ACQ_REL,
+                              __ATOMIC_RELAXED);
+}
+
 // Chooses what to record once enough steps were measured; the first process does for all.
 void choose_plan(StepCount& steps, const SampleConfig& config, raw::ControlPage& page) noexcept {
   const std::int64_t now = now_ns();
@@ -138,33 +152,25 @@ void choose_plan(StepCount& steps, const SampleConfig& config, raw::ControlPage&
   const auto measured = static_cast<std::int64_t>(steps.begun - kWarmSteps);
   const std::int64_t took = now - steps.measured_from_ns;
   if (took < kMeasuredNs && steps.begun < kMostMeasuredSteps) return;
-  const std::int64_t step_ns = std::max<std::int64_t>(took / measured, 1);
-  const auto enough = static_cast<std::uint64_t>((kWindowNs + step_ns - 1) / step_ns);
-  const std::uint64_t count = std::clamp(enough, kLeastSteps, kMostSteps);
-  const std::uint64_t duty = std::max<std::uint64_t>(config.duty_ppm, 1);
-  const std::uint64_t every = (count * kMillion + duty - 1) / duty;
-  const std::uint64_t first = std::min<std::uint64_t>(steps.begun + 2, 0xffff);
-  const raw::SamplePlan plan{static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(first),
-                             static_cast<std::uint32_t>(std::min<std::uint64_t>(every, ~0u))};
-  std::uint64_t none = 0;
-  __atomic_compare_exchange_n(&page.sample_plan, &none, plan.word(), false, __ATOMIC_ACQ_REL,
-                              __ATOMIC_RELAXED);
+  publish_plan(page, config, std::max<std::int64_t>(took / measured, 1), steps.begun + 2);
+}
+
+// Returns which steps are to be recorded; of no steps while that is not chosen yet.
+raw::SamplePlan plan_of(const Session& session) noexcept {
+  const SampleConfig& config = session.config.sample;
+  if (config.every != 0) {
+    return {static_cast<std::uint32_t>(config.steps), 0, static_cast<std::uint32_t>(config.every)};
+  }
+  return raw::SamplePlan::of(__atomic_load_n(&session.control->sample_plan, __ATOMIC_ACQUIRE));
 }
 
 // Whether a step is to be recorded.
 bool is_sampled(StepCount& steps, const Session& session, std::uint64_t step) noexcept {
-  const SampleConfig& config = session.config.sample;
-  if (config.every != 0) {
-    return raw::SamplePlan{static_cast<std::uint32_t>(config.steps), 0,
-                           static_cast<std::uint32_t>(config.every)}
-        .records(step);
+  if (plan_of(session).every == 0) {
+    choose_plan(steps, session.config.sample, *session.control);
   }
-  std::uint64_t word = __atomic_load_n(&session.control->sample_plan, __ATOMIC_ACQUIRE);
-  if (word == 0) {
-    choose_plan(steps, config, *session.control);
-    word = __atomic_load_n(&session.control->sample_plan, __ATOMIC_ACQUIRE);
-  }
-  return word != 0 && raw::SamplePlan::of(word).records(step);
+  const raw::SamplePlan plan = plan_of(session);
+  return plan.every != 0 && plan.records(step);
 }
 
 void note_step(raw::Note note, std::uint64_t step) noexcept {
@@ -192,10 +198,31 @@ void end_sample(StepCount& steps, std::uint64_t step) noexcept {
   follow_recording_state();
 }
 
-void count_step(StepCount& steps, const Session& session) noexcept {
+// Whose steps a thread may change: one at a time, and it never waits. Who counts is one thread, so
+// that only the moment at which another kind of boundary takes over is contended.
+class Change {
+ public:
+  explicit Change(StepCount& steps) noexcept
+      : steps_(steps), is_mine_(!steps.is_changing.exchange(true, std::memory_order_acquire)) {}
+  ~Change() {
+    if (is_mine_) steps_.is_changing.store(false, std::memory_order_release);
+  }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+  explicit operator bool() const noexcept { return is_mine_; }
+
+ private:
+  StepCount& steps_;
+  bool is_mine_;
+};
+
+// Counts a step that begins, the `to`th after the last. Whoever calls has the Change.
+void count_step(StepCount& steps, const Session& session, std::uint64_t to,
+                std::uint64_t passed) noexcept {
   raw::ControlPage& page = *session.control;
-  const std::uint64_t step = steps.begun++;
-  add(page.steps_begun);
+  steps.begun += to;
+  const std::uint64_t step = steps.begun - 1;
+  add(page.steps_begun, passed);
   const OwnSteps before = steps.own.load(std::memory_order_relaxed);
   if (before == OwnSteps::kNone) {
     add(page.step_processes);
@@ -209,6 +236,15 @@ void count_step(StepCount& steps, const Session& session) noexcept {
   if (!is_wanted && is_recording) end_sample(steps, step);
 }
 
+// Ends what was counted by launches: somebody marks steps, or there are none any more.
+void leave_launches(StepCount& steps, StepSource next) noexcept {
+  if (steps.own.load(std::memory_order_relaxed) == OwnSteps::kRecording) {
+    end_sample(steps, steps.begun);
+  }
+  steps.thread.store(0, std::memory_order_release);
+  steps.source.store(next, std::memory_order_release);
+}
+
 // Returns the session if this thread is to count a step now.
 const Session* session_to_count_in() noexcept {
   const Session* session = g_session.load(std::memory_order_acquire);
@@ -218,20 +254,84 @@ const Session* session_to_count_in() noexcept {
   return is_counting(g_process->steps) ? session : nullptr;
 }
 
+// Marked steps are counted from here on, from 0.
+void take_over_from_launches(StepCount& steps) noexcept {
+  const Change change(steps);
+  if (!change || steps.source.load(std::memory_order_relaxed) != StepSource::kLaunches) return;
+  leave_launches(steps, StepSource::kMarked);
+  steps.begun = 0;
+  steps.measured_from_ns = 0;
+}
+
+// A step begins that the program marks. Returns whether this thread counts them.
+bool marked_step_begins() noexcept {
+  StepCount& steps = g_process->steps;
+  if (steps.source.load(std::memory_order_acquire) == StepSource::kLaunches) {
+    take_over_from_launches(steps);
+  }
+  const Session* session = session_to_count_in();
+  if (session == nullptr) return false;
+  const Change change(steps);
+  if (!change) return false;
+  steps.source.store(StepSource::kMarked, std::memory_order_release);
+  count_step(steps, *session, 1, 1);
+  return true;
+}
+
 }  // namespace
 
 bool step_range_begins(std::string_view name, std::string_view domain) noexcept {
   const Session* session = g_session.load(std::memory_order_acquire);
   if (session == nullptr || !begins_step(name, session->config.sample, domain)) return false;
-  if (session_to_count_in() != session) return false;
+  if (!marked_step_begins()) return false;
   StepCount& steps = g_process->steps;
   if (steps.key_bytes.load(std::memory_order_relaxed) == 0) keep_key(steps, name);
-  count_step(steps, *session);
   return true;
 }
 
 void step_begins() noexcept {
-  if (const Session* session = session_to_count_in()) count_step(g_process->steps, *session);
+  if (g_session.load(std::memory_order_acquire) != nullptr) marked_step_begins();
+}
+
+NextSample step_begins_by_launch(std::uint64_t to, std::uint64_t passed) noexcept {
+  StepCount& steps = g_process->steps;
+  const Change change(steps);
+  const Session* session = change ? g_session.load(std::memory_order_acquire) : nullptr;
+  if (session == nullptr || steps.source.load(std::memory_order_relaxed) == StepSource::kMarked) {
+    return {};
+  }
+  if (session_to_count_in() != session) return {};
+  steps.source.store(StepSource::kLaunches, std::memory_order_release);
+  count_step(steps, *session, to, passed);
+  const bool is_recording = steps.own.load(std::memory_order_relaxed) == OwnSteps::kRecording;
+  const raw::SamplePlan plan = plan_of(*session);
+  const std::uint64_t next = plan.every == 0 ? 0 : plan.steps_until(steps.begun - 1);
+  return {true, is_recording, next};
+}
+
+bool steps_by_launch_end() noexcept {
+  StepCount& steps = g_process->steps;
+  const Change change(steps);
+  const Session* session = change ? g_session.load(std::memory_order_acquire) : nullptr;
+  if (session == nullptr) return false;
+  // It may be that none has begun yet.
+  if (steps.source.load(std::memory_order_relaxed) != StepSource::kLaunches) return true;
+  leave_launches(steps, StepSource::kNone);
+  steps.own.store(OwnSteps::kNone, std::memory_order_release);
+  add(session->control->step_processes, ~std::uint64_t{0});
+  return true;
+}
+
+bool launches_may_begin_steps() noexcept {
+  const Session* session = g_session.load(std::memory_order_acquire);
+  return session != nullptr && read_switch(*session->control).state() != raw::State::kStopped &&
+         g_process->steps.source.load(std::memory_order_acquire) != StepSource::kMarked;
+}
+
+void plan_samples(std::int64_t step_ns) noexcept {
+  const Session* session = g_session.load(std::memory_order_acquire);
+  if (session == nullptr || session->config.sample.every != 0) return;
+  publish_plan(*session->control, session->config.sample, step_ns, 1);
 }
 
 }  // namespace warpline::agent

@@ -13,7 +13,28 @@ namespace warpline::agent {
 // it begins a step: recording may begin or end by that. Any thread, without a lease.
 bool step_range_begins(std::string_view name, std::string_view domain) noexcept;
 
-// A step begins, whatever says so. Any thread, without a lease.
+// A step begins, as a call of the program's says. Any thread, without a lease.
 void step_begins() noexcept;
+
+// What is to come after a step has begun.
+struct NextSample {
+  bool is_counted;         // false: steps are marked, the launches say nothing
+  bool is_recording;
+  std::uint64_t in_steps;  // so many steps from this one the next sample begins; 0: not known
+};
+
+// A step begins, as the launches say: the `to`th after the last one counted, though `passed` may
+// have passed since. One thread, until steps_by_launch_end(); without a lease.
+NextSample step_begins_by_launch(std::uint64_t to, std::uint64_t passed) noexcept;
+
+// The launches tell no steps any more: this process has none then. Its caller makes CUDA tracing
+// follow. Returns false if it could not be done now. Any thread.
+bool steps_by_launch_end() noexcept;
+
+// Whether no range and no call marks steps in this process, and its session goes on. Any thread.
+bool launches_may_begin_steps() noexcept;
+
+// Chooses which steps are recorded, unless that is given or chosen. Any thread.
+void plan_samples(std::int64_t step_ns) noexcept;
 
 }  // namespace warpline::agent

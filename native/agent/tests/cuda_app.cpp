@@ -22,6 +22,10 @@
 //     sleep MS, touch FILE, wait FILE (until it exists)
 //     fork, fork_launch N    a child that launches and exits in order
 //     time N                 N launches; prints the time of one
+//     repeat N PATTERN       N times what a pattern says, items with commas between them: k7 launches
+//                            the kernel 7, k7x3 three times, k7g2 with a grid of 2; g1 launches a
+//                            graph; m copies; s waits; e asks an event; u500 lets 500 us pass
+//     callbacks              prints how many callbacks were made since it was asked last
 //     exit N, quit N (_exit), kill
 #include <dlfcn.h>
 #include <signal.h>
@@ -72,6 +76,7 @@ struct App {
   std::string cupti_path;
   void* agent = nullptr;
   FakeCall call_ = nullptr;
+  FakeCallWith call_with_ = nullptr;
   FakeKernel kernel_ = nullptr;
 
   void* cupti() const { return open_or_die(cupti_path); }
@@ -79,6 +84,7 @@ struct App {
   void bind() {
     if (call_ != nullptr) return;
     call_ = find<FakeCall>(cupti(), "fake_call");
+    call_with_ = find<FakeCallWith>(cupti(), "fake_call_with");
     kernel_ = find<FakeKernel>(cupti(), "fake_kernel");
   }
 
@@ -109,6 +115,20 @@ struct App {
     kernel_(correlation, name, 0, 0);
     call_(kDriver, 5, 1, correlation, 0);
     call_(kRuntime, id, 1, correlation, 0);
+  }
+
+  // The same with parameters, as a kernel has them: the function, then the grid.
+  void launch_with(std::uint32_t id, std::uint64_t function, std::uint32_t grid) {
+    const std::uint32_t correlation = ++g_correlation;
+    struct {
+      std::uint64_t function;
+      std::uint32_t grid[3];
+    } const parameters = {function * 4096, {grid, 1, 1}};
+    call_with_(kRuntime, id, 0, correlation, 0, &parameters);
+    call_(kDriver, 5, 0, correlation, 0);
+    kernel_(correlation, "_Z6kernelPf", 0, 0);
+    call_(kDriver, 5, 1, correlation, 0);
+    call_with_(kRuntime, id, 1, correlation, 0, &parameters);
   }
 
   void driver_launch() {
@@ -172,6 +192,51 @@ void time_launches(App& app, int launches) {
   std::printf("ns %.1f\n", took.count() / launches);
 }
 
+// One item of a pattern.
+struct Item {
+  char what = 0;
+  std::uint64_t number = 0;
+  std::uint32_t times = 1;
+  std::uint32_t grid = 1;
+};
+
+std::vector<Item> parse_pattern(const std::string& text) {
+  std::vector<Item> items;
+  for (const char* at = text.c_str(); *at != 0; at += *at == ',' ? 1 : 0) {
+    Item item;
+    item.what = *at++;
+    char* end = nullptr;
+    item.number = std::strtoull(at, &end, 10);
+    for (; *end == 'x' || *end == 'g';) {
+      std::uint32_t& field = *end == 'x' ? item.times : item.grid;
+      field = static_cast<std::uint32_t>(std::strtoul(end + 1, &end, 10));
+    }
+    at = end;
+    items.push_back(item);
+  }
+  return items;
+}
+
+void do_item(App& app, const Item& item) {
+  switch (item.what) {
+    case 'k': app.launch_with(13, item.number, item.grid); break;
+    case 'g': app.launch_with(23, item.number, 1); break;
+    case 'm': app.plain(kRuntime, 20); break;
+    case 's': app.plain(kRuntime, 22); break;
+    case 'e': app.plain(kRuntime, 29); break;
+    case 'u': usleep(static_cast<unsigned>(item.number)); break;
+    default: std::exit(94);
+  }
+}
+
+void repeat_pattern(App& app, int times, const std::vector<Item>& items) {
+  repeat(times, [&] {
+    for (const Item& item : items) {
+      repeat(static_cast<int>(item.times), [&] { do_item(app, item); });
+    }
+  });
+}
+
 struct Command {
   int arguments;
   std::function<void(App&, const std::vector<std::string>&)> run;
@@ -233,6 +298,15 @@ const std::map<std::string, Command>& commands() {
           fork_and_wait([&] { repeat(number(w[0]), [&] { app.launch(); }); });
         }}},
       {"time", {1, [](App& app, const Words& w) { time_launches(app, number(w[0])); }}},
+      {"repeat",
+       {2, [](App& app, const Words& w) {
+          repeat_pattern(app, number(w[0]), parse_pattern(w[1]));
+        }}},
+      {"callbacks",
+       {0, [](App& app, const Words&) {
+          const auto callbacks = find<FakeCallbacks>(app.cupti(), "fake_callbacks");
+          std::printf("callbacks %llu\n", static_cast<unsigned long long>(callbacks()));
+        }}},
       {"enter", {1, [](App& app, const Words& w) {
           app.call_(kRuntime, static_cast<std::uint32_t>(number(w[0])), 0, ++g_correlation, 0);
         }}},

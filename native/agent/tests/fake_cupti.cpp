@@ -57,6 +57,7 @@ constexpr Name kNames[] = {
     {2, 26, "cudaProfilerStart_v4000"},
     {2, 27, "cudaProfilerStop_v4000"},
     {2, 28, "cudaLaunchHostFunc_v10000"},
+    {2, 29, "cudaEventQuery_v3020"},
     {2, 600, "__cudaLaunchKernel_v13000"},
 };
 
@@ -96,6 +97,7 @@ std::atomic<Callback> g_callback{nullptr};
 std::atomic<bool> g_is_subscribed{false};
 std::atomic<bool> g_kinds[64];
 std::atomic<bool> g_calls[4][kIds];
+std::atomic<std::uint64_t> g_callbacks{0};  // of calls, made since they were asked for
 
 std::uint64_t cupti_now() {
   const Timestamp timestamp = g_timestamp.load();
@@ -507,8 +509,9 @@ EXPORT int cuptiSubscribe_v2(void** subscriber, Callback callback, void* data,
 }
 #endif
 
-EXPORT void fake_call(std::uint32_t domain, std::uint32_t id, std::uint32_t site,
-                      std::uint32_t correlation, std::int32_t status) {
+EXPORT void fake_call_with(std::uint32_t domain, std::uint32_t id, std::uint32_t site,
+                           std::uint32_t correlation, std::int32_t status,
+                           const void* parameters) {
   struct {
     std::uint32_t site;
     const char* function;
@@ -519,10 +522,19 @@ EXPORT void fake_call(std::uint32_t domain, std::uint32_t id, std::uint32_t site
     std::uint32_t context_id;
     std::uint64_t* shared;
     std::uint32_t correlation;
-  } data = {site, "", nullptr, site == 1 ? &status : nullptr, "", nullptr, 2, nullptr, correlation};
+  } data = {site, "",      parameters, site == 1 ? &status : nullptr, "", nullptr,
+            2,    nullptr, correlation};
   if (!g_calls[domain][id]) return;
+  ++g_callbacks;
   if (const Callback callback = g_callback.load()) callback(nullptr, domain, id, &data);
 }
+
+EXPORT void fake_call(std::uint32_t domain, std::uint32_t id, std::uint32_t site,
+                      std::uint32_t correlation, std::int32_t status) {
+  fake_call_with(domain, id, site, correlation, status, nullptr);
+}
+
+EXPORT std::uint64_t fake_callbacks() { return g_callbacks.exchange(0); }
 
 EXPORT void fake_kernel(std::uint32_t correlation, const char* name, std::uint64_t start,
                         std::uint64_t ns) {

@@ -7,6 +7,12 @@ extern "C" {
 // One callback: a call of a domain (1 driver, 2 runtime) is entered (site 0) or left (site 1).
 using FakeCall = void (*)(std::uint32_t domain, std::uint32_t id, std::uint32_t site,
                           std::uint32_t correlation, std::int32_t status);
+// The same with the call's parameters, a struct of the call's own.
+using FakeCallWith = void (*)(std::uint32_t domain, std::uint32_t id, std::uint32_t site,
+                              std::uint32_t correlation, std::int32_t status,
+                              const void* parameters);
+// How many callbacks of calls were made since this was last asked.
+using FakeCallbacks = std::uint64_t (*)();
 // A kernel named `name` that began `start` and ran for `ns`; correlation as its call's. Times 0:
 // now, for a microsecond.
 using FakeKernel = void (*)(std::uint32_t correlation, const char* name, std::uint64_t start,

@@ -129,8 +129,10 @@ def _no_steps(evidence: Evidence) -> Reason | None:
         return Reason("the program never called cudaProfilerStart")
     if options.step_range is not None:
         return Reason("no range matched --step-range", "RANGE@* takes it from any domain")
+    pattern = " and no pattern of launches was found" if "cuda" in options.trace else ""
     return Reason(
-        "no range was seen that begins a step", "--step-range names it, as in --step-range 'it_*'"
+        f"no range was seen that begins a step{pattern}",
+        "--step-range names it, as in --step-range 'it_*'",
     )
 
 

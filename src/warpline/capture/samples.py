@@ -11,9 +11,35 @@ from warpline.capture.raw_session import RawSession
 from warpline.capture.sampling import WINDOW_S, Sampling
 from warpline.units import format_ns, plural
 
-_BEGIN, _END = 6, 7  # kSampleBegin and kSampleEnd of Note in native/raw/warpline_raw.h
+# kSampleBegin, kSampleEnd and kStepsByLaunch of Note in native/raw/warpline_raw.h
+_BEGIN, _END, _BY_LAUNCH = 6, 7, 8
+_MOST_TOLD = 3  # patterns that are named one by one
 
 Window = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What a process was seen to repeat, each time a step.
+
+    Attributes:
+        period_ns: How long one took when it was found.
+        launches: How many launches it had, over all threads.
+        is_timed: Whether rests were timed by the clock, as seeing launches then costs too much.
+    """
+
+    period_ns: int
+    launches: int
+    is_timed: bool
+
+    @classmethod
+    def of(cls, text: str) -> Pattern | None:
+        """Return what a note says, if it can be read."""
+        words = text.split()
+        if len(words) != 3 or not all(word.isascii() and word.isdigit() for word in words):
+            return None
+        period_ns, launches, is_timed = map(int, words)
+        return cls(period_ns, launches, bool(is_timed)) if period_ns else None
 
 
 @dataclass(frozen=True)
@@ -59,20 +85,58 @@ def find_samples(
     )
     sentences = []
     if count:
-        sentences.append(_steps_told(sampling, counters, count))
+        patterns = _patterns(session)
+        sentences.append(_steps_told(sampling, counters, count, patterns))
+        if patterns:
+            sentences.append(_patterns_told(patterns))
     if by_time:
-        period = WINDOW_S / sampling.duty if sampling is not None else 0
-        sentences.append(
-            f"{'until then ' if count else ''}no step boundaries were found, so that"
-            f" {plural(len(by_time), 'time window')} of {WINDOW_S:g} s, one in {period:.3g} s,"
-            " are what was recorded (--step-range names the NVTX range that begins a step)"
-        )
+        sentences.append(_time_told(sampling, len(by_time), has_steps=bool(count)))
     recorded = sum(end - start for start, end in windows)
     sentences.append(f"in all {format_ns(recorded)} of {format_ns(high - low)}")
     return Samples(windows, "; ".join(sentences) if windows else None)
 
 
-def _steps_told(sampling: Sampling | None, counters: Counters | None, windows: int) -> str:
+def _time_told(sampling: Sampling | None, windows: int, *, has_steps: bool) -> str:
+    period = WINDOW_S / sampling.duty if sampling is not None else 0
+    return (
+        f"{'while ' if has_steps else ''}no step boundaries were found, "
+        f"{'' if has_steps else 'so that '}"
+        f"{plural(windows, 'time window')} of {WINDOW_S:g} s, one in {period:.3g} s, "
+        f"{'were recorded' if has_steps else 'are what was recorded'}"
+        " (--step-range names the NVTX range that begins a step)"
+    )
+
+
+def _patterns(session: RawSession) -> list[Pattern]:
+    """Return what the process that had the most patterns repeated, in the order found."""
+    found: dict[int, list[Pattern]] = {}
+    names = ("time_ns", "kind", "text_id", "process_id")
+    for _, kind, text, process in sorted(
+        zip(*(session.facts("note", name) for name in names), strict=True)
+    ):
+        pattern = Pattern.of(session.text(text)) if kind == _BY_LAUNCH else None
+        if pattern is not None:
+            found.setdefault(process, []).append(pattern)
+    return max(found.values(), key=len, default=[])
+
+
+def _patterns_told(patterns: list[Pattern]) -> str:
+    shown = [
+        f"period {format_ns(one.period_ns)}, {plural(one.launches, 'launch', 'launches')}"
+        for one in patterns[:_MOST_TOLD]
+    ]
+    if len(patterns) > _MOST_TOLD:
+        shown.append(f"{len(patterns) - _MOST_TOLD:,} more")
+    timed = "; rests were timed by the clock" if any(one.is_timed for one in patterns) else ""
+    return f"steps from periodicity of launches ({', then '.join(shown)}{timed})"
+
+
+def _steps_told(
+    sampling: Sampling | None,
+    counters: Counters | None,
+    windows: int,
+    patterns: list[Pattern],
+) -> str:
     steps, every = (sampling.steps, sampling.every) if sampling is not None else (0, 0)
     if not every and counters is not None:
         steps, every = counters.plan
@@ -80,6 +144,9 @@ def _steps_told(sampling: Sampling | None, counters: Counters | None, windows: i
     begun = counters.steps_begun if counters is not None else 0
     processes = counters.step_processes if counters is not None else 0
     run = f" in a run of {plural(begun, 'step')}" if begun else ""
+    if begun and patterns:  # the steps before are not known
+        about = "about " if any(one.is_timed for one in patterns) else ""
+        run = f" in the {about}{plural(begun, 'step')} after the first was told"
     run += f" of {processes:,} processes" if processes > 1 else ""
     return f"{which} were recorded: {plural(windows, 'window')}{run}"
 

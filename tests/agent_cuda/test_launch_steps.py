@@ -1,0 +1,255 @@
+"""Steps that no range marks: told from the launches, which repeat."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from agent_cuda import cuda_logs as logs
+from agent_cuda.conftest import configure
+
+from warpline.capture.control import ControlFile, RangeMode
+
+LAUNCH = "cudaLaunchKernel_v7000"
+GRAPH = "cudaGraphLaunch_v10000"
+COPY = "cudaMemcpyAsync_v3020"
+STEPS = {"mode": RangeMode.STEPS, "sample_steps": 5, "sample_every": 100}
+BEGIN, END, FOUND = 6, 7, 8
+
+# A copy is what is rare in it, so that at rest only copies have to be seen.
+WITH_COPY = "m,k1x20,k2,u1000"
+# Here every call is a launch: to see them all at rest would cost too much.
+LAUNCHES = "k1x20,k2,u1000"
+
+
+def notes(folder, *kinds):
+    """Return the notes of some kinds in the order of their making."""
+    return [(kind, text) for log in logs.read(folder) for kind, text in log.notes if kind in kinds]
+
+
+def patterns(folder):
+    """Return the period in ns, the launches and how rests are timed, of each pattern found."""
+    return [tuple(map(int, text.split())) for _, text in notes(folder, FOUND)]
+
+
+def windows(folder):
+    """Return the numbers of the steps with which samples began and ended."""
+    begins = [int(text) for _, text in notes(folder, BEGIN)]
+    ends = [int(text) for _, text in notes(folder, END)]
+    return sorted(begins), sorted(ends)
+
+
+def counted(folder):
+    """Return how many callbacks the program had, each time that it asked."""
+    return [int(count) for count in re.findall(r"callbacks (\d+)", (folder / "stdout").read_text())]
+
+
+def _counters(folder):
+    page = ControlFile.open(folder)
+    try:
+        return page.counters()
+    finally:
+        page.close()
+
+
+def test_a_rare_call_is_counted_exactly(run):
+    folder = run("init", "repeat", 700, WITH_COPY, **STEPS)
+    ((period_ns, launches, is_timed),) = patterns(folder)
+    assert period_ns > 1_000_000
+    assert (launches, is_timed) == (21, 0)
+    begins, ends = windows(folder)
+    assert begins == [100 * n for n in range(len(begins))]
+    assert len(begins) >= 3
+    assert ends == [begin + 5 for begin in begins][: len(ends)]
+    # Whole steps: what is between two anchors.
+    assert logs.calls(folder) == {LAUNCH: 105 * len(ends), COPY: 5 * len(ends)}
+    assert len(logs.found(folder, logs.KERNEL)) == 105 * len(ends)
+
+
+def test_rests_by_the_clock(run):
+    folder = run("init", "repeat", 700, LAUNCHES, **STEPS)
+    ((_, launches, is_timed),) = patterns(folder)
+    assert (launches, is_timed) == (21, 1)
+    begins, ends = windows(folder)
+    assert begins == [100 * n for n in range(len(begins))]
+    assert len(begins) >= 3
+    assert logs.calls(folder) == {LAUNCH: 105 * len(ends)}
+    # The share of the steps is about right: the clock decides where the samples lie.
+    begun = _counters(folder).steps_begun
+    assert 80 * (len(begins) - 1) <= begun <= 130 * len(begins)
+
+
+@pytest.mark.parametrize(("pattern", "most"), [(WITH_COPY, 2), (LAUNCHES, 10)])
+def test_little_is_seen_at_rest(run, pattern, most):
+    # 1,000 steps of every 10,000 steps: the first sample has ended before what is counted begins.
+    folder = run(
+        *("init", "repeat", 500, pattern, "callbacks", "repeat", 300, pattern, "callbacks"),
+        mode=RangeMode.STEPS,
+        sample_steps=1,
+        sample_every=10_000,
+    )
+    assert len(windows(folder)[1]) == 1
+    searching, resting = counted(folder)
+    assert searching > 256 * 21 * 2
+    assert resting <= most * 300
+
+
+def test_another_pattern_before(run):
+    warm_up = ("repeat", 40, "k5x30,k6,u1100", "repeat", 2000, "k7")
+    folder = run("init", *warm_up, "repeat", 700, WITH_COPY, **STEPS)
+    assert [launches for _, launches, _ in patterns(folder)] == [21]
+    assert set(logs.calls(folder)) == {LAUNCH, COPY}
+
+
+@pytest.mark.parametrize("more", ["m,k1x20,k8,k2,u1000", "m,k1x20,k2,s,u1000"])
+def test_a_call_more_every_tenth_time(run, more):
+    # Such as a loss that is printed: the pattern is the step all the same.
+    words = ["init"]
+    for _ in range(60):
+        words += ["repeat", 9, WITH_COPY, "repeat", 1, more]
+    folder = run(*words, **STEPS)
+    assert [launches for _, launches, _ in patterns(folder)] == [21]
+    begins, _ = windows(folder)
+    assert len(begins) >= 2
+
+
+def test_a_graph_a_step(run):
+    folder = run("init", "repeat", 700, "g1,u1100", **STEPS)
+    ((_, launches, is_timed),) = patterns(folder)
+    assert (launches, is_timed) == (1, 0)
+    begins, ends = windows(folder)
+    assert begins == [100 * n for n in range(len(begins))]
+    assert logs.calls(folder) == {GRAPH: 5 * len(ends)}
+
+
+def test_the_longest_pattern_counts(run):
+    # Eight times forward and backward, then the optimizer.
+    accumulation = ",".join(["k1x9,k2,u1100"] * 8) + ",k9x5"
+    folder = run("init", "repeat", 290, accumulation, **STEPS)
+    assert [launches for _, launches, _ in patterns(folder)] == [85]
+
+
+def test_only_the_grid_tells_the_launches_apart(run):
+    folder = run("init", "repeat", 700, "k1x20,k1g7,u1000", **STEPS)
+    assert [launches for _, launches, _ in patterns(folder)] == [21]
+
+
+def test_no_pattern(run):
+    choose = random.Random(5)
+    words = ["init"]
+    for _ in range(900):
+        words += [
+            "repeat",
+            choose.randrange(1, 9),
+            f"k{choose.randrange(5)},u{choose.randrange(99)}",
+        ]
+    folder = run(*words, **STEPS)
+    assert notes(folder, BEGIN, FOUND) == []
+    assert logs.calls(folder) == {}
+    assert _counters(folder).step_processes == 0
+
+
+def test_a_pattern_too_short_for_a_step(run):
+    folder = run("init", "repeat", 20_000, "m,k1x3", **STEPS)
+    assert notes(folder, BEGIN, FOUND) == []
+
+
+def test_queries_are_no_part_of_a_pattern(run):
+    words = ["init"]
+    for step in range(600):
+        words += ["repeat", 1, f"m,k1x20,ex{1 + step * 7 % 13},k2,u1000"]
+    folder = run(*words, **STEPS)
+    assert [launches for _, launches, _ in patterns(folder)] == [21]
+
+
+def test_the_pattern_changes(run):
+    folder = run("init", "repeat", 400, WITH_COPY, "repeat", 700, "s,k3x10,u1500", **STEPS)
+    assert [launches for _, launches, _ in patterns(folder)] == [21, 10]
+    begins, ends = windows(folder)
+    assert len(begins) == len(ends)
+    assert _counters(folder).step_processes == 1
+
+
+def test_a_pattern_that_ends_within_a_sample(run):
+    # All of it is recorded, until launches come that have nothing to do with it.
+    folder = run(
+        *("init", "repeat", 300, WITH_COPY, "launch", 2000, "callbacks"),
+        **{**STEPS, "sample_steps": 100},
+    )
+    begins, ends = windows(folder)
+    assert (begins, len(ends)) == ([0], 1)
+    assert logs.calls(folder)[LAUNCH] < 21 * 60 + 200
+    assert _counters(folder).step_processes == 0
+
+
+def test_calls_are_seen_though_none_is_recorded(run):
+    folder = run("init", "repeat", 600, WITH_COPY, **STEPS, cuda_api="none")
+    assert [launches for _, launches, _ in patterns(folder)] == [21]
+    _, ends = windows(folder)
+    assert logs.calls(folder) == {}
+    kernels = len(logs.found(folder, logs.KERNEL))
+    assert 0 <= kernels - 105 * len(ends) < 105
+    assert kernels % 21 == 0
+
+
+def test_the_time_of_a_step_chooses_how_many(run):
+    folder = run("init", "repeat", 1200, WITH_COPY, mode=RangeMode.STEPS, sample_duty_ppm=500_000)
+    steps, every = _counters(folder).plan
+    assert 100 < steps < 200  # 0.2 s
+    assert every == 2 * steps
+    begins, ends = windows(folder)
+    assert begins[0] == 1
+    assert ends[0] == 1 + steps
+
+
+@pytest.mark.parametrize("keys", [{"sample_calls": 1}, {"sample_range": "it_*"}])
+def test_whoever_says_what_a_step_is_is_believed(run, keys):
+    folder = run("init", "repeat", 400, WITH_COPY, "callbacks", **STEPS, **keys)
+    assert notes(folder, BEGIN, FOUND) == []
+    assert counted(folder) == [0]
+
+
+PROGRAM = """
+import ctypes, sys, time
+import nvtx
+driver, cupti = (ctypes.CDLL(path) for path in sys.argv[1:3])
+driver.cuInit(0)
+def step(rest):
+    for id in [20] + [13] * 20:
+        for site in (0, 1):
+            cupti.fake_call(2, id, site, 1, 0)
+    time.sleep(rest)
+for number in range(400):
+    step(0.0012)
+for number in range(40):
+    with nvtx.annotate(f"step_{number}"):
+        step(0)
+"""
+
+
+def test_ranges_take_over(run, cuda, session, tmp_path):
+    pytest.importorskip("nvtx")
+
+    new = session(mode=RangeMode.STEPS)
+    configure(new, cuda=1, cupti_path=[cuda.cupti13], sample_steps=2, sample_every=10)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, program, cuda.driver, cuda.cupti13],
+        env=cuda.environment(new),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = Path(new.folder)
+    assert len(patterns(folder)) == 1
+    numbers = [int(text) for kind, text in notes(folder, BEGIN)]
+    # From 0 again: steps 0, 10, 20 and 30 of the ranges' own.
+    assert numbers[-4:] == [0, 10, 20, 30]
+    assert len(windows(folder)[0]) == len(windows(folder)[1])
