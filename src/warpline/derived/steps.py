@@ -8,6 +8,7 @@ device differ in pace, as one that copies ahead of the others does, the slowest 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from warpline.derived.step_work import (
     host_steps,
     step_of_operations,
 )
+from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import group_stats
 from warpline.result import Texts
@@ -41,12 +43,19 @@ __all__ = [
 ]
 
 
+# Calls with which a program sets itself up: it loads code, takes memory, instantiates graphs.
+_SETS_UP = re.compile(
+    r"^(cu(Module|Library)Load|cu(da)?Graph\w*Instantiate|nvrtc"
+    r"|cuda(Malloc|HostAlloc|MallocHost)(?!Async)|cuMem(Alloc|HostAlloc|Create)(?!Async))"
+)
+
+
 @dataclass(frozen=True)
 class StepTimes:
     """Statistics of the included steps.
 
     Attributes:
-        count: How many there are.
+        count: How many there are; of several processes, in the one with most.
         median_ns: Median period on the slowest device, None without a period.
         p95_ns: 95 of 100 periods on that device are no longer; interpolated, so that with fewer
             than 20 periods it lies near the longest one. None without a period.
@@ -135,7 +144,7 @@ class Steps:
         chosen = np.flatnonzero(self.included[self.window_step])
         length = (self.window_end_ns - self.window_start_ns)[chosen]
         host = self.host_period_ns[self.included & self.has_next]
-        count = int(self.included.sum())
+        count = int(np.bincount(self.lane, self.included).max(initial=0))
         host_median = round(float(np.median(host))) if len(host) else None
         if not len(length):
             return StepTimes(count, host_median_ns=host_median)
@@ -260,11 +269,11 @@ def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
     )
     has_work = np.zeros(n, np.bool_)
     has_work[firsts.step] = True
-    return _with_exclusions(found, marked, has_work, rests)
+    return _with_exclusions(trace, found, marked, has_work, rests)
 
 
 def _with_exclusions(
-    found: Steps, marked: HostSteps, has_work: BoolArray, rests: BoolArray
+    trace: Trace, found: Steps, marked: HostSteps, has_work: BoolArray, rests: BoolArray
 ) -> Steps:
     """Return the steps with those excluded that do not stand for the run."""
     period = found.period_ns
@@ -272,11 +281,38 @@ def _with_exclusions(
         period = found.host_period_ns  # a program that never used a device has steps as well
         has_work = np.ones(len(found), np.bool_)
     excluded = exclude(
-        StepFacts(found.lane, period, np.append(rests[1:], True), has_work, marked.is_cut)
+        StepFacts(
+            found.lane,
+            found.index,
+            period,
+            _setup_calls(trace, found),
+            np.append(rests[1:], True),
+            has_work,
+            marked.is_cut,
+        )
     )
     included = np.ones(len(found), np.bool_)
     included[[step for step, _ in excluded]] = False
     return replace(found, included=included, excluded=excluded)
+
+
+def _setup_calls(trace: Trace, found: Steps) -> I64:
+    """Return how many calls in each step set the program up: of its process, on any thread."""
+    count = np.zeros(len(found), np.int64)
+    if not trace.has("api_call"):
+        return count
+    calls = trace.columns("api_call", "start_ns", "process_id", "name_id")
+    names = calls["name_id"].values
+    codes, distinct = number_texts(names, len(trace.strings))
+    sets_up = [_SETS_UP.search(text) is not None for text in trace.strings.texts(distinct.tolist())]
+    rows = np.flatnonzero(np.array(sets_up, np.bool_)[codes])
+    start, process = calls["start_ns"].values[rows], calls["process_id"].values[rows]
+    for lane in np.unique(found.lane).tolist():
+        steps_here = np.flatnonzero(found.lane == lane)
+        own = start[process == found.process[steps_here[0]]]
+        bounds = found.host_start_ns[steps_here], found.host_end_ns[steps_here]
+        count[steps_here] = np.diff(np.searchsorted(own, np.stack(bounds)), axis=0)[0]
+    return count
 
 
 def _rest_before(trace: Trace, marked: HostSteps) -> BoolArray:
