@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         range_push,
         start_range,
     )
-    from warpline.api import export, open, query, stats, summary  # noqa: A004
+    from warpline.api import analyze, export, open, query, stats, summary  # noqa: A004
     from warpline.capture.in_process import profile
     from warpline.errors import (
         AgentMissingError,
@@ -40,13 +40,14 @@ if TYPE_CHECKING:
         UsageError,
         WarplineError,
     )
-    from warpline.result import Result
+    from warpline.result import Diagnosis, Finding, Result
     from warpline.trace import Trace
     from warpline.trace.selection import select
 
 __version__ = "0.1.0"  # the only place; the build reads it from here
 
 _PUBLIC = {
+    "analyze": "warpline.api",
     "annotate": "warpline.annotate",  # the module, which can be called
     "end_range": "warpline.annotate",
     "export": "warpline.api",
@@ -60,6 +61,8 @@ _PUBLIC = {
     "start_range": "warpline.annotate",
     "stats": "warpline.api",
     "summary": "warpline.api",
+    "Diagnosis": "warpline.result",
+    "Finding": "warpline.result",
     "Result": "warpline.result",
     "Trace": "warpline.trace",
     "AgentMissingError": "warpline.errors",
@@ -78,6 +81,8 @@ __all__ = [
     "AgentMissingError",
     "CaptureError",
     "CorruptTraceError",
+    "Diagnosis",
+    "Finding",
     "InputError",
     "MissingTableError",
     "Result",
@@ -87,6 +92,7 @@ __all__ = [
     "UnsupportedVersionError",
     "UsageError",
     "WarplineError",
+    "analyze",
     "annotate",
     "end_range",
     "export",

@@ -14,6 +14,7 @@ from warpline.errors import InputError, UsageError
 from warpline.result import (
     ANALYSES,
     Analysis,
+    Diagnosis,
     Document,
     Field,
     Result,
@@ -125,6 +126,29 @@ def document(trace: Trace, tables: Sequence[str], *, keep_going: bool = False) -
     return Document(
         source_name(trace.meta.paths), describe_meta(trace), sections, warnings_of(trace)
     )
+
+
+def analyze(trace: Trace, *, steps: str | None = None, keep_going: bool = False) -> Diagnosis:
+    """Compute where the time of a run went, and what stands out.
+
+    Args:
+        trace: From `warpline.open`, or a part of such a trace. Several recordings opened together,
+            such as one per rank, are one run.
+        steps: The name of the ranges that are steps, or a pattern such as ``epoch_*``; None finds
+            the steps by themselves.
+        keep_going: Whether a rule that fails by a defect is left out and named among those that
+            could not judge, instead of ending the call.
+
+    Returns:
+        What `warpline analyze` shows; `Diagnosis.to_dict` is the content of its JSON.
+
+    Raises:
+        UsageError: There are no ranges of that name.
+    """
+    plugins.load("analyses")
+    from warpline.analyses.diagnosis.diagnose import diagnose  # noqa: PLC0415 - after the plugins
+
+    return diagnose(trace, steps, keep_going=keep_going)
 
 
 def _run_or_skip(trace: Trace, table: str) -> Result | Skipped:

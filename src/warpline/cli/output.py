@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from warpline.render import Options, TimeUnit
     from warpline.result import Document, Result, Skipped
 
-    Render = Callable[[Document, TextIO, Options], None]
+Render = Callable[["Document", TextIO, "Options"], None]
 
 Facts = Mapping[str, Any]
 
@@ -92,17 +92,16 @@ class Output:
 
     Args:
         args: Parsed arguments of a command with `add_output`.
-        render_text: What to write for the format text, if not tables.
+        renders: What writes a document in some formats, by their names, instead of as tables.
     """
 
-    def __init__(self, args: Namespace, render_text: Render | None = None) -> None:
+    def __init__(self, args: Namespace, renders: Mapping[str, Render] | None = None) -> None:
         from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
         from warpline.render import RENDERERS  # noqa: PLC0415 - likewise
 
         plugins.load("renderers")
         renderer = RENDERERS.get(format_name(args))
-        is_screen = renderer.name == "text" and render_text is not None
-        self._render = render_text if is_screen and render_text else renderer.render
+        self._render = (renders or {}).get(renderer.name, renderer.render)
         self.format = renderer.name
         self._args = args
         self._time_unit = time_unit(getattr(args, "timeunit", None))
@@ -114,20 +113,36 @@ class Output:
 
     def write(self, document: Document) -> None:
         """Write the document, and say what the recording lacks."""
+        self.write_all([document])
+
+    def write_all(self, documents: Iterable[Document], *, as_list: bool = False) -> None:
+        """Write documents one after the other, each as soon as it is there.
+
+        Args:
+            documents: At least one.
+            as_list: Whether JSON is a list of them, even of one.
+        """
         from dataclasses import replace  # noqa: PLC0415 - start-up
 
         from warpline.render import detect_options  # noqa: PLC0415 - start-up
 
-        if self._rows and self.format in {"csv", "json"}:  # they know no limit of their own
-            document = _first_rows(document, self._rows)
+        is_list = as_list and self.format == "json"
         with _destination(self._args.output) as out:
             options = replace(detect_options(out, os.environ), time_unit=self._time_unit)
             if self._rows is not None:
                 options = replace(options, row_limit=self._rows or None)
-            self._render(document, out, options)
+            for place, whole in enumerate(documents):
+                document = whole
+                if self._rows and self.format in {"csv", "json"}:  # they know no limit
+                    document = _first_rows(document, self._rows)
+                before = "," if is_list else "\n"
+                out.write(before if place else "[\n" if is_list else "")
+                self._render(document, out, options)
+                out.flush()
+                if not self._args.quiet:
+                    self._talk(document)
+            out.write("]\n" if is_list else "")
             out.flush()
-        if not self._args.quiet:
-            self._talk(document)
 
     def _talk(self, document: Document) -> None:
         if self.format != "json":  # which holds them

@@ -26,7 +26,7 @@ def run(args: Namespace) -> int:
     api = load_api()
     from warpline.render.screen import render  # noqa: PLC0415 - start-up: brings numpy
 
-    output = Output(args, render)
+    output = Output(args, {"text": render})
     document = api.summary(open_trace(args))
     part = filters_in_words(args)
     output.write(replace(document, title=f"{document.title} {part}") if part else document)

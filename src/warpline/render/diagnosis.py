@@ -9,6 +9,7 @@ from typing import NamedTuple, TextIO
 
 from warpline.render import Options
 from warpline.render.escaping import display_width, pad, shorten, visible
+from warpline.render.screen import without_noise
 from warpline.result import (
     Breakdown,
     Check,
@@ -17,6 +18,7 @@ from warpline.result import (
     Finding,
     Overlap,
     Part,
+    PartKind,
     Phase,
     StepSummary,
 )
@@ -24,7 +26,7 @@ from warpline.units import format_ns, plural
 
 _WIDTH = 100  # where no terminal says another
 _WIDEST = 120  # longer lines are hard to read
-_LABEL = 18
+_LABEL = 20
 _FILES = 3  # in the command to type next
 _DEVICES = 2  # shown with all of their parts; of more, the slowest
 _PHASES = 8
@@ -32,6 +34,7 @@ _CANDIDATES = 3
 _NAMED = 4  # steps that are not counted
 _LEAST_TENTHS = 1  # parts of less than 0.1 % share a line
 _GAP = "  "
+_LEFT = len(_GAP) + _LABEL
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _COLOR_OF_SEVERITY = {"high": "\x1b[31m", "medium": "\x1b[33m", "low": "", "info": _DIM}
 _COLOR_OF_STATE = {"fail": "\x1b[31m", "pass": "\x1b[32m", "can't tell": _DIM}
@@ -50,6 +53,7 @@ _COMPUTE = _Group("compute", "█", "#", "\x1b[32m")
 _COMMUNICATION = _Group("communication", "▓", "=", "\x1b[35m")
 _COPIES = _Group("copies", "▒", "-", "\x1b[36m")
 _IDLE = _Group("idle", "░", ".", "\x1b[33m")
+_KINDS: tuple[PartKind, ...] = ("busy", "idle")
 _GROUPS = (_COMPUTE, _COMMUNICATION, _COPIES, _IDLE)
 
 
@@ -207,7 +211,7 @@ class _Screen:
         yield self._style("Kernels worth a run with hardware counters", _BOLD)
         for item in shown:
             share = f"{item.share * 100:.1f} %"
-            name = shorten(self._clean(item.name), self._width - 30, self._ellipsis)
+            name = self._cut(without_noise(self._clean(item.name)), self._width - 26)
             yield f"{_GAP}{share:>6}{_GAP}{plural(item.instances, 'time'):>12}{_GAP}{name}"
         # A command is there to be copied: it is not cut.
         yield f"{_GAP}for the first: {self._clean(shown[0].command)}"
@@ -233,31 +237,33 @@ class _Screen:
         yield self._legend(item)
         per = max(item.count, 1)
         shares = tenths_of_percent([part.ns for part in item.parts], item.total_ns)
-        small = [row for row, share in enumerate(shares) if share < _LEAST_TENTHS]
-        for kind in ("busy", "idle"):
-            rows = [
-                row
-                for row, part in enumerate(item.parts)
-                if part.kind == kind and (row not in small or len(small) < 2)
-            ]
-            heading = f"{_GAP}{kind:{_LABEL}}{_GAP}{'per step' if item.count else 'time':>9}"
-            if rows:
-                yield self._style(f"{heading}{_GAP}{'share':>7}", _DIM)
+        heads = (f"{'per step' if item.count else 'time':>9}", f"{'share':>7}")
+        yield self._style(f"{_GAP}{' ' * _LABEL}{_GAP}{_GAP.join(heads)}", _DIM)
+        for kind in _KINDS:
+            rows = [row for row, part in enumerate(item.parts) if part.kind == kind]
+            if not rows:
+                continue
+            total = Part(kind, kind, sum(item.parts[row].ns for row in rows))
+            yield from self._part(total, per, sum(shares[row] for row in rows), is_sum=True)
+            small = [row for row in rows if shares[row] < _LEAST_TENTHS]
             for row in rows:
-                yield self._part(item.parts[row], per, shares[row])
-        if len(small) > 1:
-            ns = sum(item.parts[row].ns for row in small)
-            share = sum(shares[row] for row in small)
-            rest = Part(f"{len(small)} smaller", "busy", ns, "each below 0.1 %")
-            yield self._part(rest, per, share, is_rest=True)
+                if row not in small or len(small) == 1:
+                    yield from self._part(item.parts[row], per, shares[row])
+            if len(small) > 1:
+                ns = sum(item.parts[row].ns for row in small)
+                names = ", ".join(item.parts[row].category for row in small)
+                rest = Part(f"{len(small)} others", kind, ns, names)
+                yield from self._part(rest, per, sum(shares[row] for row in small))
 
-    def _part(self, part: Part, per: int, share: int, *, is_rest: bool = False) -> str:
-        label = pad(part.category, _LABEL)
-        if not is_rest:
-            label = self._style(label, _group(part).color)
+    def _part(self, part: Part, per: int, share: int, *, is_sum: bool = False) -> Iterator[str]:
+        indent = _GAP if is_sum else _GAP * 2
+        label = pad(part.category, _LEFT - len(indent))
+        label = self._style(label, _BOLD if is_sum else _group(part).color)
         numbers = f"{format_ns(part.ns / per):>9}{_GAP}{_tenths(share):>7}"
-        room = self._width - len(_GAP) * 4 - _LABEL - 16
-        return f"{_GAP}{label}{_GAP}{numbers}{_GAP}{shorten(part.meaning, room, self._ellipsis)}"
+        left = _LEFT + len(_GAP) + 18 + len(_GAP)
+        text = self._lines(part.meaning, self._width - left)
+        yield f"{indent}{label}{_GAP}{numbers}{_GAP}{text[0]}"
+        yield from (" " * left + line for line in text[1:])
 
     def _bar(self, parts: Sequence[Part], total_ns: int, width: int) -> str:
         sums = [sum(part.ns for part in parts if _group(part) is group) for group in _GROUPS]
@@ -315,6 +321,12 @@ class _Screen:
             self._clean(text), max(width, 20), break_long_words=False, break_on_hyphens=False
         )
         return wrapped or [""]
+
+    def _cut(self, name: str, width: int) -> str:
+        """Shorten the name of a kernel at its end: the first arguments tell most."""
+        if len(name) <= width or not name.isascii():
+            return shorten(name, width, self._ellipsis)
+        return name[: width - len(self._ellipsis)] + self._ellipsis
 
     def _fit(self, text: str) -> str:
         return shorten(self._clean(text), self._width, self._ellipsis)

@@ -18,9 +18,7 @@ def render(document: Document, out: TextIO, options: Options) -> None:
     write_object(document, out, options)
 
 
-def write_object(
-    diagnosis: Diagnosis, out: TextIO, options: Options, end: str = "\n"
-) -> None:
+def write_object(diagnosis: Diagnosis, out: TextIO, options: Options, end: str = "\n") -> None:
     """Write the object with a line for each key, and for each item of the long lists."""
     encode = encoder(options)
     opening = "{"

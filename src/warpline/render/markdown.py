@@ -22,9 +22,7 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>|~&$]|:(?=//)|(?<=www)\.|^[#+=-])")
 
 def render(document: Document, out: TextIO, options: Options) -> None:
     """Write warnings, the results, and what was skipped."""
-    out.writelines(
-        f"> **Warning:** {plain(warning, options)}\n\n" for warning in document.warnings
-    )
+    out.writelines(f"> **Warning:** {plain(warning, options)}\n\n" for warning in document.warnings)
     for index, section in enumerate(document.sections):
         if index:
             out.write("\n")

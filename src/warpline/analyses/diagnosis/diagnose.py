@@ -1,0 +1,254 @@
+"""The diagnosis as a whole: steps, time, phases, checklist, findings and the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from warpline.derived.operations import operations
+from warpline.derived.overlaps import KINDS, step_overlaps
+from warpline.derived.part_meanings import PART_MEANINGS
+from warpline.derived.partition import Lane, step_partition
+from warpline.derived.phases import phases
+from warpline.derived.segments import PARTS, is_busy
+from warpline.derived.steps import steps
+from warpline.derived.verdict import verdict
+from warpline.errors import InputError, UsageError
+from warpline.ops.arrays import I64
+from warpline.result import (
+    ANALYSES,
+    RULES,
+    SEVERITIES,
+    Breakdown,
+    Check,
+    CounterCandidate,
+    Diagnosis,
+    ExcludedStep,
+    Finding,
+    Overlap,
+    Part,
+    Phase,
+    Result,
+    Rule,
+    Skipped,
+    StepSummary,
+    describe_meta,
+    source_name,
+    warnings_of,
+)
+from warpline.trace import Trace
+
+_SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
+_LEAST_PHASE = 1e-4  # inner phases with a smaller share of the time are left out
+_PART_IS_BUSY = is_busy(np.arange(len(PARTS), dtype=np.int8))
+
+
+def diagnose(trace: Trace, name: str | None = None, *, keep_going: bool = False) -> Diagnosis:
+    """Return where the time of a run went, and what stands out.
+
+    Args:
+        trace: The trace.
+        name: What the ranges that are steps are called, or a pattern; None finds the steps.
+        keep_going: Whether a rule or table that fails by a defect is left out and named, instead
+            of ending the call. Errors that are the file's or the user's end it.
+    """
+    lanes = step_partition(trace, name).lanes
+    breakdown = tuple(_breakdown(trace, name, lane) for lane in lanes)
+    overlaps = tuple(_overlap(trace, name, lane) for lane in lanes)
+    findings, not_judged = _findings(trace, name, keep_going=keep_going)
+    tables = {table: _table(trace, table, name, keep_going=keep_going) for table in _SECTIONS}
+    failed = [item for item in tables.values() if isinstance(item, Skipped) and item.is_failure]
+    sections = tuple(item for item in tables.values() if isinstance(item, Result))
+    return Diagnosis(
+        title=source_name(trace.meta.paths),
+        meta=_meta(trace),
+        sections=sections,
+        warnings=warnings_of(trace),
+        verdict=verdict(breakdown, overlaps),
+        steps=_steps(trace, name),
+        breakdown=breakdown,
+        findings=findings,
+        checks=tuple(Check(**row) for row in _rows(tables["checklist"])),
+        overlaps=overlaps,
+        phases=_phases(trace, name) if lanes else (),
+        counter_candidates=_candidates(tables["counter_candidates"]),
+        not_judged=(*not_judged, *failed),
+    )
+
+
+def _steps(trace: Trace, name: str | None) -> StepSummary:
+    found = steps(trace, name)
+    times, labels = found.times(), found.label.to_list()
+    excluded = tuple(
+        ExcludedStep(
+            int(found.index[item.step]),
+            labels[item.step],
+            _pid(trace, int(found.process[item.step])),
+            item.reason,
+        )
+        for item in found.excluded
+    )
+    return StepSummary(
+        found.source, times.count, times.median_ns, times.p95_ns, times.host_median_ns, excluded
+    )
+
+
+def _breakdown(trace: Trace, name: str | None, lane: Lane) -> Breakdown:
+    found = step_partition(trace, name)
+    sums = found.total(lane)
+    count = int(np.count_nonzero(found.windows.step[lane.windows] >= 0))
+    index, device_name = _device(trace, lane.device)
+    return Breakdown(
+        _process(trace, lane), index, device_name, count, int(sums.sum()), _parts(sums)
+    )
+
+
+def _parts(sums: I64) -> tuple[Part, ...]:
+    """Return the parts that took time: busy before idle, each by falling time."""
+    order = np.lexsort((np.arange(len(PARTS)), -sums, ~_PART_IS_BUSY))
+    return tuple(
+        Part(
+            PARTS[place],
+            "busy" if _PART_IS_BUSY[place] else "idle",
+            int(sums[place]),
+            PART_MEANINGS[PARTS[place]],
+        )
+        for place in order.tolist()
+        if sums[place]
+    )
+
+
+def _overlap(trace: Trace, name: str | None, lane: Lane) -> Overlap:
+    sums = step_overlaps(trace, name).ns[lane.windows].sum(axis=0)
+    ns = {kind: int(sums[place]) for place, kind in enumerate(KINDS)}
+    return Overlap(
+        _process(trace, lane),
+        _device(trace, lane.device)[0],
+        ns["busy"],
+        ns["several-streams"],
+        ns["communication"],
+        ns["exposed-communication"],
+        ns["copy"],
+        ns["exposed-copy"],
+    )
+
+
+def _phases(trace: Trace, name: str | None) -> tuple[Phase, ...]:
+    found = phases(trace, name)
+    totals = found.total_ns.sum(axis=1)
+    least = _LEAST_PHASE * float(found.self_ns.sum())
+    rows = np.flatnonzero((totals > 0) & ((totals >= least) | ~found.tree.has_parent))
+    return tuple(
+        Phase(
+            found.path(row),
+            int(found.calls[row]),
+            int(totals[row]),
+            int(found.self_ns[row].sum()),
+            _parts(found.total_ns[row]),
+        )
+        for row in rows.tolist()
+    )
+
+
+def _findings(
+    trace: Trace, name: str | None, *, keep_going: bool
+) -> tuple[tuple[Finding, ...], list[Skipped]]:
+    """Return what the rules find, the gravest first, and which could not tell."""
+    found: list[Finding] = []
+    not_judged: list[Skipped] = []
+    for rule in RULES:
+        judged = _judge(trace, rule, name, keep_going=keep_going)
+        if isinstance(judged, Skipped):
+            not_judged.append(judged)
+        else:
+            found += judged
+    found.sort(key=lambda item: SEVERITIES.index(item.severity))
+    return tuple(replace(item, id=f"F{n}") for n, item in enumerate(found, 1)), not_judged
+
+
+def _judge(
+    trace: Trace, rule: Rule, name: str | None, *, keep_going: bool
+) -> list[Finding] | Skipped:
+    try:
+        judged = rule.judge(trace, name)
+    except (InputError, UsageError):
+        raise
+    except Exception as error:  # one rule's defect must not cost the others
+        if not keep_going:
+            raise
+        return _failure(rule.name, error)
+    return judged if isinstance(judged, Skipped) else list(judged)
+
+
+def _table(trace: Trace, table: str, name: str | None, *, keep_going: bool) -> Result | Skipped:
+    found = ANALYSES.get(table)
+    if not any(trace.has(need) and trace.row_count(need) for need in found.needs):
+        return Skipped(table, "there is no device work", found.missing_hint)
+    try:
+        return found.compute(trace, () if name is None else (f"name={name}",))
+    except (InputError, UsageError):
+        raise
+    except Exception as error:  # one table's defect must not cost the others
+        if not keep_going:
+            raise
+        return _failure(table, error)
+
+
+def _failure(name: str, error: Exception) -> Skipped:
+    reason = f"internal error: {type(error).__name__}: {error}"
+    hint = "please report it; --debug shows where it happened"
+    return Skipped(name, reason, hint, is_failure=True)
+
+
+def _candidates(table: Result | Skipped) -> tuple[CounterCandidate, ...]:
+    return tuple(
+        CounterCandidate(
+            row["name"],
+            row["category"],
+            row["total_ns"],
+            row["instances"],
+            row["share_ratio"],
+            row["command"],
+        )
+        for row in _rows(table)
+    )
+
+
+def _rows(table: Result | Skipped) -> list[dict[str, Any]]:
+    if isinstance(table, Skipped):
+        return []
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows()]
+
+
+def _meta(trace: Trace) -> dict[str, Any]:
+    devices: list[dict[str, Any]] = []
+    if trace.has("device"):
+        columns = trace.columns("device", "gpu_index", "name_id", "uuid_id")
+        for row, index in enumerate(columns["gpu_index"].values.tolist()):
+            texts = [columns[name].filled(-1)[row] for name in ("name_id", "uuid_id")]
+            name, uuid = (None if text < 0 else trace.strings.text(int(text)) for text in texts)
+            devices.append({"device": index, "name": name, "uuid": uuid})
+    environment = dict(trace.meta.environment)
+    return {**describe_meta(trace), "devices": devices, "environment": environment}
+
+
+def _process(trace: Trace, lane: Lane) -> int | None:
+    """Return the process of a lane; where the windows have none, the one that used the device."""
+    if lane.process >= 0:
+        return _pid(trace, lane.process)
+    work = operations(trace)
+    processes = np.unique(work.process[work.device == lane.device])
+    return _pid(trace, int(processes[0])) if len(processes) == 1 else None
+
+
+def _pid(trace: Trace, process: int) -> int:
+    return int(trace.columns("process", "pid")["pid"].values[process])
+
+
+def _device(trace: Trace, row: int) -> tuple[int, str | None]:
+    """Return the index and the name of a device."""
+    columns = trace.columns("device", "gpu_index", "name_id")
+    name = int(columns["name_id"].filled(-1)[row])
+    return int(columns["gpu_index"].values[row]), None if name < 0 else trace.strings.text(name)

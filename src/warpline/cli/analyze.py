@@ -1,0 +1,134 @@
+"""``warpline analyze``: where the time went, and what stands out."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from warpline.cli import talk
+from warpline.cli.arguments import add_filters, add_recordings, filters_in_words, open_trace
+from warpline.cli.output import Output, Render, add_output
+from warpline.cli.startup import load_api
+from warpline.errors import UsageError
+
+if TYPE_CHECKING:
+    from warpline.result import Diagnosis, Result
+
+NAME = "analyze"
+HELP = "where the time went: steps, busy and idle time by cause, phases, checklist, findings"
+
+_FOUND = 3  # exit status: findings at or above --fail-on
+_SEVERITIES = ("high", "medium", "low", "info")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the words of this command."""
+    add_recordings(parser)
+    group = parser.add_argument_group("analysis")
+    group.add_argument(
+        "--steps",
+        metavar="NAME",
+        help="the ranges that are steps, with * for any text, such as 'epoch_*'; without it they"
+        " are found",
+    )
+    group.add_argument(
+        "--checklist", action="store_true", help="print the checklist, with thresholds and reasons"
+    )
+    group.add_argument(
+        "--each", action="store_true", help="analyse each recording by itself, not all as one run"
+    )
+    group.add_argument(
+        "--fail-on",
+        metavar="SEVERITY",
+        help="exit with status 3 if there is a finding of this severity or a higher one:"
+        " high, medium, low or info",
+    )
+    add_filters(parser)
+    add_output(parser, formats="text, json, markdown, csv (the breakdown)")
+
+
+def run(args: Namespace) -> int:
+    """Print the diagnosis; status 3 for findings that --fail-on asks about."""
+    load_api()
+    if args.fail_on is not None and args.fail_on not in _SEVERITIES:
+        raise UsageError(
+            f"{args.fail_on!r} is not a severity", hint=f"--fail-on {', '.join(_SEVERITIES)}"
+        )
+    output = Output(args, _renderers(checklist=args.checklist))
+    found: list[Diagnosis] = []
+    output.write_all(_documents(args, output.format, found), as_list=args.each)
+    for item in (item for diagnosis in found for item in diagnosis.not_judged if item.is_failure):
+        talk.failure(f"{item.name}: {item.reason}", item.hint, debug=False)
+    if any(item.is_failure for diagnosis in found for item in diagnosis.not_judged):
+        return 1
+    if args.fail_on is None:
+        return 0
+    grave = _SEVERITIES[: _SEVERITIES.index(args.fail_on) + 1]
+    has_found = any(item.severity in grave for diagnosis in found for item in diagnosis.findings)
+    return _FOUND if has_found else 0
+
+
+def _renderers(*, checklist: bool) -> Mapping[str, Render]:
+    from warpline.render import (  # noqa: PLC0415 - start-up: brings numpy
+        diagnosis,
+        diagnosis_json,
+        diagnosis_markdown,
+    )
+
+    text = diagnosis.render_checklist if checklist else diagnosis.render
+    markdown = {} if checklist else {"markdown": diagnosis_markdown.render}
+    return {"text": text, "json": diagnosis_json.render, **markdown}
+
+
+def _documents(args: Namespace, format: str, found: list[Diagnosis]) -> Iterator[Diagnosis]:  # noqa: A002
+    """Yield what to write, and keep what it was made of."""
+    groups = [[path] for path in args.recordings] if args.each else [args.recordings]
+    for paths in groups:
+        diagnosis = _diagnose(Namespace(**{**vars(args), "recordings": paths}))
+        found.append(diagnosis)
+        table = "checklist" if args.checklist else "breakdown"
+        is_tabular = format == "csv" or (format == "markdown" and args.checklist)
+        yield _one_table(diagnosis, table, is_named=args.each) if is_tabular else diagnosis
+
+
+def _diagnose(args: Namespace) -> Diagnosis:
+    from dataclasses import replace  # noqa: PLC0415 - start-up
+
+    api, trace = load_api(), open_trace(args)
+    diagnosis: Diagnosis = api.analyze(trace, steps=args.steps, keep_going=not args.debug)
+    part = filters_in_words(args)
+    return replace(diagnosis, title=f"{diagnosis.title} {part}") if part else diagnosis
+
+
+def _one_table(diagnosis: Diagnosis, name: str, *, is_named: bool) -> Diagnosis:
+    """Return the diagnosis with one of its tables alone, for formats that show tables."""
+    from dataclasses import replace  # noqa: PLC0415 - start-up
+
+    from warpline.result import Result  # noqa: PLC0415 - start-up: brings numpy
+
+    tables = [
+        item
+        for item in diagnosis.sections
+        if isinstance(item, Result) and item.name.split(":")[0] == name
+    ]
+    if is_named:
+        tables = [_with_title(item, diagnosis.title) for item in tables]
+    return replace(diagnosis, sections=tuple(tables))
+
+
+def _with_title(table: Result, title: str) -> Result:
+    """Return the table with the name of the recording before its other columns."""
+    from dataclasses import replace  # noqa: PLC0415 - start-up
+
+    from warpline.result import Field, column_of  # noqa: PLC0415 - start-up: brings numpy
+    from warpline.units import Unit  # noqa: PLC0415 - start-up
+
+    field = Field("recording", Unit.NONE, "The recording.", "Recording")
+    column = column_of([title] * len(table))
+    return replace(
+        table,
+        fields=(field, *table.fields),
+        columns={field.name: column, **table.columns},
+        key=(field.name, *table.key),
+    )

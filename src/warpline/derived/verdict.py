@@ -1,0 +1,93 @@
+"""One sentence on where the time of a run went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpline.result import Breakdown, Overlap, Part, PartKind
+from warpline.units import format_ns, format_ratio
+
+_MATTERS = 0.10  # idle time below this share of a step is not worth a clause
+_ALONE = 0.15  # communication or copies with nothing beside them, from this share on
+_MOST = 0.5
+_WELL_BUSY = 0.8  # from this share on it matters what the device was busy with
+
+
+def verdict(breakdown: Sequence[Breakdown], overlaps: Sequence[Overlap]) -> str:
+    """Return what is to be known first: how busy the slowest device was, and why not busier.
+
+    Args:
+        breakdown: From the diagnosis; empty if no device worked.
+        overlaps: What ran at a time, in the same order.
+    """
+    if not breakdown:
+        return "No GPU work was recorded, so there is nothing to say about the GPU's time."
+    place = max(range(len(breakdown)), key=lambda row: _step_ns(breakdown[row]))
+    item = breakdown[place]
+    whole_ns = counted_ns(item)
+    if not whole_ns:
+        return "The GPU's work took no time that could be counted."
+    busy = item.ns(kind="busy") / whole_ns
+    subject = "The GPU was"
+    if len(breakdown) > 1:
+        process = "" if item.process is None else f" (process {item.process})"
+        subject = f"The slowest of {len(breakdown)} GPUs, device {item.device}{process}, was"
+        if len({each.device for each in breakdown}) < len(breakdown):
+            subject = f"Device {item.device}{process}, the slowest of {len(breakdown)}, was"
+    of_what = f"the {format_ns(whole_ns)} from its first operation to its last"
+    if item.count:
+        of_what = f"each {format_ns(_step_ns(item))} step"
+    clauses = f"{subject} busy {format_ratio(busy)} of {of_what}"
+    clauses += _busy_clause(item, overlaps[place] if place < len(overlaps) else None)
+    return f"{clauses}{_idle_clause(item)}."
+
+
+def counted_ns(item: Breakdown) -> int:
+    """Return the time that shares are of: without steps only from the first work to the last."""
+    if item.count:
+        return item.total_ns
+    return item.total_ns - sum(part.ns for part in item.parts if part.category == "tail")
+
+
+def _step_ns(item: Breakdown) -> float:
+    return counted_ns(item) / max(item.count, 1)
+
+
+def _busy_clause(item: Breakdown, found: Overlap | None) -> str:
+    whole_ns = counted_ns(item)
+    alone = []
+    if found is not None:
+        alone = [
+            (found.exposed_communication_ns, "in collectives with nothing computed beside them"),
+            (found.exposed_copy_ns, "in copies with no kernel beside them"),
+        ]
+    said = [
+        f"{format_ratio(ns / whole_ns)} {text}" for ns, text in alone if ns >= _ALONE * whole_ns
+    ]
+    if said:
+        return f", {' and '.join(said)}"
+    largest = _largest(item, "busy")
+    if largest is None or item.ns(kind="busy") < _WELL_BUSY * whole_ns:
+        return ""
+    return f", longest with {largest.category} ({format_ratio(largest.ns / whole_ns)})"
+
+
+def _idle_clause(item: Breakdown) -> str:
+    causes = [p for p in item.parts if p.kind == "idle" and (item.count or p.category != "tail")]
+    idle_ns = sum(part.ns for part in causes)
+    if idle_ns < _MATTERS * counted_ns(item):
+        return ""
+    largest = max(causes, key=lambda part: part.ns)
+    per = max(item.count, 1)
+    how_much = "most" if largest.ns > _MOST * idle_ns else "the largest part"
+    times = f"{format_ns(largest.ns / per)} of {format_ns(idle_ns / per)}"
+    text = f"; {how_much} of the idle time ({times}) is {largest.category}: {largest.meaning}"
+    others = sorted((part for part in causes if part is not largest), key=lambda part: -part.ns)
+    if others and others[0].ns > 0.1 * idle_ns:
+        text += f"; next comes {others[0].category} ({format_ns(others[0].ns / per)})"
+    return text
+
+
+def _largest(item: Breakdown, kind: PartKind) -> Part | None:
+    parts = [part for part in item.parts if part.kind == kind]
+    return max(parts, key=lambda part: part.ns, default=None)
