@@ -47,9 +47,9 @@ JsonScan::Step JsonScan::event_member(std::string_view key, const char *&at) {
       if (key == "id") return read_text(at, event_.id);
       break;
     case 3:
-      if (key == "cat") return read_text(at, event_.category);
-      if (key == "pid") return read_text(at, event_.pid);
-      if (key == "tid") return read_text(at, event_.tid);
+      if (key == "cat") return read_text(at, event_.category, &category_);
+      if (key == "pid") return read_text(at, event_.pid, &pid_);
+      if (key == "tid") return read_text(at, event_.tid, &tid_);
       if (key == "dur") return read_time(at, event_.dur_ns, event_.has_dur, loss_.bad_dur);
       break;
     case 4:
@@ -75,12 +75,12 @@ JsonScan::Step JsonScan::read_phase(const char *&at) {
 }
 
 // A text, or a number as it is written; anything else is none.
-JsonScan::Step JsonScan::read_text(const char *&at, int32_t &number) {
+JsonScan::Step JsonScan::read_text(const char *&at, int32_t &number, Recent *recent) {
   number = kNoText;
   if (*at == '"') {
     Written written{};
     const Step step = read_string(at, written);
-    if (step == Step::ok) number = intern(meant(written));
+    if (step == Step::ok) number = intern(meant(written), recent);
     return step;
   }
   const char *begin = at;
@@ -89,7 +89,7 @@ JsonScan::Step JsonScan::read_text(const char *&at, int32_t &number) {
   const std::string_view text(begin, static_cast<std::size_t>(at - begin));
   const JsonLiteral literal = classify_json_literal(text);
   const bool is_number = literal == JsonLiteral::integer || literal == JsonLiteral::number;
-  if (is_number) number = intern(text);
+  if (is_number) number = intern(text, recent);
   return Step::ok;
 }
 
@@ -164,6 +164,10 @@ JsonScan::Step JsonScan::read_nested(const char *&at, int32_t key) {
 }
 
 bool JsonScan::keep_literal(std::string_view text, int32_t key) {
+  if (const auto value = plain_integer(text)) {
+    keep(key, JsonKind::integer, *value);
+    return true;
+  }
   switch (classify_json_literal(text)) {
     case JsonLiteral::null:
       keep(key, JsonKind::null, 0);
@@ -198,6 +202,17 @@ void JsonScan::keep(int32_t key, JsonKind kind, int64_t value) {
 int32_t JsonScan::intern(std::string_view text) {
   if (text.size() > kMaxTextBytes) ++loss_.cut_texts;
   return events_.texts.intern(cut_utf8(repaired_utf8(text, repaired_), kMaxTextBytes));
+}
+
+// The same, by the memory of what the field held last: categories, processes and threads hardly
+// ever change from one event to the next.
+int32_t JsonScan::intern(std::string_view text, Recent *recent) {
+  if (recent == nullptr) return intern(text);
+  if (recent->number < 0 || recent->text != text) {
+    recent->number = intern(text);
+    recent->text = text;
+  }
+  return recent->number;
 }
 
 }  // namespace warpline

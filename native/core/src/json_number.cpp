@@ -103,7 +103,7 @@ std::optional<int64_t> scaled(const Decimal &decimal, int64_t shift) {
   return with_sign(value, decimal.is_negative);
 }
 
-// As Kineto writes times: at most 3 digits behind the point and 16 in all. Nothing: otherwise.
+// As Kineto writes times: at most 16 digits before the point and 3 behind it. Nothing: otherwise.
 std::optional<int64_t> plain_us_to_ns(std::string_view text) {
   const bool is_negative = take_sign(text);
   uint64_t value = 0;
@@ -111,7 +111,7 @@ std::optional<int64_t> plain_us_to_ns(std::string_view text) {
   for (; at < text.size() && is_digit(text[at]); ++at) {
     value = value * 10 + static_cast<uint64_t>(text[at] - '0');
   }
-  if (at == 0 || at > 15) return std::nullopt;
+  if (at == 0 || at > 16) return std::nullopt;
   std::size_t behind = 0;
   if (at < text.size()) {
     behind = text.size() - at - 1;
@@ -121,8 +121,7 @@ std::optional<int64_t> plain_us_to_ns(std::string_view text) {
       value = value * 10 + static_cast<uint64_t>(text[at] - '0');
     }
   }
-  const auto ns = static_cast<int64_t>(value * kPowers[3 - behind]);
-  return is_negative ? -ns : ns;
+  return with_sign(value * kPowers[3 - behind], is_negative);  // 19 digits fit
 }
 
 bool is_word(std::string_view text, std::string_view lower) {
@@ -152,6 +151,16 @@ JsonLiteral classify_json_literal(std::string_view text) {
   return is_decimal(text) || is_not_finite(text) ? JsonLiteral::number : JsonLiteral::bad;
 }
 
+std::optional<int64_t> plain_integer(std::string_view text) {
+  if (text.empty() || text.size() > 18) return std::nullopt;
+  int64_t value = 0;
+  for (const char digit : text) {
+    if (!is_digit(digit)) return std::nullopt;
+    value = value * 10 + (digit - '0');
+  }
+  return value;
+}
+
 std::optional<int64_t> decimal_us_to_ns(std::string_view text) {
   if (const auto ns = plain_us_to_ns(text)) return ns;
   const auto decimal = parse_decimal(text);
@@ -159,11 +168,6 @@ std::optional<int64_t> decimal_us_to_ns(std::string_view text) {
 }
 
 std::optional<int64_t> decimal_to_int64(std::string_view text) {
-  if (text.size() <= 18 && std::all_of(text.begin(), text.end(), is_digit) && !text.empty()) {
-    int64_t value = 0;
-    for (const char digit : text) value = value * 10 + (digit - '0');
-    return value;
-  }
   const auto decimal = parse_decimal(text);
   return decimal ? scaled(*decimal, 0) : std::nullopt;
 }

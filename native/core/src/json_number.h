@@ -16,6 +16,9 @@ JsonLiteral classify_json_literal(std::string_view text);
 // Whether the text is a decimal number: [+-] digits [. digits] [e [+-] digits].
 bool is_decimal(std::string_view text);
 
+// Returns the integer that at most 18 digits stand for. Nothing: something else stands there.
+std::optional<int64_t> plain_integer(std::string_view text);
+
 // Returns the nanoseconds of a decimal number of microseconds, exactly; what is below 1 ns is
 // rounded, halves away from zero. Nothing: no decimal number, or beyond int64.
 std::optional<int64_t> decimal_us_to_ns(std::string_view text);

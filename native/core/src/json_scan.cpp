@@ -50,6 +50,7 @@ JsonScan::JsonScan(const std::vector<std::string> &wanted, bool all, std::size_t
     : arguments_(wanted, all), memory_bytes_(memory_bytes) {}
 
 bool JsonScan::feed(const char *bytes, std::size_t count) {
+  byte_count_ += static_cast<int64_t>(count);
   if (stop_ != JsonStop::none || trailing_at_ >= 0) return false;
   append(bytes, count);
   run();
@@ -88,7 +89,6 @@ void JsonScan::append(const char *bytes, std::size_t count) {
   std::memset(window_.get() + kept + count, 0, kJsonPadBytes);
   at_ = window_.get();
   end_ = at_ + kept + count;
-  byte_count_ += static_cast<int64_t>(count);
 }
 
 void JsonScan::run() {

@@ -77,6 +77,12 @@ class JsonScan {
     std::string_view view() const { return {begin, static_cast<std::size_t>(end - begin)}; }
   };
 
+  // The text that a field held last, as it is written.
+  struct Recent {
+    std::string text;
+    int32_t number = kNoText;
+  };
+
   // Where the way through an element stands that is too long to hold.
   struct Skip {
     State then = State::events;
@@ -116,7 +122,7 @@ class JsonScan {
   Step event_members(const char *&at);
   Step event_member(std::string_view key, const char *&at);
   Step read_phase(const char *&at);
-  Step read_text(const char *&at, int32_t &number);
+  Step read_text(const char *&at, int32_t &number, Recent *recent = nullptr);
   Step read_time(const char *&at, int64_t &time_ns, bool &has_time, int64_t &bad_times);
   Step read_arguments(const char *&at);
   Step read_value(const char *&at, int32_t key);
@@ -124,12 +130,14 @@ class JsonScan {
   bool keep_literal(std::string_view text, int32_t key);
   void keep(int32_t key, JsonKind kind, int64_t value);
   int32_t intern(std::string_view text);
+  int32_t intern(std::string_view text, Recent *recent);
 
   JsonEvents events_;
   JsonEvent event_;
   JsonLoss loss_;
   JsonArguments arguments_;
   std::size_t memory_bytes_;
+  Recent category_, pid_, tid_;
 
   State state_ = State::start;
   Skip skip_;

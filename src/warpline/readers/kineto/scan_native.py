@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from warpline import native
 from warpline.errors import CorruptTraceError, InputError
+from warpline.ops.arrays import I32, I64
 from warpline.readers.kineto.chunks import chunks
-from warpline.readers.kineto.scan import Scan
+from warpline.readers.kineto.scan import U8, Argument, Scan
 
 _MESSAGE_BYTES = 256
 
@@ -65,7 +66,7 @@ def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan | None:
     if core is None:
         return None
     lost: list[str] = []
-    return _finish(_scanned(core, path, wanted_keys, lost), path, lost)
+    return _finish(_scanned(core, path, wanted_keys, lost), lost)
 
 
 class _Scanning:
@@ -107,17 +108,20 @@ class _Scanning:
         count = self._core.wl_json_column(self._handle, name.encode(), ctypes.byref(values))
         return self._array(values, count, dtype)
 
-    def argument(self, number: int) -> tuple[int, list[npt.NDArray[Any]]]:
-        """Return the text of an argument's name, and its events, kinds and values."""
+    def argument(self, number: int) -> tuple[int, I32, U8, I64]:
+        """Return the text number of an argument's name, its events, kinds and values."""
         name = ctypes.c_int32()
         parts = [ctypes.c_void_p() for _ in range(3)]
         count = self._core.wl_json_argument(
             self._handle, number, ctypes.byref(name), *(ctypes.byref(part) for part in parts)
         )
-        dtypes = ("int32", "uint8", "int64")
-        return name.value, [
-            self._array(part, count, dtype) for part, dtype in zip(parts, dtypes, strict=True)
-        ]
+        event, kind, value = parts
+        return (
+            name.value,
+            self._array(event, count, "int32"),
+            self._array(kind, count, "uint8"),
+            self._array(value, count, "int64"),
+        )
 
     def _array(self, values: ctypes.c_void_p, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         if count < 0:
@@ -189,16 +193,19 @@ def _scanned(
     return scanning
 
 
-def _finish(scanning: _Scanning, path: Path, lost: list[str]) -> Scan:
+def _finish(scanning: _Scanning, lost: list[str]) -> Scan:
     facts = scanning.column("fact", "int64").tolist()
     texts = _Texts(scanning.column("text", "uint8"), scanning.column("text_offset", "int64"))
     top = _members(scanning, lost)
     lost += _losses(facts)
     columns = {name: scanning.column(name, dtype) for name, dtype in _COLUMNS.items()}
-    arguments = [scanning.argument(number) for number in range(facts[_ARGUMENTS])]
-    return Scan(
-        **columns, **_triples(arguments), texts=texts, top=top, lost=tuple(lost), n_bytes=facts[0]
-    )
+    arguments = dict(_argument(scanning, texts, number) for number in range(facts[_ARGUMENTS]))
+    return Scan(**columns, args=arguments, texts=texts, top=top, lost=tuple(lost), n_bytes=facts[0])
+
+
+def _argument(scanning: _Scanning, texts: _Texts, number: int) -> tuple[bytes, Argument]:
+    name, event, kind, value = scanning.argument(number)
+    return texts[name], Argument(event, kind, value)
 
 
 def _members(scanning: _Scanning, lost: list[str]) -> dict[str, Any]:
@@ -228,26 +235,3 @@ def _losses(facts: list[int]) -> list[str]:
     if facts[_TRAILING_AT] >= 0:
         lost.append(f"what stands behind the end is not read: {where}")
     return lost
-
-
-def _triples(arguments: list[tuple[int, list[npt.NDArray[Any]]]]) -> dict[str, npt.NDArray[Any]]:
-    def joined(parts: list[npt.NDArray[Any]], dtype: str) -> npt.NDArray[Any]:
-        return np.concatenate([*parts, np.zeros(0, dtype)]).astype(dtype, copy=False)
-
-    event = joined([found[0] for _, found in arguments], "int64")
-    kind = joined([found[1] for _, found in arguments], "uint8")
-    value = joined([found[2] for _, found in arguments], "int64")
-    key = np.repeat(
-        np.array([name for name, _ in arguments], "int32"),
-        [len(found[0]) for _, found in arguments],
-    )
-    is_text = kind >= 4
-    text = np.where(is_text, value, -1).astype("int32")
-    return {
-        "arg_event": event,
-        "arg_key": key,
-        "arg_kind": np.where(kind == 6, 3, kind).astype("uint8"),
-        "arg_int": np.where((kind == 1) | (kind == 2), value, 0),
-        "arg_float": np.where(kind == 3, value, 0).view("float64"),
-        "arg_text": text,
-    }
