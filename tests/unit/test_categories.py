@@ -196,11 +196,11 @@ def test_a_missing_file_of_rules_is_named(tmp_path, monkeypatch):
     [
         (
             "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-            CollectiveKernel("AllReduce", "RING", "LL", "bf16", "Sum", "nccl"),
+            CollectiveKernel("AllReduce", "RING", "LL", "bf16", "Sum", "nccl", True),
         ),
         (
             "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
-            CollectiveKernel("AllReduce", "RING", "LL", "f32", "Sum", "nccl"),
+            CollectiveKernel("AllReduce", "RING", "LL", "f32", "Sum", "nccl", True),
         ),
         (
             "ncclKernel_AllReduce_TREE_LL128_Sum___nv_bfloat16(ncclWorkElem)",
@@ -224,11 +224,11 @@ def test_a_missing_file_of_rules_is_named(tmp_path, monkeypatch):
         ),
         (
             "ncclKernel_AllReduce_RING_LL_Max_uint8_t(ncclWorkElem)",
-            CollectiveKernel("AllReduce", "RING", "LL", "u8", "Max", "nccl"),
+            CollectiveKernel("AllReduce", "RING", "LL", "u8", "Max", "nccl", True),
         ),
         (
             "_Z40ncclDevKernel_AllReduce_Sum_bf16_TREE_LLP11ncclDevCommmP8ncclWork",
-            CollectiveKernel("AllReduce", "TREE", "LL", "bf16", "Sum", "nccl"),
+            CollectiveKernel("AllReduce", "TREE", "LL", "bf16", "Sum", "nccl", True),
         ),
         (
             "ncclSymkDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_f32(ncclSymkDevWorkArgs4K)",

@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.busy import DEVICE_TABLES
 from warpline.derived.collective_kernels import CollectiveKernel, collective_kernel
+from warpline.derived.collective_launches import launched_by_collectives
 from warpline.derived.kernel_rules import (
     KERNEL_CATEGORIES,
     ORIGINS,
@@ -16,12 +17,10 @@ from warpline.derived.kernel_rules import (
     kernel_class,
 )
 from warpline.derived.operations import operations
-from warpline.derived.range_stacks import launched_inside
 from warpline.derived.texts import number_texts
-from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.arrays import I8
 from warpline.schema.tables import COPY_KINDS
 from warpline.trace import Trace
-from warpline.trace.collectives import DOMAIN
 
 __all__ = [
     "BUSY_CATEGORIES",
@@ -74,12 +73,12 @@ def operation_categories(trace: Trace) -> I8:
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
     """
-    found = np.full(len(operations(trace)), BUSY_CATEGORIES.index("graph"), np.int8)
+    found = np.full(len(operations(trace)), _code("graph"), np.int8)
     kernels, copies, sets = (operations(trace).of_table(name) for name in DEVICE_TABLES[:3])
     rows = operations(trace).row
     found[kernels] = _kernel_codes(trace)[0][rows[kernels]]
     found[copies] = _copy_categories(trace)[rows[copies]]
-    found[sets] = BUSY_CATEGORIES.index("memset")
+    found[sets] = _code("memset")
     return found
 
 
@@ -107,46 +106,14 @@ def _kernel_codes(trace: Trace) -> tuple[I8, I8]:
     ids = trace.columns("kernel", "name_id")["name_id"].values
     number, distinct = number_texts(ids, len(trace.strings))
     classes = [kernel_class(name) for name in trace.strings.texts(distinct.tolist())]
-    category = np.array([BUSY_CATEGORIES.index(c.category) for c in classes], np.int8)[number]
+    category = np.array([_code(c.category) for c in classes], np.int8)[number]
     origin = np.array([ORIGINS.index(c.origin) for c in classes], np.int8)[number]
-    unknown = category == BUSY_CATEGORIES.index(UNKNOWN_CATEGORY)
+    unknown = category == _code(UNKNOWN_CATEGORY)
     if unknown.any():
-        inside = _inside_collectives(trace) & unknown
-        category[inside] = BUSY_CATEGORIES.index("collective")
+        inside = launched_by_collectives(trace) & unknown
+        category[inside] = _code("collective")
         origin[inside & (origin == ORIGINS.index(UNKNOWN_ORIGIN))] = ORIGINS.index("nccl")
     return category, origin
-
-
-def _inside_collectives(trace: Trace) -> BoolArray:
-    """Return which kernels were launched inside ranges of NCCL, shape (kernels,).
-
-    Calls within a group are launched where the group ends, which is a range of NCCL too.
-    """
-    inside = np.zeros(trace.row_count("kernel"), np.bool_)
-    ranges = _collective_ranges(trace)
-    if not len(ranges) or not trace.has("api_call"):
-        return inside
-    within = launched_inside(trace, "kernel")
-    change = np.zeros(len(within.order) + 1, np.int64)
-    np.add.at(change, within.first[ranges], 1)
-    np.add.at(change, within.last[ranges], -1)
-    inside[within.order[np.cumsum(change[:-1]) > 0]] = True
-    return inside
-
-
-def _collective_ranges(trace: Trace) -> I64:
-    """Return the ranges of NCCL's domain and those of the table collective, rows of range."""
-    if not trace.has("range"):
-        return np.zeros(0, np.int64)
-    chosen = np.zeros(trace.row_count("range"), np.bool_)
-    domain = trace.columns("range", "domain_id")["domain_id"]
-    number = trace.strings.find(DOMAIN)
-    if number is not None:
-        chosen |= domain.is_valid() & (domain.values == number)
-    if trace.has("collective"):
-        of_range = trace.columns("collective", "range_id")["range_id"]
-        chosen[of_range.values[of_range.is_valid()]] = True
-    return np.flatnonzero(chosen)
 
 
 def _copy_categories(trace: Trace) -> I8:
@@ -154,16 +121,16 @@ def _copy_categories(trace: Trace) -> I8:
     if not trace.has("memcpy"):
         return np.zeros(0, np.int8)
     columns = trace.columns("memcpy", "kind", "src_device_id", "dst_device_id")
-    codes = [
-        _COPIES.get(COPY_KINDS.get(kind, ""), "copy-other") for kind in range(1 + max(COPY_KINDS))
-    ]
-    table = np.array([BUSY_CATEGORIES.index(name) for name in codes], np.int8)
+    labels = (COPY_KINDS.get(kind, "") for kind in range(1 + max(COPY_KINDS)))
+    of_kind = np.array([_code(_COPIES.get(label, "copy-other")) for label in labels], np.int8)
     kind = columns["kind"].values
-    is_known = (kind >= 0) & (kind < len(table))
-    found = np.where(is_known, table[np.where(is_known, kind, 0)], table[0])
+    is_known = (kind >= 0) & (kind < len(of_kind))
+    found = np.where(is_known, of_kind[np.where(is_known, kind, 0)], _code("copy-other"))
     source, target = columns["src_device_id"], columns["dst_device_id"]
     crosses = source.is_valid() & target.is_valid() & (source.values != target.values)
-    found[crosses & (found == BUSY_CATEGORIES.index("copy-d2d"))] = BUSY_CATEGORIES.index(
-        "copy-p2p"
-    )
-    return found
+    found[crosses & (found == _code("copy-d2d"))] = _code("copy-p2p")
+    return found.astype(np.int8)
+
+
+def _code(category: str) -> int:
+    return BUSY_CATEGORIES.index(category)

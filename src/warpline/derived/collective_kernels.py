@@ -23,7 +23,11 @@ _OPERATIONS = {
     "bcast": "Broadcast",
     "sendrecv": "SendRecv",
     "alltoall": "AllToAll",
+    "alltoallv": "AllToAll",
     "alltoallpivot": "AllToAll",
+    "send": "Send",
+    "recv": "Recv",
+    "barrier": "Barrier",
     "gather": "Gather",
     "scatter": "Scatter",
 }
@@ -63,6 +67,8 @@ _TYPES = {
     "u64": "u64",
     "uint64": "u64",
 }
+# PyTorch's names.
+_FRAMEWORK_TYPES = {"int": "i32", "long": "i64", "char": "i8", "byte": "u8"}
 _ELEMENT_TYPES = (
     ("bfloat16", "bf16"),
     ("__half", "f16"),
@@ -87,6 +93,9 @@ class CollectiveKernel:
         dtype: Element type: "f32", "bf16" ...
         reduction: "Sum", "Prod", "MinMax" ...
         family: "nccl", "rccl", "nvshmem", "deepep", "custom-all-reduce", "symmetric-memory" ...
+        is_representative: Whether the name stands for a group of functions. NCCL compiles one
+            kernel, named after LL, that also runs the other protocols; its RING stands for all
+            algorithms but TREE, and its reduction for all reductions.
     """
 
     operation: str | None = None
@@ -95,6 +104,7 @@ class CollectiveKernel:
     dtype: str | None = None
     reduction: str | None = None
     family: str = "unknown"
+    is_representative: bool = False
 
 
 def collective_kernel(name: str) -> CollectiveKernel | None:
@@ -132,7 +142,11 @@ def _nccl(name: str, family: str) -> CollectiveKernel:
     algorithm = "_".join(word.upper() for word in words if word in _ALGORITHMS) or None
     if head.group(1):
         protocol, algorithm = "SYMMETRIC", _scheme(rest)
-    return CollectiveKernel(operation, algorithm, protocol, *_element(operation, words), family)
+    dtype, reduction = _element(operation, words)
+    is_representative = protocol == "LL"
+    return CollectiveKernel(
+        operation, algorithm, protocol, dtype, reduction, family, is_representative
+    )
 
 
 def _early_nccl(base: str, family: str) -> CollectiveKernel:
@@ -183,3 +197,23 @@ def _element_type(name: str) -> str | None:
     arguments = name.lower().partition("<")[2][:80]
     first = arguments.split(",")[0]
     return next((short for long, short in _ELEMENT_TYPES if long in first), None)
+
+
+def operation_name(recorded: str | None) -> str | None:
+    """Return the name of an operation as this module writes it: ncclAllReduce is AllReduce.
+
+    A name of another form stays as it was recorded.
+    """
+    if recorded is None:
+        return None
+    plain = recorded.lower().removeprefix("p").removeprefix("nccl").strip("_").replace("_", "")
+    plain = plain.removesuffix("coalesced").removesuffix("base").removesuffix("inplace")
+    return _OPERATIONS.get(plain, recorded)
+
+
+def element_type(recorded: str | None) -> str | None:
+    """Return the name of an element type as this module writes it: BFloat16 is bf16."""
+    if recorded is None:
+        return None
+    plain = recorded.lower().removeprefix("nccl").removesuffix("_t")
+    return _TYPES.get(_FRAMEWORK_TYPES.get(plain, plain), recorded)

@@ -1,0 +1,227 @@
+"""collective_kern_sum: the collectives on devices, with algorithm and protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from warpline.derived.categories import (
+    BUSY_CATEGORIES,
+    CollectiveKernel,
+    collective_kernel,
+    operation_categories,
+)
+from warpline.derived.collective_kernels import element_type, operation_name
+from warpline.derived.collective_launches import collective_of_kernel
+from warpline.derived.graphs import graph_notes
+from warpline.derived.operations import operations
+from warpline.derived.texts import labelled, number_texts
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import factorize_rows, group_stats
+from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
+from warpline.trace import Trace
+from warpline.units import Unit, plural
+
+NAME = "collective_kern_sum"
+TITLE = "Collective kernels"
+FIELDS = (
+    Field(
+        "time_ratio", Unit.RATIO, "Share of the summed time of this table.", "Time (%)", 100.0, 1
+    ),
+    Field("total_ns", Unit.NS, "Sum of their durations, waiting included.", "Total Time (ns)"),
+    Field("instances", Unit.COUNT, "How many there were.", "Instances"),
+    Field("median_ns", Unit.NS, "Median duration.", "Med (ns)", digits=1),
+    Field("min_ns", Unit.NS, "Shortest duration.", "Min (ns)"),
+    Field("max_ns", Unit.NS, "Longest duration.", "Max (ns)"),
+    Field("operation", Unit.NONE, "What it does.", "Operation"),
+    Field("algorithm", Unit.NONE, "How ranks are connected.", "Algorithm"),
+    Field("protocol", Unit.NONE, "How bytes are passed on.", "Protocol"),
+    Field("dtype", Unit.NONE, "Element type, where it is told.", "Type"),
+    Field("family", Unit.NONE, "The library, or kind of library.", "Family"),
+    Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU"),
+    Field("bytes", Unit.BYTES, "Summed size of the messages that are known.", "Bytes"),
+    Field("sized", Unit.COUNT, "How many of them have a known size.", "Sized"),
+)
+_KEY = ("operation", "algorithm", "protocol", "dtype", "family", "gpu_index")
+_UNKNOWN = CollectiveKernel()
+
+
+@dataclass(frozen=True)
+class _Kernels:
+    """Collective kernels.
+
+    Attributes:
+        duration_ns: Shape (n,), int64.
+        device: Shape (n,), int64, rows of device.
+        kind: Shape (n,), int64, places in `kinds`.
+        kinds: What they do.
+        bytes: Shape (n,), int64, size of the message.
+        is_sized: Shape (n,), whether it is known.
+    """
+
+    duration_ns: I64
+    device: I64
+    kind: I64
+    kinds: tuple[CollectiveKernel, ...]
+    bytes: I64
+    is_sized: BoolArray
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=("kernel",),
+    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+)
+def collective_kern_sum(trace: Trace, arguments: Arguments) -> Result:
+    """The collectives that ran on devices, with the algorithm and the protocol they used.
+
+    What it measures: How often kernels that move data between devices ran and for how long, by
+        operation, algorithm, protocol, element type, library and device.
+    Why it matters: It shows whether a library chose what suits the messages: rings for large ones,
+        trees or the switch's own reduction (NVLS) for many ranks, LL for small ones. Many small
+        messages want to be put together.
+    How it is computed: Kernels are collectives by their names, for NCCL, RCCL, NVSHMEM, DeepEP,
+        PyTorch's symmetric memory, and the all-reduces of vLLM, SGLang, TensorRT-LLM and
+        FlashInfer; a kernel of an unknown name is one if it was launched inside a call of NCCL or
+        of a framework's collective. The name says operation, algorithm and protocol; what it
+        leaves out is taken from the call that launched the kernel, as is the size of the message.
+    Limits: A collective's kernel waits on its device until all ranks take part, so its duration is
+        the wait and the transfer together. Calls that a group holds back are launched where the
+        group ends, and have no known size. NCCL names a kernel after one of the functions that it
+        can run: RING_LL stands for every algorithm but TREE, at every protocol; a note says so.
+    Source: Warpline.
+    """
+    kernels = _kernels(trace)
+    rows = factorize_rows(kernels.kind, kernels.device)
+    codes = rows.codes.astype(np.int64)
+    stats = group_stats(codes, kernels.duration_ns, rows.n_groups)
+    order = np.argsort(-stats.sum, kind="stable")
+    sized = np.bincount(codes, kernels.is_sized, rows.n_groups).astype(np.int64)
+    size = group_stats(codes, np.where(kernels.is_sized, kernels.bytes, 0), rows.n_groups).sum
+    kinds = [kernels.kinds[place] for place in kernels.kind[rows.first][order].tolist()]
+    everyone = np.arange(len(kinds))
+    columns: dict[str, Values] = {
+        "time_ratio": Numbers(stats.sum[order] / max(stats.sum.sum(), 1)),
+        "total_ns": Numbers(stats.sum[order]),
+        "instances": Numbers(stats.count[order]),
+        "median_ns": Numbers(stats.median[order]),
+        "min_ns": Numbers(stats.min[order]),
+        "max_ns": Numbers(stats.max[order]),
+        "operation": labelled(everyone, [kind.operation for kind in kinds]),
+        "algorithm": labelled(everyone, [kind.algorithm for kind in kinds]),
+        "protocol": labelled(everyone, [kind.protocol for kind in kinds]),
+        "dtype": labelled(everyone, [kind.dtype for kind in kinds]),
+        "family": labelled(everyone, [kind.family for kind in kinds]),
+        "gpu_index": Numbers(_gpu_index(trace, kernels.device[rows.first][order])),
+        "bytes": Numbers(size[order], sized[order] > 0),
+        "sized": Numbers(sized[order]),
+    }
+    return Result(NAME, TITLE, FIELDS, columns, _KEY, _notes(trace, kernels))
+
+
+def _kernels(trace: Trace) -> _Kernels:
+    """Return the kernels that are collectives, of all devices."""
+    listed = operations(trace)
+    is_collective = operation_categories(trace) == BUSY_CATEGORIES.index("collective")
+    chosen = np.flatnonzero(is_collective)
+    row = listed.row[chosen]
+    calls = collective_of_kernel(trace)
+    call = np.where(calls.found[row], calls.row[row], -1)
+    names = trace.columns("kernel", "name_id")["name_id"].values[row]
+    number, distinct = number_texts(names, len(trace.strings))
+    named = [collective_kernel(text) or _UNKNOWN for text in trace.strings.texts(distinct.tolist())]
+    kinds, kind = _with_calls(trace, named, number.astype(np.int64), call)
+    size, is_sized = _sizes(trace, call)
+    duration = listed.end_ns[chosen] - listed.start_ns[chosen]
+    return _Kernels(duration, listed.device[chosen], kind, kinds, size, is_sized)
+
+
+def _with_calls(
+    trace: Trace, named: list[CollectiveKernel], number: I64, call: I64
+) -> tuple[tuple[CollectiveKernel, ...], I64]:
+    """Return what kernels do, and the place of each in that; calls say what names leave out.
+
+    Args:
+        trace: The trace.
+        named: What each distinct name says.
+        number: Shape (n,), the place of each kernel's name.
+        call: Shape (n,), the row of collective that launched it, or -1.
+    """
+    operation, dtype = (_of_calls(trace, column, call) for column in ("operation_id", "dtype_id"))
+    rows = factorize_rows(number, operation, dtype)
+    whole = [
+        _completed(
+            named[number[first]],
+            _text(trace, operation[first]),
+            _text(trace, dtype[first]),
+        )
+        for first in rows.first.tolist()
+    ]
+    kinds = tuple(dict.fromkeys(whole))
+    place = np.array([kinds.index(kind) for kind in whole], np.int64)
+    return kinds, place[rows.codes]
+
+
+def _of_calls(trace: Trace, column: str, call: I64) -> I64:
+    """Return a text column of the calls, -1 where there is none."""
+    found = np.full(len(call), -1, np.int64)
+    is_called = np.flatnonzero(call >= 0)
+    if len(is_called):
+        values = trace.columns("collective", column)[column]
+        rows = call[is_called]
+        found[is_called] = np.where(values.is_valid()[rows], values.values[rows], -1)
+    return found
+
+
+def _text(trace: Trace, row: int) -> str | None:
+    return trace.strings.text(row) if row >= 0 else None
+
+
+def _completed(
+    kind: CollectiveKernel, operation: str | None, dtype: str | None
+) -> CollectiveKernel:
+    """Return what a kernel does, with what its name leaves out taken from its call."""
+    family = kind.family
+    if kind == _UNKNOWN and operation is not None:
+        family = "nccl" if "nccl" in operation.lower() else family
+    return replace(
+        kind,
+        operation=kind.operation or operation_name(operation),
+        dtype=kind.dtype or element_type(dtype),
+        family=family,
+    )
+
+
+def _sizes(trace: Trace, call: I64) -> tuple[I64, BoolArray]:
+    """Return the message size of each kernel; a call of several kernels counts at its first."""
+    size, is_sized = np.zeros(len(call), np.int64), np.zeros(len(call), np.bool_)
+    calls, first = np.unique(call, return_index=True)
+    first, calls = first[calls >= 0], calls[calls >= 0]
+    if len(calls):
+        column = trace.columns("collective", "bytes")["bytes"]
+        known = column.is_valid()[calls]
+        size[first[known]] = column.values[calls[known]]
+        is_sized[first[known]] = True
+    return size, is_sized
+
+
+def _gpu_index(trace: Trace, device: I64) -> I64:
+    if not len(device):
+        return device
+    return trace.columns("device", "gpu_index")["gpu_index"].values[device].astype(np.int64)
+
+
+def _notes(trace: Trace, kernels: _Kernels) -> tuple[str, ...]:
+    notes = list(graph_notes(trace))
+    if any(kind.is_representative for kind in kernels.kinds):
+        notes.append(
+            "NCCL runs several algorithms and protocols in the kernel that it names after LL: "
+            "RING_LL means any but TREE, at any protocol"
+        )
+    missing = len(kernels.is_sized) - int(kernels.is_sized.sum())
+    if missing and kernels.is_sized.any():
+        notes.append(f"the size of the message is not known for {plural(missing, 'kernel')}")
+    return tuple(notes)
