@@ -19,7 +19,7 @@ READERS.add(
     FORMAT,
     Reader(
         name=FORMAT,
-        doc="Chrome traces of the PyTorch profiler (Kineto) since 2020; a folder with one per rank.",
+        doc="Traces of the PyTorch profiler (Kineto) since 2020, or a folder of one per rank.",
         extensions=(".json", ".json.gz"),
         sniff=is_trace,
         read=read,
