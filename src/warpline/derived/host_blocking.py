@@ -18,17 +18,25 @@ are the size up to which CUDA documents that pageable copies are staged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.data_waits import data_waits
+from warpline.derived.host_calls import (
+    HostCalls,
+    WorkingCalls,
+    host_calls,
+    numbers_of_texts,
+    working_calls,
+    working_threads,
+)
 from warpline.derived.idle_kinds import CALL_KINDS, IDLE_CAUSES, call_kind, overhead_cause
 from warpline.derived.operations import operations
-from warpline.derived.texts import number_texts
-from warpline.derived.tiling import tile
+from warpline.derived.tiling import by_group, tile
 from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.interval import Intervals, subtract, union
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 
@@ -41,22 +49,6 @@ _PAGEABLE = next(kind for kind, label in MEMORY_KINDS.items() if label == "Pagea
 _TO_HOST = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Host"]
 _ON_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Device"]
 _NO_CAUSE = -1
-
-
-class HostCalls(NamedTuple):
-    """The outermost calls of threads that launched device work, by thread and start.
-
-    Attributes:
-        start_ns: Shape (n,), int64.
-        end_ns: Shape (n,), int64; calls of one thread do not overlap.
-        thread: Shape (n,), int64, rows of the thread table.
-        process: Shape (n,), int64, rows of the process table.
-    """
-
-    start_ns: I64
-    end_ns: I64
-    thread: I64
-    process: I64
 
 
 class Blocking(NamedTuple):
@@ -79,47 +71,10 @@ class Blocking(NamedTuple):
     lost_ns: I64
 
 
-class _Calls(NamedTuple):
-    """Rows of api_call by working threads, in the total order."""
-
-    row: I64
-    start_ns: I64
-    end_ns: I64
-    thread: I64
-    process: I64
-    kind: I8
-
-
-@derived
-def working_threads(trace: Trace) -> BoolArray:
-    """Return which threads launched device work that is in the trace, shape (threads,).
-
-    A thread that only polls or waits, such as the watchdog of a communication library, does not
-    hold the device up.
-    """
-    is_working = np.zeros(trace.row_count("thread") if trace.has("thread") else 0, np.bool_)
-    calls = operations(trace).call
-    calls = calls[calls >= 0]
-    if len(calls):
-        is_working[trace.columns("api_call", "thread_id")["thread_id"].values[calls]] = True
-    return is_working
-
-
-@derived
-def host_calls(trace: Trace) -> HostCalls:
-    """Return the outermost calls of threads that launched device work; none without calls."""
-    calls = _calls(trace)
-    kept = [_outermost(calls, rows) for rows in _by_thread(calls.thread)]
-    rows = np.concatenate([np.zeros(0, np.int64), *kept])
-    return HostCalls(
-        calls.start_ns[rows], calls.end_ns[rows], calls.thread[rows], calls.process[rows]
-    )
-
-
 @derived
 def blocking(trace: Trace) -> Blocking:
     """Return what held the threads that launch work, in time that counts once for each."""
-    calls = _calls(trace)
+    calls = working_calls(trace)
     cause = _causes(trace, calls)
     held = np.flatnonzero(cause != _NO_CAUSE)
     own = np.where(_is_wait(cause[held]), OWN_COST_NS, 0)
@@ -131,7 +86,8 @@ def blocking(trace: Trace) -> Blocking:
         cause[held],
         np.maximum(calls.end_ns[held] - calls.start_ns[held] - own, 0),
     )
-    return _once_per_thread(_joined([found, _captures(calls), _overheads(trace)]))
+    parts = [found, _captures(calls), _overheads(trace), _data(trace)]
+    return _without_concurrency(trace, _once_per_thread(_joined(parts)))
 
 
 def _joined(parts: list[Blocking]) -> Blocking:
@@ -146,11 +102,15 @@ def _joined(parts: list[Blocking]) -> Blocking:
 
 
 def _once_per_thread(found: Blocking) -> Blocking:
-    """Return each thread's time once: the profiler's first, then what began first."""
-    level = np.where(found.cause == IDLE_CAUSES.index("profiler-overhead"), 0, 1)
+    """Return each thread's time once: the profiler's first, then calls, by their beginning.
+
+    What waits for data comes last: calls inside are what they are elsewhere.
+    """
+    profiler, data = (IDLE_CAUSES.index(name) for name in ("profiler-overhead", "data"))
+    level = np.select([found.cause == profiler, found.cause == data], [0, 2], 1)
     order = np.argsort(found.start_ns, kind="stable")
     starts, ends, owners = [], [], []
-    for rows in _by_thread(found.thread[order]):
+    for rows in by_group(found.thread[order]):
         of_thread = order[rows]
         tiles = tile(found.start_ns[of_thread], found.end_ns[of_thread], level[of_thread])
         starts.append(tiles.start_ns)
@@ -162,51 +122,7 @@ def _once_per_thread(found: Blocking) -> Blocking:
     return Blocking(start, end, found.thread[owner], found.process[owner], found.cause[owner], lost)
 
 
-def _calls(trace: Trace) -> _Calls:
-    """Return the calls of working threads."""
-    nothing = np.zeros(0, np.int64)
-    if not trace.has("api_call") or not working_threads(trace).any():
-        return _Calls(nothing, nothing, nothing, nothing, nothing, nothing.astype(np.int8))
-    columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "process_id", "name_id")
-    start, end, thread, process, name = (column.values for column in columns.values())
-    rows = np.flatnonzero(working_threads(trace)[thread])
-    start, thread, process = start[rows], thread[rows], process[rows]
-    return _Calls(
-        rows,
-        start,
-        np.maximum(start, end[rows]),
-        thread.astype(np.int64),
-        process.astype(np.int64),
-        _of_texts(trace, name[rows], call_kind),
-    )
-
-
-def _by_thread(thread: I64) -> list[I64]:
-    """Return the rows of each thread, in the order in which they stand."""
-    if not len(thread):
-        return []
-    # Sorting numbers of 16 bits takes linear time.
-    narrow = thread.astype(np.int16) if int(thread.max()) < 1 << 15 else thread
-    order = np.argsort(narrow, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(thread[order])) + 1)
-
-
-def _outermost(calls: _Calls, rows: I64) -> I64:
-    """Return the calls of one thread that are not inside another one; rows ascend in start."""
-    start, end = calls.start_ns[rows], calls.end_ns[rows]
-    reach = np.maximum.accumulate(end)
-    opens = np.append(True, start[1:] >= reach[:-1])
-    # Of calls that start together the longest holds the others, and stands last.
-    same = np.append(start[1:] == start[:-1], False)
-    if same.any():
-        order = np.lexsort((-end, start))
-        rows = rows[order]
-        opens = np.append(True, calls.start_ns[rows][1:] >= np.maximum.accumulate(end[order])[:-1])
-    outermost: I64 = rows[opens]
-    return outermost
-
-
-def _causes(trace: Trace, calls: _Calls) -> I8:
+def _causes(trace: Trace, calls: WorkingCalls) -> I8:
     """Return the cause that each call may be, _NO_CAUSE for calls that only issue work."""
     cause = np.full(len(calls.row), _NO_CAUSE, np.int8)
     for name in ("host-sync", "allocator", "graph-instantiation"):
@@ -253,7 +169,7 @@ def _copy_causes(trace: Trace) -> tuple[I64, I8]:
     is_small = columns["bytes"].values[row] <= SMALL_COPY_BYTES
     is_result = np.isin(columns["kind"].values[row], _TO_HOST) & is_small
     names = trace.columns("api_call", "name_id")["name_id"].values[work.call[copies]]
-    is_synchronous = _of_texts(trace, names, call_kind) == CALL_KINDS.index("copy")
+    is_synchronous = numbers_of_texts(trace, names, call_kind) == CALL_KINDS.index("copy")
     is_held = is_pageable | (is_synchronous & ~np.isin(columns["kind"].values[row], _ON_DEVICE))
     is_wait = is_result | ~is_pageable
     cause = np.where(
@@ -262,7 +178,7 @@ def _copy_causes(trace: Trace) -> tuple[I64, I8]:
     return work.call[copies[is_held]], cause[is_held]
 
 
-def _captures(calls: _Calls) -> Blocking:
+def _captures(calls: WorkingCalls) -> Blocking:
     """Return the time from the beginning of each capture to its end on the same thread."""
     begins, ends = (CALL_KINDS.index(kind) for kind in ("begin-capture", "end-capture"))
     rows = np.flatnonzero((calls.kind == begins) | (calls.kind == ends))
@@ -292,7 +208,7 @@ def _overheads(trace: Trace) -> Blocking:
     if not trace.has("overhead") or not trace.row_count("overhead"):
         return Blocking(nothing, nothing, nothing, nothing, nothing.astype(np.int8), nothing)
     columns = trace.columns("overhead", "start_ns", "end_ns", "thread_id", "name_id")
-    cause = _of_texts(trace, columns["name_id"].values, _overhead_code)
+    cause = numbers_of_texts(trace, columns["name_id"].values, _overhead_code)
     thread = columns["thread_id"].filled(0).astype(np.int64)
     known = columns["thread_id"].is_valid() & (cause != _NO_CAUSE)
     rows = np.flatnonzero(known)
@@ -303,16 +219,55 @@ def _overheads(trace: Trace) -> Blocking:
     return Blocking(start, end, thread[rows], process.astype(np.int64), cause[rows], end - start)
 
 
+def _data(trace: Trace) -> Blocking:
+    """Return when threads waited for data."""
+    times = data_waits(trace)
+    cause = np.full(len(times.thread), IDLE_CAUSES.index("data"), np.int8)
+    if not len(cause):
+        return Blocking(*times, times.thread, cause, times.thread)
+    process = trace.columns("thread", "process_id")["process_id"].values[times.thread]
+    length = times.end_ns - times.start_ns
+    return Blocking(*times, process.astype(np.int64), cause, length)
+
+
+def _without_concurrency(trace: Trace, found: Blocking) -> Blocking:
+    """Return the holds, which lose nothing while another thread of the process issues work."""
+    calls, lost = host_calls(trace), found.lost_ns.copy()
+    calls_of = {int(calls.thread[rows[0]]): rows for rows in by_group(calls.thread)}
+    holds_of = {int(found.thread[rows[0]]): rows for rows in by_group(found.thread)}
+    for rows in by_group(found.process):
+        process = found.process[rows[0]]
+        threads = [each for each, of in calls_of.items() if calls.process[of[0]] == process]
+        if len(threads) < 2:
+            continue
+        # While a thread is held it issues nothing, so that what is issued then is by others.
+        issuing = [_issuing(calls, calls_of[each], found, holds_of.get(each)) for each in threads]
+        busy = union(*(np.concatenate(side) for side in zip(*issuing, strict=True)))
+        before = _covered_until(busy, found.start_ns[rows])
+        lost[rows] -= _covered_until(busy, found.end_ns[rows]) - before
+    return found._replace(lost_ns=np.maximum(lost, 0))
+
+
+def _issuing(calls: HostCalls, rows: I64, found: Blocking, held: I64 | None) -> Intervals:
+    """Return when a thread was in calls that did not hold it."""
+    times = calls.start_ns[rows], calls.end_ns[rows]
+    if held is None:
+        return union(*times)
+    return subtract(times, (found.start_ns[held], found.end_ns[held]))
+
+
+def _covered_until(times: Intervals, moments: I64) -> I64:
+    """Return how much of some moments' past is covered; the intervals are apart and ascend."""
+    place = np.searchsorted(times.start, moments, side="right")
+    length = np.append(0, np.cumsum(times.end - times.start))
+    last = np.append(np.iinfo(np.int64).min, times.end)[place]
+    covered: I64 = length[place] - np.where(last > moments, last - moments, 0)
+    return covered
+
+
 def _overhead_code(name: str) -> int:
     cause = overhead_cause(name)
     return _NO_CAUSE if cause is None else IDLE_CAUSES.index(cause)
-
-
-def _of_texts(trace: Trace, ids: I64, meaning: Callable[[str], int]) -> I8:
-    """Return a number for each text, computed once per distinct text."""
-    codes, distinct = number_texts(ids, len(trace.strings))
-    numbers = [meaning(text) for text in trace.strings.texts(distinct.tolist())]
-    return np.array(numbers, np.int8)[codes]
 
 
 def _is_wait(cause: I8) -> BoolArray:

@@ -36,11 +36,12 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.host_blocking import Blocking, HostCalls, blocking, host_calls
+from warpline.derived.host_blocking import Blocking, blocking
+from warpline.derived.host_calls import HostCalls, host_calls
 from warpline.derived.idle_debt import Idle, charge
 from warpline.derived.idle_kinds import IDLE_CAUSES
 from warpline.derived.operations import operations
-from warpline.derived.tiling import Cuts, Grouped, cut, rest
+from warpline.derived.tiling import Cuts, Grouped, by_group, cut, rest
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.trace import Trace
 
@@ -296,8 +297,7 @@ class _Places(NamedTuple):
 def _last_before(group: I64, time: I64, wanted_group: I64, wanted_time: I64) -> _Places:
     """Find each wanted time in its group; `time` ascends in each group, and groups ascend."""
     upcoming, first = np.zeros_like(wanted_time), np.zeros_like(wanted_time)
-    order = np.argsort(wanted_group, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(wanted_group[order])) + 1):
+    for rows in by_group(wanted_group):
         low, high = np.searchsorted(group, wanted_group[rows[0]] + np.array([0, 1]))
         upcoming[rows] = low + np.searchsorted(time[low:high], wanted_time[rows], side="left")
         first[rows] = low

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived.host_blocking import Blocking
+from warpline.derived.tiling import by_group
 from warpline.ops.arrays import I8, I64
 
 
@@ -69,8 +70,7 @@ def charge(holds: Blocking, lost_ns: I64, idle: Idle) -> Charged:
         return found
     lane = idle.process * (int(idle.device.max()) + 1) + idle.device
     by_end = np.argsort(holds.end_ns, kind="stable")
-    order = np.argsort(lane, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(lane[order])) + 1):
+    for rows in by_group(lane):
         device, process = idle.device[rows[0]], idle.process[rows[0]]
         chosen = by_end[holds.process[by_end] == process]
         chosen = chosen[lost_ns[chosen, device] > 0]

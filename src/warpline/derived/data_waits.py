@@ -1,0 +1,141 @@
+"""When threads that launch work waited for data: outside CUDA, before they copied to a device.
+
+What shows it is one of these, on a thread that launches work:
+
+- PyTorch's own range around the next batch of a DataLoader, ``enumerate(DataLoader)#...``.
+- A wait in the operating system (reading, polling, waiting for a condition or a semaphore), or
+  time off the processor, of at least 50 us, where the next operation that the thread launched is a
+  copy from the host. Other threads of the process may have worked meanwhile, as the workers of a
+  loader do.
+
+Without one of these a silent thread may just as well have computed, and the time is not called
+data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.host_calls import working_threads
+from warpline.derived.launch_order import launch_order
+from warpline.derived.texts import number_texts
+from warpline.derived.tiling import by_group
+from warpline.ops.arrays import I64, BoolArray
+from warpline.trace import Trace
+
+SHORTEST_WAIT_NS = 50_000
+_LOADER = b"enumerate(DataLoader)#"
+_WAITS = frozenset(
+    (
+        *("read", "pread", "pread64", "readv", "preadv", "fread", "recv", "recvfrom", "recvmsg"),
+        *("poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait", "accept", "accept4"),
+        *("pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "futex"),
+        *("sem_wait", "sem_timedwait", "sem_clockwait", "msgrcv", "mq_receive", "wait", "waitpid"),
+    )
+)
+
+
+class ThreadTimes(NamedTuple):
+    """Stretches of time on threads.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64, none before its start.
+        thread: Shape (n,), int64, rows of the thread table.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    thread: I64
+
+    def taken(self, rows: I64 | BoolArray) -> ThreadTimes:
+        """Return some of them."""
+        return ThreadTimes(*(column[rows] for column in self))
+
+
+@derived
+def data_waits(trace: Trace) -> ThreadTimes:
+    """Return when threads that launch work waited for data; these times may overlap."""
+    of_system = _joined([_os_waits(trace), _off_processor(trace)])
+    is_long = of_system.end_ns - of_system.start_ns >= SHORTEST_WAIT_NS
+    of_system = of_system.taken(is_long)
+    of_system = of_system.taken(_before_copies(trace, of_system))
+    return _joined([_loader_ranges(trace), of_system])
+
+
+def _loader_ranges(trace: Trace) -> ThreadTimes:
+    """Return the ranges in which PyTorch took the next batch."""
+    return _joined(
+        [
+            _named(trace, table, lambda name: name.startswith(_LOADER))
+            for table in ("range", "op")
+            if trace.has(table) and trace.row_count(table)
+        ]
+    )
+
+
+def _os_waits(trace: Trace) -> ThreadTimes:
+    if not trace.has("os_call") or not trace.row_count("os_call"):
+        return _joined([])
+    return _named(trace, "os_call", lambda name: name.decode("utf-8", "replace") in _WAITS)
+
+
+def _off_processor(trace: Trace) -> ThreadTimes:
+    """Return from when to when the scheduler kept threads that launch work off a processor."""
+    if not trace.has("sched_event") or not trace.row_count("sched_event"):
+        return _joined([])
+    columns = trace.columns("sched_event", "time_ns", "thread_id", "is_sched_in")
+    known = np.flatnonzero(columns["thread_id"].is_valid())
+    known = known[working_threads(trace)[columns["thread_id"].values[known]]]
+    time, thread, runs = (column.values[known] for column in columns.values())
+    order = np.lexsort((time, thread))
+    time, thread, runs = time[order], thread[order].astype(np.int64), runs[order]
+    left = np.flatnonzero(~runs[:-1] & runs[1:] & (thread[:-1] == thread[1:]))
+    return ThreadTimes(time[left], time[left + 1], thread[left])
+
+
+def _named(trace: Trace, table: str, wanted: Callable[[bytes], bool]) -> ThreadTimes:
+    """Return the rows of a table whose name is wanted, of threads that launch work."""
+    columns = trace.columns(table, "start_ns", "end_ns", "thread_id", "name_id")
+    names = columns["name_id"]
+    _, distinct = number_texts(names.values, len(trace.strings))
+    is_wanted = np.zeros(len(trace.strings), np.bool_)
+    is_wanted[distinct] = [wanted(trace.strings.raw(row)) for row in distinct.tolist()]
+    thread = columns["thread_id"].values
+    rows = np.flatnonzero(
+        names.is_valid() & is_wanted[names.values] & working_threads(trace)[thread]
+    )
+    start, end = (columns[name].values[rows] for name in ("start_ns", "end_ns"))
+    return ThreadTimes(start, np.maximum(start, end), thread[rows].astype(np.int64))
+
+
+def _before_copies(trace: Trace, times: ThreadTimes) -> BoolArray:
+    """Return after which times the thread's next launch was of a copy from the host."""
+    launches = launch_order(trace)
+    is_copy = operation_categories(trace) == BUSY_CATEGORIES.index("copy-h2d")
+    order = np.flatnonzero(launches.is_known)
+    order = order[np.lexsort((launches.time_ns[order], launches.thread[order]))]
+    found = np.zeros(len(times.thread), np.bool_)
+    for rows in by_group(times.thread):
+        low, high = np.searchsorted(
+            launches.thread[order], times.thread[rows[0]] + np.array([0, 1])
+        )
+        of_thread = order[low:high]
+        place = np.searchsorted(launches.time_ns[of_thread], times.end_ns[rows], side="left")
+        follows = place < len(of_thread)
+        found[rows[follows]] = is_copy[of_thread[place[follows]]]
+    return found
+
+
+def _joined(parts: list[ThreadTimes]) -> ThreadTimes:
+    nothing = np.zeros(0, np.int64)
+    return ThreadTimes(
+        np.concatenate([nothing, *(part.start_ns for part in parts)]),
+        np.concatenate([nothing, *(part.end_ns for part in parts)]),
+        np.concatenate([nothing, *(part.thread for part in parts)]),
+    )
