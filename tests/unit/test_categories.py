@@ -346,3 +346,17 @@ def test_next_to_no_kernel_time_of_the_larger_captures_is_unknown(path: Path):
     other = operation_categories(trace) == BUSY_CATEGORIES.index("other")
     durations = listed.end_ns - listed.start_ns
     assert durations[other].sum() <= 0.01 * durations.sum()
+
+
+def test_the_page_about_classes_names_all_of_them_and_its_example_is_right(repository: Path):
+    page = (repository / "docs" / "kernel-classes.md").read_text("utf-8")
+    missing = [name for name in (*BUSY_CATEGORIES, *ORIGINS) if f"`{name}`" not in page]
+    assert not missing
+    examples = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    (text,) = examples
+    assert len(read_rules(text, "the page")) == 2
+    name = re.search(r"\| of `(.*)` \|", page)
+    assert name is not None
+    parsed = parse_name(name.group(1))
+    assert f"| `function` | `{parsed.function}`" in page
+    assert f"| `base` | `{parsed.base}`" in page

@@ -26,21 +26,17 @@ from warpline.units import Unit, plural
 NAME = "kernel_class_sum"
 TITLE = "Kernels by what they compute"
 _SHARE = "Share of the summed time of all kernels."
-_TIMES = (
+FIELDS = (
     Field("time_ratio", Unit.RATIO, _SHARE, "Time (%)", 100.0, 1),
     Field("total_ns", Unit.NS, "Sum of their durations.", "Total Time (ns)"),
     Field("busy_ns", Unit.NS, "Time in which at least one of them ran.", "Busy (ns)"),
     Field("instances", Unit.COUNT, "How many there were.", "Instances"),
     Field("mean_ns", Unit.NS, "Mean duration.", "Avg (ns)", digits=1),
+    Field("names", Unit.COUNT, "How many different kernels they are.", "Kernels"),
     Field("category", Unit.NONE, "What they compute.", "Category"),
     Field("origin", Unit.NONE, "Whose code they are.", "Origin"),
 )
-FIELDS = (
-    *_TIMES,
-    Field("names", Unit.COUNT, "How many different kernels they are.", "Kernels"),
-)
-NAMED_FIELDS = (
-    *_TIMES,
+_NAMED = (
     Field("rule", Unit.NONE, "The rule that told the category; none if no rule did.", "Rule"),
     Field("name", Unit.NONE, "Kernel.", "Name"),
 )
@@ -81,23 +77,23 @@ def kernel_class_sum(trace: Trace, arguments: Arguments) -> Result:
     rows = named if is_named else factorize_rows(category, origin)
     times = _times(trace, kernels, rows.codes.astype(np.int64), rows.n_groups)
     order = np.argsort(-times["total_ns"], kind="stable")
+    count = np.bincount(rows.codes[named.first], minlength=rows.n_groups)
     columns: dict[str, Values] = {
         "time_ratio": Numbers(times["total_ns"][order] / max(times["total_ns"].sum(), 1)),
         **{name: Numbers(values[order]) for name, values in times.items()},
+        "names": Numbers(count[order]),
         "category": labelled(category[rows.first][order], BUSY_CATEGORIES),
         "origin": labelled(origin[rows.first][order], ORIGINS),
     }
+    fields: tuple[Field, ...] = FIELDS
+    key: tuple[str, ...] = ("category", "origin")
     if is_named:
         texts = trace.strings.texts(names[rows.first][order].tolist())
         told = [kernel_class(text).category_rule or None for text in texts]
         columns["rule"] = labelled(np.arange(len(told)), told)
         columns["name"] = labelled(np.arange(len(texts)), texts)
-    else:
-        count = np.bincount(rows.codes[named.first], minlength=rows.n_groups)
-        columns["names"] = Numbers(count[order])
-    key = ("category", "origin", "name") if is_named else ("category", "origin")
+        fields, key = (*FIELDS, *_NAMED), (*key, "name")
     notes = (*_unknown_note(columns), *graph_notes(trace))
-    fields = NAMED_FIELDS if is_named else FIELDS
     return Result(":".join((NAME, *arguments)), TITLE, fields, columns, key, notes)
 
 
