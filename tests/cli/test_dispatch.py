@@ -43,7 +43,7 @@ MISTAKES = {
         2,
         "unknown command 'nonsense'",
         (
-            "name a recording or a command: completion, demo, doctor, explain, export, list,"
+            "name a recording or a command: analyze, completion, demo, doctor, explain, export, list,"
             " profile, query, recover, stats, summary"
         ),
     ),
@@ -86,8 +86,8 @@ MISTAKES = {
     "missing.sqlite": (1, "missing.sqlite does not exist"),
     "./stats": (1, "stats does not exist"),
     "stats .": (1, ". is a directory", "name the file in it"),
-    "explain kernl": (2, "unknown table 'kernl'", "did you mean kernel or kernel_sum?"),
-    "explain": (2, "no table is named", "warpline list shows their names"),
+    "explain kernl": (2, "unknown table or rule 'kernl'", "did you mean kernel or kernel_sum?"),
+    "explain": (2, "no table or rule is named", "warpline list shows their names"),
     "list --format csv": (2, "unknown format 'csv'", "--format text or json"),
     "completion ksh": (2, "unknown shell 'ksh'"),
     "completion": (2, "no shell is named"),

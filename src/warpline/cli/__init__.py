@@ -4,7 +4,8 @@ A command is a module with ``NAME``, ``HELP`` (one line), ``add_arguments(parser
 ``run(args) -> exit status``. Everything slow to import is imported inside ``run``. Shared parts:
 `parser`, `arguments`, `output` and `talk`.
 
-Data goes to stdout, talk to stderr. Exit status: 0 done, 1 failed, 2 wrong usage.
+Data goes to stdout, talk to stderr. Exit status: 0 done, 1 failed, 2 wrong usage,
+3 findings that were asked about.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from warpline.result import Diagnosis, Result
 
 NAME = "analyze"
-HELP = "where the time went: steps, busy and idle time by cause, phases, checklist, findings"
+HELP = "where the time went: steps, busy and idle time, phases, checklist, findings"
 
 _FOUND = 3  # exit status: findings at or above --fail-on
 _SEVERITIES = ("high", "medium", "low", "info")

@@ -1,4 +1,4 @@
-"""``warpline explain``: what a table means."""
+"""``warpline explain``: what a table or a rule of `analyze` means."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from warpline.cli.output import text_width, write_text
 from warpline.errors import UsageError
 
 if TYPE_CHECKING:
-    from warpline.result import Analysis
+    from warpline.result import Analysis, Rule
     from warpline.schema import Column, TableSpec
 
 NAME = "explain"
-HELP = "what a table measures, how it is computed, and what its columns mean"
+HELP = "what a table measures and how it is computed; what a rule of analyze looks for"
 
 _HEADING = re.compile(r"^([A-Z][a-z ]+): +", re.MULTILINE)
 _INDENT = "  "
@@ -24,24 +24,30 @@ _INDENT = "  "
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the words of this command."""
     parser.add_argument(
-        "table", nargs="?", metavar="TABLE", help="a table of warpline stats, or of a trace"
+        "table",
+        nargs="?",
+        metavar="NAME",
+        help="a table of warpline stats, a rule of warpline analyze, or a table of a trace",
     )
 
 
 def run(args: Namespace) -> int:
-    """Print the documentation of a table."""
+    """Print the documentation of a table or rule."""
     if args.table is None:
-        raise UsageError("no table is named", hint="warpline list shows their names")
+        raise UsageError("no table or rule is named", hint="warpline list shows their names")
     from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.result import ANALYSES  # noqa: PLC0415 - likewise
+    from warpline.result import ANALYSES, RULES  # noqa: PLC0415 - likewise
     from warpline.schema import TABLES  # noqa: PLC0415 - likewise
 
     plugins.load("analyses")
     name = args.table.split(":")[0]
     if name in TABLES:
         return write_text(trace_table(TABLES[name]))
+    if name in RULES:
+        return write_text(rule(RULES.get(name)))
     if name not in ANALYSES:
-        raise UsageError(f"unknown table {name!r}", hint=_near(name, [*ANALYSES.names(), *TABLES]))
+        known = [*ANALYSES.names(), *RULES.names(), *TABLES]
+        raise UsageError(f"unknown table or rule {name!r}", hint=_near(name, known))
     return write_text(table(ANALYSES.get(name)))
 
 
@@ -61,6 +67,12 @@ def table(item: Analysis) -> str:
         parts.append(_columns("Arguments", arguments))
     parts.append(_columns("Columns, as JSON and Python name them", fields))
     return "\n\n".join(parts)
+
+
+def rule(item: Rule) -> str:
+    """Return the documentation of a rule of `analyze`."""
+    heading = f"{item.name}: a rule of warpline analyze: {item.title}"
+    return "\n\n".join([heading, *_prose(item.doc)])
 
 
 def trace_table(spec: TableSpec) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from warpline.cli.output import Facts, write_facts
 
 NAME = "list"
-HELP = "the tables, the file formats that can be read, and the output formats"
+HELP = "the tables, the rules of analyze, the files that can be read, the output formats"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,11 +23,11 @@ def run(args: Namespace) -> int:
 
 
 def facts() -> Facts:
-    """Return the tables of `stats`, those of a trace, readers, output and export formats."""
+    """Return the tables of `stats`, rules, tables of a trace, readers, and formats to write."""
     from warpline import api, plugins  # noqa: PLC0415 - start-up: brings numpy
     from warpline.exporters import EXPORTERS  # noqa: PLC0415 - likewise
     from warpline.render import RENDERERS  # noqa: PLC0415 - likewise
-    from warpline.result import ANALYSES  # noqa: PLC0415 - likewise
+    from warpline.result import ANALYSES, RULES  # noqa: PLC0415 - likewise
     from warpline.schema import TABLES  # noqa: PLC0415 - likewise
 
     plugins.load("renderers")
@@ -44,6 +44,7 @@ def facts() -> Facts:
             }
             for item in sorted(ANALYSES, key=lambda item: item.name)
         ],
+        "rules": [{"name": item.name, "title": item.title} for item in RULES],
         "trace_tables": [{"name": spec.name, "doc": spec.doc} for spec in TABLES.values()],
         "readers": api.formats(),
         "formats": [
@@ -71,6 +72,10 @@ def text(found: Facts) -> str:
     return "\n\n".join(
         [
             _block("Tables: warpline stats -r NAME; * is printed when none is named", tables),
+            _block(
+                "Rules of warpline analyze: warpline explain NAME",
+                ((f"  {item['name']}", item["title"]) for item in found["rules"]),
+            ),
             _block(
                 "Tables of a trace, from which those are computed: warpline explain NAME",
                 (

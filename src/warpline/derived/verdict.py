@@ -10,6 +10,7 @@ from warpline.units import format_ns, format_ratio
 _MATTERS = 0.10  # idle time below this share of a step is not worth a clause
 _ALONE = 0.15  # communication or copies with nothing beside them, from this share on
 _MOST = 0.5
+_NEARLY_ALL = 0.98
 _WELL_BUSY = 0.8  # from this share on it matters what the device was busy with
 
 
@@ -69,7 +70,7 @@ def _busy_clause(item: Breakdown, found: Overlap | None) -> str:
     largest = _largest(item, "busy")
     if largest is None or item.ns(kind="busy") < _WELL_BUSY * whole_ns:
         return ""
-    return f", longest with {largest.category} ({format_ratio(largest.ns / whole_ns)})"
+    return f", chiefly with {largest.category} ({format_ratio(largest.ns / whole_ns)})"
 
 
 def _idle_clause(item: Breakdown) -> str:
@@ -79,8 +80,11 @@ def _idle_clause(item: Breakdown) -> str:
         return ""
     largest = max(causes, key=lambda part: part.ns)
     per = max(item.count, 1)
-    how_much = "most" if largest.ns > _MOST * idle_ns else "the largest part"
+    of_all = largest.ns / idle_ns
+    how_much = "most" if of_all > _MOST else "the largest part"
     times = f"{format_ns(largest.ns / per)} of {format_ns(idle_ns / per)}"
+    if of_all > _NEARLY_ALL:
+        how_much, times = "nearly all", format_ns(idle_ns / per)
     text = f"; {how_much} of the idle time ({times}) is {largest.category}: {largest.meaning}"
     others = sorted((part for part in causes if part is not largest), key=lambda part: -part.ns)
     if others and others[0].ns > 0.1 * idle_ns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TextIO
 
 from warpline.render import Options
@@ -30,6 +31,7 @@ _LABEL = 20
 _FILES = 3  # in the command to type next
 _DEVICES = 2  # shown with all of their parts; of more, the slowest
 _PHASES = 8
+_DEPTH = 3
 _CANDIDATES = 3
 _NAMED = 4  # steps that are not counted
 _LEAST_TENTHS = 1  # parts of less than 0.1 % share a line
@@ -94,6 +96,21 @@ def tenths_of_percent(values: Sequence[int], total: int) -> list[int]:
     return _apportion(values, total, 1000)
 
 
+def part_shares(parts: Sequence[Part], total_ns: int) -> list[int]:
+    """Return the share of each part in tenths of a per cent.
+
+    Parts of a group in the bar sum to the group's own share there.
+    """
+    shares = [0] * len(parts)
+    sums = _group_sums(parts)
+    for group, ns, share in zip(_GROUPS, sums, tenths_of_percent(sums, total_ns), strict=True):
+        rows = [row for row, part in enumerate(parts) if _group(part) is group]
+        inside = _apportion([parts[row].ns for row in rows], ns, share)
+        for row, part_share in zip(rows, inside, strict=True):
+            shares[row] = part_share
+    return shares
+
+
 def _apportion(values: Sequence[int], total: int, places: int) -> list[int]:
     if total <= 0:
         return [0 for _ in values]
@@ -122,7 +139,8 @@ class _Screen:
         """Yield the lines of each device: of many, a line each and all parts of the slowest."""
         every = diagnosis.breakdown
         if len(every) <= _DEVICES:
-            yield from (self._device(item, diagnosis.steps) for item in every)
+            spread = diagnosis.steps if len(every) == 1 else None
+            yield from (self._device(item, spread) for item in every)
             return
         yield self._devices_at_a_glance(every)
         slowest = max(every, key=lambda item: item.total_ns / max(item.count, 1))
@@ -144,11 +162,14 @@ class _Screen:
 
     def phases(self, diagnosis: Diagnosis) -> Iterator[str]:
         """Yield the ranges whose work and idle time took longest."""
-        shown = _longest_phases(diagnosis.phases)
+        every = diagnosis.phases
+        if not diagnosis.steps.count:
+            every = tuple(_without_tail(item) for item in every)
+        shown = _longest_phases(every)
         if not shown:
             return
         per = max(sum(item.count for item in diagnosis.breakdown), 1)
-        whole = sum(item.total_ns for item in diagnosis.breakdown)
+        whole = sum(part.ns for item in diagnosis.breakdown for part in _counted(item)[0])
         hidden = len(diagnosis.phases) - len(shown)
         title = "Phases" + (f", {len(shown)} of {len(diagnosis.phases)}" if hidden else "")
         width = max(_LABEL, min(self._width - 54, max(map(_phase_width, shown))))
@@ -229,31 +250,45 @@ class _Screen:
         paths = [str(path) for path in diagnosis.meta["paths"]]
         files = [self._clean(shlex.quote(path)) for path in paths[:_FILES]]
         more_files = ["..."] if len(paths) > _FILES else []
-        yield f"next: warpline analyze --checklist {' '.join(files + more_files)}"
+        recordings = " ".join(files + more_files)
+        yield f"next: warpline analyze --checklist {recordings}"
+        yield f"      warpline stats -r steps,phases,step_differences {recordings}"
 
-    def _device(self, item: Breakdown, steps: StepSummary) -> Iterator[str]:
+    def _device(self, item: Breakdown, steps: StepSummary | None) -> Iterator[str]:
+        parts, aside = _counted(item)
+        total_ns = sum(part.ns for part in parts)
         yield self._style(self._fit(_device_title(item, steps)), _BOLD)
-        yield _GAP + self._bar(item.parts, item.total_ns, self._width - 2 * len(_GAP))
-        yield self._legend(item)
+        yield _GAP + self._bar(parts, total_ns, self._width - 2 * len(_GAP))
+        yield self._legend(parts, total_ns)
         per = max(item.count, 1)
-        shares = tenths_of_percent([part.ns for part in item.parts], item.total_ns)
+        shares = part_shares(parts, total_ns)
         heads = (f"{'per step' if item.count else 'time':>9}", f"{'share':>7}")
         yield self._style(f"{_GAP}{' ' * _LABEL}{_GAP}{_GAP.join(heads)}", _DIM)
         for kind in _KINDS:
-            rows = [row for row, part in enumerate(item.parts) if part.kind == kind]
-            if not rows:
-                continue
-            total = Part(kind, kind, sum(item.parts[row].ns for row in rows))
-            yield from self._part(total, per, sum(shares[row] for row in rows), is_sum=True)
-            small = [row for row in rows if shares[row] < _LEAST_TENTHS]
-            for row in rows:
-                if row not in small or len(small) == 1:
-                    yield from self._part(item.parts[row], per, shares[row])
-            if len(small) > 1:
-                ns = sum(item.parts[row].ns for row in small)
-                names = ", ".join(item.parts[row].category for row in small)
-                rest = Part(f"{len(small)} others", kind, ns, names)
-                yield from self._part(rest, per, sum(shares[row] for row in small))
+            rows = [row for row, part in enumerate(parts) if part.kind == kind]
+            if rows:
+                yield from self._kind(kind, [(parts[row], shares[row]) for row in rows], per)
+        if aside:
+            yield from self._wrap(
+                f"not in these shares: {format_ns(aside)} before the first operation and after the"
+                " last",
+                _GAP,
+                style=_DIM,
+            )
+
+    def _kind(self, kind: PartKind, rows: Sequence[tuple[Part, int]], per: int) -> Iterator[str]:
+        """Yield the sum of busy or idle time and its parts; tiny ones share a line."""
+        total = Part(kind, kind, sum(part.ns for part, _ in rows))
+        yield from self._part(total, per, sum(share for _, share in rows), is_sum=True)
+        small = [row for row in rows if row[1] < _LEAST_TENTHS]
+        shown = [row for row in rows if row not in small] if len(small) > 1 else rows
+        for part, share in shown:
+            yield from self._part(part, per, share)
+        if len(small) > 1:
+            ns = sum(part.ns for part, _ in small)
+            names = ", ".join(part.category for part, _ in small)
+            rest = Part(f"{len(small)} others", kind, ns, names)
+            yield from self._part(rest, per, sum(share for _, share in small))
 
     def _part(self, part: Part, per: int, share: int, *, is_sum: bool = False) -> Iterator[str]:
         indent = _GAP if is_sum else _GAP * 2
@@ -266,17 +301,15 @@ class _Screen:
         yield from (" " * left + line for line in text[1:])
 
     def _bar(self, parts: Sequence[Part], total_ns: int, width: int) -> str:
-        sums = [sum(part.ns for part in parts if _group(part) is group) for group in _GROUPS]
-        cells = _apportion(sums, total_ns, width)
+        cells = _apportion(_group_sums(parts), total_ns, width)
         return "".join(
             self._style(self._sign(group) * count, group.color)
             for group, count in zip(_GROUPS, cells, strict=True)
             if count
         )
 
-    def _legend(self, item: Breakdown) -> str:
-        sums = [sum(part.ns for part in item.parts if _group(part) is group) for group in _GROUPS]
-        shares = tenths_of_percent(sums, item.total_ns)
+    def _legend(self, parts: Sequence[Part], total_ns: int) -> str:
+        shares = tenths_of_percent(_group_sums(parts), total_ns)
         return _GAP + (_GAP * 2).join(
             f"{self._style(self._sign(group), group.color)} {group.name} {_tenths(share)}"
             for group, share in zip(_GROUPS, shares, strict=True)
@@ -291,12 +324,13 @@ class _Screen:
         texts = [f"{head:>{size}}" for head, size in zip(heads, sizes, strict=True)]
         yield self._style(_GAP.join((pad("Devices", width), *texts)), _BOLD)
         for item, label in zip(every, labels, strict=True):
-            sums = [sum(p.ns for p in item.parts if _group(p) is group) for group in _GROUPS]
-            shares = tenths_of_percent(sums, item.total_ns)
-            cells = (format_ns(item.total_ns / max(item.count, 1)), *map(_tenths, shares))
-            texts = [f"{cell:>{size}}" for cell, size in zip(cells, sizes, strict=True)]
+            parts, _ = _counted(item)
+            total_ns = sum(part.ns for part in parts)
+            shares = tenths_of_percent(_group_sums(parts), total_ns)
+            cells = [format_ns(total_ns / max(item.count, 1)), *map(_tenths, shares)]
+            right = (f"{cell:>{size}}" for cell, size in zip(cells, sizes, strict=True))
             name = shorten(self._clean(label), width, self._ellipsis)
-            yield _GAP.join((pad(name, width), *texts))
+            yield _GAP.join((pad(name, width), *right))
 
     def _finding(self, item: Finding) -> Iterator[str]:
         mark = self._style(f"{item.severity:6}", _COLOR_OF_SEVERITY[item.severity])
@@ -347,6 +381,23 @@ def _group(part: Part) -> _Group:
     return _COPIES if is_copy else _COMPUTE
 
 
+def _group_sums(parts: Sequence[Part]) -> list[int]:
+    """Return the time of each of `_GROUPS`."""
+    return [sum(part.ns for part in parts if _group(part) is group) for group in _GROUPS]
+
+
+def _counted(item: Breakdown) -> tuple[Sequence[Part], int]:
+    """Return the parts that shares are of, and the time that is left aside.
+
+    Without steps that is the time before the first operation and after the last: a recording may
+    have begun long before the program used the device.
+    """
+    if item.count:
+        return item.parts, 0
+    parts = [part for part in item.parts if part.category != "tail"]
+    return (parts, item.total_ns - sum(part.ns for part in parts)) if parts else (item.parts, 0)
+
+
 def _tenths(share: int) -> str:
     return f"{share // 10}.{share % 10} %"
 
@@ -361,12 +412,12 @@ def _device_label(item: Breakdown) -> str:
     return f"Device {item.device}{name}{process}"
 
 
-def _device_title(item: Breakdown, steps: StepSummary) -> str:
+def _device_title(item: Breakdown, steps: StepSummary | None) -> str:
     if not item.count:
         return f"{_device_label(item)}: {format_ns(item.total_ns)} recorded"
     mean = format_ns(item.total_ns / item.count)
     spread = ""
-    if steps.median_ns is not None and steps.p95_ns is not None:
+    if steps is not None and steps.median_ns is not None and steps.p95_ns is not None:
         spread = f" (median {format_ns(steps.median_ns)}, p95 {format_ns(steps.p95_ns)})"
     return f"{_device_label(item)}: {plural(item.count, 'step')} of {mean}{spread}"
 
@@ -389,10 +440,17 @@ def _overlap_lines(item: Overlap, count: int) -> Iterator[str]:
         yield f"two or more streams at work for {share} of the busy time"
 
 
+def _without_tail(item: Phase) -> Phase:
+    parts = tuple(part for part in item.parts if part.category != "tail")
+    tail_ns = item.total_ns - sum(part.ns for part in parts)
+    return replace(item, total_ns=item.total_ns - tail_ns, parts=parts)
+
+
 def _longest_phases(phases: Sequence[Phase]) -> list[Phase]:
-    """Return the phases that took longest, in the order that they were given in."""
-    longest = sorted(range(len(phases)), key=lambda row: -phases[row].total_ns)[:_PHASES]
-    return [phases[row] for row in sorted(longest) if phases[row].total_ns]
+    """Return the phases that took longest, none deep inside others, in the order of the model."""
+    outer = [row for row, item in enumerate(phases) if len(item.path) <= _DEPTH and item.total_ns]
+    longest = sorted(outer, key=lambda row: -phases[row].total_ns)[:_PHASES]
+    return [phases[row] for row in sorted(longest)]
 
 
 def _phase_width(item: Phase) -> int:

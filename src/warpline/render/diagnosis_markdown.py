@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from warpline.render import Options
-from warpline.render.diagnosis import tenths_of_percent
+from warpline.render.diagnosis import part_shares
 from warpline.render.markdown import code, plain
 from warpline.result import Breakdown, Check, Diagnosis, Document, Finding, Phase
 from warpline.units import format_ns, plural
@@ -47,7 +47,7 @@ class _Writer:
         yield ""
         yield "| part | kind | per step | share | what it is |"
         yield "| :--- | :--- | ---: | ---: | :--- |"
-        shares = tenths_of_percent([part.ns for part in item.parts], item.total_ns)
+        shares = part_shares(item.parts, item.total_ns)
         per = max(item.count, 1)
         for part, share in zip(item.parts, shares, strict=True):
             cells = (

@@ -43,7 +43,7 @@ _STEP_HINT = (
 
 @rule(name=NAME, title=TITLE)
 def capture_quality(trace: Trace, steps: str | None) -> list[Finding]:
-    """Faults of the recording itself.
+    """What is wrong with the recording, before anything is read from it.
 
     What it finds: Records that were lost or could not be read; a recording without GPU work,
         without CUDA calls, or of graphs as wholes; too few steps, or none but warm-up; ranges cut

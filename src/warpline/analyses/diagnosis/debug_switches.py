@@ -197,7 +197,7 @@ SWITCHES = (
 
 @rule(name=NAME, title=TITLE)
 def debug_switch(trace: Trace, steps: str | None) -> list[Finding]:
-    """Settings for finding errors that slow the program down.
+    """Settings that are meant for finding errors and slow every run down.
 
     What it finds: Environment variables of the recorded program that turn on checks, logs or
         waiting; and, whatever the environment says, programs in which launches wait for their
