@@ -78,7 +78,7 @@ def flow(phase: str, category: str, number: int, ts: Any, pid: Any, tid: Any) ->
     }
 
 
-def metadata(name: str, pid: Any, tid: Any, **args: Any) -> Event:
+def metadata(name: str, pid: Any, tid: Any, /, **args: Any) -> Event:
     """Return metadata, such as a process's name."""
     return {"ph": "M", "name": name, "pid": pid, "tid": tid, "ts": 0, "args": args}
 

@@ -37,6 +37,7 @@ _ELEMENT_BYTES: Mapping[str, int] = {
 # Records of a group's own life, which move nothing.
 _NO_COLLECTIVES = frozenset(("wait", "init", "end", "startcoalescing", "endcoalescing"))
 _NAME = "Collective name"
+_MOST_BYTES = 1 << 60
 
 Values = Sequence[int | str | None]
 
@@ -136,13 +137,13 @@ class Collectives:
         """Return message sizes as NCCL counts them: what one rank gives, or gets of a reduction."""
         dtypes, names = self._texts("dtype"), self._texts(_NAME)
         given, taken = self._integers("In msg nelems"), self._integers("Out msg nelems")
-        sizes = []
+        sizes: list[int | None] = []
         for dtype, name, inwards, outwards in zip(dtypes, names, given, taken, strict=True):
             is_scattered = "scatter" in (name or "").lower()
             elements = outwards if is_scattered else inwards
             width = _element_bytes(dtype or "")
             sizes.append(None if elements is None or width is None else elements * width)
-        return sizes
+        return [None if size is None or size > _MOST_BYTES else size for size in sizes]
 
     def _communicators(self) -> list[str | None]:
         names, numbers = self._texts("Process Group Name"), self._integers("Process Group ID")

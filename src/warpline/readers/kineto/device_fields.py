@@ -16,6 +16,7 @@ from warpline.schema import Column
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace.column import ColumnData, make_column
 
+_MOST_BYTES = 1 << 60  # more is damage; sums of such sizes would leave 64 bits
 CORRELATION = "correlation"
 
 _COPY = re.compile(r"Mem(?:cpy|set)\s*(\w+)?\s*(?:\(\s*([\w ]+?)\s*(?:->\s*([\w ]+?)\s*)?\))?.*")
@@ -92,7 +93,7 @@ def copied_bytes(reading: Reading, rows: I64, spec: Column) -> ColumnData:
         calls, is_known = calls_of(reading, rows[missing])
         told = reading.events.integers(calls, "size", "bytes")[0]
         values[missing] = np.where(is_known, told, 0)
-    return make_column(spec, np.maximum(values, 0))
+    return make_column(spec, np.clip(values, 0, _MOST_BYTES))
 
 
 def copy_kind(reading: Reading, rows: I64, spec: Column) -> ColumnData:

@@ -16,6 +16,8 @@ MODULE_DOMAIN = "nn.Module"
 _FUNCTION, _BUILT_IN, _MODULE_CALL = 0, 1, 2  # of schema.tables.FRAME_KINDS
 _HOST, _DEVICE = 0, 1  # of schema.tables.ALLOCATOR_DEVICES
 
+_MOST_BYTES = 1 << 60  # more is damage; sums of such sizes would leave 64 bits
+
 global_name = name
 
 
@@ -81,7 +83,8 @@ def released_or_not(reading: Reading, rows: I64, spec: Column) -> ColumnData:
 
 def allocation(reading: Reading, rows: I64, spec: Column) -> ColumnData:
     """Return the bytes allocated or released."""
-    return make_column(spec, np.abs(reading.events.integers(rows, "Bytes")[0]))
+    sizes = reading.events.integers(rows, "Bytes")[0]
+    return make_column(spec, np.minimum(np.abs(np.maximum(sizes, -_MOST_BYTES)), _MOST_BYTES))
 
 
 def _is_on_device(reading: Reading, rows: I64) -> BoolArray:
