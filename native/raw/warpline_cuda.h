@@ -32,6 +32,8 @@ enum class CudaKind : std::uint8_t {
                // success, as a cudaError_t or CUresult. Only the outermost call is written: what
                // the runtime calls in the driver is part of the runtime's call
                 // kCallHasChain: [chain number]
+                // kCallHasPlace: [stream id, kCudaNone: none or not known | context id]
+                // kCallHasEvent: [handle of the event, as the program has it]
 
   // Device work. Counted in LogHeader::records. Start and end are both 0 where CUPTI could not
   // tell them. Common words: [start][end][device | context][stream | correlation].
@@ -116,6 +118,7 @@ enum class CudaKind : std::uint8_t {
 };
 
 inline constexpr std::uint32_t kCudaNone = 0xffffffff;
+inline constexpr std::uint32_t kCudaNullStream = 0xfffffffe;  // a place's: the context's null stream
 
 // The text of a kModule: this, then the path. Addresses as they are in memory; the record's first
 // word is what the file's own addresses were moved by.
@@ -128,10 +131,15 @@ struct ModuleText {
 // Flags of a kCall.
 inline constexpr std::uint8_t kCallLaunches = 1;  // it puts work on a device, unless its stream was
                                                   // being captured or it failed: expect a record of
-                                                  // device work with its correlation
+                                                  // device work with its correlation. Not of copies
+                                                  // and fills of nothing
 inline constexpr std::uint8_t kCallCaptures = 2;  // it begins or ends the capture of a stream
 inline constexpr std::uint8_t kCallIsGraph = 4;   // it launches a graph
 inline constexpr std::uint8_t kCallHasChain = 8;
+// Of calls that wait, order streams, record events or capture, while kCollectsTargets: what they
+// concern. A handle stands for one event until cudaEventDestroy or cuEventDestroy.
+inline constexpr std::uint8_t kCallHasPlace = 16;
+inline constexpr std::uint8_t kCallHasEvent = 32;
 
 // Flags of device work, in the order of their words.
 inline constexpr std::uint8_t kHasGraphNode = 1;
@@ -157,6 +165,8 @@ enum CudaCollects : std::uint32_t {
   kCollectsMemory = 128,
   kCollectsOverhead = 256,
   kCollectsGraphNodes = 512,
+  kCollectsTargets = 1024,  // calls say which stream and event they concern: waits, stream waits and
+                            // event records follow from that, in place of kWait and kEvent
 };
 
 // More values of Note, for kNote records; their text says more, in words for the user.

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0

@@ -20,7 +20,8 @@ HEADER_BYTES = 4096
 COUNTED = (8, 10, 12, CALL, KERNEL, COPY, FILL, GRAPH)  # with pushes, starts and marks
 
 HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT = 1, 2, 2, 4
-HAS_CHAIN = 8
+HAS_CHAIN, HAS_PLACE, HAS_EVENT = 8, 16, 32
+NULL_STREAM = 0xFFFFFFFE
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class _Reader:
         start, end = words.pop(0), words.pop(0)
         correlation, status = _pair(words.pop(0))
         chain = words.pop(0) if flags & HAS_CHAIN else None
+        place = _pair(words.pop(0)) if flags & HAS_PLACE else None
+        event = words.pop(0) if flags & HAS_EVENT else None
         assert chain is None or chain in self.chains, "a chain that is not defined in this log"
         return {
             "domain": aux >> 16,
@@ -113,7 +116,9 @@ class _Reader:
             "end": end,
             "correlation": correlation,
             "status": status,
-            "flags": flags,
+            "flags": flags & ~(HAS_PLACE | HAS_EVENT),
+            "place": place,
+            "event": event,
         }
 
     def _chain(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:

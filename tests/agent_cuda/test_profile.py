@@ -59,10 +59,20 @@ def test_launches_become_kernels_and_calls(profile: Profile) -> None:
 
 
 def test_records_of_every_kind_become_rows(profile: Profile) -> None:
-    trace = profile("init", "records", flags=("--cuda-memory-usage=true",))
+    trace = profile("init", "records", flags=("--cuda-memory-usage=true", "--cuda-waits=cupti"))
     for table in ("kernel", "memcpy", "memset", "stream_wait", "event_record", "memory_event"):
         assert trace.row_count(table) > 0, table
     assert {"device", "context", "stream"} <= {*trace.tables}
+
+
+def test_waits_follow_from_calls(profile: Profile) -> None:
+    recorded = ("call_with", 2, 30, 0, "abc0,d000")
+    words = ("init", "records", *recorded, "call_with", 2, 34, 0, "e000,abc0,0", "call", 37, 0)
+    trace = profile(*words)
+    assert [trace.row_count(table) for table in ("host_wait", "stream_wait", "event_record")] == [
+        *(1, 1, 1)
+    ]
+    assert trace["stream_wait"]["event_sync_id"].to_list() == [1]
 
 
 def test_cuda_that_is_not_asked_for_is_not_recorded(profile: Profile) -> None:

@@ -8,7 +8,7 @@ from agent_cuda import cuda_logs as logs
 # CUDA 12.0, 12.2, 12.3, 12.4, 12.5, 12.6, 12.8, 12.9, and 13.0.0 to 13.5.
 VERSIONS = [18, 20, 21, 22, 23, 24, 26, 28]
 VERSIONS += [130000, 130001, 130101, 130200, 130301, 130401, 130500]
-EVERYTHING = {"cuda_memory": 1, "cuda_api": "all"}
+EVERYTHING = {"cuda_memory": 1, "cuda_api": "all", "cuda_waits": "cupti"}
 
 
 @pytest.fixture(params=VERSIONS)

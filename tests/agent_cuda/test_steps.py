@@ -47,14 +47,15 @@ def test_profiler_calls_begin_steps(run, tmp_path):
     ]
 
 
-def test_waits_are_left_out(run, tmp_path):
-    # Once turned on, that kind costs every launch something for good.
+def test_cuptis_kind_of_waits_is_never_turned_on(run, tmp_path):
+    # Once it was, it costs every launch something for good.
     told = tmp_path / "told"
     run(
         *_loop(3),
         **BY_CALLS,
         sample_steps=2,
         sample_every=2,
+        cuda_waits="cupti",
         environment={"FAKE_CUPTI_LOG": str(told)},
     )
     switched = told.read_text().split("\n")

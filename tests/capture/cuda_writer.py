@@ -19,10 +19,14 @@ CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY, POOL = ra
 OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CUDA_CLOCK, COLLECTING = range(75, 84)
 NONE = 0xFFFFFFFF
 LAUNCHES, CAPTURES, IS_GRAPH = 1, 2, 4
+HAS_PLACE, HAS_EVENT = 16, 32
+NULL_STREAM = 0xFFFFFFFE
+TARGETS = 1024  # the bit of what is collected
 HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT = 1, 2, 2, 4
 COOPERATIVE, COOPERATIVE_MULTI = 16, 32
 DRIVER, RUNTIME = 1, 2
 ALL_KINDS = 1023
+BY_CALLS = ALL_KINDS & ~(32 | 64) | TARGETS
 
 
 class CudaLog(Log):
@@ -57,12 +61,19 @@ class CudaLog(Log):
         status: int = 0,
         flags: int = 0,
         domain: int = RUNTIME,
+        place: tuple[int, int] | None = None,
+        event: int | None = None,
     ) -> None:
+        """Write a call; `place` is the context and the stream that it says it concerns."""
         if (name, domain) not in self._calls:
             self._calls[name, domain] = len(self._calls) + 1
             self.add(CALL_NAME, domain << 16 | self._calls[name, domain], body=text_body(name, 0))
         self.events += 1
         body = struct.pack("<QQII", ORIGIN_NS + start, ORIGIN_NS + end, correlation, status)
+        if place is not None:
+            flags, body = flags | HAS_PLACE, body + struct.pack("<II", place[1], place[0])
+        if event is not None:
+            flags, body = flags | HAS_EVENT, body + struct.pack("<Q", event)
         self.add(CALL, domain << 16 | self._calls[name, domain], flags, body)
 
     def launch(self, start: int, end: int, correlation: int, **more: Any) -> None:
@@ -213,11 +224,20 @@ def _pid(key: int) -> int:
     return (key >> 24) & 0xFFFFFF
 
 
-class _Converter:
-    """Writes the CUDA rows of an export as an agent would have."""
+_SYNC, _EVENTS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 
-    def __init__(self, rows: NsysRows) -> None:
+
+class _Converter:
+    """Writes the CUDA rows of an export as an agent would have.
+
+    Args:
+        rows: Of the export.
+        by_calls: Waits and event records are what their calls say, no records of CUPTI.
+    """
+
+    def __init__(self, rows: NsysRows, *, by_calls: bool) -> None:
         self.rows = rows
+        self.by_calls = by_calls
         self.logs: dict[tuple[int, int], CudaLog] = {}
 
     def log(self, pid: int, tid: int) -> CudaLog:
@@ -234,17 +254,33 @@ class _Converter:
         self.calls()
         self.dimensions()
         self.work()
-        self.ordering()
+        if not self.by_calls:
+            self.ordering()
         self.memory()
         self.graphs()
         return list(self.logs.values())
 
+    def targets(self) -> dict[tuple[int, int], dict[str, Any]]:
+        """Return what calls concern, by process and correlation."""
+        found: dict[tuple[int, int], dict[str, Any]] = {}
+        for table in (_SYNC, _EVENTS) if self.by_calls else ():
+            for row in self.rows(table):
+                target: dict[str, Any] = {"place": (row["contextId"], row["streamId"] & NONE)}
+                if row["eventId"] not in {None, NONE}:
+                    target["event"] = row["eventId"]
+                found[_pid(row["globalPid"]), row["correlationId"]] = target
+        return found
+
     def calls(self) -> None:
+        targets = self.targets()
         for row in self.rows("CUPTI_ACTIVITY_KIND_RUNTIME"):
             name, key = self.rows.strings[row["nameId"]], row["globalTid"]
             plain = name.removeprefix("cuda").removeprefix("cu")
             is_graph = plain.startswith("GraphLaunch")
             is_launch = plain.startswith(("Launch", "Memcpy", "Memset")) or is_graph
+            target = targets.get((_pid(key), row["correlationId"]), {})
+            if self.by_calls and plain.startswith("DeviceSynchronize"):
+                target = {"place": (1, NONE)}
             self.log(_pid(key), key & 0xFFFFFF).call(
                 name,
                 row["start"],
@@ -253,6 +289,7 @@ class _Converter:
                 status=row["returnValue"] & NONE,
                 flags=LAUNCHES * is_launch | IS_GRAPH * is_graph,
                 domain=RUNTIME if name.startswith("cuda") else DRIVER,
+                **target,
             )
 
     def dimensions(self) -> None:
@@ -261,7 +298,7 @@ class _Converter:
         gpus = {row["id"]: row for row in self.rows("TARGET_INFO_GPU")}
         for key in sorted(keys):
             log, pid = self.worker(key), _pid(key)
-            log.collecting(0)
+            log.collecting(0, BY_CALLS if self.by_calls else ALL_KINDS)
             for row in self.rows("TARGET_INFO_CUDA_DEVICE"):
                 if row["pid"] == pid:
                     _write_gpu(log, row["cudaId"], gpus[row["gpuId"]])
@@ -312,14 +349,14 @@ class _Converter:
             log.graph(row["graphExecId"] or row["graphId"], *times, **_place(row))
 
     def ordering(self) -> None:
-        for row in self.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"):
+        for row in self.rows(_SYNC):
             times = (row["start"], row["end"], row["correlationId"])
             log, sync = self.worker(row["globalPid"]), row["eventSyncId"] or 0
             names = {"context": row["contextId"], "stream": row["streamId"] & NONE}
             event = NONE if row["eventId"] is None else row["eventId"]
             sync = 0 if sync == NONE else sync
             log.wait(row["syncType"], *times, **names, event=event, sync=sync)
-        for row in self.rows("CUPTI_ACTIVITY_KIND_CUDA_EVENT"):
+        for row in self.rows(_EVENTS):
             names = {"context": row["contextId"], "stream": row["streamId"]}
             log, sync = self.worker(row["globalPid"]), row["eventSyncId"] or 0
             log.event(row["eventId"], row["correlationId"], sync=sync, **names)
@@ -371,8 +408,11 @@ def _write_gpu(log: CudaLog, number: int, gpu: Any) -> None:
     )
 
 
-def write_from_nsys(export: Path, folder: Path) -> Path:
-    """Write the session that would have led to the CUDA tables of an export of nsys."""
+def write_from_nsys(export: Path, folder: Path, *, by_calls: bool = False) -> Path:
+    """Write the session that would have led to the CUDA tables of an export of nsys.
+
+    With `by_calls` waits and event records are not CUPTI's: their calls say what they concern.
+    """
     with closing(NsysRows(export)) as rows:
-        logs = _Converter(rows).convert()
+        logs = _Converter(rows, by_calls=by_calls).convert()
     return write_session(folder, *logs, ended_monotonic_ns=ORIGIN_NS + (1 << 40))

@@ -27,6 +27,7 @@ import warpline
 from warpline import api, native, plugins
 from warpline.capture.cuda_tables import TABLES as CUDA_TABLES
 from warpline.capture.finishing import Finished, finish
+from warpline.errors import AgentMissingError
 from warpline.render import RENDERERS, Options
 from warpline.result import Document, Result
 from warpline.trace import Trace
@@ -245,13 +246,26 @@ def test_what_a_killed_process_launched_last_is_lost(tmp_path: Path) -> None:
         log.launch(number * 10, number * 10 + 5, number)
     log.call("cudaGraphLaunch_v10000", 80, 85, 6, flags=LAUNCHES | IS_GRAPH)
     log.call("cudaLaunchKernel_v7000", 90, 95, 7, flags=LAUNCHES, status=1)
-    log.call("cudaMemcpyAsync_v3020", 100, 105, 8, flags=LAUNCHES)
+    for number in (8, 9, 10, 11):
+        log.call("cudaMemcpyAsync_v3020", 100, 105, number, flags=LAUNCHES)
+    log.call("cuMemsetD8Async", 110, 112, 12, flags=LAUNCHES, domain=DRIVER)
+    log.call("cudaMemcpy_v3020", 120, 122, 13)  # of no bytes
     log.kernel("f", 20, 30, 1)
     log.kernel("f", 30, 40, 2)
+    log.copy(100, 110, 8, 64)
+    log.copy(100, 110, 9, 64, kind=10, memory=(3, 3), peers=(0, 0))
     trace, finished = read(tmp_path, log)
-    assert trace.meta.lost == {"kernels": 3, "CUDA graph launches": 1}
-    assert finished.lost == 4
-    told = "3 kernels and 1 CUDA graph launch of process 100 had no record when it was killed"
+    assert trace.meta.lost == {
+        "kernels": 3,
+        "CUDA graph launches": 1,
+        "copies": 2,
+        "memsets": 1,
+    }
+    assert finished.lost == 7
+    told = (
+        "3 kernels, 1 CUDA graph launch, 2 copies and 1 memset of process 100"
+        " had no record when it was killed"
+    )
     assert told in trace.meta.warnings
 
 
@@ -262,6 +276,21 @@ def test_what_ran_when_recording_ended_is_told_but_not_lost(tmp_path: Path) -> N
     assert finished.lost == 0
     told = "1 kernel of process 100 has no record: recording ended before it"
     assert trace.meta.warnings == (told,)
+
+
+def test_copies_that_were_not_recorded_are_not_missing(tmp_path: Path) -> None:
+    log = of_process(closed=None)
+    log.collecting(5, 2)
+    log.call("cudaMemcpy_v3020", 10, 12, 1, flags=LAUNCHES)
+    log.call("cudaMemset_v3020", 20, 22, 2, flags=LAUNCHES)
+    log.collecting(30, 4)
+    log.call("cudaMemcpy_v3020", 40, 42, 3, flags=LAUNCHES)
+    log.call("cudaMemset_v3020", 50, 52, 4, flags=LAUNCHES)
+    log.call("cudaStreamBeginCapture_v10000", 60, 62, 5, flags=CAPTURES)
+    log.call("cudaMemcpyAsync_v3020", 70, 72, 6, flags=LAUNCHES)
+    log.call("cudaStreamEndCapture_v10000", 80, 82, 7, flags=CAPTURES)
+    trace, _ = read(tmp_path, log)
+    assert trace.meta.lost == {"copies": 1}
 
 
 def test_launches_into_a_capture_have_no_record(tmp_path: Path) -> None:
@@ -285,6 +314,18 @@ def test_launches_while_kernels_were_not_recorded_are_not_missing(tmp_path: Path
     log.launch(50, 55, 3)
     _, finished = read(tmp_path, log)
     assert finished.lost == 2
+
+
+def test_a_core_of_another_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path("old/libwarpline_core.so")
+    status = native.NativeStatus(available=False, path=path, abi=2, reason="it has version 2")
+    monkeypatch.setattr(native, "core", lambda: None)
+    monkeypatch.setattr(native, "status", lambda: status)
+    with pytest.raises(AgentMissingError, match="it has version 2") as raised:
+        read(tmp_path, of_process())
+    assert f"{path} with it" in (raised.value.hint or "")
 
 
 def test_correlations_belong_to_their_process(tmp_path: Path) -> None:

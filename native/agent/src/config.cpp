@@ -81,6 +81,8 @@ void set_cuda(CudaConfig& config, std::string_view key, const std::string& value
                                     : CudaCalls::kTelling;
   } else if (key == "cuda_graph") {
     config.graph_nodes = value == "node";
+  } else if (key == "cuda_waits") {
+    config.cupti_waits = value == "cupti";
   } else if (key == "cuda_flush_ms") {
     config.flush_ms = std::clamp<std::uint64_t>(number(value, config.flush_ms), 10, 3'600'000);
   } else if (key == "cuda_buffer_bytes") {

@@ -25,8 +25,11 @@ struct CudaConfig {
   bool kernels = true;                     // cuda_kernel, and so on, =0|1
   bool copies = true;
   bool fills = true;
-  bool waits = true;
-  bool events = true;
+  bool waits = true;                       // cuda_sync
+  bool events = true;                      // cuda_event
+  // cuda_waits=calls|cupti: whether these two are CUPTI's records, which make each launch dearer. If
+  // not, they follow from the calls, and with no call recorded there are none.
+  bool cupti_waits = false;
   bool memory = false;
   bool overhead = true;
   bool graph_nodes = false;                // cuda_graph=graph|node: a graph's kernels one by one

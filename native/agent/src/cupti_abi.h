@@ -322,6 +322,46 @@ struct CallData {
   std::uint32_t correlation;
 };
 
+// The parameters of calls, as far as they are read: what their first fields are, whatever follows.
+struct StreamParameters {  // waits for a stream, captures of one
+  void* stream;
+};
+struct StreamEventParameters {  // cudaStreamWaitEvent
+  void* stream;
+  void* event;
+};
+struct EventStreamParameters {  // cudaEventRecord, with flags or without
+  void* event;
+  void* stream;
+};
+struct EventParameters {
+  void* event;
+};
+struct ContextParameters {  // cuCtxSynchronize_v2
+  void* context;
+};
+struct CopyParameters {  // cudaMemcpy, cuMemcpyHtoD_v2, cudaMemset, cuMemsetD8_v2 and the like
+  std::uint64_t target;
+  std::uint64_t source;  // or the value to fill with
+  std::size_t bytes;     // or elements
+};
+struct CopyKindParameters {  // cudaMemcpy, cudaMemcpyAsync
+  std::uint64_t target;
+  std::uint64_t source;
+  std::size_t bytes;
+  std::uint32_t kind;
+};
+struct PeerCopyParameters {
+  std::uint64_t target;
+  std::uint64_t target_device;  // or context
+  std::uint64_t source;
+  std::uint64_t source_device;
+  std::size_t bytes;
+};
+inline constexpr std::uint32_t kHostToHost = 0;
+inline constexpr std::uintptr_t kLegacyStream = 1;     // handles that stand for a stream
+inline constexpr std::uintptr_t kPerThreadStream = 2;
+
 // What a callback of the resource domain gets, and what its descriptor is for graphs.
 struct ResourceData {
   void* context;
@@ -380,6 +420,8 @@ struct Functions {
   Result (*enable_all_sync_records)(std::uint8_t);
   Result (*graph_node_id)(void* node, std::uint64_t*);
   Result (*graph_id)(void* graph, std::uint32_t*);
+  Result (*stream_id)(void* context, void* stream, std::uint8_t per_thread, std::uint32_t*);
+  Result (*context_id)(void* context, std::uint32_t*);
 };
 
 }  // namespace warpline::cupti

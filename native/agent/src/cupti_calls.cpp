@@ -8,6 +8,7 @@
 
 #include "call_chain.h"
 #include "clock.h"
+#include "cupti_parameters.h"
 #include "process.h"
 #include "steps.h"
 #include "thread_log.h"
@@ -21,16 +22,21 @@ using cupti::Domain;
 
 constexpr std::uint32_t kMaxCalls = 2048;  // ids of a domain; CUDA 13 has 807 and 523
 
-enum class Role : std::uint8_t { kPlain, kProfilerStart, kProfilerStop };
+enum class Role : std::uint8_t { kPlain, kProfilerStart, kProfilerStop, kEndsStreams };
 
 struct Call {
   const char* name = nullptr;  // CUPTI's, for as long as the process lives
   bool is_chosen = false;
   std::uint8_t flags = 0;
   Role role = Role::kPlain;
+  Parameters parameters;
+
+  bool is_profilers() const { return role == Role::kProfilerStart || role == Role::kProfilerStop; }
+
   std::int64_t chain_from_ns = kNoChains;
 };
 Call g_calls[2][kMaxCalls];  // [domain - 1]; written before any callback is on
+cupti::Functions g_functions;  // likewise
 std::atomic<std::uint32_t> g_epoch{1};  // changes when callbacks are turned on or off
 
 // A call is recorded when its name, without "cuda" or "cu", begins with one of these. Left out are
@@ -54,8 +60,15 @@ constexpr std::string_view kTellingStarts[] = {
     "MemAdvise", "MemPrefetch", "MulticastCreate", "MulticastBind", "Ipc", "ImportExternal",
     // code, contexts, devices
     "ModuleLoad", "ModuleUnload", "LibraryLoad", "LibraryUnload", "Link", "Init", "DeviceReset",
-    "CtxCreate", "CtxDestroy", "DevicePrimaryCtxRetain", "DevicePrimaryCtxReset", "GreenCtxCreate",
+    "CtxCreate", "CtxDestroy", "CtxDetach", "DevicePrimaryCtxRe", "GreenCtxCreate",
+    "GreenCtxDestroy", "ThreadExit",
     "DeviceEnablePeerAccess", "CtxEnablePeerAccess", "Profiler",
+};
+
+// Calls that end streams. Their handles may then come to mean other streams.
+constexpr std::string_view kStreamEnds[] = {
+    "StreamDestroy", "CtxDestroy", "CtxDetach",  "DevicePrimaryCtxRe",
+    "GreenCtxDestroy", "DeviceReset", "ThreadExit",
 };
 
 template <class Starts>
@@ -86,11 +99,12 @@ CallKind kind_of(std::string_view name) {
   return begins_with_any(name, kMemoryStarts) ? CallKind::kMemory : CallKind::kOther;
 }
 
-Call describe(const char* full_name, const CudaConfig& config) {
+Call describe(const char* full_name, Domain domain, const CudaConfig& config) {
   const CudaCalls calls = config.calls;
   const std::string_view name = without_prefix(full_name);
   const bool is_work = begins_with_any(name, kWorkStarts);
-  Call call{full_name};
+  Call call;
+  call.name = full_name;
   call.chain_from_ns = config.chains_from_ns[static_cast<std::size_t>(kind_of(name))];
   call.is_chosen = calls == CudaCalls::kAll ||
                    (calls == CudaCalls::kTelling &&
@@ -101,6 +115,9 @@ Call describe(const char* full_name, const CudaConfig& config) {
   if (name.starts_with("StreamBeginCapture") || name.starts_with("StreamEndCapture")) {
     call.flags |= raw::kCallCaptures;
   }
+  call.parameters = parameters_of(name, domain == Domain::kRuntime);
+  if (!tells_targets(config)) call.parameters.concerns = Concerns::kNothing;
+  if (begins_with_any(name, kStreamEnds)) call.role = Role::kEndsStreams;
   if (name.starts_with("ProfilerStart")) call.role = Role::kProfilerStart;
   if (name.starts_with("ProfilerStop")) call.role = Role::kProfilerStop;
   return call;
@@ -151,7 +168,11 @@ void record(std::uint32_t key, const Call& call, const cupti::CallData& data) no
   if (!log || !define_name(*log, key, call)) return;
   const bool wants_chain = call.chain_from_ns >= 0 && end - t_calls.start >= call.chain_from_ns;
   const std::uint64_t chain = wants_chain ? write_chain(*log) : 0;
-  const std::size_t words = chain == 0 ? 4 : 5;
+  Target target;
+  if (call.parameters.concerns != Concerns::kNothing) {
+    target = target_of(g_functions, call.parameters, data);
+  }
+  const std::size_t words = (chain == 0 ? 4 : 5) + target.count;
   std::uint64_t* room = log->reserve(words);
   if (room == nullptr) return;
   const std::uint32_t status =
@@ -160,8 +181,13 @@ void record(std::uint32_t key, const Call& call, const cupti::CallData& data) no
   room[2] = static_cast<std::uint64_t>(end);
   room[3] = std::uint64_t{status} << 32 | data.correlation;
   if (chain != 0) room[4] = chain;
-  const auto flags = static_cast<std::uint8_t>(call.flags | (chain != 0 ? raw::kCallHasChain : 0));
-  log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kCall), flags, words, key, true);
+  std::copy_n(target.words, target.count, room + words - target.count);
+  unsigned flags = call.flags | target.flags | (chain != 0 ? raw::kCallHasChain : 0u);
+  if (call.parameters.volume != Volume::kUnknown && moves_nothing(call.parameters.volume, data)) {
+    flags &= ~unsigned{raw::kCallLaunches};
+  }
+  log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kCall), static_cast<std::uint8_t>(flags),
+              words, key, true);
 }
 
 bool bounds_ranges() noexcept {
@@ -179,6 +205,7 @@ bool begins_steps() noexcept {
 void enter(std::uint32_t key, const Call& call, void (*changed)() noexcept) noexcept {
   if (t_calls.depth++ != 0) return;
   t_calls.outermost = key;
+  if (call.role == Role::kEndsStreams) [[unlikely]] forget_streams();
   if (call.role == Role::kProfilerStop && bounds_ranges()) [[unlikely]] {
     if (begins_steps()) return;
     window_end();
@@ -192,7 +219,7 @@ void enter(std::uint32_t key, const Call& call, void (*changed)() noexcept) noex
 void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
            void (*changed)() noexcept) noexcept {
   if (t_calls.depth == 0 || --t_calls.depth != 0 || t_calls.outermost != key) return;
-  if (call.role != Role::kPlain && bounds_ranges()) [[unlikely]] {
+  if (call.is_profilers() && bounds_ranges()) [[unlikely]] {
     if (call.role == Role::kProfilerStart) {
       if (begins_steps()) {
         step_begins();
@@ -214,13 +241,19 @@ bool profiler_calls_bound_ranges(const Session& session) noexcept {
          (mode == raw::RangeMode::kSteps && session.config.sample.by_calls);
 }
 
+bool tells_targets(const CudaConfig& config) noexcept {
+  return config.calls != CudaCalls::kNone && !config.cupti_waits &&
+         (config.waits || config.events);
+}
+
 void choose_calls(const cupti::Functions& functions, const CudaConfig& config) noexcept {
+  g_functions = functions;
   for (std::uint32_t domain = 1; domain <= 2; ++domain) {
     for (std::uint32_t id = 1; id < kMaxCalls; ++id) {
       const char* name = nullptr;
       const bool is_known =
           functions.get_callback_name(domain, id, &name) == cupti::kSuccess && name != nullptr;
-      g_calls[domain - 1][id] = is_known ? describe(name, config) : Call{};
+      g_calls[domain - 1][id] = is_known ? describe(name, Domain{domain}, config) : Call{};
     }
   }
 }
@@ -229,15 +262,16 @@ void switch_calls(const cupti::Functions& functions, cupti::Subscriber subscribe
                   bool is_on) noexcept {
   const bool keeps_profiler_calls = bounds_ranges();
   switch_where(functions, subscriber, is_on, [keeps_profiler_calls](const Call& call) {
-    return call.is_chosen && !(keeps_profiler_calls && call.role != Role::kPlain);
+    return call.is_chosen && !(keeps_profiler_calls && call.is_profilers());
   });
+  forget_streams();  // what ended meanwhile was not seen
   g_epoch.fetch_add(1, std::memory_order_release);
 }
 
 void switch_profiler_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
                            bool is_on) noexcept {
   switch_where(functions, subscriber, is_on,
-               [](const Call& call) { return call.role != Role::kPlain; });
+               [](const Call& call) { return call.is_profilers(); });
 }
 
 void ignore_calls_of_this_thread() noexcept { t_calls.is_ignored = true; }

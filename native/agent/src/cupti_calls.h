@@ -13,6 +13,9 @@ struct Session;
 // Whether cudaProfilerStart and cudaProfilerStop bound what is recorded in a session.
 bool profiler_calls_bound_ranges(const Session& session) noexcept;
 
+// Whether calls tell which stream and event they concern, so that waits follow from them.
+bool tells_targets(const CudaConfig& config) noexcept;
+
 // Chooses the calls to record from those that this CUPTI knows, by name: call ids are looked up,
 // not assumed. Before the callbacks of a session are turned on.
 void choose_calls(const cupti::Functions& functions, const CudaConfig& config) noexcept;

@@ -117,6 +117,8 @@ const char* load_functions(void* library, cupti::Functions& f) {
   load(library, "cuptiActivityEnableAllSyncRecords", f.enable_all_sync_records);
   load(library, "cuptiGetGraphNodeId", f.graph_node_id);
   load(library, "cuptiGetGraphId", f.graph_id);
+  load(library, "cuptiGetStreamIdEx", f.stream_id);
+  load(library, "cuptiGetContextId", f.context_id);
   return missing;
 }
 

@@ -122,8 +122,9 @@ std::uint32_t wanted(const CudaConfig& config) noexcept {
   add(config.fills, raw::kCollectsFills);
   add(config.kernels && !config.graph_nodes, raw::kCollectsGraphs);
   add(config.kernels && config.graph_nodes, raw::kCollectsGraphNodes);
-  add(config.waits, raw::kCollectsWaits);
-  add(config.events, raw::kCollectsEvents);
+  add(tells_targets(config), raw::kCollectsTargets);
+  add(config.cupti_waits && config.waits, raw::kCollectsWaits);
+  add(config.cupti_waits && config.events, raw::kCollectsEvents);
   add(config.memory, raw::kCollectsMemory);
   add(config.overhead, raw::kCollectsOverhead);
   return bits;
@@ -447,6 +448,15 @@ bool is_traced_for(const Session* session) noexcept {
   return tracing().session == session;
 }
 
+// What is recorded of CUDA in a session.
+CudaConfig cuda_config(const Session& session) {
+  CudaConfig config = session.config.cuda;
+  // Turned off again, CUPTI's kind of waits goes on taking 1.5 us per launch (13.0.1, H200); the
+  // other kinds take nothing then.
+  if (read_switch(*session.control).mode() == raw::RangeMode::kSteps) config.cupti_waits = false;
+  return config;
+}
+
 // Opens CUPTI, once. Returns whether there is one.
 bool have_library(Tracing& t, const CudaConfig& config) {
   if (!t.library) {
@@ -462,7 +472,7 @@ bool have_library(Tracing& t, const CudaConfig& config) {
 }
 
 int begin(Tracing& t, Session& session) {
-  const CudaConfig& config = session.config.cuda;
+  const CudaConfig config = cuda_config(session);
   if (!have_library(t, config)) return ENOTSUP;
   std::string other;
   cupti::Result result = subscribe(t, other);
@@ -473,11 +483,6 @@ int begin(Tracing& t, Session& session) {
   tell_library(t);
   t.session = &session;
   t.collects = wanted(config);
-  if (read_switch(*session.control).mode() == raw::RangeMode::kSteps) {
-    // Turned off again, CUPTI's kind of waits goes on taking 1.5 us per launch (13.0.1, H200); the
-    // other kinds take nothing then. The calls that wait are recorded still.
-    t.collects &= ~static_cast<std::uint32_t>(raw::kCollectsWaits);
-  }
   t.told_failed = 0;
   const bool filters_kernels = keeps_kind_on(t, cupti::Kind::kConcurrentKernel);
   t.reading = {t.library.functions, t.library.version, filters_kernels ? &t.spans : nullptr};

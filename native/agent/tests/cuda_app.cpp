@@ -17,6 +17,9 @@
 //     records                one record of every kind and form
 //     node ID ORIGINAL       a graph node is created
 //     call ID STATUS         one call of the runtime; enter ID, leave ID: one half of it
+//     call_with DOMAIN ID STATUS A,B,...
+//                            one call with parameters of 8 bytes each, in hexadecimal
+//     streams_end            handles of streams come to mean others
 //     start, stop            cudaProfilerStart, cudaProfilerStop
 //     hold, release          keep buffers incomplete, and no longer
 //     sleep MS, touch FILE, wait FILE (until it exists)
@@ -142,6 +145,19 @@ struct App {
     const std::uint32_t correlation = ++g_correlation;
     call_(domain, id, 0, correlation, 0);
     call_(domain, id, 1, correlation, status);
+  }
+
+  void call_with(std::uint32_t domain, std::uint32_t id, std::int32_t status,
+                 const std::string& parameters) const {
+    std::vector<std::uint64_t> words;
+    for (std::size_t at = 0; at < parameters.size();) {
+      std::size_t used = 0;
+      words.push_back(std::stoull(parameters.substr(at), &used, 16));
+      at += used + 1;
+    }
+    const std::uint32_t correlation = ++g_correlation;
+    call_with_(domain, id, 0, correlation, 0, words.data());
+    call_with_(domain, id, 1, correlation, status, words.data());
   }
 
   void profiler(std::uint32_t runtime_id, std::uint32_t driver_id) {
@@ -271,6 +287,15 @@ const std::map<std::string, Command>& commands() {
       {"call",
        {2, [](App& app, const Words& w) {
           app.plain(kRuntime, static_cast<std::uint32_t>(number(w[0])), number(w[1]));
+        }}},
+      {"call_with",
+       {4, [](App& app, const Words& w) {
+          app.call_with(static_cast<std::uint32_t>(number(w[0])),
+                        static_cast<std::uint32_t>(number(w[1])), number(w[2]), w[3]);
+        }}},
+      {"streams_end",
+       {0, [](App& app, const Words&) {
+          find<FakeStreamsEnd>(app.cupti(), "fake_streams_end")();
         }}},
       {"threads",
        {2, [](App& app, const Words& w) { run_threads(app, number(w[0]), number(w[1])); }}},

@@ -47,6 +47,18 @@ constexpr Name kNames[] = {
     {1, 8, "cuProfilerStop"},
     {1, 9, "cuLaunchKernelEx"},
     {1, 10, "cuCtxGetCurrent"},
+    {1, 11, "cuCtxSynchronize"},
+    {1, 12, "cuCtxSynchronize_v2"},
+    {1, 13, "cuStreamSynchronize"},
+    {1, 14, "cuStreamSynchronize_ptsz"},
+    {1, 15, "cuStreamWaitEvent"},
+    {1, 16, "cuEventRecord"},
+    {1, 17, "cuEventRecordWithFlags_ptsz"},
+    {1, 18, "cuEventSynchronize"},
+    {1, 19, "cuEventDestroy_v2"},
+    {1, 20, "cuStreamDestroy_v2"},
+    {1, 21, "cuMemsetD8_v2"},
+    {1, 22, "cuMemcpyHtoDAsync_v2_ptsz"},
     {2, 3, "cudaGetDevice_v3020"},
     {2, 13, "cudaLaunchKernel_v7000"},
     {2, 20, "cudaMemcpyAsync_v3020"},
@@ -58,6 +70,21 @@ constexpr Name kNames[] = {
     {2, 27, "cudaProfilerStop_v4000"},
     {2, 28, "cudaLaunchHostFunc_v10000"},
     {2, 29, "cudaEventQuery_v3020"},
+    {2, 30, "cudaEventRecord_v3020"},
+    {2, 31, "cudaEventRecordWithFlags_v11010"},
+    {2, 32, "cudaEventSynchronize_v3020"},
+    {2, 33, "cudaEventDestroy_v3020"},
+    {2, 34, "cudaStreamWaitEvent_v3020"},
+    {2, 35, "cudaStreamWaitEvent_ptsz_v7000"},
+    {2, 36, "cudaStreamSynchronize_ptsz_v7000"},
+    {2, 37, "cudaDeviceSynchronize_v3020"},
+    {2, 38, "cudaStreamDestroy_v5050"},
+    {2, 39, "cudaEventRecord_ptsz_v7000"},
+    {2, 40, "cudaMemcpy_v3020"},
+    {2, 41, "cudaMemset_v3020"},
+    {2, 42, "cudaMemcpyPeerAsync_v4000"},
+    {2, 43, "cudaMemcpy2D_v3020"},
+    {2, 44, "cudaStreamEndCapture_v10000"},
     {2, 600, "__cudaLaunchKernel_v13000"},
 };
 
@@ -95,6 +122,7 @@ Done g_done = nullptr;
 std::atomic<Timestamp> g_timestamp{nullptr};
 std::atomic<Callback> g_callback{nullptr};
 std::atomic<bool> g_is_subscribed{false};
+std::atomic<std::uint32_t> g_streams_ended{0};  // what has a handle then is another stream
 std::atomic<bool> g_kinds[64];
 std::atomic<bool> g_calls[4][kIds];
 std::atomic<std::uint64_t> g_callbacks{0};  // of calls, made since they were asked for
@@ -483,6 +511,26 @@ EXPORT int cuptiGetGraphId(void* graph, std::uint32_t* id) {
   *id = static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(graph));
   return 0;
 }
+
+// A handle is 0x1000 times the stream's number; those below are of no stream. A thread's own stream
+// has the number 21.
+EXPORT int cuptiGetStreamIdEx(void* context, void* stream, std::uint8_t per_thread,
+                              std::uint32_t* id) {
+  const auto handle = reinterpret_cast<std::uint64_t>(stream);
+  tell("stream_id", static_cast<std::uint32_t>(handle));
+  if (handle == 0 && per_thread == 1 && context != nullptr) {
+    *id = 21;
+    return 0;
+  }
+  if (handle < 0x1000 || per_thread != 0 || context != nullptr) return kInvalidParameter;
+  *id = static_cast<std::uint32_t>(handle / 0x1000) + g_streams_ended;
+  return 0;
+}
+
+EXPORT int cuptiGetContextId(void* context, std::uint32_t* id) {
+  *id = static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(context) / 0x1000);
+  return 0;
+}
 #endif
 
 #ifdef FAKE_SUBSCRIBE_V2
@@ -524,6 +572,7 @@ EXPORT void fake_call_with(std::uint32_t domain, std::uint32_t id, std::uint32_t
     std::uint32_t correlation;
   } data = {site, "",      parameters, site == 1 ? &status : nullptr, "", nullptr,
             2,    nullptr, correlation};
+  data.context = reinterpret_cast<void*>(std::uintptr_t{0x2000});
   if (!g_calls[domain][id]) return;
   ++g_callbacks;
   if (const Callback callback = g_callback.load()) callback(nullptr, domain, id, &data);
@@ -535,6 +584,7 @@ EXPORT void fake_call(std::uint32_t domain, std::uint32_t id, std::uint32_t site
 }
 
 EXPORT std::uint64_t fake_callbacks() { return g_callbacks.exchange(0); }
+EXPORT void fake_streams_end() { ++g_streams_ended; }
 
 EXPORT void fake_kernel(std::uint32_t correlation, const char* name, std::uint64_t start,
                         std::uint64_t ns) {

@@ -13,6 +13,8 @@ using FakeCallWith = void (*)(std::uint32_t domain, std::uint32_t id, std::uint3
                               const void* parameters);
 // How many callbacks of calls were made since this was last asked.
 using FakeCallbacks = std::uint64_t (*)();
+// Every stream has ended: what has its handle is another one.
+using FakeStreamsEnd = void (*)();
 // A kernel named `name` that began `start` and ran for `ns`; correlation as its call's. Times 0:
 // now, for a microsecond.
 using FakeKernel = void (*)(std::uint32_t correlation, const char* name, std::uint64_t start,

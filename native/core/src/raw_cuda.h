@@ -86,13 +86,42 @@ struct CudaCall {
   uint8_t flags = 0;
 };
 
+// What a call does with the stream, event or context that it concerns.
+enum class CudaRole : uint8_t {
+  kNone,
+  kWaitForStream,   // the host waits
+  kWaitForContext,
+  kWaitForEvent,
+  kStreamWait,      // the stream is to wait for the event
+  kEventRecord,
+  kEventEnd,
+  kCaptureBegin,
+  kCaptureEnd,
+};
+
 // The name of a function, and what finishing must know of it.
 struct CudaCallName {
   int32_t text = 0;
   bool is_driver = false;
   bool is_poll = false;    // it only asks whether something is done
   bool is_kernel = false;  // it launches a kernel
-  bool begins_capture = false;  // of a stream
+  bool is_copy = false;
+  bool is_fill = false;
+  CudaRole role = CudaRole::kNone;
+
+  bool begins_capture() const { return role == CudaRole::kCaptureBegin; }
+};
+
+// A call that said what it concerns.
+struct CudaTarget {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  uint64_t event = 0;  // the program's handle; 0: none
+  int32_t process = 0;
+  uint32_t context = 0;
+  uint32_t stream = 0;
+  uint32_t correlation = 0;
+  CudaRole role = CudaRole::kNone;
 };
 
 struct CudaWait {
@@ -223,6 +252,8 @@ struct CudaFacts {
   int64_t without_time = 0;    // device work that CUPTI gave no times of
   int64_t missing_kernels = 0;  // launched, but without a record
   int64_t missing_graphs = 0;
+  int64_t missing_copies = 0;
+  int64_t missing_fills = 0;
   int64_t last_buffer_ns = 0;
 };
 
@@ -234,6 +265,7 @@ struct CudaTables {
   std::vector<CudaFill> fills;
   std::vector<CudaGraphLaunch> graphs;
   std::vector<CudaCall> calls;
+  std::vector<CudaTarget> targets;  // until they are made into the three below
   std::vector<CudaWait> host_waits;
   std::vector<CudaWait> stream_waits;
   std::vector<CudaEvent> events;
@@ -293,6 +325,7 @@ class CudaDecoder {
   bool on_call_name(const uint64_t *record, std::size_t words);
   bool on_name(const uint64_t *record, std::size_t words);
   bool on_call(const uint64_t *record, std::size_t words, const uint32_t *thread);
+  void add_target(const uint64_t *record, const uint64_t *at, const CudaCall &call);
   bool on_kernel(const uint64_t *record, std::size_t words);
   bool on_copy(const uint64_t *record, std::size_t words);
   bool on_fill(const uint64_t *record, std::size_t words);

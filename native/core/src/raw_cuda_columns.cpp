@@ -203,6 +203,8 @@ const Column kColumns[] = {
     WL_COLUMN("cuda/without_time", int64_t, known(facts(t, row).without_time)),
     WL_COLUMN("cuda/missing_kernels", int64_t, known(facts(t, row).missing_kernels)),
     WL_COLUMN("cuda/missing_graphs", int64_t, known(facts(t, row).missing_graphs)),
+    WL_COLUMN("cuda/missing_copies", int64_t, known(facts(t, row).missing_copies)),
+    WL_COLUMN("cuda/missing_fills", int64_t, known(facts(t, row).missing_fills)),
     WL_COLUMN("cuda/last_buffer_ns", int64_t, known(facts(t, row).last_buffer_ns)),
     WL_COLUMN("cuda_session/beyond_limits", int64_t, known(cuda(t).beyond_limits)),
 };

@@ -49,11 +49,34 @@ bool begins(std::string_view &name, std::string_view start) {
   return true;
 }
 
+struct RoleName {
+  std::string_view start;
+  CudaRole role;
+};
+constexpr RoleName kRoles[] = {
+    {"StreamSynchronize", CudaRole::kWaitForStream},
+    {"DeviceSynchronize", CudaRole::kWaitForContext},
+    {"ThreadSynchronize", CudaRole::kWaitForContext},
+    {"CtxSynchronize", CudaRole::kWaitForContext},
+    {"EventSynchronize", CudaRole::kWaitForEvent},
+    {"StreamWaitEvent", CudaRole::kStreamWait},
+    {"EventRecord", CudaRole::kEventRecord},
+    {"EventDestroy", CudaRole::kEventEnd},
+    {"StreamBeginCapture", CudaRole::kCaptureBegin},
+    {"StreamEndCapture", CudaRole::kCaptureEnd},
+};
+
 CudaCallName describe(int32_t text, std::string_view name, bool is_driver) {
-  CudaCallName found{text, is_driver, false, false, false};
+  CudaCallName found;
+  found.text = text;
+  found.is_driver = is_driver;
   if (!begins(name, "cuda")) begins(name, "cu");
   found.is_kernel = name.starts_with("Launch") && !name.starts_with("LaunchHostFunc");
-  found.begins_capture = name.starts_with("StreamBeginCapture");
+  found.is_copy = name.starts_with("Memcpy");
+  found.is_fill = name.starts_with("Memset");
+  for (const RoleName &known : kRoles) {
+    if (name.starts_with(known.start)) found.role = known.role;
+  }
   if (begins(name, "EventQuery") || begins(name, "StreamQuery")) {
     found.is_poll = name.empty() || name.front() == '_';
   }
@@ -146,7 +169,10 @@ bool CudaDecoder::on_name(const uint64_t *record, std::size_t words) {
 
 bool CudaDecoder::on_call(const uint64_t *record, std::size_t words, const uint32_t *thread) {
   const bool has_chain = has(*record, raw::kCallHasChain);
-  if (words != (has_chain ? 5U : 4U) || thread == nullptr) return false;
+  const bool has_target = has(*record, raw::kCallHasPlace | raw::kCallHasEvent);
+  const std::size_t more = (has_chain ? 1U : 0U) + (has(*record, raw::kCallHasPlace) ? 1U : 0U) +
+                           (has(*record, raw::kCallHasEvent) ? 1U : 0U);
+  if (words != 4 + more || thread == nullptr) return false;
   if (record[1] > kFarNs || record[2] > kFarNs) return false;
   const uint32_t key = raw::aux_of(*record);
   const uint32_t domain = std::min<uint32_t>(key >> 16, 3) % 3;
@@ -168,7 +194,28 @@ bool CudaDecoder::on_call(const uint64_t *record, std::size_t words, const uint3
   }
   host_time_ = static_cast<uint64_t>(call.end_ns);
   add(cuda_.calls, call);
+  if (has_target) add_target(record, record + (has_chain ? 5 : 4), call);
   return true;
+}
+
+void CudaDecoder::add_target(const uint64_t *record, const uint64_t *at, const CudaCall &call) {
+  CudaTarget target;
+  target.role = cuda_.call_names[static_cast<std::size_t>(call.name)].role;
+  // A capture ends even where that fails. Of the others a failed call did nothing.
+  if (target.role == CudaRole::kNone) return;
+  if (call.status != 0 && target.role != CudaRole::kCaptureEnd) return;
+  target.start_ns = call.start_ns;
+  target.end_ns = call.end_ns;
+  target.process = process_;
+  target.correlation = call.correlation;
+  target.stream = target.context = raw::kCudaNone;
+  if (has(*record, raw::kCallHasPlace)) {
+    target.stream = low(*at);
+    target.context = high(*at++);
+  }
+  if (has(*record, raw::kCallHasEvent)) target.event = *at;
+  cuda_.facts_of(process_).is_used = true;
+  add(cuda_.targets, target);
 }
 
 bool CudaDecoder::on_kernel(const uint64_t *record, std::size_t words) {

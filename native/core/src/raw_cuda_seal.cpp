@@ -6,6 +6,7 @@
 #include "radix_sort.h"
 #include "raw_cuda.h"
 #include "raw_cuda_dimensions.h"
+#include "raw_cuda_waits.h"
 #include "raw_demangle.h"
 #include "raw_order.h"
 #include "raw_tables.h"
@@ -136,7 +137,7 @@ std::vector<Captures> find_captures(const RawTables &tables) {
     if ((call.flags & raw::kCallCaptures) == 0) continue;
     Captures &captures =
         found[static_cast<std::size_t>(tables.threads[call.thread].process)];
-    if (!cuda.call_names[static_cast<std::size_t>(call.name)].begins_capture) {
+    if (!cuda.call_names[static_cast<std::size_t>(call.name)].begins_capture()) {
       captures.add(call.end_ns, -1);
     } else if (call.status == 0) {
       captures.add(call.start_ns, 1);
@@ -172,18 +173,35 @@ std::vector<uint64_t> work_keys(CudaTables &cuda) {
   return keys;
 }
 
-// Counts launches that succeeded and should have led to work on a device, but did not.
+// What device work a call should have led to: the bits of what must be collected for that, and the
+// number of those that did not.
+struct Expected {
+  uint32_t collected = 0;
+  int64_t CudaFacts::*missing = nullptr;
+};
+
+Expected expected_of(const CudaCall &call, const CudaCallName &name) {
+  const bool launches = (call.flags & raw::kCallLaunches) != 0;
+  if (!launches || call.status != 0 || call.correlation == 0) return {};
+  if ((call.flags & raw::kCallIsGraph) != 0) {
+    return {raw::kCollectsKernels | raw::kCollectsGraphs, &CudaFacts::missing_graphs};
+  }
+  if (name.is_kernel) return {raw::kCollectsKernels, &CudaFacts::missing_kernels};
+  if (name.is_copy) return {raw::kCollectsCopies, &CudaFacts::missing_copies};
+  if (name.is_fill) return {raw::kCollectsFills, &CudaFacts::missing_fills};
+  return {};
+}
+
+// Counts calls that succeeded and should have led to work on a device, but did not.
 void count_missing(RawTables &tables) {
   CudaTables &cuda = tables.cuda;
+  const auto expected = [&](const CudaCall &call) {
+    return expected_of(call, cuda.call_names[static_cast<std::size_t>(call.name)]);
+  };
   std::vector<Keyed> launches;
   for (std::size_t row = 0; row < cuda.calls.size(); ++row) {
     const CudaCall &call = cuda.calls[row];
-    const bool is_graph = (call.flags & raw::kCallIsGraph) != 0;
-    const bool is_kernel = cuda.call_names[static_cast<std::size_t>(call.name)].is_kernel;
-    if ((call.flags & raw::kCallLaunches) == 0 || call.status != 0 || call.correlation == 0 ||
-        !(is_graph || is_kernel)) {
-      continue;
-    }
+    if (expected(call).collected == 0) continue;
     launches.push_back({join_key(tables.threads[call.thread].process, call.correlation),
                         static_cast<uint32_t>(row)});
   }
@@ -197,13 +215,11 @@ void count_missing(RawTables &tables) {
     const uint64_t wanted = join_key(static_cast<int32_t>(process), call.correlation);
     while (key != keys.end() && *key < wanted) ++key;
     if (key != keys.end() && *key == wanted) continue;
-    const bool is_graph = (call.flags & raw::kCallIsGraph) != 0;
-    const uint32_t expected = is_graph ? raw::kCollectsKernels | raw::kCollectsGraphs
-                                       : uint32_t{raw::kCollectsKernels};
+    const Expected work = expected(call);
     CudaFacts &facts = cuda.facts_of(static_cast<int32_t>(process));
-    if ((collected_at(facts, call.start_ns) & expected) == 0) continue;
+    if ((collected_at(facts, call.start_ns) & work.collected) == 0) continue;
     if (captures[process].holds(call.start_ns)) continue;
-    ++(is_graph ? facts.missing_graphs : facts.missing_kernels);
+    ++(facts.*work.missing);
   }
 }
 
@@ -356,6 +372,7 @@ void seal_cuda(RawTables &tables) {
   }
   convert_times(cuda);
   remove_polls(tables, cuda);
+  derive_waits(tables);
   count_missing(tables);
   name_kernels(tables);
   number_dimensions(tables);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from warpline.capture.raw_session import RawSession
 from warpline.capture.told import Diagnostic, Told
@@ -12,16 +12,16 @@ CUDA = "cuda"
 DIMENSIONS = ("device", "context", "stream")
 
 # Tables, and the bits of CudaCollects in native/raw/warpline_cuda.h that say they were recorded.
-_KERNELS, _GRAPHS = 2, 16
+_KERNELS, _GRAPHS, _TARGETS = 2, 16, 1024
 _COLLECTED: Mapping[str, int] = {
     "kernel": _KERNELS,
     "memcpy": 4,
     "memset": 8,
     "graph_launch": _KERNELS | _GRAPHS,
     "api_call": 1,
-    "host_wait": 32,
-    "stream_wait": 32,
-    "event_record": 64,
+    "host_wait": 32 | _TARGETS,
+    "stream_wait": 32 | _TARGETS,
+    "event_record": 64 | _TARGETS,
     "memory_event": 128,
     "graph_node": 512,
     "overhead": 256,
@@ -29,7 +29,15 @@ _COLLECTED: Mapping[str, int] = {
 TABLES = (*_COLLECTED, *DIMENSIONS, "call_frame")
 
 # What is recorded unless something is asked for: no process may have got as far as to say.
-_DEFAULT = 1 | _KERNELS | 4 | 8 | _GRAPHS | 32 | 64 | 256
+_DEFAULT = 1 | _KERNELS | 4 | 8 | _GRAPHS | _TARGETS | 256
+
+# Work of devices that calls lead to, as the facts name it: one, and many.
+_WORK: Mapping[str, tuple[str, str]] = {
+    "kernels": ("kernel", "kernels"),
+    "graphs": ("CUDA graph launch", "CUDA graph launches"),
+    "copies": ("copy", "copies"),
+    "fills": ("memset", "memsets"),
+}
 
 _INFO, _WARNING = 1, 2  # of schema.tables.SEVERITIES
 _SHOWN = 3  # processes that are named one by one
@@ -92,28 +100,25 @@ def _tell_dropped(told: Told, session: RawSession) -> None:
 
 
 def _tell_missing(told: Told, session: RawSession) -> None:
-    """Tell of launches that succeeded, but whose work has no record."""
-    names = ("missing_kernels", "missing_graphs", "dropped")
-    columns = [session.facts("cuda", name) for name in names]
+    """Tell of calls that succeeded, but whose work on a device has no record."""
+    missing = [session.facts("cuda", f"missing_{name}") for name in _WORK]
     lives = [session.facts("process", name) for name in ("pid", "is_closed", "is_alive")]
+    dropped = session.facts("cuda", "dropped")
     killed, unfinished = [], []
-    lost = {"kernels": 0, "CUDA graph launches": 0}
-    for kernels, graphs, dropped, pid, closed, alive in zip(*columns, *lives, strict=True):
-        if not kernels and not graphs:
+    lost = dict.fromkeys(_WORK, 0)
+    for row, (pid, closed, alive) in enumerate(zip(*lives, strict=True)):
+        counts = {name: column[row] for name, column in zip(_WORK, missing, strict=True)}
+        # Of one that is alive it is told that what it did later is not in the recording.
+        if alive or not any(counts.values()):
             continue
-        what = _counted(kernels, graphs)
-        has, them = ("has", "it") if kernels + graphs == 1 else ("have", "them")
-        if alive:
-            continue  # it is told that what it did later is not in the recording
+        what = f"{_counted(counts)} of process {pid}"
+        has, them = ("has", "it") if sum(counts.values()) == 1 else ("have", "them")
         if not closed:
-            killed.append(f"{what} of process {pid} had no record when it was killed")
-            lost["kernels"] += kernels
-            lost["CUDA graph launches"] += graphs
-        elif not dropped:
-            unfinished.append(
-                f"{what} of process {pid} {has} no record: recording ended before {them}"
-            )
-    told.more_lost.update({name: count for name, count in lost.items() if count})
+            killed.append(f"{what} had no record when it was killed")
+            lost = {name: lost[name] + count for name, count in counts.items()}
+        elif not dropped[row]:
+            unfinished.append(f"{what} {has} no record: recording ended before {them}")
+    told.more_lost.update({_WORK[name][1]: count for name, count in lost.items() if count})
     for sentences in (killed, unfinished):
         told.warnings += sentences[:_SHOWN]
         if len(sentences) > _SHOWN:
@@ -121,16 +126,9 @@ def _tell_missing(told: Told, session: RawSession) -> None:
             told.warnings.append(f"{more} likewise")
 
 
-def _counted(kernels: int, graphs: int) -> str:
-    parts: Sequence[str] = [
-        plural(count, what, many)
-        for count, what, many in (
-            (kernels, "kernel", "kernels"),
-            (graphs, "CUDA graph launch", "CUDA graph launches"),
-        )
-        if count
-    ]
-    return " and ".join(parts)
+def _counted(counts: Mapping[str, int]) -> str:
+    parts = [plural(count, *_WORK[name]) for name, count in counts.items() if count]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
 
 
 def _tell_notes(told: Told, session: RawSession) -> None:

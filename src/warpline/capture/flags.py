@@ -58,6 +58,7 @@ class Options:
     cuda_graph_trace: str = "graph"
     cuda_memory_usage: bool = False
     cuda_trace_all_apis: bool = False
+    cuda_waits: str = "calls"
     cuda_flush_interval: int = 1000
     cudabacktrace: dict[str, int] = field(default_factory=dict)
     export: tuple[str, ...] = ()
@@ -355,6 +356,9 @@ FLAGS = (
          _flag_value, is_switch=True),
     Flag(("--cuda-trace-all-apis",), "BOOL", "record all calls of CUDA, also those that tell"
          " little, such as cudaGetDevice", _flag_value, is_switch=True),
+    Flag(("--cuda-waits",), "SOURCE", "where waits and event records are from: calls (the default),"
+         " or CUPTI's own records (cupti), which make every launch dearer",
+         _one_of("calls", "cupti")),
     Flag(("--cudabacktrace",), "KINDS", "record which calls led to CUDA calls of these kinds: all,"
          " kernel, memory, sync, other; KIND:NS those that took longer (80000)", _call_chains),
     Flag(("--cuda-flush-interval",), "MS", "CUPTI hands its records over so often: a program that"

@@ -253,6 +253,7 @@ def _cuda(options: Options, environment: Mapping[str, str], path: Path) -> CudaC
         calls="all" if options.cuda_trace_all_apis else "calls",
         graph=options.cuda_graph_trace,
         memory=options.cuda_memory_usage,
+        waits=options.cuda_waits,
         chains=options.cudabacktrace,
         flush_ms=options.cuda_flush_interval,
         is_silent="cuda" not in options.trace,

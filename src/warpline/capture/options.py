@@ -177,6 +177,10 @@ def _check_sampling(options: Options) -> None:
         if options.step_range is not None:
             options.warnings.append("--step-range is ignored (it needs --steps or --duty)")
         return
+    if options.cuda_waits == "cupti":
+        options.warnings.append(
+            "--cuda-waits=cupti is ignored (it would make launches dearer at rest, too)"
+        )
     if every is not None and duty is not None:
         raise UsageError("--every and --duty exclude each other", hint="give one")
     if duty is None and (steps is None or every is None):

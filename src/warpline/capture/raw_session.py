@@ -159,10 +159,7 @@ class RawSession:
     def __init__(self, logs: list[LogFile]) -> None:
         core = native.core()
         if core is None:
-            raise AgentMissingError(
-                f"a session cannot be finished without the native core: {native.status().reason}",
-                hint="warpline doctor says more; warpline recover finishes it later",
-            )
+            raise _no_core(native.status())
         self._core = core
         self._handle = ctypes.c_void_p()
         self._message = ctypes.create_string_buffer(_MESSAGE_BYTES)
@@ -287,6 +284,15 @@ class RawSession:
         if status != native.OK:
             said = self._message.value.decode("utf-8", "replace") or f"status {status}"
             raise CaptureError(f"the session cannot be decoded: {said}")
+
+
+def _no_core(status: native.NativeStatus) -> AgentMissingError:
+    hint = "warpline doctor says more; warpline recover finishes it later"
+    if status.abi is not None:  # it is there, but of another version
+        hint = f"install or build Warpline anew, {status.path} with it; {hint}"
+    return AgentMissingError(
+        f"a session cannot be finished without the native core: {status.reason}", hint=hint
+    )
 
 
 def _pieces(count: int, item_bytes: int) -> Iterator[tuple[int, int, ctypes.Array[ctypes.c_char]]]:

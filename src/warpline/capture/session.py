@@ -92,6 +92,7 @@ class CudaConfig:
         calls: "calls" for the calls that tell something, "all" or "none".
         graph: "graph" for graphs as a whole, "node" for what they consist of.
         memory: Whether allocations and releases are recorded.
+        waits: Where waits and event records are from: "calls", or "cupti" for CUPTI's own records.
         chains: Which calls have call chains, as `call_chains.parse_call_chains` says it.
         flush_ms: At most so much is lost when a program is killed.
         is_silent: Nothing is recorded; calls of cudaProfilerStart are only seen.
@@ -101,6 +102,7 @@ class CudaConfig:
     calls: str = "calls"
     graph: str = "graph"
     memory: bool = False
+    waits: str = "calls"
     chains: Mapping[str, int] = field(default_factory=dict)
     flush_ms: int = 1000
     is_silent: bool = False
@@ -117,6 +119,7 @@ class CudaConfig:
             ("cuda_api", self.calls),
             ("cuda_graph", self.graph),
             ("cuda_memory", memory),
+            ("cuda_waits", self.waits),
             *agent_keys(self.chains),
         ]
 
