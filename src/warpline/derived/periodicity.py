@@ -26,6 +26,7 @@ _LEAST_NEW_PART = 0.05
 _LEAST_REGION = 0.4
 _LEAST_ALIKE = 0.8
 _LEAST_EQUAL = 0.9
+_LEAST_TWICE = 8
 # The rest behind the last repetition that may be no beginning of another one.
 _MOST_TAIL = 0.03
 _FULL = 0.98
@@ -360,7 +361,7 @@ def _are_alike(made: Repetitions, tokens: I64) -> bool:
         # Two of a kind are little evidence: nearly all must come in the same order.
         one, other = tokens[bounds[0] : bounds[1]], tokens[bounds[1] : bounds[2]]
         size = min(len(one), len(other))
-        return bool(np.mean(one[:size] == other[:size]) >= _LEAST_EQUAL)
+        return size >= _LEAST_TWICE and bool(np.mean(one[:size] == other[:size]) >= _LEAST_EQUAL)
     chosen = np.arange(len(bounds) - 1)[:: len(bounds) // 256 + 1]
     n_kinds = int(codes.max()) + 1
     held = np.stack(

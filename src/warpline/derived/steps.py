@@ -122,6 +122,11 @@ class Steps:
         return len(self.index)
 
     @property
+    def has_ranges(self) -> bool:
+        """Whether ranges mark the steps."""
+        return self.source.startswith("range:")
+
+    @property
     def has_next(self) -> BoolArray:
         """Shape (n,), bool, whether another step follows in its lane."""
         return np.append(self.lane[1:] == self.lane[:-1], np.zeros(min(len(self), 1), np.bool_))
@@ -138,6 +143,26 @@ class Steps:
         """Shape (n,), int64, from its start to the next one's on the host; 0 for a last one."""
         period = np.append(np.diff(self.host_start_ns), np.zeros(min(len(self), 1), np.int64))
         return np.where(self.has_next, period, 0)
+
+    @property
+    def slowest_window(self) -> I64:
+        """Shape (n,), int64, the place of its longest period among the windows, -1 without."""
+        length = self.window_end_ns - self.window_start_ns
+        found = np.full(len(self), -1)
+        order = np.argsort(length, kind="stable")
+        found[self.window_step[order]] = order  # of several the last, which is longest, stays
+        return found
+
+    def windows(self, chosen: I64) -> Windows:
+        """Return some of the windows, by their places."""
+        step = self.window_step[chosen]
+        return Windows(
+            self.window_device[chosen],
+            self.window_start_ns[chosen],
+            self.window_end_ns[chosen],
+            step,
+            self.process[step],
+        )
 
     def times(self) -> StepTimes:
         """Return statistics of the included steps."""
@@ -212,14 +237,7 @@ def measure_windows(trace: Trace, name: str | None = None) -> Windows:
     found = steps(trace, name)
     chosen = np.flatnonzero(found.included[found.window_step])
     if len(chosen):
-        step = found.window_step[chosen]
-        return Windows(
-            found.window_device[chosen],
-            found.window_start_ns[chosen],
-            found.window_end_ns[chosen],
-            step,
-            found.process[step],
-        )
+        return found.windows(chosen)
     recorded = np.array(_recorded(trace), np.int64).reshape(-1, 2)
     devices = np.unique(operations(trace).device)
     count = len(recorded) * len(devices)

@@ -1,0 +1,325 @@
+"""step_differences: what took longer in the slowest steps than it usually does."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived.busy import DEVICE_TABLES
+from warpline.derived.calls import function_names
+from warpline.derived.operations import operations
+from warpline.derived.partition import window_segments
+from warpline.derived.range_stacks import range_nesting
+from warpline.derived.segments import PARTS, device_segments, is_busy
+from warpline.derived.step_ranges import STEP_ARGUMENT, step_name
+from warpline.derived.steps import Steps
+from warpline.derived.steps import steps as find_steps
+from warpline.derived.texts import number_texts
+from warpline.errors import UsageError
+from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.group import factorize, factorize_rows, group_stats
+from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
+from warpline.schema.tables import COPY_KINDS
+from warpline.trace import Trace
+from warpline.units import Unit, format_ns
+
+NAME = "step_differences"
+TITLE = "What the slowest steps spent more on"
+FIELDS = (
+    Field("step_extra_ns", Unit.NS, "How much longer the step took.", "Step Extra (ns)", digits=1),
+    Field("extra_ns", Unit.NS, "How much longer this took in it.", "Extra (ns)", digits=1),
+    Field("slow_ns", Unit.NS, "How long this took in it.", "Here (ns)"),
+    Field("usual_ns", Unit.NS, "Median over the steps that count.", "Usual (ns)", digits=1),
+    Field("pid", Unit.ID, "Process.", "PID"),
+    Field("step", Unit.NONE, "The slow step.", "Step"),
+    Field("place", Unit.NONE, "Whether this is time of the device or the host.", "Where"),
+    Field("kind", Unit.NONE, "Kernel, copy, idle (by its cause), call, range...", "Kind"),
+    Field("name", Unit.NONE, "What it was.", "Name"),
+)
+ARGUMENTS = {**STEP_ARGUMENT, "top": "how many of the slowest steps: top=N, 3 if not given"}
+_TOP = 3
+# Of a step's differences those are shown that are this part of its own; at most so many.
+_LEAST_PART = 0.01
+_MOST_ROWS = 12
+# A step counts as slow from this much above the median.
+_LEAST_EXTRA = 1.02
+
+
+class _Times(NamedTuple):
+    """Stretches of time, each of a step and something that has a name.
+
+    Attributes:
+        step: Shape (n,), int64.
+        item: Shape (n,), int64, places in `names`.
+        ns: Shape (n,), int64.
+        names: Where, kind and name of each item.
+    """
+
+    step: I64
+    item: I64
+    ns: I64
+    names: tuple[tuple[str, str, str], ...]
+
+
+class _Rows(NamedTuple):
+    """The differences of slow steps."""
+
+    step: I64
+    item: I64
+    slow_ns: I64
+    usual_ns: F64
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=DEVICE_TABLES,
+    arguments=ARGUMENTS,
+    missing_hint="profile a program that uses a GPU with --trace=cuda,nvtx",
+)
+def step_differences(trace: Trace, arguments: Arguments) -> Result | Skipped:
+    """What took longer in the slowest steps than it usually does.
+
+    What it measures: For the slowest steps, what their slowest device did and why it was idle,
+        which calls and which parts of the step took the host longer, each against its median over
+        the steps that count.
+    Why it matters: A few slow steps hold up every other process that waits for them. What grew in
+        them says whether a kernel, a copy, a wait or the host's own work was the reason.
+    How it is computed: Each moment of the step's period on its slowest device belongs to the
+        operation or the cause of idle time that it has in the table breakdown, and so to one row
+        alone. Calls and the ranges directly inside the step's
+        range are host time, by the step in which they began; they are shown beside it and may
+        explain the same time again. Differences below 1 % of the step's are left out, and all
+        but the 12 largest of a step.
+    Limits: A step that is slow because another process is says only that it waited. Steps
+        within 2 % of the median are not slow. With few steps the median is little known.
+    Source: Warpline.
+    """
+    found = find_steps(trace, step_name(arguments))
+    if not len(found):
+        return Skipped(NAME, "nothing marks or shows steps", "mark each step with a range")
+    if not found.included[found.slowest_window >= 0].any():
+        return Skipped(NAME, "no step has a beginning and an end", "record more steps")
+    usual_ns = _usual_ns(found)
+    slow = _slow_steps(found, usual_ns, _top(arguments))
+    parts = [_on_device(trace, found), _calls(trace, found), _ranges(trace, found)]
+    rows = [_differences(found, part, slow, usual_ns) for part in parts]
+    columns = _columns(trace, found, usual_ns, parts, rows)
+    key = ("pid", "step", "place", "kind", "name")
+    notes = _notes(found, slow, usual_ns)
+    return Result(":".join((NAME, *arguments)), TITLE, FIELDS, columns, key, notes)
+
+
+def _top(arguments: Arguments) -> int:
+    named = [text.partition("=")[2] for text in arguments if text.startswith("top=")]
+    if not named:
+        return _TOP
+    text = named[-1]
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise UsageError(
+            f"{text!r} is not a number of steps", hint="write for example step_differences:top=5"
+        )
+    return int(text)
+
+
+def _usual_ns(found: Steps) -> F64:
+    """Return for each step the median period of the steps that count in its lane."""
+    usual = np.zeros(len(found), np.float64)
+    for lane in np.unique(found.lane).tolist():
+        own = found.lane == lane
+        counted = own & found.included & (found.slowest_window >= 0)
+        usual[own] = np.median(found.period_ns[counted]) if counted.any() else np.inf
+    return usual
+
+
+def _slow_steps(found: Steps, usual_ns: F64, top: int) -> I64:
+    """Return the steps that took longest compared with the usual, the slowest first."""
+    extra = found.period_ns - usual_ns
+    slow = np.flatnonzero(found.period_ns > _LEAST_EXTRA * usual_ns)
+    return slow[np.argsort(-extra[slow], kind="stable")][:top]
+
+
+def _on_device(trace: Trace, found: Steps) -> _Times:
+    """Return what each step's slowest device did in its period."""
+    chosen = found.slowest_window[found.slowest_window >= 0]
+    pieces = window_segments(trace, found.windows(chosen))
+    segments = device_segments(trace)
+    part, operation = segments.part[pieces.row], segments.operation[pieces.row]
+    codes, names = _operation_names(trace)
+    busy = is_busy(part)
+    item = np.where(busy, codes[operation], len(names) + part.astype(np.int64))
+    named = [*names, *(("device", "idle", text) for text in PARTS)]
+    step = found.window_step[chosen][pieces.span]
+    return _Times(step, item, pieces.end_ns - pieces.start_ns, tuple(named))
+
+
+def _operation_names(trace: Trace) -> tuple[I64, list[tuple[str, str, str]]]:
+    """Return a number for each of `operations`, and where, kind and name of each number."""
+    work = operations(trace)
+    codes = np.zeros(len(work) + 1, np.int64)  # one more, for places that are -1
+    names: list[tuple[str, str, str]] = []
+    for table in DEVICE_TABLES:
+        places = work.of_table(table)
+        if not len(places):
+            continue
+        rows = work.row[places]
+        if table == "kernel":
+            ids = trace.columns(table, "short_name_id")["short_name_id"].values[rows]
+            numbers, distinct = number_texts(ids, len(trace.strings))
+            own = numbers.astype(np.int64)
+            texts = [("kernel", text) for text in trace.strings.texts(distinct.tolist())]
+        elif table == "memcpy":
+            groups = factorize(trace.columns(table, "kind")["kind"].values[rows])
+            kinds, own = groups.uniques, groups.codes.astype(np.int64)
+            texts = [("copy", COPY_KINDS.get(kind, "Unknown")) for kind in kinds.tolist()]
+        else:
+            own = np.zeros(len(rows), np.int64)
+            texts = [("graph", "graph")] if table == "graph_launch" else [("memset", "memset")]
+        codes[places] = own + len(names)
+        names += [("device", kind, text) for kind, text in texts]
+    return codes, names
+
+
+def _calls(trace: Trace, found: Steps) -> _Times:
+    """Return the calls of each step's process that began in it."""
+    if not trace.has("api_call") or not trace.row_count("api_call"):
+        return _nothing()
+    calls = trace.columns("api_call", "start_ns", "end_ns", "process_id", "thread_id")
+    start, end = calls["start_ns"].values, calls["end_ns"].values
+    step = _step_at(found, start, calls["process_id"].values, calls["thread_id"].values)
+    rows = np.flatnonzero(step >= 0)
+    names = function_names(trace, rows)
+    texts = tuple(("host", "call", text) for text in names.values)
+    return _Times(step[rows], names.codes.astype(np.int64), (end - start)[rows], texts)
+
+
+def _ranges(trace: Trace, found: Steps) -> _Times:
+    """Return the ranges directly inside the steps' own ranges."""
+    if not trace.has("range") or not found.has_ranges:
+        return _nothing()
+    nesting = range_nesting(trace)
+    columns = trace.columns("range", "start_ns", "end_ns", "process_id", "thread_id", "name_id")
+    start, end = columns["start_ns"].values, columns["end_ns"].values
+    thread = columns["thread_id"].values
+    step = _step_at(found, start, columns["process_id"].values, thread)
+    parent = nesting.parent
+    inside = (step >= 0) & nesting.has_parent & (thread == found.thread[step])
+    inside &= (start[parent] == found.host_start_ns[step]) & (
+        end[parent] == found.host_end_ns[step]
+    )
+    rows = np.flatnonzero(inside & columns["name_id"].is_valid())
+    codes, distinct = number_texts(columns["name_id"].values[rows], len(trace.strings))
+    texts = tuple(("host", "range", text) for text in trace.strings.texts(distinct.tolist()))
+    return _Times(step[rows], codes.astype(np.int64), (end - start)[rows], texts)
+
+
+def _step_at(found: Steps, time_ns: I64, process: I64, thread: I64) -> I64:
+    """Return the step that a moment of the host belongs to, up to the next one's start; else -1."""
+    step = np.full(len(time_ns), -1)
+    first = np.flatnonzero(np.diff(found.lane, prepend=-1))
+    ends = np.append(first[1:], len(found))
+    several = np.bincount(found.process[first]) > 1
+    for low, high in zip(first.tolist(), ends.tolist(), strict=True):
+        own = process == found.process[low]
+        if several[found.process[low]]:
+            own &= thread == found.thread[low]
+        rows = np.flatnonzero(own)
+        place = np.searchsorted(found.host_start_ns[low:high], time_ns[rows], side="right") - 1
+        inside = (place >= 0) & (place < high - low - 1)  # the last one has no period
+        step[rows[inside]] = low + place[inside]
+    return step
+
+
+def _nothing() -> _Times:
+    nothing = np.zeros(0, np.int64)
+    return _Times(nothing, nothing, nothing, ())
+
+
+def _differences(found: Steps, times: _Times, slow: I64, usual_ns: F64) -> _Rows:
+    """Return what took longer in the slow steps than in those that count in their lane."""
+    n_items = max(len(times.names), 1)
+    lane_item = found.lane[times.step] * n_items + times.item
+    cells = factorize_rows(lane_item, times.step)
+    ns = np.bincount(cells.codes, times.ns, minlength=cells.n_groups).astype(np.int64)
+    step, item = times.step[cells.first], times.item[cells.first]
+    counted = found.included & (found.slowest_window >= 0)
+    medians = _medians(found.lane[step] * n_items + item, ns, counted[step], found, n_items)
+    usual = medians[found.lane[step] * n_items + item]
+    extra = ns - usual
+    least = _LEAST_PART * (found.period_ns - usual_ns)[step]
+    rows = np.flatnonzero(np.isin(step, slow) & (extra > 0) & (extra >= least))
+    rank = np.zeros(len(found), np.int64)
+    rank[slow] = np.arange(len(slow))
+    rows = rows[np.lexsort((item[rows], -extra[rows], rank[step[rows]]))]
+    begins = np.flatnonzero(np.diff(step[rows], prepend=-1))
+    place = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
+    rows = rows[place < _MOST_ROWS]
+    return _Rows(step[rows], item[rows], ns[rows], usual[rows])
+
+
+def _medians(key: I64, ns: I64, counted: BoolArray, found: Steps, n_items: int) -> F64:
+    """Return the median over the counted steps of each lane's items; one without it counts 0."""
+    n_lanes = int(found.lane[-1]) + 1
+    rows = np.flatnonzero(counted)
+    stats = group_stats(key[rows], ns[rows], n_lanes * n_items)
+    has_period = found.included & (found.slowest_window >= 0)
+    n_steps = np.repeat(np.bincount(found.lane[has_period], minlength=n_lanes), n_items)
+    absent = n_steps - stats.count  # as many zeros stand before the values in order
+    ordered = np.append(stats.ordered, 0)
+    middle = []
+    for place in ((n_steps - 1) // 2, n_steps // 2):
+        inside = (place >= absent) & (stats.count > 0)
+        at = np.where(inside, stats.starts[:-1] + place - absent, len(ordered) - 1)
+        middle.append(ordered[at])
+    medians: F64 = (middle[0] + middle[1]) / 2
+    return medians
+
+
+def _columns(
+    trace: Trace, found: Steps, usual_ns: F64, parts: list[_Times], rows: list[_Rows]
+) -> dict[str, Values]:
+    step, slow_ns, usual = (np.concatenate([part[at] for part in rows]) for at in (0, 2, 3))
+    names = [
+        times.names[item]
+        for times, part in zip(parts, rows, strict=True)
+        for item in part.item.tolist()
+    ]
+    whole = found.period_ns[step] - usual_ns[step]
+    place = np.repeat(np.arange(len(rows)), [len(part.step) for part in rows])
+    order = np.lexsort((-(slow_ns - usual), place, step, -whole))
+    pids = trace.columns("process", "pid")["pid"].values
+    texts = [[names[row][at] for row in order.tolist()] for at in range(3)]
+    step, slow_ns, usual = step[order], slow_ns[order], usual[order]
+    return {
+        "step_extra_ns": Numbers(whole[order]),
+        "extra_ns": Numbers(slow_ns - usual),
+        "slow_ns": Numbers(slow_ns),
+        "usual_ns": Numbers(usual),
+        "pid": Numbers(pids[found.process[step]]),
+        "step": Texts(found.label.codes[step], found.label.values),
+        "place": _texts(texts[0]),
+        "kind": _texts(texts[1]),
+        "name": _texts(texts[2]),
+    }
+
+
+def _texts(texts: list[str]) -> Texts:
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    return Texts(np.array([places[text] for text in texts], np.int32), [*places])
+
+
+def _notes(found: Steps, slow: I64, usual_ns: F64) -> tuple[str, ...]:
+    usual = format_ns(float(np.median(usual_ns[np.isfinite(usual_ns)])))
+    if not len(slow):
+        return (f"no step took longer than {_LEAST_EXTRA - 1:.0%} above the median, {usual}",)
+    reasons = dict(found.excluded)
+    labels = found.label.to_list()
+    said = [
+        f"{labels[step]} ({format_ns(int(found.period_ns[step]))}"
+        + (f", left out: {reasons[step]})" if step in reasons else ")")
+        for step in slow.tolist()
+    ]
+    slowest = "slowest step" if len(slow) == 1 else f"{len(slow)} slowest steps"
+    return (f"the {slowest}: {', '.join(said)}; the median is {usual}",)
