@@ -151,8 +151,8 @@ def test_odd_values_never_end_in_a_traceback(tmp_path, odd, with_core):
     trace = warpline.open(write(tmp_path / "trace.json", events))
     for table in trace.tables:
         trace[table]
-    for item in ANALYSES:
-        api.run(trace, item.name)
+    for analysis in ANALYSES:
+        api.run(trace, analysis.name)
 
 
 @pytest.mark.parametrize("with_core", [True])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kineto_files import PID, call, event, flow, kernel, reversed_rows, write
+from kineto_files import PID, Event, call, event, flow, kernel, reversed_rows, write
 
 import warpline
 from warpline.derived.busy import device_busy_ns
@@ -19,7 +19,7 @@ from warpline.derived.operations import operations
 from warpline.trace import Trace
 
 
-def opened(folder: Path, events: list, **top: object) -> Trace:
+def opened(folder: Path, events: list[Event], **top: object) -> Trace:
     return warpline.open(write(folder / "trace.json", events, **top))
 
 
@@ -110,8 +110,9 @@ def test_collectives_are_told_by_more_than_one_library_name(tmp_path, name):
 def test_device_work_is_found_whatever_its_arrows_are_called(tmp_path):
     for category in ("ac2g", "async_cpu_to_gpu", "async", None):
         work = [call("cudaLaunchKernel", 10, 3, 11), kernel("k", 20, 5, correlation=11)]
-        arrows = [flow("s", category, 11, 10, PID, PID), flow("f", category, 11, 20, 0, 7)]
-        trace = opened(tmp_path, work + (arrows if category else []))
+        ends = (("s", 10, PID, PID), ("f", 20, 0, 7)) if category else ()
+        arrows = [flow(phase, str(category), 11, *end) for phase, *end in ends]
+        trace = opened(tmp_path, work + arrows)
         assert trace.row_count("kernel") == 1
         assert operations(trace).call.tolist() == [0]
         assert not trace.meta.unread
