@@ -76,9 +76,11 @@ def _renderers(*, checklist: bool) -> Mapping[str, Render]:
         diagnosis_markdown,
     )
 
-    text = diagnosis.render_checklist if checklist else diagnosis.render
-    markdown = {} if checklist else {"markdown": diagnosis_markdown.render}
-    return {"text": text, "json": diagnosis_json.render, **markdown}
+    if checklist:
+        text, markdown = diagnosis.render_checklist, diagnosis_markdown.render_checklist
+    else:
+        text, markdown = diagnosis.render, diagnosis_markdown.render
+    return {"text": text, "json": diagnosis_json.render, "markdown": markdown}
 
 
 def _documents(args: Namespace, format: str, found: list[Diagnosis]) -> Iterator[Diagnosis]:  # noqa: A002
@@ -88,8 +90,7 @@ def _documents(args: Namespace, format: str, found: list[Diagnosis]) -> Iterator
         diagnosis = _diagnose(Namespace(**{**vars(args), "recordings": paths}))
         found.append(diagnosis)
         table = "checklist" if args.checklist else "breakdown"
-        is_tabular = format == "csv" or (format == "markdown" and args.checklist)
-        yield _one_table(diagnosis, table, is_named=args.each) if is_tabular else diagnosis
+        yield _one_table(diagnosis, table, is_named=args.each) if format == "csv" else diagnosis
 
 
 def _diagnose(args: Namespace) -> Diagnosis:

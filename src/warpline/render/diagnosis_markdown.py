@@ -19,14 +19,23 @@ def render(document: Document, out: TextIO, options: Options) -> None:
     assert isinstance(document, Diagnosis)
     writer = _Writer(options)
     blocks = [
-        [f"## {plain(document.title, options)}"],
-        [f"> **Warning:** {plain(warning, options)}" for warning in document.warnings],
-        [f"**{plain(document.verdict, options)}**"],
+        *writer.head(document),
         *(list(writer.device(item)) for item in document.breakdown),
         list(writer.phases(document.phases, max(sum(d.count for d in document.breakdown), 1))),
         *(list(writer.finding(item)) for item in document.findings),
         list(writer.checklist(document.checks)),
     ]
+    _write(blocks, out)
+
+
+def render_checklist(document: Document, out: TextIO, options: Options) -> None:
+    """Write the checklist of a diagnosis."""
+    assert isinstance(document, Diagnosis)
+    writer = _Writer(options)
+    _write([*writer.head(document), list(writer.checklist(document.checks))], out)
+
+
+def _write(blocks: Sequence[Sequence[str]], out: TextIO) -> None:
     out.write("\n\n".join("\n".join(lines) for lines in blocks if lines) + "\n")
 
 
@@ -35,6 +44,12 @@ class _Writer:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+
+    def head(self, diagnosis: Diagnosis) -> Iterator[list[str]]:
+        """Yield the title, the warnings and the verdict."""
+        yield [f"## {self._text(diagnosis.title)}"]
+        yield [f"> **Warning:** {self._text(warning)}" for warning in diagnosis.warnings]
+        yield [f"**{self._text(diagnosis.verdict)}**"]
 
     def device(self, item: Breakdown) -> Iterator[str]:
         """Yield the table of one device's time."""

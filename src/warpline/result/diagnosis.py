@@ -13,6 +13,9 @@ PartKind = Literal["busy", "idle"]
 CheckState = Literal["pass", "fail", "can't tell"]
 
 
+_NO_REPLAY = Skipped("replay", "what a fix would save is not predicted by this version")
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Something in the recording that a finding rests on.
@@ -272,13 +275,13 @@ class Diagnosis(Document):
             "breakdown": [_breakdown_facts(item) for item in self.breakdown],
             "overlap": [asdict(item) for item in self.overlaps],
             "phases": [_phase_facts(item) for item in self.phases],
-            "findings": [asdict(item) for item in self.findings],
+            "findings": [{"id": item.id, **asdict(item)} for item in self.findings],
             "checklist": [asdict(item) for item in self.checks],
             "counter_candidates": [asdict(item) for item in self.counter_candidates],
             "replay": None,
             "skipped": [
                 {"rule": item.name, "reason": item.reason, "hint": item.hint}
-                for item in self.not_judged
+                for item in (*self.not_judged, _NO_REPLAY)
             ],
             "warnings": list(self.warnings),
             "verdict": self.verdict,

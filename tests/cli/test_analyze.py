@@ -1,0 +1,202 @@
+"""``warpline analyze`` on real recordings: exit status, formats, options, and what must hold."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import captures
+import pytest
+from json_schema import violations
+
+import warpline
+from warpline.render.escaping import display_width
+
+ONE_GPU = ("host_sync.bad", "tiny_kernels.fixed", "pageable_h2d.fixed", "cuda_graph_level")
+
+
+@pytest.fixture(scope="module")
+def schema(repository: Path):
+    return json.loads((repository / "docs" / "analyze.schema.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def analysed(capture):
+    """The JSON of a recording by its name, computed once."""
+    known = {}
+
+    def analysed(*names):
+        if names not in known:
+            diagnosis = warpline.analyze(warpline.open(*map(capture, names)))
+            known[names] = json.loads(json.dumps(diagnosis.to_dict()))
+        return known[names]
+
+    return analysed
+
+
+@pytest.mark.parametrize("name", captures.names())
+def test_json_keeps_its_contract(name, analysed, schema):
+    assert violations(analysed(name), schema) == []
+
+
+@pytest.mark.parametrize("name", captures.names())
+def test_parts_sum_to_the_total_and_phases_to_both(name, analysed):
+    found = analysed(name)
+    assert found["breakdown"]
+    for item in found["breakdown"]:
+        assert sum(part["ns"] for part in item["parts"]) == item["total_ns"]
+    outermost = [phase for phase in found["phases"] if len(phase["path"]) <= 1]
+    totals = sum(item["total_ns"] for item in found["breakdown"])
+    assert sum(phase["total_ns"] for phase in outermost) == totals
+    for phase in found["phases"]:
+        assert sum(part["ns"] for part in phase["parts"]) == phase["total_ns"]
+        assert 0 <= phase["self_ns"] <= phase["total_ns"]
+
+
+def parts_of(found, kind):
+    parts = [part for part in found["breakdown"][0]["parts"] if part["kind"] == kind]
+    return {part["category"]: part["share"] for part in parts}
+
+
+def test_what_the_programs_are_known_for(analysed):
+    idle = parts_of(analysed("host_sync.bad"), "idle")
+    assert list(idle)[:2] == ["launch-bound", "host-sync"]
+    assert sum(parts_of(analysed("pageable_h2d.fixed"), "busy").values()) > 0.95
+    assert parts_of(analysed("cuda_graph_level"), "busy")["graph"] > 0.95
+    assert parts_of(analysed("ddp_serial.bad.rank0"), "busy")["collective"] > 0.3
+    states = {item["name"]: item["state"] for item in analysed("host_sync.bad")["checklist"]}
+    assert states["device busy"] == states["no needless waits"] == "fail"
+    assert states["copies overlapped"] == "pass"
+
+
+def test_the_backward_pass_is_in_its_phase_although_another_thread_launches_it(analysed):
+    phases = {"/".join(item["path"]): item for item in analysed("host_sync.bad")["phases"]}
+    step = phases["step_*"]
+    inside = ("forward", "backward", "optimizer")
+    assert sum(phases[f"step_*/{name}"]["total_ns"] for name in inside) == step["total_ns"]
+    assert phases["step_*/backward"]["total_ns"] > 0.3 * step["total_ns"]
+    assert step["calls"] == analysed("host_sync.bad")["steps"]["count"]
+
+
+def test_ranks_make_one_run(analysed):
+    found = analysed("ddp_serial.bad.rank0", "ddp_serial.bad.rank1")
+    assert len({item["process"] for item in found["breakdown"]}) == 2
+    assert len(found["trace"]["paths"]) == 2
+    assert found["verdict"].startswith("The slowest of 2 GPUs")
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("name", ONE_GPU)
+def test_the_screen_fits(run, capture, monkeypatch, name, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    path = str(capture(name))
+    done = run("analyze", path)
+    assert done.status == 0
+    lines = done.out.splitlines()
+    assert "\x1b" not in done.out
+    # A command is to be copied, and so never cut.
+    free = [line for line in lines if path not in line and "ncu --set full" not in line]
+    assert max(map(display_width, free)) <= int(columns)
+    for heading in ("Device 0", "Checklist", "next: warpline"):
+        assert any(line.startswith(heading) for line in lines)
+
+
+def test_a_pipe_without_unicode_gets_plain_characters(start, capture):
+    done = start("analyze", str(capture("host_sync.bad")), PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    text = done.stdout.decode("ascii")
+    bar = next(line for line in text.splitlines() if line.startswith("  ##"))
+    assert set(bar.strip()) == {"#", "-", "."}
+
+
+def test_fail_on(run, capture):
+    path = str(capture("host_sync.bad"))
+    assert run("analyze", "-q", "--fail-on", "high", path).status == 0
+    assert run("analyze", "-q", "--fail-on", "info", path).status == 3
+    done = run("analyze", "--fail-on", "grave", path)
+    assert (done.status, done.out) == (2, "")
+    assert "hint: --fail-on high, medium, low, info" in done.err
+
+
+def test_csv_is_the_breakdown(run, capture):
+    done = run("analyze", "-q", "--format", "csv", str(capture("host_sync.bad")))
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert {row["Kind"] for row in rows} == {"busy", "idle"}
+    shares = sum(float(row["Time (%)"]) for row in rows)
+    assert abs(shares - 100) < 0.1 * len(rows)
+
+
+def test_each_recording_by_itself(run, capture):
+    paths = [str(capture(name)) for name in ("host_sync.bad", "tiny_kernels.fixed")]
+    found = json.loads(run("analyze", "--each", "-f", "json", *paths).out)
+    assert [item["trace"]["paths"] for item in found] == [[path] for path in paths]
+    together = json.loads(run("analyze", "-f", "json", *paths).out)
+    assert together["trace"]["paths"] == paths
+    table = run("analyze", "-q", "--each", "-f", "csv", *paths).out
+    recordings = {line.split(",")[0] for line in table.splitlines() if line}
+    assert recordings == {"Recording", "host_sync.bad.sqlite", "tiny_kernels.fixed.sqlite"}
+
+
+def test_checklist(run, capture):
+    path = str(capture("host_sync.bad"))
+    done = run("analyze", "-q", "--checklist", path)
+    assert done.status == 0
+    assert "fail        device busy" in done.out
+    assert "an idle device gains more from its host" in done.out
+    assert "Phases" not in done.out
+    rows = list(csv.DictReader(io.StringIO(run("analyze", "-q", "--checklist", "-fcsv", path).out)))
+    assert {row["State"] for row in rows} <= {"pass", "fail", "can't tell"}
+    written = run("analyze", "-q", "--checklist", "-f", "md", path).out
+    assert "| fail | device busy | busy " in written
+    assert "| gemm |" not in written
+
+
+def test_steps_by_name(run, capture):
+    path = str(capture("host_sync.bad"))
+    found = json.loads(run("analyze", "-f", "json", "--steps", "forward", path).out)
+    assert found["steps"]["source"] == "range:forward"
+    named = run("analyze", "-q", "-f", "csv", "--steps", "forward", path).out
+    total_ns = sum(int(row["Total Time (ns)"]) for row in csv.DictReader(io.StringIO(named)))
+    assert total_ns == found["breakdown"][0]["total_ns"]
+    done = run("analyze", "--steps", "nothing", path)
+    assert done.status == 2
+    assert "nothing" in done.err
+
+
+def test_filters_are_told_and_applied(run, capture):
+    path = str(capture("host_sync.bad"))
+    done = run("analyze", "-f", "json", "--exclude", "step_1", path)
+    found = json.loads(done.out)
+    assert found["title"] == "host_sync.bad.sqlite --exclude step_1"
+    whole = json.loads(run("analyze", "-f", "json", path).out)
+    assert found["steps"]["count"] < whole["steps"]["count"]
+
+
+def test_markdown_shows_names_as_text(run, capture):
+    done = run("analyze", "-q", "-f", "markdown", str(capture("host_sync.bad")))
+    assert done.out.startswith("## host\\_sync.bad.sqlite")
+    assert "| launch-bound | idle |" in done.out
+    assert "| `step_*/forward/layer_0` | " in done.out
+
+
+def test_a_recording_without_gpu_work_is_told(run, tmp_path):
+    from warpline.trace import MemorySource, Trace, TraceMeta
+
+    tables = {
+        "range": {"start_ns": [0], "end_ns": [9], "process_id": [0], "thread_id": [0]},
+        "process": {"pid": [7]},
+        "thread": {"process_id": [0], "tid": [7]},
+    }
+    source = MemorySource(tables, TraceMeta((Path("some.file"),), "memory"))
+    path = warpline.export(Trace(source), tmp_path / "cpu.warpline")
+    done = run("analyze", "-q", str(path))
+    assert done.status == 0
+    assert "No GPU work was recorded" in done.out
+    found = json.loads(run("analyze", "-f", "json", str(path)).out)
+    assert found["breakdown"] == []
+    assert [item["rule"] for item in found["findings"]][:1] == ["capture-quality"]
+    assert run("analyze", "-q", "--fail-on", "medium", str(path)).status == 3
