@@ -335,7 +335,8 @@ def test_nothing_recorded_has_no_categories():
 
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-RECORDINGS = sorted([*SHARED.glob("nsys/*.sqlite"), *SHARED.glob("public/nsys/*.sqlite")])
+FOLDERS = ("nsys/*.sqlite", "public/nsys/*.sqlite", "kineto/*.gz", "public/kineto/*.gz")
+RECORDINGS = sorted(path for folder in FOLDERS for path in SHARED.glob(folder))
 
 
 @pytest.mark.skipif(not RECORDINGS, reason="the larger captures are not here")

@@ -44,7 +44,7 @@ def test_classes_divide_all_kernels(capture: Callable[[str], Path], name: str):
 
 
 def test_a_kernel_that_no_rule_knows_is_noted():
-    kernels = {
+    kernels: dict[str, list[Any]] = {
         "start_ns": [0, 10, 25],
         "end_ns": [10, 20, 35],
         "name": ["mystery", "mystery", "ampere_sgemm_128x64_nn"],
