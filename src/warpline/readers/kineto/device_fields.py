@@ -35,7 +35,7 @@ _COPY_KIND_OF: Mapping[str, str] = {
 _NUMBER_OF_COPY = {label: number for number, label in COPY_KINDS.items()}
 _NUMBER_OF_MEMORY = {label.lower(): number for number, label in MEMORY_KINDS.items()}
 _UNKNOWN_MEMORY = _NUMBER_OF_MEMORY["unknown"]
-_OPEN, _CLOSE = "<([{", ">)]}"
+_CLOSING = {"<": ">", "(": ")", "[": "]", "{": "}"}
 
 
 def short_name(full: str) -> str:
@@ -44,15 +44,16 @@ def short_name(full: str) -> str:
     Brackets of templates and parameters nest; what stands inside any does not count. A
     name that holds none is its own base name.
     """
-    depth = 0
+    inside: list[str] = []
     outside: list[str] = []
     for position, mark in enumerate(full):
-        if mark in _OPEN and not full.startswith(("<<", "<="), position):
-            depth += 1
-            outside.append(" " if mark == "(" and depth == 1 and outside else "\0")
-        elif mark in _CLOSE and depth and full[position - 1 : position] != "-":
-            depth -= 1
-        elif depth == 0:
+        if mark in _CLOSING and not full.startswith(("<<", "<="), position):
+            # Parameters part words; what stands in other brackets belongs to the word.
+            outside.append(" " if mark == "(" and not inside and outside else "\0")
+            inside.append(_CLOSING[mark])
+        elif inside and mark == inside[-1] and full[position - 1] != "-":
+            inside.pop()
+        elif not inside:
             outside.append(mark)
     plain = "".join(outside).replace("\0", "").strip()
     words = plain.split("::")[-1].split()
