@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -18,6 +18,9 @@ from warpline.ops.group import factorize_rows
 from warpline.ops.tree import enclosing, nest
 from warpline.trace import Trace
 
+STEP_ARGUMENT: Mapping[str, str] = {
+    "name": "take the ranges of this name for steps, where * is any text: name=epoch_*"
+}
 _NO_NUMBER = -1
 # Two of a family are enough for one period; a family that holds less than this part of the work
 # launched between its first start and its last end is a part of a step.
@@ -97,6 +100,12 @@ class _Family(NamedTuple):
     lane: I64
     held: int  # operations launched inside
     coverage: float  # part of those launched between its first start and its last end, in 0..1
+
+
+def step_name(arguments: Sequence[str]) -> str | None:
+    """Return what the argument ``name=`` of a table says, None without it."""
+    named = [text.partition("=")[2] for text in arguments if text.startswith("name=")]
+    return named[-1] if named else None
 
 
 @derived
@@ -216,9 +225,9 @@ def _family_called(trace: Trace, name: str) -> _Family:
 
 
 def _family(trace: Trace, pattern: str, rows: I64, number: I64) -> _Family | None:
-    """Return the ranges that are inside no other of them; None if they overlap."""
+    """Return the ranges that are inside no other of their thread; None if they overlap."""
     start, end, process, thread = _times(trace, rows)
-    outer = np.flatnonzero(~nest(start, end, process).has_parent)
+    outer = np.flatnonzero(~nest(start, end, thread).has_parent)
     start, end, process, thread = (part[outer] for part in (start, end, process, thread))
     lane = factorize_rows(process).codes.astype(np.int64)
     if _overlaps(start, end, lane):
