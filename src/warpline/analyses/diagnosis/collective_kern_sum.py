@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -160,7 +160,8 @@ def _with_calls(
         )
         for first in rows.first.tolist()
     ]
-    kinds = tuple(dict.fromkeys(whole))
+    # In order of what they say: the numbers of texts depend on the file.
+    kinds = tuple(sorted({*whole}, key=lambda kind: [value or "" for value in astuple(kind)[:-1]]))
     place = np.array([kinds.index(kind) for kind in whole], np.int64)
     return kinds, place[rows.codes]
 

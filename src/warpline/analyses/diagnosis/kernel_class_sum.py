@@ -76,7 +76,11 @@ def kernel_class_sum(trace: Trace, arguments: Arguments) -> Result:
     named = factorize_rows(category, origin, names)
     rows = named if is_named else factorize_rows(category, origin)
     times = _times(trace, kernels, rows.codes.astype(np.int64), rows.n_groups)
-    order = np.argsort(-times["total_ns"], kind="stable")
+    texts = trace.strings.texts(names[rows.first].tolist())
+    # Of equal totals the order is that of the texts: their numbers depend on the file.
+    order = np.lexsort(
+        (_ranks(texts), origin[rows.first], category[rows.first], -times["total_ns"])
+    )
     count = np.bincount(rows.codes[named.first], minlength=rows.n_groups)
     columns: dict[str, Values] = {
         "time_ratio": Numbers(times["total_ns"][order] / max(times["total_ns"].sum(), 1)),
@@ -88,10 +92,9 @@ def kernel_class_sum(trace: Trace, arguments: Arguments) -> Result:
     fields: tuple[Field, ...] = FIELDS
     key: tuple[str, ...] = ("category", "origin")
     if is_named:
-        texts = trace.strings.texts(names[rows.first][order].tolist())
         told = [kernel_class(text).category_rule or None for text in texts]
-        columns["rule"] = labelled(np.arange(len(told)), told)
-        columns["name"] = labelled(np.arange(len(texts)), texts)
+        columns["rule"] = labelled(order, told)
+        columns["name"] = labelled(order, texts)
         fields, key = (*FIELDS, *_NAMED), (*key, "name")
     notes = (*_unknown_note(columns), *graph_notes(trace))
     return Result(":".join((NAME, *arguments)), TITLE, fields, columns, key, notes)
@@ -107,6 +110,11 @@ def _times(trace: Trace, kernels: I64, group: I64, n_groups: int) -> Mapping[str
         "instances": stats.count,
         "mean_ns": stats.mean,
     }
+
+
+def _ranks(texts: Sequence[str]) -> I64:
+    """Return the place of each text among them in order."""
+    return np.argsort(np.argsort(np.array(texts, np.str_), kind="stable"), kind="stable")
 
 
 def _unknown_note(columns: Mapping[str, Values]) -> Sequence[str]:
