@@ -1,5 +1,7 @@
 #include "json_arguments.h"
 
+#include "json_text.h"
+
 namespace warpline {
 namespace {
 
@@ -26,7 +28,9 @@ int32_t JsonArguments::find(std::string_view name, JsonEvents &events) {
   return recent.found;
 }
 
-int32_t JsonArguments::look_up(std::string_view name, JsonEvents &events) {
+int32_t JsonArguments::look_up(std::string_view written, JsonEvents &events) {
+  std::string room;
+  const std::string_view name = repaired_utf8(written, room);
   const auto known = known_.find(name);
   if (known != known_.end()) {
     if (known->second == kNotMet) known->second = events.add_argument(name);

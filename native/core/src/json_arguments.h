@@ -33,7 +33,7 @@ class JsonArguments {
     bool is_used = false;
   };
 
-  int32_t look_up(std::string_view name, JsonEvents &events);
+  int32_t look_up(std::string_view written, JsonEvents &events);
 
   struct Hash {
     using is_transparent = void;

@@ -17,6 +17,8 @@ JsonScan::Step JsonScan::event() {
     loss_ = before;  // it is read again, or given up
     return step;
   }
+  loss_.bad_ts += event_.ts.is_bad;
+  loss_.bad_dur += event_.dur.is_bad;
   events_.add(event_);
   at_ = at;
   return Step::ok;
@@ -43,14 +45,14 @@ JsonScan::Step JsonScan::event_member(std::string_view key, const char *&at) {
   switch (key.size()) {
     case 2:
       if (key == "ph") return read_phase(at);
-      if (key == "ts") return read_time(at, event_.ts_ns, event_.has_ts, loss_.bad_ts);
+      if (key == "ts") return read_time(at, event_.ts);
       if (key == "id") return read_text(at, event_.id);
       break;
     case 3:
       if (key == "cat") return read_text(at, event_.category, &category_);
       if (key == "pid") return read_text(at, event_.pid, &pid_);
       if (key == "tid") return read_text(at, event_.tid, &tid_);
-      if (key == "dur") return read_time(at, event_.dur_ns, event_.has_dur, loss_.bad_dur);
+      if (key == "dur") return read_time(at, event_.dur);
       break;
     case 4:
       if (key == "name") return read_text(at, event_.name);
@@ -93,10 +95,8 @@ JsonScan::Step JsonScan::read_text(const char *&at, int32_t &number, Recent *rec
   return Step::ok;
 }
 
-JsonScan::Step JsonScan::read_time(const char *&at, int64_t &time_ns, bool &has_time,
-                                   int64_t &bad_times) {
-  time_ns = 0;
-  has_time = false;
+JsonScan::Step JsonScan::read_time(const char *&at, JsonTime &time) {
+  time = {};
   const char *begin = at;
   const bool is_text = *at == '"';
   const Step step = skip_value(at);
@@ -105,12 +105,9 @@ JsonScan::Step JsonScan::read_time(const char *&at, int64_t &time_ns, bool &has_
   const std::string_view text(begin + quote, static_cast<std::size_t>(at - begin - 2 * quote));
   if (!is_text && text == "null") return Step::ok;
   const auto found = decimal_us_to_ns(text);
-  has_time = found && *found < JsonScan::kMaxTimeNs && *found > -JsonScan::kMaxTimeNs;
-  if (has_time) {
-    time_ns = *found;
-  } else {
-    ++bad_times;
-  }
+  time.is_there = found && *found < kMaxTimeNs && *found > -kMaxTimeNs;
+  time.is_bad = !time.is_there;
+  if (time.is_there) time.ns = *found;
   return Step::ok;
 }
 

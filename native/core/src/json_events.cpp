@@ -17,10 +17,10 @@ void JsonEvents::add(const JsonEvent &event) {
   pid.push(event.pid);
   tid.push(event.tid);
   id.push(event.id);
-  ts_ns.push(event.ts_ns);
-  dur_ns.push(event.dur_ns);
-  has_ts.push(event.has_ts);
-  has_dur.push(event.has_dur);
+  ts_ns.push(event.ts.ns);
+  dur_ns.push(event.dur.ns);
+  has_ts.push(event.ts.is_there);
+  has_dur.push(event.dur.is_there);
   for (const auto &[key, value] : event.arguments) {
     Argument &column = arguments[static_cast<std::size_t>(key)];
     const std::size_t count = column.event.size();

@@ -59,6 +59,12 @@ struct JsonValue {
   int64_t value;
 };
 
+struct JsonTime {
+  int64_t ns = 0;
+  bool is_there = false;
+  bool is_bad = false;  // something is there, and it is no time
+};
+
 // One event while it is read.
 struct JsonEvent {
   struct Argument {
@@ -72,10 +78,8 @@ struct JsonEvent {
   int32_t pid = kNoText;
   int32_t tid = kNoText;
   int32_t id = kNoText;
-  int64_t ts_ns = 0;
-  int64_t dur_ns = 0;
-  bool has_ts = false;
-  bool has_dur = false;
+  JsonTime ts;
+  JsonTime dur;
   std::vector<Argument> arguments;
 
   void clear() {

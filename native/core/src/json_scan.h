@@ -123,7 +123,7 @@ class JsonScan {
   Step event_member(std::string_view key, const char *&at);
   Step read_phase(const char *&at);
   Step read_text(const char *&at, int32_t &number, Recent *recent = nullptr);
-  Step read_time(const char *&at, int64_t &time_ns, bool &has_time, int64_t &bad_times);
+  Step read_time(const char *&at, JsonTime &time);
   Step read_arguments(const char *&at);
   Step read_value(const char *&at, int32_t key);
   Step read_nested(const char *&at, int32_t key);

@@ -142,8 +142,8 @@ class _Columns:
     def add(self, event: dict[str, Any]) -> None:
         """Append one event."""
         phase = event.get("ph")
-        code = ord(phase[0]) if isinstance(phase, str) and phase else 0
-        self.phase.append(code if code < 256 else 0)
+        code = ord(phase[0]) if _is_text(phase) and phase else 0
+        self.phase.append(code if code < 128 else 0)
         for name, column in self.ints.items():
             column.append(self._short(event.get(name)))
         for name in self.times:
@@ -188,7 +188,11 @@ class _Columns:
             return REAL, _BITS.unpack(_REAL.pack(float(value)))[0]
         if isinstance(value, str):
             return TEXT, self.text(value)
-        return JSON, self.text(json.dumps(value, ensure_ascii=False))
+        return JSON, self.text(json.dumps(_plain(value), ensure_ascii=False))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not isinstance(value, _Literal)
 
 
 def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan:
