@@ -108,7 +108,7 @@ def test_another_pattern_before(run):
 @pytest.mark.parametrize("more", ["m,k1x20,k8,k2,u1000", "m,k1x20,k2,s,u1000"])
 def test_a_call_more_every_tenth_time(run, more):
     # Such as a loss that is printed: the pattern is the step all the same.
-    words = ["init"]
+    words: list[object] = ["init"]
     for _ in range(60):
         words += ["repeat", 9, WITH_COPY, "repeat", 1, more]
     folder = run(*words, **STEPS)
@@ -140,7 +140,7 @@ def test_only_the_grid_tells_the_launches_apart(run):
 
 def test_no_pattern(run):
     choose = random.Random(5)
-    words = ["init"]
+    words: list[object] = ["init"]
     for _ in range(900):
         words += [
             "repeat",
@@ -159,7 +159,7 @@ def test_a_pattern_too_short_for_a_step(run):
 
 
 def test_queries_are_no_part_of_a_pattern(run):
-    words = ["init"]
+    words: list[object] = ["init"]
     for step in range(600):
         words += ["repeat", 1, f"m,k1x20,ex{1 + step * 7 % 13},k2,u1000"]
     folder = run(*words, **STEPS)

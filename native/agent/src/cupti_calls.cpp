@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "call_chain.h"
+#include "call_signature.h"
 #include "clock.h"
 #include "cupti_parameters.h"
 #include "process.h"
@@ -30,6 +31,8 @@ struct Call {
   std::uint8_t flags = 0;
   Role role = Role::kPlain;
   Parameters parameters;
+  SignatureForm signature = SignatureForm::kNot;
+  bool is_on = false;  // its callback
 
   bool is_profilers() const { return role == Role::kProfilerStart || role == Role::kProfilerStop; }
 
@@ -116,23 +119,12 @@ Call describe(const char* full_name, Domain domain, const CudaConfig& config) {
     call.flags |= raw::kCallCaptures;
   }
   call.parameters = parameters_of(name, domain == Domain::kRuntime);
+  call.signature = signature_form(name);
   if (!tells_targets(config)) call.parameters.concerns = Concerns::kNothing;
   if (begins_with_any(name, kStreamEnds)) call.role = Role::kEndsStreams;
   if (name.starts_with("ProfilerStart")) call.role = Role::kProfilerStart;
   if (name.starts_with("ProfilerStop")) call.role = Role::kProfilerStop;
   return call;
-}
-
-template <class Wanted>
-void switch_where(const cupti::Functions& functions, cupti::Subscriber subscriber, bool is_on,
-                  Wanted wanted) {
-  for (std::uint32_t domain = 1; domain <= 2; ++domain) {
-    for (std::uint32_t id = 1; id < kMaxCalls; ++id) {
-      if (wanted(g_calls[domain - 1][id])) {
-        functions.enable_callback(is_on ? 1 : 0, subscriber, domain, id);
-      }
-    }
-  }
 }
 
 // What a thread is in the midst of. The runtime's calls use the driver's: the outermost counts.
@@ -230,7 +222,17 @@ void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
     }
     return;
   }
-  record(key, call, data);
+  if (call.is_chosen) record(key, call, data);
+  // After it, as recording may begin or end by that.
+  if (sees_calls() && call.signature != SignatureForm::kNot) {
+    see_call(signature_of(call.signature, key >> 16, key & 0xffff, data.parameters), t_calls.start);
+  }
+}
+
+bool is_watched(WatchedCalls watched, const Call& call, std::uint32_t number) noexcept {
+  if (call.signature == SignatureForm::kNot) return false;
+  return watched.which == WatchedCalls::Which::kAll ||
+         (watched.which == WatchedCalls::Which::kOne && watched.number == number);
 }
 
 }  // namespace
@@ -259,19 +261,35 @@ void choose_calls(const cupti::Functions& functions, const CudaConfig& config) n
 }
 
 void switch_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
-                  bool is_on) noexcept {
+                  bool records, WatchedCalls watched) noexcept {
   const bool keeps_profiler_calls = bounds_ranges();
-  switch_where(functions, subscriber, is_on, [keeps_profiler_calls](const Call& call) {
-    return call.is_chosen && !(keeps_profiler_calls && call.is_profilers());
-  });
+  bool has_changed = false;
+  for (std::uint32_t domain = 1; domain <= 2; ++domain) {
+    for (std::uint32_t id = 1; id < kMaxCalls; ++id) {
+      Call& call = g_calls[domain - 1][id];
+      if (keeps_profiler_calls && call.is_profilers()) continue;
+      const bool is_wanted =
+          (records && call.is_chosen) || is_watched(watched, call, call_number(domain, id));
+      if (is_wanted == call.is_on) continue;
+      functions.enable_callback(is_wanted ? 1 : 0, subscriber, domain, id);
+      call.is_on = is_wanted;
+      has_changed = true;
+    }
+  }
+  if (!has_changed) return;
   forget_streams();  // what ended meanwhile was not seen
   g_epoch.fetch_add(1, std::memory_order_release);
 }
 
 void switch_profiler_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
                            bool is_on) noexcept {
-  switch_where(functions, subscriber, is_on,
-               [](const Call& call) { return call.is_profilers(); });
+  for (std::uint32_t domain = 1; domain <= 2; ++domain) {
+    for (std::uint32_t id = 1; id < kMaxCalls; ++id) {
+      if (g_calls[domain - 1][id].is_profilers()) {
+        functions.enable_callback(is_on ? 1 : 0, subscriber, domain, id);
+      }
+    }
+  }
 }
 
 void ignore_calls_of_this_thread() noexcept { t_calls.is_ignored = true; }

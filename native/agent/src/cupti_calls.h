@@ -5,6 +5,7 @@
 
 #include "config.h"
 #include "cupti_abi.h"
+#include "launch_watch.h"
 
 namespace warpline::agent {
 
@@ -20,10 +21,11 @@ bool tells_targets(const CudaConfig& config) noexcept;
 // not assumed. Before the callbacks of a session are turned on.
 void choose_calls(const cupti::Functions& functions, const CudaConfig& config) noexcept;
 
-// Turns the callbacks of the chosen calls on or off. One thread at a time. Calls that are under way
-// when this happens are not recorded.
-void switch_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
-                  bool is_on) noexcept;
+// Turns callbacks on and off: those of the chosen calls are on while they are recorded, those of
+// the watched ones in any case. One thread at a time. Calls that are under way when one changes are
+// not recorded.
+void switch_calls(const cupti::Functions& functions, cupti::Subscriber subscriber, bool records,
+                  WatchedCalls watched) noexcept;
 
 // The same for cudaProfilerStart and cudaProfilerStop (and the driver's), which bound capture
 // ranges: these stay on while recording is off.

@@ -18,6 +18,7 @@
 #include "cupti_calls.h"
 #include "cupti_library.h"
 #include "cupti_records.h"
+#include "launch_watch.h"
 #include "process.h"
 #include "thread_log.h"
 #include "warpline_agent.h"
@@ -52,7 +53,9 @@ struct Tracing {
   cupti::Subscriber subscriber = nullptr;
   Session* session = nullptr;
   bool is_begun = false;
-  bool is_recording = false;          // kinds and callbacks are on
+  bool is_recording = false;          // kinds are on
+  bool records_calls = false;         // callbacks that are on, with the next
+  WatchedCalls watched;
   bool is_watcher_running = false;
   std::uint32_t collects = 0;         // of CudaCollects, when recording
   std::uint32_t told_failed = 0;      // kinds whose failure was told
@@ -244,9 +247,16 @@ void set_recording(Tracing& t, bool is_on) noexcept {
     tell_collecting(0);
   }
   switch_graph_nodes(t, is_on);
-  if ((t.collects & raw::kCollectsCalls) != 0) {
-    switch_calls(t.library.functions, t.subscriber, is_on);
-  }
+}
+
+// Makes the callbacks those of what is recorded and of what is watched.
+void follow_calls(Tracing& t) noexcept {
+  const bool records = t.is_recording && (t.collects & raw::kCollectsCalls) != 0;
+  const WatchedCalls watched = watched_calls();
+  if (records == t.records_calls && watched == t.watched) return;
+  t.records_calls = records;
+  t.watched = watched;
+  switch_calls(t.library.functions, t.subscriber, records, watched);
 }
 
 bool is_wanted_now(const Session* session) noexcept {
@@ -322,6 +332,7 @@ void* watch(void* flush_ns_pointer) {
   std::int64_t next_flush = now_ns() + period;
   bool is_drained = false;
   while (wait_a_tick()) {
+    tick_launch_watch();
     follow_recording_state();
     g_pool.keep_ready(kReadyBuffers);
     if (!is_drained && is_drain_wanted(*tracing().session->control)) {
@@ -502,7 +513,11 @@ int begin(Tracing& t, Session& session) {
   if (profiler_calls_bound_ranges(session)) {
     switch_profiler_calls(t.library.functions, t.subscriber, true);
   }
+  begin_launch_watch(session);
   set_recording(t, is_wanted_now(&session));
+  t.records_calls = false;
+  t.watched = {};
+  follow_calls(t);
   t.is_watcher_running = start_watcher(config.flush_ms);
   if (t.is_watcher_running) tell_drain(t, raw::DrainState::kHolding);
   static const int registered = std::atexit(end_at_exit);
@@ -533,7 +548,9 @@ void end_cuda_tracing() noexcept {
   Tracing& t = tracing();
   if (!t.is_begun) return;
   flush(0);
+  end_launch_watch();
   set_recording(t, false);
+  follow_calls(t);
   flush(cupti::kFlushForced);
   tell_drain(t, raw::DrainState::kNothing);
   t.library.functions.unsubscribe(t.subscriber);
@@ -547,7 +564,10 @@ void follow_recording_state() noexcept {
   const timespec until = in_ns(read_clock_ns(CLOCK_REALTIME) + kPatienceNs);
   if (pthread_mutex_timedlock(&g_lock, &until) != 0) return;
   Tracing& t = tracing();
-  if (t.is_begun) set_recording(t, is_wanted_now(t.session));
+  if (t.is_begun) {
+    set_recording(t, is_wanted_now(t.session));
+    follow_calls(t);
+  }
   pthread_mutex_unlock(&g_lock);
 }
 
