@@ -71,7 +71,7 @@ class Gaps(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """Parts of gaps with their causes; they tile the gaps.
+    """Parts of gaps with their causes; they tile the gaps, and neighbours differ in cause.
 
     Attributes:
         gap: Shape (k,), int64, places in the gaps.
@@ -136,7 +136,10 @@ def idle_pieces(trace: Trace, gaps: Gaps) -> Pieces:
     gap, start, end = (np.concatenate([part[place] for part in parts]) for place in range(3))
     cause = np.concatenate([part.cause for part in parts])
     order = np.lexsort((start, gap))
-    return Pieces(gap[order], start[order], end[order], cause[order])
+    gap, start, end, cause = gap[order], start[order], end[order], cause[order]
+    opens = np.append(True, (gap[1:] != gap[:-1]) | (cause[1:] != cause[:-1]))[: len(gap)]
+    closes = np.append(opens[1:], True)[: len(gap)]
+    return Pieces(gap[opens], start[opens], end[closes], cause[opens])
 
 
 def _recorded(trace: Trace, gaps: Gaps) -> tuple[_Spans, list[Pieces]]:

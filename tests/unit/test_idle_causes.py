@@ -1,0 +1,424 @@
+"""Why a device was idle, on small traces worked out by hand. Times are in microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from warpline.derived.idle_causes import DEFAULT_LATENCY_NS, launch_latency_ns
+from warpline.derived.idle_kinds import (
+    CALL_KINDS,
+    IDLE_CAUSES,
+    IDLE_MEANINGS,
+    call_kind,
+    overhead_cause,
+)
+from warpline.derived.part_meanings import PART_MEANINGS
+from warpline.derived.segments import PARTS, device_segments, is_busy
+from warpline.trace import MemorySource, Trace, TraceMeta
+
+US = 1_000
+Row = Mapping[str, Any]
+Idle = list[tuple[float, float, str]]
+
+# Thread 0 and 1 belong to the first process, thread 2 to the second.
+PROCESS_OF = [0, 0, 1]
+DIMENSIONS = {
+    "process": {"pid": [1, 2]},
+    "thread": {"process_id": PROCESS_OF, "tid": [10, 11, 20]},
+    "device": {"gpu_index": [0, 1]},
+    "context": {"process_id": [0, 1], "device_id": [0, 0], "native_id": [1, 1]},
+    "stream": {"process_id": [0, 0, 1], "context_id": [0, 0, 1], "native_id": [7, 8, 7]},
+}
+
+
+class Program:
+    """What some threads called and a device ran, from which a trace is made."""
+
+    def __init__(self, **meta: Any) -> None:
+        self.tables: dict[str, list[Row]] = {}
+        self.meta = meta
+        self.calls = 0
+
+    def add(self, table: str, start: float, end: float, **more: Any) -> None:
+        """Add a row with its times."""
+        row = {"start_ns": int(start * US), "end_ns": int(end * US), **more}
+        self.tables.setdefault(table, []).append(row)
+
+    def call(self, start: float, end: float, name: str, thread: int = 0) -> int:
+        """Add a call, and return its correlation."""
+        self.calls += 1
+        whose = {"thread_id": thread, "process_id": PROCESS_OF[thread]}
+        self.add("api_call", start, end, name=name, correlation_id=self.calls, **whose)
+        return self.calls
+
+    def kernel(self, start: float, end: float, call: int | None, **more: Any) -> None:
+        """Add a kernel that a call launched."""
+        whose = {"device_id": 0, "stream_id": 0, "process_id": 0, "context_id": 0}
+        name = {"name": "k", "short_name": "k"}
+        self.add("kernel", start, end, correlation_id=call, **(whose | name | more))
+
+    def launch(self, at: float, start: float, end: float, thread: int = 0, **more: Any) -> None:
+        """Add a kernel and its launch of 4 us."""
+        call = self.call(at, at + 4, "cudaLaunchKernel_v7000", thread)
+        self.kernel(start, end, call, process_id=PROCESS_OF[thread], **more)
+
+    def copy(self, start: float, end: float, call: int, **more: Any) -> None:
+        """Add a copy that a call made."""
+        whose = {"device_id": 0, "stream_id": 0, "process_id": 0, "context_id": 0}
+        self.add("memcpy", start, end, correlation_id=call, **(whose | more))
+
+    def trace(self) -> Trace:
+        """Return the trace; its columns are those of the first row of each table."""
+        tables: dict[str, Any] = dict(DIMENSIONS)
+        for name, rows in self.tables.items():
+            tables[name] = {key: [row[key] for row in rows] for key in rows[0]}
+        return Trace(MemorySource(tables, TraceMeta((), "test", **self.meta)))
+
+    def idle(self, device: int = 0) -> Idle:
+        """Return the idle time between the first operation and the last one."""
+        found = device_segments(self.trace())
+        rows = zip(found.start_ns.tolist(), found.end_ns.tolist(), found.part.tolist(), strict=True)
+        of_device = [row for row, each in zip(rows, found.device, strict=True) if each == device]
+        return [
+            (start / US, end / US, PARTS[part])
+            for start, end, part in of_device
+            if part >= len(PARTS) - len(IDLE_CAUSES) and PARTS[part] != "tail"
+        ]
+
+
+def started(**meta: Any) -> Program:
+    """Return a program whose first kernel runs until 100."""
+    program = Program(**meta)
+    program.launch(0, 7, 100)
+    return program
+
+
+def test_a_launch_after_the_device_was_done_is_launch_bound():
+    program = started()
+    program.launch(150, 157, 200)
+    assert program.idle() == [(100, 157, "launch-bound")]
+
+
+def test_a_launch_that_came_in_time_waited_on_the_device():
+    program = started()
+    program.launch(20, 102, 200)
+    assert program.idle() == [(100, 102, "dependency")]
+
+
+def test_what_waited_behind_a_collective_is_communication():
+    program = Program()
+    program.launch(0, 7, 100, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)")
+    program.launch(20, 103, 200)
+    assert program.idle() == [(100, 103, "communication-wait")]
+
+
+def test_a_gap_that_outlasts_the_launch_is_divided():
+    program = started()
+    program.launch(120, 200, 300)
+    # The launch of 120 arrives at 126.5: what is left is longer than any launch takes.
+    assert program.idle() == [(100, 126.5, "launch-bound"), (126.5, 200, "dependency")]
+
+
+def test_without_the_launching_call_the_cause_is_unknown():
+    program = started()
+    program.kernel(150, 200, None)
+    assert program.idle() == [(100, 150, "unknown")]
+
+
+def test_the_ends_of_a_recording_are_its_tail():
+    program = started(span_ns=(-50 * US, 130 * US))
+    found = device_segments(program.trace())
+    parts = [PARTS[part] for part in found.part.tolist()]
+    assert parts == ["tail", "other", "tail"]
+    assert found.operation.tolist() == [0, 0, -1]
+    assert (found.start_ns[0], found.end_ns[-1]) == (-50 * US, 130 * US)
+
+
+def test_between_samples_nothing_is_known():
+    program = Program(windows_ns=((0, 150 * US), (300 * US, 600 * US)), span_ns=(0, 600 * US))
+    program.launch(0, 7, 100)
+    program.launch(310, 317, 400)
+    program.launch(450, 457, 500)
+    assert program.idle() == [(150, 300, "unknown"), (400, 457, "launch-bound")]
+    found = device_segments(program.trace())
+    tails = [
+        (start // US, end // US)
+        for start, end, part in zip(found.start_ns, found.end_ns, found.part, strict=True)
+        if PARTS[part] == "tail"
+    ]
+    assert tails == [(0, 7), (100, 150), (300, 317), (500, 600)]
+
+
+def test_a_wait_is_charged_what_the_host_lost_in_it():
+    program = started()
+    program.call(10, 104, "cudaStreamSynchronize_v3020")
+    program.launch(150, 157, 200)
+    # Inside the call until 104; lost in it while the device ran: 94 - 5 - 4 us.
+    assert program.idle() == [(100, 157, "host-sync")]
+    program.launch(300, 307, 310)
+    program.launch(315, 322, 330)
+    left = 85 - 53
+    assert program.idle() == [
+        (100, 157, "host-sync"),
+        (200, 200 + left, "host-sync"),
+        (200 + left, 307, "launch-bound"),
+        (310, 322, "launch-bound"),
+    ]
+
+
+def test_a_wait_that_cost_nothing_is_not_blamed():
+    program = started()
+    program.call(101, 104, "cudaStreamSynchronize_v3020")
+    program.launch(150, 157, 200)
+    assert program.idle() == [
+        (100, 101, "launch-bound"),
+        (101, 104, "host-sync"),
+        (104, 157, "launch-bound"),
+    ]
+
+
+def test_a_smaller_wait_does_not_take_the_place_of_a_larger_one():
+    program = started()
+    program.call(10, 102, "cudaFree_v3020")
+    program.call(103, 120, "cudaStreamSynchronize_v3020")
+    program.launch(150, 157, 160)
+    # cudaFree lost 90 us while the device ran. The wait after it lost nothing then.
+    assert program.idle() == [
+        (100, 103, "allocator"),
+        (103, 120, "host-sync"),
+        (120, 157, "allocator"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("cudaDeviceSynchronize", "host-sync"),
+        ("cuStreamSynchronize_ptsz", "host-sync"),
+        ("hipDeviceSynchronize", "host-sync"),
+        ("cudaMalloc_v3020", "allocator"),
+        ("cuMemCreate", "allocator"),
+        ("cudaGraphInstantiateWithFlags_v11040", "graph-instantiation"),
+        ("cuModuleLoadData", "module-load-or-JIT"),
+        ("cudaFuncGetAttributes_v3020", "module-load-or-JIT"),
+    ],
+)
+def test_what_holds_the_host_is_the_cause(name: str, cause: str):
+    program = started()
+    program.call(110, 290, name)
+    program.launch(300, 307, 310)
+    assert program.idle() == [
+        (100, 110, "launch-bound"),
+        (110, 290, cause),
+        (290, 307, "launch-bound"),
+    ]
+
+
+def test_polling_is_not_waiting():
+    program = started()
+    program.call(110, 290, "cudaEventQuery_v3020")
+    program.launch(300, 307, 310)
+    assert program.idle() == [(100, 307, "launch-bound")]
+
+
+def test_short_calls_about_functions_are_part_of_launching():
+    program = started()
+    program.call(110, 112, "cuKernelGetAttribute")
+    program.launch(120, 127, 130)
+    assert program.idle() == [(100, 127, "launch-bound")]
+
+
+def test_a_slow_first_launch_loads_code_and_a_slow_later_one_does_not():
+    program = started()
+    call = program.call(110, 510, "cudaLaunchKernel_v7000")
+    program.kernel(512, 600, call, name="first of its name")
+    call = program.call(700, 1100, "cudaLaunchKernel_v7000")
+    program.kernel(1102, 1200, call, name="first of its name")
+    assert program.idle() == [
+        (100, 110, "launch-bound"),
+        (110, 510, "module-load-or-JIT"),
+        (510, 512, "launch-bound"),
+        (600, 1102, "launch-bound"),
+    ]
+
+
+PAGEABLE, PINNED, DEVICE = 0, 1, 2
+TO_DEVICE, TO_HOST = 1, 2
+
+
+def copied(kind: int, host: int, size: int, name: str) -> Program:
+    """Return a program that copies in a call from 110 to 500, on the device from 400 to 490."""
+    program = started()
+    call = program.call(110, 500, name)
+    ends = (host, DEVICE) if kind == TO_DEVICE else (DEVICE, host)
+    memory = {"src_memory": ends[0], "dst_memory": ends[1]}
+    program.copy(400, 490, call, kind=kind, bytes=size, **memory)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("kind", "host", "size", "name", "cause"),
+    [
+        (TO_DEVICE, PAGEABLE, 1 << 20, "cudaMemcpyAsync_v3020", "pageable-copy"),
+        (TO_DEVICE, PAGEABLE, 1 << 20, "cudaMemcpy_v3020", "pageable-copy"),
+        (TO_HOST, PAGEABLE, 1 << 20, "cudaMemcpyAsync_v3020", "pageable-copy"),
+        (TO_HOST, PAGEABLE, 4, "cudaMemcpyAsync_v3020", "host-sync"),
+        (TO_HOST, PINNED, 1 << 20, "cudaMemcpy_v3020", "host-sync"),
+        (TO_DEVICE, PINNED, 1 << 20, "cudaMemcpyAsync_v3020", "launch-bound"),
+    ],
+)
+def test_copies_hold_the_host(kind: int, host: int, size: int, name: str, cause: str):
+    found = copied(kind, host, size, name).idle()
+    expected = [(100, 110, "launch-bound"), (110, 400, cause)]
+    assert found == ([(100, 400, cause)] if cause == "launch-bound" else expected)
+
+
+def test_the_profiler_comes_before_what_it_interrupts():
+    program = started()
+    program.call(105, 205, "cudaMalloc_v3020")
+    program.add("overhead", 120, 140, thread_id=0, name="CUPTI Buffer flush")
+    program.add("overhead", 150, 190, thread_id=1, name="CUPTI Buffer flush")
+    program.launch(205, 212, 300)
+    assert program.idle() == [
+        (100, 105, "launch-bound"),
+        (105, 120, "allocator"),
+        (120, 140, "profiler-overhead"),
+        (140, 205, "allocator"),
+        (205, 212, "launch-bound"),
+    ]
+
+
+def test_a_full_command_buffer_is_no_overhead():
+    assert overhead_cause("Command Buffer Full") is None
+    assert overhead_cause("CUPTI: Buffer flush") == "profiler-overhead"
+    assert overhead_cause("Lazy function loading") == "module-load-or-JIT"
+
+
+def test_a_capture_builds_a_graph_from_its_beginning_to_its_end():
+    program = started()
+    program.call(110, 112, "cudaStreamBeginCapture_v10000")
+    program.call(150, 160, "cudaLaunchKernel_v7000")
+    program.call(200, 210, "cudaStreamEndCapture_v10000")
+    program.launch(220, 227, 300)
+    assert program.idle() == [
+        (100, 110, "launch-bound"),
+        (110, 210, "graph-instantiation"),
+        # What it cost while the device ran is nothing, so it is not charged further.
+        (210, 227, "launch-bound"),
+    ]
+
+
+def test_a_thread_that_was_silent_was_held_by_the_one_that_handed_over():
+    program = started()
+    program.launch(10, 100, 101, thread=1)
+    program.call(102, 200, "cudaStreamSynchronize_v3020", thread=1)
+    program.launch(220, 227, 300)
+    assert program.idle() == [
+        (101, 102, "launch-bound"),
+        (102, 200, "host-sync"),
+        (200, 227, "launch-bound"),
+    ]
+
+
+def test_a_thread_that_only_waits_does_not_hold_the_others():
+    program = started()
+    program.call(0, 1000, "cudaEventSynchronize_v3020", thread=1)
+    program.launch(220, 227, 300)
+    assert program.idle() == [(100, 227, "launch-bound")]
+
+
+def test_a_wait_costs_nothing_while_another_thread_issues_work():
+    program = Program()
+    program.launch(0, 7, 100)
+    program.call(10, 100, "cudaStreamSynchronize_v3020")
+    program.call(10, 98, "cudaEventQuery_v3020", thread=1)
+    program.launch(102, 150, 151, thread=1)
+    program.launch(152, 252, 300)
+    # Thread 0 could have launched from 5 on, but thread 1 was busy for all but 2 us of its wait.
+    assert program.idle()[0][2] == "launch-bound"
+
+
+def test_another_process_has_its_own_debts():
+    program = started()
+    program.call(10, 100, "cudaStreamSynchronize_v3020")
+    program.launch(120, 127, 130, thread=2, stream_id=2, context_id=1)
+    program.launch(150, 157, 160)
+    assert program.idle() == [(100, 127, "launch-bound"), (130, 157, "host-sync")]
+
+
+def test_waiting_in_the_system_before_a_copy_is_waiting_for_data():
+    program = started()
+    program.add("os_call", 110, 300, process_id=0, thread_id=0, name="poll")
+    call = program.call(310, 314, "cudaMemcpyAsync_v3020")
+    memory = {"src_memory": PINNED, "dst_memory": DEVICE}
+    program.copy(317, 400, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
+    assert program.idle() == [
+        (100, 110, "launch-bound"),
+        (110, 300, "data"),
+        (300, 317, "launch-bound"),
+    ]
+
+
+def test_waiting_in_the_system_before_a_kernel_says_nothing():
+    program = started()
+    program.add("os_call", 110, 300, process_id=0, thread_id=0, name="poll")
+    program.launch(310, 317, 400)
+    assert program.idle() == [(100, 317, "launch-bound")]
+
+
+def test_time_off_the_processor_before_a_copy_is_waiting_for_data():
+    program = started()
+    for time, runs in ((110, False), (300, True), (305, False), (308, True)):
+        row = {"time_ns": time * US, "cpu": 0, "thread_id": 0, "is_sched_in": runs}
+        program.tables.setdefault("sched_event", []).append(row)
+    call = program.call(310, 314, "cudaMemcpyAsync_v3020")
+    memory = {"src_memory": PINNED, "dst_memory": DEVICE}
+    program.copy(317, 400, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
+    # The absence of 3 us is too short to say anything.
+    assert [row for row in program.idle() if row[2] == "data"] == [(110, 300, "data")]
+
+
+def test_the_loader_of_pytorch_is_waiting_for_data():
+    program = started()
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    program.add("range", 110, 300, process_id=0, thread_id=0, name=name, source_id=0)
+    program.launch(310, 317, 400)
+    assert program.idle() == [
+        (100, 110, "launch-bound"),
+        (110, 300, "data"),
+        (300, 317, "launch-bound"),
+    ]
+
+
+def test_the_latency_of_launches_is_measured_where_the_device_was_idle():
+    program = Program()
+    for number in range(30):
+        at = 100 * number
+        program.launch(at, at + 9, at + 50)
+        program.launch(at + 12, at + 51, at + 60)
+    assert launch_latency_ns(program.trace()) == 9 * US
+    assert launch_latency_ns(started().trace()) == DEFAULT_LATENCY_NS
+
+
+def test_every_part_has_a_meaning_and_every_cause_comes_from_somewhere():
+    assert PART_MEANINGS.keys() == {*PARTS}
+    assert IDLE_MEANINGS.keys() == {*IDLE_CAUSES}
+    assert CALL_KINDS[call_kind("cudaLaunchKernelExC_v11060")] == "launch"
+    assert CALL_KINDS[call_kind("cudaMemcpyAsync_v3020")] == ""
+
+
+def test_an_empty_trace_has_no_segments():
+    found = device_segments(Trace(MemorySource({})))
+    assert len(found) == 0
+    assert not is_busy(found.part).any()
+
+
+def test_gaps_of_one_device_say_nothing_about_another():
+    program = started()
+    program.launch(150, 157, 200, device_id=1)
+    program.launch(180, 187, 300)
+    assert program.idle(0) == [(100, 187, "launch-bound")]
+    assert program.idle(1) == []
