@@ -39,6 +39,10 @@ _MOST_SHORT = 2048
 # where they are the same.
 _AHEAD = 6
 _MAX_DETOURS = 1024
+# How much longer a pause is than that at the beginning for steps to begin there: where recording
+# began, and where repetitions did.
+_MUCH_LONGER = 3.0
+_LONGER = 1.5
 # How probable it may be that gaps come at equal intervals by chance.
 _CHANCE = 1e-3
 
@@ -77,7 +81,7 @@ class _Chain(NamedTuple):
     Attributes:
         period: The median distance.
         places: Shape (m,), int64, ascending.
-        new: Launches in each period that recur after no less.
+        new: Launches in each period that recur after no less, about.
     """
 
     period: int
@@ -133,7 +137,8 @@ def _chains(tokens: I64) -> Iterator[_Chain]:
             new = count * period / max(len(tokens) - period, 1)
             if any(abs(p - period) <= _slack(period) and least >= new for p, least in seen):
                 continue
-            chain = _longest_chain(runs, period, new)
+            # A launch that is new makes all runs new that it is in.
+            chain = _longest_chain(runs, period, new - (length - 1))
             if len(chain.places) >= 2:
                 seen.append((period, new))
                 yield chain
@@ -313,17 +318,13 @@ def _offset(chain: _Chain, low: int, high: int, time_ns: I64) -> int:
     gaps: F64 = np.median(gap[np.maximum(at, 0)], axis=0)
     candidates = np.flatnonzero(whole == whole.max())
     begins = int(places[0]) - low
-    if low == 0 and begins in candidates and _is_boundary(gaps, begins, candidates):
+    longest = int(candidates[np.argmax(gaps[candidates])])
+    # The first launch that repeats is where a repetition begins, unless recording began inside
+    # one: then another place has a gap that is longer than chance makes it.
+    much = _MUCH_LONGER if low == 0 else _LONGER
+    if begins in candidates and gaps[longest] < much * max(gaps[begins], 1.0):
         return begins
-    return int(candidates[np.argmax(gaps[candidates])])
-
-
-def _is_boundary(gaps: F64, offset: int, candidates: I64) -> bool:
-    """Return whether the recording's first launch is one that a repetition may begin with.
-
-    It is unless another place has a gap that is much longer: then recording began inside.
-    """
-    return bool(gaps[candidates].max() < 3 * max(gaps[offset], 1.0)) or len(candidates) < 3
+    return longest
 
 
 def _snapped(places: I64, tokens: I64, period: int) -> I64:
