@@ -1,11 +1,16 @@
 """Is a sampled run recorded exactly, and what does it cost at rest? Needs a GPU and PyTorch.
 
 Usage: PYTHONPATH=src WARPLINE_CORE=... WARPLINE_AGENT=... \
-           python benchmarks/capture/sampling.py [--rounds 6] [--steps 600]
+           python benchmarks/capture/sampling.py [--rounds 6] [--steps 600] [--unmarked]
 
 The program launches small kernels in steps. First the kernels in the recording are counted, with a
 device that lags behind by many steps. Then whole processes take turns, alone and sampled: the
 median step at rest, and the steps in which a sample begins or ends.
+
+With --unmarked the steps are no ranges: they are told from the launches. With a wait at the end of
+each step that is one call to be seen at rest; without one (the last two lines) rests are timed, and
+all launches are seen while they are searched for. Medians are those of all steps after
+the first 400, few of which are in a sample.
 """
 
 from __future__ import annotations
@@ -18,12 +23,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 SAMPLED, EVERY = 5, 100
 _REST = range(20, 95)  # of each EVERY: steps well away from a sample
+_TOLD = 400  # steps after which the launches have told what a step is
 
 
-def program(steps: int, launches: int, spin: int) -> None:
+def program(steps: int, launches: int, spin: int, is_marked: int, waits: int) -> None:
     """Run the steps and print how long each took, in seconds."""
     import torch  # noqa: PLC0415 - the program alone needs it
 
@@ -32,13 +39,17 @@ def program(steps: int, launches: int, spin: int) -> None:
     took = []
     for step in range(steps):
         began = time.perf_counter()
-        torch.cuda.nvtx.range_push(f"step_{step}")
+        if is_marked:
+            torch.cuda.nvtx.range_push(f"step_{step}")
+        else:
+            values.mul_(1.0)  # what occurs once
         for _ in range(launches):
             values.add_(1.0)
         if spin:
             torch.cuda._sleep(spin)  # noqa: SLF001 - as PyTorch's own tests do
-        torch.cuda.nvtx.range_pop()
-        if not spin:
+        if is_marked:
+            torch.cuda.nvtx.range_pop()
+        if waits:
             torch.cuda.synchronize()
         took.append(time.perf_counter() - began)
     torch.cuda.synchronize()
@@ -61,10 +72,7 @@ def run(folder: Path, *words: object, is_sampled: bool) -> list[float]:
 
 def check(folder: Path, steps: int, launches: int, spin: int) -> None:
     """Count what is in the recording of a run whose device lags behind."""
-    import warpline  # noqa: PLC0415 - the program is to start without it
-
-    run(folder, steps, launches, spin, is_sampled=True)
-    trace = warpline.open(folder / "run.warpline")
+    trace = _recorded(folder, steps, launches, spin, 1, int(not spin))
     sampled = sum(step % EVERY < SAMPLED for step in range(steps))
     kernels, calls = trace.row_count("kernel"), trace.row_count("api_call")
     wanted = sampled * (launches + bool(spin))
@@ -79,24 +87,70 @@ def check(folder: Path, steps: int, launches: int, spin: int) -> None:
     )
 
 
+def check_unmarked(folder: Path, steps: int, launches: int, spin: int, waits: int) -> None:
+    """Count the kernels of a run without ranges: whole steps of them, in every window."""
+    trace = _recorded(folder, steps, launches, spin, 0, waits)
+    starts = trace.columns("api_call", "start_ns", "name_id")["start_ns"].values
+    windows = trace.meta.windows_ns or ()
+    in_step = launches + 1 + bool(spin)
+    kernels = trace.row_count("kernel")
+    # The last window may have been cut by the program's end, just before the kernel that begins a
+    # step.
+    left = kernels - (len(windows) - 1) * SAMPLED * in_step
+    is_whole = windows and 0 <= left <= SAMPLED * in_step and (left + 1) % in_step <= 1
+    verdict = "ok" if is_whole else "BAD"
+    print(
+        f"{verdict} {kernels} kernels, {kernels / in_step:g} steps of {in_step},"
+        f" {len(starts)} calls, {len(windows)} windows; {trace.meta.lost or 'nothing lost'};"
+        f" {'; '.join(trace.meta.warnings)}"
+    )
+
+
+def _recorded(folder: Path, *words: int) -> Any:
+    import warpline  # noqa: PLC0415 - the program is to start without it
+
+    run(folder, *words, is_sampled=True)
+    return warpline.open(folder / "run.warpline")
+
+
 def cost(folder: Path, rounds: int, steps: int, launches: int) -> None:
     """Compare the median step at rest."""
     alone, rest, begins, ends, within = [], [], [], [], []
     for _ in range(rounds):
-        took = run(folder, steps, launches, 0, is_sampled=False)
+        took = run(folder, steps, launches, 0, 1, 1, is_sampled=False)
         alone.append(_median_of(took, _REST))
-        took = run(folder, steps, launches, 0, is_sampled=True)
+        took = run(folder, steps, launches, 0, 1, 1, is_sampled=True)
         rest.append(_median_of(took, _REST))
         begins.append(_median_of(took, range(1)))
         ends.append(_median_of(took, range(SAMPLED, SAMPLED + 1)))
         within.append(_median_of(took, range(1, SAMPLED)))
-    ratios = sorted(b / a for a, b in zip(alone, rest, strict=True))
     print(
         f"{launches} launches a step, medians of {rounds} processes each:"
-        f" alone {_ms(alone)}, at rest {_ms(rest)} (ratio {statistics.median(ratios):.4f},"
-        f" {ratios[0]:.4f} to {ratios[-1]:.4f}), within a sample {_ms(within)},"
-        f" first step of a sample {_ms(begins)}, first step after it {_ms(ends)}"
+        f" alone {_ms(alone)}, at rest {_ms(rest)} ({_ratios(alone, rest)}),"
+        f" within a sample {_ms(within)}, first step of a sample {_ms(begins)},"
+        f" first step after it {_ms(ends)}"
     )
+
+
+def cost_unmarked(folder: Path, rounds: int, steps: int, launches: int, waits: int) -> None:
+    """Compare the median step after the launches have told what one is, and while they do not."""
+    alone, rest, told = [], [], []
+    for _ in range(rounds):
+        took = run(folder, steps, launches, 0, 0, waits, is_sampled=False)
+        alone.append(statistics.median(took[_TOLD:]))
+        took = run(folder, steps, launches, 0, 0, waits, is_sampled=True)
+        rest.append(statistics.median(took[_TOLD:]))
+        told.append(statistics.median(took[20:200]))
+    print(
+        f"unmarked, {launches} launches a step, {'a' if waits else 'no'} wait in each, medians of"
+        f" {rounds} processes each: alone {_ms(alone)}, while searching {_ms(told)}"
+        f" ({_ratios(alone, told)}), at rest {_ms(rest)} ({_ratios(alone, rest)})"
+    )
+
+
+def _ratios(alone: list[float], other: list[float]) -> str:
+    ratios = sorted(b / a for a, b in zip(alone, other, strict=True))
+    return f"ratio {statistics.median(ratios):.4f}, {ratios[0]:.4f} to {ratios[-1]:.4f}"
 
 
 def _median_of(took: list[float], places: range) -> float:
@@ -111,7 +165,8 @@ def _ms(values: list[float]) -> str:
 def main() -> None:
     """Read the words and run."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--program", nargs=3, type=int)
+    parser.add_argument("--program", nargs=5, type=int)
+    parser.add_argument("--unmarked", action="store_true")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--steps", type=int, default=600)
     args = parser.parse_args()
@@ -120,6 +175,14 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if args.unmarked:
+            steps = max(args.steps, 2 * _TOLD)
+            check_unmarked(folder, steps, 600, 0, 1)
+            check_unmarked(folder, steps, 20, 4_000_000, 0)
+            for waits in (1, 0):
+                cost_unmarked(folder, args.rounds, steps, 600, waits)
+                cost_unmarked(folder, args.rounds, steps, 2000, waits)
+            return
         check(folder, 350, 20, 4_000_000)
         check(folder, 350, 200, 0)
         cost(folder, args.rounds, args.steps, 200)

@@ -196,5 +196,5 @@ def test_a_step_with_an_anchor_is_found(find, body, times, start, warm_up, more)
     assert found is not None
     one = len(body) + 1
     assert found.calls <= one + 1
-    # Between the calls of the kernel that occurs once lies a whole number of what was found, nearly.
+    # Between two calls of the kernel that occurs once lies a whole number of them, nearly.
     assert abs(round(one / found.calls) * found.calls - one) <= max(3, one / 16)
