@@ -87,6 +87,8 @@ def _grade(ratio: float, limits: Mapping[str, float]) -> Severity | None:
 
 
 def _lost(trace: Trace) -> Iterator[Finding]:
+    if not trace.meta.lost:
+        return
     recorded = sum(trace.row_count(name) for name in trace.tables if TABLES[name].order)
     for subject, count in trace.meta.lost.items():
         ratio = 0.0 if count is None else count / max(count + recorded, 1)
