@@ -223,16 +223,15 @@ def _members(scanning: _Scanning, lost: list[str]) -> dict[str, Any]:
 
 def _losses(facts: list[int]) -> list[str]:
     lost = [f"{facts[place]:,} {told}" for place, told in _COUNTED.items() if facts[place]]
-    where = f"byte {facts[_STOPPED_AT]:,} of {facts[0]:,}"
-    stopped = facts[_STOPPED]
-    if stopped == _CUT:
-        lost.append(f"the file is cut: {where}")
-    elif stopped == _SYNTAX:
-        lost.append(f"what follows is not JSON: {where}")
-    elif stopped == _MEMORY:
-        lost.append(f"half of the machine's memory is not enough for what follows {where}")
-    elif stopped == _NO_TRACE:
-        lost.append(f"what follows is not JSON: {where}")
-    if facts[_TRAILING_AT] >= 0:
-        lost.append(f"what stands behind the end is not read: {where}")
+    stopped_at, trailing_at = facts[_STOPPED_AT], facts[_TRAILING_AT]
+    if facts[_STOPPED] == _CUT:
+        lost.append(f"the file is cut: it ends at byte {stopped_at:,}, inside its text")
+    elif facts[_STOPPED] == _MEMORY:
+        lost.append(
+            f"the rest was not read: its first {stopped_at:,} bytes fill half of the memory"
+        )
+    elif facts[_STOPPED] in (_SYNTAX, _NO_TRACE):
+        lost.append(f"what follows byte {stopped_at:,} is not JSON and was not read")
+    if trailing_at >= 0:
+        lost.append(f"what follows byte {trailing_at:,} stands behind the end of the trace")
     return lost
