@@ -185,6 +185,14 @@ def test_a_wrong_file_of_rules_is_one_line_with_a_hint(tmp_path, monkeypatch, te
     assert "kernel-classes.md" in (raised.value.hint or "")
 
 
+def test_a_file_of_rules_that_is_no_text_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "rules.json"
+    path.write_bytes(b"\xff\xfe")
+    monkeypatch.setenv(VARIABLE, str(path))
+    with pytest.raises(InputError, match="not UTF-8"):
+        kernel_class("any")
+
+
 def test_a_missing_file_of_rules_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "nowhere.json"))
     with pytest.raises(InputError, match=r"nowhere\.json"):

@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -213,7 +213,8 @@ def rules(extra_path: str | None = None) -> tuple[Rule, ...]:
     try:
         text = Path(extra_path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{VARIABLE}: {extra_path}: {error}", hint=_FORMAT_HINT) from None
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InputError(f"{VARIABLE}: {extra_path}: {why}", hint=_FORMAT_HINT) from None
     return read_rules(text, f"{VARIABLE}: {extra_path}") + own
 
 
@@ -247,7 +248,7 @@ def parse_name(name: str) -> KernelName:
     return KernelName(whole.lower(), function, function.rpartition("::")[2])
 
 
-@cache
+@lru_cache(maxsize=1 << 16)
 def _classified(name: str, extra_path: str | None) -> KernelClass:
     parsed = parse_name(name)
     category = origin = None
