@@ -338,7 +338,7 @@ def test_what_is_not_read_is_counted(opened_events: Open):
         {"ph": "X", "cat": "cpu_op", "name": "no time", "pid": PID, "tid": 1},
     )
     assert trace.meta.unread == {
-        "gpu_user_annotation": 1,
+        "gpu_user_annotation (follows from user_annotation)": 1,
         "hpu_op of phase X": 1,
         "request of phase b": 1,
         "cpu_op of phase X": 1,

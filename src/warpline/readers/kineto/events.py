@@ -37,6 +37,8 @@ DEVICE_KEYS = frozenset(
         "correlation",
         "External id",
         "external id",
+        "Sequence number",
+        "Fwd thread id",
         "device",
         "context",
         "inContext",
@@ -82,10 +84,6 @@ DEVICE_KEYS = frozenset(
 )
 OP_KEYS = frozenset(
     (
-        "External id",
-        "external id",
-        "Sequence number",
-        "Fwd thread id",
         "flops",
         "Flops",
         "FLOPS",

@@ -18,6 +18,8 @@ FORMAT = "kineto"
 
 # Times from 2015 to 2100 count from 1970, others from the start of some clock.
 _UTC_NS = range(1_420_000_000 * 10**9, 4_102_000_000 * 10**9)
+# Their times follow from the work launched inside the annotations.
+_PROJECTIONS = "gpu_user_annotation (follows from user_annotation)"
 _MAX_TOLD = 5
 _MAX_TOLD_CHARACTERS = 300
 
@@ -70,7 +72,7 @@ def _producer(top: Mapping[str, Any]) -> str:
         "CUPTI": _text(top.get("cupti_version")),
     }
     known = [f"{name} {value}" for name, value in facts.items() if value]
-    return ", ".join(["PyTorch profiler (Kineto)", *known])
+    return ", ".join(["PyTorch profiler", *known])
 
 
 def _version(value: Any) -> str | None:
@@ -108,8 +110,7 @@ def _unread(events: Events) -> dict[str, int]:
     found: dict[str, int] = {}
     copies = int(np.count_nonzero(events.kinds == Kind.PROJECTION))
     if copies:
-        # They repeat user_annotation; their times follow from the work launched inside.
-        found["gpu_user_annotation"] = copies
+        found[_PROJECTIONS] = copies
     rows, scan = events.rows(Kind.OTHER), events.scan
     if len(rows):
         keys = scan.category[rows].astype(np.int64) * 256 + scan.phase[rows]
