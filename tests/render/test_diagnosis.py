@@ -1,0 +1,213 @@
+"""A diagnosis as text, Markdown and JSON, from values made by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpline.render import Options, diagnosis, diagnosis_json, diagnosis_markdown
+from warpline.render.diagnosis import part_shares, tenths_of_percent
+from warpline.render.escaping import display_width
+from warpline.result import (
+    Breakdown,
+    Check,
+    CounterCandidate,
+    Diagnosis,
+    Evidence,
+    ExcludedStep,
+    Finding,
+    Overlap,
+    Part,
+    Phase,
+    Skipped,
+    StepSummary,
+)
+
+PARTS = (
+    Part("gemm", "busy", 400, "multiplied matrices"),
+    Part("collective", "busy", 200, "communicated"),
+    Part("copy-h2d", "busy", 100, "copied from the host"),
+    Part("launch-bound", "idle", 300, "the host had not launched the next operation yet"),
+)
+META = {
+    "paths": ["run one.warpline"],
+    "format": "warpline",
+    "producer": "Warpline",
+    "span_ns": 5000,
+    "devices": [],
+    "lost": {},
+    "unread": {},
+}
+EXAMPLE = Diagnosis(
+    title="run one.warpline",
+    meta=META,
+    sections=(),
+    warnings=("a warning",),
+    verdict="The GPU was busy.",
+    steps=StepSummary(
+        "range:step_*", 2, 500.0, 510.0, 490.0, (ExcludedStep(0, "step_0", 7, "first"),)
+    ),
+    breakdown=(Breakdown(7, 0, "GPU", 2, 1000, PARTS),),
+    findings=(
+        Finding(
+            "debug-switch",
+            "high",
+            "Every launch waits",
+            "Launches block.",
+            (Evidence("99 of 100 launches waited", "kernel", (3,), 99, ((1, 2),)),),
+            "unset CUDA_LAUNCH_BLOCKING",
+            "record again",
+            id="F1",
+        ),
+    ),
+    checks=(
+        Check("device busy", "fail", "busy 70.0 %", "more than 80%", "a reason", 0.7, "ratio"),
+        Check("enough steps", "can't tell", "no steps", "at least 10", "a reason"),
+    ),
+    overlaps=(Overlap(7, 0, 700, 70, 200, 150, 100, 100),),
+    phases=(
+        Phase(("step_*",), 2, 900, 100, PARTS[:2]),
+        Phase(("step_*", "forward"), 2, 800, 800, PARTS[:1]),
+        Phase((), 0, 100, 100, PARTS[3:]),
+    ),
+    counter_candidates=(CounterCandidate("k<int>", "gemm", 400, 4, 0.4, "ncu ... PROGRAM"),),
+    not_judged=(Skipped("other-rule", "no calls", "record calls"),),
+)
+
+
+def text(item, render=diagnosis.render, **options):
+    out = io.StringIO()
+    render(item, out, Options(**options))
+    return out.getvalue()
+
+
+def test_the_screen_line_by_line():
+    lines = text(EXAMPLE, width=84).splitlines()
+    assert lines[:8] == [
+        "run one.warpline",
+        "  The GPU was busy.",
+        "",
+        "Device 0 GPU, process 7: 2 steps of 500 ns (median 500 ns, p95 510 ns)",
+        "  " + "█" * 32 + "▓" * 16 + "▒" * 8 + "░" * 24,
+        "  █ compute 40.0 %    ▓ communication 20.0 %    ▒ copies 10.0 %    ░ idle 30.0 %",
+        "                         per step    share",
+        "  busy                     350 ns   70.0 %",
+    ]
+    assert "    gemm                   200 ns   40.0 %  multiplied matrices" in lines
+    assert "  idle                     150 ns   30.0 %" in lines
+    said = "  communication 100 ns per step: 25.0 % of it beside computing, 75 ns alone"
+    assert said in lines
+    assert "  F1  high   Every launch waits" in lines
+    assert "             Do: unset CUDA_LAUNCH_BLOCKING" in lines
+    assert "Checklist  0 pass, 1 fail, 1 can't tell" in lines
+    assert "  device busy: busy 70.0 % (more than 80%)" in lines
+    assert "not counted: step_0 (first)" in lines
+    assert "other-rule: cannot tell: no calls" in lines
+    assert "next: warpline analyze --checklist 'run one.warpline'" in lines
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
+def test_lines_fit_and_the_bar_fills_them(width):
+    lines = text(EXAMPLE, width=width, row_limit=40).splitlines()
+    bar = next(line for line in lines if line.startswith("  █") and "compute" not in line)
+    assert len(bar) == min(width, 120) - 2
+    if width >= 80:
+        free = [line for line in lines if "run one" not in line and "ncu" not in line]
+        assert max(map(display_width, free)) <= width
+
+
+def test_colour_only_where_it_may_be():
+    assert "\x1b[" not in text(EXAMPLE, width=80)
+    coloured = text(EXAMPLE, width=80, color=True)
+    assert "\x1b[31mhigh" in coloured
+    assert coloured.count("\x1b[0m") >= 10
+
+
+def test_ascii():
+    plain = text(EXAMPLE, width=80, unicode=False)
+    assert plain.isascii()
+    assert "#" * 30 + "=" * 15 + "-" * 8 + "." * 23 in plain
+
+
+def test_names_are_text():
+    hostile = replace(
+        EXAMPLE,
+        phases=(Phase(("\x1b[31mred\n", "a|b`c"), 1, 1000, 1000, PARTS),),
+        title="x\u202ey",
+    )
+    shown = text(hostile, width=80)
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    written = text(hostile, diagnosis_markdown.render)
+    assert "\x1b" not in written
+    row = next(line for line in written.splitlines() if "red" in line)
+    assert row.replace("\\|", "").count("|") == 5
+
+
+def test_without_steps_the_time_around_the_work_is_left_aside():
+    parts = (*PARTS, Part("tail", "idle", 9000, "before and after"))
+    item = replace(
+        EXAMPLE,
+        steps=StepSummary("none", 0, None, None, None),
+        breakdown=(Breakdown(7, 0, "GPU", 0, 10_000, parts),),
+    )
+    shown = text(item, width=80)
+    assert "Device 0 GPU, process 7: 10.0 us recorded" in shown
+    assert "gemm                   400 ns   40.0 %" in shown
+    assert "not in these shares: 9.00 us before the first operation and after the last" in shown
+
+
+def test_many_devices_have_a_line_each_and_the_slowest_all_parts():
+    every = tuple(Breakdown(10 + n, n, "GPU", 2, 1000 + 2 * n, PARTS) for n in range(8))
+    shown = text(replace(EXAMPLE, breakdown=every), width=100)
+    assert "Devices " in shown
+    assert shown.count("Device 7 GPU, process 17") == 2
+    assert shown.count("Device 3 GPU, process 13") == 1
+
+
+def test_checklist_shows_reasons():
+    shown = text(EXAMPLE, diagnosis.render_checklist, width=80)
+    assert "fail        device busy   busy 70.0 % (more than 80%)" in shown
+    assert "                          a reason" in shown
+    assert "gemm" not in shown
+
+
+def test_json_is_the_dictionary():
+    found = json.loads(text(EXAMPLE, diagnosis_json.render))
+    assert found == json.loads(json.dumps(EXAMPLE.to_dict()))
+    assert found["findings"][0]["id"] == "F1"
+    assert found["replay"] is None
+    assert [item["rule"] for item in found["skipped"]] == ["other-rule", "replay"]
+    assert json.loads(text(EXAMPLE, diagnosis_json.render, unicode=False)) == found
+
+
+def test_markdown_has_all_that_is_needed_to_judge():
+    written = text(EXAMPLE, diagnosis_markdown.render)
+    assert "> **Warning:** a warning" in written
+    assert "| gemm | busy | 200 ns | 40.0 % | multiplied matrices |" in written
+    assert "### F1 high: Every launch waits (`debug-switch`)" in written
+    assert "- seen: 99 of 100 launches waited" in written
+    assert "| fail | device busy | busy 70.0 % | more than 80% |" in written
+
+
+@given(st.lists(st.integers(0, 10**18), min_size=1, max_size=40))
+def test_shares_sum_to_a_hundred_per_cent(values):
+    shares = tenths_of_percent(values, sum(values))
+    assert sum(shares) == (1000 if sum(values) else 0)
+    for value, share in zip(values, shares, strict=True):
+        assert abs(share * sum(values) - 1000 * value) <= sum(values)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=4, unique=True), st.integers(1, 10**9))
+def test_shares_of_parts_sum_within_their_groups(parts, factor):
+    scaled = [replace(part, ns=part.ns * factor + 1) for part in parts]
+    total = sum(part.ns for part in scaled)
+    shares = part_shares(scaled, total)
+    assert sum(shares) == (1000 if scaled else 0)
+    # Each of these parts is alone in its group, so it has the group's share.
+    assert shares == tenths_of_percent([part.ns for part in scaled], total)
