@@ -1,0 +1,241 @@
+"""The rules capture-quality and debug-switch: where they fire, and where they stay silent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warpline
+from warpline import plugins
+from warpline.result import RULES, Skipped
+from warpline.schema import TABLES
+from warpline.trace import MemorySource, Trace, TraceMeta
+
+plugins.load("analyses")
+
+Tables = dict[str, dict[str, list[Any]]]
+
+OWNERS: Tables = {
+    "process": {"pid": [7]},
+    "thread": {"process_id": [0, 0], "tid": [7, 8]},
+    "device": {"gpu_index": [0], "name": ["GPU"]},
+    "context": {"process_id": [0], "device_id": [0], "native_id": [1], "is_green": [0]},
+    "stream": {"process_id": [0], "context_id": [0], "native_id": [7]},
+}
+
+
+def made(tables, **meta):
+    return Trace(MemorySource({**OWNERS, **tables}, TraceMeta((Path("x"),), "memory", **meta)))
+
+
+def launched(count, *, call_ns=5, gap_ns=100, kernel_ns=50, steps=True):
+    """Return a trace of steps of two kernels each; `call_ns` beyond the kernel's end blocks."""
+    starts = [gap_ns * n for n in range(2 * count)]
+    begun = [start + 10 for start in starts]
+    tables: Tables = {
+        "api_call": {
+            "start_ns": starts,
+            "end_ns": [start + call_ns for start in starts],
+            "correlation_id": list(range(1, 2 * count + 1)),
+            "name": ["cudaLaunchKernel"] * len(starts),
+        },
+        "kernel": {
+            "start_ns": begun,
+            "end_ns": [start + kernel_ns for start in begun],
+            "correlation_id": list(range(1, 2 * count + 1)),
+            "name": ["add", "mul"] * count,
+        },
+    }
+    if steps:
+        tables["range"] = {
+            "start_ns": starts[::2],
+            "end_ns": [start + 2 * gap_ns for start in starts[::2]],
+            "name": [f"step_{n}" for n in range(count)],
+        }
+    return tables
+
+
+def judge(rule, trace):
+    judged = RULES.get(rule).judge(trace, None)
+    assert not isinstance(judged, Skipped)
+    return {item.title: item for item in judged}
+
+
+def test_a_good_recording_has_no_faults():
+    assert judge("capture-quality", made(launched(20))) == {}
+    assert judge("debug-switch", made(launched(20))) == {}
+
+
+@pytest.mark.parametrize(
+    ("lost", "severity"),
+    [({"records": 5000}, "high"), ({"records": 1}, "medium"), ({"records": None}, "medium")],
+)
+def test_lost_records(lost, severity):
+    found = judge("capture-quality", made(launched(20), lost=lost))
+    assert [item.severity for item in found.values()] == [severity]
+    assert "lost" in found["Records were lost"].claim
+
+
+def test_damaged_tables_by_what_they_hold():
+    damaged = {"kernel": "cut", "counter": "cut"}
+    found = judge("capture-quality", made(launched(20), damaged=damaged))
+    assert found["The table kernel could not be read"].severity == "high"
+    assert found["The table counter could not be read"].severity == "low"
+
+
+def test_launches_without_device_work():
+    tables = launched(20)
+    del tables["kernel"]
+    found = judge("capture-quality", made(tables))["The GPU's work was not recorded"]
+    assert found.severity == "high"
+    assert found.evidence[0].count == 40
+
+
+def test_device_work_without_calls():
+    tables = launched(20)
+    del tables["api_call"]
+    found = judge("capture-quality", made(tables))
+    assert found["CUDA calls were not recorded"].severity == "medium"
+
+
+def test_some_launches_are_missing():
+    tables = launched(20)
+    for column in tables["api_call"].values():
+        del column[:10]
+    found = judge("capture-quality", made(tables))["The launches of some GPU work are missing"]
+    assert found.severity == "medium"
+    assert found.evidence[0].count == 10
+    assert found.evidence[0].windows_ns[0] == (10, 60)
+
+
+@pytest.mark.parametrize(("count", "severity"), [(3, "low"), (6, "info"), (11, None)])
+def test_few_steps(count, severity):
+    # The last step has no period.
+    found = judge("capture-quality", made(launched(count)))
+    assert (found["Few steps were recorded"].severity if found else None) == severity
+
+
+def test_recorded_cost():
+    costs = {"api_call": 20.0, "range": 1.0}
+    found = judge("capture-quality", made(launched(20), record_cost_ns=costs))
+    cost = found["Recording took much of the time"]
+    # Two calls of 20 ns and a range of 1 ns in each step of 200 ns.
+    assert cost.severity == "medium"
+    assert "20.5 %" in cost.claim
+    assert "CUDA calls" in cost.evidence[0].text
+
+
+def test_cost_that_the_profiler_tells_counts_on_threads_that_call_cuda():
+    overhead = {"start_ns": [400, 900], "end_ns": [900, 1400], "name": ["flush"] * 2}
+    tables = launched(20)
+    own = made({**tables, "overhead": {**overhead, "thread_id": [0, 0]}})
+    assert "Recording took much of the time" in judge("capture-quality", own)
+    other = made({**tables, "overhead": {**overhead, "thread_id": [1, 1]}})
+    assert judge("capture-quality", other) == {}
+
+
+def test_graphs_as_wholes(capture):
+    found = judge("capture-quality", warpline.open(capture("cuda_graph_level")))
+    assert found["CUDA graphs were recorded as wholes"].severity == "low"
+    nodes = judge("capture-quality", warpline.open(capture("tiny_kernels.fixed")))
+    assert "CUDA graphs were recorded as wholes" not in nodes
+
+
+def test_ranks_that_are_not_here(capture):
+    one = judge("capture-quality", warpline.open(capture("ddp_payloads.whole.rank0")))
+    assert "1 of 2 ranks" in one["Not all ranks are here"].claim
+
+
+def test_truncated_ranges():
+    tables = launched(20)
+    tables["range"]["is_truncated"] = [False] * 19 + [True]
+    found = judge("capture-quality", made(tables))
+    assert found["Ranges were open when recording ended"].evidence[0].rows == (19,)
+
+
+def test_unread_tables_that_matter():
+    unread = {"CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER": 5, "WDDM_QUEUE": 9}
+    found = judge("capture-quality", made(launched(20), unread=unread))
+    claim = found["Tables that may matter are not read"].claim
+    assert "UNIFIED_MEMORY_COUNTER (5 rows)" in claim
+    assert "WDDM" not in claim
+
+
+@pytest.mark.parametrize(
+    ("environment", "severity"),
+    [
+        ({"CUDA_LAUNCH_BLOCKING": "1"}, "high"),
+        ({"CUDA_LAUNCH_BLOCKING": "0"}, None),
+        ({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, "high"),
+        ({"NCCL_DEBUG": "info"}, "info"),
+        ({"NCCL_DEBUG": "TRACE"}, "low"),
+        ({"NCCL_DEBUG": "WARN"}, None),
+        ({"TORCH_NCCL_BLOCKING_WAIT": "1"}, "medium"),
+        ({"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}, "info"),
+        ({"CUDA_DEVICE_MAX_CONNECTIONS": "8"}, None),
+        ({"OMP_NUM_THREADS": "1"}, None),
+    ],
+)
+def test_switches_of_the_environment(environment, severity):
+    found = judge("debug-switch", made(launched(20), environment=environment))
+    assert [item.severity for item in found.values()] == ([severity] if severity else [])
+    for item in found.values():
+        name, value = next(iter(environment.items()))
+        assert f"{name}={value}" in item.claim
+
+
+def test_launches_that_wait_are_seen_without_the_environment():
+    blocking = made(launched(20, call_ns=70))
+    found = judge("debug-switch", blocking)["Every launch waits for its kernel"]
+    assert found.severity == "high"
+    assert found.evidence[0].count == 40
+    assert found.evidence[0].windows_ns[0] == (0, 70)
+    assert judge("debug-switch", made(launched(5, call_ns=70))) == {}, "too few to tell"
+    told = made(launched(20, call_ns=70), environment={"CUDA_LAUNCH_BLOCKING": "1"})
+    both = list(judge("debug-switch", told).values())
+    assert len(both) == 1
+    assert [seen.table for seen in both[0].evidence] == [None, "kernel"]
+
+
+def ranges_of(rows):
+    names, starts, ends = zip(*rows, strict=True)
+    return {"start_ns": [*starts], "end_ns": [*ends], "name": [*names]}
+
+
+def test_anomaly_mode():
+    engine = "autograd::engine::evaluate_function: MulBackward0, op_id = 3"
+    check = ("aten::_is_any_true, op_id = 2", 30, 40)
+    rows = [
+        (name, 100 * n + start, 100 * n + end)
+        for n in range(4)
+        for name, start, end in ((engine, 0, 90), ("aten::isnan, op_id = 1", 10, 20), check)
+    ]
+    ranges = ranges_of(rows)
+    found = judge("debug-switch", made({"range": ranges}))["PyTorch's anomaly mode is on"]
+    assert found.evidence[0].count == 4
+    plain = ranges_of([row for row in rows if row[0] != check[0]])
+    assert judge("debug-switch", made({"range": plain})) == {}
+
+
+@pytest.mark.parametrize("name", ["host_sync.bad", "pageable_h2d.fixed", "ddp_serial.bad.rank0"])
+def test_ordinary_programs_have_no_debug_switch(capture, name):
+    assert judge("debug-switch", warpline.open(capture(name))) == {}
+
+
+def test_evidence_names_tables_that_exist():
+    trace = made(launched(20, call_ns=70), lost={"records": 5})
+    for rule in RULES:
+        judged = rule.judge(trace, None)
+        assert isinstance(judged, list)
+        for item in judged:
+            assert item.rule == rule.name
+            assert all(seen.table is None or seen.table in TABLES for seen in item.evidence)
+
+
+@pytest.mark.parametrize("rule", list(RULES), ids=lambda rule: rule.name)
+def test_every_rule_is_documented(rule):
+    headings = ("What it finds", "Why it matters", "How it is found", "What to do", "Limits")
+    for heading in (*headings, "Source"):
+        assert f"\n    {heading}: " in rule.doc
