@@ -268,12 +268,17 @@ def copied(kind: int, host: int, size: int, name: str) -> Program:
         (TO_HOST, PAGEABLE, 4, "cudaMemcpyAsync_v3020", "host-sync"),
         (TO_HOST, PINNED, 1 << 20, "cudaMemcpy_v3020", "host-sync"),
         (TO_DEVICE, PINNED, 1 << 20, "cudaMemcpyAsync_v3020", "launch-bound"),
+        (TO_DEVICE, PAGEABLE, 1 << 10, "cudaMemcpyAsync_v3020", "launch-bound"),
     ],
 )
 def test_copies_hold_the_host(kind: int, host: int, size: int, name: str, cause: str):
     found = copied(kind, host, size, name).idle()
-    expected = [(100, 110, "launch-bound"), (110, 400, cause)]
-    assert found == ([(100, 400, cause)] if cause == "launch-bound" else expected)
+    # A copy to the host has reached the device 6.5 us after its call began, whenever it returns.
+    held: Idle = [(110, 400, cause)]
+    if kind == TO_HOST:
+        held = [(110, 116.5, cause), (116.5, 400, "dependency")]
+    before: Idle = [(100, 110, "launch-bound")]
+    assert found == ([(100, 400, cause)] if cause == "launch-bound" else before + held)
 
 
 def test_the_profiler_comes_before_what_it_interrupts():
@@ -367,6 +372,48 @@ def test_waiting_in_the_system_before_a_kernel_says_nothing():
     program.add("os_call", 110, 300, process_id=0, thread_id=0, name="poll")
     program.launch(310, 317, 400)
     assert program.idle() == [(100, 317, "launch-bound")]
+
+
+def test_a_long_silence_before_a_batch_is_copied_is_the_making_of_data():
+    for size, cause in ((1 << 15, "data"), (8, "launch-bound")):
+        program = started()
+        call = program.call(700, 704, "cudaMemcpyAsync_v3020")
+        memory = {"src_memory": PINNED, "dst_memory": DEVICE}
+        program.copy(707, 800, call, kind=TO_DEVICE, bytes=size, **memory)
+        causes = [(start, end) for start, end, found in program.idle() if found == cause]
+        # From the copy's call on, data is charged for what it cost while the device ran.
+        assert causes == [(100, 707)]
+
+
+def test_waiting_for_a_thread_that_issues_work_is_not_waiting_for_data():
+    program = started()
+    program.add("os_call", 5, 900, process_id=0, thread_id=0, name="pthread_cond_wait")
+    for at in range(110, 900, 20):
+        program.launch(at, at + 7, at + 10, thread=1)
+    call = program.call(905, 909, "cudaMemcpyAsync_v3020")
+    memory = {"src_memory": PINNED, "dst_memory": DEVICE}
+    program.copy(912, 1000, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
+    waited = [(start, end) for start, end, cause in program.idle() if cause == "data"]
+    assert waited == []
+
+
+def test_what_was_launched_before_a_part_of_a_recording_came_in_time():
+    program = started()
+    program.launch(20, 102, 200)
+    program.launch(210, 217, 300)
+    program.kernel(301, 302, None)
+    part = program.trace().window(90 * US, 302 * US)
+    found = device_segments(part)
+    idle = [
+        (start // US, end // US, PARTS[part])
+        for start, end, part in zip(found.start_ns, found.end_ns, found.part, strict=True)
+        if not is_busy(found.part[found.start_ns == start]).any()
+    ]
+    assert idle == [
+        (100, 102, "dependency"),
+        (200, 217, "launch-bound"),
+        (300, 301, "unknown"),
+    ]
 
 
 def test_time_off_the_processor_before_a_copy_is_waiting_for_data():

@@ -5,8 +5,8 @@ recording shows of the call:
 
 - A wait for a device, a stream or an event holds its thread.
 - A copy from or to pageable memory holds its thread: the driver moves the bytes through memory of
-  its own. A device-to-host copy of at most 64 KiB is not about bytes: the host waits for a
-  result, as it does in a synchronous copy of pinned memory.
+  its own. One of at most 64 KiB is not about bytes: to the host it is a wait for a result, as is a
+  synchronous copy of pinned memory; to the device it returns as soon as the bytes are staged.
 - A launch that takes longer than 100 us, and is the first of its kernel in the recording, loads
   code: the driver loads modules when they are first used. The same holds of the driver's
   functions about modules and kernels when they take as long.
@@ -47,6 +47,7 @@ SMALL_COPY_BYTES = 64 * 1024
 
 _PAGEABLE = next(kind for kind, label in MEMORY_KINDS.items() if label == "Pageable")
 _TO_HOST = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Host"]
+_TO_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Host-to-Device"]
 _ON_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Device"]
 _NO_CAUSE = -1
 
@@ -170,7 +171,10 @@ def _copy_causes(trace: Trace) -> tuple[I64, I8]:
     is_result = np.isin(columns["kind"].values[row], _TO_HOST) & is_small
     names = trace.columns("api_call", "name_id")["name_id"].values[work.call[copies]]
     is_synchronous = numbers_of_texts(trace, names, call_kind) == CALL_KINDS.index("copy")
-    is_held = is_pageable | (is_synchronous & ~np.isin(columns["kind"].values[row], _ON_DEVICE))
+    kind = columns["kind"].values[row]
+    # A small copy to the device is staged, and the call returns.
+    is_staged = is_small & np.isin(kind, _TO_DEVICE) & ~is_synchronous
+    is_held = (is_pageable & ~is_staged) | (is_synchronous & ~np.isin(kind, _ON_DEVICE))
     is_wait = is_result | ~is_pageable
     cause = np.where(
         is_wait, IDLE_CAUSES.index("host-sync"), IDLE_CAUSES.index("pageable-copy")

@@ -6,6 +6,7 @@ launch had reached the device, which takes the *launch latency* L from the begin
 
 1. Before the first operation of a recording and after the last one: ``tail``. Without the call
    that launched the operation: ``unknown``, as is time between samples of a sampled recording.
+   Of a part of a recording, what was launched before the part is taken for launched in time.
 2. The launch had arrived before the gap began: the device itself held the operation back.
    ``communication-wait`` if a collective had just ended, else ``dependency``. The same holds of
    the end of a gap that goes on more than `SLACK_NS` after the arrival.
@@ -13,18 +14,17 @@ launch had reached the device, which takes the *launch latency* L from the begin
    that thread was silent since before the gap, and another thread of the process that launches
    work made the last call before it spoke again, that other thread handed over to it (as autograd
    does), and counts until the end of that call.
-   a. Time inside something that held the thread (see `host_blocking`) has its cause.
+   a. Time inside something that held the thread has its cause: calls of CUDA, the profiler (see
+      `host_blocking`), and waiting for data or preparing it (see `data_waits`).
    b. Of what is left, each such hold is charged at most what the host lost in it while the
       device was still busy: without it, all later launches would have come earlier by that much.
       What one hold leaves uncharged goes on to later gaps, until a hold that lost more.
       Without this debt an allocator's fault reads as ``launch-bound``, while a wait that cost
       nothing would be blamed for the slow host after it.
    c. The rest is ``launch-bound``: the host was issuing work, or doing something of its own.
-   d. Time in which the thread waited in the operating system, before a copy from the host that
-      ends the gap, is ``data``.
 
-L is the median, over the operations whose launch began when the device was idle already, of the
-time from there to the operation's start. Times over 50 us are left out; with fewer than 20 left L
+L is the median, over the kernels whose launch began when the device was idle already, of the
+time from there to the kernel's start. Times over 50 us are left out; with fewer than 20 left L
 is 6.5 us. Measured on H200: 6.0 to 7.5 us.
 """
 
@@ -35,6 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.busy import DEVICE_TABLES
 from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
 from warpline.derived.host_blocking import Blocking, blocking
 from warpline.derived.host_calls import HostCalls, host_calls
@@ -43,12 +44,14 @@ from warpline.derived.idle_kinds import IDLE_CAUSES
 from warpline.derived.operations import operations
 from warpline.derived.tiling import Cuts, Grouped, by_group, cut, rest
 from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.join import lookup_rows
 from warpline.trace import Trace
 
 DEFAULT_LATENCY_NS = 6_500
 SLACK_NS = 20_000
 _LONGEST_LATENCY_NS = 50_000
 _FEWEST_SAMPLES = 20
+_TO_HOST = BUSY_CATEGORIES.index("copy-d2h")
 
 
 class Gaps(NamedTuple):
@@ -106,9 +109,10 @@ class _Spans(NamedTuple):
 
 @derived
 def launch_latency_ns(trace: Trace) -> int:
-    """Return the median time from a launch call's start to its operation's, on an idle device."""
+    """Return the median time from a launch call's start to its kernel's, on an idle device."""
     work = operations(trace)
-    rows = np.flatnonzero(work.call >= 0)
+    rows = work.of_table("kernel")
+    rows = rows[work.call[rows] >= 0]
     if not len(rows):
         return DEFAULT_LATENCY_NS
     called = trace.columns("api_call", "start_ns")["start_ns"].values[work.call[rows]]
@@ -128,10 +132,13 @@ def idle_pieces(trace: Trace, gaps: Gaps) -> Pieces:
         gaps: Of that trace.
     """
     inside, parts = _recorded(trace, gaps)
-    call = np.append(operations(trace).call, -1)[gaps.after[inside.gap]]
-    parts.append(inside.taken(call < 0).because("unknown"))
+    call = operations(trace).call[gaps.after[inside.gap]]
     late, held = _split_at_arrival(trace, gaps, inside.taken(call >= 0))
-    parts.append(held.because(_device_side(trace, gaps, held)))
+    unlaunched = inside.taken(call < 0)
+    early = _launched_before(trace, gaps.after[unlaunched.gap])
+    parts.append(unlaunched.taken(~early).because("unknown"))
+    for waited in (held, unlaunched.taken(early)):
+        parts.append(waited.because(_device_side(trace, gaps, waited)))
     parts.extend(_host_side(trace, gaps, late))
     gap, start, end = (np.concatenate([part[place] for part in parts]) for place in range(3))
     cause = np.concatenate([part.cause for part in parts])
@@ -164,6 +171,32 @@ def _recorded(trace: Trace, gaps: Gaps) -> tuple[_Spans, list[Pieces]]:
     return whole.taken(known), [edges.because("tail"), unrecorded.because("unknown")]
 
 
+def _launched_before(trace: Trace, operation: I64) -> BoolArray:
+    """Return which operations were launched before the part of a recording that a trace is.
+
+    That part has all calls that overlap it. An operation whose call is in the whole recording
+    alone, and which ran in the part, was launched before.
+    """
+    found = np.zeros(len(operation), np.bool_)
+    whole = trace.unfiltered()
+    if trace.is_whole or not len(operation) or not whole.has("api_call"):
+        return found
+    calls = whole.columns("api_call", "process_id", "correlation_id")
+    known = np.flatnonzero(calls["correlation_id"].is_valid())
+    table = [calls[name].values[known] for name in ("process_id", "correlation_id")]
+    work = operations(trace)
+    for place, name in enumerate(DEVICE_TABLES):
+        rows = np.flatnonzero(work.table[operation] == place)
+        if not len(rows):
+            continue
+        columns = trace.columns(name, "process_id", "correlation_id")
+        chosen = work.row[operation[rows]]
+        wanted = [columns[key].values[chosen] for key in ("process_id", "correlation_id")]
+        is_valid = columns["correlation_id"].is_valid()[chosen]
+        found[rows] = lookup_rows(wanted, table).found & is_valid
+    return found
+
+
 def _split_at_arrival(trace: Trace, gaps: Gaps, spans: _Spans) -> tuple[_Spans, _Spans]:
     """Return what passed before each launch had arrived, and what passed after that."""
     if not len(spans.gap):
@@ -171,7 +204,10 @@ def _split_at_arrival(trace: Trace, gaps: Gaps, spans: _Spans) -> tuple[_Spans, 
     call = operations(trace).call[gaps.after[spans.gap]]
     columns = trace.columns("api_call", "start_ns", "end_ns")
     called, returned = (columns[name].values[call] for name in ("start_ns", "end_ns"))
-    arrival = np.maximum(called + launch_latency_ns(trace), returned)
+    # A copy to the host is known to the device long before its call returns.
+    waits = operation_categories(trace)[gaps.after[spans.gap]] == _TO_HOST
+    arrival = called + launch_latency_ns(trace)
+    arrival = np.where(waits, arrival, np.maximum(arrival, returned))
     waited = (arrival <= spans.start_ns) | (spans.end_ns - arrival > SLACK_NS)
     cut = np.where(waited, np.clip(arrival, spans.start_ns, spans.end_ns), spans.end_ns)
     return spans._replace(end_ns=cut), spans._replace(start_ns=cut)

@@ -28,7 +28,7 @@ IDLE_CAUSES: tuple[str, ...] = (
 IDLE_MEANINGS: Mapping[str, str] = {
     "launch-bound": "the host had not launched the next operation yet",
     "host-sync": "the host waited for the device before it launched more",
-    "data": "the host waited for data, outside CUDA",
+    "data": "the host waited for data or prepared it, before it copied to the device",
     "pageable-copy": "the host was held by a copy from or to pageable memory",
     "allocator": "the host was allocating or releasing memory through the driver",
     "graph-instantiation": "the host was capturing or instantiating a CUDA graph",
