@@ -118,6 +118,15 @@ def test_device_work_is_found_whatever_its_arrows_are_called(tmp_path):
         assert not trace.meta.unread
 
 
+def test_an_arrow_links_what_has_no_correlation(tmp_path):
+    for category in ("ac2g", "async_cpu_to_gpu"):
+        work = [call("cudaLaunchKernel", 10, 3, 11), kernel("k", 20, 5), kernel("l", 30, 5)]
+        del work[0]["args"]["correlation"]
+        arrows = [flow("s", category, 11, 10, PID, PID), flow("f", category, 11, 20, 0, 7)]
+        trace = opened(tmp_path, work + arrows)
+        assert operations(trace).call.tolist() == [0, -1]
+
+
 def test_events_that_overlap_on_one_track_stay(tmp_path):
     # With programmatic dependent launch a kernel begins before the one ahead of it ended.
     kernels = [kernel("k", 10 * number, 15, correlation=number) for number in range(50)]

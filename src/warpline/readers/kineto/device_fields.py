@@ -17,8 +17,6 @@ from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace.column import ColumnData, make_column
 
 _MOST_BYTES = 1 << 60  # more is damage; sums of such sizes would leave 64 bits
-CORRELATION = "correlation"
-
 _COPY = re.compile(r"Mem(?:cpy|set)\s*(\w+)?\s*(?:\(\s*([\w ]+?)\s*(?:->\s*([\w ]+?)\s*)?\))?.*")
 _COPY_KIND_OF: Mapping[str, str] = {
     "htod": "Host-to-Device",
@@ -174,8 +172,8 @@ def calls_of(reading: Reading, rows: I64) -> tuple[I64, BoolArray]:
     """Return the host's call with the correlation of each device event, and where there is one."""
     events, dimensions = reading.events, reading.dimensions
     calls = events.rows(Kind.RUNTIME, Kind.DRIVER)
-    wanted, has_one = events.integers(rows, CORRELATION)
-    keys, is_key = events.integers(calls, CORRELATION)
+    wanted, has_one = events.correlations(rows)
+    keys, is_key = events.correlations(calls)
     calls, keys = calls[is_key], keys[is_key]
     owners = dimensions.places.process[dimensions.places_of(rows)]
     found = lookup_rows((owners, wanted), (dimensions.processes_of(calls), keys))

@@ -270,8 +270,8 @@ class Dimensions:
         owners = self.processes_of(calls)
         if len(calls):
             process[:] = int(np.bincount(owners).argmax())
-        wanted, has_one = self._events.integers(rows, "correlation")
-        keys, is_key = self._events.integers(calls, "correlation")
+        wanted, has_one = self._events.correlations(rows)
+        keys, is_key = self._events.correlations(calls)
         found = lookup(wanted, keys[is_key])
         known = found.found & has_one
         process[known] = owners[is_key][found.row[known]]

@@ -14,6 +14,7 @@ import numpy as np
 from warpline.errors import CorruptTraceError
 from warpline.ops.arrays import F64, I32, I64, BoolArray
 from warpline.ops.group import factorize
+from warpline.ops.join import lookup_rows
 from warpline.readers.kineto import scan, scan_native
 from warpline.readers.kineto.kinds import Kind, kinds_of
 from warpline.readers.kineto.scan import (
@@ -30,9 +31,9 @@ from warpline.readers.kineto.scan import (
 )
 from warpline.trace.strings import StringPool
 
-# Arguments by who asks for them: a scan keeps those of one group, so that most of a large file's
-# bytes are passed over.
-DEVICE_KEYS = frozenset(
+# Arguments that the tables hold. The texts of some may fill most of a large file; they are read
+# when they are asked for, in a scan of their own, so that nobody else pays for them.
+MAIN_KEYS = frozenset(
     (
         "correlation",
         "External id",
@@ -80,10 +81,6 @@ DEVICE_KEYS = frozenset(
         "Seq",
         "Src Rank",
         "Dst Rank",
-    )
-)
-OP_KEYS = frozenset(
-    (
         "flops",
         "Flops",
         "FLOPS",
@@ -91,18 +88,27 @@ OP_KEYS = frozenset(
         "Input Dims",
         "Input dims",
         "Input type",
+        "Python id",
+        "Python parent id",
+        "Python module id",
+        "Device Type",
+        "Device Id",
+        "Addr",
+        "Bytes",
+        "Total Allocated",
+        "Total Reserved",
+    )
+)
+LONG_KEYS = frozenset(
+    (
         "Input Strides",
         "Concrete Inputs",
         "Module Hierarchy",
         "Call stack",
     )
 )
-PYTHON_KEYS = frozenset(("Python id", "Python parent id", "Python module id"))
-MEMORY_KEYS = frozenset(
-    ("Device Type", "Device Id", "Addr", "Bytes", "Total Allocated", "Total Reserved")
-)
-_GROUPS = (DEVICE_KEYS, OP_KEYS, PYTHON_KEYS, MEMORY_KEYS)
-# A file of this size costs little memory with all arguments, and is then scanned once.
+_GROUPS = (MAIN_KEYS, LONG_KEYS)
+# A file of this size costs little memory with all arguments, and is scanned once.
 _SMALL_BYTES = 1 << 24
 
 _NUMBER = re.compile(r"\s*(?:[A-Za-z_ ]*\s)?(-?[0-9]{1,18})\s*")
@@ -219,6 +225,32 @@ class Events:
             values[valid] = fresh[valid]
             found |= valid
         return values, found
+
+    def correlations(self, rows: I64) -> tuple[I64, BoolArray]:
+        """Return what links device work and calls, and where it is.
+
+        An event that does not say it may be the end of an arrow whose number it is.
+        """
+        values, found = self.integers(rows, "correlation")
+        missing = np.flatnonzero(~found)
+        links, numbers = self._links if len(missing) else (missing, missing)
+        if len(links):
+            scan, chosen = self.scan, rows[missing]
+            columns = (scan.pid, scan.tid, scan.ts_ns)
+            at = lookup_rows([c[chosen] for c in columns], [c[links] for c in columns])
+            linked = missing[at.found]
+            values[linked], found[linked] = numbers[at.row[at.found]], True
+        return values, found
+
+    @cached_property
+    def _links(self) -> tuple[I64, I64]:
+        """Ends of arrows between host and device, and their numbers."""
+        rows = self.rows(Kind.LINK)
+        groups = factorize(self.scan.id[rows])
+        parsed = [_integer(self.text(number).encode()) for number in groups.uniques.tolist()]
+        is_one = np.array([number is not None for number in parsed], np.bool_)
+        numbers = np.array([number or 0 for number in parsed], np.int64)
+        return rows[is_one[groups.codes]], numbers[groups.codes][is_one[groups.codes]]
 
     def texts_of(self, rows: I64, *keys: str) -> tuple[I32, BoolArray]:
         """Return the pool's rows of the first of some arguments that is a text or JSON."""

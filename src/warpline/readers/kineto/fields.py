@@ -85,6 +85,12 @@ def stream(reading: Reading, rows: I64, spec: Column) -> ColumnData:
     return make_column(spec, values[places], valid[places] if spec.nullable else None)
 
 
+def correlation(reading: Reading, rows: I64, spec: Column) -> ColumnData:
+    """Return what links device work to the call that launched it."""
+    values, valid = reading.events.correlations(rows)
+    return make_column(spec, np.where(valid, values, 0), valid)
+
+
 def constant(value: int) -> Field:
     """Return the same value for every event."""
 

@@ -33,8 +33,9 @@ class Kind(IntEnum):
     SPAN = 15  # the recording itself
     GLOBAL_MARK = 16  # beginnings and ends of the recording
     METADATA = 17
-    LINK = 18  # an arrow whose ends have a correlation, or a sequence number, in common
-    PROJECTION = 19  # an annotation, drawn again beside the device work it launched
+    LINK = 18  # an end of an arrow from a call to device work; both also have a correlation
+    FORWARD_LINK = 19  # one from a forward operator to its backward one; sequence numbers say it
+    PROJECTION = 20  # an annotation, drawn again beside the device work it launched
 
 
 # Category in lower case -> kind of its complete events.
@@ -63,7 +64,10 @@ _COMPLETE: Mapping[str, Kind] = {
     "trace": Kind.SPAN,
     "gpu_user_annotation": Kind.PROJECTION,
 }
-_LINKS = frozenset(("ac2g", "async_cpu_to_gpu", "async_gpu", "async", "fwdbwd", "forward_backward"))
+_LINKS: Mapping[str, int] = {
+    **dict.fromkeys(("ac2g", "async_cpu_to_gpu", "async_gpu", "async"), Kind.LINK),
+    **dict.fromkeys(("fwdbwd", "forward_backward"), Kind.FORWARD_LINK),
+}
 _ALLOCATION = "[memory]"
 _GLOBAL_PIDS = re.compile(r"|Traces|Spans", re.IGNORECASE)
 
@@ -96,7 +100,7 @@ def kinds_of(scan: Scan) -> I8:
     kinds[~scan.has_ts] = Kind.OTHER
     kinds[scan.phase == ord("M")] = Kind.METADATA
     is_flow = np.isin(scan.phase, np.frombuffer(b"stf", np.uint8))
-    links = _table(scan, dict.fromkeys(_LINKS, int(Kind.LINK)))
+    links = _table(scan, _LINKS)
     kinds[is_flow] = links[scan.category[is_flow]]
     return kinds
 

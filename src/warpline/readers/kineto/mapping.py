@@ -25,6 +25,7 @@ from warpline.readers.kineto.fields import (
     Reading,
     constant,
     context,
+    correlation,
     device,
     end_ns,
     launcher,
@@ -76,7 +77,7 @@ _PLACE: Mapping[str, Field] = {
     "stream_id": stream,
     "process_id": launcher,
 }
-_CORRELATION: Mapping[str, Field] = {"correlation_id": number("correlation")}
+_CORRELATION: Mapping[str, Field] = {"correlation_id": correlation}
 _NODE: Mapping[str, Field] = {"graph_node_id": number("graph node id", null=0)}
 _CALL: Mapping[str, Field] = {**_SPAN, "process_id": process, "thread_id": thread}
 _WAIT: Mapping[str, Field] = {

@@ -20,6 +20,8 @@ FORMAT = "kineto"
 _UTC_NS = range(1_420_000_000 * 10**9, 4_102_000_000 * 10**9)
 # Their times follow from the work launched inside the annotations.
 _PROJECTIONS = "gpu_user_annotation (follows from user_annotation)"
+# What a scan says when it ended before the file does.
+_CUT = ("the file is cut", "was not read")
 _MAX_TOLD = 5
 _MAX_TOLD_CHARACTERS = 300
 
@@ -101,7 +103,7 @@ def _span(events: Events, origin_ns: int) -> tuple[int, int] | None:
 
 
 def _lost(scan: Scan) -> dict[str, int | None]:
-    is_cut = any("the file is cut" in text or "is not JSON" in text for text in scan.lost)
+    is_cut = any(mark in text for text in scan.lost for mark in _CUT)
     return {"events behind the cut": None} if is_cut else {}
 
 

@@ -63,7 +63,7 @@ class EventRecords:
     @cached_property
     def _correlations(self) -> I64:
         if len(self._own_rows):
-            return self._reading.events.integers(self._own_rows, "correlation")[0]
+            return self._reading.events.correlations(self._own_rows)[0]
         return self._reading.dimensions.recordings.correlation
 
     @cached_property
