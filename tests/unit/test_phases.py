@@ -95,10 +95,9 @@ def test_another_thread_works_inside_what_the_leading_thread_had_open():
         ],
     )
     # The span is [5, 99). Without ranges of its own the thread works for "backward", where its
-    # range "sort" stands.
-    # Its range "forward" began when the leading thread had nothing open.
+    # range "sort" stands. Its range "forward" began when the leading one had nothing open.
     assert by_path(phases(trace)) == {
-        "forward": (2, 20 + 39, 20 + 39),
+        "forward": (2, 15 + 39, 15 + 39),
         "backward": (1, 20 + 20, 20),
         "backward/sort": (1, 20, 20),
         "": (0, 0, 0),
