@@ -110,7 +110,7 @@ def test_pauses_tell_steps_of_which_nothing_else_does():
 
 
 @settings(max_examples=60)
-@given(st.integers(3, 12), st.integers(0, 2**32), st.floats(0, 0.004), st.integers(0, 80))
+@given(st.integers(4, 12), st.integers(0, 2**32), st.floats(0, 0.003), st.integers(0, 80))
 def test_steps_are_found_though_single_launches_come_and_go(
     count: int, seed: int, rate: float, before: int
 ):

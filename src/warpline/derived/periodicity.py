@@ -39,6 +39,9 @@ _MOST_SHORT = 2048
 # where they are the same.
 _AHEAD = 6
 _MAX_DETOURS = 1024
+# What is before the first place of a chain and behind its last one is compared with what is there
+# at so many other places, of which each may have launches of its own.
+_MOST_COMPARED = 4
 # How much longer a pause is than that at the beginning for steps to begin there: where recording
 # began, and where repetitions did.
 _MUCH_LONGER = 3.0
@@ -117,10 +120,12 @@ def find_repetitions(tokens: I64, time_ns: I64) -> Repetitions | None:
 
 
 def _replaces(chain: _Chain, made: Repetitions, shorter: _Chain, old: Repetitions) -> bool:
-    if len(made) < 3:
+    if len(made) < 3 and len(old) >= 3:
         return False
+    if abs(chain.period - shorter.period) <= _slack(chain.period):
+        return bool(np.ptp(made.bounds) > np.ptp(old.bounds))
     if len(old) < 3:
-        return True
+        return len(made) >= 3
     return chain.period > 1.5 * shorter.period and (
         chain.new >= max(1.0, _LEAST_NEW_PART * shorter.period)
     )
@@ -218,10 +223,16 @@ def _repetitions(chain: _Chain, tokens: I64, time_ns: I64) -> Repetitions | None
     exact = _from_start_to_end(chain, tokens)
     if exact is not None:
         return exact
-    reach = slice(0, period)
-    before = _alike(tokens[: places[0]][::-1][reach], tokens[: places[1]][::-1][reach])
-    after = _alike(tokens[places[-1] :][reach], tokens[places[-2] :][reach])
-    low, high = int(places[0]) - before, int(places[-1]) + after
+    reach = slice(0, period + _slack(period))
+    before = max(
+        _alike(tokens[: places[0]][::-1][reach], tokens[:place][::-1][reach])
+        for place in places[1:_MOST_COMPARED].tolist()
+    )
+    after = max(
+        _alike(tokens[places[-1] :][reach], tokens[place:][reach])
+        for place in places[-_MOST_COMPARED:-1].tolist()
+    )
+    low, high = int(places[0]) - min(before, period), int(places[-1]) + after
     if high - low < _LEAST_REGION * len(tokens):
         return None
     if len(tokens) - high > max(1, _MOST_TAIL * period):
@@ -250,7 +261,7 @@ def _from_start_to_end(chain: _Chain, tokens: I64) -> Repetitions | None:
 def _checked(bounds: I64, period: int, tokens: I64) -> Repetitions | None:
     """Return repetitions up to the end of the sequence, if they are alike."""
     rest = len(tokens) - int(bounds[-1])
-    if rest <= (1 - _FULL) * period and len(bounds) > 1:
+    if rest <= _slack(period) and len(bounds) > 1:
         made = Repetitions(np.append(bounds[:-1], len(tokens)), is_whole=True)
     else:
         is_whole = abs(rest - period) <= _slack(period)
