@@ -29,7 +29,7 @@ Two recordings come with Warpline. They show six training steps of one PyTorch p
 NVIDIA H200, recorded by Nsight Systems. "bad" copies each batch to the GPU from ordinary,
 pageable memory; "fixed" copies it from pinned memory on a stream of its own.
 
-This is what `warpline FILE` says about "bad":
+This is what `warpline analyze FILE` says about "bad":
 
 """
 _COMPARISON = """
@@ -84,11 +84,11 @@ def _copy(paths: list[Path], folder: Path) -> list[Path]:
 def _show(paths: list[Path]) -> int:
     api = load_api()
     from warpline.render import detect_options  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.render.screen import render  # noqa: PLC0415 - likewise
+    from warpline.render.diagnosis import render  # noqa: PLC0415 - likewise
 
     traces = [api.open(path) for path in paths]
     write_text(_INTRODUCTION)
-    render(api.summary(traces[0]), sys.stdout, detect_options(sys.stdout, os.environ))
+    render(api.analyze(traces[0]), sys.stdout, detect_options(sys.stdout, os.environ))
     write_text(f"{_COMPARISON}\n{_side_by_side(traces)}\n{_EXPLANATION}")
     return write_text(_commands(paths))
 
@@ -159,7 +159,9 @@ def _commands(paths: list[Path]) -> str:
 
     bad, fixed = (shlex.quote(str(path)) for path in paths)
     lines = (
-        f"warpline {fixed}",
+        f"warpline analyze {fixed}",
+        f"warpline analyze --checklist {bad}",
+        f"warpline {bad}",
         f"warpline stats {bad}",
         f"warpline stats -r cuda_gpu_trace --filter-nvtx step_2 {bad}",
         f"warpline stats -r cuda_api_sum --exclude step_0 --format csv {fixed}",
