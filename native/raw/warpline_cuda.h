@@ -93,7 +93,8 @@ enum class CudaKind : std::uint8_t {
                     // [clock hz][l2 bytes | warp size][compute major | compute minor]
                     // [PCI domain:32 | bus:16 | device:16, all bits set: not known]
                     // [max threads per multiprocessor | max shared bytes per multiprocessor]
-                    // [max registers per multiprocessor | is MIG instance (1)]. 0: not known
+                    // [max registers per multiprocessor | is MIG instance (1), and from bit 8 on
+                    // one more than its number among the machine's GPUs]. 0: not known
   kContext = 77,    // aux: context id. [device | stream id of its null stream]
                     // [parent context id, 0: none | is green context (1)]. May be repeated
   kStream = 78,     // aux: stream id. [context | priority (signed; lower is sooner)]

@@ -262,7 +262,8 @@ class _Reader:
             "l2_and_warp": _pair(taken[6]),
             "compute": _pair(taken[7]),
             "pci": (pci & NONE, pci >> 32 & 0xFFFF, pci >> 48) if pci != 2**64 - 1 else None,
-            "limits": (*_pair(taken[9]), *_pair(taken[10])),
+            "limits": (*_pair(taken[9]), taken[10] & NONE, taken[10] >> 32 & 0xFF),
+            "number": (taken[10] >> 40) - 1 if taken[10] >> 40 else None,
         }
 
     def _context(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:

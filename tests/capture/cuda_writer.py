@@ -156,7 +156,8 @@ class CudaLog(Log):
         words += struct.pack("<II", more.get("l2", 50 << 20), 32)
         words += struct.pack("<II", *more.get("compute", (9, 0)))
         words += more.get("pci", struct.pack("<IHH", 0, number, 0))
-        self.add(DEVICE, number, body=words + struct.pack("<4I", 2048, 233472, 65536, 0))
+        place = more.get("machine_number", -1) + 1 << 8
+        self.add(DEVICE, number, body=words + struct.pack("<4I", 2048, 233472, 65536, place))
 
     def context(self, number: int = 1, **more: Any) -> None:
         words = struct.pack("<II", more.get("device", 0), more.get("null_stream", 7))

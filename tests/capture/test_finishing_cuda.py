@@ -426,6 +426,25 @@ def test_a_device_is_one_for_all_processes(tmp_path: Path) -> None:
     assert rows(trace, "kernel", "process_id", "device_id") == [(2, 0), (0, 1), (1, 0)]
 
 
+def test_a_device_has_the_machines_number(tmp_path: Path) -> None:
+    # As under CUDA_VISIBLE_DEVICES=6,3: each process sees one that it calls 0.
+    near, far = bytes(range(16)), bytes(range(16, 32))
+    first, second = (CudaLog(pid, incarnation=pid) for pid in (100, 200))
+    first.device(0, uuid=far, pci=struct.pack("<IHH", 0, 9, 0), machine_number=6)
+    second.device(0, uuid=near, pci=struct.pack("<IHH", 0, 6, 0), machine_number=3)
+    trace, _ = read(tmp_path, first, second)
+    assert rows(trace, "device", "gpu_index", "bus") == [(3, "0000:06:00.0"), (6, "0000:09:00.0")]
+
+
+def test_numbers_that_are_known_of_some_devices_only_do_not_count(tmp_path: Path) -> None:
+    near, far = bytes(range(16)), bytes(range(16, 32))
+    log = CudaLog()
+    log.device(0, uuid=far, pci=struct.pack("<IHH", 0, 9, 0))
+    log.device(1, uuid=near, pci=struct.pack("<IHH", 0, 6, 0), machine_number=1)
+    trace, _ = read(tmp_path, log)
+    assert rows(trace, "device", "gpu_index", "bus") == [(0, "0000:06:00.0"), (1, "0000:09:00.0")]
+
+
 def test_a_device_that_nothing_describes(tmp_path: Path) -> None:
     log = CudaLog()
     log.kernel("f", 10, 20, 1, device=3)

@@ -16,6 +16,7 @@ struct CudaDevice {
   std::uint64_t memory_bytes_per_s = 0;
   std::uint64_t clock_hz = 0;
   std::uint64_t pci = ~std::uint64_t{0};  // domain:32 | bus:16 | device:16
+  std::int32_t number = -1;  // of the machine's GPUs, in which CUDA_VISIBLE_DEVICES hides none
   std::uint32_t l2_bytes = 0;
   std::uint32_t warp_size = 0;
   std::uint32_t multiprocessors = 0;

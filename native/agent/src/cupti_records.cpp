@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "cuda_devices.h"
+#include "machine_gpus.h"
 #include "process.h"
 
 namespace warpline::agent {
@@ -377,11 +378,11 @@ const cupti::Activity* next(const RecordReading& reading, std::uint8_t* buffer,
 bool write_device(CudaDevice& device) noexcept {
   LogLease log = definition_log();
   if (!log) return false;
-  const std::uint32_t number = names().number(device.name);
-  if (!log->define(raw_kind(CudaKind::kName), number, 0, device.name)) return false;
+  const std::uint32_t name = names().number(device.name);
+  if (!log->define(raw_kind(CudaKind::kName), name, 0, device.name)) return false;
   std::uint64_t* room = log->reserve(12);
   if (room == nullptr) return false;
-  room[1] = pair(number, device.multiprocessors);
+  room[1] = pair(name, device.multiprocessors);
   std::memcpy(room + 2, device.uuid, sizeof device.uuid);
   room[4] = device.memory_bytes;
   room[5] = device.memory_bytes_per_s;
@@ -390,7 +391,8 @@ bool write_device(CudaDevice& device) noexcept {
   room[8] = pair(device.compute_major, device.compute_minor);
   room[9] = device.pci;
   room[10] = pair(device.max_threads_per_multiprocessor, device.max_shared_per_multiprocessor);
-  room[11] = pair(device.max_registers_per_multiprocessor, device.is_mig ? 1 : 0);
+  const std::uint32_t number = static_cast<std::uint32_t>(device.number + 1) << 8;
+  room[11] = pair(device.max_registers_per_multiprocessor, number | (device.is_mig ? 1 : 0));
   log->commit(room, raw_kind(CudaKind::kDevice), 0, 12, device.id, false);
   return true;
 }
@@ -447,6 +449,7 @@ void write_new_devices() noexcept {
   for (CudaDevice& device : g_devices) {
     if (!device.is_known || device.is_written) continue;
     device.pci = pci_location(device.id);
+    device.number = machine_number(device.pci, device.id);
     device.is_written = write_device(device);
   }
 }

@@ -191,6 +191,7 @@ struct CudaDeviceFacts {
   uint32_t compute_major = 0;
   uint32_t compute_minor = 0;
   uint64_t pci = ~uint64_t{0};
+  uint32_t number = 0;  // one more than among the machine's GPUs; 0: not known
 };
 
 struct CudaDevice {

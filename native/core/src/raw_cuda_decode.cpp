@@ -387,6 +387,7 @@ bool CudaDecoder::on_device(const uint64_t *record, std::size_t words) {
   device.compute_major = low(record[8]);
   device.compute_minor = high(record[8]);
   device.pci = record[9];
+  device.number = high(record[11]) >> 8;
   return true;
 }
 

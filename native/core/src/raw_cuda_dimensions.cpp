@@ -150,12 +150,16 @@ class Gpus {
     };
     std::sort(gpus.begin(), gpus.end(),
               [&](const Gpu &a, const Gpu &b) { return place(a) < place(b); });
+    // The machine's own numbers, if they are known of all.
+    const bool has_numbers = std::all_of(
+        gpus.begin(), gpus.end(), [&](const Gpu &gpu) { return facts_[gpu].number != 0; });
     for (const Gpu &gpu : gpus) {
       const auto row = static_cast<int32_t>(cuda_.devices.size());
       row_of_[gpu] = row;
       CudaDevice device;
       device.facts = facts_[gpu];
       device.index = has_uuid(device.facts) ? row : static_cast<int32_t>(gpu.number);
+      if (has_numbers) device.index = device.facts.number - 1;
       device.name = device.facts.name;
       if (has_uuid(device.facts)) device.uuid = tables_.texts.intern(uuid_text(gpu.uuid));
       if (device.facts.pci != kNoPci) device.bus = tables_.texts.intern(bus_text(device.facts.pci));
