@@ -169,7 +169,6 @@ def _in_order(found: FirstWork, lane: I64) -> FirstWork:
     """
     start = found.start_ns
     changes = (np.diff(lane, prepend=-1) != 0) | (np.diff(found.device, prepend=-1) != 0)
-    first = np.flatnonzero(changes)
-    for low, high in zip(first.tolist(), np.append(first[1:], len(lane)).tolist(), strict=True):
-        np.maximum.accumulate(start[low:high], out=start[low:high])
+    for part in np.split(start, np.flatnonzero(changes)[1:]):
+        np.maximum.accumulate(part, out=part)  # a view: this changes the starts themselves
     return FirstWork(found.step, found.device, start)
