@@ -34,7 +34,7 @@ from warpline.derived.host_calls import (
 )
 from warpline.derived.idle_kinds import CALL_KINDS, IDLE_CAUSES, call_kind, overhead_cause
 from warpline.derived.operations import operations
-from warpline.derived.tiling import by_group, tile
+from warpline.derived.tiling import Grouped, by_group, cut, tile
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.interval import Intervals, subtract, union
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
@@ -245,19 +245,29 @@ def _without_concurrency(trace: Trace, found: Blocking) -> Blocking:
         if len(threads) < 2:
             continue
         # While a thread is held it issues nothing, so that what is issued then is by others.
-        issuing = [_issuing(calls, calls_of[each], found, holds_of.get(each)) for each in threads]
+        holds = union(found.start_ns[rows], found.end_ns[rows])
+        issuing = [
+            _issuing(calls, calls_of[each], holds, found, holds_of.get(each)) for each in threads
+        ]
         busy = union(*(np.concatenate(side) for side in zip(*issuing, strict=True)))
         before = _covered_until(busy, found.start_ns[rows])
         lost[rows] -= _covered_until(busy, found.end_ns[rows]) - before
     return found._replace(lost_ns=np.maximum(lost, 0))
 
 
-def _issuing(calls: HostCalls, rows: I64, found: Blocking, held: I64 | None) -> Intervals:
-    """Return when a thread was in calls that did not hold it."""
-    times = calls.start_ns[rows], calls.end_ns[rows]
+def _issuing(
+    calls: HostCalls, rows: I64, within: Intervals, found: Blocking, held: I64 | None
+) -> Intervals:
+    """Return when a thread was in calls that did not hold it, within some times."""
+    one = np.zeros(len(within.start), np.int64)
+    inside = cut(
+        Grouped(within.start, within.end, one),
+        Grouped(calls.start_ns[rows], calls.end_ns[rows], np.zeros(len(rows), np.int64)),
+    )
     if held is None:
-        return union(*times)
-    return subtract(times, (found.start_ns[held], found.end_ns[held]))
+        return union(inside.start_ns, inside.end_ns)
+    held_times = found.start_ns[held], found.end_ns[held]
+    return subtract((inside.start_ns, inside.end_ns), held_times)
 
 
 def _covered_until(times: Intervals, moments: I64) -> I64:

@@ -36,6 +36,9 @@ KINDS: tuple[str, ...] = (
 )
 
 
+_NEVER = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
 class Overlaps(NamedTuple):
     """Times of each window in which something ran, or ran together.
 
@@ -102,11 +105,11 @@ def _of_device(trace: Trace, rows: slice) -> dict[str, Intervals]:
     return {
         "compute": computing,
         "communication": communicating,
-        "compute-and-communication": intersect(computing, communicating),
-        "exposed-communication": subtract(communicating, computing),
+        "compute-and-communication": _both(computing, communicating),
+        "exposed-communication": _alone(communicating, computing),
         "copy": copying,
-        "copy-and-work": intersect(copying, kernels),
-        "exposed-copy": subtract(copying, kernels),
+        "copy-and-work": _both(copying, kernels),
+        "exposed-copy": _alone(copying, kernels),
         "several-streams": _on_several_streams(trace, rows, np.ones(len(category), np.bool_)),
         "several-streams-computing": _on_several_streams(trace, rows, compute),
         "busy": _union(trace, rows, np.ones(len(category), np.bool_)),
@@ -118,11 +121,20 @@ def _union(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
     return union(work.start_ns[rows][chosen], work.end_ns[rows][chosen])
 
 
+def _both(one: Intervals, other: Intervals) -> Intervals:
+    # Most recordings have no collectives, or few copies: then there is nothing to look for.
+    return intersect(one, other) if len(one.start) and len(other.start) else _NEVER
+
+
+def _alone(one: Intervals, other: Intervals) -> Intervals:
+    return subtract(one, other) if len(one.start) and len(other.start) else one
+
+
 def _on_several_streams(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
     """Return when operations of at least two streams ran."""
     stream = operations(trace).stream[rows][chosen]
     if not len(stream) or stream.min() == stream.max():
-        return Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return _NEVER
     stream = operations(trace).stream[rows]
     each = [_union(trace, rows, chosen & (stream == number)) for number in np.unique(stream)]
     joined = [np.concatenate(side) for side in zip(*each, strict=True)]
