@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -106,3 +107,18 @@ def test_what_a_killed_program_launched_last_is_told(profile: Profile) -> None:
     trace = profile("init", "hold", "launch", 7, "kill", status=-9)
     assert (len(trace["kernel"]), trace.meta.lost) == (0, {"kernels": 7})
     assert "had no record when it was killed" in " ".join(trace.meta.warnings)
+
+
+def test_steps_are_told_from_the_launches(profile: Profile) -> None:
+    trace = profile(
+        *("init", "repeat", 700, "m,k1x20,k2,u1000"), flags=("--steps", "5", "--every", "100")
+    )
+    (told,) = (text for text in trace.meta.warnings if "were recorded" in text)
+    assert re.search(
+        r"5 of every 100 steps were recorded: \d windows in the \d+ steps after the first was told;"
+        r" steps from periodicity of launches \(period 1\.\d+ ms, 21 launches\);",
+        told,
+    )
+    assert trace.meta.windows_ns is not None
+    whole = len(trace.meta.windows_ns) - 1  # the program may have ended within the last
+    assert 105 * whole <= trace.row_count("kernel") <= 105 * (whole + 1)

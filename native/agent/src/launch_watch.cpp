@@ -373,6 +373,7 @@ void begin_following(const Found& found) noexcept {
   set(f.missed, std::uint64_t{0});
   set(f.missed_anchor, std::uint64_t{0});
   set(f.rest_from_ns, std::int64_t{0});
+  madvise(g_ring_memory, kRings * kRingBytes, MADV_DONTNEED);
   plan_samples(period.length_ns);
   note_period(found, by_clock);
   enter_mode(Mode::kFollowing);
