@@ -316,6 +316,27 @@ def test_no_period_reaches_over_a_rest():
     assert windows_of(found)[1] == (1, 0, 151, 251)
 
 
+def test_samples_of_one_step_each_have_no_periods():
+    windows = tuple((number * 100 * US, number * 100 * US + 95 * US) for number in range(4))
+    found = steps(regular(4, windows_ns=windows, span_ns=(0, 400 * US)).trace())
+    assert len(found) == 4
+    assert not windows_of(found)
+    assert "--steps 2" in found.notes[0]
+
+
+def test_steps_of_a_program_without_a_device_have_host_times():
+    program = regular(4)
+    del program.tables["kernel"], program.tables["api_call"]
+    found = steps(program.trace())
+    assert found.source == "range:step_*"
+    assert found.included.tolist() == [True, True, True, False]
+    assert found.times().host_median_ns == 100 * US
+    assert found.times().median_ns is None
+    table = api.run(program.trace(), "steps")
+    assert isinstance(table, Result)
+    assert table.columns["host_ns"].to_list() == [100 * US] * 3 + [None]
+
+
 def test_a_range_that_was_open_at_the_end_is_incomplete():
     program = regular(3)
     program.range(300, 350, "step_3", is_truncated=True)
@@ -340,15 +361,18 @@ def test_what_is_measured_are_the_included_steps():
     assert (found.end_ns // US).tolist() == [151, 251, 351]
 
 
-def test_without_steps_all_that_was_recorded_is_measured():
+def test_without_steps_each_device_is_measured_from_its_first_operation_to_its_last():
     program = Program(span_ns=(0, 1000 * US))
     program.kernel(1, 10, 20)
+    program.kernel(1, 12, 18)
     program.kernel(2, 500, 520, device_id=1)
     found = measure_windows(program.trace())
     assert found.device.tolist() == [0, 1]
-    assert found.start_ns.tolist() == [0, 0]
-    assert found.end_ns.tolist() == [1000 * US] * 2
+    assert found.start_ns.tolist() == [10 * US, 500 * US]
+    assert found.end_ns.tolist() == [20 * US, 520 * US]
     assert found.step.tolist() == [NO_STEP] * 2
+    found = measure_windows(program.trace().window(5 * US, 600 * US))
+    assert list(zip(found.start_ns, found.end_ns, strict=True)) == [(5 * US, 600 * US)] * 2
     sampled = Program(span_ns=(0, 1000 * US), windows_ns=((0, 30 * US), (400 * US, 600 * US)))
     sampled.tables = program.tables
     found = measure_windows(sampled.trace())

@@ -43,6 +43,11 @@ __all__ = [
 ]
 
 
+_ONE_BY_ONE = (
+    "the time of a step on a device ends where the next one begins, which the samples here do not"
+    " hold: record at least two steps in each, with --steps 2"
+)
+
 # Calls with which a program sets itself up: it loads code, takes memory, instantiates graphs.
 _SETS_UP = re.compile(
     r"^(cu(Module|Library)Load|cu(da)?Graph\w*Instantiate|nvrtc"
@@ -231,13 +236,16 @@ def measure_windows(trace: Trace, name: str | None = None) -> Windows:
     """Return the windows that the partition of time covers.
 
     These are the periods of the included steps on their devices, by step, then device. Without
-    such steps it is the recorded time, once for each device that worked: one window, or of a
-    sampled recording one for each sample. Windows of one process do not overlap on a device.
+    such steps there is one window for each device that worked, from its first operation to the
+    end of its last one; of a sampled recording all of each sample, and of a part of a recording
+    all of the part. Windows of one process do not overlap on a device.
     """
     found = steps(trace, name)
     chosen = np.flatnonzero(found.included[found.window_step])
     if len(chosen):
         return found.windows(chosen)
+    if trace.is_whole and trace.meta.windows_ns is None:
+        return _worked(trace)
     recorded = np.array(_recorded(trace), np.int64).reshape(-1, 2)
     devices = np.unique(operations(trace).device)
     count = len(recorded) * len(devices)
@@ -249,6 +257,21 @@ def measure_windows(trace: Trace, name: str | None = None) -> Windows:
         no_step,
         no_step,
     )
+
+
+def _worked(trace: Trace) -> Windows:
+    """Return the time of each device from its first operation to the end of its last one.
+
+    A program may load its libraries for long before it, and a recording may begin with the
+    machine's clock.
+    """
+    work = operations(trace)
+    first = np.flatnonzero(np.diff(work.device, prepend=-1))
+    start = work.start_ns[first]
+    end = np.maximum.reduceat(work.end_ns, first) if len(first) else start
+    lasting = np.flatnonzero(end > start)
+    no_step = np.full(len(lasting), NO_STEP, np.int64)
+    return Windows(work.device[first][lasting], start[lasting], end[lasting], no_step, no_step)
 
 
 def _recorded(trace: Trace) -> list[tuple[int, int]]:
@@ -311,7 +334,10 @@ def _with_exclusions(
     )
     included = np.ones(len(found), np.bool_)
     included[[step for step, _ in excluded]] = False
-    return replace(found, included=included, excluded=excluded)
+    notes = found.notes
+    if trace.meta.windows_ns is not None and len(found) and not len(found.window_step):
+        notes = (*notes, _ONE_BY_ONE)
+    return replace(found, included=included, excluded=excluded, notes=notes)
 
 
 def _setup_calls(trace: Trace, found: Steps) -> I64:

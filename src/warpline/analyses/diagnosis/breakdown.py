@@ -76,7 +76,7 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
 
     What it measures: The time of the included steps on each device, divided into parts: busy by
         what ran, idle by its cause. The parts are whole nanoseconds and sum to the steps' time
-        exactly. Without steps it is the time that was recorded.
+        exactly. Without steps it is the time from a device's first operation to its last.
     Why it matters: It says where to look first: faster kernels do not help a device that waits
         for its host, and a faster host does not help a device that is busy.
     How it is computed: Each moment of a device counts once. Where operations overlap it goes to
@@ -170,8 +170,10 @@ def _step_count(found: Partition, lane: Lane) -> int:
 def _notes(trace: Trace, found: Partition) -> tuple[str, ...]:
     """Return what the parts are of."""
     counts = [_step_count(found, lane) for lane in found.lanes]
+    if not counts:
+        return ()
     if not any(counts):
-        return ("no steps were found: this is all of the recorded time",) if counts else ()
+        return ("no steps were found: this is from a device's first operation to its last",)
     source = steps(trace).source
     each = (
         plural(counts[0], "step")

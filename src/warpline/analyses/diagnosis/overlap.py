@@ -70,8 +70,8 @@ def overlap(trace: Trace, arguments: Arguments) -> Result:
     Why it matters: Communication and copies that run behind computing cost little. Those that are
         exposed make the step longer by their whole time.
     How it is computed: Unions of the operations' intervals on each device, their intersections
-        and differences, cut to the included steps (without steps, to the recorded time). The
-        shares are of the device's time, and of the kind of work named beside them.
+        and differences, cut to the included steps; without steps, from a device's first operation
+        to its last. The shares are of that time, and of the kind of work named beside them.
     Limits: Operations that share a device also slow each other down: hidden is not free. Whole
         graphs count as computing, as the recording does not say what is in them. Time in a
         collective is mostly waiting for other ranks.
