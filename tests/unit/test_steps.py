@@ -364,7 +364,6 @@ def test_what_is_measured_are_the_included_steps():
 def test_without_steps_each_device_is_measured_from_its_first_operation_to_its_last():
     program = Program(span_ns=(0, 1000 * US))
     program.kernel(1, 10, 20)
-    program.kernel(1, 12, 18)
     program.kernel(2, 500, 520, device_id=1)
     found = measure_windows(program.trace())
     assert found.device.tolist() == [0, 1]

@@ -23,6 +23,7 @@ _SETTING_UP = 1.05
 _SIGMAS = 3
 # Below so many steps with a period nothing is usual.
 _LEAST_STEPS = 3
+_LEAST_FOR_SHORT = 5
 
 
 class Excluded(NamedTuple):
@@ -68,7 +69,8 @@ def exclude(facts: StepFacts) -> tuple[Excluded, ...]:
     the median and s the scaled median absolute deviation of their periods:
 
     - leading ones that took longer than ``1.2 m + 3 s`` are warm-up ("first" if it is one); so is
-      one longer than ``1.05 m + 3 s`` with more setup calls than usual;
+      one longer than ``1.05 m + 3 s`` with more setup calls than usual. A first one shorter than
+      ``m / 1.5 - 3 s`` began with something done already;
     - later ones that took longer than ``1.5 m + 3 s`` are outliers, if they are a single one or
       at most a tenth: what comes more often belongs to the run.
 
@@ -118,13 +120,15 @@ def _slow(facts: StepFacts, rounds: I64) -> Iterator[tuple[I64, str]]:
 
 
 def _leading(period: I64, setup: I64) -> int:
-    """Return how many steps at the beginning are slower than the rest, at most half of them."""
+    """Return how many steps at the beginning are unlike the rest, at most half of them."""
     slow = period > _limit(period, _LEADING)
     slow |= (period > _limit(period, _SETTING_UP)) & (setup > 2 * np.median(setup))
+    if len(period) >= _LEAST_FOR_SHORT and period[0] < _limit(period, 1 / _OUTLIER, -_SIGMAS):
+        return 1
     return int(np.argmin(np.append(slow[: len(slow) // 2], False)))
 
 
-def _limit(period: I64, times: float) -> float:
+def _limit(period: I64, times: float, sigmas: float = _SIGMAS) -> float:
     median = float(np.median(period))
     deviation = float(np.median(np.abs(period - median)))
-    return times * median + _SIGMAS * _MAD_TO_SIGMA * deviation
+    return times * median + sigmas * _MAD_TO_SIGMA * deviation

@@ -165,8 +165,9 @@ def _notes(lanes: list[list[_Found]]) -> tuple[str, ...]:
     periods = sorted({part.period for parts in lanes for part in parts})
     fewest = min(len(part.repetitions) for parts in lanes for part in parts)
     lengths = " or ".join(f"{period:,}" for period in periods[:3])
+    what = "one launch" if periods == [1] else f"a sequence of {lengths} launches"
     said = (
-        f"no range marks steps: a step here is a sequence of {lengths} launches that repeats;"
+        f"no range marks steps: a step here is {what} that repeats;"
         " it may also be a layer, or several steps. Mark steps with ranges to be sure"
     )
     if fewest < 3:

@@ -263,7 +263,10 @@ def _launches_itself(trace: Trace, start: I64, end: I64, thread: I64) -> BoolArr
 
 
 def _held(trace: Trace, rows: I64, lane: I64) -> tuple[int, float]:
-    """Return how many operations were launched inside, and their part of those in between."""
+    """Return how many operations were launched inside, and their part of those in between.
+
+    Without any in between, of a program that used no device meanwhile, nothing is left out.
+    """
     start, end, process, _ = _times(trace, rows)
     launched, of_process = launch_order(trace), operations(trace).process
     held = between = 0
@@ -273,7 +276,7 @@ def _held(trace: Trace, rows: I64, lane: I64) -> tuple[int, float]:
         bounds = np.searchsorted(times, np.stack((start[own], end[own])))
         held += int((bounds[1] - bounds[0]).sum())
         between += int(bounds.max() - bounds.min())
-    return held, held / between if between else 0.0
+    return held, held / between if between else 1.0
 
 
 def _best(trace: Trace, families: list[_Family]) -> _Family | None:
