@@ -14,6 +14,7 @@ from warpline.capture.control import RangeMode, State
 LAUNCH = "cudaLaunchKernel_v7000"
 START, STOP = "cudaProfilerStart_v4000", "cudaProfilerStop_v4000"
 PROFILER = RangeMode.CUDA_PROFILER_API
+GRAPHS = 51  # CUPTI's kind
 
 
 def test_cuda_profiler_api_bounds_what_is_recorded(run, tmp_path):
@@ -30,6 +31,28 @@ def test_cuda_profiler_api_bounds_what_is_recorded(run, tmp_path):
     assert told.read_text().count("off 10\n") == 2
     collecting = [one.collects != 0 for one in logs.found(folder, logs.COLLECTING)]
     assert collecting == [True, False, True, False]
+
+
+def test_graphs_are_traced_before_the_first_range(run, tmp_path):
+    # A graph that is made before they are, and launched after, crashes in the driver.
+    told = tmp_path / "told"
+    run(
+        *("init", "touch", tmp_path / "made", "start", "launch", 1, "stop", "launch", 1),
+        mode=PROFILER,
+        environment={"FAKE_CUPTI_LOG": str(told)},
+    )
+    kinds = told.read_text().split("\n")
+    assert kinds.index(f"on {GRAPHS}") < kinds.index("on 10")
+    assert f"off {GRAPHS}" not in kinds
+
+
+def test_graphs_are_recorded_node_by_node_where_cuda_was_there_before(cuda, session, tmp_path):
+    told = tmp_path / "told"
+    new = session(cuda=1, cupti_path=[cuda.cupti13])
+    words = ["init", "attach", new.folder, cuda.agent, "launch", 1, "detach"]
+    _run_alone(cuda, words, FAKE_CUPTI_LOG=str(told))
+    assert f"on {GRAPHS}" not in told.read_text().split("\n")
+    assert any("node by node" in text for _, text in logs.notes(new.folder))
 
 
 def test_a_session_ends_after_the_wanted_ranges(run):
@@ -104,8 +127,8 @@ def test_in_process_before_the_driver_is_initialised(cuda, session):
     assert logs.calls(new.folder) == {LAUNCH: 4}
 
 
-def _run_alone(cuda, words):
-    environment = cuda.environment(None)
+def _run_alone(cuda, words, **more):
+    environment = cuda.environment(None, **more)
     del environment["CUDA_INJECTION64_PATH"]
     return subprocess.run(
         cuda.command(*words), env=environment, check=True, capture_output=True, text=True

@@ -259,6 +259,7 @@ class Writer {
   }
 
   bool graph(const cupti::GraphRecord& g) noexcept {
+    if (reading_.graph_spans != nullptr && !reading_.graph_spans->holds(g.start)) return false;
     std::uint64_t words[6] = {g.start, g.end, pair(g.device, g.context),
                               pair(g.stream, g.correlation)};
     std::size_t count = 4;

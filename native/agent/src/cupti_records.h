@@ -29,7 +29,9 @@ class RecordingSpans {
 struct RecordReading {
   cupti::Functions functions{};
   std::uint32_t version = 0;
-  const RecordingSpans* kernel_spans = nullptr;  // kernels outside are left out; null: all are kept
+  // Kernels, and graphs, that began outside are left out; null: all are kept.
+  const RecordingSpans* kernel_spans = nullptr;
+  const RecordingSpans* graph_spans = nullptr;
 };
 
 // Writes a buffer's records into this thread's log, and how many CUPTI dropped. Any thread; holds a

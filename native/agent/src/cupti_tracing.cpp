@@ -57,6 +57,7 @@ struct Tracing {
   bool records_calls = false;         // callbacks that are on, with the next
   WatchedCalls watched;
   bool is_watcher_running = false;
+  bool traces_graphs = false;         // that kind is on, also while nothing is recorded
   std::uint32_t collects = 0;         // of CudaCollects, when recording
   std::uint32_t told_failed = 0;      // kinds whose failure was told
   RecordingSpans spans;
@@ -134,7 +135,10 @@ std::uint32_t wanted(const CudaConfig& config) noexcept {
 }
 
 // CUPTI 13.0.0 may hang when kernels are turned off: they stay on, and are left out when read.
+// A graph that was instantiated while graphs were not traced, and is launched while they are, crashes
+// in the driver (CUPTI 13.0.1, driver 580): graphs are traced from the beginning.
 bool keeps_kind_on(const Tracing& t, cupti::Kind kind) noexcept {
+  if (kind == cupti::Kind::kGraphTrace) return true;
   return kind == cupti::Kind::kConcurrentKernel && t.library.version == cupti::kVersion13_0_0;
 }
 
@@ -206,6 +210,7 @@ std::uint32_t enable_kinds(Tracing& t) noexcept {
   for (std::uint32_t i = 0; i < std::size(kKinds); ++i) {
     const KindChoice& choice = kKinds[i];
     if (choice.collects != 0 && (t.collects & choice.collects) == 0) continue;
+    if (choice.kind == cupti::Kind::kGraphTrace && t.traces_graphs) continue;
     // What exists already is listed again with these three.
     const bool dumps = choice.collects == 0 && f.enable_and_dump != nullptr;
     const cupti::Result result = dumps ? f.enable_and_dump(choice.kind) : f.enable(choice.kind);
@@ -482,8 +487,24 @@ bool have_library(Tracing& t, const CudaConfig& config) {
   return true;
 }
 
-int begin(Tracing& t, Session& session) {
-  const CudaConfig config = cuda_config(session);
+// Turns on what must not be turned on later. What fails is tried again, and told, when recording
+// begins.
+void enable_lasting_kinds(Tracing& t) noexcept {
+  t.traces_graphs = (t.collects & raw::kCollectsGraphs) != 0 &&
+                    t.library.functions.enable(cupti::Kind::kGraphTrace) == cupti::kSuccess;
+}
+
+// Graphs that are there already must not be traced as wholes: see keeps_kind_on.
+void trace_nodes_of_graphs(CudaConfig& config) {
+  if (!config.kernels || config.graph_nodes) return;
+  config.graph_nodes = true;
+  note(raw::CudaNote::kDoubt,
+       "attached after CUDA was initialised: graphs are recorded node by node, not as wholes");
+}
+
+int begin(Tracing& t, Session& session, bool is_late) {
+  CudaConfig config = cuda_config(session);
+  if (is_late) trace_nodes_of_graphs(config);
   if (!have_library(t, config)) return ENOTSUP;
   std::string other;
   cupti::Result result = subscribe(t, other);
@@ -496,7 +517,11 @@ int begin(Tracing& t, Session& session) {
   t.collects = wanted(config);
   t.told_failed = 0;
   const bool filters_kernels = keeps_kind_on(t, cupti::Kind::kConcurrentKernel);
-  t.reading = {t.library.functions, t.library.version, filters_kernels ? &t.spans : nullptr};
+  // Where calls are recorded, a graph without one is left out when the session is finished: that
+  // tells a late graph of the recording from an early one of the rest.
+  const bool filters_graphs = (t.collects & raw::kCollectsCalls) == 0;
+  t.reading = {t.library.functions, t.library.version, filters_kernels ? &t.spans : nullptr,
+               filters_graphs ? &t.spans : nullptr};
   g_pool.configure(config.buffer_bytes, config.max_buffers);
   g_pool.keep_ready(kReadyBuffers);
   forget_written();
@@ -508,6 +533,7 @@ int begin(Tracing& t, Session& session) {
     t.library.functions.unsubscribe(t.subscriber);
     return ENOTSUP;
   }
+  enable_lasting_kinds(t);
   t.is_begun = true;
   g_traced.store(getpid(), std::memory_order_release);
   if (profiler_calls_bound_ranges(session)) {
@@ -527,7 +553,7 @@ int begin(Tracing& t, Session& session) {
 
 }  // namespace
 
-int begin_cuda_tracing() noexcept {
+int begin_cuda_tracing(bool is_late) noexcept {
   Session* session = g_session.load(std::memory_order_acquire);
   if (session == nullptr) return ENOTCONN;
   if (!session->config.cuda.is_on || is_fork_of_traced()) return ENOTSUP;
@@ -535,7 +561,7 @@ int begin_cuda_tracing() noexcept {
     if (is_traced() && !is_traced_for(session)) end_cuda_tracing();
     const Lock lock(g_lock);
     Tracing& t = tracing();
-    return t.is_begun ? 0 : begin(t, *session);
+    return t.is_begun ? 0 : begin(t, *session, is_late);
   } catch (...) {
     return ENOMEM;
   }
@@ -552,6 +578,7 @@ void end_cuda_tracing() noexcept {
   set_recording(t, false);
   follow_calls(t);
   flush(cupti::kFlushForced);
+  if (t.traces_graphs) t.library.functions.disable(cupti::Kind::kGraphTrace);
   tell_drain(t, raw::DrainState::kNothing);
   t.library.functions.unsubscribe(t.subscriber);
   t.is_begun = false;
@@ -591,7 +618,7 @@ WL_EXPORT int InitializeInjection(void) {
   Session* session = g_session.load(std::memory_order_acquire);
   if (session == nullptr || !session->config.cuda.is_on) return kInjected;
   add(session->control->cuda_bound);
-  begin_cuda_tracing();
+  begin_cuda_tracing(false);
   return kInjected;
 }
 
@@ -602,7 +629,7 @@ WL_EXPORT int32_t wl_agent_cuda_attach(void) {
   if (!session->config.cuda.is_on) return ENOTSUP;
   if (!is_cuda_initialised()) return defer_to_driver();
   add(session->control->cuda_bound);
-  return begin_cuda_tracing();
+  return begin_cuda_tracing(true);
 }
 
 WL_EXPORT void wl_agent_cuda_detach(void) { warpline::agent::end_cuda_tracing(); }
