@@ -213,43 +213,97 @@ def test_whoever_says_what_a_step_is_is_believed(run, keys):
     assert counted(folder) == [0]
 
 
-PROGRAM = """
-import ctypes, sys, time
-import nvtx
+CALLS = """
+import ctypes, queue, sys, threading, time
 driver, cupti = (ctypes.CDLL(path) for path in sys.argv[1:3])
 driver.cuInit(0)
-def step(rest):
-    for id in [20] + [13] * 20:
+def calls(*ids):
+    for id in ids:
         for site in (0, 1):
             cupti.fake_call(2, id, site, 1, 0)
+"""
+
+PROGRAM = f"""{CALLS}
+import nvtx
+def step(rest):
+    calls(20, *[13] * 20)
     time.sleep(rest)
 for number in range(400):
     step(0.0012)
 for number in range(40):
-    with nvtx.annotate(f"step_{number}"):
+    with nvtx.annotate(f"step_{{number}}"):
         step(0)
 """
 
+# Forward by one thread, backward by another, as PyTorch does it.
+THREADS = f"""{CALLS}
+work, done = queue.Queue(), queue.Queue()
+def backward():
+    while work.get():
+        calls(*[13] * 40, 20, 13, 20)
+        done.put(None)
+thread = threading.Thread(target=backward)
+thread.start()
+for number in range(500):
+    calls(*[13] * 20)
+    work.put(True)
+    done.get()
+    calls(22)
+    time.sleep(0.001)
+work.put(False)
+thread.join()
+"""
 
-def test_ranges_take_over(run, cuda, session, tmp_path):
+
+@pytest.fixture
+def run_python(cuda, session, tmp_path):
+    """Return a function that records a program in Python and returns the session's folder."""
+
+    def record(code: str, **keys: object) -> Path:
+        new = session(mode=RangeMode.STEPS)
+        configure(new, cuda=1, cupti_path=[cuda.cupti13], **keys)
+        program = tmp_path / "program.py"
+        program.write_text(code)
+        done = subprocess.run(
+            [sys.executable, program, cuda.driver, cuda.cupti13],
+            env=cuda.environment(new),
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return Path(new.folder)
+
+    return record
+
+
+def test_ranges_take_over(run_python):
     pytest.importorskip("nvtx")
-
-    new = session(mode=RangeMode.STEPS)
-    configure(new, cuda=1, cupti_path=[cuda.cupti13], sample_steps=2, sample_every=10)
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, program, cuda.driver, cuda.cupti13],
-        env=cuda.environment(new),
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    folder = Path(new.folder)
+    folder = run_python(PROGRAM, sample_steps=2, sample_every=10)
     assert len(patterns(folder)) == 1
     numbers = [int(text) for kind, text in notes(folder, BEGIN)]
     # From 0 again: steps 0, 10, 20 and 30 of the ranges' own.
     assert numbers[-4:] == [0, 10, 20, 30]
     assert len(windows(folder)[0]) == len(windows(folder)[1])
+
+
+def test_a_step_of_two_threads(run_python):
+    folder = run_python(THREADS, sample_steps=5, sample_every=50)
+    ((_, launches, is_timed),) = patterns(folder)
+    # The anchor is the wait of the thread that has fewer calls: there is one in a step.
+    assert (launches, is_timed) == (61, 0)
+    begins, ends = windows(folder)
+    assert begins == [50 * n for n in range(len(begins))]
+    found = logs.calls(folder)
+    assert found["cudaStreamSynchronize_v3020"] in range(5 * len(ends), 5 * len(begins) + 1)
+    assert found[LAUNCH] // found["cudaStreamSynchronize_v3020"] in (61, 62)
+
+
+def test_a_search_in_vain_ends(run):
+    # All the launches are the same, which is no step; they take 0.3 us each, as far as is known.
+    most = 500_000
+    folder = run("init", "launch", 4 * most, "callbacks", **STEPS)
+    assert notes(folder, BEGIN, FOUND) == []
+    (seen,) = counted(folder)
+    assert 4 * most < seen < 8 * most  # four a launch

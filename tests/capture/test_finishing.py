@@ -10,12 +10,7 @@ from typing import Any
 
 import pytest
 from capture.finished import read, rows
-from capture.raw_writer import (
-    ORIGIN_NS,
-    ORIGIN_UTC_NS,
-    Log,
-    write_session,
-)
+from capture.raw_writer import ORIGIN_NS, ORIGIN_UTC_NS, Log, write_session
 
 import warpline
 from warpline import native

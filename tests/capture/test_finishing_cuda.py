@@ -5,11 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from capture.cuda_writer import (
-    DRIVER,
-    NONE,
-    CudaLog,
-)
+from capture.cuda_writer import DRIVER, NONE, CudaLog
 from capture.finished import of_process, read_cuda, rows
 from capture.raw_writer import record
 

@@ -6,10 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from capture.cuda_writer import (
-    NONE,
-    CudaLog,
-)
+from capture.cuda_writer import NONE, CudaLog
 from capture.finished import of_process, read_cuda, rows
 
 from warpline import native

@@ -7,16 +7,7 @@ from pathlib import Path
 
 import pytest
 from capture.finished import read, rows
-from capture.raw_writer import (
-    DOUBLE,
-    FLOAT,
-    INT32,
-    INT64,
-    ORIGIN_NS,
-    UINT32,
-    UINT64,
-    Log,
-)
+from capture.raw_writer import DOUBLE, FLOAT, INT32, INT64, ORIGIN_NS, UINT32, UINT64, Log
 
 from warpline import native
 

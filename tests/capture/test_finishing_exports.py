@@ -8,9 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from capture.cuda_writer import (
-    write_from_nsys,
-)
+from capture.cuda_writer import write_from_nsys
 
 import warpline
 from warpline import api, native, plugins

@@ -6,12 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from capture.cuda_writer import (
-    CAPTURES,
-    COOPERATIVE,
-    COOPERATIVE_MULTI,
-    CudaLog,
-)
+from capture.cuda_writer import CAPTURES, COOPERATIVE, COOPERATIVE_MULTI, CudaLog
 from capture.finished import of_process, read_cuda, rows
 from capture.raw_writer import ORIGIN_NS
 

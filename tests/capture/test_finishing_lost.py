@@ -5,12 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from capture.cuda_writer import (
-    CAPTURES,
-    DRIVER,
-    IS_GRAPH,
-    LAUNCHES,
-)
+from capture.cuda_writer import CAPTURES, DRIVER, IS_GRAPH, LAUNCHES
 from capture.finished import of_process, read_cuda
 from capture.raw_writer import ORIGIN_NS
 

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 from capture.finished import read, rows
-from capture.raw_writer import (
-    ORIGIN_NS,
-    Log,
-)
+from capture.raw_writer import ORIGIN_NS, Log
 
 from warpline import native
 
