@@ -113,7 +113,7 @@ def test_numbers_are_those_counted_by_hand(run, recording):
     assert "not read: FOO 3" in lines
     assert "lost: ranges" in lines
     assert "recorded: kernel 3, memcpy 1, graph_launch 2, range 2" in lines
-    assert lines[-1] == "next: warpline stats memory.file"
+    assert lines[-1] == "next: warpline analyze memory.file"
     assert done.err.splitlines() == [
         "warning: ranges were lost while recording",
         "note: 1 table of the file is not read: FOO (3 rows)",

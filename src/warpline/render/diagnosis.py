@@ -163,7 +163,8 @@ class _Screen:
     def phases(self, diagnosis: Diagnosis) -> Iterator[str]:
         """Yield the ranges whose work and idle time took longest."""
         every = diagnosis.phases
-        if not diagnosis.steps.count:
+        has_steps = any(item.count for item in diagnosis.breakdown)
+        if not has_steps:
             every = tuple(_without_tail(item) for item in every)
         shown = _longest_phases(every)
         if not shown:
@@ -173,7 +174,7 @@ class _Screen:
         hidden = len(diagnosis.phases) - len(shown)
         title = "Phases" + (f", {len(shown)} of {len(diagnosis.phases)}" if hidden else "")
         width = max(_LABEL, min(self._width - 54, max(map(_phase_width, shown))))
-        heads = ("per step" if diagnosis.steps.count else "time", "share", "idle")
+        heads = ("per step" if has_steps else "time", "share", "idle")
         line = _GAP.join((pad(title, width + len(_GAP)), f"{heads[0]:>9}", f"{heads[1]:>7}"))
         yield self._style(f"{line}{_GAP}{heads[2]:>7}{_GAP}most of it", _BOLD)
         for item in shown:

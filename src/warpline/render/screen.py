@@ -132,7 +132,12 @@ class _Screen:
         paths = document.meta["paths"]
         files = [self._clean(shlex.quote(path)) for path in paths[:_FILES]]
         more = ["..."] if len(paths) > _FILES else []
-        return f"next: warpline stats {' '.join(files + more)}"
+        has_devices = any(
+            isinstance(section, Result) and section.name == "device_sum" and len(section)
+            for section in document.sections
+        )
+        command = "analyze" if has_devices else "stats"
+        return f"next: warpline {command} {' '.join(files + more)}"
 
     def _table(self, section: Result) -> _Table:
         is_kernels = section.name.startswith("kernel_sum")

@@ -9,6 +9,8 @@ import numpy as np
 
 from warpline.derived.busy import DeviceWork, device_work
 from warpline.derived.operations import operations
+from warpline.derived.partition import step_partition
+from warpline.derived.segments import IDLE_CAUSES, PARTS
 from warpline.derived.steps import Steps
 from warpline.derived.steps import steps as find_steps
 from warpline.ops.arrays import I64
@@ -30,6 +32,7 @@ _UNLAUNCHED_RATIO = {"medium": 0.05, "low": 0.01}
 _GRAPH_RATIO = {"low": 0.25, "info": 0.05}
 _COST_RATIO = {"medium": 0.10, "low": 0.03}
 _TRUNCATED_RATIO = 0.01
+_NOT_THE_HOST = ("dependency", "communication-wait", "tail", "unknown")
 _ESSENTIAL = ("kernel", "memcpy", "memset", "graph_launch", "api_call", "range")
 _LAUNCH = re.compile(r"^(?:cuda|cu)Launch|^(?:cuda|cu)GraphLaunch")
 _MATTERS = re.compile(
@@ -53,7 +56,8 @@ def capture_quality(trace: Trace, steps: str | None) -> list[Finding]:
         program that does nothing, a recording of the first step like a slow program.
     How it is found: From what the producer says of losses, from the tables that are there, from
         the steps and how many count, and from what recording cost: our own measure of it, or the
-        profiler's records of its overhead in the steps that count.
+        profiler's records of its overhead in the steps that count, but no more than the time for
+        which the device waited for its host.
     What to do: Record again as the finding says.
     Limits: What a producer loses without saying so is not seen. What CUPTI adds to each call is in
         nobody's records, so the cost of recording is a lower bound.
@@ -67,7 +71,7 @@ def capture_quality(trace: Trace, steps: str | None) -> list[Finding]:
         *_unlaunched(trace),
         *_whole_graphs(trace),
         *_steps(chosen),
-        *_cost(trace, chosen),
+        *_cost(trace, chosen, steps),
         *_truncated(trace),
         *_missing_ranks(trace),
         *_unread(trace),
@@ -255,22 +259,35 @@ def _steps(found: Steps) -> Iterator[Finding]:
         )
 
 
-def _cost(trace: Trace, found: Steps) -> Iterator[Finding]:
+def _cost(trace: Trace, found: Steps, name: str | None) -> Iterator[Finding]:
     measured = _own_cost(trace, found) or _told_cost(trace, found)
     if measured is None:
         return
     ratio, text = measured
+    # A host that runs ahead of its device pays for recording from time that it has to spare.
+    ratio = min(ratio, _waiting_for_host(trace, name))
     severity = _grade(ratio, _COST_RATIO)
     if severity is not None:
         yield _finding(
             severity,
             "Recording took much of the time",
-            f"At least {format_ratio(ratio)} of a step went into recording it; without the"
-            " profiler the host is faster, and idle time shorter.",
+            f"Recording took the host about {format_ratio(ratio)} of a step, and the device waited"
+            " meanwhile: without the profiler the step is shorter.",
             Evidence(text),
             "leave kinds of events out, such as NVTX domains, OS calls or call chains",
             "warpline stats -r profiling_cost RECORDING",
         )
+
+
+def _waiting_for_host(trace: Trace, name: str | None) -> float:
+    """Return the share of its time for which a device waited for its host, of the worst one."""
+    found = step_partition(trace, name)
+    parts = [PARTS.index(cause) for cause in IDLE_CAUSES if cause not in _NOT_THE_HOST]
+    shares = [
+        float(found.total(lane)[parts].sum() / max(found.total(lane).sum(), 1))
+        for lane in found.lanes
+    ]
+    return max(shares, default=1.0)
 
 
 def _own_cost(trace: Trace, found: Steps) -> tuple[float, str] | None:

@@ -99,7 +99,8 @@ class _Run:
 
     @property
     def has_steps(self) -> bool:
-        return bool(self.steps.included.any())
+        windows = step_partition(self.trace, self.name).windows
+        return bool((windows.step >= 0).any())
 
     def part_ns(self, *names: str) -> I64:
         """Return the time of parts by lane."""
