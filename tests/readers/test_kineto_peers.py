@@ -82,13 +82,13 @@ def test_times_are_exact(tmp_path, text, expected_ns):
     path = tmp_path / "trace.json"
     parts = [
         '{"ph":"X","cat":"cpu_op","name":"first","pid":1,"tid":1,"ts":TS,"dur":1.001}',
-        '{"ph":"X","cat":"Trace","name":"PyTorch Profiler (0)","pid":"Spans","ts":0,"dur":9}',
+        '{"ph":"X","cat":"Trace","name":"PyTorch Profiler (0)","pid":"Spans","ts":0.001,"dur":9}',
     ]
     for shown in (text, f'"{text}"'):
         path.write_text('{"traceEvents":[' + ",".join(parts).replace("TS", shown) + "]}")
         times = warpline.open(path).columns("op", "start_ns", "end_ns")
-        assert times["start_ns"].values.tolist() == [expected_ns]
-        assert times["end_ns"].values.tolist() == [expected_ns + 1001]
+        assert times["start_ns"].values.tolist() == [expected_ns - 1]
+        assert times["end_ns"].values.tolist() == [expected_ns - 1 + 1001]
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,7 @@ def test_collectives(opened_events: Open, rows_of: Rows):
         ("_reduce_scatter_base", 200, "BFloat16", "3", 1, 3),
         ("send", 14, "BFloat16", "3", 1, 3),
     ]
+    assert rows_of(trace, "process", "rank", "rank_count") == [(5, 8)]
     assert rows_of(trace, "collective", "peer", "sequence", "op_id", "ranks_id") == [
         (None, 0, 1, "[4, 5, 6]"),
         (None, 1, 2, "[4, 5, 6]"),
@@ -335,14 +336,26 @@ def test_what_is_not_read_is_counted(opened_events: Open):
         event("gpu_user_annotation", "step", 1, 1, pid=0, tid=7),
         event("hpu_op", "x", 1, 1),
         {"ph": "b", "cat": "request", "name": "r", "id": 1, "pid": PID, "tid": 1, "ts": 3},
-        {"ph": "X", "cat": "cpu_op", "name": "no time", "pid": PID, "tid": 1},
     )
     assert trace.meta.unread == {
         "gpu_user_annotation (follows from user_annotation)": 1,
         "hpu_op of phase X": 1,
         "request of phase b": 1,
-        "cpu_op of phase X": 1,
     }
+
+
+def test_events_without_a_time_are_lost_not_placed_at_zero(opened_events: Open):
+    now = 4_360_860_517_098
+    trace = opened_events(
+        {"ph": "X", "cat": "cpu_op", "name": "no time", "pid": PID, "tid": 1},
+        kernel("k", 0, 0, correlation=1),
+        kernel("k", now, 5, correlation=2),
+        call("cudaLaunchKernel", now - 9, 1, 1),
+    )
+    assert trace.row_count("kernel") == 1
+    assert trace.span() == (0, 14_000)
+    assert trace.meta.lost == {"events whose time was not recorded": 2}
+    assert not trace.meta.unread
 
 
 def test_a_trace_of_the_host_alone(opened_events: Open):

@@ -536,6 +536,8 @@ PROCESS = TableSpec(
         _int("pid", "The operating system's id."),
         _text("name", "Executable.", nullable=True),
         _text("host", "Host it ran on.", nullable=True),
+        _int("rank", "Its rank in a distributed program, if it is part of one.", nullable=True),
+        _int("rank_count", "Ranks of that program.", nullable=True),
     ),
 )
 

@@ -344,7 +344,22 @@ class Dimensions:
         ]
         host = self._events.scan.top.get("host_name")
         hosts = [host if isinstance(host, str) else None] * len(texts)
-        return {"pid": [n or 0 for n in numbers], "name_id": shown, "host_id": hosts}
+        rank, rank_count = self._rank if len(texts) == 1 else (None, None)
+        return {
+            "pid": [n or 0 for n in numbers],
+            "name_id": shown,
+            "host_id": hosts,
+            "rank": [rank] * len(texts),
+            "rank_count": [rank_count] * len(texts),
+        }
+
+    @property
+    def _rank(self) -> tuple[int | None, int | None]:
+        """Rank of the file's process, and how many ranks there are."""
+        info = self._events.scan.top.get("distributedInfo")
+        if not isinstance(info, dict):
+            return None, None
+        return _integer(info.get("rank")), _integer(info.get("world_size"))
 
     def _threads(self) -> dict[str, Sequence[Any]]:
         keys = self._thread_rows[1]

@@ -35,7 +35,8 @@ class Kind(IntEnum):
     METADATA = 17
     LINK = 18  # an end of an arrow from a call to device work; both also have a correlation
     FORWARD_LINK = 19  # one from a forward operator to its backward one; sequence numbers say it
-    PROJECTION = 20  # an annotation, drawn again beside the device work it launched
+    UNPLACED = 20  # its time was not recorded
+    PROJECTION = 21  # an annotation, drawn again beside the device work it launched
 
 
 # Category in lower case -> kind of its complete events.
@@ -69,6 +70,7 @@ _LINKS: Mapping[str, int] = {
     **dict.fromkeys(("fwdbwd", "forward_backward"), Kind.FORWARD_LINK),
 }
 _ALLOCATION = "[memory]"
+_FAR_NS = 3600 * 10**9
 _GLOBAL_PIDS = re.compile(r"|Traces|Spans", re.IGNORECASE)
 
 RECORDED: tuple[Kind, ...] = (
@@ -87,7 +89,7 @@ RECORDED: tuple[Kind, ...] = (
 
 
 def kinds_of(scan: Scan) -> I8:
-    """Return the kind of each event, shape (n,). Events without a time are OTHER."""
+    """Return the kind of each event, shape (n,)."""
     kinds = np.zeros(len(scan), np.int8)
     is_complete = scan.phase == ord("X")
     by_category = _table(scan, {text: int(kind) for text, kind in _COMPLETE.items()})
@@ -97,12 +99,25 @@ def kinds_of(scan: Scan) -> I8:
     kinds[is_instant & _is_text(scan, scan.name, _ALLOCATION)] = Kind.ALLOCATION
     kinds[is_instant & _is_global(scan)] = Kind.GLOBAL_MARK
     kinds[scan.phase == ord("C")] = Kind.COUNTER
-    kinds[~scan.has_ts] = Kind.OTHER
+    kinds[_is_unplaced(scan)] = Kind.UNPLACED
     kinds[scan.phase == ord("M")] = Kind.METADATA
     is_flow = np.isin(scan.phase, np.frombuffer(b"stf", np.uint8))
     links = _table(scan, _LINKS)
     kinds[is_flow] = links[scan.category[is_flow]]
     return kinds
+
+
+def _is_unplaced(scan: Scan) -> BoolArray:
+    """Return which events have no time.
+
+    CUPTI gives 0 where it knows none. It means that if all other times are far from it.
+    """
+    is_zero = scan.has_ts & (scan.ts_ns == 0)
+    others = scan.ts_ns[scan.has_ts & ~is_zero & (scan.phase != ord("M"))]
+    if not len(others) or int(others.min()) < _FAR_NS:
+        is_zero = np.zeros(len(scan), np.bool_)
+    unplaced: BoolArray = ~scan.has_ts | is_zero
+    return unplaced
 
 
 def _table(scan: Scan, kinds: Mapping[str, int]) -> I8:

@@ -35,7 +35,8 @@ def origin_of(events: Events) -> int:
     spans = events.rows(Kind.SPAN)
     if len(spans):
         return int(scan.ts_ns[spans].min())
-    timed = scan.ts_ns[(events.kinds != Kind.OTHER) & (events.kinds != Kind.METADATA)]
+    is_timed = ~np.isin(events.kinds, (Kind.OTHER, Kind.METADATA, Kind.UNPLACED))
+    timed = scan.ts_ns[is_timed]
     return int(timed.min()) if len(timed) else 0
 
 
@@ -50,7 +51,7 @@ def read_meta(events: Events, origin_ns: int) -> TraceMeta:
         host=_text(scan.top.get("host_name")),
         origin_utc_ns=_utc_ns(scan.top.get("baseTimeNanoseconds"), origin_ns),
         span_ns=_span(events, origin_ns),
-        lost=_lost(scan),
+        lost=_lost(events),
         unread=_unread(events),
         warnings=(*scan.lost, *_told(scan.top)),
     )
@@ -102,9 +103,14 @@ def _span(events: Events, origin_ns: int) -> tuple[int, int] | None:
     return (0, end_ns) if end_ns >= 0 else None
 
 
-def _lost(scan: Scan) -> dict[str, int | None]:
-    is_cut = any(mark in text for text in scan.lost for mark in _CUT)
-    return {"events behind the cut": None} if is_cut else {}
+def _lost(events: Events) -> dict[str, int | None]:
+    lost: dict[str, int | None] = {}
+    if any(mark in text for text in events.scan.lost for mark in _CUT):
+        lost["events behind the cut"] = None
+    unplaced = int(np.count_nonzero(events.kinds == Kind.UNPLACED))
+    if unplaced:
+        lost["events whose time was not recorded"] = unplaced
+    return lost
 
 
 def _unread(events: Events) -> dict[str, int]:

@@ -158,7 +158,7 @@ class Dimensions:
         return self._rows[table]
 
     def _column(self, spec: Column, rows: Sequence[Mapping[str, Value]]) -> ColumnData:
-        found: list[Any] = [row[spec.name] for row in rows]
+        found: list[Any] = [row.get(spec.name) for row in rows]
         if spec.ref == "string":
             pool = self._names.pool
             found = [pool.intern_text(v) if isinstance(v, str) else v for v in found]
