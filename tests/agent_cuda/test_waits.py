@@ -8,6 +8,7 @@ import pytest
 from agent_cuda import cuda_logs as logs
 
 import warpline
+from warpline import native
 from warpline.capture.control import RangeMode
 from warpline.capture.finishing import finish
 
@@ -150,6 +151,7 @@ def test_copies_and_fills_of_nothing_lead_to_no_work(run):
     assert [bool(call.flags & 1) for call in found] == [*calls.values()]
 
 
+@pytest.mark.skipif(native.core() is None, reason="needs the native core")
 def test_a_recording_has_the_waits_of_a_program(run, tmp_path):
     folder = run(
         "init",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from capture.cuda_writer import (
     write_from_nsys,
 )
 from capture.raw_writer import write_session
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import warpline
 from warpline import native
@@ -270,3 +273,91 @@ def test_they_are_there_without_rows_where_calls_were_recorded(tmp_path: Path) -
     other = tmp_path / "bare"
     other.mkdir()
     assert not {"host_wait", "stream_wait", "event_record"} & {*read(other, bare).tables}
+
+
+STREAMS, EVENTS = (7, 13, 14), (A, B)
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["record", "order"]), st.sampled_from(STREAMS),
+                  st.sampled_from(EVENTS), st.sampled_from([0, 0, 0, 400])),
+        st.tuples(st.sampled_from(["wait", "destroy"]), st.just(0),
+                  st.sampled_from(EVENTS), st.sampled_from([0, 0, 0, 400])),
+        st.tuples(st.sampled_from(["Begin", "End"]), st.sampled_from(STREAMS),
+                  st.just(0), st.sampled_from([0, 0, 0, 901])),
+        st.just(("rest", 0, 0, 0)),
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+class Model:
+    """What waits are linked to, and recordings, by when they began; in plain sets.
+
+    A capture is the streams in it and the events recorded in it.
+    """
+
+    def __init__(self) -> None:
+        self.captures: list[tuple[set[int], set[int]]] = []
+        self.recorded: dict[int, int] = {}
+        self.found: dict[str, dict[int, int | None]] = {"order": {}, "wait": {}, "record": {}}
+
+    def take(self, at: int, what: str, stream: int, event: int, status: int) -> None:
+        inside = next((one for one in self.captures if stream in one[0]), None)
+        if what == "rest":
+            self.captures, self.recorded = [], {}
+        elif what == "End":
+            self.captures = [one for one in self.captures if one is not inside]
+        elif status:
+            return
+        elif what == "Begin":
+            self.captures += [] if inside else [({stream}, set())]
+        elif what in {"destroy", "record"}:
+            self.record(at, event, inside, ends=what == "destroy")
+        else:
+            self.wait(at, what, stream, event)
+
+    def record(
+        self, at: int, event: int, inside: tuple[set[int], set[int]] | None, *, ends: bool
+    ) -> None:
+        self.recorded.pop(event, None)
+        for _, events in self.captures:
+            events.discard(event)
+        if inside and not ends:
+            inside[1].add(event)
+        elif not ends:
+            self.recorded[event] = self.found["record"][at] = at
+
+    def wait(self, at: int, what: str, stream: int, event: int) -> None:
+        inside = any(stream in streams for streams, _ in self.captures)
+        capture = next((one for one in self.captures if event in one[1]), None)
+        if what == "wait" or not (inside or capture):
+            self.found[what][at] = self.recorded.get(event)
+        elif capture and not inside:
+            capture[0].add(stream)
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=_STEPS)
+def test_as_plain_sets_have_them(steps: list[Any]) -> None:
+    program, model = Program(), Model()
+    for number, (what, stream, event, status) in enumerate(steps, 1):
+        model.take(10 * number, what, stream, event, status)
+        if what == "rest":
+            program.now += 10
+            program.log.collecting(program.now, 0)
+            program.log.collecting(program.now + 1, BY_CALLS)
+        elif what in {"Begin", "End"}:
+            program.capture(what, stream, status=status)
+        elif what == "wait":
+            program.wait(event, status=status)
+        elif what == "destroy":
+            program.call("cudaEventDestroy_v3020", event=event, status=status)
+        elif what == "record":
+            program.record(event, stream, status=status)
+        else:
+            program.order(stream, event, status=status)
+    with tempfile.TemporaryDirectory() as folder:
+        trace = read(Path(folder), program.log)
+    assert links(trace, "stream_wait") == model.found["order"]
+    assert links(trace, "host_wait") == model.found["wait"]
+    assert trace["event_record"]["correlation_id"].to_list() == [*model.found["record"]]

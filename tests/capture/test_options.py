@@ -259,6 +259,16 @@ def test_what_is_recorded_of_cuda_is_chosen_by_flags():
     assert parse("--cuda-flush-interval=0 ls").cuda_flush_interval == 1000
 
 
+def test_waits_are_from_calls_or_from_cupti():
+    assert parse("ls").cuda_waits == "calls"
+    found = parse("--cuda-waits=CUPTI ls")
+    assert (found.cuda_waits, found.warnings) == ("cupti", [])
+    (warning,) = parse("--cuda-waits=cupti --steps 5 --every 100 ls").warnings
+    assert warning.startswith("--cuda-waits=cupti is ignored")
+    with pytest.raises(UsageError, match="not one of calls, cupti"):
+        parse("--cuda-waits=none ls")
+
+
 @pytest.mark.parametrize(
     "words", ["--cuda-graph-trace=all", "--cuda-graph-trace=node:x", "--cuda-flush-interval=1.5"]
 )

@@ -113,17 +113,24 @@ std::string enum_text() {
 void add_cuda(Writer &log, Chance &chance, uint64_t now) {
   constexpr const char *kNames[] = {"_ZN1a1bILi8EZNS_1cEvEUlvE_EEvT_", "_Z1fPFviE", "plain",
                                     "_Z1fI1AEvDTcl1gfp_EE"};
+  constexpr const char *kCalls[] = {"cudaLaunchKernel_v7000",      "cudaMemcpyAsync_v3020",
+                                    "cudaStreamSynchronize_v3020", "cuCtxSynchronize",
+                                    "cudaEventSynchronize_v3020",  "cudaStreamWaitEvent_v3020",
+                                    "cudaEventRecord_v3020",       "cudaEventDestroy_v3020",
+                                    "cuStreamBeginCapture_v2",     "cuStreamEndCapture"};
   // Words of each kind without flags, from kCallName on; then those that each flag adds.
   constexpr std::size_t kWords[] = {0, 0, 3, 9, 5, 6, 4, 6, 3, 5, 7, 4, 11, 2, 2, 4, 2, 2, 2, 1};
   const auto kind = static_cast<uint8_t>(64 + chance.below(std::size(kWords)));
   if (kind < 66) {
     const auto aux = static_cast<uint32_t>(chance.below(5) | (kind == 64 ? 2U << 16 : 0));
-    log.text(static_cast<Kind>(kind), aux, {0}, kNames[chance.below(std::size(kNames))]);
+    log.text(static_cast<Kind>(kind), aux, {0},
+             kind == 64 ? kCalls[chance.below(std::size(kCalls))]
+                        : kNames[chance.below(std::size(kNames))]);
     return;
   }
-  const auto flags = static_cast<uint8_t>(chance.below(kind == 66 ? 16 : 8));
+  const auto flags = static_cast<uint8_t>(chance.below(kind == 66 ? 64 : 8));
   std::size_t count = kWords[kind - 64];
-  if (kind == 66) count += flags >> 3 & 1U;
+  if (kind == 66) count += (flags >> 3 & 1U) + (flags >> 4 & 1U) + (flags >> 5 & 1U);
   if (kind == 67) count += (flags & 1) * 2U + (flags >> 1 & 1U);
   if (kind == 68) count += (flags & 1) * 2U + (flags >> 1 & 1U) * 2 + (flags >> 2 & 1U);
   if (kind == 69) count += (flags & 1) * 2U;
@@ -272,6 +279,7 @@ const char *const kColumns[] = {
     "memory_event/name_id", "memory_event/context_id", "graph_node/name_id", "overhead/name_id",
     "overhead/thread_id",   "device/name_id",      "device/uuid_id",       "device/bus_id",
     "context/device_id",    "stream/context_id",   "stream/kind",          "cuda/missing_kernels",
+    "cuda/missing_copies",  "cuda/missing_fills",  "host_wait/event_sync_id",
     "api_call/chain_id",    "call_frame/chain_id", "call_frame/depth",     "call_frame/symbol_id",
     "call_frame/module_id", "call_frame/address",  "call_frame/is_unresolved"};
 
