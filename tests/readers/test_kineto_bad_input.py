@@ -155,6 +155,27 @@ def test_odd_values_never_end_in_a_traceback(tmp_path, odd, with_core):
         api.run(trace, analysis.name)
 
 
+TOPS: dict[str, Any] = {
+    "deviceProperties": [3, {"id": 1 << 70, "name": 7}, {"id": True}, {"id": 2, "numSms": "x"}],
+    "distributedInfo": {"rank": 1 << 70, "world_size": [1]},
+    "baseTimeNanoseconds": 1 << 80,
+    "schemaVersion": {"a": 1},
+    "host_name": ["x"],
+    "WARNING": [1, None, "w" * 5000],
+    "cuda_runtime_version": -1,
+}
+
+
+@WITH_AND_WITHOUT_CORE
+@pytest.mark.parametrize("member", TOPS)
+def test_odd_members_beside_the_events_do_no_harm(tmp_path, member, with_core):
+    events = [event("cpu_op", "a", 1, 1)]
+    trace = warpline.open(write(tmp_path / "trace.json", events, **{member: TOPS[member]}))
+    for table in trace.tables:
+        trace[table]
+    api.summary(trace)
+
+
 @pytest.mark.parametrize("with_core", [True])
 def test_a_file_that_changes_while_it_is_read_is_told(tmp_path, monkeypatch, with_core):
     monkeypatch.setattr("warpline.readers.kineto.events._SMALL_BYTES", 0)

@@ -83,6 +83,23 @@ def test_copies_between_devices(opened_events: Open, rows_of: Rows):
     assert rows_of(trace, "device", "gpu_index") == [(0,), (1,)]
 
 
+@pytest.mark.parametrize(
+    ("full", "expected"),
+    [
+        ("void (anonymous namespace)::with_index<int, f>(int)", "with_index"),
+        ("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"),
+        ("void a::b<(c::d)1, e<f>>::kernel<g::operator->, 2>(h::i const*)", "kernel"),
+        (
+            "std::enable_if<(((8)>(0)))&&a::Convert<b>::exists, void>::type a::norm<b, 8>(b*)",
+            "norm",
+        ),
+    ],
+)
+def test_base_names_of_kernels(opened_events: Open, rows_of: Rows, full, expected):
+    trace = opened_events(kernel(full, 1, 1))
+    assert rows_of(trace, "kernel", "short_name_id") == [(expected,)]
+
+
 def test_memory_sets_and_old_categories(opened_events: Open, rows_of: Rows):
     at: dict[str, Any] = {"pid": 0, "tid": "stream 7"}
     args = {"device": 0, "context": 1, "stream": 7, "external id": 5, "correlation": 3}

@@ -205,7 +205,7 @@ class Dimensions:
         listed = self._events.scan.top.get("deviceProperties")
         found = listed if isinstance(listed, list) else []
         devices = [item for item in found if isinstance(item, dict)]
-        return {item["id"]: item for item in devices if type(item.get("id")) is int}
+        return {item["id"]: item for item in devices if _integer(item.get("id")) is not None}
 
     @cached_property
     def _host_rows(self) -> I64:
