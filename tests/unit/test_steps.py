@@ -292,6 +292,7 @@ def test_ranges_that_the_user_names():
     program = regular(4, name="work item {}")
     trace = program.trace()
     assert steps(trace, "work item *").index.tolist() == [0, 1, 2, 3]
+    assert steps(trace, "work item").index.tolist() == [0, 1, 2, 3]
     assert len(steps(trace, "work item 2")) == 1
     with pytest.raises(UsageError, match="'work'"):
         steps(trace, "work")
@@ -428,6 +429,7 @@ def test_what_differs_in_a_slow_step():
     )
     assert extra == 50 * US
     assert {*columns["step_extra_ns"]} == {50 * US}
+    assert {*columns["index"]} == {2}
 
 
 def test_steps_that_are_all_alike_have_no_differences():

@@ -120,8 +120,8 @@ def step_ranges(trace: Trace, name: str | None = None) -> HostSteps | None:
 
     Args:
         trace: The trace.
-        name: The name of the ranges instead, or a pattern with ``*`` and ``?``; UsageError if
-            no range has it.
+        name: The name of the ranges instead, with or without the number at its end, or a pattern
+            with ``*`` and ``?``; UsageError if no range has it.
     """
     if not trace.has("range") or not trace.row_count("range"):
         _require_none(trace, name)
@@ -205,6 +205,9 @@ def _family_called(trace: Trace, name: str) -> _Family:
     texts = trace.strings.texts(ids.tolist())
     matches = np.array([text == name or fnmatchcase(text, name) for text in texts], np.bool_)
     if not matches.any():
+        # "step" for step_0, step_1...
+        matches = np.array([_stem(text) == name for text in texts], np.bool_)
+    if not matches.any():
         raise UsageError(
             f"no range is called {name!r}",
             hint="`warpline stats -r nvtx_sum` lists the names of ranges; * stands for any text",
@@ -222,6 +225,11 @@ def _family_called(trace: Trace, name: str) -> _Family:
             hint="name ranges that follow each other",
         )
     return family
+
+
+def _stem(text: str) -> str:
+    """Return a name without its number and what sets the number off."""
+    return _DIGITS.sub("", text).rstrip(" _#:=.,-[]()")
 
 
 def _family(trace: Trace, pattern: str, rows: I64, number: I64) -> _Family | None:

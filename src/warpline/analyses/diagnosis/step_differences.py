@@ -32,7 +32,8 @@ FIELDS = (
     Field("slow_ns", Unit.NS, "How long this took in it.", "Here (ns)"),
     Field("usual_ns", Unit.NS, "Median over the steps that count.", "Usual (ns)", digits=1),
     Field("pid", Unit.ID, "Process.", "PID"),
-    Field("step", Unit.NONE, "The slow step.", "Step"),
+    Field("index", Unit.NONE, "Number of the slow step.", "No."),
+    Field("step", Unit.NONE, "Its name.", "Step"),
     Field("place", Unit.NONE, "Whether this is time of the device or the host.", "Where"),
     Field("kind", Unit.NONE, "Kernel, copy, idle (by its cause), call, range...", "Kind"),
     Field("name", Unit.NONE, "What it was.", "Name"),
@@ -107,7 +108,7 @@ def step_differences(trace: Trace, arguments: Arguments) -> Result | Skipped:
     parts = [_on_device(trace, found), _calls(trace, found), _ranges(trace, found)]
     rows = [_differences(found, part, slow, usual_ns) for part in parts]
     columns = _columns(trace, found, usual_ns, parts, rows)
-    key = ("pid", "step", "place", "kind", "name")
+    key = ("pid", "index", "place", "kind", "name")
     notes = _notes(found, slow, usual_ns)
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, columns, key, notes)
 
@@ -298,6 +299,7 @@ def _columns(
         "slow_ns": Numbers(slow_ns),
         "usual_ns": Numbers(usual),
         "pid": Numbers(pids[found.process[step]]),
+        "index": Numbers(found.index[step]),
         "step": Texts(found.label.codes[step], found.label.values),
         "place": _texts(texts[0]),
         "kind": _texts(texts[1]),
@@ -315,9 +317,11 @@ def _notes(found: Steps, slow: I64, usual_ns: F64) -> tuple[str, ...]:
     if not len(slow):
         return (f"no step took longer than {_LEAST_EXTRA - 1:.0%} above the median, {usual}",)
     reasons = dict(found.excluded)
-    labels = found.label.to_list()
+    labels, is_numbered = found.label.to_list(), len(found.label.values) == len(found)
     said = [
-        f"{labels[step]} ({format_ns(int(found.period_ns[step]))}"
+        f"{labels[step]}"
+        + ("" if is_numbered else f" no. {found.index[step]}")
+        + f" ({format_ns(int(found.period_ns[step]))}"
         + (f", left out: {reasons[step]})" if step in reasons else ")")
         for step in slow.tolist()
     ]
