@@ -242,10 +242,12 @@ class _Screen:
         """Yield what was not counted, what could not be judged, and what to type next."""
         excluded = diagnosis.steps.excluded
         if excluded:
-            named = [f"{item.label or item.index} ({item.reason})" for item in excluded[:_NAMED]]
-            more = len(excluded) - _NAMED
+            # Ranks leave out the same steps for the same reasons.
+            every = [*dict.fromkeys(f"{x.label or x.index} ({x.reason})" for x in excluded)]
+            more = len(every) - _NAMED
             rest = f" and {plural(more, 'more step')}" if more > 0 else ""
-            yield from self._wrap(f"not counted: {', '.join(named)}{rest}", "", _GAP, _DIM)
+            text = f"not counted: {', '.join(every[:_NAMED])}{rest}"
+            yield from self._wrap(text, "", _GAP, _DIM)
         for item in diagnosis.not_judged:
             yield from self._wrap(f"{item.name}: cannot tell: {item.reason}", "", _GAP, _DIM)
         paths = [str(path) for path in diagnosis.meta["paths"]]
@@ -258,7 +260,9 @@ class _Screen:
     def _device(self, item: Breakdown, steps: StepSummary | None) -> Iterator[str]:
         parts, aside = _counted(item)
         total_ns = sum(part.ns for part in parts)
-        yield self._style(self._fit(_device_title(item, steps)), _BOLD)
+        title, spread = self._clean(_device_title(item)), _spread(item, steps)
+        fits = display_width(title + spread) <= self._width
+        yield self._style(self._fit(title + spread if fits else title), _BOLD)
         yield _GAP + self._bar(parts, total_ns, self._width - 2 * len(_GAP))
         yield self._legend(parts, total_ns)
         per = max(item.count, 1)
@@ -413,14 +417,17 @@ def _device_label(item: Breakdown) -> str:
     return f"Device {item.device}{name}{process}"
 
 
-def _device_title(item: Breakdown, steps: StepSummary | None) -> str:
+def _device_title(item: Breakdown) -> str:
     if not item.count:
         return f"{_device_label(item)}: {format_ns(item.total_ns)} recorded"
     mean = format_ns(item.total_ns / item.count)
-    spread = ""
-    if steps is not None and steps.median_ns is not None and steps.p95_ns is not None:
-        spread = f" (median {format_ns(steps.median_ns)}, p95 {format_ns(steps.p95_ns)})"
-    return f"{_device_label(item)}: {plural(item.count, 'step')} of {mean}{spread}"
+    return f"{_device_label(item)}: {plural(item.count, 'step')} of {mean}"
+
+
+def _spread(item: Breakdown, steps: StepSummary | None) -> str:
+    if not item.count or steps is None or steps.median_ns is None or steps.p95_ns is None:
+        return ""
+    return f" (median {format_ns(steps.median_ns)}, p95 {format_ns(steps.p95_ns)})"
 
 
 def _overlap_lines(item: Overlap, count: int) -> Iterator[str]:

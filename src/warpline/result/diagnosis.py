@@ -93,7 +93,7 @@ class StepSummary:
 
     Attributes:
         source: ``range:step_*``, ``periodicity``, or ``none``: then the whole trace is one.
-        count: How many are counted, over all processes.
+        count: How many are counted, of the process with the most.
         median_ns: Median of a step's time on the slowest device; None without steps.
         p95_ns: 95 of 100 steps take at most this there.
         host_median_ns: Median time from the start of a step's range to the next one's.

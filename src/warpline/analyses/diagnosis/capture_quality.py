@@ -11,6 +11,7 @@ from warpline.derived.busy import DeviceWork, device_work
 from warpline.derived.operations import operations
 from warpline.derived.partition import step_partition
 from warpline.derived.segments import IDLE_CAUSES, PARTS
+from warpline.derived.step_counts import steps_counted
 from warpline.derived.steps import Steps
 from warpline.derived.steps import steps as find_steps
 from warpline.ops.arrays import I64
@@ -233,7 +234,7 @@ def _steps(found: Steps) -> Iterator[Finding]:
             verify,
         )
         return
-    count = int(found.included.sum())
+    count = steps_counted(found)
     first = tuple(np.flatnonzero(found.included)[:_ROWS_SHOWN].tolist()) or (0,)
     windows = tuple((int(found.host_start_ns[row]), int(found.host_end_ns[row])) for row in first)
     if not count:
@@ -248,12 +249,13 @@ def _steps(found: Steps) -> Iterator[Finding]:
             verify,
         )
     elif count < ENOUGH_STEPS:
+        most = int(np.bincount(found.process).max())
         yield _finding(
             "low" if count < _FEW_STEPS else "info",
             "Few steps were recorded",
-            f"{plural(count, 'step')} of {len(found)} count; medians of fewer than {ENOUGH_STEPS}"
-            " vary from run to run.",
-            Evidence(f"{count} of {plural(len(found), 'step')} count", windows_ns=windows),
+            f"{plural(count, 'step')} of {most} count; medians of fewer than {ENOUGH_STEPS} vary"
+            " from run to run.",
+            Evidence(f"{count} of {plural(most, 'step')} count", windows_ns=windows),
             f"record at least {ENOUGH_STEPS} steps after the first ones",
             verify,
         )

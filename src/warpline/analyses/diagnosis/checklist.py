@@ -17,6 +17,7 @@ from warpline.derived.overlaps import KINDS, step_overlaps
 from warpline.derived.partition import step_partition
 from warpline.derived.range_stacks import launched_inside
 from warpline.derived.segments import PARTS
+from warpline.derived.step_counts import steps_counted
 from warpline.derived.steps import Steps, steps
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tree import enclosing
@@ -432,7 +433,7 @@ def _warm_up_excluded(run: _Run) -> Line:
 
 
 def _enough_steps(run: _Run) -> Line:
-    count = int(run.steps.included.sum())
+    count = steps_counted(run.steps)
     name, wanted = "enough steps", f"at least {_ENOUGH_STEPS}"
     reason = "medians of fewer steps vary from run to run"
     if not len(run.steps):

@@ -128,8 +128,7 @@ def _command(trace: Trace, operation: int) -> str:
     time = launch_order(trace).time_ns
     before = np.count_nonzero(time[same] < time[operation])
     base = shlex.quote(trace.strings.text(int(short[work.row[operation]])))
-    program = trace.meta.command if len(trace.meta.paths) == 1 else None
-    return (
-        f"ncu --set full --kernel-name {base} --launch-skip {before} --launch-count 1"
-        f" {program or _PROGRAM}"
-    )
+    # Several recordings may be of several programs, whose commands are then joined.
+    command = trace.meta.command or _PROGRAM
+    program = _PROGRAM if len(trace.meta.paths) > 1 and ", " in command else command
+    return f"ncu --set full --kernel-name {base} --launch-skip {before} --launch-count 1 {program}"

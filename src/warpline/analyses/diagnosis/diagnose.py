@@ -13,6 +13,7 @@ from warpline.derived.part_meanings import PART_MEANINGS
 from warpline.derived.partition import Lane, step_partition
 from warpline.derived.phases import phases
 from warpline.derived.segments import PARTS, is_busy
+from warpline.derived.step_counts import steps_counted
 from warpline.derived.steps import steps
 from warpline.derived.verdict import verdict
 from warpline.errors import InputError, UsageError
@@ -91,7 +92,12 @@ def _steps(trace: Trace, name: str | None) -> StepSummary:
         for item in found.excluded
     )
     return StepSummary(
-        found.source, times.count, times.median_ns, times.p95_ns, times.host_median_ns, excluded
+        found.source,
+        steps_counted(found),
+        times.median_ns,
+        times.p95_ns,
+        times.host_median_ns,
+        excluded,
     )
 
 
