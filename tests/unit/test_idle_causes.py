@@ -33,6 +33,8 @@ DIMENSIONS = {
     "stream": {"process_id": [0, 0, 1], "context_id": [0, 0, 1], "native_id": [7, 8, 7]},
 }
 
+DEFAULT_STREAM: Row = {"device_id": 0, "stream_id": 0, "process_id": 0, "context_id": 0}
+
 
 class Program:
     """What some threads called and a device ran, from which a trace is made."""
@@ -56,9 +58,8 @@ class Program:
 
     def kernel(self, start: float, end: float, call: int | None, **more: Any) -> None:
         """Add a kernel that a call launched."""
-        whose = {"device_id": 0, "stream_id": 0, "process_id": 0, "context_id": 0}
         name = {"name": "k", "short_name": "k"}
-        self.add("kernel", start, end, correlation_id=call, **(whose | name | more))
+        self.add("kernel", start, end, correlation_id=call, **{**DEFAULT_STREAM, **name, **more})
 
     def launch(self, at: float, start: float, end: float, thread: int = 0, **more: Any) -> None:
         """Add a kernel and its launch of 4 us."""
@@ -67,8 +68,7 @@ class Program:
 
     def copy(self, start: float, end: float, call: int, **more: Any) -> None:
         """Add a copy that a call made."""
-        whose = {"device_id": 0, "stream_id": 0, "process_id": 0, "context_id": 0}
-        self.add("memcpy", start, end, correlation_id=call, **(whose | more))
+        self.add("memcpy", start, end, correlation_id=call, **{**DEFAULT_STREAM, **more})
 
     def trace(self) -> Trace:
         """Return the trace; its columns are those of the first row of each table."""
@@ -245,6 +245,20 @@ def test_a_slow_first_launch_loads_code_and_a_slow_later_one_does_not():
     ]
 
 
+def test_a_slow_first_launch_of_a_graph_uploads_it():
+    program = started()
+    for at in (110, 700):
+        call = program.call(at, at + 400, "cudaGraphLaunch_v10000")
+        graph = {"correlation_id": call, "graph_exec_id": 5, "level": 0}
+        program.add("graph_launch", at + 402, at + 500, **graph, **DEFAULT_STREAM)
+    assert program.idle() == [
+        (100, 110, "launch-bound"),
+        (110, 510, "graph-instantiation"),
+        (510, 512, "launch-bound"),
+        (610, 1102, "launch-bound"),
+    ]
+
+
 PAGEABLE, PINNED, DEVICE = 0, 1, 2
 TO_DEVICE, TO_HOST = 1, 2
 
@@ -340,10 +354,10 @@ def test_a_wait_costs_nothing_while_another_thread_issues_work():
     program.launch(0, 7, 100)
     program.call(10, 100, "cudaStreamSynchronize_v3020")
     program.call(10, 98, "cudaEventQuery_v3020", thread=1)
-    program.launch(102, 150, 151, thread=1)
-    program.launch(152, 252, 300)
-    # Thread 0 could have launched from 5 on, but thread 1 was busy for all but 2 us of its wait.
-    assert program.idle()[0][2] == "launch-bound"
+    program.launch(102, 109, 151, thread=1)
+    program.launch(152, 159, 300)
+    # Thread 0 lost 85 us in its wait, but thread 1 was in calls for 88 us of it.
+    assert program.idle() == [(100, 109, "launch-bound"), (151, 159, "launch-bound")]
 
 
 def test_another_process_has_its_own_debts():

@@ -10,7 +10,8 @@ recording shows of the call:
 - A launch that takes longer than 100 us, and is the first of its kernel in the recording, loads
   code: the driver loads modules when they are first used. The same holds of the driver's
   functions about modules and kernels when they take as long.
-- From the beginning of a capture to its end, the thread builds a graph.
+- From the beginning of a capture to its end the thread builds a graph, and in a first launch of a
+  graph that takes as long it uploads it.
 
 Sources: CUDA Runtime API, sections "API synchronization behavior" and "Lazy loading"; the 64 KiB
 are the size up to which CUDA documents that pageable copies are staged.
@@ -49,6 +50,7 @@ _PAGEABLE = next(kind for kind, label in MEMORY_KINDS.items() if label == "Pagea
 _TO_HOST = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Host"]
 _TO_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Host-to-Device"]
 _ON_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Device"]
+_INSTANTIATING = IDLE_CAUSES.index("graph-instantiation")
 _NO_CAUSE = -1
 
 
@@ -129,13 +131,12 @@ def _causes(trace: Trace, calls: WorkingCalls) -> I8:
     for name in ("host-sync", "allocator", "graph-instantiation"):
         cause[calls.kind == CALL_KINDS.index(name)] = IDLE_CAUSES.index(name)
     long = calls.end_ns - calls.start_ns >= LONG_CALL_NS
-    loading = calls.kind == CALL_KINDS.index("module-load-or-JIT")
-    launching = calls.kind == CALL_KINDS.index("launch")
-    code = IDLE_CAUSES.index("module-load-or-JIT")
-    cause[long & loading] = code
-    slow = np.flatnonzero(long & launching)
-    if len(slow):
-        cause[slow[np.isin(calls.row[slow], _first_launches(trace))]] = code
+    loading = IDLE_CAUSES.index("module-load-or-JIT")
+    cause[long & (calls.kind == CALL_KINDS.index("module-load-or-JIT"))] = loading
+    for kind, first_of in (("launch", loading), ("graph-launch", _INSTANTIATING)):
+        slow = np.flatnonzero(long & (calls.kind == CALL_KINDS.index(kind)))
+        if len(slow):
+            cause[slow[np.isin(calls.row[slow], _first_launches(trace))]] = first_of
     copies = _copy_causes(trace)
     place = np.searchsorted(calls.row, copies[0])
     cause[place] = copies[1]
@@ -143,17 +144,19 @@ def _causes(trace: Trace, calls: WorkingCalls) -> I8:
 
 
 def _first_launches(trace: Trace) -> I64:
-    """Return the calls that launched a kernel for the first time in the recording."""
+    """Return the calls that launched a kernel or a graph for the first time in the recording."""
     work = operations(trace)
-    kernels = work.of_table("kernel")
-    kernels = kernels[work.call[kernels] >= 0]
-    if not len(kernels):
-        return kernels
-    names = trace.columns("kernel", "name_id")["name_id"].values[work.row[kernels]]
-    order = np.lexsort((work.call[kernels], names))
-    first = np.append(True, np.diff(names[order]) != 0)
-    calls: I64 = work.call[kernels[order[first]]]
-    return calls
+    found = []
+    for table, key in (("kernel", "name_id"), ("graph_launch", "graph_exec_id")):
+        launched = work.of_table(table)
+        launched = launched[work.call[launched] >= 0]
+        if not len(launched):
+            continue
+        which = trace.columns(table, key)[key].filled(-1)[work.row[launched]]
+        order = np.lexsort((work.call[launched], which))
+        first = np.append(True, np.diff(which[order]) != 0)
+        found.append(work.call[launched[order[first]]])
+    return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 def _copy_causes(trace: Trace) -> tuple[I64, I8]:
@@ -201,7 +204,7 @@ def _captures(calls: WorkingCalls) -> Blocking:
         calls.end_ns[end],
         calls.thread[begin],
         calls.process[begin],
-        np.full(len(begin), IDLE_CAUSES.index("graph-instantiation"), np.int8),
+        np.full(len(begin), _INSTANTIATING, np.int8),
         calls.end_ns[end] - calls.start_ns[begin],
     )
 

@@ -40,7 +40,6 @@ IDLE_MEANINGS: Mapping[str, str] = {
     "unknown": "the recording does not tell",
 }
 
-# Of the functions that match both, the longer prefix decides.
 _ALLOCATOR = (
     *("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaHostUnregister"),
     *("cudaIpcOpenMemHandle", "cudaIpcCloseMemHandle", "cudaMemPoolTrimTo", "cudaMemPoolDestroy"),
@@ -66,7 +65,8 @@ _SYNC = frozenset(
     for prefix in ("cuda", "cu")
     for what in ("Device", "Stream", "Event", "Ctx", "Thread")
 )
-_LAUNCH = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "cudaExtLaunch")
+_LAUNCH = ("cudaLaunch", "cuLaunch", "cudaExtLaunch", "cudaModuleLaunch", "cudaExtModuleLaunch")
+_GRAPH_LAUNCH = ("cudaGraphLaunch", "cuGraphLaunch")
 _COPY = ("cudaMemcpy", "cuMemcpy")
 _BEGIN_CAPTURE = ("cudaStreamBeginCapture", "cuStreamBeginCapture")
 _END_CAPTURE = ("cudaStreamEndCapture", "cuStreamEndCapture")
@@ -75,6 +75,7 @@ _PREFIXES = {
     "graph-instantiation": _GRAPH,
     "module-load-or-JIT": _LOADING,
     "launch": _LAUNCH,
+    "graph-launch": _GRAPH_LAUNCH,
     "copy": _COPY,
     "begin-capture": _BEGIN_CAPTURE,
     "end-capture": _END_CAPTURE,
