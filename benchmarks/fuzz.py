@@ -1,19 +1,24 @@
 """Damage recordings at random and read them: no traceback, no hang, no crash.
 
-Usage: python benchmarks/fuzz.py FILE... [--mutants 1000] [--seconds 20] [--seed 1] [--keep DIR]
+Usage: python benchmarks/fuzz.py FILE... [--mutants 1000] [--limit SECONDS] [--seconds 20]
+                                 [--seed 1] [--keep DIR]
 
 Every mutant is a copy of one of the files with some bytes flipped, overwritten, cut off,
-duplicated or zeroed. A child process opens it, loads every column of every table and computes
-every summary. A mutant is fine if that works or ends in an error that Warpline announces;
-anything else is a finding: it is printed and, with --keep, its file is kept. Exit status 1 if
-there is any.
+duplicated, zeroed or put in. Files packed with xz or gzip are damaged unpacked; of gzip, which
+readers unpack themselves, every other mutant is packed again, and some are damaged once more. A
+child process opens it, loads every column of every table and computes every summary. A mutant is
+fine if that works or ends in an error that Warpline announces; anything else is a finding: it is
+printed and, with --keep, its file is kept. Exit status 1 if there is any.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
+import lzma
 import multiprocessing
+import os
 import random
 import sys
 import tempfile
@@ -22,8 +27,41 @@ import traceback
 from collections import Counter
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NamedTuple
 
 TAIL_LINES = 12
+GZIP_MAGIC, XZ_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\x00"
+# What turns the meaning of a text around, or of a number in it.
+TOKENS = (
+    *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"\n", b"\0", b"-", b"e99", b"\\ud800"),
+    *(b'"}', b"[[[[", b'{"a":', b"null", b"NaN", b"9" * 25, b"\xef\xbb\xbf", b"\xff\xfe"),
+)
+
+
+class Original(NamedTuple):
+    """A file to damage, unpacked, and whether a reader would unpack it."""
+
+    data: bytes
+    is_gzip: bool
+
+
+def load(path: Path) -> Original:
+    """Read a file, and unpack it if it is packed."""
+    data = path.read_bytes()
+    if data.startswith(XZ_MAGIC):
+        return Original(lzma.decompress(data), is_gzip=False)
+    is_gzip = data.startswith(GZIP_MAGIC)
+    return Original(gzip.decompress(data) if is_gzip else data, is_gzip)
+
+
+def mutant_of(original: Original, chance: random.Random) -> bytes:
+    """Return a damaged copy."""
+    data = mutate(bytearray(original.data), chance)
+    if original.is_gzip and chance.randrange(2):
+        data = bytearray(gzip.compress(data, 1))
+        if chance.randrange(2):
+            data = mutate(data, chance)
+    return bytes(data)
 
 
 def mutate(data: bytearray, chance: random.Random) -> bytearray:
@@ -33,7 +71,7 @@ def mutate(data: bytearray, chance: random.Random) -> bytearray:
             break
         at = chance.randrange(len(data))
         length = min(len(data) - at, 1 << chance.randint(0, 12))
-        kind = chance.randrange(6)
+        kind = chance.randrange(9)
         if kind == 0:
             data[at] ^= 1 << chance.randrange(8)
         elif kind == 1:
@@ -45,9 +83,26 @@ def mutate(data: bytearray, chance: random.Random) -> bytearray:
         elif kind == 4:
             other = chance.randrange(len(data))
             data[at : at + length] = data[other : other + length]
+        elif kind == 5:
+            data[at:at] = chance.choice(TOKENS)
+        elif kind == 6:
+            token = chance.choice(TOKENS)
+            data[at : at + len(token)] = token
+        elif kind == 7:
+            del data[at : at + length]
         else:
             del data[at:]
     return data
+
+
+def preload() -> None:
+    """Import here what every child needs, so that it need not; no threads may come of it."""
+    from warpline import api  # noqa: PLC0415 - after OPENBLAS_NUM_THREADS is set
+    from warpline.derived import operations  # noqa: F401, PLC0415
+
+    api.default_tables()
+    if sum(1 for _ in Path("/proc/self/task").iterdir()) > 1:
+        raise SystemExit("the parent has threads: its children could hang in the fork")
 
 
 def read_everything(path: Path) -> None:
@@ -106,18 +161,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Damage recordings at random and read them.")
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--mutants", type=int, default=1000)
+    parser.add_argument("--limit", type=float, default=float("inf"), help="stop after so many s")
     parser.add_argument("--seconds", type=float, default=20.0, help="longest time for one mutant")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="keep the files of findings here")
     options = parser.parse_args()
-    originals = [path.read_bytes() for path in options.files]
+    originals = [load(path) for path in options.files]
+    preload()
     counts: Counter[str] = Counter()
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         mutant = Path(folder) / "mutant"
         for number in range(options.mutants):
+            if time.monotonic() - begin > options.limit:
+                break
             chance = random.Random(f"{options.seed}/{number}")
-            mutant.write_bytes(mutate(bytearray(chance.choice(originals)), chance))
+            mutant.write_bytes(mutant_of(chance.choice(originals), chance))
             kind, details = outcome(mutant, options.seconds)
             counts[kind] += 1
             if kind.isupper():
@@ -126,11 +185,13 @@ def main() -> int:
                 if options.keep:
                     options.keep.mkdir(parents=True, exist_ok=True)
                     mutant.replace(options.keep / f"mutant-{number}")
-    print(f"{options.mutants} mutants in {time.monotonic() - begin:.0f} s: {dict(counts)}")
+    taken = time.monotonic() - begin
+    print(f"{counts.total()} mutants in {taken:.0f} s: {dict(counts)}")
     return int(any(kind.isupper() for kind in counts))
 
 
 if __name__ == "__main__":
     # The parent stays free of threads, so that its children can be forked.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     multiprocessing.set_start_method("fork")
     sys.exit(main())

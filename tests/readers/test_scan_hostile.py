@@ -59,12 +59,51 @@ def test_a_cut_capture_keeps_every_whole_event(path: Path, capture: bytes) -> No
         assert found.lost[-1] == f"the file is cut: it ends at byte {length:,}, inside its text"
 
 
-def test_damage_ends_the_reading_and_is_told(path: Path) -> None:
+BROKEN = b'{"ph":"X","name":"a"b","args":{"name":"c"}}'
+
+
+def test_damage_costs_the_event_that_it_is_in(path: Path) -> None:
+    text = b'{"a":1,"traceEvents":[%b,\n%b,\n%b,%b],"b":2}' % (EVENT, BROKEN, EVENT, BROKEN)
+    first, last = text.find(b'b",'), text.rfind(b'b",')
+    found = scanned(path, text)
+    assert events_of(found)["name"] == [b"f", b"f"]
+    assert found.top == {"a": 1}
+    assert len(found.lost) == 2
+    assert found.lost[0].startswith(
+        f"1 places in the file are not JSON, the first at byte {first}:"
+    )
+    assert found.lost[1] == f"what follows byte {last} is not JSON and was not read"
+
+
+def test_damage_before_the_events_costs_none_of_them(path: Path) -> None:
     found = scanned(
-        path, b'{"traceEvents":[' + EVENT + b',{"ph":"X","name":"a"b"},' + EVENT + b"]}"
+        path, b'{"deviceProperties":[{"id":0}},"x" 1,"traceEvents" : [\n%b],"b":2}' % EVENT
     )
     assert len(found) == 1
-    assert found.lost == ("what follows byte 100 is not JSON and was not read",)
+    assert found.top == {"b": 2}
+    assert len(found.lost) == 1
+    assert "the first at byte 29" in found.lost[0]
+
+
+def test_a_capture_with_bytes_missing_keeps_most_events(path: Path, capture: bytes) -> None:
+    count = len(scanned(path, capture))
+    chance = random.Random(3)
+    for _ in range(20):
+        damaged = bytearray(capture)
+        at = chance.randrange(len(damaged))
+        del damaged[at : at + 200]
+        found = scanned(path, bytes(damaged))
+        assert len(found) >= count - 4
+
+
+@pytest.mark.parametrize(
+    "part", [b'{"ph":[', b'{"ph":"', b'{"ph":{"ph":', b'{"name":"\\"', b'{"cat"']
+)
+def test_damage_again_and_again_takes_no_longer(path: Path, part: bytes) -> None:
+    begin = time.process_time()
+    found = scanned(path, b"[" + part * (3 * MIB) + b"}]")
+    assert time.process_time() - begin < 5
+    assert found.lost
 
 
 @pytest.mark.parametrize("text", [b"", b"   ", b"12", b'"text"', b"\0\0", b"\xff", b"<html>"])

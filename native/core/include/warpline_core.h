@@ -171,8 +171,9 @@ WL_API int64_t wl_raw_intern(wl_raw *session, const char *text, int64_t bytes);
  * byte where it stopped or -1; the byte where something follows the end or -1; and how many of:
  * elements that are no events, unusable times, unusable durations, texts cut at 1 MiB, longer
  * arrays and objects left out, such nested deeper than 512 left out, events longer than 64 MiB
- * left out, values of too many arguments left out, members of the file left out; and of
- * arguments that wl_json_argument gives. */
+ * left out, values of too many arguments left out, places that are no JSON but have events behind
+ * them; then the first of these places or -1; then how many members of the file were left out;
+ * and how many arguments wl_json_argument gives. */
 
 /* `names` are the arguments to keep, each followed by a NUL; `all_names` keeps all. */
 WL_API int32_t wl_json_open(const char *names, int64_t name_bytes, int32_t all_names,

@@ -81,6 +81,7 @@ std::vector<int64_t> facts_of(const JsonScan &scan) {
           loss.bad_dur,         loss.cut_texts,
           loss.long_values,     loss.deep_values,
           loss.long_events,     loss.more_arguments,
+          loss.damages,         loss.damaged_at,
           scan.lost_members(),  static_cast<int64_t>(scan.events().arguments.size())};
 }
 

@@ -17,10 +17,13 @@ JsonScan::Step JsonScan::event() {
     loss_ = before;  // it is read again, or given up
     return step;
   }
+  at_ = at;
+  // A part of a broken event may look like one, but has no phase.
+  if (damaged_at_ >= 0 && event_.phase == 0) return Step::ok;
+  end_damage();
   loss_.bad_ts += event_.ts.is_bad;
   loss_.bad_dur += event_.dur.is_bad;
   events_.add(event_);
-  at_ = at;
   return Step::ok;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "json_bytes.h"
@@ -13,6 +14,36 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kEvents = "traceEvents";
+
+// What a search looks for, and how far behind that the rest of a beginning may stand.
+constexpr std::string_view kEventsBegin = "\"traceEvents\"";
+constexpr std::string_view kEventBegins = "{";
+constexpr std::string_view kFirstKeys[] = {"\"ph\"", "\"cat\"", "\"name\""};
+constexpr std::ptrdiff_t kLookBytes = 64;
+
+// The pad is as long as what may be looked at, so that all of this may stand at the end.
+const char *skip_some_space(const char *at) {
+  const char *past = at;
+  while (past - at < kLookBytes / 4 && is_json_space(*past)) ++past;
+  return past;
+}
+
+// Returns the key that an event begins with, or nothing if what stands there is none.
+const char *first_key(const char *at) {
+  const char *key = skip_some_space(at);
+  const auto is_here = [key](std::string_view name) {
+    return std::memcmp(key, name.data(), name.size()) == 0;
+  };
+  return std::any_of(std::begin(kFirstKeys), std::end(kFirstKeys), is_here) ? key : nullptr;
+}
+
+// Returns what follows a colon and an opening bracket, or nothing if they do not stand there.
+const char *opening_bracket(const char *at) {
+  const char *colon = skip_some_space(at);
+  if (*colon != ':') return nullptr;
+  const char *bracket = skip_some_space(colon + 1);
+  return *bracket == '[' ? bracket + 1 : nullptr;
+}
 
 bool opens(char byte) { return byte == '{' || byte == '['; }
 
@@ -63,9 +94,16 @@ bool JsonScan::feed(const char *bytes, std::size_t count) {
 void JsonScan::finish() {
   if (stop_ != JsonStop::none) return;
   retry_bytes_ = 0;
+  is_final_ = true;
   append("", 0);
   run();
   if (stop_ != JsonStop::none || state_ == State::done) return;
+  if (state_ == State::search) {
+    stop_ = JsonStop::syntax;
+    stop_at_ = damaged_at_;
+    return;
+  }
+  end_damage();
   const bool is_empty = state_ == State::start;
   stop(is_empty ? JsonStop::no_trace : JsonStop::cut, end_);
 }
@@ -95,13 +133,14 @@ void JsonScan::run() {
   if (static_cast<std::size_t>(end_ - at_) < retry_bytes_) return;
   retry_bytes_ = 0;
   for (;;) {
-    if (state_ != State::skip) at_ = skip_json_space(at_);
+    if (state_ != State::skip && state_ != State::search) at_ = skip_json_space(at_);
     if (at_ >= end_) return;
     switch (advance()) {
       case Step::ok:
         break;
       case Step::bad:
-        return stop(JsonStop::syntax, bad_at_);
+        if (!begin_search()) return stop(JsonStop::syntax, bad_at_);
+        break;
       case Step::more:
         if (stop_ != JsonStop::none || trailing_at_ >= 0) return;
         return wait();
@@ -130,6 +169,8 @@ JsonScan::Step JsonScan::advance() {
       return element();
     case State::skip:
       return skip_on();
+    case State::search:
+      return search();
     case State::done:
       return trailing();
   }
@@ -150,8 +191,9 @@ JsonScan::Step JsonScan::start() {
     return Step::more;
   }
   is_array_ = *at_ == '[';
-  state_ = is_array_ ? State::events : State::member;
+  state_ = State::member;
   ++at_;
+  if (is_array_) begin_events(at_);
   return Step::ok;
 }
 
@@ -179,10 +221,7 @@ JsonScan::Step JsonScan::member() {
 JsonScan::Step JsonScan::member_value(const std::string &key, const char *at) {
   const bool is_events = key == kEvents;
   if (is_events && *at == '[') {
-    events_.clear();
-    loss_ = {};
-    state_ = State::events;
-    at_ = at + 1;
+    begin_events(at + 1);
     return Step::ok;
   }
   const char *past = at;
@@ -194,6 +233,14 @@ JsonScan::Step JsonScan::member_value(const std::string &key, const char *at) {
   }
   at_ = past;
   return Step::ok;
+}
+
+void JsonScan::begin_events(const char *at) {
+  events_.clear();
+  loss_ = {};
+  has_events_ = true;
+  state_ = State::events;
+  at_ = at;
 }
 
 void JsonScan::keep_member(std::string_view key, std::string_view value) {
@@ -216,6 +263,7 @@ JsonScan::Step JsonScan::element() {
       ++at_;
       return Step::ok;
     case ']':
+      end_damage();
       state_ = is_array_ ? State::done : State::member;
       ++at_;
       return Step::ok;
@@ -273,6 +321,60 @@ JsonScan::Step JsonScan::skip_on() {
   }
   ++at_;
   return Step::ok;
+}
+
+// Begins to look for the next event behind what is no JSON: one broken name must not cost the
+// rest of a trace. Returns false where there is nothing to hope for.
+bool JsonScan::begin_search() {
+  if (state_ == State::member && has_events_) return false;
+  reread_bytes_ += bad_at_ - at_;
+  if (reread_bytes_ > kMaxRereadBytes) return false;
+  if (damaged_at_ < 0) damaged_at_ = offset(bad_at_);
+  searched_ = state_;
+  state_ = State::search;
+  ++at_;  // past the beginning of what is broken
+  return true;
+}
+
+// Goes on to where events, or the next event, seem to begin.
+JsonScan::Step JsonScan::search() {
+  const bool is_event = searched_ == State::events;
+  const std::string_view wanted = is_event ? kEventBegins : kEventsBegin;
+  for (;;) {
+    const std::string_view rest(at_, static_cast<std::size_t>(end_ - at_));
+    const std::size_t place = rest.find(wanted);
+    if (place == std::string_view::npos) {
+      // The last bytes may be the first of what is looked for.
+      if (rest.size() >= wanted.size()) at_ = end_ - (wanted.size() - 1);
+      return Step::more;
+    }
+    at_ += place;
+    const char *past = at_ + wanted.size();
+    const char *found = is_event ? first_key(past) : opening_bracket(past);
+    if (found != nullptr) {
+      end_search(is_event ? at_ : found);
+      return Step::ok;
+    }
+    if (end_ - past < kLookBytes && !is_final_) return Step::more;
+    ++at_;
+  }
+}
+
+void JsonScan::end_search(const char *at) {
+  at_ = at;
+  if (searched_ == State::events) {
+    state_ = State::events;  // an event with a phase ends the damage; before it, parts may follow
+  } else {
+    begin_events(at);
+    end_damage();
+  }
+}
+
+void JsonScan::end_damage() {
+  if (damaged_at_ < 0) return;
+  ++loss_.damages;
+  if (loss_.damaged_at < 0) loss_.damaged_at = damaged_at_;
+  damaged_at_ = -1;
 }
 
 JsonScan::Step JsonScan::trailing() {

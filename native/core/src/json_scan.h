@@ -30,6 +30,8 @@ struct JsonLoss {
   int64_t deep_values = 0;     // arrays and objects nested deeper than kMaxDepth, left out
   int64_t long_events = 0;     // events longer than kMaxEventBytes, left out
   int64_t more_arguments = 0;  // arguments of more names than are kept, left out
+  int64_t damages = 0;         // places that are no JSON, behind which events were found again
+  int64_t damaged_at = -1;     // the first of them
 };
 
 class JsonScan {
@@ -38,6 +40,8 @@ class JsonScan {
   static constexpr std::size_t kMaxMemberBytes = 1 << 22;
   static constexpr std::size_t kMaxMembers = 1 << 10;
   static constexpr std::size_t kMaxEventBytes = 1 << 26;
+  // What may be read again, in all, to find events behind damage.
+  static constexpr int64_t kMaxRereadBytes = int64_t{1} << 28;
   static constexpr uint32_t kMaxDepth = 512;
   static constexpr int64_t kMaxTimeNs = int64_t{1} << 62;  // their differences stay in int64
 
@@ -66,7 +70,7 @@ class JsonScan {
   int64_t lost_members() const { return lost_members_; }
 
  private:
-  enum class State : uint8_t { start, member, events, skip, done };
+  enum class State : uint8_t { start, member, events, skip, search, done };
   enum class Step : uint8_t { ok, more, bad };  // more: the window ends inside
 
   // A string between its quotes, as it is written.
@@ -99,10 +103,15 @@ class JsonScan {
   Step start();
   Step member();
   Step member_value(const std::string &key, const char *at);
+  void begin_events(const char *at);
   void keep_member(std::string_view key, std::string_view value);
   Step element();
   void begin_skip();
   Step skip_on();
+  bool begin_search();
+  Step search();
+  void end_search(const char *at);
+  void end_damage();
   Step trailing();
   void stop(JsonStop why, const char *at);
   int64_t offset(const char *at) const { return window_offset_ + (at - window_.get()); }
@@ -141,6 +150,11 @@ class JsonScan {
 
   State state_ = State::start;
   Skip skip_;
+  State searched_ = State::events;  // what the search was begun in
+  int64_t damaged_at_ = -1;  // where the damage begins that is not passed yet
+  int64_t reread_bytes_ = 0;
+  bool is_final_ = false;  // there is no more text
+  bool has_events_ = false;  // the array of events was met
   bool is_array_ = false;  // the text is an array of events, not an object that has one
   bool is_first_member_ = true;
   JsonStop stop_ = JsonStop::none;

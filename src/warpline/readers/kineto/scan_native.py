@@ -23,7 +23,8 @@ _MESSAGE_BYTES = 256
 
 # wl_json_column "fact": what stands there, in this order.
 _STOPPED, _STOPPED_AT, _TRAILING_AT = 1, 2, 3
-_ARGUMENTS = 13
+_DAMAGES, _DAMAGED_AT = 12, 13
+_ARGUMENTS = 15
 _CUT, _SYNTAX, _MEMORY, _NO_TRACE = 1, 2, 3, 4
 _COUNTED = {
     4: "events are no JSON objects",
@@ -34,7 +35,7 @@ _COUNTED = {
     9: "values are nested too deeply and were left out",
     10: "events were longer than 64 MiB and were left out",
     11: "arguments had more than 4,096 different names and were left out",
-    12: "members of the file beside its events were too long and were left out",
+    14: "members of the file beside its events were too long and were left out",
 }
 
 _COLUMNS = {
@@ -223,6 +224,11 @@ def _members(scanning: _Scanning, lost: list[str]) -> dict[str, Any]:
 
 def _losses(facts: list[int]) -> list[str]:
     lost = [f"{facts[place]:,} {told}" for place, told in _COUNTED.items() if facts[place]]
+    if facts[_DAMAGES]:
+        lost.append(
+            f"{facts[_DAMAGES]:,} places in the file are not JSON, the first at byte "
+            f"{facts[_DAMAGED_AT]:,}: what they are part of was not read, events behind them were"
+        )
     stopped_at, trailing_at = facts[_STOPPED_AT], facts[_TRAILING_AT]
     if facts[_STOPPED] == _CUT:
         lost.append(f"the file is cut: it ends at byte {stopped_at:,}, inside its text")

@@ -10,6 +10,7 @@ from pathlib import Path
 from warpline.readers.kineto.scan import GZIP_MAGIC
 
 _LOOK_BYTES = 1 << 18
+_STEP_BYTES = 1 << 9
 _BOM = b"\xef\xbb\xbf"
 _OBJECT = re.compile(rb'[\s]*\{\s*"')
 _ARRAY = re.compile(rb'[\s]*\[\s*\{\s*"')
@@ -49,6 +50,11 @@ def _unpacked(head: bytes) -> bytes:
     """Return the beginning of the content of a gzip file; of others, the bytes themselves."""
     if not head.startswith(GZIP_MAGIC):
         return head
-    with suppress(zlib.error):
-        return zlib.decompressobj(31).decompress(head, _LOOK_BYTES)
-    return b""
+    stream, text = zlib.decompressobj(31), b""
+    with suppress(zlib.error):  # what comes before damage is enough to know it by
+        for start in range(0, len(head), _STEP_BYTES):
+            step = head[start : start + _STEP_BYTES]
+            text += stream.decompress(step, _LOOK_BYTES)
+            if len(text) >= _LOOK_BYTES or stream.eof or stream.unconsumed_tail:
+                break
+    return text
