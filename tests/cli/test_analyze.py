@@ -47,6 +47,8 @@ def test_parts_sum_to_the_total_and_phases_to_both(name, analysed):
     assert found["breakdown"]
     for item in found["breakdown"]:
         assert sum(part["ns"] for part in item["parts"]) == item["total_ns"]
+        busy_ns = sum(part["ns"] for part in item["parts"] if part["kind"] == "busy")
+        assert sum(item["origins"].values()) == busy_ns
     outermost = [phase for phase in found["phases"] if len(phase["path"]) <= 1]
     totals = sum(item["total_ns"] for item in found["breakdown"])
     assert sum(phase["total_ns"] for phase in outermost) == totals

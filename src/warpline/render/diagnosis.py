@@ -273,6 +273,8 @@ class _Screen:
             rows = [row for row, part in enumerate(parts) if part.kind == kind]
             if rows:
                 yield from self._kind(kind, [(parts[row], shares[row]) for row in rows], per)
+        if item.origins:
+            yield from self._wrap(f"busy with code of: {_origins(item, total_ns)}", _GAP)
         if aside:
             yield from self._wrap(
                 f"not in these shares: {format_ns(aside)} before the first operation and after the"
@@ -415,6 +417,13 @@ def _device_label(item: Breakdown) -> str:
     name = f" {item.device_name}" if item.device_name else ""
     process = "" if item.process is None else f", process {item.process}"
     return f"Device {item.device}{name}{process}"
+
+
+def _origins(item: Breakdown, total_ns: int) -> str:
+    """Return whose code ran, with shares of the time; what is below 0.1 % is left out."""
+    shares = {name: round(1000 * ns / total_ns) for name, ns in item.origins.items()}
+    said = [f"{name} {_tenths(share)}" for name, share in shares.items() if share]
+    return ", ".join(said) or next(iter(item.origins))
 
 
 def _device_title(item: Breakdown) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from warpline.result.tables import Document, Skipped
@@ -136,6 +137,7 @@ class Breakdown:
         count: Steps counted; 0 if the whole trace is.
         total_ns: Time on the device in these steps.
         parts: Without those of no time; busy before idle, each by falling time.
+        origins: Busy time by whose code ran, ``cublas`` -> ns, by falling time.
     """
 
     process: int | None
@@ -144,6 +146,7 @@ class Breakdown:
     count: int
     total_ns: int
     parts: tuple[Part, ...]
+    origins: Mapping[str, int] = field(default_factory=dict)
 
     def ns(self, *, kind: PartKind) -> int:
         """Return the time for which the device was busy, or idle."""

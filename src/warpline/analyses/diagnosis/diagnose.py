@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from warpline.derived.categories import ORIGINS, operation_origins
 from warpline.derived.operations import operations
 from warpline.derived.overlaps import KINDS, step_overlaps
 from warpline.derived.part_meanings import PART_MEANINGS
-from warpline.derived.partition import Lane, step_partition
+from warpline.derived.partition import Lane, step_partition, window_segments
 from warpline.derived.phases import phases
-from warpline.derived.segments import PARTS, is_busy
+from warpline.derived.segments import PARTS, device_segments, is_busy
 from warpline.derived.step_counts import steps_counted
 from warpline.derived.steps import steps
 from warpline.derived.verdict import verdict
@@ -56,7 +57,10 @@ def diagnose(trace: Trace, name: str | None = None, *, keep_going: bool = False)
             of ending the call. Errors that are the file's or the user's end it.
     """
     lanes = step_partition(trace, name).lanes
-    breakdown = tuple(_breakdown(trace, name, lane) for lane in lanes)
+    by_origin = _origin_sums(trace, name)
+    breakdown = tuple(
+        _breakdown(trace, name, lane, sums) for lane, sums in zip(lanes, by_origin, strict=True)
+    )
     overlaps = tuple(_overlap(trace, name, lane) for lane in lanes)
     findings, not_judged = _findings(trace, name, keep_going=keep_going)
     tables = {table: _table(trace, table, name, keep_going=keep_going) for table in _SECTIONS}
@@ -101,14 +105,39 @@ def _steps(trace: Trace, name: str | None) -> StepSummary:
     )
 
 
-def _breakdown(trace: Trace, name: str | None, lane: Lane) -> Breakdown:
+def _breakdown(trace: Trace, name: str | None, lane: Lane, by_origin: I64) -> Breakdown:
     found = step_partition(trace, name)
     sums = found.total(lane)
     count = int(np.count_nonzero(found.windows.step[lane.windows] >= 0))
     index, device_name = _device(trace, lane.device)
     return Breakdown(
-        _process(trace, lane), index, device_name, count, int(sums.sum()), _parts(sums)
+        _process(trace, lane),
+        index,
+        device_name,
+        count,
+        int(sums.sum()),
+        _parts(sums),
+        {
+            ORIGINS[place]: int(by_origin[place])
+            for place in np.argsort(-by_origin, kind="stable").tolist()
+            if by_origin[place]
+        },
     )
+
+
+def _origin_sums(trace: Trace, name: str | None) -> I64:
+    """Return the busy time of each lane by whose code ran, shape (lanes, `ORIGINS`), int64."""
+    found, segments = step_partition(trace, name), device_segments(trace)
+    lane_of = np.zeros(len(found.windows.device), np.int64)
+    for place, lane in enumerate(found.lanes):
+        lane_of[lane.windows] = place
+    pieces = window_segments(trace, found.windows)
+    busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
+    owner = segments.operation[pieces.row[busy]]
+    sums = np.zeros((len(found.lanes), len(ORIGINS)), np.int64)
+    cells = lane_of[pieces.span[busy]], operation_origins(trace)[owner]
+    np.add.at(sums, cells, (pieces.end_ns - pieces.start_ns)[busy])
+    return sums
 
 
 def _parts(sums: I64) -> tuple[Part, ...]:
