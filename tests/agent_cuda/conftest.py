@@ -41,6 +41,12 @@ class FakeCuda:
         return {**os.environ, **of_session, **variables, **more}
 
 
+@pytest.fixture(autouse=True)
+def _no_choice_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the fake's GPUs be numbered as on a machine without a choice of its own."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
 @pytest.fixture(scope="session")
 def cuda() -> FakeCuda:
     """The fake CUDA, if it was built beside the agent."""

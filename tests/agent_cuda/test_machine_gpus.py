@@ -36,6 +36,17 @@ def test_it_may_not_know_that_device(run, nvml):
     assert _number(run("init", "launch", 1, environment=listed)) == 5
 
 
+def test_it_is_told_if_nobody_knows(run, nvml):
+    nobody = {**nvml, "FAKE_NVML_PLACE": "", "CUDA_VISIBLE_DEVICES": "GPU-8f3a,GPU-11c2"}
+    folder = run("init", "launch", 1, environment=nobody)
+    assert _number(folder) is None
+    doubts = [
+        text for log in logs.read(folder) for kind, text in log.notes if kind == logs.NOTE_DOUBT
+    ]
+    assert len(doubts) == 1
+    assert "gpu_index counts those that are visible" in doubts[0]
+
+
 @pytest.mark.parametrize(
     ("visible", "number"),
     [

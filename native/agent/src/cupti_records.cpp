@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <bitset>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <unordered_map>
@@ -376,9 +377,20 @@ const cupti::Activity* next(const RecordReading& reading, std::uint8_t* buffer,
   return result == cupti::kSuccess ? at : nullptr;
 }
 
+// Tells that a device has CUDA's number for want of the machine's, if the two may differ.
+void tell_number(ThreadLog& log, const CudaDevice& device) noexcept {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (device.number >= 0 || visible == nullptr || *visible == '\0') return;
+  log.define(raw::Kind::kNote, static_cast<std::uint32_t>(raw::CudaNote::kDoubt),
+             static_cast<std::uint64_t>(now_ns()),
+             "which of the machine's GPUs CUDA_VISIBLE_DEVICES means could not be found out:"
+             " gpu_index counts those that are visible");
+}
+
 bool write_device(CudaDevice& device) noexcept {
   LogLease log = definition_log();
   if (!log) return false;
+  tell_number(*log, device);
   const std::uint32_t name = names().number(device.name);
   if (!log->define(raw_kind(CudaKind::kName), name, 0, device.name)) return false;
   std::uint64_t* room = log->reserve(12);
