@@ -38,16 +38,14 @@ _UNIT_OF_WORK = re.compile(
 )
 _NOT_A_STEP = re.compile(r"(?i)warm[_ -]?up|optim|sched|micro|accum|zero_grad|epoch[s_ #:=\[]*\d*$")
 _EPOCH = re.compile(r"(?i)epoch")
-_WORDS = (b"step", b"iter", b"batch")
-_LESSER_WORDS = (
-    b"frame",
-    b"token",
-    b"request",
-    b"query",
-    b"decode",
-    b"generate",
-    b"inference",
-    b"predict",
+_WORDS = (
+    *(b"step", b"iter", b"batch"),
+    *(b"frame", b"token", b"request", b"query", b"decode", b"generate", b"inference", b"predict"),
+)
+_NO_LETTERS = "0123456789 \t_#:=.,-/[]()"
+_LAST_WORDS = (
+    *("step", "iter", "iteration", "batch", "frame", "token", "request", "query", "decode"),
+    *("generate", "inference", "predict", "s", "of", "no"),
 )
 
 
@@ -164,18 +162,14 @@ def _families(trace: Trace) -> Iterable[_Family]:
 
 
 def _step_names(trace: Trace) -> _Named:
-    names = trace.columns("range", "name_id")["name_id"]
-    used = np.zeros(len(trace.strings) + 1, np.bool_)
-    used[names.filled(len(trace.strings))] = True
+    """Return the names that are those of steps, or of other units of work."""
     ids, numbers, patterns, ranks = [], [], [], []
-    for row in np.flatnonzero(used[:-1]).tolist():
-        raw = trace.strings.raw(row).lower()
-        rank = _rank(raw)
-        if rank is None:
-            continue
+    for row in _with_words(trace):
         text = trace.strings.text(row)
-        words = _STEP if rank == 0 else _UNIT_OF_WORK
-        if words.search(text) and not _NOT_A_STEP.search(text):
+        if not text.rstrip(_NO_LETTERS).lower().endswith(_LAST_WORDS):
+            continue  # much quicker than the patterns
+        rank = 0 if _STEP.search(text) else 1 if _UNIT_OF_WORK.search(text) else None
+        if rank is not None and not _NOT_A_STEP.search(text):
             ids.append(row)
             numbers.append(_number(text))
             patterns.append(_DIGITS.sub("*", text))
@@ -185,10 +179,22 @@ def _step_names(trace: Trace) -> _Named:
     )
 
 
-def _rank(raw: bytes) -> int | None:
-    if any(word in raw for word in _WORDS):
-        return 0
-    return 1 if any(word in raw for word in _LESSER_WORDS) else None
+def _with_words(trace: Trace) -> list[int]:
+    """Return the names that hold one of `_WORDS`, rows of the string pool, ascending.
+
+    A framework's ranges may have a million names, one for each call of an operator: all of them
+    are searched at a time.
+    """
+    names = trace.columns("range", "name_id")["name_id"]
+    used = np.zeros(len(trace.strings) + 1, np.bool_)
+    used[names.filled(len(trace.strings))] = True
+    rows = np.flatnonzero(used[:-1])
+    raws = [trace.strings.raw(row) for row in rows.tolist()]
+    begins = np.cumsum([0, *(len(raw) + 1 for raw in raws)])
+    together = b"\n".join(raws).lower()
+    places = [found.start() for word in _WORDS for found in re.finditer(re.escape(word), together)]
+    numbers = np.searchsorted(begins, np.array(places, np.int64), side="right") - 1
+    return [int(row) for row in rows[np.unique(numbers)]]
 
 
 def _number(text: str) -> int:

@@ -68,7 +68,8 @@ def steps(trace: Trace, arguments: Arguments) -> Result | Skipped:
         launched in the step, by any thread, to the start of the first one launched in the next;
         where a device's streams differ in pace the slowest counts. Host time goes from start to
         start. The last step has neither. Left out are leading steps longer than 1.2 medians and
-        three standard deviations (1.05 if they load code or allocate), and later ones longer than
+        three standard deviations (1.05 if they load code or allocate), a first one of less than two
+        thirds of the median and three deviations less, and later ones longer than
         1.5 medians and three deviations, unless more than a tenth are. The deviation is the
         scaled median absolute one. Jitter is (p95 - p5) / median.
     Limits: Percentiles of few steps are near the longest one. Repetitions of launches may be
