@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import captures
@@ -12,6 +13,7 @@ import pytest
 from json_schema import violations
 
 import warpline
+from warpline.derived.segments import IDLE_CAUSES
 from warpline.render.escaping import display_width
 
 ONE_GPU = ("host_sync.bad", "tiny_kernels.fixed", "pageable_h2d.fixed", "cuda_graph_level")
@@ -202,3 +204,21 @@ def test_a_recording_without_gpu_work_is_told(run, tmp_path):
     assert found["breakdown"] == []
     assert [item["rule"] for item in found["findings"]][:1] == ["capture-quality"]
     assert run("analyze", "-q", "--fail-on", "medium", str(path)).status == 3
+
+
+def test_the_page_names_every_cause_and_key(repository, schema, analysed):
+    page = (repository / "docs" / "analyze.md").read_text(encoding="utf-8")
+    causes = page.split("Idle causes:")[1].split("## In CI")[0]
+    assert re.findall(r"^\| `([\w-]+)` \|", causes, re.MULTILINE) == list(IDLE_CAUSES)
+    found = analysed("host_sync.bad")
+    assert {*schema["properties"]} == {*found}
+    keys = re.findall(r"^\| `(\w+)` \|", page.split("## In CI")[1], re.MULTILINE)
+    assert {*keys} <= {*found}
+
+
+def test_in_python(capture):
+    found = warpline.analyze(warpline.open(capture("host_sync.bad")), steps="step_*")
+    assert isinstance(found, warpline.Diagnosis)
+    assert isinstance(found.findings[0], warpline.Finding)
+    assert repr(found).startswith("<Diagnosis of host_sync.bad.sqlite: The GPU was busy ")
+    assert found.sections[0].name == "breakdown:name=step_*"

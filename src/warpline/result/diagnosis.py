@@ -242,7 +242,7 @@ class CounterCandidate:
     command: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Diagnosis(Document):
     """Where the time of a run went, and what stands out.
 
@@ -267,6 +267,10 @@ class Diagnosis(Document):
     phases: tuple[Phase, ...] = ()
     counter_candidates: tuple[CounterCandidate, ...] = ()
     not_judged: tuple[Skipped, ...] = ()
+
+    def __repr__(self) -> str:
+        findings = f"{len(self.findings)} findings"
+        return f"<Diagnosis of {self.title}: {self.verdict} {findings}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content that ``analyze --format json`` writes; docs/analyze.md tells it."""
