@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,11 @@ def test_a_table_of_one_file_only_is_there(two):
     assert trace.row_count("memset") == 1
     assert trace.table("memset")["device_id"].tolist() == [1]
     assert trace.row_count("kernel") == 2
+
+
+def test_variables_of_all_files_are_kept():
+    sources = [_rank("a", "GPU-1", 0, "alpha"), _rank("b", "GPU-2", 0, "beta")]
+    environments = ({"RANK": "0"}, {"RANK": "1", "CUDA_LAUNCH_BLOCKING": "1"})
+    for source, environment in zip(sources, environments, strict=True):
+        source.meta = replace(source.meta, environment=environment)
+    assert merge(sources).meta.environment == {"RANK": "0", "CUDA_LAUNCH_BLOCKING": "1"}

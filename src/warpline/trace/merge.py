@@ -187,8 +187,14 @@ def _merge_meta(metas: Sequence[TraceMeta], shifts: Sequence[int]) -> TraceMeta:
         unread={name: count or 0 for name, count in _summed([m.unread for m in metas]).items()},
         warnings=tuple(dict.fromkeys(warnings)),
         damaged={name: why for meta in metas for name, why in meta.damaged.items()},
+        environment=_first_known([meta.environment for meta in metas]),
         record_cost_ns=_largest([meta.record_cost_ns for meta in metas]),
     )
+
+
+def _first_known(mappings: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the value of each variable in the first file that has it: ranks differ in a few."""
+    return {name: value for mapping in reversed(mappings) for name, value in mapping.items()}
 
 
 def _largest(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
