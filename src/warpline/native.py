@@ -97,6 +97,7 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         c_int32,
         (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p),
     ),
+    "wl_replay_times": (c_int32, (c_int64, *(c_void_p,) * 7)),
     "wl_raw_open": (c_int32, (c_void_p, *_MESSAGE)),
     "wl_raw_close": (None, (c_void_p,)),
     "wl_raw_add_log": (c_int32, (c_void_p, c_char_p, c_int32, *_MESSAGE)),
@@ -137,6 +138,8 @@ class Core:
     wl_group_order_i64: Callable[[int, int, int, int, int, int], int]
     # start, end, codes or None, n, n_groups, parent, depth -> status
     wl_nest_i64: Callable[[int, int, int | None, int, int, int, int], int]
+    # n, first, source, from_end, weight, length, earliest, time -> status
+    wl_replay_times: Callable[..., int]
     wl_raw_open: Callable[..., int]
     wl_raw_close: Callable[[c_void_p], None]
     wl_raw_add_log: Callable[..., int]

@@ -121,6 +121,15 @@ WL_API int32_t wl_group_order_i64(const int32_t *codes, const int64_t *values, i
 WL_API int32_t wl_nest_i64(const int64_t *start, const int64_t *end, const int32_t *codes,
                            int64_t n, int32_t n_groups, int64_t *parent, int32_t *depth);
 
+/* When the nodes of a graph happen: time[n] is the latest of earliest[node] and, over the node's
+ * edges [first[node], first[node + 1]), of time[source] + weight, with length[source] added where
+ * from_end. INT64_MIN is "never": as a weight it cuts an edge, as a time it says that nothing
+ * brings the node about. An edge that closes a circle is left out, seen from the lowest node.
+ * Weights and lengths are small enough for their sums. */
+WL_API int32_t wl_replay_times(int64_t n, const int64_t *first, const int32_t *source,
+                               const uint8_t *from_end, const int64_t *weight,
+                               const int64_t *length, const int64_t *earliest, int64_t *time);
+
 /* Writes each value in decimal, with a line feed after it, into `text`, which has room for
  * 21 * n bytes. Returns how many bytes were written, or -WL_BAD_ARGUMENT. */
 WL_API int64_t wl_format_i64(const int64_t *values, int64_t n, uint8_t *text);

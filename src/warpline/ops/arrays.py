@@ -12,6 +12,7 @@ from warpline.errors import SchemaError
 I64 = npt.NDArray[np.int64]
 I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]
+U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
 F64 = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
