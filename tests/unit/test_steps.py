@@ -288,6 +288,19 @@ def test_a_range_that_holds_little_of_the_work_is_no_step():
     assert not steps(program.trace()).has_ranges
 
 
+def test_ranges_of_a_process_that_launches_nothing_are_no_steps():
+    program = regular(4, name="part_{}")
+    for number in range(4):
+        program.range(number * 90, number * 90 + 80, f"batch {number}", thread=2)
+    assert not steps(program.trace()).has_ranges
+    program = regular(4)
+    for number in range(9):
+        program.range(number * 40, number * 40 + 39, f"batch {number}", thread=2)
+    found = steps(program.trace())
+    assert found.source == "range:step_*"
+    assert found.process.tolist() == [0] * 4
+
+
 def test_ranges_that_the_user_names():
     program = regular(4, name="work item {}")
     trace = program.trace()

@@ -277,10 +277,7 @@ def _launches_itself(trace: Trace, start: I64, end: I64, thread: I64) -> BoolArr
 
 
 def _held(trace: Trace, rows: I64, lane: I64) -> tuple[int, float]:
-    """Return how many operations were launched inside, and their part of those in between.
-
-    Without any in between, of a program that used no device meanwhile, nothing is left out.
-    """
+    """Return how many operations were launched inside, and their part of those in between."""
     start, end, process, _ = _times(trace, rows)
     launched, of_process = launch_order(trace), operations(trace).process
     held = between = 0
@@ -290,7 +287,7 @@ def _held(trace: Trace, rows: I64, lane: I64) -> tuple[int, float]:
         bounds = np.searchsorted(times, np.stack((start[own], end[own])))
         held += int((bounds[1] - bounds[0]).sum())
         between += int(bounds.max() - bounds.min())
-    return held, held / between if between else 1.0
+    return held, held / between if between else 0.0
 
 
 def _best(trace: Trace, families: list[_Family]) -> _Family | None:
@@ -298,7 +295,7 @@ def _best(trace: Trace, families: list[_Family]) -> _Family | None:
     able = [
         family
         for family in families
-        if _repeats(family) and family.coverage >= _LEAST_COVERAGE and _runs(trace, family)
+        if _repeats(family) and _holds_work(trace, family) and _runs(trace, family)
     ]
     outer = [
         family
@@ -306,6 +303,13 @@ def _best(trace: Trace, families: list[_Family]) -> _Family | None:
         if not any(_is_inside(trace, family, other) for other in able if other is not family)
     ]
     return max(outer or able, key=lambda family: (family.held, len(family.rows)), default=None)
+
+
+def _holds_work(trace: Trace, family: _Family) -> bool:
+    """Return whether a family holds most of the work of its time; any does if there is no work."""
+    if not len(operations(trace)):
+        return True
+    return family.held > 0 and family.coverage >= _LEAST_COVERAGE
 
 
 def _repeats(family: _Family) -> bool:
