@@ -1,0 +1,105 @@
+"""A directed graph whose nodes happen when all that they wait for has happened.
+
+A node's time is the latest of its own earliest time and, over its edges, of the source's time (and
+length, for edges from its end) plus the edge's weight. Edges that would close a circle are left
+out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpline import native
+from warpline.errors import SchemaError
+from warpline.ops.arrays import INT64_MIN, I32, I64, U8, BoolArray
+
+# The time of what never happens, and the weight of an edge that is cut.
+NEVER = INT64_MIN
+
+_NEW, _OPEN, _DONE = range(3)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Edges by target.
+
+    Attributes:
+        first: Shape (nodes + 1,), int64, where each node's edges begin.
+        source: Shape (m,), int32, nodes.
+        from_end: Shape (m,), bool, whether the source's length counts.
+        kind: Shape (m,), uint8, what it stands for; its meaning is the builder's.
+    """
+
+    first: I64
+    source: I32
+    from_end: BoolArray
+    kind: U8
+
+    @property
+    def target(self) -> I64:
+        """Shape (m,), int64, the node that each edge leads to."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+
+def times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I64:
+    """Return when each node happens, shape (nodes,); NEVER where nothing brings it about.
+
+    Args:
+        edges: The graph.
+        weight_ns: Shape (m,); NEVER cuts an edge.
+        length_ns: Shape (nodes,).
+        earliest_ns: Shape (nodes,); NEVER for nodes that depend on others alone.
+    """
+    n = len(edges.first) - 1
+    if len(length_ns) != n or len(earliest_ns) != n or len(weight_ns) != len(edges.source):
+        raise SchemaError("weights, lengths or earliest times do not fit the graph")
+    found = np.empty(n, np.int64)
+    core = native.core()
+    if core is None:
+        return _times(edges, weight_ns, length_ns, earliest_ns)
+    arrays = (
+        edges.first,
+        edges.source,
+        edges.from_end.view(np.uint8),
+        np.ascontiguousarray(weight_ns),
+        np.ascontiguousarray(length_ns),
+        np.ascontiguousarray(earliest_ns),
+        found,
+    )
+    status = core.wl_replay_times(n, *(array.ctypes.data for array in arrays))
+    if status != native.OK:
+        raise MemoryError("re-timing an event graph")
+    return found
+
+
+def _times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I64:
+    """Do what the native core does, node by node."""
+    first, source = edges.first.tolist(), edges.source.tolist()
+    from_end, weight = edges.from_end.tolist(), weight_ns.tolist()
+    length, found = length_ns.tolist(), earliest_ns.tolist()
+    state = [_NEW] * len(found)
+    at = first[:-1]
+    for root in range(len(found)):
+        if state[root] != _NEW:
+            continue
+        state[root], stack = _OPEN, [root]
+        while stack:
+            node = stack[-1]
+            edge = at[node]
+            if edge == first[node + 1]:
+                state[node] = _DONE
+                stack.pop()
+                continue
+            origin = source[edge]
+            if weight[edge] != NEVER and state[origin] == _NEW:
+                state[origin] = _OPEN
+                stack.append(origin)
+                continue
+            at[node] += 1
+            if weight[edge] == NEVER or state[origin] == _OPEN or found[origin] == NEVER:
+                continue
+            reached = found[origin] + (length[origin] if from_end[edge] else 0) + weight[edge]
+            found[node] = max(found[node], reached)
+    return np.array(found, np.int64)

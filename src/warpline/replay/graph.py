@@ -1,0 +1,363 @@
+"""The event graph of the replayed steps: what had to happen before what, and how long it took.
+
+Each call is a node, when it began; a call that may wait has another one, when it returned. Each
+item of a stream is a node, when it began on the device; a collective in which ranks meet has
+another one, when the last rank had begun. The edges:
+
+- ``host``: a call begins after the one that it goes on from, by the time measured between them.
+- ``thread``: and not before the previous one of its own thread has returned.
+- ``launch``: an operation begins its launch latency after its call.
+- ``lane``: an operation begins after the one before it in its stream, and the gap between two.
+- ``overlap``: or that long after the beginning of the one before, if both were seen to overlap.
+- ``dependency``: a wait in a stream is over when the record of its event is reached.
+- ``meet``: a collective has all its ranks when each of them has begun.
+- ``return``: a call that waits returns after what it costs by itself,
+- ``wait``: and when what it waits for has ended and its thread is awake.
+
+Launch latencies and gaps are measured for each operation: the latency if the launch governed its
+beginning, the gap if what came before did; the other one is the median of its kind. With usual
+constants all of them are medians, which shows how well the graph explains what was recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.ops.arrays import I64, U8, BoolArray
+from warpline.replay.edges import NEVER, Edges, times
+from warpline.replay.host import NONE, HostSide, host_side
+from warpline.replay.lanes import Lanes, lanes
+from warpline.replay.latencies import Latencies, Moments, latencies
+from warpline.replay.meetings import meetings
+from warpline.replay.waits import call_costs, host_waits
+from warpline.trace import Trace
+
+HOST, THREAD, LAUNCH, LANE, OVERLAP, DEPENDENCY, MEET, RETURN, WAIT = range(9)
+
+
+@dataclass(frozen=True)
+class EventGraph:
+    """What is replayed. Times of several processes are on the clock of the first one.
+
+    Attributes:
+        host: The calls.
+        lanes: What streams did.
+        call_start_ns: Shape (calls,), int64, as recorded.
+        call_end_ns: Shape (calls,), int64.
+        item_start_ns: Shape (items,), int64.
+        item_end_ns: Shape (items,), int64.
+        call_return: Shape (calls,), int64, the node from whose end a call has returned.
+        item_done: Shape (items,), int64, the node from whose end an item is done.
+        edges: The edges, with kinds as above.
+        weight_ns: Shape (edges,), int64, measured.
+        usual_weight_ns: Shape (edges,), int64, with median latencies, gaps and times to wake up.
+        length_ns: Shape (nodes,), int64: what calls cost and operations take.
+        earliest_ns: Shape (nodes,), int64, when what has nothing before it began; else NEVER.
+        latencies: The medians, and what they leave unexplained.
+    """
+
+    host: HostSide
+    lanes: Lanes
+    call_start_ns: I64
+    call_end_ns: I64
+    item_start_ns: I64
+    item_end_ns: I64
+    call_return: I64
+    item_done: I64
+    edges: Edges
+    weight_ns: I64
+    usual_weight_ns: I64
+    length_ns: I64
+    earliest_ns: I64
+    latencies: Latencies
+
+    @property
+    def item_node(self) -> I64:
+        """Shape (items,), int64, the node of each item's beginning."""
+        return np.arange(len(self.lanes)) + len(self.host)
+
+
+class Timing(NamedTuple):
+    """When everything happens; NEVER for what does not.
+
+    Attributes:
+        call_start_ns: Shape (calls,), int64.
+        call_end_ns: Shape (calls,), int64.
+        item_start_ns: Shape (items,), int64.
+        item_end_ns: Shape (items,), int64.
+    """
+
+    call_start_ns: I64
+    call_end_ns: I64
+    item_start_ns: I64
+    item_end_ns: I64
+
+
+class _Layout(NamedTuple):
+    """Which nodes are what, and the recorded times."""
+
+    item: I64
+    call_return: I64
+    item_done: I64
+    n_nodes: int
+    call_start_ns: I64
+    call_end_ns: I64
+    item_start_ns: I64
+    item_end_ns: I64
+
+
+class _Built(NamedTuple):
+    """Edges in any order."""
+
+    target: I64
+    source: I64
+    from_end: BoolArray
+    weight: I64
+    kind: U8
+
+
+@derived
+def event_graph(trace: Trace, name: str | None = None) -> EventGraph:
+    """Return the event graph of the replayed steps.
+
+    Args:
+        trace: The trace.
+        name: The name of the ranges that are steps; see `steps`.
+    """
+    host, found = host_side(trace, name), lanes(trace, name)
+    layout = _layout(trace, name)
+    built = _sorted(_joined([*_host_edges(trace, layout, name), *_lane_edges(trace, layout, name)]))
+    edges = Edges(
+        np.append(0, np.cumsum(np.bincount(built.target, minlength=layout.n_nodes))),
+        built.source.astype(np.int32),
+        built.from_end,
+        built.kind,
+    )
+    length = _lengths(trace, layout, name)
+    moments = _moments(layout, found, host, edges, built, length)
+    measured = latencies(trace, moments, name)
+    weight, usual = _weights(trace, layout, built, measured, name)
+    return EventGraph(
+        host,
+        found,
+        *layout[4:],
+        layout.call_return,
+        layout.item_done,
+        edges,
+        weight,
+        usual,
+        length,
+        _earliest(layout, host, found, edges),
+        measured,
+    )
+
+
+def timing(graph: EventGraph, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> Timing:
+    """Return when everything happens with given weights, lengths and earliest times."""
+    at = times(graph.edges, weight_ns, length_ns, earliest_ns)
+    item = graph.item_node
+    return Timing(
+        at[: len(graph.host)],
+        _after(at, length_ns, graph.call_return),
+        at[item],
+        _after(at, length_ns, graph.item_done),
+    )
+
+
+def _after(at: I64, length_ns: I64, node: I64) -> I64:
+    """Return when nodes end."""
+    return np.where(at[node] == NEVER, NEVER, at[node] + length_ns[node])
+
+
+def _layout(trace: Trace, name: str | None) -> _Layout:
+    host, found = host_side(trace, name), lanes(trace, name)
+    met, waits = meetings(trace, name), host_waits(trace, name)
+    n_calls, n_items = len(host), len(found)
+    call_return = np.arange(n_calls)
+    waiting = np.unique(waits.call)
+    call_return[waiting] = n_calls + n_items + np.arange(len(waiting))
+    item_done = n_calls + np.arange(n_items)
+    meeting = np.flatnonzero(met.of_item >= 0)
+    item_done[meeting] = n_calls + n_items + len(waiting) + np.arange(len(meeting))
+    of_call, of_item = met.offset_ns[host.process], met.offset_ns[found.process]
+    return _Layout(
+        n_calls + np.arange(n_items),
+        call_return,
+        item_done,
+        n_calls + n_items + len(waiting) + len(meeting),
+        host.start_ns - of_call,
+        host.end_ns - of_call,
+        found.start_ns - of_item,
+        found.end_ns - of_item,
+    )
+
+
+def _host_edges(trace: Trace, layout: _Layout, name: str | None) -> list[_Built]:
+    host, waits = host_side(trace, name), host_waits(trace, name)
+    costs = call_costs(trace, name)
+    follows = np.flatnonzero(host.before >= 0)
+    before = host.before[follows]
+    gap = layout.call_start_ns[follows] - layout.call_end_ns[before]
+    resumes = np.flatnonzero((host.previous >= 0) & (host.previous != host.before))
+    previous = layout.call_return[host.previous[resumes]]
+    waiting = np.unique(waits.call)
+    return [
+        _edges(follows, layout.call_return[before], gap, HOST),
+        _edges(resumes, previous, 0, THREAD),
+        _edges(layout.call_return[waiting], waiting, 0, RETURN),
+        _edges(
+            layout.call_return[waits.call],
+            layout.item_done[waits.item],
+            costs.wake_ns[waits.call],
+            WAIT,
+        ),
+    ]
+
+
+def _lane_edges(trace: Trace, layout: _Layout, name: str | None) -> list[_Built]:
+    found, met = lanes(trace, name), meetings(trace, name)
+    launched = np.flatnonzero(found.call >= 0)
+    awaited = np.flatnonzero(found.awaits >= 0)
+    parts = [
+        _edges(layout.item[launched], found.call[launched], 0, LAUNCH, from_end=False),
+        *stream_edges(found, found.stream, layout),
+        _edges(layout.item[awaited], layout.item_done[found.awaits[awaited]], 0, DEPENDENCY),
+    ]
+    items = np.flatnonzero(met.of_item >= 0)
+    items = items[np.argsort(met.of_item[items], kind="stable")]
+    if met.count:
+        ranks = items.reshape(met.count, -1)
+        for shift in range(ranks.shape[1]):
+            other = np.roll(ranks, shift, axis=1).ravel()
+            done = layout.item_done[ranks.ravel()]
+            parts.append(_edges(done, layout.item[other], 0, MEET, from_end=False))
+    return parts
+
+
+def stream_edges(found: Lanes, stream: I64, layout: _Layout) -> list[_Built]:
+    """Return the edges from each item to the next one of its stream."""
+    place = np.flatnonzero(stream[1:] == stream[:-1]) + 1
+    before = place - 1
+    is_work = found.operation >= 0
+    both = is_work[place] & is_work[before]
+    overlaps = both & (found.end_ns[before] > found.start_ns[place])
+    plain, lapped = place[~overlaps], place[overlaps]
+    after_start = layout.item_start_ns[lapped] - layout.item_start_ns[lapped - 1]
+    parts = [
+        _edges(layout.item[plain], layout.item_done[plain - 1], 0, LANE),
+        _edges(
+            layout.item[lapped], layout.item[lapped - 1], after_start, OVERLAP, from_end=False
+        ),
+    ]
+    # Where some overlapped, the one before may not be the last one to end.
+    latest = _latest_end(found, stream)
+    more = place[(latest[before] >= 0) & (latest[before] != before) & is_work[place]]
+    more = more[found.end_ns[latest[more - 1]] <= found.start_ns[more]]
+    parts.append(_edges(layout.item[more], layout.item_done[latest[more - 1]], 0, LANE))
+    return parts
+
+
+def _latest_end(found: Lanes, stream: I64) -> I64:
+    """Return for each item the operation of its stream so far that ended last, NONE without."""
+    latest = np.full(len(found), NONE)
+    bounds = np.append(np.flatnonzero(np.diff(stream, prepend=-1)), len(stream))
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        is_work = found.operation[low:high] >= 0
+        end = np.where(is_work, found.end_ns[low:high], NEVER)
+        place = np.where(is_work & (end == np.maximum.accumulate(end)), np.arange(low, high), NONE)
+        latest[low:high] = np.maximum.accumulate(place)
+    return latest
+
+
+def _moments(
+    layout: _Layout, found: Lanes, host: HostSide, edges: Edges, built: _Built, length: I64
+) -> Moments:
+    """Return when operations could have begun, given when all others really did."""
+    is_work = found.operation >= 0
+    work = layout.item[is_work]
+    earliest = np.full(layout.n_nodes, NEVER)
+    earliest[: len(host)] = layout.call_start_ns
+    earliest[work] = layout.item_start_ns[is_work]
+    done = layout.item_done[is_work]
+    earliest[done[done != work]] = (layout.item_end_ns - length[layout.item_done])[is_work][
+        done != work
+    ]
+    fixed = np.zeros(layout.n_nodes, np.bool_)
+    fixed[: len(host)], fixed[work], fixed[done] = True, True, True
+    at = times(edges, np.where(fixed[built.target], NEVER, built.weight), length, earliest)
+    into_work = np.zeros(layout.n_nodes, np.bool_)
+    into_work[work] = True
+    counts = np.flatnonzero(into_work[built.target] & (built.kind != LAUNCH))
+    reached = at[built.source[counts]] + built.weight[counts]
+    reached += np.where(built.from_end[counts], length[built.source[counts]], 0)
+    reached = np.where(at[built.source[counts]] == NEVER, NEVER, reached)
+    ready = np.full(layout.n_nodes, NEVER)
+    np.maximum.at(ready, built.target[counts], reached)
+    called = np.where(found.call >= 0, layout.call_start_ns[found.call], NEVER)
+    return Moments(layout.item_start_ns, called, ready[layout.item])
+
+
+def _weights(
+    trace: Trace, layout: _Layout, built: _Built, measured: Latencies, name: str | None
+) -> tuple[I64, I64]:
+    """Return the weights with what was measured of each, and with medians."""
+    item = np.clip(built.target - len(layout.call_start_ns), 0, max(len(layout.item) - 1, 0))
+    weight, usual = built.weight.copy(), built.weight.copy()
+    launch = built.kind == LAUNCH
+    weight[launch] = measured.launch_ns[item[launch]]
+    usual[launch] = measured.usual_launch_ns[item[launch]]
+    lane = np.isin(built.kind, [LANE])
+    weight[lane] = measured.gap_ns[item[lane]]
+    usual[lane] = measured.usual_gap_ns[item[lane]]
+    waits = built.kind == WAIT
+    call_of = np.full(layout.n_nodes, NONE)
+    call_of[layout.call_return] = np.arange(len(layout.call_return))
+    usual[waits] = call_costs(trace, name).usual_wake_ns[call_of[built.target[waits]]]
+    return weight, usual
+
+
+def _lengths(trace: Trace, layout: _Layout, name: str | None) -> I64:
+    host, found, met = host_side(trace, name), lanes(trace, name), meetings(trace, name)
+    length = np.zeros(layout.n_nodes, np.int64)
+    length[: len(host)] = call_costs(trace, name).own_ns
+    length[layout.item] = layout.item_end_ns - layout.item_start_ns
+    meeting = np.flatnonzero(met.of_item >= 0)
+    begun = np.full(met.count, NEVER)
+    np.maximum.at(begun, met.of_item[meeting], layout.item_start_ns[meeting])
+    length[layout.item[meeting]] = 0
+    length[layout.item_done[meeting]] = np.maximum(
+        layout.item_end_ns[meeting] - begun[met.of_item[meeting]], 0
+    )
+    return length
+
+
+def _earliest(layout: _Layout, host: HostSide, found: Lanes, edges: Edges) -> I64:
+    earliest = np.full(layout.n_nodes, NEVER)
+    first = np.flatnonzero((host.before < 0) & (host.previous < 0))
+    earliest[first] = layout.call_start_ns[first]
+    unlaunched = np.flatnonzero((found.call < 0) & (found.operation >= 0))
+    earliest[layout.item[unlaunched]] = layout.item_start_ns[unlaunched]
+    return earliest
+
+
+def _edges(
+    target: I64, source: I64, weight: I64 | int, kind: int, *, from_end: bool = True
+) -> _Built:
+    n = len(target)
+    weights = np.broadcast_to(np.asarray(weight, np.int64), n)
+    return _Built(
+        target, source, np.full(n, from_end), weights, np.full(n, kind, np.uint8)
+    )
+
+
+def _joined(parts: list[_Built]) -> _Built:
+    return _Built(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _sorted(built: _Built) -> _Built:
+    order = np.argsort(built.target, kind="stable")
+    return _Built(*(column[order] for column in built))

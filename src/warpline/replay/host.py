@@ -1,0 +1,149 @@
+"""The host's side of the event graph: calls in the order of the program, and what hands over.
+
+A call goes on from the previous call of its thread, or from another thread that worked while this
+one was silent: so a program and its autograd thread take turns. Threads whose calls overlap run
+at the same time and do not wait for each other. Threads that only ask whether work is done, such
+as the watchdog of a communication library, are left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.host_calls import numbers_of_texts
+from warpline.derived.idle_kinds import call_kind
+from warpline.derived.tiling import by_group
+from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.replay.window import replay_window
+from warpline.trace import Trace
+
+NONE = -1
+# Threads of which this share of calls overlap are not taking turns.
+_OVERLAP_RATIO = 0.02
+
+
+class HostSide(NamedTuple):
+    """The outermost calls of working threads in the replayed window, by start.
+
+    Attributes:
+        row: Shape (n,), int64, rows of api_call.
+        start_ns: Shape (n,), int64, ascending.
+        end_ns: Shape (n,), int64.
+        thread: Shape (n,), int64, rows of the thread table.
+        process: Shape (n,), int64, rows of the process table.
+        name: Shape (n,), int64, rows of the strings.
+        kind: Shape (n,), int8, places in `CALL_KINDS`.
+        before: Shape (n,), int64, the call that it goes on from, NONE for the first ones.
+        previous: Shape (n,), int64, the previous call of its thread, NONE for the first ones.
+    """
+
+    row: I64
+    start_ns: I64
+    end_ns: I64
+    thread: I64
+    process: I64
+    name: I64
+    kind: I8
+    before: I64
+    previous: I64
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@derived
+def host_side(trace: Trace, name: str | None = None) -> HostSide:
+    """Return the calls of the replayed window and their order."""
+    none = np.zeros(0, np.int64)
+    if not trace.has("api_call") or not trace.row_count("api_call"):
+        return HostSide(none, none, none, none, none, none, none.astype(np.int8), none, none)
+    window = replay_window(trace, name)
+    columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "process_id", "name_id")
+    low, high = np.searchsorted(columns["start_ns"].values, [window.start_ns, window.end_ns])
+    start, end, thread, process, names = (c.values[low:high] for c in columns.values())
+    kind = numbers_of_texts(trace, names, call_kind)
+    works = np.zeros(trace.row_count("thread"), np.bool_)
+    works[thread[kind > 0]] = True
+    rows = np.flatnonzero(works[thread])
+    end = np.maximum(start, end)
+    kept = [_outermost(start, end, rows[of]) for of in by_group(thread[rows])]
+    rows = np.sort(np.concatenate([none, *kept]))
+    chosen = (start[rows], end[rows], thread[rows].astype(np.int64), process[rows])
+    before, previous = _order(chosen[0], chosen[1], chosen[2], chosen[3].astype(np.int64))
+    return HostSide(
+        rows + low,
+        *chosen[:3],
+        chosen[3].astype(np.int64),
+        names[rows].astype(np.int64),
+        kind[rows],
+        before,
+        previous,
+    )
+
+
+def _outermost(start: I64, end: I64, rows: I64) -> I64:
+    """Return the calls of one thread that are in no other one; rows ascend in start."""
+    order = rows[np.lexsort((-end[rows], start[rows]))]
+    reach = np.maximum.accumulate(end[order])
+    opens = np.append(True, start[order][1:] >= reach[:-1])[: len(order)]
+    outermost: I64 = order[opens]
+    return outermost
+
+
+def _order(start: I64, end: I64, thread: I64, process: I64) -> tuple[I64, I64]:
+    """Return the call that each one goes on from, and the one before it on its thread."""
+    before, previous = np.full(len(start), NONE), np.full(len(start), NONE)
+    for rows in by_group(thread):
+        previous[rows[1:]] = rows[:-1]
+    for rows in by_group(process):
+        of_thread = thread[rows]
+        if len(np.unique(of_thread)) == 1:
+            before[rows] = previous[rows]
+        else:
+            before[rows] = _with_handovers(start, end, thread, rows, previous)
+    return before, previous
+
+
+def _with_handovers(start: I64, end: I64, thread: I64, rows: I64, previous: I64) -> I64:
+    """Return what the calls of one process go on from."""
+    own = previous[rows]
+    by_end = rows[np.argsort(end[rows], kind="stable")]
+    place = np.searchsorted(end[by_end], start[rows], side="right") - 1
+    # A call without length ends when it starts, and does not go on from itself.
+    while np.any(itself := (place >= 0) & (by_end[np.maximum(place, 0)] >= rows)):
+        place[itself] -= 1
+    other = np.where(place >= 0, by_end[np.maximum(place, 0)], NONE)
+    is_other = (other >= 0) & (thread[other] != thread[rows])
+    silent = (own < 0) | (end[own] <= start[other])
+    pair = thread[rows] * (int(thread.max()) + 1) + thread[other]
+    turns = ~np.isin(pair, _concurrent(start, end, thread, rows))
+    return np.where(is_other & silent & turns, other, own)
+
+
+def _concurrent(start: I64, end: I64, thread: I64, rows: I64) -> I64:
+    """Return the pairs of threads of one process that call at the same time, both ways round.
+
+    A pair is one number: one thread, times the number of threads, plus the other one.
+    """
+    latest = _place_of_running_max(end[rows])[:-1]
+    later = rows[1:]
+    overlaps = np.flatnonzero(
+        (end[rows[latest]] > start[later]) & (thread[rows[latest]] != thread[later])
+    )
+    n_threads = int(thread.max()) + 1
+    pairs = np.sort(np.stack((thread[rows[latest[overlaps]]], thread[later[overlaps]])), axis=0)
+    distinct, count = np.unique(pairs[0] * n_threads + pairs[1], return_counts=True)
+    a, b = distinct // n_threads, distinct % n_threads
+    calls = np.bincount(thread[rows], minlength=n_threads)
+    often = count > 1 + _OVERLAP_RATIO * np.minimum(calls[a], calls[b])
+    return np.concatenate((a[often] * n_threads + b[often], b[often] * n_threads + a[often]))
+
+
+def _place_of_running_max(values: I64) -> I64:
+    """Return where the largest value so far stands."""
+    reach = np.maximum.accumulate(values)
+    is_new: BoolArray = values == reach
+    return np.maximum.accumulate(np.where(is_new, np.arange(len(values)), 0))

@@ -1,0 +1,111 @@
+"""How long launches take to reach a device, and streams to go from one operation to the next."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived.idle_causes import launch_latency_ns
+from warpline.derived.operations import operations
+from warpline.ops.arrays import I64, BoolArray
+from warpline.replay.edges import NEVER
+from warpline.replay.host import host_side
+from warpline.replay.lanes import lanes
+from warpline.replay.waits import call_costs, held_copies
+from warpline.trace import Trace
+
+DEFAULT_GAP_NS = 1_200
+_LONGEST_NS = 50_000
+_FEWEST_SAMPLES = 20
+# A launch takes this much longer than its call, if the call is a long one.
+_AFTER_CALL_NS = 500
+
+
+class Moments(NamedTuple):
+    """Recorded times of items.
+
+    Attributes:
+        start_ns: Shape (items,), int64, when it began.
+        called_ns: Shape (items,), int64, when its call began, NEVER where it is not known.
+        ready_ns: Shape (items,), int64, when all that came before it was done, NEVER without.
+    """
+
+    start_ns: I64
+    called_ns: I64
+    ready_ns: I64
+
+
+class Latencies(NamedTuple):
+    """Latencies of launches and gaps in streams, of each item; 0 for events.
+
+    Attributes:
+        launch_ns: Shape (items,), int64, from the beginning of the call, as measured.
+        gap_ns: Shape (items,), int64, from the end of what came before, as measured.
+        usual_launch_ns: Shape (items,), int64, medians of such operations.
+        usual_gap_ns: Shape (items,), int64.
+        expected_ns: Shape (items,), int64, when it would have begun with usual ones; NEVER where
+            nothing tells.
+    """
+
+    launch_ns: I64
+    gap_ns: I64
+    usual_launch_ns: I64
+    usual_gap_ns: I64
+    expected_ns: I64
+
+
+def latencies(trace: Trace, moments: Moments, name: str | None) -> Latencies:
+    """Return what was measured, and what is usual in this trace."""
+    found = lanes(trace, name)
+    is_work, called = found.operation >= 0, moments.called_ns != NEVER
+    idle = called & is_work & (moments.called_ns >= moments.ready_ns)
+    launch = np.where(called, moments.start_ns - np.where(called, moments.called_ns, 0), 0)
+    usual_launch = _usual(launch, idle, _kind_of(trace, name), launch_latency_ns(trace))
+    usual_launch = np.where(is_work, np.maximum(usual_launch, _call_lengths(trace, name)), 0)
+    arrival = np.where(called, moments.called_ns + usual_launch, NEVER)
+    has_ready = moments.ready_ns != NEVER
+    queued = is_work & has_ready & (~called | (arrival <= moments.ready_ns))
+    gap = np.where(has_ready, moments.start_ns - np.where(has_ready, moments.ready_ns, 0), 0)
+    usual_gap = np.where(is_work, _usual(gap, queued, _kind_of(trace, name), DEFAULT_GAP_NS), 0)
+    follow = np.where(has_ready, moments.ready_ns + usual_gap, NEVER)
+    by_launch = called & (arrival >= follow)
+    return Latencies(
+        np.where(is_work, np.where(by_launch, launch, np.minimum(launch, usual_launch)), 0),
+        np.where(is_work, np.where(by_launch, np.minimum(gap, usual_gap), gap), 0),
+        usual_launch,
+        usual_gap,
+        np.where(is_work, np.maximum(arrival, follow), NEVER),
+    )
+
+
+def _usual(value: I64, sample: BoolArray, kind: I64, default: int) -> I64:
+    """Return the median of each kind's samples; where they are few, that of all kinds."""
+    sane = sample & (value >= 0) & (value <= _LONGEST_NS)
+    everything = value[sane]
+    common = int(np.median(everything)) if len(everything) >= _FEWEST_SAMPLES else default
+    found = np.full(len(value), common)
+    for each in np.unique(kind).tolist():
+        own = value[sane & (kind == each)]
+        if len(own) >= _FEWEST_SAMPLES:
+            found[kind == each] = int(np.median(own))
+    return found
+
+
+def _kind_of(trace: Trace, name: str | None) -> I64:
+    """Return numbers of kinds of items: of which table, in a graph, holding its call."""
+    found, work = lanes(trace, name), operations(trace)
+    kind = np.where(found.operation >= 0, work.table[found.operation].astype(np.int64), -1)
+    kind[held_copies(trace, name).item] = 16
+    same = np.append(False, (found.call[1:] == found.call[:-1]) & (found.call[1:] >= 0))
+    kind[same[: len(kind)]] += 32
+    return kind
+
+
+def _call_lengths(trace: Trace, name: str | None) -> I64:
+    """Return how long each item's call took at least before it could begin."""
+    found, host = lanes(trace, name), host_side(trace, name)
+    length = np.where(found.call >= 0, call_costs(trace, name).own_ns[found.call], 0)
+    if len(host):
+        length[held_copies(trace, name).item] = 0
+    return length + np.where(length > 0, _AFTER_CALL_NS, 0)

@@ -1,0 +1,62 @@
+"""How well the event graph of a trace explains what was recorded."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.ops.interval import union
+from warpline.replay.edges import NEVER
+from warpline.replay.graph import EventGraph, event_graph, timing
+from warpline.replay.steps import recorded, step_times
+from warpline.trace import Trace
+
+# An operation that begins this much later than the graph says has a reason that is not in it.
+UNEXPLAINED_NS = 5_000
+
+
+class Quality(NamedTuple):
+    """How well replay explains a trace.
+
+    Attributes:
+        error_ratio: How much the median step, replayed unchanged with the trace's median
+            latencies, differs from the recorded one; of the whole if there are no steps.
+        unexplained_ratio: Part of the replayed time in which an operation began more than
+            `UNEXPLAINED_NS` after all that it is known to wait for; of the device where it is
+            most.
+        steps: How many steps were replayed.
+    """
+
+    error_ratio: float
+    unexplained_ratio: float
+    steps: int
+
+
+@derived
+def replay_quality(trace: Trace, name: str | None = None) -> Quality:
+    """Replay a trace unchanged with usual latencies, and compare."""
+    graph = event_graph(trace, name)
+    again = timing(graph, graph.usual_weight_ns, graph.length_ns, graph.earliest_ns)
+    measured = step_times(trace, graph, recorded(graph), name)
+    replayed = step_times(trace, graph, again, name)
+    error = abs(replayed.median_ns / measured.median_ns - 1) if measured.median_ns else 0.0
+    return Quality(error, _unexplained(graph, trace), measured.count)
+
+
+def _unexplained(graph: EventGraph, trace: Trace) -> float:
+    """Return the part of the time in which operations began late for no known reason."""
+    expected, start = graph.latencies.expected_ns, graph.item_start_ns
+    late = np.flatnonzero((expected != NEVER) & (start - expected > UNEXPLAINED_NS))
+    work = graph.lanes.operation >= 0
+    if not work.any():
+        return 0.0
+    span = int(graph.item_end_ns[work].max() - graph.item_start_ns[work].min())
+    device = trace.columns("stream", "context_id")["context_id"].values[graph.lanes.stream[late]]
+    worst = 0
+    for each in np.unique(device).tolist():
+        own = late[device == each]
+        lost = union(expected[own], start[own])
+        worst = max(worst, int((lost.end - lost.start).sum()))
+    return worst / max(span, 1)

@@ -1,0 +1,128 @@
+"""What steps take in a replay.
+
+A step is done when its range has ended on the host and the last operation launched in it has ended
+on the device. A step takes from the moment at which the step before it was done.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.operations import operations
+from warpline.derived.steps import step_of_operations, steps
+from warpline.ops.arrays import I64
+from warpline.replay.edges import NEVER
+from warpline.replay.graph import EventGraph, Timing, event_graph
+from warpline.replay.host import NONE
+from warpline.replay.window import replay_window
+from warpline.trace import Trace
+
+
+class ReplayedSteps(NamedTuple):
+    """What steps take.
+
+    Attributes:
+        step: Shape (k,), int64, places in `steps`; empty where there are none.
+        length_ns: Shape (k,), int64.
+        median_ns: The median of the lane whose steps take longest; the whole where there are no
+            steps.
+        count: How many steps of that lane count.
+    """
+
+    step: I64
+    length_ns: I64
+    median_ns: int
+    count: int
+
+
+class _Anchors(NamedTuple):
+    """What ends steps.
+
+    Attributes:
+        call: Shape (k,), int64, the last call that had returned when the step's range ended.
+        rest_ns: Shape (k,), int64, from there to its end.
+        of_item: Shape (items,), int64, place of the step in which it was launched, NONE outside.
+    """
+
+    call: I64
+    rest_ns: I64
+    of_item: I64
+
+
+def recorded(graph: EventGraph) -> Timing:
+    """Return when everything happened."""
+    return Timing(
+        graph.call_start_ns, graph.call_end_ns, graph.item_start_ns, graph.item_end_ns
+    )
+
+
+def step_times(
+    trace: Trace, graph: EventGraph, at: Timing, name: str | None = None
+) -> ReplayedSteps:
+    """Return what the included steps take."""
+    chosen = replay_window(trace, name).step
+    none = np.zeros(0, np.int64)
+    if not len(chosen):
+        return ReplayedSteps(none, none, _whole(at), 0)
+    done = done_ns(trace, graph, at, name)
+    found = steps(trace, name)
+    lane = found.lane[chosen]
+    follows = np.flatnonzero((np.diff(lane) == 0) & (np.diff(chosen) == 1)) + 1
+    counts = follows[found.included[chosen[follows]]]
+    if not len(counts):
+        counts = follows
+    if not len(counts):
+        return ReplayedSteps(none, none, _whole(at), 0)
+    length = done[counts] - done[counts - 1]
+    slowest, n = 0, 0
+    for each in np.unique(lane[counts]).tolist():
+        own = length[lane[counts] == each]
+        if (median := round(float(np.median(own)))) >= slowest:
+            slowest, n = median, len(own)
+    return ReplayedSteps(chosen[counts], length, slowest, n)
+
+
+def done_ns(trace: Trace, graph: EventGraph, at: Timing, name: str | None = None) -> I64:
+    """Return when each step of the window is done, shape (its steps,)."""
+    anchors = _anchors(trace, name)
+    done = np.full(len(anchors.call), NEVER)
+    has = anchors.call >= 0
+    ended = at.call_end_ns[anchors.call[has]]
+    done[has] = np.where(ended == NEVER, NEVER, ended + anchors.rest_ns[has])
+    items = np.flatnonzero(anchors.of_item >= 0)
+    np.maximum.at(done, anchors.of_item[items], at.item_end_ns[items])
+    return done
+
+
+def _whole(at: Timing) -> int:
+    """Return how long everything takes."""
+    starts = np.concatenate((at.call_start_ns, at.item_start_ns))
+    ends = np.concatenate((at.call_end_ns, at.item_end_ns))
+    starts, ends = starts[starts != NEVER], ends[ends != NEVER]
+    return int(ends.max() - starts.min()) if len(starts) else 0
+
+
+@derived
+def _anchors(trace: Trace, name: str | None) -> _Anchors:
+    graph, found = event_graph(trace, name), steps(trace, name)
+    chosen = replay_window(trace, name).step
+    of_step = np.full(len(found) + 1, NONE)
+    of_step[chosen] = np.arange(len(chosen))
+    operation = graph.lanes.operation
+    step = np.where(operation >= 0, step_of_operations(trace, name)[operation], NONE)
+    of_item = np.where(step >= 0, of_step[step], NONE)
+    call, rest = np.full(len(chosen), NONE), np.zeros(len(chosen), np.int64)
+    for process in np.unique(found.process[chosen]).tolist():
+        own = np.flatnonzero(graph.host.process == process)
+        if not len(own):
+            continue
+        own = own[np.argsort(graph.host.end_ns[own], kind="stable")]
+        mine = np.flatnonzero(found.process[chosen] == process)
+        ends = found.host_end_ns[chosen[mine]]
+        place = np.searchsorted(graph.host.end_ns[own], ends, side="right") - 1
+        mine, place, ends = mine[place >= 0], place[place >= 0], ends[place >= 0]
+        call[mine], rest[mine] = own[place], ends - graph.host.end_ns[own[place]]
+    return _Anchors(call, rest, of_item)

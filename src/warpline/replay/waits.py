@@ -1,0 +1,241 @@
+"""Which calls wait for the device, what for, and what they cost without anything to wait for.
+
+What a call waits for follows from its function: all that a stream was given, all that was given
+to a stream before an event was recorded, everything, or a copy's own end. Where the recording does
+not tell the stream or the event, it is the operation that ended last before the call did. A call
+that ended long before what it seems to wait for did not wait for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.host_calls import numbers_of_texts
+from warpline.derived.idle_kinds import CALL_KINDS, call_kind
+from warpline.derived.operations import operations
+from warpline.derived.tiling import by_group
+from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.group import factorize
+from warpline.replay.host import NONE, HostSide, host_side
+from warpline.replay.lanes import EventRows, Lanes, calls_with, event_rows, lanes, records_before
+from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
+from warpline.trace import Trace
+
+# A call may return this much before what it waited for is told to have ended: clocks differ.
+_SLACK_NS = 20_000
+# A launch that takes this long although it loads no code waits for room in the launch queue.
+_LONG_LAUNCH_NS = 100_000
+_QUEUE_LENGTH = 500
+SMALL_COPY_BYTES = 64 * 1024
+_OWN_PERCENTILE = 5
+
+WAITS_FOR: tuple[str, ...] = ("", "stream", "event", "everything")
+_EVERYTHING = (
+    *("DeviceSynchronize", "CtxSynchronize", "ThreadSynchronize"),
+    *("Free", "FreeHost", "MemFree", "MemFreeHost", "HostUnregister", "MemHostUnregister"),
+)
+_ENDINGS = re.compile(r"(_v[0-9]+|_ptsz|_ptds|_spt)+\Z")
+_PREFIX = re.compile(r"\A(cuda|cu|hip)")
+
+
+class Waits(NamedTuple):
+    """What calls wait for; a call may wait for several items.
+
+    Attributes:
+        call: Shape (k,), int64, places in the host side's calls, ascending.
+        item: Shape (k,), int64, places in the lanes.
+    """
+
+    call: I64
+    item: I64
+
+
+class Costs(NamedTuple):
+    """What calls take.
+
+    Attributes:
+        own_ns: Shape (calls,), int64, what a call takes if there is nothing to wait for.
+        wake_ns: Shape (calls,), int64, from the end of what it waited for to its own end.
+        usual_wake_ns: Shape (calls,), int64, the median of that for its function.
+    """
+
+    own_ns: I64
+    wake_ns: I64
+    usual_wake_ns: I64
+
+
+@cache
+def waits_for(name: str) -> int:
+    """Return what a function of CUDA's interface waits for, a place in `WAITS_FOR`."""
+    plain = _PREFIX.sub("", _ENDINGS.sub("", name))
+    if plain == "StreamSynchronize":
+        return WAITS_FOR.index("stream")
+    if plain == "EventSynchronize":
+        return WAITS_FOR.index("event")
+    return WAITS_FOR.index("everything") if plain in _EVERYTHING else 0
+
+
+@derived
+def host_waits(trace: Trace, name: str | None = None) -> Waits:
+    """Return what each call of the replayed window waited for."""
+    host, found = host_side(trace, name), lanes(trace, name)
+    if not len(host) or not len(found):
+        return Waits(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    what = numbers_of_texts(trace, host.name, waits_for)
+    parts = [
+        *_told(trace, what, name),
+        _everything(host, found, np.flatnonzero(what == WAITS_FOR.index("everything"))),
+        held_copies(trace, name),
+        _full_queues(host, found),
+    ]
+    pairs = np.concatenate([np.stack(part) for part in parts], axis=1)
+    pairs = pairs[:, pairs[1] >= 0]
+    pairs = pairs[:, found.end_ns[pairs[1]] <= host.end_ns[pairs[0]] + _SLACK_NS]
+    return Waits(*pairs[:, np.argsort(pairs[0], kind="stable")])
+
+
+@derived
+def call_costs(trace: Trace, name: str | None = None) -> Costs:
+    """Return what each call costs by itself, and how long it takes to wake up."""
+    host, found, waits = host_side(trace, name), lanes(trace, name), host_waits(trace, name)
+    length = host.end_ns - host.start_ns
+    codes = factorize(host.name).codes
+    usual_own = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+    usual_wake = np.zeros_like(usual_own)
+    target = np.full(len(host), np.iinfo(np.int64).min)
+    np.maximum.at(target, waits.call, found.end_ns[waits.item])
+    for rows in by_group(codes[np.unique(waits.call)]):
+        code = codes[np.unique(waits.call)[rows[0]]]
+        usual_own[code] = int(np.percentile(length[codes == code], _OWN_PERCENTILE))
+    may_wait = np.zeros(len(host), np.bool_)
+    may_wait[waits.call] = True
+    waited = may_wait & (target > host.start_ns + usual_own[codes])
+    wake = np.where(waited, host.end_ns - np.where(waited, target, 0), 0)
+    woken = np.flatnonzero(waited)
+    for rows in by_group(codes[woken]):
+        usual_wake[codes[woken[rows[0]]]] = int(np.median(wake[woken[rows]]))
+    own = np.where(waited, np.minimum(usual_own[codes], length), length)
+    return Costs(own, np.where(waited, wake, usual_wake[codes]), usual_wake[codes])
+
+
+@derived
+def held_copies(trace: Trace, name: str | None = None) -> Waits:
+    """Return the copies that hold their thread until they are done, with their calls.
+
+    Copies between pageable memory and a device do, but for small ones to the device; and those of
+    functions that return when the copy is done, but for copies within a device.
+    """
+    host, found, work = host_side(trace, name), lanes(trace, name), operations(trace)
+    copies = work.of_table("memcpy")
+    is_copy = np.zeros(len(work), np.bool_)
+    is_copy[copies] = True
+    items = np.flatnonzero((found.operation >= 0) & (found.call >= 0))
+    items = items[is_copy[found.operation[items]]]
+    if not len(items):
+        return Waits(items, items)
+    row = work.row[found.operation[items]]
+    columns = trace.columns("memcpy", "kind", "bytes", "src_memory", "dst_memory")
+    kind, size = columns["kind"].values[row], columns["bytes"].values[row]
+    pageable = _code(MEMORY_KINDS, "Pageable")
+    is_pageable = np.zeros(len(row), np.bool_)
+    for side in ("src_memory", "dst_memory"):
+        is_pageable |= columns[side].filled(NONE)[row] == pageable
+    is_staged = (size <= SMALL_COPY_BYTES) & (kind == _code(COPY_KINDS, "Host-to-Device"))
+    names = host.name[found.call[items]]
+    is_synchronous = numbers_of_texts(trace, names, call_kind) == CALL_KINDS.index("copy")
+    within = kind == _code(COPY_KINDS, "Device-to-Device")
+    holds = (is_pageable & ~is_staged) | (is_synchronous & ~within)
+    return Waits(found.call[items[holds]], items[holds])
+
+
+def _told(trace: Trace, what: I8, name: str | None) -> list[Waits]:
+    """Return the waits for streams and events."""
+    host, found = host_side(trace, name), lanes(trace, name)
+    stream = np.full(len(host), NONE)
+    record = np.full(len(host), NONE)
+    rows = event_rows(trace, "host_wait", name)
+    stream[rows.call] = rows.stream
+    is_event = what[rows.call] == WAITS_FOR.index("event")
+    events = EventRows(*(column[is_event] for column in rows))
+    records = event_rows(trace, "event_record", name)
+    record[events.call] = _items_of(found, records, records_before(records, events, host))
+    on_stream = np.flatnonzero((what == WAITS_FOR.index("stream")) & (stream >= 0))
+    on_event = np.flatnonzero((what == WAITS_FOR.index("event")) & (record >= 0))
+    told = np.zeros(len(host), np.bool_)
+    told[rows.call] = True
+    untold = np.flatnonzero(np.isin(what, [1, 2]) & ~told)
+    return [
+        Waits(on_stream, found.last_before(stream[on_stream], host.start_ns[on_stream])),
+        Waits(on_event, record[on_event]),
+        _by_their_ends(host, found, untold),
+    ]
+
+
+def _items_of(found: Lanes, records: EventRows, chosen: I64) -> I64:
+    """Return where records stand in the lanes."""
+    is_record = (found.operation < 0) & (found.awaits < 0)
+    items = np.flatnonzero(is_record)
+    place = np.full(int(max(found.call.max(initial=0), records.call.max(initial=0))) + 1, NONE)
+    place[found.call[items]] = items
+    call = np.where(chosen >= 0, np.append(records.call, NONE)[chosen], NONE)
+    return np.where(call >= 0, place[call], NONE)
+
+
+def _by_their_ends(host: HostSide, found: Lanes, calls: I64) -> Waits:
+    """Return for calls that may have waited the operation of the process that ended last."""
+    item = np.full(len(calls), NONE)
+    work = np.flatnonzero(found.operation >= 0)
+    for rows in by_group(host.process[calls]):
+        own = work[found.process[work] == host.process[calls[rows[0]]]]
+        if not len(own):
+            continue
+        own = own[np.argsort(found.end_ns[own], kind="stable")]
+        place = np.searchsorted(found.end_ns[own], host.end_ns[calls[rows]], side="right") - 1
+        candidate = own[np.maximum(place, 0)]
+        given = found.asked_ns[candidate] <= host.start_ns[calls[rows]]
+        item[rows] = np.where((place >= 0) & given, candidate, NONE)
+    return Waits(calls, item)
+
+
+def _everything(host: HostSide, found: Lanes, calls: I64) -> Waits:
+    """Return the last items of all streams of the process before each call."""
+    streams, first = np.unique(found.stream, return_index=True)
+    owner = found.process[first]
+    pairs = [
+        Waits(mine, found.last_before(np.full(len(mine), stream), host.start_ns[mine]))
+        for stream, process in zip(streams.tolist(), owner.tolist(), strict=True)
+        if len(mine := calls[host.process[calls] == process])
+    ]
+    none = np.zeros(0, np.int64)
+    return Waits(*(np.concatenate([none, *(pair[side] for pair in pairs)]) for side in (0, 1)))
+
+
+def _full_queues(host: HostSide, found: Lanes) -> Waits:
+    """Return launches that waited for room in their stream's queue, and what made room."""
+    launches = np.flatnonzero((found.operation >= 0) & (found.call >= 0))
+    long = launches[_is_long_launch(host)[found.call[launches]]]
+    bounds = np.searchsorted(found.stream, [found.stream[long], found.stream[long] + 1])
+    until = host.end_ns[found.call[long]]
+    item = np.full(len(long), NONE)
+    for place, (low, launched, time) in enumerate(
+        zip(bounds[0].tolist(), long.tolist(), until.tolist(), strict=True)
+    ):
+        done = low + int(np.searchsorted(found.end_ns[low:launched], time + 1)) - 1
+        if done >= low and launched - done >= _QUEUE_LENGTH:
+            item[place] = done
+    return Waits(found.call[long], item)
+
+
+def _is_long_launch(host: HostSide) -> BoolArray:
+    is_launch = host.kind == CALL_KINDS.index("launch")
+    return is_launch & (host.end_ns - host.start_ns >= _LONG_LAUNCH_NS)
+
+
+def _code(labels: Mapping[int, str], label: str) -> int:
+    return next(code for code, text in labels.items() if text == label)
