@@ -95,19 +95,18 @@ def mutate(data: bytearray, chance: random.Random) -> bytearray:
     return data
 
 
-def preload() -> None:
-    """Import here what every child needs, so that it need not; no threads may come of it."""
-    from warpline import api  # noqa: PLC0415 - after OPENBLAS_NUM_THREADS is set
-    from warpline.derived import operations  # noqa: F401, PLC0415
-
-    api.default_tables()
+def preload(paths: list[Path]) -> None:
+    """Read the undamaged files, so that every child finds imported what it needs."""
+    for path in paths:
+        if not path.read_bytes().startswith(XZ_MAGIC):
+            read_everything(path)
     if sum(1 for _ in Path("/proc/self/task").iterdir()) > 1:
         raise SystemExit("the parent has threads: its children could hang in the fork")
 
 
 def read_everything(path: Path) -> None:
     """Open a recording, load all of its columns and compute all tables."""
-    from warpline import api  # noqa: PLC0415 - in the child only
+    from warpline import api  # noqa: PLC0415 - after OPENBLAS_NUM_THREADS is set
     from warpline.errors import CorruptTraceError, MissingTableError  # noqa: PLC0415
     from warpline.result import ANALYSES  # noqa: PLC0415
     from warpline.schema import TABLES  # noqa: PLC0415
@@ -167,7 +166,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="keep the files of findings here")
     options = parser.parse_args()
     originals = [load(path) for path in options.files]
-    preload()
+    preload(options.files)
     counts: Counter[str] = Counter()
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
