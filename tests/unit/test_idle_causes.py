@@ -245,6 +245,19 @@ def test_a_slow_first_launch_loads_code_and_a_slow_later_one_does_not():
     ]
 
 
+def test_a_launch_that_returns_when_its_long_kernel_is_done_waits_for_it():
+    program = Program()
+    call = program.call(0, 104, "cudaLaunchKernel_v7000")
+    program.kernel(7, 100, call)
+    program.launch(130, 137, 200)
+    assert program.idle() == [(100, 137, "host-sync")]
+    program = Program()
+    call = program.call(0, 60, "cudaLaunchKernel_v7000")
+    program.kernel(7, 50, call)
+    program.launch(130, 137, 200)
+    assert program.idle() == [(50, 137, "launch-bound")]
+
+
 def test_a_slow_first_launch_of_a_graph_uploads_it():
     program = started()
     for at in (110, 700):

@@ -10,6 +10,8 @@ recording shows of the call:
 - A launch that takes longer than 100 us, and is the first of its kernel in the recording, loads
   code: the driver loads modules when they are first used. The same holds of the driver's
   functions about modules and kernels when they take as long.
+- A launch that returns after all it launched has ended, kernels of 50 us and more among it, waits
+  for the device, as every launch does under CUDA_LAUNCH_BLOCKING=1.
 - From the beginning of a capture to its end the thread builds a graph, and in a first launch of a
   graph that takes as long it uploads it.
 
@@ -37,6 +39,7 @@ from warpline.derived.idle_kinds import CALL_KINDS, IDLE_CAUSES, call_kind, over
 from warpline.derived.operations import operations
 from warpline.derived.tiling import Grouped, by_group, cut, tile
 from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.group import factorize, group_stats
 from warpline.ops.interval import Intervals, subtract, union
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
@@ -44,6 +47,7 @@ from warpline.trace import Trace
 # What a wait costs that finds nothing to wait for: 3 to 6 us on the machines measured.
 OWN_COST_NS = 5_000
 LONG_CALL_NS = 100_000
+LONG_KERNEL_NS = 50_000
 SMALL_COPY_BYTES = 64 * 1024
 
 _PAGEABLE = next(kind for kind, label in MEMORY_KINDS.items() if label == "Pageable")
@@ -137,6 +141,7 @@ def _causes(trace: Trace, calls: WorkingCalls) -> I8:
         slow = np.flatnonzero(long & (calls.kind == CALL_KINDS.index(kind)))
         if len(slow):
             cause[slow[np.isin(calls.row[slow], _first_launches(trace))]] = first_of
+    cause[np.isin(calls.row, _blocking_launches(trace))] = IDLE_CAUSES.index("host-sync")
     copies = _copy_causes(trace)
     place = np.searchsorted(calls.row, copies[0])
     cause[place] = copies[1]
@@ -157,6 +162,21 @@ def _first_launches(trace: Trace) -> I64:
         first = np.append(True, np.diff(which[order]) != 0)
         found.append(work.call[launched[order[first]]])
     return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def _blocking_launches(trace: Trace) -> I64:
+    """Return the calls that returned when all they had launched was done, and that was long."""
+    work = operations(trace)
+    rows = np.append(work.of_table("kernel"), work.of_table("graph_launch"))
+    rows = rows[work.call[rows] >= 0]
+    if not len(rows):
+        return rows
+    calls = factorize(work.call[rows])
+    returned = trace.columns("api_call", "end_ns")["end_ns"].values[calls.uniques]
+    length = work.end_ns[rows] - work.start_ns[rows]
+    longest = group_stats(calls.codes, length, calls.n_groups).max
+    last_end = group_stats(calls.codes, work.end_ns[rows], calls.n_groups).max
+    return calls.uniques[(last_end <= returned) & (longest >= LONG_KERNEL_NS)]
 
 
 def _copy_causes(trace: Trace) -> tuple[I64, I8]:
