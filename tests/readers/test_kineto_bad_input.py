@@ -48,7 +48,7 @@ def test_a_trace_cut_anywhere_gives_what_stands_before_the_cut(tmp_path, with_co
         trace = warpline.open(path)
         found = [trace.row_count(name) for name in ("api_call", "kernel")]
         assert found == [min(complete, 2), max(complete - 2, 0)]
-        assert trace.meta.lost == {"events behind the cut": None}
+        assert trace.meta.lost == {"events that could not be read": None}
         assert any("is cut" in text for text in trace.meta.warnings)
 
 
@@ -60,7 +60,7 @@ def test_a_cut_gzip_file_gives_what_can_be_unpacked(tmp_path, with_core):
     path.write_bytes(gzip.compress(whole)[:-9000])
     full, part = warpline.open(folder / "pageable_h2d.bad.json"), warpline.open(path)
     assert 0 < part.row_count("op") <= full.row_count("op")
-    assert part.meta.lost == {"events behind the cut": None}
+    assert part.meta.lost == {"events that could not be read": None}
     assert any("gzip" in text for text in part.meta.warnings)
 
 

@@ -20,7 +20,7 @@ FORMAT = "kineto"
 _UTC_NS = range(1_420_000_000 * 10**9, 4_102_000_000 * 10**9)
 # Their times follow from the work launched inside the annotations.
 _PROJECTIONS = "gpu_user_annotation (follows from user_annotation)"
-# What a scan says when it ended before the file does.
+# What a scan says when it could not read all of the file.
 _CUT = ("the file is cut", "was not read")
 _MAX_TOLD = 5
 _MAX_TOLD_CHARACTERS = 300
@@ -106,7 +106,7 @@ def _span(events: Events, origin_ns: int) -> tuple[int, int] | None:
 def _lost(events: Events) -> dict[str, int | None]:
     lost: dict[str, int | None] = {}
     if any(mark in text for text in events.scan.lost for mark in _CUT):
-        lost["events behind the cut"] = None
+        lost["events that could not be read"] = None
     unplaced = int(np.count_nonzero(events.kinds == Kind.UNPLACED))
     if unplaced:
         lost["events whose time was not recorded"] = unplaced
