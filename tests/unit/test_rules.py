@@ -127,13 +127,18 @@ def test_recorded_cost():
     assert "CUDA calls" in cost.evidence[0].text
 
 
-def test_cost_that_the_profiler_tells_counts_on_threads_that_call_cuda():
-    overhead = {"start_ns": [400, 900], "end_ns": [900, 1400], "name": ["flush"] * 2}
+def test_cost_that_the_profiler_tells_counts_where_the_device_waits_for_it():
     tables = launched(20)
-    own = made({**tables, "overhead": {**overhead, "thread_id": [0, 0]}})
-    assert "Recording took much of the time" in judge("capture-quality", own)
-    other = made({**tables, "overhead": {**overhead, "thread_id": [1, 1]}})
-    assert judge("capture-quality", other) == {}
+    # Between the kernels of steps 2 to 11 the launching thread is held for 30 of 100 ns.
+    starts = [100 * n - 25 for n in range(4, 24)]
+    overhead = {"start_ns": starts, "end_ns": [start + 30 for start in starts]}
+    names = ["Activity Buffer Request"] * len(starts)
+    held = made({**tables, "overhead": {**overhead, "name": names, "thread_id": [0] * 20}})
+    found = judge("capture-quality", held)["Recording took much of the time"]
+    assert found.severity == "medium"
+    assert "idle for" in found.evidence[0].text
+    others = made({**tables, "overhead": {**overhead, "name": names, "thread_id": [1] * 20}})
+    assert judge("capture-quality", others) == {}
 
 
 def test_graphs_as_wholes(capture):

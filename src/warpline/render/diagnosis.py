@@ -34,6 +34,7 @@ _PHASES = 8
 _DEPTH = 3
 _CANDIDATES = 3
 _NAMED = 4  # steps that are not counted
+_LEAST_OVERLAP = 0.005
 _LEAST_TENTHS = 1  # parts of less than 0.1 % share a line
 _GAP = "  "
 _LEFT = len(_GAP) + _LABEL
@@ -148,12 +149,11 @@ class _Screen:
 
     def overlaps(self, diagnosis: Diagnosis) -> Iterator[str]:
         """Yield what ran at a time."""
-        counts = {(item.process, item.device): item.count for item in diagnosis.breakdown}
         lines = [
             (item, text)
-            for item in diagnosis.overlaps[:_DEVICES]
-            for text in _overlap_lines(item, counts.get((item.process, item.device), 0))
-        ]
+            for item, whole in zip(diagnosis.overlaps, diagnosis.breakdown, strict=False)
+            for text in _overlap_lines(item, whole)
+        ][: 3 * _DEVICES]
         if lines:
             yield self._style("At the same time", _BOLD)
         for item, text in lines:
@@ -439,20 +439,22 @@ def _spread(item: Breakdown, steps: StepSummary | None) -> str:
     return f" (median {format_ns(steps.median_ns)}, p95 {format_ns(steps.p95_ns)})"
 
 
-def _overlap_lines(item: Overlap, count: int) -> Iterator[str]:
-    per = max(count, 1)
-    each = " per step" if count else ""
+def _overlap_lines(item: Overlap, whole: Breakdown) -> Iterator[str]:
+    """Yield what is worth a line: communication and copies that take half a per cent or more."""
+    per = max(whole.count, 1)
+    each = " per step" if whole.count else ""
+    least = _LEAST_OVERLAP * sum(part.ns for part in _counted(whole)[0])
     kinds = (
         ("communication", item.communication_ns, item.exposed_communication_ns),
         ("copies", item.copy_ns, item.exposed_copy_ns),
     )
     for name, ns, exposed_ns in kinds:
-        if ns:
+        if ns and ns >= least:
             beside = _percent(ns - exposed_ns, ns)
             alone = format_ns(exposed_ns / per)
             text = f"{name} {format_ns(ns / per)}{each}: {beside} of it beside computing"
             yield f"{text}, {alone} alone" if exposed_ns else text
-    if item.concurrent_ns:
+    if item.concurrent_ns and item.concurrent_ns >= least:
         share = _percent(item.concurrent_ns, item.busy_ns)
         yield f"two or more streams at work for {share} of the busy time"
 

@@ -14,8 +14,6 @@ from warpline.derived.segments import IDLE_CAUSES, PARTS
 from warpline.derived.step_counts import steps_counted
 from warpline.derived.steps import Steps
 from warpline.derived.steps import steps as find_steps
-from warpline.ops.arrays import I64
-from warpline.ops.interval import covered, intersect, total
 from warpline.result import ANALYSES, SEVERITIES, Evidence, Finding, Result, Severity, rule
 from warpline.schema import TABLES
 from warpline.trace import Trace
@@ -56,9 +54,9 @@ def capture_quality(trace: Trace, steps: str | None) -> list[Finding]:
     Why it matters: Every other finding rests on the recording. A missing table looks like a
         program that does nothing, a recording of the first step like a slow program.
     How it is found: From what the producer says of losses, from the tables that are there, from
-        the steps and how many count, and from what recording cost: our own measure of it, or the
-        profiler's records of its overhead in the steps that count, but no more than the time for
-        which the device waited for its host.
+        the steps and how many count, and from what recording cost: idle time for which the
+        profiler held the host, or our own measure of what records cost, but no more than the time
+        for which the device waited for its host.
     What to do: Record again as the finding says.
     Limits: What a producer loses without saying so is not seen. What CUPTI adds to each call is in
         nobody's records, so the cost of recording is a lower bound.
@@ -262,75 +260,56 @@ def _steps(found: Steps) -> Iterator[Finding]:
 
 
 def _cost(trace: Trace, found: Steps, name: str | None) -> Iterator[Finding]:
-    measured = _own_cost(trace, found) or _told_cost(trace, found)
-    if measured is None:
-        return
-    ratio, text = measured
     # A host that runs ahead of its device pays for recording from time that it has to spare.
-    ratio = min(ratio, _waiting_for_host(trace, name))
-    severity = _grade(ratio, _COST_RATIO)
+    waiting_ratio, _ = _idle(trace, name, *(c for c in IDLE_CAUSES if c not in _NOT_THE_HOST))
+    own_ratio, own_text = _own_cost(trace, found)
+    told_ratio, told_ns = _idle(trace, name, "profiler-overhead")
+    told_text = f"devices were idle for {format_ns(told_ns)} in all while the profiler worked"
+    cost = max((min(own_ratio, waiting_ratio), own_text), (told_ratio, told_text))
+    severity = _grade(cost[0], _COST_RATIO)
     if severity is not None:
         yield _finding(
             severity,
             "Recording took much of the time",
-            f"Recording took the host about {format_ratio(ratio)} of a step, and the device waited"
-            " meanwhile: without the profiler the step is shorter.",
-            Evidence(text),
+            f"For about {format_ratio(cost[0])} of the time the device waited while the host was"
+            " recording: without the profiler the program is faster.",
+            Evidence(cost[1]),
             "leave kinds of events out, such as NVTX domains, OS calls or call chains",
             "warpline stats -r profiling_cost RECORDING",
         )
 
 
-def _waiting_for_host(trace: Trace, name: str | None) -> float:
-    """Return the share of its time for which a device waited for its host, of the worst one."""
+def _idle(trace: Trace, name: str | None, *causes: str) -> tuple[float, int]:
+    """Return the share of a device's time that it was idle for some causes, and the time.
+
+    The share is that of the worst device, the time that of all. Without steps a device's time is
+    from its first operation to its last.
+    """
     found = step_partition(trace, name)
-    parts = [PARTS.index(cause) for cause in IDLE_CAUSES if cause not in _NOT_THE_HOST]
-    shares = [
-        float(found.total(lane)[parts].sum() / max(found.total(lane).sum(), 1))
-        for lane in found.lanes
-    ]
-    return max(shares, default=1.0)
+    parts = [PARTS.index(cause) for cause in causes]
+    sums = [found.total(lane) for lane in found.lanes]
+    if not (found.windows.step >= 0).any():
+        for each in sums:
+            each[PARTS.index("tail")] = 0
+    idle_ns = [int(each[parts].sum()) for each in sums]
+    ratios = [ns / max(int(each.sum()), 1) for ns, each in zip(idle_ns, sums, strict=True)]
+    return max(ratios, default=0.0), sum(idle_ns)
 
 
-def _own_cost(trace: Trace, found: Steps) -> tuple[float, str] | None:
+def _own_cost(trace: Trace, found: Steps) -> tuple[float, str]:
     """Return what our recorder took of a step as it measured itself, and a sentence on it."""
     step_ns = found.times().host_median_ns
     cost = ANALYSES.get("profiling_cost").compute(trace, ())
     if not isinstance(cost, Result) or not step_ns:
-        return None
+        return 0.0, ""
     columns = {name: cost.columns[name].to_list() for name in ("kind", "step_ns")}
     by_kind = {kind: ns for kind, ns in zip(columns["kind"], columns["step_ns"], strict=True) if ns}
     if not by_kind:
-        return None
+        return 0.0, ""
     total_ns = sum(by_kind.values())
     worst = max(by_kind, key=lambda kind: by_kind[kind])
     text = f"{format_ns(total_ns)} of each {format_ns(step_ns)} step; most of it for {worst}"
     return total_ns / step_ns, text
-
-
-def _told_cost(trace: Trace, found: Steps) -> tuple[float, str] | None:
-    """Return the share of the steps that count in which the profiler says that it worked."""
-    steady = found.included & found.has_next
-    if not trace.has("overhead") or not trace.row_count("overhead") or not steady.any():
-        return None
-    start, end = _overhead(trace)
-    begin = found.host_start_ns[steady]
-    finish = begin + found.host_period_ns[steady]
-    total_ns = total(*intersect((start, end), (begin, finish)))
-    steps_ns = covered(begin, finish)
-    text = f"{format_ns(total_ns)} of {format_ns(steps_ns)} in the steps is the profiler's overhead"
-    return total_ns / max(steps_ns, 1), text
-
-
-def _overhead(trace: Trace) -> tuple[I64, I64]:
-    """Return when the profiler worked on threads that call CUDA: others hold up nobody."""
-    columns = trace.columns("overhead", "start_ns", "end_ns", "thread_id")
-    start, end = columns["start_ns"].values, columns["end_ns"].values
-    paid = np.ones(len(start), np.bool_)
-    if trace.has("api_call"):
-        callers = np.unique(trace.columns("api_call", "thread_id")["thread_id"].values)
-        paid = ~columns["thread_id"].is_valid() | np.isin(columns["thread_id"].values, callers)
-    return start[paid], np.maximum(start, end)[paid]
 
 
 def _truncated(trace: Trace) -> Iterator[Finding]:
