@@ -92,8 +92,8 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
         recording: the median latency of launches on an idle device.
     Limits: Which category a kernel has follows from its name. Busy does not mean well used. Time
         inside a collective is mostly waiting for other ranks, which one rank alone cannot tell.
-        Without API calls in the recording the causes are unknown. A capture itself slows the
-        host, so launch-bound shares are upper bounds.
+        Without API calls in the recording the causes are unknown. Recording slows the host, so
+        that without it less is launch-bound.
     Source: Warpline.
     """
     found, by_step = step_partition(trace), STEPS in arguments
