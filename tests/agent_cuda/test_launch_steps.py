@@ -177,12 +177,12 @@ def test_the_pattern_changes(run):
 def test_a_pattern_that_ends_within_a_sample(run):
     # All of it is recorded, until launches come that have nothing to do with it.
     folder = run(
-        *("init", "repeat", 300, WITH_COPY, "launch", 2000, "callbacks"),
-        **{**STEPS, "sample_steps": 100},
+        *("init", "repeat", 400, WITH_COPY, "launch", 4000),
+        **{**STEPS, "sample_steps": 1000, "sample_every": 1000},
     )
     begins, ends = windows(folder)
     assert (begins, len(ends)) == ([0], 1)
-    assert logs.calls(folder)[LAUNCH] < 21 * 60 + 200
+    assert logs.calls(folder)[LAUNCH] < 21 * 145 + 200
     assert _counters(folder).step_processes == 0
 
 
