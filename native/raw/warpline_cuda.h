@@ -59,6 +59,7 @@ enum class CudaKind : std::uint8_t {
                  // aux: graph id of the launched (instantiated) graph. [start][end]
                  // [device | context][stream | correlation]
                  // kHasPeer: [last node's device | 0][last node's context | 0]
+                 // Written while recording rests, too: those without a kCall were launched then
 
   // Ordering. Not counted. No stream, event or context: kCudaNone.
   kWait = 71,   // aux: kind: 1 the host waited for an event, 2 a stream is to wait for an event

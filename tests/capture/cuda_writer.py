@@ -79,6 +79,10 @@ class CudaLog(Log):
     def launch(self, start: int, end: int, correlation: int, **more: Any) -> None:
         self.call("cudaLaunchKernel_v7000", start, end, correlation, flags=LAUNCHES, **more)
 
+    def graph_call(self, start: int, correlation: int) -> None:
+        name = "cudaGraphLaunch_v10000"
+        self.call(name, start, start + 5, correlation, flags=LAUNCHES | IS_GRAPH)
+
     def kernel(
         self, name: str | None, start: int | None, end: int | None, correlation: int, **more: Any
     ) -> None:

@@ -131,6 +131,7 @@ def test_nodes_of_graphs_make_a_launch(tmp_path: Path) -> None:
     log.fill(35, 60, 1, 4, node=13, graph=3)
     log.kernel("a", 70, 80, 2, node=11, graph=3)
     log.kernel("plain", 90, 95, 3)
+    log.graph_call(98, 5)
     log.graph(4, 100, 200, 5)
     trace, _ = read_cuda(tmp_path, log)
     names = ("start_ns", "end_ns", "level", "node_count", "graph_id", "graph_exec_id")
@@ -141,6 +142,26 @@ def test_nodes_of_graphs_make_a_launch(tmp_path: Path) -> None:
     ]
     streams = trace["stream"]["native_id"].to_list()
     assert streams[trace["graph_launch"]["stream_id"][0]] == 8
+
+
+def test_graphs_launched_while_recording_rested_are_left_out(tmp_path: Path) -> None:
+    log = of_process(closed=None)
+    log.graph_call(10, 1)
+    log.collecting(20, 0)
+    log.graph(4, 30, 40, 1)  # launched before
+    log.graph(4, 50, 60, 2)
+    log.collecting(70)
+    log.graph(4, 65, 80, 3)  # launched at rest, ends later
+    log.graph_call(90, 4)
+    log.graph(4, 91, 99, 4)
+    log.graph_call(100, 5)
+    bare = CudaLog(200, incarnation=2)
+    bare.collecting(0, 16)  # no calls
+    bare.graph(6, 10, 20, 2)
+    trace, finished = read_cuda(tmp_path, log, bare)
+    found = rows(trace, "graph_launch", "process_id", "correlation_id")
+    assert sorted(found) == [(0, 1), (0, 4), (1, 2)]
+    assert (finished.lost, trace.meta.lost) == (1, {"CUDA graph launches": 1})
 
 
 def test_a_call_whose_name_is_not_in_the_log(tmp_path: Path) -> None:

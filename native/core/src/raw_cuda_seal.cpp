@@ -106,6 +106,23 @@ void remove_polls(const RawTables &tables, CudaTables &cuda) {
   });
 }
 
+// Graphs stay recorded while recording rests: one launched then has no call, and is left out.
+void remove_graphs_at_rest(const RawTables &tables, CudaTables &cuda) {
+  if (cuda.graphs.empty()) return;
+  std::vector<uint64_t> launches;
+  for (const CudaCall &call : cuda.calls) {
+    if ((call.flags & raw::kCallIsGraph) == 0) continue;
+    launches.push_back(join_key(tables.threads[call.thread].process, call.correlation));
+  }
+  sort_keys(launches);
+  std::erase_if(cuda.graphs, [&](const CudaGraphLaunch &graph) {
+    const int32_t process = cuda.places[graph.place].process;
+    if ((cuda.facts_of(process).collected & raw::kCollectsCalls) == 0) return false;
+    return !std::binary_search(launches.begin(), launches.end(),
+                               join_key(process, graph.correlation));
+  });
+}
+
 // When streams of a process were being captured: what is launched then runs later, in a graph.
 class Captures {
  public:
@@ -373,6 +390,7 @@ void seal_cuda(RawTables &tables) {
   convert_times(cuda);
   remove_polls(tables, cuda);
   derive_waits(tables);
+  remove_graphs_at_rest(tables, cuda);
   count_missing(tables);
   name_kernels(tables);
   number_dimensions(tables);
