@@ -31,6 +31,7 @@ from warpline.ops.arrays import I64, U8, BoolArray
 from warpline.replay.edges import NEVER, Edges, times
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.lanes import Lanes, lanes
+from warpline.replay.inferred import inferred_waits
 from warpline.replay.latencies import Latencies, Moments, latencies
 from warpline.replay.meetings import meetings
 from warpline.replay.waits import call_costs, host_waits
@@ -130,16 +131,15 @@ def event_graph(trace: Trace, name: str | None = None) -> EventGraph:
     """
     host, found = host_side(trace, name), lanes(trace, name)
     layout = _layout(trace, name)
-    built = _sorted(_joined([*_host_edges(trace, layout, name), *_lane_edges(trace, layout, name)]))
-    edges = Edges(
-        np.append(0, np.cumsum(np.bincount(built.target, minlength=layout.n_nodes))),
-        built.source.astype(np.int32),
-        built.from_end,
-        built.kind,
-    )
+    parts = [*_host_edges(trace, layout, name), *_lane_edges(trace, layout, name)]
     length = _lengths(trace, layout, name)
-    moments = _moments(layout, found, host, edges, built, length)
-    measured = latencies(trace, moments, name)
+    built, edges = _assembled(parts, layout.n_nodes)
+    measured = latencies(trace, _moments(layout, found, host, edges, built, length), name)
+    more = inferred_waits(trace, layout.item_start_ns, measured.expected_ns, name)
+    if len(more.item):
+        parts.append(_edges(layout.item[more.item], layout.item_done[more.awaited], 0, LANE))
+        built, edges = _assembled(parts, layout.n_nodes)
+        measured = latencies(trace, _moments(layout, found, host, edges, built, length), name)
     weight, usual = _weights(trace, layout, built, measured, name)
     return EventGraph(
         host,
@@ -356,6 +356,13 @@ def _edges(
 
 def _joined(parts: list[_Built]) -> _Built:
     return _Built(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _assembled(parts: list[_Built], n_nodes: int) -> tuple[_Built, Edges]:
+    """Return the edges by target."""
+    built = _sorted(_joined(parts))
+    first = np.append(0, np.cumsum(np.bincount(built.target, minlength=n_nodes)))
+    return built, Edges(first, built.source.astype(np.int32), built.from_end, built.kind)
 
 
 def _sorted(built: _Built) -> _Built:
