@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpline import plugins
 from warpline.errors import InputError, UsageError
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from warpline.sql import Answer
 
     PathLike = str | os.PathLike[str]
+
+T = TypeVar("T")
 
 
 def open(*paths: PathLike) -> Trace:  # noqa: A001 - the name users expect: warpline.open(path)
@@ -148,18 +151,27 @@ def analyze(trace: Trace, *, steps: str | None = None, keep_going: bool = False)
     plugins.load("analyses")
     from warpline.analyses.diagnosis.diagnose import diagnose  # noqa: PLC0415 - after the plugins
 
-    return diagnose(trace, steps, keep_going=keep_going)
+    return diagnose(trace, steps, _or_skip if keep_going else _or_raise)
 
 
 def _run_or_skip(trace: Trace, table: str) -> Result | Skipped:
+    return _or_skip(table, partial(run, trace, table))
+
+
+def _or_skip(name: str, compute: Callable[[], T]) -> T | Skipped:
+    """Return what is computed, or that the table or rule of this name failed by a defect."""
     try:
-        return run(trace, table)
+        return compute()
     except (InputError, UsageError):
         raise
     except Exception as error:  # noqa: BLE001 - one table's defect must not cost the others
         reason = f"internal error: {type(error).__name__}: {error}"
         hint = "please report it; --debug shows where it happened"
-        return Skipped(table, reason, hint, is_failure=True)
+        return Skipped(name, reason, hint, is_failure=True)
+
+
+def _or_raise(name: str, compute: Callable[[], T]) -> T | Skipped:
+    return compute()
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,7 +19,6 @@ from warpline.derived.segments import PARTS, device_segments, is_busy
 from warpline.derived.step_counts import steps_counted
 from warpline.derived.steps import steps
 from warpline.derived.verdict import verdict
-from warpline.errors import InputError, UsageError
 from warpline.ops.arrays import I64
 from warpline.result import (
     ANALYSES,
@@ -33,7 +34,6 @@ from warpline.result import (
     Part,
     Phase,
     Result,
-    Rule,
     Skipped,
     StepSummary,
     describe_meta,
@@ -42,19 +42,28 @@ from warpline.result import (
 )
 from warpline.trace import Trace
 
+T = TypeVar("T")
+
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
 _LEAST_PHASE = 1e-4  # inner phases with a smaller share of the time are left out
 _PART_IS_BUSY = is_busy(np.arange(len(PARTS), dtype=np.int8))
 
 
-def diagnose(trace: Trace, name: str | None = None, *, keep_going: bool = False) -> Diagnosis:
+class Attempt(Protocol):
+    """Computes a part of the diagnosis, or says that it failed."""
+
+    def __call__(self, name: str, compute: Callable[[], T], /) -> T | Skipped:
+        """Return what `compute` does; `name` is the table or rule that it is of."""
+        ...
+
+
+def diagnose(trace: Trace, name: str | None, attempt: Attempt) -> Diagnosis:
     """Return where the time of a run went, and what stands out.
 
     Args:
         trace: The trace.
         name: What the ranges that are steps are called, or a pattern; None finds the steps.
-        keep_going: Whether a rule or table that fails by a defect is left out and named, instead
-            of ending the call. Errors that are the file's or the user's end it.
+        attempt: Runs each table and rule; a defect in one need not cost the others.
     """
     lanes = step_partition(trace, name).lanes
     by_origin = _origin_sums(trace, name)
@@ -62,8 +71,8 @@ def diagnose(trace: Trace, name: str | None = None, *, keep_going: bool = False)
         _breakdown(trace, name, lane, sums) for lane, sums in zip(lanes, by_origin, strict=True)
     )
     overlaps = tuple(_overlap(trace, name, lane) for lane in lanes)
-    findings, not_judged = _findings(trace, name, keep_going=keep_going)
-    tables = {table: _table(trace, table, name, keep_going=keep_going) for table in _SECTIONS}
+    findings, not_judged = _findings(trace, name, attempt)
+    tables = {table: _table(trace, table, name, attempt) for table in _SECTIONS}
     failed = [item for item in tables.values() if isinstance(item, Skipped) and item.is_failure]
     sections = tuple(item for item in tables.values() if isinstance(item, Result))
     return Diagnosis(
@@ -188,13 +197,13 @@ def _phases(trace: Trace, name: str | None) -> tuple[Phase, ...]:
 
 
 def _findings(
-    trace: Trace, name: str | None, *, keep_going: bool
+    trace: Trace, name: str | None, attempt: Attempt
 ) -> tuple[tuple[Finding, ...], list[Skipped]]:
     """Return what the rules find, the gravest first, and which could not tell."""
     found: list[Finding] = []
     not_judged: list[Skipped] = []
     for rule in RULES:
-        judged = _judge(trace, rule, name, keep_going=keep_going)
+        judged = attempt(rule.name, partial(rule.judge, trace, name))
         if isinstance(judged, Skipped):
             not_judged.append(judged)
         else:
@@ -203,38 +212,12 @@ def _findings(
     return tuple(replace(item, id=f"F{n}") for n, item in enumerate(found, 1)), not_judged
 
 
-def _judge(
-    trace: Trace, rule: Rule, name: str | None, *, keep_going: bool
-) -> list[Finding] | Skipped:
-    try:
-        judged = rule.judge(trace, name)
-    except (InputError, UsageError):
-        raise
-    except Exception as error:  # one rule's defect must not cost the others
-        if not keep_going:
-            raise
-        return _failure(rule.name, error)
-    return judged if isinstance(judged, Skipped) else list(judged)
-
-
-def _table(trace: Trace, table: str, name: str | None, *, keep_going: bool) -> Result | Skipped:
+def _table(trace: Trace, table: str, name: str | None, attempt: Attempt) -> Result | Skipped:
     found = ANALYSES.get(table)
     if not any(trace.has(need) and trace.row_count(need) for need in found.needs):
         return Skipped(table, "there is no device work", found.missing_hint)
-    try:
-        return found.compute(trace, () if name is None else (f"name={name}",))
-    except (InputError, UsageError):
-        raise
-    except Exception as error:  # one table's defect must not cost the others
-        if not keep_going:
-            raise
-        return _failure(table, error)
-
-
-def _failure(name: str, error: Exception) -> Skipped:
-    reason = f"internal error: {type(error).__name__}: {error}"
-    hint = "please report it; --debug shows where it happened"
-    return Skipped(name, reason, hint, is_failure=True)
+    arguments = () if name is None else (f"name={name}",)
+    return attempt(table, partial(found.compute, trace, arguments))
 
 
 def _candidates(table: Result | Skipped) -> tuple[CounterCandidate, ...]:
