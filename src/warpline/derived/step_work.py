@@ -151,8 +151,10 @@ def _pacing(streams: _Streams, lane: I64, device: I64) -> BoolArray:
         if not len(full):
             paces[mine] = True
             continue
-        span = high[full] - low[full]
-        slow = full[span >= _SAME_PACE * span.max()]
+        # In floats, since times of a damaged file may be further apart than 64 bits reach.
+        span = high[full].astype(np.float64) - low[full]
+        slow = full[span >= _SAME_PACE * max(span.max(), 0.0)]
+        slow = slow if len(slow) else full
         paces[slow[np.argmin(low[slow])]] = True
     return paces[streams.group]
 
