@@ -105,7 +105,7 @@ def test_the_screen_line_by_line():
     assert "  F1  high   Every launch waits" in lines
     assert "             Do: unset CUDA_LAUNCH_BLOCKING" in lines
     assert "Checklist  0 pass, 1 fail, 1 can't tell" in lines
-    assert "  device busy: busy 70.0 % (more than 80%)" in lines
+    assert "  device busy: busy 70.0 %; wanted: more than 80%" in lines
     assert "not counted: step_0 (first)" in lines
     assert "other-rule: cannot tell: no calls" in lines
     assert "next: warpline analyze --checklist 'run one.warpline'" in lines
@@ -172,7 +172,7 @@ def test_many_devices_have_a_line_each_and_the_slowest_all_parts():
 
 def test_checklist_shows_reasons():
     shown = text(EXAMPLE, diagnosis.render_checklist, width=80)
-    assert "fail        device busy   busy 70.0 % (more than 80%)" in shown
+    assert "fail        device busy   busy 70.0 %; wanted: more than 80%" in shown
     assert "                          a reason" in shown
     assert "gemm" not in shown
 

@@ -210,7 +210,8 @@ class _Screen:
         yield f"{self._style('Checklist', _BOLD)}  {counts}"
         for check in diagnosis.checks:
             if check.state == "fail":
-                yield from self._wrap(f"{check.name}: {check.found} ({check.wanted})", _GAP, "    ")
+                text = f"{check.name}: {check.found}; wanted: {check.wanted}"
+                yield from self._wrap(text, _GAP, _GAP * 2)
 
     def checklist(self, checks: Sequence[Check]) -> Iterator[str]:
         """Yield the whole checklist."""
@@ -218,7 +219,7 @@ class _Screen:
         left = 10 + len(_GAP) + width + len(_GAP)
         for check in checks:
             state = self._style(f"{check.state:10}", _COLOR_OF_STATE[check.state])
-            found = f"{check.found} ({check.wanted})"
+            found = f"{check.found}; wanted: {check.wanted}"
             text = self._lines(found, self._width - left)
             yield f"{state}{_GAP}{pad(check.name, width)}{_GAP}{text[0]}"
             reason = self._lines(check.reason, self._width - left)

@@ -209,13 +209,17 @@ def _at_most(value: float, limit: float) -> CheckState:
     return "pass" if value <= limit else "fail"
 
 
+def _percent(ratio: float) -> str:
+    return f"{ratio * 100:.0f} %"
+
+
 def _device_busy(run: _Run) -> Line:
     ratio = float(np.min(run.busy_ns / np.maximum(run.total_ns, 1), initial=1.0))
     return Line(
         "pass" if ratio > _BUSY else "fail",
         "device busy",
         f"busy {format_ratio(ratio)} of the time",
-        f"more than {_BUSY:.0%}",
+        f"more than {_percent(_BUSY)}",
         "an idle device gains more from its host or its input than from faster kernels",
         ratio,
     )
@@ -230,7 +234,7 @@ def _copies_overlapped(run: _Run) -> Line:
         _at_most(ratio, _EXPOSED_COPIES),
         "copies overlapped",
         found if copy_ns.any() else "no copies",
-        f"at most {_EXPOSED_COPIES:.0%} alone",
+        f"at most {_percent(_EXPOSED_COPIES)} alone",
         "from pinned memory, on a stream of their own, copies cost a step nothing",
         ratio,
     )
@@ -242,7 +246,7 @@ def _communication_small(run: _Run) -> Line:
         _at_most(ratio, _COMMUNICATION),
         "communication small",
         f"collectives run {format_ratio(ratio)} of the time" if ratio else "no collectives",
-        f"at most {_COMMUNICATION:.0%}; 20% is good",
+        f"at most {_percent(_COMMUNICATION)}; 20 % is good",
         "more is waiting for other ranks, or more data than the links take beside the computing",
         ratio,
     )
@@ -255,14 +259,14 @@ def _communication_overlapped(run: _Run) -> Line:
         _at_most(ratio, _EXPOSED_COMMUNICATION),
         "communication overlapped",
         f"collectives alone take {format_ratio(ratio)}" if has_any else "no collectives",
-        f"at most {_EXPOSED_COMMUNICATION:.0%} alone",
+        f"at most {_percent(_EXPOSED_COMMUNICATION)} alone",
         "gradients can be sent while the backward pass goes on",
         ratio,
     )
 
 
 def _no_needless_waits(run: _Run) -> Line:
-    wanted = f"at most {_HOST_SYNC:.0%} idle for it"
+    wanted = f"at most {_percent(_HOST_SYNC)} idle for it"
     reason = "a wait lets the device run dry, and the host starts late with what comes next"
     if not run.trace.has("api_call") or not run.trace.row_count("api_call"):
         return Line("can't tell", "no needless waits", _NO_CALLS, wanted, reason)
@@ -289,7 +293,7 @@ def _count_waits(run: _Run) -> int | None:
 
 
 def _no_short_kernels(run: _Run) -> Line:
-    name, wanted = "no storm of short kernels", f"at most {_SHORT_RATIO:.0%} below 10 us"
+    name, wanted = "no storm of short kernels", f"at most {_percent(_SHORT_RATIO)} below 10 us"
     reason = "a launch takes the host 3 to 5 us: it cannot keep up with kernels that are as short"
     rows = run.work.of_table("kernel")
     rows = rows[run.counted[rows]]
@@ -355,7 +359,7 @@ def _in_optimizer_ranges(run: _Run) -> BoolArray | None:
 
 
 def _epilogues_fused(run: _Run) -> Line:
-    name, wanted = "epilogues fused", f"at most {_EPILOGUES:.0%} of the time"
+    name, wanted = "epilogues fused", f"at most {_percent(_EPILOGUES)} of the time"
     reason = "an addition or activation right after a product can be done by the product's kernel"
     products = run.of_category("gemm", "convolution")
     if not products.any():
@@ -385,14 +389,14 @@ def _no_stray_transposes(run: _Run) -> Line:
         _at_most(ratio, _LAYOUT),
         "no stray transposes",
         f"copies into other layouts take {format_ratio(ratio)}",
-        f"at most {_LAYOUT:.0%}",
+        f"at most {_percent(_LAYOUT)}",
         "tensors kept in the layout that the kernels want need no such copies",
         ratio,
     )
 
 
 def _streams_concurrent(run: _Run) -> Line:
-    name, wanted = "streams concurrent", f"several at work for more than {_CONCURRENT:.0%}"
+    name, wanted = "streams concurrent", f"several at work for more than {_percent(_CONCURRENT)}"
     reason = "work on a second stream gains nothing if it only runs when the first one rests"
     busy_ns = np.bincount(
         run.work.stream[run.counted],
