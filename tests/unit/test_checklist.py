@@ -116,6 +116,7 @@ def test_a_good_run_passes_everything_but_what_cannot_be_told():
     found = lines(run_of(FULL))
     states = {name: line["state"] for name, line in found.items()}
     assert states.pop("optimizer in few launches") == "can't tell"
+    assert states.pop("copies overlapped") == "can't tell"
     assert set(states.values()) == {"pass"}
     busy = found["device busy"]
     assert busy["value"] == pytest.approx(989_900 / STEP_NS)
@@ -216,6 +217,17 @@ def test_real_programs(capture):
     assert graph["no storm of short kernels"]["found"].startswith("all kernels are in graphs")
     ddp = lines(warpline.open(capture("ddp_serial.bad.rank0")))
     assert ddp["communication overlapped"]["state"] == "fail"
+
+
+def test_what_the_recording_hides_cannot_be_told(capture):
+    whole = lines(warpline.open(capture("cuda_graph_level")))
+    hidden = {name for name, line in whole.items() if line["state"] == "can't tell"}
+    assert hidden >= {"communication small", "epilogues fused", "no stray transposes"}
+    assert whole["device busy"]["state"] == "pass"
+    no_copies = state(run_of(FULL), "copies overlapped")
+    assert no_copies == "can't tell", "this trace has no table of copies"
+    recorded = run_of([*FULL, copy(990_000, 990_100)])
+    assert state(recorded, "copies overlapped") == "pass"
 
 
 @settings(max_examples=40)

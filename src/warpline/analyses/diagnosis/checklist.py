@@ -60,6 +60,15 @@ _CONCURRENT = 0.05
 _SECOND_STREAM = 0.01
 _ENOUGH_STEPS = 10
 _OPTIMIZER = re.compile(r"optim", re.IGNORECASE)
+_OPAQUE = 0.5  # of the busy time
+_OF_KERNELS = (
+    "communication small",
+    "communication overlapped",
+    "no storm of short kernels",
+    "optimizer in few launches",
+    "epilogues fused",
+    "no stray transposes",
+)
 _NO_CALLS = "no CUDA calls were recorded"
 
 
@@ -156,6 +165,11 @@ class _Run:
         return max(len(step_partition(self.trace, self.name).windows.device), 1)
 
     @property
+    def is_opaque(self) -> bool:
+        """Whether most of the busy time is graphs of which no kernel is known."""
+        return int(self.part_ns("graph").sum()) > _OPAQUE * int(self.busy_ns.sum())
+
+    @property
     def each(self) -> str:
         return " per step" if self.has_steps else ""
 
@@ -190,8 +204,20 @@ def checklist(trace: Trace, arguments: Arguments) -> Result:
     """
     name = next((text.partition("=")[2] for text in arguments if text.startswith("name=")), None)
     run = _Run(trace, name)
-    lines = [check(run) for check in CHECKS]
+    lines = [_as_told(run, check(run)) for check in CHECKS]
     return _result(lines, ":".join((NAME, *arguments)))
+
+
+def _as_told(run: _Run, line: Line) -> Line:
+    """Return the line, or that it cannot be told from what was recorded."""
+    missing = None
+    if line.name == "copies overlapped" and not run.trace.has("memcpy"):
+        missing = "copies were not recorded"
+    elif line.name in _OF_KERNELS and run.is_opaque:
+        missing = "CUDA graphs were recorded as wholes"
+    elif line.name in _OF_KERNELS and not run.trace.has("kernel"):
+        missing = "kernels were not recorded"
+    return line if missing is None else line._replace(state="can't tell", found=missing, value=None)
 
 
 def _result(lines: list[Line], name: str) -> Result:
