@@ -1,0 +1,170 @@
+"""Changes: declarative edits of what a program did, which replay prices.
+
+A change says what would be different, never what that saves. It names calls by their rows in
+`api_call` and device work by its places in `operations`, both in total order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from warpline.ops.arrays import I64
+
+
+class Range(NamedTuple):
+    """A value that is not known exactly; `low` is never above `high`.
+
+    Attributes:
+        low: The least that it may be.
+        central: What it most likely is.
+        high: The most that it may be.
+    """
+
+    low: float
+    central: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class DropCalls:
+    """These calls are not made.
+
+    Attributes:
+        calls: Shape (n,), int64.
+        keeps_gap: Whether the host still spends the time before each of them.
+    """
+
+    calls: I64
+    keeps_gap: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class RemoveWaits:
+    """These calls no longer wait for the device; what they cost by themselves stays.
+
+    Attributes:
+        calls: Shape (n,), int64.
+    """
+
+    calls: I64
+
+
+@dataclass(frozen=True, eq=False)
+class DropOperations:
+    """This work is not done.
+
+    Attributes:
+        operations: Shape (n,), int64.
+        with_calls: Whether the calls go that launched nothing else.
+    """
+
+    operations: I64
+    with_calls: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleOperations:
+    """This work takes another time.
+
+    Attributes:
+        operations: Shape (n,), int64.
+        factor: New length by old length.
+    """
+
+    operations: I64
+    factor: Range
+
+
+@dataclass(frozen=True, eq=False)
+class MakeAsync:
+    """These copies no longer hold the thread that asks for them.
+
+    Attributes:
+        calls: Shape (n,), int64, the calls that copied.
+        operations: Shape (m,), int64, the copies.
+        bytes_per_s: How fast they are, None if as fast as they were.
+        own_stream: Whether they run in a stream of their own, ahead of what uses them.
+    """
+
+    calls: I64
+    operations: I64
+    bytes_per_s: Range | None = None
+    own_stream: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class RemoveHostTime:
+    """A thread does not spend this time.
+
+    Attributes:
+        thread: Row of the thread table.
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+    """
+
+    thread: int
+    start_ns: I64
+    end_ns: I64
+
+
+@dataclass(frozen=True, eq=False)
+class LaunchAsGraph:
+    """The work that these calls launched is launched as one CUDA graph for each group.
+
+    Attributes:
+        groups: Calls of one graph each, such as those of a step; shape (n,), int64.
+    """
+
+    groups: tuple[I64, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class FuseOperations:
+    """The work of each group is done by one operation.
+
+    Attributes:
+        groups: Work that becomes one operation each; shape (n,), int64.
+        duration_ns: How long that one takes.
+    """
+
+    groups: tuple[I64, ...]
+    duration_ns: Range
+
+
+@dataclass(frozen=True, eq=False)
+class OverlapCollectives:
+    """Collectives run in a few buckets, beside the computation that makes their data.
+
+    Attributes:
+        operations: Shape (n,), int64, the collectives.
+        buckets: How many there are in each step.
+    """
+
+    operations: I64
+    buckets: int = 8
+
+
+@dataclass(frozen=True, eq=False)
+class RemoveProfilerCost:
+    """Nothing is recorded.
+
+    Attributes:
+        call_ns: What recording cost the host for each recorded call.
+    """
+
+    call_ns: Range
+
+
+Change: TypeAlias = (
+    DropCalls
+    | RemoveWaits
+    | DropOperations
+    | ScaleOperations
+    | MakeAsync
+    | RemoveHostTime
+    | LaunchAsGraph
+    | FuseOperations
+    | OverlapCollectives
+    | RemoveProfilerCost
+)
