@@ -29,18 +29,24 @@ def verdict(breakdown: Sequence[Breakdown], overlaps: Sequence[Overlap]) -> str:
     if not whole_ns:
         return "The GPU's work took no time that could be counted."
     busy = item.ns(kind="busy") / whole_ns
-    subject = "The GPU was"
-    if len(breakdown) > 1:
-        process = "" if item.process is None else f" (process {item.process})"
-        subject = f"The slowest of {len(breakdown)} GPUs, device {item.device}{process}, was"
-        if len({each.device for each in breakdown}) < len(breakdown):
-            subject = f"Device {item.device}{process}, the slowest of {len(breakdown)}, was"
+    subject = _subject(item, breakdown)
     of_what = f"the {format_ns(whole_ns)} from its first operation to its last"
     if item.count:
         of_what = f"each {format_ns(_step_ns(item))} step"
     clauses = f"{subject} busy {format_ratio(busy)} of {of_what}"
     clauses += _busy_clause(item, overlaps[place] if place < len(overlaps) else None)
     return f"{clauses}{_idle_clause(item)}."
+
+
+def _subject(item: Breakdown, every: Sequence[Breakdown]) -> str:
+    if len(every) == 1:
+        return "The GPU was"
+    shares = len({each.device for each in every}) < len(every)
+    if shares and item.process is not None:
+        which = f"{item.process} on device {item.device}"
+        return f"The slowest of {len(every)} processes, {which}, had its GPU"
+    process = "" if item.process is None else f" (process {item.process})"
+    return f"The slowest of {len(every)} GPUs, device {item.device}{process}, was"
 
 
 def counted_ns(item: Breakdown) -> int:

@@ -1,0 +1,88 @@
+"""The sentence that a diagnosis begins with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from warpline.derived.verdict import counted_ns, verdict
+from warpline.result import Breakdown, Overlap, Part
+
+MS = 1_000_000
+
+
+def lane(*parts, count=10, process=7, device=0):
+    """Return the time of a device from (category, ms per step); idle ones are the last two."""
+    busy = {"gemm", "copy-h2d", "collective"}
+    made = tuple(
+        Part(name, "busy" if name in busy else "idle", round(ms * MS * max(count, 1)), "so it is")
+        for name, ms in parts
+    )
+    return Breakdown(process, device, "GPU", count, sum(part.ns for part in made), made)
+
+
+def overlap(exposed_communication=0.0, exposed_copy=0.0, count=10):
+    times = (round(ms * MS * count) for ms in (exposed_communication, exposed_copy))
+    communication, copy = times
+    return Overlap(7, 0, 0, 0, communication, communication, copy, copy)
+
+
+def test_nothing_ran():
+    assert verdict((), ()).startswith("No GPU work was recorded")
+
+
+def test_idle_by_its_main_cause_and_the_next():
+    item = lane(("gemm", 4), ("launch-bound", 5), ("host-sync", 1))
+    assert verdict([item], [overlap()]) == (
+        "The GPU was busy 40.0 % of each 10.0 ms step; most of the idle time (5.00 ms of 6.00 ms)"
+        " is launch-bound: so it is; next comes host-sync (1.00 ms)."
+    )
+
+
+def test_one_cause_alone():
+    item = lane(("gemm", 4), ("data", 6))
+    assert verdict([item], [overlap()]).endswith(
+        "; nearly all of the idle time (6.00 ms) is data: so it is."
+    )
+
+
+def test_no_cause_has_most():
+    causes = [("launch-bound", 2), ("data", 1.9), ("host-sync", 1.8)]
+    said = verdict([lane(("gemm", 4), *causes)], [overlap()])
+    assert "; the largest part of the idle time (2.00 ms of 5.70 ms) is launch-bound" in said
+
+
+def test_a_busy_device_by_what_it_does():
+    item = lane(("gemm", 9.5), ("launch-bound", 0.5))
+    assert verdict([item], [overlap()]) == (
+        "The GPU was busy 95.0 % of each 10.0 ms step, chiefly with gemm (95.0 %)."
+    )
+
+
+def test_busy_with_nothing_computed():
+    item = lane(("gemm", 4), ("collective", 3), ("copy-h2d", 3))
+    assert verdict([item], [overlap(3, 2)]) == (
+        "The GPU was busy 100.0 % of each 10.0 ms step, 30.0 % in collectives with nothing"
+        " computed beside them and 20.0 % in copies with no kernel beside them."
+    )
+
+
+def test_without_steps_from_the_first_operation_to_the_last():
+    item = lane(("gemm", 99), ("launch-bound", 1), ("tail", 900), count=0)
+    assert counted_ns(item) == 100 * MS
+    assert verdict([item], [overlap()]) == (
+        "The GPU was busy 99.0 % of the 100 ms from its first operation to its last, chiefly with"
+        " gemm (99.0 %)."
+    )
+
+
+def test_of_several_the_slowest_is_told():
+    fast = lane(("gemm", 9), ("data", 1))
+    slow = lane(("gemm", 9), ("data", 3), process=8, device=1)
+    said = verdict([fast, slow], [overlap(), overlap()])
+    assert said.startswith("The slowest of 2 GPUs, device 1 (process 8), was busy 75.0 %")
+    shared = verdict([fast, replace(slow, device=0)], [overlap(), overlap()])
+    assert shared.startswith("The slowest of 2 processes, 8 on device 0, had its GPU busy 75.0 %")
+
+
+def test_no_time_at_all():
+    assert "no time" in verdict([lane(("gemm", 0))], [overlap()])
