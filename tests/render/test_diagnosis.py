@@ -121,6 +121,14 @@ def test_lines_fit_and_the_bar_fills_them(width):
         assert max(map(display_width, free)) <= width
 
 
+def test_a_number_keeps_its_unit():
+    claim = "The host waits for 123 ms of each step, which is 45.6 % of it and 7.8 us more."
+    item = replace(EXAMPLE, verdict=claim)
+    for width in range(40, 90):
+        lines = text(item, width=width).splitlines()
+        assert not any(line.endswith((" 123", " 45.6", " 7.8")) for line in lines)
+
+
 def test_colour_only_where_it_may_be():
     assert "\x1b[" not in text(EXAMPLE, width=80)
     coloured = text(EXAMPLE, width=80, color=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -56,6 +57,7 @@ _COMPUTE = _Group("compute", "█", "#", "\x1b[32m")
 _COMMUNICATION = _Group("communication", "▓", "=", "\x1b[35m")
 _COPIES = _Group("copies", "▒", "-", "\x1b[36m")
 _IDLE = _Group("idle", "░", ".", "\x1b[33m")
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|ns|us|ms|s)(?!\w))")
 _KINDS: tuple[PartKind, ...] = ("busy", "idle")
 _GROUPS = (_COMPUTE, _COMMUNICATION, _COPIES, _IDLE)
 
@@ -359,10 +361,12 @@ class _Screen:
             yield self._style(f"{rest if place else first}{line}", style)
 
     def _lines(self, text: str, width: int) -> list[str]:
+        # A number and its unit stay together. No clean text holds the character that glues them.
+        glued = _UNIT.sub("\xa0", self._clean(text))
         wrapped = textwrap.wrap(
-            self._clean(text), max(width, 20), break_long_words=False, break_on_hyphens=False
+            glued, max(width, 20), break_long_words=False, break_on_hyphens=False
         )
-        return wrapped or [""]
+        return [line.replace("\xa0", " ") for line in wrapped] or [""]
 
     def _cut(self, name: str, width: int) -> str:
         """Shorten the name of a kernel at its end: the first arguments tell most."""
