@@ -1,0 +1,218 @@
+"""Replay against programs that were really repaired, and unchanged against what was recorded.
+
+usage: replay_quality.py FOLDER [FOLDER ...]
+
+A folder holds pairs NAME.bad.EXT and NAME.fixed.EXT (of two ranks NAME.bad.rank0.EXT and
+NAME.bad.rank1.EXT) of the programs below. For each pair the fault is taken out of the bad one's
+event graph by hand-made changes; what the step would take is printed beside what the repaired
+program took. Then follows how well replay explains every file of the folder.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import warpline
+from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.operations import operations
+from warpline.derived.step_work import NO_STEP, step_of_operations
+from warpline.ops.arrays import I64
+from warpline.replay import predict, replay_quality
+from warpline.replay.graph import event_graph
+from warpline.replay.steps import recorded, step_times
+from warpline.result.changes import (
+    Change,
+    DropCalls,
+    DropOperations,
+    FuseOperations,
+    LaunchAsGraph,
+    MakeAsync,
+    OverlapCollectives,
+    Range,
+    ScaleOperations,
+)
+from warpline.trace import Trace
+
+SUFFIXES = (".sqlite", ".json.gz", ".warpline")
+# NVIDIA's figures for H200 SXM, dense: TF32 495 TFLOP/s against FP32 67; memory 4.8 TB/s.
+TF32_BY_FP32 = 7.4
+MEMORY_BYTES_PER_S = 4.8e12
+PINNED_BYTES_PER_S = Range(45e9, 54e9, 58e9)
+
+
+def names_of(trace: Trace) -> list[str]:
+    """Return the name of each operation; empty for copies and sets."""
+    work = operations(trace)
+    kernels = work.of_table("kernel")
+    names = np.full(len(work), "", object)
+    ids = trace.columns("kernel", "name_id")["name_id"].values[work.row[kernels]]
+    distinct, place = np.unique(ids, return_inverse=True)
+    names[kernels] = np.array(trace.strings.texts(distinct.tolist()), object)[place]
+    return [str(name) for name in names]
+
+
+def in_category(trace: Trace, *wanted: str) -> I64:
+    """Return the operations of some categories."""
+    codes = [BUSY_CATEGORIES.index(each) for each in wanted]
+    return np.flatnonzero(np.isin(operation_categories(trace), codes))
+
+
+def by_step(trace: Trace, places: I64) -> list[I64]:
+    """Return operations in groups, one for each step and process."""
+    step = step_of_operations(trace)[places]
+    return [places[step == each] for each in np.unique(step).tolist() if each != NO_STEP]
+
+
+def calls_named(trace: Trace, *wanted: str) -> I64:
+    """Return the calls of some functions."""
+    ids = trace.columns("api_call", "name_id")["name_id"].values
+    hits = [
+        number for number in np.unique(ids).tolist() if trace.strings.text(number).startswith(wanted)
+    ]
+    return np.flatnonzero(np.isin(ids, hits))
+
+
+def host_sync(trace: Trace) -> Sequence[Change]:
+    """No values are fetched: neither the syncs, nor the copies, nor what computes the values."""
+    syncs = calls_named(trace, "cudaStreamSynchronize")
+    copies = in_category(trace, "copy-d2h")
+    work = operations(trace)
+    launch_order = np.lexsort((work.start_ns, work.stream))
+    place = np.empty_like(launch_order)
+    place[launch_order] = np.arange(len(work))
+    # float(p.abs().max()) is two kernels (and a memory set of the reduction) before each copy.
+    names = np.array(names_of(trace), object)
+    feeds = [copies]
+    for back in (1, 2, 3):
+        before = launch_order[np.maximum(place[copies] - back, 0)]
+        is_set = work.table[before] == 2
+        texts = names[before].astype(str)
+        known = np.char.find(texts, "AbsFunctor") >= 0
+        known |= np.char.find(texts, "MaxOps") >= 0
+        known |= np.char.find(texts, "abs_kernel") >= 0
+        known |= np.char.find(texts, "max") >= 0
+        feeds.append(before[known | is_set])
+    return [DropCalls(syncs), DropOperations(np.unique(np.concatenate(feeds)))]
+
+
+def pageable_h2d(trace: Trace) -> Sequence[Change]:
+    """Copies come from pinned memory and run in a stream of their own."""
+    work, copies = operations(trace), in_category(trace, "copy-h2d")
+    syncs = calls_named(trace, "cudaStreamSynchronize")
+    return [MakeAsync(work.call[copies], copies, PINNED_BYTES_PER_S), DropCalls(syncs)]
+
+
+def tiny_kernels(trace: Trace) -> Sequence[Change]:
+    """Each step is one graph."""
+    work = operations(trace)
+    groups = by_step(trace, np.flatnonzero(work.call >= 0))
+    return [LaunchAsGraph(tuple(np.unique(work.call[group]) for group in groups))]
+
+
+def loop_optimizer(trace: Trace) -> Sequence[Change]:
+    """The optimizer of each step is one launch; of its kernels most read and write one tensor."""
+    work = operations(trace)
+    elementwise = in_category(trace, "elementwise", "optimizer", "reduction", "layout-copy")
+    step = step_of_operations(trace)
+    gemms = in_category(trace, "gemm", "attention", "normalisation")
+    groups = []
+    for each in np.unique(step[step != NO_STEP]).tolist():
+        last = gemms[step[gemms] == each]
+        mine = elementwise[step[elementwise] == each]
+        groups.append(mine[work.start_ns[mine] > work.end_ns[last].max()])
+    longest = float(np.median([(work.end_ns - work.start_ns)[group].sum() for group in groups]))
+    return [FuseOperations(tuple(groups), Range(longest / 10, longest / 5, longest / 2))]
+
+
+def layout_copies(trace: Trace) -> Sequence[Change]:
+    """No layout is converted."""
+    return [DropOperations(in_category(trace, "layout-copy"))]
+
+
+def fp32_matmul(trace: Trace) -> Sequence[Change]:
+    """Matrix products run on tensor cores, at most of their peak rate."""
+    factor = Range(1 / TF32_BY_FP32, 1 / (0.8 * TF32_BY_FP32), 1 / (0.6 * TF32_BY_FP32))
+    return [ScaleOperations(in_category(trace, "gemm"), factor)]
+
+
+def ddp_serial(trace: Trace) -> Sequence[Change]:
+    """Collectives run in buckets beside the backward pass."""
+    return [OverlapCollectives(in_category(trace, "collective"), 8)]
+
+
+REPAIRS: dict[str, Callable[[Trace], Sequence[Change]]] = {
+    "host_sync": host_sync,
+    "pageable_h2d": pageable_h2d,
+    "tiny_kernels": tiny_kernels,
+    "loop_optimizer": loop_optimizer,
+    "layout_copies": layout_copies,
+    "fp32_matmul": fp32_matmul,
+    "ddp_serial": ddp_serial,
+}
+
+
+def files_of(folder: Path, name: str) -> list[Path]:
+    """Return the file of a program, or of all its ranks."""
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.name.startswith(f"{name}.") and path.name.endswith(SUFFIXES)
+    )
+
+
+def measured_ms(trace: Trace) -> float:
+    """Return the median step as recorded."""
+    graph = event_graph(trace)
+    return step_times(trace, graph, recorded(graph)).median_ns / 1e6
+
+
+def print_pairs(folder: Path) -> None:
+    """Print what was predicted for each pair beside what was true."""
+    print(f"\n{folder}\n{'program':14} {'bad':>8} {'predicted ms':>22} {'fixed':>8} {'error':>7}")
+    for name, repair in REPAIRS.items():
+        bad, fixed = files_of(folder, f"{name}.bad"), files_of(folder, f"{name}.fixed")
+        if not bad or not fixed:
+            continue
+        trace, truth = warpline.open(*bad), measured_ms(warpline.open(*fixed))
+        found = predict(trace, repair(trace))
+        low, central, high = (value / 1e6 for value in found.step_ns)
+        span = f"{central:.2f} ({low:.2f}-{high:.2f})"
+        error = central / truth - 1 if truth else float("nan")
+        inside = "" if low <= truth <= high else "  truth outside"
+        before = found.measured_ns / 1e6
+        print(f"{name:14} {before:8.2f} {span:>22} {truth:8.2f} {error:+7.1%}{inside}")
+
+
+def print_quality(folder: Path) -> None:
+    """Print how well replay explains each recording."""
+    print(f"\n{'recording':40} {'steps':>5} {'error':>7} {'unexplained':>11} {'s':>6}")
+    stems: dict[str, list[Path]] = {}
+    for path in sorted(folder.iterdir()):
+        if path.name.endswith(SUFFIXES):
+            stems.setdefault(path.name.split(".rank")[0], []).append(path)
+    groups = [[path] for paths in stems.values() for path in paths]
+    groups += [paths for paths in stems.values() if len(paths) > 1]
+    for paths in groups:
+        trace = warpline.open(*paths)
+        began = time.perf_counter()
+        found = replay_quality(trace)
+        took = time.perf_counter() - began
+        name = paths[0].name if len(paths) == 1 else f"{paths[0].name} and other ranks"
+        ratios = f"{found.error_ratio:7.2%} {found.unexplained_ratio:11.2%}"
+        print(f"{name:40} {found.steps:5} {ratios} {took:6.2f}")
+
+
+def main() -> None:
+    """Print both tables for each folder."""
+    for folder in map(Path, sys.argv[1:]):
+        print_pairs(folder)
+        print_quality(folder)
+
+
+if __name__ == "__main__":
+    main()

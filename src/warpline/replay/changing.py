@@ -1,0 +1,288 @@
+"""What changes do to an event graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Literal
+
+import numpy as np
+
+from warpline.derived.host_calls import working_calls
+from warpline.derived.idle_kinds import CALL_KINDS
+from warpline.derived.operations import operations
+from warpline.derived.tiling import by_group
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.interval import union
+from warpline.replay.draft import Draft
+from warpline.replay.host import NONE
+from warpline.replay.lanes import outermost_of
+from warpline.replay.overlapping import overlap_collectives
+from warpline.result.changes import (
+    Change,
+    DropCalls,
+    DropOperations,
+    FuseOperations,
+    LaunchAsGraph,
+    MakeAsync,
+    OverlapCollectives,
+    Range,
+    RemoveHostTime,
+    RemoveProfilerCost,
+    RemoveWaits,
+    ScaleOperations,
+)
+from warpline.trace import Trace
+
+Side = Literal["low", "central", "high"]
+SIDES: tuple[Side, ...] = ("low", "central", "high")
+
+# What is known of CUDA graphs, measured on H200: a launch, per node of it, and between nodes.
+GRAPH_LAUNCH_NS = 8_000
+GRAPH_NODE_NS = Range(50, 100, 300)
+GRAPH_GAP_NS = Range(250, 280, 1_000)
+# An asynchronous copy's call, where there is no launch to compare it with.
+_CALL_NS = 5_000
+
+
+def apply(trace: Trace, draft: Draft, changes: Sequence[Change], side: Side) -> None:
+    """Make the changes in a graph.
+
+    Args:
+        trace: The trace of the graph.
+        draft: The graph.
+        changes: What to change, in this order.
+        side: Which end of what is not known exactly: "low" for the shortest steps.
+    """
+    for change in changes:
+        _apply(change, trace, draft, side)
+
+
+@singledispatch
+def _apply(change: Change, trace: Trace, draft: Draft, side: Side) -> None:
+    raise TypeError(f"no change: {change!r}")
+
+
+@_apply.register
+def _(change: DropCalls, trace: Trace, draft: Draft, side: Side) -> None:
+    calls = _places(trace, draft, change.calls)
+    if change.keeps_gap:
+        draft.drop_calls(calls, keeps_gap=True)
+    else:
+        _drop(draft, calls)
+
+
+@_apply.register
+def _(change: RemoveWaits, trace: Trace, draft: Draft, side: Side) -> None:
+    draft.release(_places(trace, draft, change.calls))
+
+
+@_apply.register
+def _(change: DropOperations, trace: Trace, draft: Draft, side: Side) -> None:
+    items = _items(draft, change.operations)
+    draft.drop_items(items)
+    if change.with_calls:
+        _drop(draft, _calls_of(draft, items))
+
+
+@_apply.register
+def _(change: ScaleOperations, trace: Trace, draft: Draft, side: Side) -> None:
+    draft.scale_items(_items(draft, change.operations), _of(change.factor, side))
+
+
+@_apply.register
+def _(change: MakeAsync, trace: Trace, draft: Draft, side: Side) -> None:
+    calls, items = _places(trace, draft, change.calls), _items(draft, change.operations)
+    draft.release(calls)
+    draft.shorten_calls(calls, _usual_launch_call_ns(draft))
+    usual = draft.graph.latencies.usual_launch_ns
+    kernels = draft.graph.lanes.operation >= 0
+    typical = int(np.median(usual[kernels])) if kernels.any() else 0
+    draft.hasten_launches(items, np.minimum(usual[items], typical))
+    if change.bytes_per_s is not None:
+        size = _copied_bytes(trace, draft, items)
+        speed = _of(change.bytes_per_s, side, reverse=True)
+        draft.set_lengths(items, np.rint(size / speed * 1e9).astype(np.int64))
+    if change.own_stream:
+        draft.move_to_own_streams(items)
+        consumer = _next_items(draft, items)
+        draft.add_dependencies(consumer[consumer >= 0], items[consumer >= 0])
+
+
+@_apply.register
+def _(change: RemoveHostTime, trace: Trace, draft: Draft, side: Side) -> None:
+    host = draft.graph.host
+    calls = np.flatnonzero(host.thread == change.thread)
+    gone = union(change.start_ns, change.end_ns)
+    start = host.start_ns[calls]
+    covered = [_covered(gone.start, gone.end, time) for time in (
+        start - draft.gaps_before(calls), start, start + draft.length_ns[calls]
+    )]
+    draft.remove_host_time(calls, covered[1] - covered[0], covered[2] - covered[1])
+
+
+@_apply.register
+def _(change: LaunchAsGraph, trace: Trace, draft: Draft, side: Side) -> None:
+    for group in change.groups:
+        calls = np.unique(_places(trace, draft, group))
+        if not len(calls):
+            continue
+        items = _items_of_calls(draft, calls)
+        _drop(draft, _between(draft, calls, items)[1:])
+        cost = GRAPH_LAUNCH_NS + round(len(items) * _of(GRAPH_NODE_NS, side))
+        draft.release(calls[:1])
+        draft.length_ns[calls[0]] = cost
+        usual = draft.graph.latencies.usual_launch_ns[items]
+        draft.hasten_launches(items, np.minimum(usual, np.median(usual).astype(np.int64)))
+        draft.narrow_gaps(items[1:], round(_of(GRAPH_GAP_NS, side)))
+
+
+@_apply.register
+def _(change: FuseOperations, trace: Trace, draft: Draft, side: Side) -> None:
+    for group in change.groups:
+        items = _items(draft, group)
+        items = items[np.argsort(draft.graph.lanes.asked_ns[items], kind="stable")]
+        if not len(items):
+            continue
+        draft.set_lengths(items[:1], round(_of(change.duration_ns, side)))
+        draft.drop_items(items[1:])
+        calls = draft.graph.lanes.call[items]
+        _drop(draft, _between(draft, np.unique(calls[calls >= 0]), items)[1:])
+
+
+@_apply.register
+def _(change: OverlapCollectives, trace: Trace, draft: Draft, side: Side) -> None:
+    overlap_collectives(draft, _items(draft, change.operations), change.buckets)
+
+
+@_apply.register
+def _(change: RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) -> None:
+    host = draft.graph.host
+    every = working_calls(trace).row
+    inside = outermost_of(trace, host, every)
+    records = np.bincount(inside[inside >= 0], minlength=len(host))
+    cost = np.rint(records * _of(change.call_ns, side, reverse=True)).astype(np.int64)
+    calls = np.arange(len(host))
+    own = np.minimum(cost, draft.length_ns[calls] // 2)
+    draft.remove_host_time(calls, cost - own, own)
+
+
+def _of(value: Range, side: Side, *, reverse: bool = False) -> float:
+    """Return one end of a range; reversed, "low" is its high end."""
+    if side == "central":
+        return value.central
+    return value.low if (side == "low") is not reverse else value.high
+
+
+def _places(trace: Trace, draft: Draft, rows: I64) -> I64:
+    """Return the replayed calls among rows of api_call, ascending, each once."""
+    places = outermost_of(trace, draft.graph.host, rows)
+    return np.unique(places[places >= 0])
+
+
+def _items(draft: Draft, places: I64) -> I64:
+    """Return the replayed items among operations, ascending."""
+    operation = draft.graph.lanes.operation
+    chosen = np.zeros(int(max(operation.max(initial=0), places.max(initial=0))) + 2, np.bool_)
+    chosen[places] = True
+    return np.flatnonzero((operation >= 0) & chosen[operation])
+
+
+def _calls_of(draft: Draft, items: I64) -> I64:
+    """Return the calls that launched these items and nothing else."""
+    call = draft.graph.lanes.call
+    launched = (draft.graph.lanes.operation >= 0) & (call >= 0)
+    n = len(draft.graph.host)
+    total = np.bincount(call[launched], minlength=n)
+    known = call[items][call[items] >= 0]
+    return np.flatnonzero((np.bincount(known, minlength=n) == total) & (total > 0))
+
+
+def _drop(draft: Draft, calls: I64) -> None:
+    """Let calls not be made, nor those just before them that only prepare them."""
+    if not len(calls):
+        return
+    host = draft.graph.host
+    idles = _launches_nothing(draft) & (host.kind == 0)
+    dropped = np.zeros(len(host), np.bool_)
+    dropped[calls] = True
+    for rows in by_group(host.thread):
+        # The next call of the thread that does something decides.
+        place = np.where(idles[rows] & ~dropped[rows], len(rows), np.arange(len(rows)))
+        decides = np.minimum.accumulate(place[::-1])[::-1]
+        known = decides < len(rows)
+        dropped[rows[known]] = dropped[rows[decides[known]]]
+    draft.drop_calls(np.flatnonzero(dropped), keeps_gap=False)
+
+
+def _between(draft: Draft, calls: I64, items: I64) -> I64:
+    """Return calls, and those between them on the thread of the first; but for what launched
+    other items.
+    """
+    if not len(calls):
+        return calls
+    host, lanes = draft.graph.host, draft.graph.lanes
+    between = np.arange(calls[0], calls[-1] + 1)
+    between = between[host.thread[between] == host.thread[calls[0]]]
+    others = lanes.operation >= 0
+    others[items] = False
+    return np.union1d(calls, np.setdiff1d(between, lanes.call[others]))
+
+
+def _launches_nothing(draft: Draft) -> BoolArray:
+    """Return which calls give no stream anything and wait for nothing, shape (calls,)."""
+    graph = draft.graph
+    found = graph.call_return == np.arange(len(graph.host))
+    call = graph.lanes.call
+    found[call[call >= 0]] = False
+    return found
+
+
+def _items_of_calls(draft: Draft, calls: I64) -> I64:
+    """Return what some calls launched, by stream and order."""
+    call = draft.graph.lanes.call
+    chosen = np.zeros(len(draft.graph.host) + 1, np.bool_)
+    chosen[calls] = True
+    return np.flatnonzero((draft.graph.lanes.operation >= 0) & (call >= 0) & chosen[call])
+
+
+def _usual_launch_call_ns(draft: Draft) -> int:
+    host = draft.graph.host
+    launches = host.kind == CALL_KINDS.index("launch")
+    if not launches.any():
+        return _CALL_NS
+    return int(np.median(draft.graph.length_ns[: len(host)][launches]))
+
+
+def _copied_bytes(trace: Trace, draft: Draft, items: I64) -> I64:
+    """Return the bytes of each item, 0 where it is no copy."""
+    work, place = operations(trace), draft.graph.lanes.operation[items]
+    size = np.zeros(len(items), np.int64)
+    is_copy = np.isin(place, work.of_table("memcpy"))
+    rows = work.row[place[is_copy]]
+    size[is_copy] = trace.columns("memcpy", "bytes")["bytes"].values[rows]
+    return size
+
+
+def _next_items(draft: Draft, items: I64) -> I64:
+    """Return the next operation of each item's stream that is not among them, NONE without."""
+    lanes = draft.graph.lanes
+    free = lanes.operation >= 0
+    free[items] = False
+    place = np.where(free, np.arange(len(lanes)), len(lanes))
+    upcoming = np.minimum.accumulate(place[::-1])[::-1]
+    found = upcoming[items]
+    inside = found < len(lanes)
+    same = inside & (lanes.stream[np.where(inside, found, 0)] == lanes.stream[items])
+    return np.where(same, found, NONE)
+
+
+def _covered(start: I64, end: I64, moments: I64) -> I64:
+    """Return how much of some moments' past intervals cover, which are apart and ascend."""
+    if not len(start):
+        return np.zeros(len(moments), np.int64)
+    place = np.searchsorted(start, moments, side="right")
+    length = np.append(0, np.cumsum(end - start))
+    last = np.append(np.iinfo(np.int64).min, end)[place]
+    covered: I64 = length[place] - np.where(last > moments, last - moments, 0)
+    return covered

@@ -1,0 +1,222 @@
+"""An event graph that is being changed: the elementary edits that changes are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from warpline.ops.arrays import I64, BoolArray
+from warpline.replay.edges import NEVER, Edges
+from warpline.replay.graph import (
+    DEPENDENCY,
+    HOST,
+    LANE,
+    LAUNCH,
+    MEET,
+    OVERLAP,
+    WAIT,
+    EventGraph,
+    Timing,
+    timing,
+)
+from warpline.replay.host import NONE
+
+
+class Draft:
+    """An event graph with edits.
+
+    What is dropped stays in the graph without length: whatever came after it still comes after
+    what came before it.
+    """
+
+    def __init__(self, graph: EventGraph) -> None:
+        self.graph = graph
+        self.weight_ns = graph.weight_ns.copy()
+        self.length_ns = graph.length_ns.copy()
+        self.earliest_ns = graph.earliest_ns.copy()
+        self._edges = graph.edges
+        self._target = graph.edges.target
+        self._moved: list[I64] = []
+        self._more: list[tuple[I64, I64, I64]] = []
+
+    def timing(self) -> Timing:
+        """Return when everything happens with the edits."""
+        edges, weight = self._with_moves()
+        return timing(replace(self.graph, edges=edges), weight, self.length_ns, self.earliest_ns)
+
+    def drop_calls(self, calls: I64, *, keeps_gap: bool) -> None:
+        """Let calls cost nothing and wait for nothing."""
+        self.length_ns[calls] = 0
+        self.release(calls)
+        if not keeps_gap:
+            self._set(self._into(calls, HOST), 0)
+
+    def release(self, calls: I64) -> None:
+        """Let calls wait for nothing."""
+        self._set(self._into(self.graph.call_return[calls], WAIT), NEVER)
+
+    def shorten_calls(self, calls: I64, longest_ns: int) -> None:
+        """Let calls cost no more than a time."""
+        self.length_ns[calls] = np.minimum(self.length_ns[calls], longest_ns)
+
+    def hasten_launches(self, items: I64, longest_ns: I64) -> None:
+        """Let launches take no longer than a time, one for each item."""
+        most = np.full(len(self.length_ns), np.iinfo(np.int64).max)
+        most[self.graph.item_node[items]] = longest_ns
+        chosen = self._into(self.graph.item_node[items], LAUNCH)
+        self.weight_ns[chosen] = np.minimum(self.weight_ns[chosen], most[self._target[chosen]])
+
+    def narrow_gaps(self, items: I64, longest_ns: int) -> None:
+        """Let items follow in their streams after no more than a time."""
+        chosen = self._into(self.graph.item_node[items], LANE)
+        self.weight_ns[chosen] = np.minimum(self.weight_ns[chosen], longest_ns)
+
+    def drop_items(self, items: I64) -> None:
+        """Let operations not be done."""
+        nodes = self.graph.item_node[items]
+        self.length_ns[nodes] = 0
+        self.length_ns[self.graph.item_done[items]] = 0
+        self.earliest_ns[nodes] = NEVER
+        self._set(self._into(nodes, LAUNCH), NEVER)
+        self._set(self._into(nodes, LANE), 0)
+        self._set(self._into(nodes, OVERLAP), 0)
+        self._part_from_others(items)
+        # A copy that is not made does not hold its call, not even for what came before it.
+        calls = self.graph.lanes.call[items]
+        held = np.full(len(self.length_ns), NONE)
+        known = calls >= 0
+        held[self.graph.item_done[items[known]]] = self.graph.call_return[calls[known]]
+        waits = np.flatnonzero(self._edges.kind == WAIT)
+        own = waits[held[self._edges.source[waits]] == self._target[waits]]
+        self._set(own, NEVER)
+
+    def scale_items(self, items: I64, factor: float) -> None:
+        """Let operations take another time."""
+        done = self.graph.item_done[items]
+        self.length_ns[done] = np.rint(self.length_ns[done] * factor).astype(np.int64)
+        self._within_length(items)
+
+    def set_lengths(self, items: I64, length_ns: I64 | int) -> None:
+        """Let operations take some time."""
+        self.length_ns[self.graph.item_done[items]] = length_ns
+        self._within_length(items)
+
+    def move_to_own_streams(self, items: I64) -> None:
+        """Let operations run beside their streams, each after the one before it.
+
+        Items of one call of this method and of one stream form a new stream.
+        """
+        self._moved.append(np.sort(items))
+
+    def add_dependencies(self, items: I64, after: I64) -> None:
+        """Let items begin only when others are done; NONE among the others says nothing."""
+        known = after >= 0
+        nodes = self.graph.item_node[items[known]]
+        zeros = np.zeros(len(nodes), np.int64)
+        self._more.append((nodes, self.graph.item_done[after[known]], zeros))
+
+    def unlaunch(self, items: I64) -> None:
+        """Let operations begin without regard to when the host launched them."""
+        self._set(self._into(self.graph.item_node[items], LAUNCH), NEVER)
+
+    def remove_host_time(self, calls: I64, gap_ns: I64, own_ns: I64) -> None:
+        """Take time from calls, and from the time before each of them; never more than there is."""
+        least = np.zeros(len(self.length_ns), np.int64)
+        least[calls] = gap_ns
+        chosen = self._into(calls, HOST)
+        less = self.weight_ns[chosen] - least[self._target[chosen]]
+        self.weight_ns[chosen] = np.maximum(less, np.minimum(self.weight_ns[chosen], 0))
+        self.length_ns[calls] = np.maximum(self.length_ns[calls] - own_ns, 0)
+
+    def scale_host(self, factor: float) -> None:
+        """Let the host take another time for all that it does."""
+        chosen = np.flatnonzero((self._edges.kind == HOST) & (self.weight_ns > 0))
+        self.weight_ns[chosen] = np.rint(self.weight_ns[chosen] * factor).astype(np.int64)
+        calls = slice(0, len(self.graph.host))
+        self.length_ns[calls] = np.rint(self.length_ns[calls] * factor).astype(np.int64)
+
+    def gaps_before(self, calls: I64) -> I64:
+        """Return the time between each call and what it goes on from; 0 for first ones."""
+        found = np.zeros(len(self.length_ns), np.int64)
+        chosen = self._into(calls, HOST)
+        found[self._target[chosen]] = np.maximum(self.weight_ns[chosen], 0)
+        return found[calls]
+
+    def _into(self, nodes: I64, kind: int) -> I64:
+        """Return the edges of a kind that lead to some nodes."""
+        chosen = np.zeros(len(self.length_ns), np.bool_)
+        chosen[nodes] = True
+        return np.flatnonzero((self._edges.kind == kind) & chosen[self._target])
+
+    def _set(self, edges: I64, weight_ns: int) -> None:
+        self.weight_ns[edges] = weight_ns
+
+    def _part_from_others(self, items: I64) -> None:
+        """Let collectives that are not done meet nobody."""
+        done = self.graph.item_done[items]
+        meets = self._into(done, MEET)
+        own = np.full(len(self.length_ns), NONE)
+        own[done] = self.graph.item_node[items]
+        self._set(meets[self._edges.source[meets] != own[self._target[meets]]], NEVER)
+
+    def _within_length(self, items: I64) -> None:
+        """Let what overlapped operations begin before their end, however short they are."""
+        is_source = np.zeros(len(self.length_ns), np.bool_)
+        nodes = self.graph.item_node[items]
+        is_source[nodes] = True
+        chosen = np.flatnonzero((self._edges.kind == OVERLAP) & is_source[self._edges.source])
+        longest = self.length_ns[self._edges.source[chosen]]
+        self.weight_ns[chosen] = np.minimum(self.weight_ns[chosen], longest)
+
+    def _with_moves(self) -> tuple[Edges, I64]:
+        """Return edges and weights with operations moved out of their streams."""
+        if not self._moved and not self._more:
+            return self._edges, self.weight_ns
+        weight = self.weight_ns.copy()
+        added = list(self._more)
+        if self._moved:
+            added.extend(self._bypass(weight))
+        target = np.concatenate([self._target, *(part[0] for part in added)])
+        source = np.concatenate([self._edges.source, *(part[1] for part in added)])
+        weights = np.concatenate([weight, *(part[2] for part in added)])
+        n_new = len(target) - len(weight)
+        from_end = np.append(self._edges.from_end, np.ones(n_new, np.bool_))
+        kind = np.append(self._edges.kind, np.full(n_new, DEPENDENCY, np.uint8))
+        order = np.argsort(target, kind="stable")
+        first = np.append(0, np.cumsum(np.bincount(target, minlength=len(self.length_ns))))
+        edges = Edges(first, source[order].astype(np.int32), from_end[order], kind[order])
+        return edges, weights[order]
+
+    def _bypass(self, weight: I64) -> list[tuple[I64, I64, I64]]:
+        """Cut the edges of moved operations with their streams, and join what is left there."""
+        graph, lanes = self.graph, self.graph.lanes
+        is_moved = np.zeros(len(lanes), np.bool_)
+        is_moved[np.concatenate(self._moved)] = True
+        touches = np.zeros(len(self.length_ns), np.bool_)
+        moved = np.flatnonzero(is_moved)
+        touches[graph.item_node[moved]] = True
+        into = np.isin(self._edges.kind, [LANE, OVERLAP])
+        weight[into & touches[self._target]] = NEVER
+        touches[graph.item_done[moved]] = True
+        weight[into & touches[self._edges.source]] = NEVER
+        last = _last_unmoved(lanes.stream, is_moved)
+        after = np.flatnonzero(~is_moved & np.append(False, is_moved[:-1]))
+        after = after[last[after] >= 0]
+        gap = graph.latencies.usual_gap_ns
+        joined = [(graph.item_node[after], graph.item_done[last[after]], gap[after])]
+        for items in self._moved:
+            order = items[np.argsort(lanes.stream[items], kind="stable")]
+            same = np.flatnonzero(lanes.stream[order][1:] == lanes.stream[order][:-1])
+            later = order[same + 1]
+            joined.append((graph.item_node[later], graph.item_done[order[same]], gap[later]))
+        return joined
+
+
+def _last_unmoved(stream: I64, is_moved: BoolArray) -> I64:
+    """Return for each item the last one before it in its stream that stays there, or NONE."""
+    place = np.arange(len(stream))
+    last = np.maximum.accumulate(np.where(is_moved, NONE, place))
+    before = np.append(NONE, last[:-1])
+    same = (before >= 0) & (stream[np.maximum(before, 0)] == stream)
+    return np.where(same, before, NONE)

@@ -1,0 +1,131 @@
+"""Collectives that run in buckets beside the computation that makes their data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.tiling import by_group
+from warpline.ops.arrays import I64
+from warpline.replay.draft import Draft
+from warpline.replay.host import NONE
+
+# Of what is computed before the collectives of a step, the last part makes their data: a backward
+# pass takes twice as long as the forward pass before it.
+_PRODUCING_RATIO = 2 / 3
+
+
+def overlap_collectives(draft: Draft, items: I64, buckets: int) -> None:
+    """Let the collectives of each step run in buckets, each when its part of the data is made.
+
+    A bucket takes as long as its collectives did, less what each of them took in addition to
+    moving its data: the shortest one's time. The host no longer spends time on each of them.
+    """
+    ranks = [_runs(draft, items[rows]) for rows in by_group(draft.graph.lanes.process[items])]
+    for number in range(max(map(len, ranks), default=0)):
+        groups = [runs[number] for runs in ranks if number < len(runs)]
+        together = len({len(group) for group in groups}) == 1
+        parts = [groups] if together else [[group] for group in groups]
+        for part in parts:
+            # Ranks that meet fill their buckets alike.
+            length = np.mean([draft.length_ns[draft.graph.item_done[each]] for each in part], axis=0)
+            cut = _buckets(np.rint(length).astype(np.int64), min(buckets, len(length)))
+            for group in part:
+                _overlap(draft, group, cut)
+
+
+def _buckets(length_ns: I64, count: int) -> I64:
+    """Return the bucket of each collective: following ones, of about the same length in all."""
+    moving = length_ns - length_ns.min()
+    middle = np.cumsum(moving) - moving // 2
+    return np.minimum(middle * count // max(int(moving.sum()), 1), count - 1)
+
+
+def _runs(draft: Draft, items: I64) -> list[I64]:
+    """Return the collectives of a process in groups between which other work was launched."""
+    lanes = draft.graph.lanes
+    order = items[np.argsort(lanes.asked_ns[items], kind="stable")]
+    others = np.flatnonzero((lanes.operation >= 0) & (lanes.process == lanes.process[items[0]]))
+    others = np.sort(lanes.asked_ns[np.setdiff1d(others, items)])
+    between = np.diff(np.searchsorted(others, lanes.asked_ns[order]), prepend=0)
+    # One or two operations between two collectives prepare or scale what they send.
+    opens = np.flatnonzero(between > 20)
+    return [run for run in np.split(order, opens) if len(run)]
+
+
+def _overlap(draft: Draft, group: I64, bucket: I64) -> None:
+    """Let one run of collectives go in buckets."""
+    length = draft.length_ns[draft.graph.item_done[group]]
+    least = int(length.min())
+    opens = np.append(True, np.diff(bucket) != 0)
+    firsts = group[opens]
+    moving = np.add.reduceat(length - least, np.flatnonzero(opens))
+    producers, consumer = _producers(draft, group), _consumer(draft, group)
+    calls = _calls_between(draft, group)
+    draft.set_lengths(firsts, least + moving)
+    draft.drop_items(np.setdiff1d(group, firsts))
+    draft.drop_calls(calls, keeps_gap=False)
+    draft.move_to_own_streams(firsts)
+    if len(producers):
+        share = (np.arange(len(firsts)) + 1) / len(firsts)
+        place = np.ceil(share * len(producers)).astype(np.int64) - 1
+        draft.unlaunch(firsts)
+        draft.add_dependencies(firsts, producers[place])
+    if consumer != NONE:
+        draft.add_dependencies(np.full(len(firsts), consumer), firsts)
+
+
+def _producers(draft: Draft, group: I64) -> I64:
+    """Return the work that makes the data, in the order of its launches.
+
+    It is what another thread launched than the step's first work, as autograd does; else the
+    last part of what was launched before the collectives, since the ones before them.
+    """
+    lanes, host = draft.graph.lanes, draft.graph.host
+    before = _others(draft, group)
+    before = before[lanes.asked_ns[before] < lanes.asked_ns[group[0]]]
+    earlier = np.flatnonzero(lanes.stream == lanes.stream[group[0]])
+    earlier = earlier[(lanes.operation[earlier] >= 0) & (earlier < group[0])]
+    if len(earlier):
+        before = before[lanes.asked_ns[before] > lanes.asked_ns[earlier[-1]]]
+    if not len(before):
+        return before
+    thread = host.thread[lanes.call[before]]
+    elsewhere = before[thread != thread[0]]
+    if len(elsewhere):
+        return elsewhere
+    return before[-round(len(before) * _PRODUCING_RATIO) :]
+
+
+def _consumer(draft: Draft, group: I64) -> int:
+    """Return the first work that was launched after the collectives, NONE without."""
+    lanes = draft.graph.lanes
+    after = _others(draft, group)
+    after = after[lanes.asked_ns[after] > lanes.asked_ns[group[-1]]]
+    return int(after[0]) if len(after) else NONE
+
+
+def _others(draft: Draft, group: I64) -> I64:
+    """Return the operations of the process in other streams, by launch."""
+    lanes = draft.graph.lanes
+    others = (lanes.operation >= 0) & (lanes.call >= 0)
+    others &= (lanes.process == lanes.process[group[0]]) & ~np.isin(
+        lanes.stream, np.unique(lanes.stream[group])
+    )
+    found = np.flatnonzero(others)
+    return found[np.argsort(lanes.asked_ns[found], kind="stable")]
+
+
+def _calls_between(draft: Draft, group: I64) -> I64:
+    """Return the calls of the thread from the first collective's to the last one's.
+
+    Those that launched other work stay.
+    """
+    lanes, host = draft.graph.lanes, draft.graph.host
+    calls = lanes.call[group]
+    calls = calls[calls >= 0]
+    if not len(calls):
+        return calls
+    between = np.arange(calls.min(), calls.max() + 1)
+    between = between[host.thread[between] == host.thread[calls[0]]]
+    others = np.setdiff1d(np.flatnonzero(lanes.operation >= 0), group)
+    return np.setdiff1d(between, lanes.call[others])

@@ -1,0 +1,74 @@
+"""What a step would take if something were changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.replay.changing import SIDES, Side, apply
+from warpline.replay.draft import Draft
+from warpline.replay.graph import event_graph
+from warpline.replay.steps import recorded, step_times
+from warpline.result.changes import Change, Range
+from warpline.trace import Trace
+
+# Identical code ran at this much of another capture's speed on one machine.
+HOST_SPEED = Range(0.8, 1.0, 1.2)
+# Identical kernels differ by this much, with the clock that the device runs at.
+DEVICE_SPEED = Range(0.97, 1.0, 1.03)
+
+
+class Prediction(NamedTuple):
+    """What a step takes, and would take; of the whole if there are no steps.
+
+    A step takes from the moment at which the step before it was done; it is done when its range
+    has ended on the host and the last operation launched in it has ended.
+
+    Attributes:
+        measured_ns: The median step as recorded.
+        unchanged_ns: The median step as replayed without changes.
+        step_ns: The median step with the changes: what is expected, and how far it may be off, by
+            what the changes leave open and by the host's own variation.
+    """
+
+    measured_ns: int
+    unchanged_ns: int
+    step_ns: Range
+
+
+def predict(
+    trace: Trace,
+    changes: Sequence[Change],
+    name: str | None = None,
+    *,
+    host_speed: Range = HOST_SPEED,
+) -> Prediction:
+    """Predict what steps would take with changes.
+
+    Args:
+        trace: The trace.
+        changes: What would be different, in the order in which it is to be applied.
+        name: The name of the ranges that are steps; see `steps`.
+        host_speed: How much of its time the host may take for the same code.
+    """
+    graph = event_graph(trace, name)
+    measured = step_times(trace, graph, recorded(graph), name).median_ns
+    unchanged = step_times(trace, graph, Draft(graph).timing(), name).median_ns
+    low, central, high = (_replayed(trace, changes, name, side, host_speed) for side in SIDES)
+    ordered = Range(min(low, central), central, max(high, central))
+    return Prediction(measured, unchanged, ordered)
+
+
+def _replayed(
+    trace: Trace, changes: Sequence[Change], name: str | None, side: Side, host_speed: Range
+) -> int:
+    """Return the median step with changes."""
+    graph = event_graph(trace, name)
+    draft = Draft(graph)
+    apply(trace, draft, changes, side)
+    if side != "central":
+        draft.scale_host(getattr(host_speed, side))
+        draft.scale_items(np.arange(len(graph.lanes)), getattr(DEVICE_SPEED, side))
+    return step_times(trace, graph, draft.timing(), name).median_ns
