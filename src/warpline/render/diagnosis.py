@@ -33,6 +33,8 @@ _FILES = 3  # in the command to type next
 _DEVICES = 2  # shown with all of their parts; of more, the slowest
 _PHASES = 8
 _DEPTH = 3
+_NEARLY_ALL = 0.98  # of the phase around
+_STEP = 0.9  # of the time: a phase as long is the step itself
 _CANDIDATES = 3
 _NAMED = 4  # steps that are not counted
 _LEAST_OVERLAP = 0.005
@@ -168,11 +170,11 @@ class _Screen:
         has_steps = any(item.count for item in diagnosis.breakdown)
         if not has_steps:
             every = tuple(_without_tail(item) for item in every)
-        shown = _longest_phases(every)
-        if not shown:
-            return
         per = max(sum(item.count for item in diagnosis.breakdown), 1)
         whole = sum(part.ns for item in diagnosis.breakdown for part in _counted(item)[0])
+        shown = _longest_phases(every, whole)
+        if not shown:
+            return
         hidden = len(diagnosis.phases) - len(shown)
         title = "Phases" + (f", {len(shown)} of {len(diagnosis.phases)}" if hidden else "")
         width = max(_LABEL, min(self._width - 54, max(map(_phase_width, shown))))
@@ -470,9 +472,22 @@ def _without_tail(item: Phase) -> Phase:
     return replace(item, total_ns=item.total_ns - tail_ns, parts=parts)
 
 
-def _longest_phases(phases: Sequence[Phase]) -> list[Phase]:
-    """Return the phases that took longest, none deep inside others, in the order of the model."""
-    outer = [row for row, item in enumerate(phases) if len(item.path) <= _DEPTH and item.total_ns]
+def _longest_phases(phases: Sequence[Phase], whole_ns: int) -> list[Phase]:
+    """Return the phases that took longest, none deep inside others, in the order of the model.
+
+    A phase that is nearly all of the one around it says nothing new, unless that is the step.
+    """
+    total_ns = {item.path: item.total_ns for item in phases}
+
+    def is_new(item: Phase) -> bool:
+        around_ns = total_ns.get(item.path[:-1], 0) if len(item.path) > 1 else 0
+        return item.total_ns < _NEARLY_ALL * around_ns or not around_ns < _STEP * whole_ns
+
+    outer = [
+        row
+        for row, item in enumerate(phases)
+        if len(item.path) <= _DEPTH and item.total_ns and (len(item.path) < 2 or is_new(item))
+    ]
     longest = sorted(outer, key=lambda row: -phases[row].total_ns)[:_PHASES]
     return [phases[row] for row in sorted(longest)]
 
