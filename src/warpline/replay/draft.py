@@ -81,6 +81,7 @@ class Draft:
         self._set(self._into(nodes, LAUNCH), NEVER)
         self._set(self._into(nodes, LANE), 0)
         self._set(self._into(nodes, OVERLAP), 0)
+        self._within_length(items)
         self._part_from_others(items)
         # A copy that is not made does not hold its call, not even for what came before it.
         calls = self.graph.lanes.call[items]

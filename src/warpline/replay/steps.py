@@ -71,9 +71,12 @@ def step_times(
     found = steps(trace, name)
     lane = found.lane[chosen]
     follows = np.flatnonzero((np.diff(lane) == 0) & (np.diff(chosen) == 1)) + 1
-    counts = follows[found.included[chosen[follows]]]
-    if not len(counts):
-        counts = follows
+    # The last step of the window may have no period on a device, but is done all the same.
+    ends = np.append(lane[1:] != lane[:-1], True)[: len(lane)]
+    counts = follows[(found.included[chosen] | ends)[follows]]
+    # In the first one something of what was under way before may still be paid for.
+    second = counts[(counts >= 2) & (lane[counts - 2] == lane[counts])]
+    counts = second if len(second) else counts if len(counts) else follows
     if not len(counts):
         return ReplayedSteps(none, none, _whole(at), 0)
     length = done[counts] - done[counts - 1]

@@ -52,4 +52,12 @@ def _of_lane(found: Steps, lane: int) -> I64:
         return places[:MOST_STEPS]
     first = 0 if len(places) <= MOST_STEPS + _LEAD_STEPS else max(included[0] - _LEAD_STEPS, 0)
     last = included[min(len(included), MOST_STEPS) - 1]
+    if last + 2 == len(places) and _is_only_last(found, int(places[-1])):
+        last += 1
     return places[first : last + 1]
+
+
+def _is_only_last(found: Steps, step: int) -> bool:
+    """Return whether a step was left out only because none follows, so that it has no period."""
+    reasons = {reason for place, reason in found.excluded if place == step}
+    return found.has_ranges and reasons == {"last"}
