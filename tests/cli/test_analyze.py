@@ -118,7 +118,7 @@ def test_a_pipe_without_unicode_gets_plain_characters(start, capture):
 
 
 def test_fail_on(run, capture):
-    path = str(capture("host_sync.bad"))
+    path = str(capture("pageable_h2d.fixed"))  # a healthy run, of few steps
     assert run("analyze", "-q", "--fail-on", "high", path).status == 0
     assert run("analyze", "-q", "--fail-on", "info", path).status == 3
     done = run("analyze", "--fail-on", "grave", path)

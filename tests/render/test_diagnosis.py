@@ -165,7 +165,7 @@ def test_without_steps_the_time_around_the_work_is_left_aside():
         breakdown=(Breakdown(7, 0, "GPU", 0, 10_000, parts),),
     )
     shown = text(item, width=80)
-    assert "Device 0 GPU, process 7: 10.0 us recorded" in shown
+    assert "Device 0 GPU, process 7: 1.00 us from first to last operation" in shown
     assert "gemm                   400 ns   40.0 %" in shown
     assert "not in these shares: 9.00 us before the first operation and after the last" in shown
 

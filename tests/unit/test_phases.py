@@ -71,9 +71,9 @@ def test_time_goes_to_the_innermost_range_and_all_around_it():
         [("model", MAIN, 0, 60), ("layer", MAIN, 35, 55)],
     )
     found = phases(trace)
-    # The span is [0, 90). Idle until 20 belongs to the first kernel, 30 to 50 to the second, 70
-    # to 85 to the third, which was launched outside of ranges.
-    assert by_path(found) == {"model": (1, 70, 30), "model/layer": (1, 40, 40), "": (0, 20, 20)}
+    # The device's time is [20, 90). Idle from 30 to 50 belongs to the second kernel, 70 to 85 to
+    # the third, which was launched outside of ranges.
+    assert by_path(found) == {"model": (1, 50, 10), "model/layer": (1, 40, 40), "": (0, 20, 20)}
     layer = found.total_ns[1]
     assert layer[PARTS.index("gemm")] == 20
     assert layer.sum() == 40
@@ -94,10 +94,11 @@ def test_another_thread_works_inside_what_the_leading_thread_had_open():
             ("forward", AUTOGRAD, 90, 98),
         ],
     )
-    # The span is [5, 99). Without ranges of its own the thread works for "backward", where its
-    # range "sort" stands. Its range "forward" began when the leading one had nothing open.
+    # The device's time is [10, 99). Without ranges of its own the thread works for "backward",
+    # where its range "sort" stands. Its range "forward" began when the leading one had nothing
+    # open.
     assert by_path(phases(trace)) == {
-        "forward": (2, 15 + 39, 15 + 39),
+        "forward": (2, 10 + 39, 10 + 39),
         "backward": (1, 20 + 20, 20),
         "backward/sort": (1, 20, 20),
         "": (0, 0, 0),

@@ -403,8 +403,8 @@ def _group_sums(parts: Sequence[Part]) -> list[int]:
 def _counted(item: Breakdown) -> tuple[Sequence[Part], int]:
     """Return the parts that shares are of, and the time that is left aside.
 
-    Without steps that is the time before the first operation and after the last: a recording may
-    have begun long before the program used the device.
+    Without steps that is the time before the first operation of a sample, or of a part that was
+    chosen, and after the last.
     """
     if item.count:
         return item.parts, 0
@@ -435,7 +435,8 @@ def _origins(item: Breakdown, total_ns: int) -> str:
 
 def _device_title(item: Breakdown) -> str:
     if not item.count:
-        return f"{_device_label(item)}: {format_ns(item.total_ns)} recorded"
+        worked_ns = sum(part.ns for part in _counted(item)[0])
+        return f"{_device_label(item)}: {format_ns(worked_ns)} from first to last operation"
     mean = format_ns(item.total_ns / item.count)
     return f"{_device_label(item)}: {plural(item.count, 'step')} of {mean}"
 

@@ -55,7 +55,7 @@ class _Writer:
         """Yield the table of one device's time."""
         name = f" {item.device_name}" if item.device_name else ""
         process = "" if item.process is None else f", process {item.process}"
-        time = f"{format_ns(item.total_ns)} recorded"
+        time = f"{format_ns(item.total_ns)} looked at"
         if item.count:
             time = f"{plural(item.count, 'step')} of {format_ns(item.total_ns / item.count)}"
         yield f"### {self._text(f'Device {item.device}{name}{process}: {time}')}"
