@@ -18,6 +18,7 @@ _GROUPS = {
         "warpline.analyses.tables",
         "warpline.analyses.overview",
         "warpline.analyses.ranges",
+        "warpline.analyses.operators",
         "warpline.analyses.diagnosis",
     ),
     "renderers": ("warpline.render",),

@@ -1,0 +1,270 @@
+"""Memory in use over time, and the blocks that were in use at its peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import factorize_rows
+from warpline.schema.tables import ALLOCATOR_DEVICES, MEMORY_KINDS, MEMORY_OPERATIONS
+from warpline.trace import Trace
+
+FRAMEWORK, DRIVER = 0, 1
+ALLOCATORS = ("Framework", "Driver")
+
+_ALLOCATION = next(v for v, label in MEMORY_OPERATIONS.items() if label == "Allocation")
+_ON_DEVICE = next(v for v, label in ALLOCATOR_DEVICES.items() if label == "Device")
+_NOTHING = -1
+_TIME = 3  # the place of time_ns in Allocations
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """Allocations and releases, by time; those of one table stay in its order.
+
+    Attributes:
+        allocator: Shape (n,), int64, places in `ALLOCATORS`: of `allocator_event`, or of
+            `memory_event`.
+        row: Shape (n,), int64, rows of that table.
+        pool: Shape (n,), int64, the memory it belongs to: one of `pools`.
+        time_ns: Shape (n,), int64.
+        change_bytes: Shape (n,), int64, negative for a release.
+        address: Shape (n,), int64.
+        has_address: Shape (n,), bool.
+        allocated_bytes: Shape (n,), int64, in use afterwards: as recorded, else counted from the
+            recording's begin.
+        reserved_bytes: Shape (n,), int64, got from the driver by then.
+        has_reserved: Shape (n,), bool, whether that was recorded.
+        is_counted: Shape (n,), bool, whether the bytes in use had to be counted.
+        pools: The memories.
+    """
+
+    allocator: I64
+    row: I64
+    pool: I64
+    time_ns: I64
+    change_bytes: I64
+    address: I64
+    has_address: BoolArray
+    allocated_bytes: I64
+    reserved_bytes: I64
+    has_reserved: BoolArray
+    is_counted: BoolArray
+    pools: tuple[Pool, ...]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+class Pool(NamedTuple):
+    """Memory of one process in one place.
+
+    Attributes:
+        allocator: A place in `ALLOCATORS`.
+        process: A row of the process table.
+        device: A row of the device table; -1 for the host, and where it is not known.
+        memory: Kind of the memory, as `memory_event` or `allocator_event` names it.
+    """
+
+    allocator: int
+    process: int
+    device: int
+    memory: str
+
+
+class Peak(NamedTuple):
+    """The moment at which a pool held most, and the blocks that were in use then.
+
+    Attributes:
+        pool: The memory.
+        time_ns: When; the first such moment.
+        allocated_bytes: How much was in use.
+        reserved_bytes: How much was got from the driver by then; -1 if not recorded.
+        blocks: Shape (k,), int64, places in `allocations` of the blocks in use, oldest first.
+    """
+
+    pool: Pool
+    time_ns: int
+    allocated_bytes: int
+    reserved_bytes: int
+    blocks: I64
+
+
+class _Events(NamedTuple):
+    """The rows of one table, in its order."""
+
+    pool_keys: tuple[I64, I64, I64]  # process, device, memory
+    time: I64
+    change: I64
+    address: I64
+    has_address: BoolArray
+    total: I64
+    has_total: BoolArray
+    reserved: I64
+    has_reserved: BoolArray
+
+
+@derived
+def allocations(trace: Trace) -> Allocations:
+    """Return the allocations and releases of the framework's allocator and of the driver."""
+    parts: list[tuple[np.ndarray, ...]] = []
+    pools: tuple[Pool, ...] = ()
+    for allocator, events in enumerate((_of_framework(trace), _of_driver(trace))):
+        columns, found = _in_pools(events, allocator, len(pools))
+        parts.append(columns)
+        pools += found
+    joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.argsort(joined[_TIME], kind="stable")
+    columns_and_pools: list[Any] = [*(column[order] for column in joined), pools]
+    return Allocations(*columns_and_pools)
+
+
+@derived
+def memory_peaks(trace: Trace) -> tuple[Peak, ...]:
+    """Return the peak of each memory in `Allocations.pools`, in that order."""
+    events = allocations(trace)
+    until = _released_at(events)
+    return tuple(_peak(events, until, number) for number in range(len(events.pools)))
+
+
+def _peak(events: Allocations, until: I64, number: int) -> Peak:
+    members = np.flatnonzero(events.pool == number)
+    top = int(members[np.argmax(events.allocated_bytes[members])])
+    before = members[members <= top]
+    alive = before[(events.change_bytes[before] > 0) & (until[before] > top)]
+    reserved = int(events.reserved_bytes[top]) if events.has_reserved[top] else _NOTHING
+    return Peak(
+        events.pools[number],
+        int(events.time_ns[top]),
+        int(events.allocated_bytes[top]),
+        reserved,
+        alive,
+    )
+
+
+def _released_at(events: Allocations) -> I64:
+    """Return for each allocation the place of the event that ends it; past the last if none does.
+
+    What follows at the same address ends it: a release, or an allocation if that was lost.
+    """
+    until = np.full(len(events), len(events))
+    known = np.flatnonzero(events.has_address)
+    if not len(known):
+        return until
+    group = factorize_rows(events.pool[known], events.address[known]).codes
+    order = known[np.argsort(group, kind="stable")]
+    sorted_group = np.sort(group, kind="stable")
+    same = sorted_group[1:] == sorted_group[:-1]
+    until[order[:-1][same]] = order[1:][same]
+    return until
+
+
+def _in_pools(
+    events: _Events, allocator: int, n_before: int
+) -> tuple[tuple[np.ndarray, ...], tuple[Pool, ...]]:
+    """Return the columns of `Allocations` of one table, and its pools, numbered on."""
+    groups = factorize_rows(*events.pool_keys)
+    labels = MEMORY_KINDS if allocator == DRIVER else ALLOCATOR_DEVICES
+    first = (key[groups.first].tolist() for key in events.pool_keys)
+    pools = tuple(
+        Pool(allocator, process, device, labels.get(memory, "Unknown"))
+        for process, device, memory in zip(*first, strict=True)
+    )
+    pool = groups.codes.astype(np.int64)
+    n = len(events.time)
+    columns = (
+        np.full(n, allocator),
+        np.arange(n),
+        pool + n_before,
+        events.time,
+        events.change,
+        events.address,
+        events.has_address,
+        np.where(events.has_total, events.total, _running(pool, events.change)),
+        events.reserved,
+        events.has_reserved,
+        ~events.has_total,
+    )
+    return columns, pools
+
+
+def _running(group: I64, change: I64) -> I64:
+    """Return the running sum of the changes of each group, rows being in order of time."""
+    order = np.argsort(group, kind="stable")
+    sums = np.cumsum(change[order])
+    first = np.flatnonzero(np.diff(group[order], prepend=_NOTHING))
+    before = sums[first] - change[order][first]
+    counts = np.diff(first, append=len(order))
+    running = np.empty(len(order), np.int64)
+    running[order] = sums - np.repeat(before, counts)
+    return running
+
+
+def _no_events() -> _Events:
+    nothing, none = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    keys = (nothing, nothing, nothing)
+    return _Events(keys, nothing, nothing, nothing, none, nothing, none, nothing, none)
+
+
+def _of_framework(trace: Trace) -> _Events:
+    if not trace.has("allocator_event"):
+        return _no_events()
+    found = trace.columns(
+        "allocator_event",
+        "process_id",
+        "device_id",
+        "memory",
+        "time_ns",
+        "operation",
+        "bytes",
+        "address",
+        "total_allocated_bytes",
+        "total_reserved_bytes",
+    )
+    total, reserved = found["total_allocated_bytes"], found["total_reserved_bytes"]
+    # Of the host's memory nothing is reserved, and older frameworks wrote 0 for what is in use.
+    on_device = found["memory"].values == _ON_DEVICE
+    knows_host = bool((total.filled(0)[~on_device] > 0).any())
+    size = found["bytes"].values
+    return _Events(
+        (
+            found["process_id"].values.astype(np.int64),
+            found["device_id"].filled(_NOTHING).astype(np.int64),
+            found["memory"].values.astype(np.int64),
+        ),
+        found["time_ns"].values,
+        np.where(found["operation"].values == _ALLOCATION, size, -size),
+        found["address"].filled(0),
+        found["address"].is_valid(),
+        total.filled(0),
+        total.is_valid() & (on_device | knows_host),
+        reserved.filled(0),
+        reserved.is_valid() & on_device,
+    )
+
+
+def _of_driver(trace: Trace) -> _Events:
+    if not trace.has("memory_event"):
+        return _no_events()
+    names = ("process_id", "device_id", "memory", "time_ns", "operation", "bytes", "address")
+    found = trace.columns("memory_event", *names)
+    size, none = found["bytes"].values, np.zeros(len(found["bytes"].values), np.bool_)
+    return _Events(
+        (
+            found["process_id"].values.astype(np.int64),
+            found["device_id"].values.astype(np.int64),
+            found["memory"].filled(_NOTHING).astype(np.int64),
+        ),
+        found["time_ns"].values,
+        np.where(found["operation"].values == _ALLOCATION, size, -size),
+        found["address"].values,
+        ~none,
+        np.zeros_like(size),
+        none,
+        np.zeros_like(size),
+        none,
+    )
