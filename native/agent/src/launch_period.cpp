@@ -96,8 +96,21 @@ class Sequence {
     return counts;
   }
 
+  // Returns how long a repetition takes on average.
   std::int64_t length_ns(const Occurrences& seen) const {
     return (calls_[seen.last].time_ns - calls_[seen.run_from].time_ns) / seen.run;
+  }
+
+  // Returns how long one of the later ones takes: the first may have run ahead of the device.
+  std::int64_t late_length_ns(const Candidate& candidate) const {
+    std::uint32_t later = 0;
+    std::size_t from = candidate.seen.last;
+    for (std::size_t at = from; at-- > candidate.seen.run_from && later * 2 < candidate.seen.run;) {
+      if (signature(at) != candidate.signature) continue;
+      from = at;
+      ++later;
+    }
+    return (calls_[candidate.seen.last].time_ns - calls_[from].time_ns) / later;
   }
 
   // Says where the last repetitions lie.
@@ -197,7 +210,7 @@ Period find_with(const std::vector<ObservedCall>& calls, Likeness likeness) {
   Period period;
   period.anchor = anchor->signature;
   period.likeness = likeness;
-  period.length_ns = sequence.length_ns(anchor->seen);
+  period.length_ns = sequence.late_length_ns(*anchor);
   sequence.locate(*anchor, period);
   period.repetitions = anchor->seen.run;
   period.calls = static_cast<std::uint32_t>(anchor->seen.mean() + 0.5);

@@ -1,37 +1,34 @@
 #include "launch_watch.h"
 
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <vector>
 
 #include "clock.h"
 #include "cupti_tracing.h"
 #include "process.h"
+#include "seen_calls.h"
 #include "steps.h"
 #include "thread_log.h"
 
 namespace warpline::agent {
 namespace {
 
-// What a call takes that is seen and not recorded, its two callbacks with it; more or less.
-constexpr std::int64_t kSeenCallNs = 300;
-// The search may take so much at once, and then this share of the run, in thousandths.
-constexpr std::int64_t kSearchNs = 150'000'000;
-constexpr std::int64_t kSearchShare = 3;
-constexpr std::int64_t kSearchAgainNs = 50'000'000;  // once spent, it waits for so much
-// At rest the anchor's kind of calls is seen if that takes at most so many thousandths.
-constexpr std::int64_t kRestShare = 2;
+// What a launch takes that is seen and not recorded: the callbacks of the runtime's call and of the
+// driver's within it. On an H200's host it was 0.6 to 1.4 us.
+constexpr std::int64_t kSeenCallNs = 1'250;
+// All searches together may take so much, and this share of the run, in thousandths.
+constexpr std::int64_t kSearchNs = 100'000'000;
+constexpr std::int64_t kSearchShare = 2;
+constexpr std::int64_t kLeastSearchNs = kSearchNs / 2;  // less is not begun
+// At rest the anchor's kind of calls is seen if there is one in so much time at most: 0.1 %.
+constexpr double kRareNs = 1'000'000;
 
 // A shorter pattern may be a part of the one wanted: the search goes on for a while. It ends after
-// so many repetitions in a row, a time that depends on how long one is, or with all that is kept.
+// so many repetitions in a row, a time that depends on how long one is, or all that it may take.
 constexpr std::uint32_t kEnoughRepetitions = 256;
 constexpr std::int64_t kEnoughPeriods = 64;
-constexpr std::int64_t kLeastEnoughNs = 4'000'000'000;
+constexpr std::int64_t kLeastEnoughNs = 2'000'000'000;
 constexpr std::int64_t kMostEnoughNs = 20'000'000'000;
 
 constexpr std::int64_t kShortestRestNs = 60'000'000;  // a few ticks of the watcher
@@ -39,32 +36,16 @@ constexpr std::uint64_t kShortestRestSteps = 3;
 constexpr std::uint64_t kLostAfter = 4;  // periods in which the anchor does not occur
 constexpr std::int64_t kSilentNs = 500'000'000;  // at least: then calls of other kinds are seen, too
 
-constexpr std::size_t kRings = 16;
-constexpr std::size_t kRingCalls = 1u << 17;
-constexpr std::size_t kRingBytes = kRingCalls * sizeof(ObservedCall);
-
-// The last calls of a thread. Its own thread writes; the watcher reads, and leaves out what was
-// overwritten meanwhile.
-struct Ring {
-  std::atomic<std::uint32_t> thread;  // 0: free
-  std::atomic<std::uint32_t> round;   // of the search that the calls since `from` belong to
-  std::atomic<std::uint64_t> from;
-  std::atomic<std::uint64_t> count;   // of the calls seen in searches, as long as the ring is used
-
-  ObservedCall* calls() const noexcept;
+enum class Mode : std::uint32_t {
+  kOff,
+  kWaiting,    // for the next search, no calls are seen
+  kSearching,
+  kFollowing,
 };
-Ring g_rings[kRings];
-ObservedCall* g_ring_memory = nullptr;  // mapped once, kept
 
-ObservedCall* Ring::calls() const noexcept {
-  return g_ring_memory + static_cast<std::size_t>(this - g_rings) * kRingCalls;
-}
-
-enum class Mode : std::uint32_t { kOff, kSearching, kFollowing };
-
-// What is followed. The watcher sets it before the mode, the thread of the ring reads it.
+// What is followed. The watcher sets it before the mode, the thread that has the anchor reads it.
 struct Followed {
-  std::atomic<Ring*> ring;
+  std::atomic<const SeenCalls*> thread;
   std::atomic<CallSignature> anchor;
   std::atomic<bool> has_grid;
   std::atomic<bool> has_previous;
@@ -77,7 +58,7 @@ struct Followed {
   std::atomic<std::int64_t> seen_ns;     // when the anchor occurred last, or a rest ended
   std::atomic<bool> is_silent;           // for a while it has not occurred: all calls are seen
   std::atomic<std::uint64_t> elsewhere;  // calls of other threads meanwhile
-  // The ring's thread's alone, while it is followed:
+  // The thread's alone, while it is followed:
   std::atomic<CallSignature> previous;       // call of the anchor's number
   std::atomic<std::uint64_t> missed;         // calls since the anchor occurred
   std::atomic<std::uint64_t> missed_anchor;  // of its kind
@@ -87,22 +68,18 @@ struct Followed {
 
 // The watcher's own.
 struct Search {
-  std::int64_t begun_ns = 0;  // the watch
-  std::int64_t spent_ns = 0;
-  std::uint64_t seen = 0;      // calls, all rings
-  std::uint64_t analyse_at = 0;  // of them, in this round
-  std::int64_t found_ns = 0;     // when a pattern was found first; 0: none is found
-  std::int64_t certain_ns = 0;   // when to be content with it
+  std::int64_t begun_ns = 0;    // the watch
+  std::int64_t spent_ns = 0;    // by searches that have ended
+  std::size_t most = 0;         // calls that this one may see,
+  std::size_t analyse_at = 0;   // and how many at which to look at them
+  std::int64_t found_ns = 0;    // when a pattern was found first; 0: none is found
+  std::int64_t certain_ns = 0;  // when to be content with it
   std::vector<ObservedCall> calls;
 };
 
 Followed g_followed;
 Search g_search;
 std::atomic<Mode> g_mode{Mode::kOff};
-std::atomic<std::uint32_t> g_round{0};
-std::atomic<bool> g_is_spent{false};  // the search rests, as it has taken too much
-thread_local constinit Ring* t_ring = nullptr;
-thread_local constinit std::uint32_t t_refused_in = 0;  // the round in which no ring was free
 
 template <class Value>
 Value get(const std::atomic<Value>& one) noexcept {
@@ -115,85 +92,11 @@ void set(std::atomic<Value>& one, Value value) noexcept {
 
 void enter_mode(Mode mode) noexcept {
   g_mode.store(mode, std::memory_order_release);
-  g_sees_calls.store(mode != Mode::kOff, std::memory_order_relaxed);
+  const bool sees = mode == Mode::kSearching || mode == Mode::kFollowing;
+  g_sees_calls.store(sees, std::memory_order_relaxed);
 }
 
-void begin_search() noexcept {
-  g_round.fetch_add(1, std::memory_order_relaxed);
-  enter_mode(Mode::kSearching);
-}
-
-// ---- the rings
-
-bool lives(std::uint32_t thread) noexcept {
-  const int kept = errno;
-  const bool is_there = syscall(SYS_tgkill, getpid(), thread, 0) == 0;
-  errno = kept;
-  return is_there;
-}
-
-[[gnu::noinline]] Ring* take_ring() noexcept {
-  const std::uint32_t round = get(g_round);
-  if (t_refused_in == round) return nullptr;
-  const auto me = static_cast<std::uint32_t>(syscall(SYS_gettid));
-  for (Ring& ring : g_rings) {
-    std::uint32_t owner = ring.thread.load(std::memory_order_acquire);
-    if (owner != 0 && owner != me && lives(owner)) continue;
-    if (!ring.thread.compare_exchange_strong(owner, me, std::memory_order_acq_rel)) continue;
-    return t_ring = &ring;
-  }
-  t_refused_in = round;
-  return nullptr;
-}
-
-void keep_call(Ring& ring, CallSignature signature, std::int64_t time_ns) noexcept {
-  const std::uint32_t round = get(g_round);
-  const std::uint64_t count = get(ring.count);
-  if (get(ring.round) != round) [[unlikely]] {
-    set(ring.from, count);
-    ring.round.store(round, std::memory_order_release);
-  }
-  ObservedCall& place = ring.calls()[count % kRingCalls];
-  __atomic_store_n(&place.signature, signature, __ATOMIC_RELAXED);
-  __atomic_store_n(&place.time_ns, time_ns, __ATOMIC_RELAXED);
-  ring.count.store(count + 1, std::memory_order_release);
-}
-
-// Copies what a ring holds of this round, the oldest first.
-void read_ring(const Ring& ring, std::vector<ObservedCall>& into) {
-  into.clear();
-  if (ring.round.load(std::memory_order_acquire) != get(g_round)) return;
-  const std::uint64_t end = ring.count.load(std::memory_order_acquire);
-  const std::uint64_t oldest = end < kRingCalls ? 0 : end - kRingCalls;
-  std::uint64_t begin = std::max(get(ring.from), oldest);
-  into.reserve(end - begin);
-  for (std::uint64_t at = begin; at < end; ++at) {
-    const ObservedCall& place = ring.calls()[at % kRingCalls];
-    into.push_back({__atomic_load_n(&place.signature, __ATOMIC_RELAXED),
-                    __atomic_load_n(&place.time_ns, __ATOMIC_RELAXED)});
-  }
-  std::atomic_thread_fence(std::memory_order_acquire);
-  // The place of the next call may be half written.
-  const std::uint64_t now = get(ring.count) + 1;
-  if (now <= begin + kRingCalls) return;
-  const auto lost = std::min<std::uint64_t>(now - kRingCalls - begin, into.size());
-  into.erase(into.begin(), into.begin() + static_cast<std::ptrdiff_t>(lost));
-}
-
-std::uint64_t calls_seen(bool in_round) noexcept {
-  std::uint64_t sum = 0;
-  for (const Ring& ring : g_rings) {
-    const std::uint64_t count = ring.count.load(std::memory_order_acquire);
-    if (!in_round) {
-      sum += count;
-    } else if (get(ring.round) == get(g_round)) {
-      sum += count - std::min(get(ring.from), count);
-    }
-  }
-  return sum;
-}
-
-// ---- following; the ring's thread
+// ---- following; the thread that has the anchor
 
 void rest(const NextSample& next, std::int64_t now) noexcept {
   const std::int64_t length = get(g_followed.length_ns);
@@ -202,6 +105,10 @@ void rest(const NextSample& next, std::int64_t now) noexcept {
   if (next.in_steps < kShortestRestSteps || rest_ns < kShortestRestNs) return;
   set(g_followed.rest_from_ns, now);
   set(g_followed.rest_steps, next.in_steps);
+  // What was seen before the rest is not what comes before a call after it.
+  set(g_followed.previous, CallSignature{0});
+  set(g_followed.missed, std::uint64_t{0});
+  set(g_followed.missed_anchor, std::uint64_t{0});
   g_followed.wake_ns.store(now + rest_ns, std::memory_order_release);
   follow_recording_state();
 }
@@ -226,7 +133,7 @@ void rest(const NextSample& next, std::int64_t now) noexcept {
 
 [[gnu::noinline]] void lose_anchor() noexcept {
   if (!steps_by_launch_end()) return;
-  begin_search();
+  enter_mode(Mode::kWaiting);  // the watcher sees to the rest
   follow_recording_state();
 }
 
@@ -291,9 +198,27 @@ void follow_clock(std::int64_t now) noexcept {
 
 // ---- searching; the watcher
 
+// Begins a search as soon as enough is left of what it may take.
+void begin_search(std::int64_t now) noexcept {
+  const std::int64_t allowed = kSearchNs + (now - g_search.begun_ns) / 1000 * kSearchShare;
+  const std::int64_t left = std::min(allowed - g_search.spent_ns, kSearchNs);
+  if (left < kLeastSearchNs) return;
+  g_search.most = static_cast<std::size_t>(left / kSeenCallNs);
+  g_search.analyse_at = 0;
+  g_search.found_ns = 0;
+  forget_seen_calls();
+  enter_mode(Mode::kSearching);
+}
+
+void end_search(Mode next) noexcept {
+  g_search.spent_ns += static_cast<std::int64_t>(seen_calls()) * kSeenCallNs;
+  enter_mode(next);
+  release_seen_calls();
+}
+
 struct Found {
   Period period;
-  Ring* ring = nullptr;
+  const SeenCalls* thread = nullptr;
   double calls = 0;  // of the whole process, in one period, and of these
   double anchor_calls = 0;
   double launches = 0;
@@ -302,8 +227,8 @@ struct Found {
 // Counts what the process does in a period, by the last repetitions.
 void count_calls(Found& found) {
   const Period& period = found.period;
-  for (const Ring& ring : g_rings) {
-    read_ring(ring, g_search.calls);
+  for (const SeenCalls& thread : g_seen_calls) {
+    thread.read(g_search.calls);
     for (const ObservedCall& call : g_search.calls) {
       if (call.time_ns < period.from_ns || call.time_ns >= period.last_ns) continue;
       found.calls += 1;
@@ -325,13 +250,12 @@ bool is_better(const Found& one, const Found& other) {
   return longer * kAsLong > 1 && one.anchor_calls < other.anchor_calls;
 }
 
-Found search_rings(bool& is_full) {
+Found search_threads() {
   Found best;
-  for (Ring& ring : g_rings) {
-    read_ring(ring, g_search.calls);
-    is_full = is_full || g_search.calls.size() + 2 >= kRingCalls;
-    if (g_search.calls.size() <= kLeastRepetitions) continue;
-    Found found{find_period(g_search.calls), &ring};
+  for (const SeenCalls& thread : g_seen_calls) {
+    if (thread.count() <= kLeastRepetitions) continue;
+    thread.read(g_search.calls);
+    Found found{find_period(g_search.calls), &thread};
     if (!found.period) continue;
     count_calls(found);
     if (!best.period || is_better(found, best)) best = found;
@@ -355,9 +279,8 @@ void note_period(const Found& found, bool by_clock) noexcept {
 void begin_following(const Found& found) noexcept {
   Followed& f = g_followed;
   const Period& period = found.period;
-  const double rest_share_ns = found.anchor_calls * static_cast<double>(kSeenCallNs) * 1000;
-  const bool by_clock = rest_share_ns > static_cast<double>(period.length_ns * kRestShare);
-  set(f.ring, found.ring);
+  const bool by_clock = found.anchor_calls * kRareNs > static_cast<double>(period.length_ns);
+  set(f.thread, found.thread);
   set(f.anchor, period.anchor);
   set(f.has_grid, period.likeness.has_grid);
   set(f.has_previous, period.likeness.has_previous);
@@ -373,64 +296,45 @@ void begin_following(const Found& found) noexcept {
   set(f.missed, std::uint64_t{0});
   set(f.missed_anchor, std::uint64_t{0});
   set(f.rest_from_ns, std::int64_t{0});
-  madvise(g_ring_memory, kRings * kRingBytes, MADV_DONTNEED);
   plan_samples(period.length_ns);
   note_period(found, by_clock);
-  enter_mode(Mode::kFollowing);
-}
-
-// Keeps the search within what it may take.
-void spend(std::int64_t now) noexcept {
-  const std::uint64_t seen = calls_seen(false);
-  if (!get(g_is_spent)) {
-    g_search.spent_ns += static_cast<std::int64_t>(seen - g_search.seen) * kSeenCallNs;
-  }
-  g_search.seen = seen;
-  const std::int64_t allowed = kSearchNs + (now - g_search.begun_ns) / 1000 * kSearchShare;
-  const std::int64_t left = allowed - g_search.spent_ns;
-  if (left < 0) set(g_is_spent, true);
-  if (left > kSearchAgainNs) set(g_is_spent, false);
+  end_search(Mode::kFollowing);
 }
 
 // Says at how many calls to look again, having looked at so many.
-std::uint64_t next_look(std::uint64_t seen, const Found& found) noexcept {
+std::size_t next_look(std::size_t seen, const Found& found) noexcept {
   // Each time a fifth more: all looks together take a few times as long as the last.
-  const std::uint64_t next = seen + std::max<std::uint64_t>(seen / 5, 2);
-  if (!found.period) return next;
+  const std::size_t next = seen + std::max<std::size_t>(seen / 5, 2);
+  if (!found.period || found.period.repetitions >= kEnoughRepetitions) return next;
   const double wanted = found.calls * (kEnoughRepetitions - found.period.repetitions);
-  return std::min(next, seen + std::max<std::uint64_t>(static_cast<std::uint64_t>(wanted), 1));
+  return std::min(next, seen + std::max<std::size_t>(static_cast<std::size_t>(wanted), 1));
+}
+
+// Whether to be content with what was found.
+bool is_certain(const Found& found, std::int64_t now) noexcept {
+  if (!found.period) {
+    g_search.found_ns = 0;
+    return false;
+  }
+  if (g_search.found_ns == 0) g_search.found_ns = now;
+  g_search.certain_ns = g_search.found_ns + std::clamp(kEnoughPeriods * found.period.length_ns,
+                                                       kLeastEnoughNs, kMostEnoughNs);
+  return found.period.repetitions >= kEnoughRepetitions || now >= g_search.certain_ns;
 }
 
 void search(std::int64_t now) {
-  spend(now);
-  const std::uint64_t seen = calls_seen(true);
+  const std::size_t seen = seen_calls();
+  const bool is_over = seen >= g_search.most;
   const bool is_due = g_search.found_ns != 0 && now >= g_search.certain_ns;
-  if (seen < g_search.analyse_at && !is_due) return;
-  bool is_full = false;
-  const Found found = search_rings(is_full);
-  bool is_certain = false;
-  if (!found.period) {
-    g_search.found_ns = 0;
+  if (seen < g_search.analyse_at && !is_over && !is_due) return;
+  const Found found = search_threads();
+  if (is_certain(found, now) || (is_over && found.period)) {
+    begin_following(found);
+  } else if (is_over) {
+    end_search(Mode::kWaiting);
   } else {
-    if (g_search.found_ns == 0) g_search.found_ns = now;
-    g_search.certain_ns = g_search.found_ns + std::clamp(kEnoughPeriods * found.period.length_ns,
-                                                         kLeastEnoughNs, kMostEnoughNs);
-    is_certain = is_full || found.period.repetitions >= kEnoughRepetitions ||
-                 now >= g_search.certain_ns;
+    g_search.analyse_at = next_look(seen, found);
   }
-  g_search.analyse_at = is_certain ? 0 : next_look(seen, found);
-  if (!is_certain) return;
-  g_search.found_ns = 0;
-  begin_following(found);
-}
-
-bool map_rings() noexcept {
-  if (g_ring_memory != nullptr) return true;
-  void* memory = mmap(nullptr, kRings * kRingBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  g_ring_memory = static_cast<ObservedCall*>(memory);
-  return true;
 }
 
 }  // namespace
@@ -441,14 +345,10 @@ void begin_launch_watch(const Session& session) noexcept {
   const SampleConfig& sample = session.config.sample;
   const bool is_wanted = read_switch(*session.control).mode() == raw::RangeMode::kSteps &&
                          !sample.by_calls && sample.range.empty();
-  if (!is_wanted || !map_rings()) return;
+  if (!is_wanted || !prepare_seen_calls()) return;
   g_search.begun_ns = now_ns();
   g_search.spent_ns = 0;
-  g_search.seen = calls_seen(false);
-  g_search.analyse_at = 0;
-  g_search.found_ns = 0;
-  set(g_is_spent, false);
-  begin_search();
+  begin_search(g_search.begun_ns);
 }
 
 void end_launch_watch() noexcept { enter_mode(Mode::kOff); }
@@ -456,10 +356,10 @@ void end_launch_watch() noexcept { enter_mode(Mode::kOff); }
 WatchedCalls watched_calls() noexcept {
   switch (g_mode.load(std::memory_order_acquire)) {
     case Mode::kOff:
+    case Mode::kWaiting:
       break;
     case Mode::kSearching:
-      if (!get(g_is_spent)) return {WatchedCalls::Which::kAll};
-      break;
+      return {WatchedCalls::Which::kAll};
     case Mode::kFollowing:
       if (g_followed.wake_ns.load(std::memory_order_acquire) != 0) break;
       if (get(g_followed.is_silent)) return {WatchedCalls::Which::kAll};
@@ -472,10 +372,9 @@ WatchedCalls watched_calls() noexcept {
 void see_call(CallSignature signature, std::int64_t time_ns) noexcept {
   const Mode mode = g_mode.load(std::memory_order_acquire);
   if (mode == Mode::kSearching) {
-    Ring* ring = t_ring != nullptr ? t_ring : take_ring();
-    if (ring != nullptr) keep_call(*ring, signature, time_ns);
+    keep_call(signature, time_ns);
   } else if (mode == Mode::kFollowing) {
-    if (t_ring != nullptr && t_ring == get(g_followed.ring)) {
+    if (is_of_this_thread(get(g_followed.thread))) {
       follow(signature, time_ns);
     } else {
       follow_others();
@@ -491,12 +390,10 @@ void tick_launch_watch() noexcept {
     return;
   }
   const std::int64_t now = now_ns();
-  if (mode == Mode::kFollowing) {
-    follow_clock(now);
-    return;
-  }
   try {
-    search(now);
+    if (mode == Mode::kFollowing) follow_clock(now);
+    if (mode == Mode::kWaiting) begin_search(now);
+    if (mode == Mode::kSearching) search(now);
   } catch (...) {
     enter_mode(Mode::kOff);  // no memory for it: time windows are what is left
   }

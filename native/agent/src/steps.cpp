@@ -216,6 +216,13 @@ class Change {
   bool is_mine_;
 };
 
+// Whether a sample may begin. A window by time does not keep it from that: the launcher opened it
+// before it knew of steps, and ends it when it looks again.
+bool may_begin_sample(const raw::ControlPage& page) noexcept {
+  const raw::State state = read_switch(page).state();
+  return state == raw::State::kRecording || state == raw::State::kTimeWindow;
+}
+
 // Counts a step that begins, the `to`th after the last. Whoever calls has the Change.
 void count_step(StepCount& steps, const Session& session, std::uint64_t to,
                 std::uint64_t passed) noexcept {
@@ -231,7 +238,7 @@ void count_step(StepCount& steps, const Session& session, std::uint64_t to,
   }
   const bool is_recording = before == OwnSteps::kRecording;
   const bool is_wanted = is_sampled(steps, session, step) &&
-                         (is_recording || read_switch(page).state() == raw::State::kRecording);
+                         (is_recording || may_begin_sample(page));
   if (is_wanted && !is_recording) begin_sample(steps, step);
   if (!is_wanted && is_recording) end_sample(steps, step);
 }
