@@ -86,7 +86,8 @@ def lanes(trace: Trace, name: str | None = None) -> Lanes:
     records, waits = event_rows(trace, "event_record", name), event_rows(trace, "stream_wait", name)
     known = waits.stream >= 0
     waits = EventRows(*(column[known] for column in waits))
-    asked = np.where(call >= 0, host.start_ns[call], work.start_ns[chosen])
+    # What no known call launched was given to its stream after what stands before it there.
+    asked = np.where(call >= 0, np.append(host.start_ns, 0)[call], np.iinfo(np.int64).min)
     asked = _running_max(asked, work.stream[chosen], work.start_ns[chosen])
     events = [np.full(len(part.call), NONE) for part in (records, waits)]
     at = [host.start_ns[part.call] for part in (records, waits)]

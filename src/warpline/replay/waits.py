@@ -22,6 +22,7 @@ from warpline.derived.operations import operations
 from warpline.derived.tiling import by_group
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize
+from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.lanes import EventRows, Lanes, calls_with, event_rows, lanes, records_before
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
@@ -32,6 +33,9 @@ _SLACK_NS = 20_000
 # A launch that takes this long although it loads no code waits for room in the launch queue.
 _LONG_LAUNCH_NS = 100_000
 _QUEUE_LENGTH = 500
+# A thread wakes up within this time after what it waited for; measured are 3 to 7 us.
+LONGEST_WAKE_NS = 100_000
+DEFAULT_WAKE_NS = 5_000
 SMALL_COPY_BYTES = 64 * 1024
 _OWN_PERCENTILE = 5
 
@@ -106,22 +110,25 @@ def call_costs(trace: Trace, name: str | None = None) -> Costs:
     host, found, waits = host_side(trace, name), lanes(trace, name), host_waits(trace, name)
     length = host.end_ns - host.start_ns
     codes = factorize(host.name).codes
-    usual_own = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
-    usual_wake = np.zeros_like(usual_own)
-    target = np.full(len(host), np.iinfo(np.int64).min)
+    target = np.full(len(host), NEVER)
     np.maximum.at(target, waits.call, found.end_ns[waits.item])
-    for rows in by_group(codes[np.unique(waits.call)]):
-        code = codes[np.unique(waits.call)[rows[0]]]
-        usual_own[code] = int(np.percentile(length[codes == code], _OWN_PERCENTILE))
-    may_wait = np.zeros(len(host), np.bool_)
-    may_wait[waits.call] = True
-    waited = may_wait & (target > host.start_ns + usual_own[codes])
-    wake = np.where(waited, host.end_ns - np.where(waited, target, 0), 0)
-    woken = np.flatnonzero(waited)
-    for rows in by_group(codes[woken]):
-        usual_wake[codes[woken[rows[0]]]] = int(np.median(wake[woken[rows]]))
-    own = np.where(waited, np.minimum(usual_own[codes], length), length)
-    return Costs(own, np.where(waited, wake, usual_wake[codes]), usual_wake[codes])
+    may_wait = target != NEVER
+    frees = host.kind == CALL_KINDS.index("allocator")
+    after = host.end_ns - np.where(may_wait, target, host.end_ns)
+    own, usual_wake = length.copy(), np.zeros(len(host), np.int64)
+    waited = np.zeros(len(host), np.bool_)
+    calls = np.flatnonzero(may_wait)
+    for rows in by_group(codes[calls]):
+        mine = calls[rows]
+        least = int(np.percentile(length[codes == codes[mine[0]]], _OWN_PERCENTILE))
+        # What goes on long after the end of what was waited for, was not waiting for it.
+        is_late = (after[mine] > LONGEST_WAKE_NS) & ~frees[mine]
+        held = mine[(target[mine] > host.start_ns[mine] + least) & ~is_late]
+        waited[held] = True
+        own[held] = np.minimum(least, length[held])
+        usual_wake[mine] = int(np.median(after[held])) if len(held) else DEFAULT_WAKE_NS
+    wake = np.where(waited, after, np.minimum(usual_wake, after))
+    return Costs(own, wake, np.where(waited, usual_wake, np.minimum(usual_wake, after)))
 
 
 @derived
