@@ -45,7 +45,7 @@ TABLES_INTRODUCTION = (
 COMMANDS_INTRODUCTION = (
     "`warpline RECORDING` is short for `warpline summary RECORDING`. Data goes to standard output,"
     " everything else to standard error. The exit status is 0 if all went well, 1 if it did not,"
-    " and 2 if the words were wrong."
+    " 2 if the words were wrong, and 3 if there are findings as severe as --fail-on names."
 )
 
 SHOWN = re.compile(
