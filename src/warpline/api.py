@@ -27,7 +27,6 @@ from warpline.result import (
 )
 from warpline.schema import TABLES
 from warpline.trace import READERS, Trace, read
-from warpline.trace.merge import merge
 from warpline.trace.reading import files_of
 from warpline.units import Unit
 
@@ -47,7 +46,8 @@ def open(*paths: PathLike) -> Trace:  # noqa: A001 - the name users expect: warp
     Args:
         paths: Files in any format that a reader knows, or folders that the PyTorch profiler
             wrote. Several files, such as one per rank, are merged: devices match by UUID, clocks
-            by their UTC anchors, and processes of different files stay apart.
+            by their UTC anchors and by collectives that all ranks end together, and processes
+            of different files stay apart.
 
     Raises:
         InputError: A file is missing, damaged beyond use, or of an unknown format.
@@ -56,7 +56,12 @@ def open(*paths: PathLike) -> Trace:  # noqa: A001 - the name users expect: warp
         raise UsageError("no file given")
     plugins.load("readers")
     files = [file for path in paths for file in files_of(Path(path))]
-    return Trace(merge([read(file) for file in files]))
+    sources = [read(file) for file in files]
+    if len(sources) == 1:
+        return Trace(sources[0])
+    from warpline.derived.rank_clocks import aligned  # noqa: PLC0415 - start-up
+
+    return aligned(sources)
 
 
 def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:

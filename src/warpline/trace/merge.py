@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,27 +19,48 @@ from warpline.units import Unit
 
 I32 = npt.NDArray[np.int32]
 
+# Where launchers write the number of a process among those of a program, the most general first.
+_RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+
 # Call chains are keyed by a number of the file's own; each file gets a range of its own.
 _CHAIN_SHIFT = 40
 
 
-def merge(sources: Sequence[TableSource]) -> TableSource:
+@dataclass(frozen=True)
+class Alignment:
+    """What is known of the clocks of files beside their UTC anchors.
+
+    Attributes:
+        moves_ns: By how much times are moved beyond the anchors, by the file's place in the paths.
+        notes: What the user is to know of it.
+        is_complete: Whether the clocks of all files agree then, anchors or not.
+    """
+
+    moves_ns: Mapping[int, int]
+    notes: tuple[str, ...]
+    is_complete: bool
+
+
+def merge(sources: Sequence[TableSource], alignment: Alignment | None = None) -> TableSource:
     """Return one source for several, such as one file per rank.
 
     Devices with the same UUID become one; everything else of different files stays apart.
     Times are moved to the first file's origin by the UTC anchors; where an anchor is missing
-    they stay as they are, and a warning says so.
+    they stay as they are, and a warning says so. An alignment moves them further. A process
+    whose rank is not recorded has that of its file's environment, if there is one.
     """
-    return sources[0] if len(sources) == 1 else _MergedSource(sources)
+    return sources[0] if len(sources) == 1 else _MergedSource(sources, alignment)
 
 
 class _MergedSource:
-    def __init__(self, sources: Sequence[TableSource]) -> None:
+    def __init__(self, sources: Sequence[TableSource], alignment: Alignment | None) -> None:
         self._sources = tuple(sources)
         self._pool = StringPool()
         self._string_rows: list[I32] = [np.zeros(0, np.int32) for _ in sources]
-        self._shift_ns = _shifts([source.meta for source in sources])
-        self._meta = _merge_meta([source.meta for source in sources], self._shift_ns)
+        metas = [source.meta for source in sources]
+        self._shift_ns = _shifts(metas, alignment)
+        merged = _merge_meta(metas, self._shift_ns, alignment)
+        self._meta = replace(merged, file_of_process=_files_of_processes(sources))
         self._devices: tuple[list[I32], list[tuple[int, int]]] | None = None
 
     @property
@@ -68,6 +90,8 @@ class _MergedSource:
         source = self._sources[index]
         row_count = _rows(source, table)
         loaded = source.load(table, names) if row_count else {}
+        if table == "process" and row_count and "rank" in names:
+            loaded = {**loaded, "rank": _ranks(source, loaded.get("rank"), row_count)}
         return {
             name: self._translate(
                 index,
@@ -121,6 +145,22 @@ def _rows(source: TableSource, table: str) -> int:
     return source.row_count(table) if table in source.tables() else 0
 
 
+def _files_of_processes(sources: Sequence[TableSource]) -> tuple[int, ...]:
+    """Return the file of each process, its place in the paths of all."""
+    first = _first_paths([source.meta for source in sources])
+    counts = [_rows(source, "process") for source in sources]
+    return tuple(file for file, count in zip(first, counts, strict=True) for _ in range(count))
+
+
+def _ranks(source: TableSource, recorded: ColumnData | None, row_count: int) -> ColumnData:
+    """Return the ranks of a file's processes; its environment tells those not recorded."""
+    column = TABLES["process"].column("rank")
+    data = null_column(column, row_count) if recorded is None else recorded
+    texts = (source.meta.environment.get(name, "") for name in _RANK_VARIABLES)
+    rank = next((int(text) for text in texts if re.fullmatch(r"[0-9]{1,9}", text)), None)
+    return data if rank is None else ColumnData(data.filled(rank))
+
+
 def _uuids(source: TableSource) -> list[bytes | None]:
     count = _rows(source, "device")
     data = source.load("device", ["uuid_id"]).get("uuid_id") if count else None
@@ -156,17 +196,32 @@ def _shifted(data: ColumnData, by: int) -> ColumnData:
     return ColumnData(values, data.valid)
 
 
-def _shifts(metas: Sequence[TraceMeta]) -> list[int]:
-    origins = [meta.origin_utc_ns for meta in metas]
-    first = origins[0]
-    if first is None or any(origin is None for origin in origins):
-        return [0] * len(metas)
-    return [origin - first for origin in origins if origin is not None]
+def _shifts(metas: Sequence[TraceMeta], alignment: Alignment | None) -> list[int]:
+    """Return by how much the times of each file are moved."""
+    anchors = [meta.origin_utc_ns for meta in metas]
+    known = [anchor for anchor in anchors if anchor is not None]
+    shifts = [0] * len(metas)
+    if len(known) == len(metas):
+        shifts = [anchor - known[0] for anchor in known]
+    moves = {} if alignment is None else alignment.moves_ns
+    return [
+        shift + moves.get(file, 0) for shift, file in zip(shifts, _first_paths(metas), strict=True)
+    ]
 
 
-def _merge_meta(metas: Sequence[TraceMeta], shifts: Sequence[int]) -> TraceMeta:
+def _first_paths(metas: Sequence[TraceMeta]) -> list[int]:
+    """Return the place of each source's first path among the paths of all."""
+    counts = [len(meta.paths) for meta in metas]
+    return [sum(counts[:place]) for place in range(len(counts))]
+
+
+def _merge_meta(
+    metas: Sequence[TraceMeta], shifts: Sequence[int], alignment: Alignment | None
+) -> TraceMeta:
     warnings = [text for meta in metas for text in meta.warnings]
-    if any(meta.origin_utc_ns is None for meta in metas):
+    warnings += () if alignment is None else alignment.notes
+    is_aligned = alignment is not None and alignment.is_complete
+    if any(meta.origin_utc_ns is None for meta in metas) and not is_aligned:
         warnings.append("a file has no UTC anchor: the clocks of the files are not aligned")
     spans = [
         (meta.span_ns[0] + shift, meta.span_ns[1] + shift)

@@ -30,6 +30,8 @@ class TraceMeta:
             that may hold secrets are left out or redacted.
         record_cost_ns: What the recorder took the program for a row of a table, as measured on
             the machine that it ran on, by table.
+        file_of_process: Of several files in one trace, the place in `paths` of the file that each
+            row of process is from; empty for a single file. Each file has a clock of its own.
     """
 
     paths: tuple[Path, ...]
@@ -47,3 +49,4 @@ class TraceMeta:
     damaged: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     record_cost_ns: Mapping[str, float] = field(default_factory=dict)
+    file_of_process: tuple[int, ...] = ()
