@@ -1,9 +1,7 @@
 // The part of JsonScan that reads one event.
 #include <bit>
 
-#include "json_bytes.h"
-#include "json_number.h"
-#include "json_scan.h"
+#include "json_parts.h"
 #include "json_text.h"
 
 namespace warpline {
@@ -88,11 +86,13 @@ JsonScan::Step JsonScan::read_text(const char *&at, int32_t &number, Recent *rec
     if (step == Step::ok) number = intern(meant(written), recent);
     return step;
   }
+  if (opens_json(*at)) return skip_value(at);
   const char *begin = at;
-  const Step step = skip_value(at);
-  if (step != Step::ok || *begin == '[' || *begin == '{') return step;
-  const std::string_view text(begin, static_cast<std::size_t>(at - begin));
-  const JsonLiteral literal = classify_json_literal(text);
+  std::string_view text;
+  if (const Step step = read_literal(at, text); step != Step::ok) return step;
+  const JsonLiteral literal =
+      plain_integer(text) ? JsonLiteral::integer : classify_json_literal(text);
+  if (literal == JsonLiteral::bad) return bad(begin);
   const bool is_number = literal == JsonLiteral::integer || literal == JsonLiteral::number;
   if (is_number) number = intern(text, recent);
   return Step::ok;
@@ -101,17 +101,30 @@ JsonScan::Step JsonScan::read_text(const char *&at, int32_t &number, Recent *rec
 JsonScan::Step JsonScan::read_time(const char *&at, JsonTime &time) {
   time = {};
   const char *begin = at;
-  const bool is_text = *at == '"';
-  const Step step = skip_value(at);
-  if (step != Step::ok) return step;
-  const int quote = is_text ? 1 : 0;
-  const std::string_view text(begin + quote, static_cast<std::size_t>(at - begin - 2 * quote));
-  if (!is_text && text == "null") return Step::ok;
+  std::string_view text;
+  if (*at == '"') {
+    Written written{};
+    if (const Step step = read_string(at, written); step != Step::ok) return step;
+    text = written.view();
+  } else if (opens_json(*at)) {
+    time.is_bad = true;
+    return skip_value(at);
+  } else if (const Step step = read_literal(at, text); step != Step::ok) {
+    return step;
+  }
   const auto found = decimal_us_to_ns(text);
   time.is_there = found && *found < kMaxTimeNs && *found > -kMaxTimeNs;
-  time.is_bad = !time.is_there;
-  if (time.is_there) time.ns = *found;
-  return Step::ok;
+  if (time.is_there) {
+    time.ns = *found;
+    return Step::ok;
+  }
+  if (*begin == '"') {
+    time.is_bad = true;
+    return Step::ok;
+  }
+  const JsonLiteral literal = classify_json_literal(text);
+  time.is_bad = literal != JsonLiteral::null;
+  return literal == JsonLiteral::bad ? bad(begin) : Step::ok;
 }
 
 JsonScan::Step JsonScan::read_arguments(const char *&at) {

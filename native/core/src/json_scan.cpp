@@ -1,4 +1,4 @@
-#include "json_scan.h"
+#include "json_parts.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "json_bytes.h"
-#include "json_number.h"
 #include "json_text.h"
 
 namespace warpline {
@@ -44,36 +43,6 @@ const char *opening_bracket(const char *at) {
   const char *bracket = skip_some_space(colon + 1);
   return *bracket == '[' ? bracket + 1 : nullptr;
 }
-
-bool opens(char byte) { return byte == '{' || byte == '['; }
-
-// The brackets that are open, innermost last; beyond the depth that is kept they are only counted.
-class Nesting {
- public:
-  uint32_t depth() const { return depth_; }
-
-  void open(char byte) {
-    if (depth_ < kWords * 64) {
-      const uint64_t bit = uint64_t{1} << (depth_ % 64);
-      uint64_t &word = words_[depth_ / 64];
-      word = byte == '{' ? word | bit : word & ~bit;
-    }
-    ++depth_;
-  }
-
-  // Returns whether the byte closes what was opened last.
-  bool close(char byte) {
-    --depth_;
-    if (depth_ >= kWords * 64) return true;
-    const bool is_brace = (words_[depth_ / 64] >> (depth_ % 64) & 1) != 0;
-    return is_brace == (byte == '}');
-  }
-
- private:
-  static constexpr uint32_t kWords = JsonScan::kMaxDepth / 64 + 1;
-  uint64_t words_[kWords] = {};
-  uint32_t depth_ = 0;
-};
 
 }  // namespace
 
@@ -186,7 +155,7 @@ JsonScan::Step JsonScan::start() {
       return Step::ok;
     }
   }
-  if (!opens(*at_)) {
+  if (!opens_json(*at_)) {
     stop(JsonStop::no_trace, at_);
     return Step::more;
   }
@@ -311,7 +280,7 @@ JsonScan::Step JsonScan::skip_on() {
   }
   if (*at_ == '"') {
     skip_.is_in_string = true;
-  } else if (opens(*at_)) {
+  } else if (opens_json(*at_)) {
     ++skip_.depth;
   } else if (*at_ == ']' || *at_ == '}') {
     --skip_.depth;
@@ -386,101 +355,6 @@ JsonScan::Step JsonScan::trailing() {
 void JsonScan::stop(JsonStop why, const char *at) {
   stop_ = why;
   stop_at_ = offset(std::min(at, end_));
-}
-
-// --- Parts of a value. Each leaves `at` behind what it read.
-
-JsonScan::Step JsonScan::bad(const char *at) {
-  if (at >= end_) return Step::more;
-  bad_at_ = at;
-  return Step::bad;
-}
-
-JsonScan::Step JsonScan::read_string(const char *&at, Written &written) {
-  if (*at != '"') return bad(at);
-  const char *found = find_json_quote(at + 1, end_);
-  bool has_escapes = false;
-  while (found < end_ && *found == '\\') {
-    has_escapes = true;
-    found = find_json_quote(found + 2, end_);
-  }
-  if (found >= end_) return Step::more;
-  written = {at + 1, found, has_escapes};
-  at = found + 1;
-  return Step::ok;
-}
-
-JsonScan::Step JsonScan::read_literal(const char *&at, std::string_view &text) {
-  const char *past = at;
-  while (is_json_literal(*past)) ++past;
-  if (past == at) return bad(at);
-  if (past >= end_) return Step::more;
-  text = {at, static_cast<std::size_t>(past - at)};
-  at = past;
-  return Step::ok;
-}
-
-JsonScan::Step JsonScan::skip_value(const char *&at) {
-  uint32_t deepest = 0;
-  if (opens(*at)) return skip_nested(at, deepest);
-  if (*at == '"') {
-    Written written{};
-    return read_string(at, written);
-  }
-  const char *begin = at;
-  std::string_view text;
-  if (const Step step = read_literal(at, text); step != Step::ok) return step;
-  return classify_json_literal(text) == JsonLiteral::bad ? bad(begin) : Step::ok;
-}
-
-JsonScan::Step JsonScan::skip_nested(const char *&at, uint32_t &deepest) {
-  Nesting nesting;
-  Written written{};
-  for (;;) {
-    const char *found = find_json_nesting(at, end_);
-    if (found >= end_) return Step::more;
-    at = found;
-    if (*at == '"') {
-      if (const Step step = read_string(at, written); step != Step::ok) return step;
-      continue;
-    }
-    if (opens(*at)) {
-      nesting.open(*at);
-      deepest = std::max(deepest, nesting.depth());
-    } else if (!nesting.close(*at)) {
-      return bad(at);
-    }
-    ++at;
-    if (nesting.depth() == 0) return Step::ok;
-  }
-}
-
-JsonScan::Step JsonScan::colon(const char *&at) {
-  at = skip_json_space(at);
-  if (*at != ':') return bad(at);
-  at = skip_json_space(at + 1);
-  return at < end_ ? Step::ok : Step::more;
-}
-
-JsonScan::Step JsonScan::comma_or(char close, const char *&at, bool &is_last) {
-  at = skip_json_space(at);
-  is_last = *at == close;
-  if (is_last) {
-    ++at;
-    return Step::ok;
-  }
-  if (*at != ',') return bad(at);
-  at = skip_json_space(at + 1);
-  is_last = *at == close;  // a comma too many
-  if (is_last) ++at;
-  return at < end_ || is_last ? Step::ok : Step::more;
-}
-
-std::string_view JsonScan::meant(const Written &written) {
-  if (!written.has_escapes) return written.view();
-  unescaped_.clear();
-  unescape_json(written.view(), unescaped_);
-  return unescaped_;
 }
 
 }  // namespace warpline

@@ -1,0 +1,97 @@
+"""Loading a PyTorch profiler trace and summing its kernels, beside other programs, in turn.
+
+Usage: python benchmarks/kineto.py TRACE... [--hta PYTHON] [--rounds 3]
+
+Every figure is of a whole process: `warpline stats -r cuda_gpu_kern_sum TRACE`; Holistic Trace
+Analysis (TraceAnalysis, then get_gpu_kernel_breakdown) in the Python given by --hta, where it is
+installed; and the least that any reader in Python does: json.load, then the kernels' durations
+summed by name. "per MB" is of the unpacked text. CPU seconds are the ones to compare on a machine
+that is shared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import statistics
+import sys
+from pathlib import Path
+
+from paired import Cost, compare, median
+from startup import installed_command
+
+MB = 1_000_000
+GZIP_MAGIC = b"\x1f\x8b"
+
+# What each program is asked to do. The trace is the first argument.
+HTA = """
+import logging, sys, warnings
+warnings.filterwarnings("ignore")
+logging.disable(logging.WARNING)
+from hta.trace_analysis import TraceAnalysis
+analysis = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir="")
+analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=100000)
+"""
+PLAIN = """
+import collections, gzip, json, sys
+opener = gzip.open if open(sys.argv[1], "rb").read(2) == b"\\x1f\\x8b" else open
+with opener(sys.argv[1], "rb") as file:
+    trace = json.load(file)
+sums = collections.Counter()
+for event in trace["traceEvents"]:
+    if event.get("cat", "").lower() == "kernel":
+        sums[event["name"]] += event["dur"]
+"""
+
+
+def commands(trace: Path, hta: str | None) -> dict[str, list[str]]:
+    """Return the same work for each program."""
+    warpline = [*installed_command(), "stats", "-r", "cuda_gpu_kern_sum", "-f", "csv", str(trace)]
+    found = {"warpline": warpline, "json.load": [sys.executable, "-c", PLAIN, str(trace)]}
+    return found | ({"hta": [hta, "-c", HTA, str(trace)]} if hta else {})
+
+
+def text_bytes(trace: Path) -> int:
+    """Return the length of a trace's text, unpacked."""
+    with trace.open("rb") as file:
+        is_gzip = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    if not is_gzip:
+        return trace.stat().st_size
+    with gzip.open(trace) as unpacked:
+        return sum(len(piece) for piece in iter(lambda: unpacked.read(1 << 20), b""))
+
+
+def cpu_ratio(costs: list[Cost], peers: list[Cost]) -> float:
+    """Return the median of peer CPU time over ours, round by round."""
+    return statistics.median(b.cpu_s / a.cpu_s for a, b in zip(costs, peers, strict=True))
+
+
+def line(name: str, cost: Cost, megabytes: float, more: str) -> str:
+    """Format one row of the report."""
+    per_mb = f"{1000 * cost.cpu_s / megabytes:9.1f} {cost.peak_mb / megabytes:9.2f}"
+    return f"{name:10} {cost.wall_s:8.2f} {cost.cpu_s:8.2f} {cost.peak_mb:9.0f} {per_mb} {more:>8}"
+
+
+def main() -> None:
+    """Print one row per trace and program."""
+    parser = argparse.ArgumentParser(description="Reading PyTorch profiler traces, side by side.")
+    parser.add_argument("traces", type=Path, nargs="+")
+    parser.add_argument("--hta", help="a Python in which HolisticTraceAnalysis is installed")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    print(f"{sys.platform}, {os.cpu_count()} processors, medians of {options.rounds} rounds")
+    heads = ("wall s", "cpu s", "peak MB", "cpu ms/MB", "MB per MB", "cpu x")
+    widths = (8, 8, 9, 9, 9, 8)
+    header = " ".join(f"{head:>{width}}" for head, width in zip(heads, widths, strict=True))
+    for trace in options.traces:
+        megabytes = text_bytes(trace) / MB
+        print(f"\n{trace.name}, {megabytes:.1f} MB\n{'program':10} {header}")
+        costs = compare(commands(trace, options.hta), options.rounds)
+        for name, found in costs.items():
+            more = f"{cpu_ratio(costs['warpline'], found):.1f}"
+            print(line(name, median(found), megabytes, more), flush=True)
+
+
+if __name__ == "__main__":
+    main()
