@@ -31,7 +31,7 @@ from warpline.ops.arrays import I64, U8, BoolArray
 from warpline.replay.edges import NEVER, Edges, times
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.lanes import Lanes, lanes
-from warpline.replay.inferred import inferred_waits
+from warpline.replay.inferred import Inferred, inferred_room, inferred_waits
 from warpline.replay.latencies import Latencies, Moments, latencies
 from warpline.replay.meetings import meetings
 from warpline.replay.waits import call_costs, host_waits
@@ -135,9 +135,11 @@ def event_graph(trace: Trace, name: str | None = None) -> EventGraph:
     length = _lengths(trace, layout, name)
     built, edges = _assembled(parts, layout.n_nodes)
     measured = latencies(trace, _moments(layout, found, host, edges, built, length), name)
-    more = inferred_waits(trace, layout.item_start_ns, measured.expected_ns, name)
-    if len(more.item):
-        parts.append(_edges(layout.item[more.item], layout.item_done[more.awaited], 0, LANE))
+    for infer in (inferred_waits, inferred_room):
+        more = infer(trace, layout.item_start_ns, measured.expected_ns, name)
+        if not len(more.item):
+            continue
+        parts.append(_inferred_edges(layout, more, is_room=infer is inferred_room))
         built, edges = _assembled(parts, layout.n_nodes)
         measured = latencies(trace, _moments(layout, found, host, edges, built, length), name)
     weight, usual = _weights(trace, layout, built, measured, name)
@@ -236,6 +238,15 @@ def _lane_edges(trace: Trace, layout: _Layout, name: str | None) -> list[_Built]
             done = layout.item_done[ranks.ravel()]
             parts.append(_edges(done, layout.item[other], 0, MEET, from_end=False))
     return parts
+
+
+def _inferred_edges(layout: _Layout, more: Inferred, *, is_room: bool) -> _Built:
+    """Return the edges from what items seem to have waited for."""
+    done = layout.item_done[more.awaited]
+    if not is_room:
+        return _edges(layout.item[more.item], done, 0, LANE)
+    before_end = layout.item_start_ns[more.item] - layout.item_end_ns[more.awaited]
+    return _edges(layout.item[more.item], done, before_end, OVERLAP)
 
 
 def stream_edges(found: Lanes, stream: I64, layout: _Layout) -> list[_Built]:

@@ -2,27 +2,31 @@
 
 Some recordings show that a stream was made to wait for an event, but neither the stream nor the
 event. An operation that began late, after such a call, just when an operation of another stream
-had ended, waited for that one.
+had ended, waited for that one. And a kernel that began late, while an operation of another stream
+filled the device from before it could have begun, waited for room.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.derived.host_calls import numbers_of_texts
+from warpline.derived.operations import operations
 from warpline.derived.tiling import by_group
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, BoolArray
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, host_side
 from warpline.replay.lanes import Lanes, lanes
 from warpline.trace import Trace
 
 _LATE_NS = 3_000
-_JUST_NS = 25_000
+_JUST_NS = 60_000
+_NEXT_ENDS = 32
 _WAIT = re.compile(r"\A(cuda|cu|hip)StreamWaitEvent(_|\Z)")
 
 
@@ -38,57 +42,112 @@ class Inferred(NamedTuple):
     awaited: I64
 
 
+class _Late(NamedTuple):
+    """Items that began late: which, when, and when they could have."""
+
+    item: I64
+    start_ns: I64
+    expected_ns: I64
+
+    def taken(self, rows: I64 | BoolArray) -> _Late:
+        return _Late(*(column[rows] for column in self))
+
+
 def inferred_waits(trace: Trace, start_ns: I64, expected_ns: I64, name: str | None) -> Inferred:
-    """Return what late items seem to have waited for.
+    """Return what late items seem to have waited for: the ends of others.
 
     Args:
         trace: The trace.
-        start_ns: Shape (items,), when each began.
+        start_ns: Shape (items,), when each began, as recorded.
         expected_ns: Shape (items,), when it could have, by what is known; NEVER where unknown.
         name: The name of the steps' ranges.
     """
-    none = np.zeros(0, np.int64)
-    if trace.has("stream_wait") and trace.row_count("stream_wait"):
-        return Inferred(none, none)
     host, found = host_side(trace, name), lanes(trace, name)
     asks = np.flatnonzero(numbers_of_texts(trace, host.name, _is_wait) > 0)
-    late = np.flatnonzero((expected_ns != NEVER) & (start_ns - expected_ns > _LATE_NS))
-    late = late[(found.operation[late] >= 0) & (found.call[late] >= 0)]
-    if not len(asks) or not len(late):
-        return Inferred(none, none)
-    late = late[_asked_since(host.start_ns[asks], found.asked_ns, found.stream, late)]
-    awaited = np.full(len(late), NONE)
+    told = trace.has("stream_wait") and trace.row_count("stream_wait") > 0
+    if told or not len(asks):
+        return _nothing()
+    late = _late_items(found, start_ns, expected_ns)
+    late = late.taken(_asked_since(host.start_ns[asks], found, late.item))
+    return _matched(found, late, _just_before)
+
+
+def inferred_room(trace: Trace, start_ns: I64, expected_ns: I64, name: str | None) -> Inferred:
+    """Return what late kernels seem to have had no room beside; arguments as above."""
+    found, work = lanes(trace, name), operations(trace)
+    late = _late_items(found, start_ns, expected_ns)
+    kernel = np.zeros(len(work), np.bool_)
+    kernel[work.of_table("kernel")] = True
+    return _matched(found, late.taken(kernel[found.operation[late.item]]), _filling)
+
+
+def _nothing() -> Inferred:
+    return Inferred(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def _late_items(found: Lanes, start_ns: I64, expected_ns: I64) -> _Late:
+    known = (expected_ns != NEVER) & (found.operation >= 0) & (found.call >= 0)
+    items = np.flatnonzero(known & (expected_ns < start_ns - _LATE_NS))
+    # On the clock of the recording, which the graph may have moved.
+    behind = start_ns[items] - expected_ns[items]
+    return _Late(items, found.start_ns[items], found.start_ns[items] - behind)
+
+
+def _matched(found: Lanes, late: _Late, choose: Callable[[Lanes, I64, _Late], I64]) -> Inferred:
+    """Return what each late item waited for among the operations of its process."""
+    awaited = np.full(len(late.item), NONE)
     work = np.flatnonzero(found.operation >= 0)
-    for rows in by_group(found.process[late]):
-        own = work[found.process[work] == found.process[late[rows[0]]]]
+    for rows in by_group(found.process[late.item]):
+        own = work[found.process[work] == found.process[late.item[rows[0]]]]
         own = own[np.argsort(found.end_ns[own], kind="stable")]
-        for row in rows.tolist():
-            item = int(late[row])
-            awaited[row] = _just_before(found, own, item, int(found.start_ns[item]))
+        awaited[rows] = choose(found, own, late.taken(rows))
     known = awaited >= 0
-    return Inferred(late[known], awaited[known])
+    return Inferred(late.item[known], awaited[known])
 
 
-def _asked_since(asks_ns: I64, asked_ns: I64, stream: I64, late: I64) -> I64:
-    """Return which late items had a wait asked for since the item before them was given."""
-    before = np.where(
-        (late > 0) & (stream[late - 1] == stream[late]), asked_ns[late - 1], np.iinfo(np.int64).min
-    )
+def _asked_since(asks_ns: I64, found: Lanes, items: I64) -> BoolArray:
+    """Return which items had a wait asked for since the item before them was given."""
+    same = (items > 0) & (found.stream[items - 1] == found.stream[items])
+    before = np.where(same, found.asked_ns[items - 1], np.iinfo(np.int64).min)
     first = np.searchsorted(asks_ns, before, side="left")
-    last = np.searchsorted(asks_ns, asked_ns[late], side="right")
-    return np.flatnonzero(last > first)
+    last = np.searchsorted(asks_ns, found.asked_ns[items], side="right")
+    asked: BoolArray = last > first
+    return asked
 
 
-def _just_before(found: Lanes, own: I64, item: int, start_ns: int) -> int:
-    """Return the latest of the items `own`, by end, that ended just before one began."""
+def _just_before(found: Lanes, own: I64, late: _Late) -> I64:
+    """Return which of the items `own`, by end, ended last before each late one began."""
     ends = found.end_ns[own]
-    low, high = np.searchsorted(ends, [start_ns - _JUST_NS, start_ns + 1])
-    chosen = own[low:high]
-    earlier = (found.stream[chosen] != found.stream[item]) & (
-        found.asked_ns[chosen] <= found.asked_ns[item]
+    low = np.searchsorted(ends, late.start_ns - _JUST_NS)
+    high = np.searchsorted(ends, late.start_ns + 1)
+    chosen = np.full(len(late.item), NONE)
+    for row, (first, last) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        near = own[first:last]
+        near = near[_elsewhere_and_earlier(found, near, int(late.item[row]))]
+        chosen[row] = near[-1] if len(near) else NONE
+    return chosen
+
+
+def _filling(found: Lanes, own: I64, late: _Late) -> I64:
+    """Return which of the items `own`, by end, ran while each late one waited, and still then."""
+    ends = found.end_ns[own]
+    # What ends next in other streams is looked for among a few only.
+    first = np.searchsorted(ends, late.start_ns, side="right")
+    chosen = np.full(len(late.item), NONE)
+    for row, place in enumerate(first.tolist()):
+        near = own[place : place + _NEXT_ENDS]
+        near = near[_elsewhere_and_earlier(found, near, int(late.item[row]))]
+        near = near[found.start_ns[near] <= late.expected_ns[row] + _LATE_NS]
+        chosen[row] = near[0] if len(near) else NONE
+    return chosen
+
+
+def _elsewhere_and_earlier(found: Lanes, items: I64, item: int) -> BoolArray:
+    """Return which items are in other streams and were given to them before an item was."""
+    elsewhere: BoolArray = (found.stream[items] != found.stream[item]) & (
+        found.asked_ns[items] <= found.asked_ns[item]
     )
-    chosen = chosen[earlier]
-    return int(chosen[-1]) if len(chosen) else NONE
+    return elsewhere
 
 
 @cache

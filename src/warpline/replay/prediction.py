@@ -16,8 +16,8 @@ from warpline.trace import Trace
 
 # Identical code ran at this much of another capture's speed on one machine.
 HOST_SPEED = Range(0.8, 1.0, 1.2)
-# Identical kernels differ by this much, with the clock that the device runs at.
-DEVICE_SPEED = Range(0.97, 1.0, 1.03)
+# The device's clock differs by a few percent, and libraries choose other kernels after a change.
+DEVICE_SPEED = Range(0.95, 1.0, 1.08)
 
 
 class Prediction(NamedTuple):

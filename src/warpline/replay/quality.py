@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.ops.arrays import INT64_MAX
 from warpline.ops.interval import union
 from warpline.replay.edges import NEVER
 from warpline.replay.graph import EventGraph, event_graph, timing
@@ -52,7 +53,8 @@ def _unexplained(graph: EventGraph, trace: Trace) -> float:
     work = graph.lanes.operation >= 0
     if not work.any():
         return 0.0
-    span = int(graph.item_end_ns[work].max() - graph.item_start_ns[work].min())
+    begun = min(int(graph.item_start_ns[work].min()), int(graph.call_start_ns.min(initial=INT64_MAX)))
+    span = int(graph.item_end_ns[work].max()) - begun
     device = trace.columns("stream", "context_id")["context_id"].values[graph.lanes.stream[late]]
     worst = 0
     for each in np.unique(device).tolist():
