@@ -100,6 +100,14 @@ def test_every_step_may_be_recorded(sampled):
     assert _samples(log) == [(6, 0)]
 
 
+def test_a_time_window_keeps_no_step_from_being_recorded(sampled):
+    # As of a short loop that begins and ends before the launcher looks again.
+    folder = sampled("loop", SampleConfig(2, 10), 30, state=State.TIME_WINDOW)
+    (log,) = raw_logs.decode(folder)
+    assert _samples(log) == [(6, 0), (7, 2), (6, 10), (7, 12), (6, 20), (7, 22)]
+    assert _steps(log) == list(range(30))  # the window's are all there, too
+
+
 def test_steps_before_recording_begins_count_but_are_not_recorded(sampled):
     folder = sampled("loop", FIVE, 50, state=State.WAITING)
     assert [event for log in raw_logs.decode(folder) for event in log.events] == []

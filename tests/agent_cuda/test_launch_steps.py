@@ -12,7 +12,7 @@ import pytest
 from agent_cuda import cuda_logs as logs
 from agent_cuda.conftest import configure
 
-from warpline.capture.control import ControlFile, RangeMode
+from warpline.capture.control import ControlFile, RangeMode, State
 
 LAUNCH = "cudaLaunchKernel_v7000"
 GRAPH = "cudaGraphLaunch_v10000"
@@ -300,10 +300,39 @@ def test_a_step_of_two_threads(run_python):
     assert found[LAUNCH] // found["cudaStreamSynchronize_v3020"] in (61, 62)
 
 
+SEEN = 80_000  # calls that a search may see at once
+
+
 def test_a_search_in_vain_ends(run):
-    # All the launches are the same, which is no step; they take 0.3 us each, as far as is known.
-    most = 500_000
-    folder = run("init", "launch", 4 * most, "callbacks", **STEPS)
+    # All the launches are the same, which is no step.
+    folder = run("init", "launch", 20 * SEEN, "callbacks", "sleep", 100, **STEPS)
     assert notes(folder, BEGIN, FOUND) == []
     (seen,) = counted(folder)
-    assert 4 * most < seen < 8 * most  # four a launch
+    # Four a launch; that it is over is noticed at the watcher's next tick.
+    assert 4 * SEEN < seen < 4 * 20 * SEEN / 2
+
+
+def test_a_search_ends_with_what_it_has_found(run):
+    # Few repetitions for so many calls, as of a step of 601 launches that are nearly all the same.
+    step = "s,k1," + ",".join(["k2x60,u300"] * 10)
+    folder = run(
+        "init", "repeat", 400, step, "callbacks", "repeat", 100, step, "callbacks", **STEPS
+    )
+    ((_, launches, is_timed),) = patterns(folder)
+    assert (launches, is_timed) == (601, 0)
+    begins, ends = windows(folder)
+    assert len(begins) >= 2
+    assert logs.calls(folder)[LAUNCH] in range(5 * 601 * len(ends), 5 * 601 * len(begins) + 1)
+    searching, resting = counted(folder)
+    recorded = 4 * 602 * 5
+    assert searching < 4 * SEEN * 1.3 + recorded * len(begins)
+    # Two for each wait, and a sample or two.
+    assert resting <= 2 * 100 + 2 * recorded
+
+
+def test_a_time_window_keeps_no_step_from_being_recorded(run):
+    folder = run("init", "repeat", 500, WITH_COPY, state=State.TIME_WINDOW, **STEPS)
+    assert len(patterns(folder)) == 1
+    begins, _ = windows(folder)
+    assert begins == [100 * n for n in range(len(begins))]
+    assert begins

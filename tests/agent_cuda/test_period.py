@@ -117,6 +117,12 @@ def test_what_was_before_does_not_matter(find):
     assert found.calls == len(STEP)
 
 
+def test_the_first_repetitions_may_run_ahead_of_the_device(find):
+    step = range(1, 12)
+    found = find([*kernels(*step, takes_us=10) * 45, *kernels(*step, takes_us=300) * 60])
+    assert found.length_ns == 11 * 300 * US
+
+
 def test_it_must_go_on_to_the_end(find):
     assert find([*STEP * 20, *kernels(*range(100, 160))]) is None
     assert find([*STEP * 20, *kernels(70) * (2 * len(STEP))]) is None

@@ -111,30 +111,43 @@ def _set(page, **counters):
 
 def test_time_windows_while_no_step_is_seen(page):
     clock = Clock()
-    sampling = TimeSampling(page, Sampling(1, 20, 0.05), clock.now, clock)  # 0.5 s of 10 s
+    sampling = TimeSampling(page, Sampling(1, 20, 0.05), clock)  # 0.5 s of 10 s
     story = []
     for tenth in range(250):
         clock.now = 100 + tenth / 10 + 0.01
+        if tenth == 30:
+            _set(page, attached=1)  # the program's first call: 2 s later the first window begins
         sampling.look()
         story.append(page.state is State.TIME_WINDOW)
     assert [tenth for tenth, is_on in enumerate(story) if is_on] == [
-        *range(95, 100),
-        *range(195, 200),
+        *range(50, 55),
+        *range(150, 155),
     ]
-    assert sampling.next() == pytest.approx(9.5 - 4.91)
+    assert sampling.next() == pytest.approx(25.01 - 24.91)
     assert len(sampling.windows) == 2
-    clock.now = 129.6
+    clock.now = 125.1
     sampling.look()
     assert _state(page) is State.TIME_WINDOW
+    assert sampling.next() <= 0.1  # steps may begin meanwhile
     _set(page, step_processes=1, steps_begun=1)
     sampling.look()
     assert _state(page) is State.RECORDING  # from here on the processes see to it themselves
     assert len(sampling.facts()["time_windows"]) == 3
 
 
+def test_no_time_window_before_the_program_uses_what_is_recorded(page):
+    clock = Clock()
+    sampling = TimeSampling(page, Sampling(1, 2, 0.5), clock)
+    for second in range(100):
+        clock.now = 100 + second
+        sampling.look()
+        assert page.state is State.RECORDING
+    assert sampling.facts() == {}
+
+
 def test_a_stopped_session_stays_so(page):
     clock = Clock()
-    sampling = TimeSampling(page, Sampling(1, 1, 1.0), clock.now, clock)
+    sampling = TimeSampling(page, Sampling(1, 1, 1.0), clock)
     page.state = State.STOPPED
     sampling.look()
     assert _state(page) is State.STOPPED
@@ -143,7 +156,7 @@ def test_a_stopped_session_stays_so(page):
 
 def test_a_sample_without_an_end_rests_until_the_next_step(page):
     clock = Clock()
-    sampling = TimeSampling(page, Sampling(1, 20, 0.05), clock.now, clock)
+    sampling = TimeSampling(page, Sampling(1, 20, 0.05), clock)
     _set(page, step_processes=1, steps_begun=7, open=1)
     sampling.look()
     clock.now += 59
@@ -204,6 +217,16 @@ def test_a_program_without_steps_is_recorded_by_time(tmp_path):
     trace = warpline.open(tmp_path / "run.warpline")
     assert trace.meta.windows_ns
     assert 0 < len(launching.names(tmp_path / "run.warpline")) < 600
+
+
+def test_a_program_of_some_seconds_without_steps_is_never_recorded_in_vain(tmp_path):
+    launching.needs_agent()
+    code = LOOP.format(steps=300, name="", seconds=0.01)  # 3 s
+    words = ("-t", "nvtx", "--steps", "1", "--every", "100", "-o", "run")
+    done = launching.profile(tmp_path, *words, *launching.python(tmp_path, code))
+    assert done.status == 0, done.err
+    assert "1 time window of 0.5 s, one in 50 s, are what was recorded" in done.err
+    assert 0 < len(launching.names(tmp_path / "run.warpline")) < 200
 
 
 def test_a_program_without_steps_that_ends_early(tmp_path):

@@ -1,11 +1,12 @@
 // Step sampling for programs that mark no steps: they are told from the calls of CUDA, whose
 // sequence repeats itself.
 //
-// At first the calls that launch, copy, set and wait are seen, all of them, and kept by thread; the
-// tracing's watcher looks for their period. Once it is found, a step begins whenever the anchor, a
-// call that occurs once in it, returns. At rest only calls of the anchor's kind are seen where they
-// are few; otherwise none, for as long as the rest should last by the clock, and after that those of
-// the anchor's kind until it occurs. When the anchor stays away, the search begins again.
+// At first the calls that launch, copy, set and wait are seen, all of them up to a bound, and kept
+// by thread; the tracing's watcher looks for their period. Once it is found, a step begins whenever
+// the anchor, a call that occurs once in it, returns. At rest only calls of the anchor's kind are
+// seen where they are few; otherwise none, for as long as the rest should last by the clock, and
+// after that those of the anchor's kind until it occurs. When the anchor stays away, or nothing was
+// found, the next search begins as soon as searches have taken little enough of the run.
 #pragma once
 
 #include <atomic>

@@ -15,6 +15,8 @@ from typing import Any
 from warpline.capture.control import ControlFile, State
 
 WINDOW_S = 0.5  # recorded at a time while no step is seen
+FIRST_S = 2.0  # the first of these begins so long after the program's first call of NVTX or CUDA
+_POLL_S = 0.05
 _STALLED_S = 60.0  # a sample in which no step begins for so long rests until one does
 
 
@@ -66,24 +68,21 @@ class TimeSampling:
     Args:
         control: The session's control page.
         sampling: What was asked for.
-        began: When the program did, on the monotonic clock in seconds, or the recording's delay
-            had passed.
-        now: The clock.
+        now: The monotonic clock, in seconds.
     """
 
     def __init__(
         self,
         control: ControlFile,
         sampling: Sampling,
-        began: float,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._control = control
         self._period = WINDOW_S / sampling.duty
-        self._began = began
         self._now = now
+        self._first: float | None = None  # when the first window begins, once that is known
         self._steps = 0
-        self._step_at = began
+        self._step_at = now()
         self._is_stalled = False
         self._opened_ns: int | None = None
         self.windows: list[tuple[int, int]] = []
@@ -95,8 +94,10 @@ class TimeSampling:
             self._close()
             self._guard(counters.steps_begun, is_open=bool(counters.windows_open))
             return
-        phase = (self._now() - self._began) % self._period
-        wants = phase >= self._period - WINDOW_S
+        if self._first is None and counters.attached:
+            self._first = self._now() + min(self._period - WINDOW_S, FIRST_S)
+        passed = -1.0 if self._first is None else self._now() - self._first
+        wants = passed >= 0 and passed % self._period < WINDOW_S
         state = self._control.state
         if wants and state is State.RECORDING:
             self._opened_ns = time.monotonic_ns()
@@ -106,9 +107,9 @@ class TimeSampling:
 
     def next(self) -> float:
         """Return how many seconds may pass until `look` is due again, at most."""
-        phase = (self._now() - self._began) % self._period
-        turn = self._period - WINDOW_S if self._opened_ns is None else self._period
-        return max(turn - phase, 0.0)
+        if self._first is None or self._opened_ns is not None:
+            return _POLL_S  # a process may begin, or its steps
+        return max(-(self._now() - self._first) % self._period, 0.0)
 
     def end(self) -> None:
         """Note the end of a window that is open."""

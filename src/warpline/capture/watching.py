@@ -132,9 +132,7 @@ class Watch:
         self._ending = Ending()
         self._began = time.monotonic()
         sampling = options.sampling
-        self._sampling = (
-            TimeSampling(self._control, sampling, self._began + options.delay) if sampling else None
-        )
+        self._sampling = TimeSampling(self._control, sampling) if sampling else None
         self._ended: float | None = None  # when the program did
         self._is_recording = self._control.state is State.RECORDING
         self._has_stopped = False
