@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from warpline.result.changes import Change
 from warpline.result.tables import Document, Skipped
 
 Severity = Literal["high", "medium", "low", "info"]
@@ -54,6 +55,9 @@ class Finding:
         saving_high_ns: The most it may save.
         cumulative_saving_ns: What this and all findings before it save together.
         share: The saving as a share of the step.
+        fix_cuda: The same in terms of CUDA C++, where that differs.
+        is_generic: Whether it is priced on what remains after the findings that are not.
+        changes: What the fix changes in the run; replay says what that saves.
     """
 
     rule: str
@@ -69,6 +73,9 @@ class Finding:
     saving_high_ns: int | None = None
     cumulative_saving_ns: int | None = None
     share: float | None = None
+    fix_cuda: str = ""
+    is_generic: bool = False
+    changes: tuple[Change, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -282,7 +289,7 @@ class Diagnosis(Document):
             "breakdown": [_breakdown_facts(item) for item in self.breakdown],
             "overlap": [asdict(item) for item in self.overlaps],
             "phases": [_phase_facts(item) for item in self.phases],
-            "findings": [{"id": item.id, **asdict(item)} for item in self.findings],
+            "findings": [_finding_facts(item) for item in self.findings],
             "checklist": [asdict(item) for item in self.checks],
             "counter_candidates": [asdict(item) for item in self.counter_candidates],
             "replay": None,
@@ -293,6 +300,12 @@ class Diagnosis(Document):
             "warnings": list(self.warnings),
             "verdict": self.verdict,
         }
+
+
+def _finding_facts(item: Finding) -> dict[str, Any]:
+    facts = asdict(replace(item, changes=()))
+    del facts["changes"]
+    return {"id": item.id, **facts}
 
 
 def _breakdown_facts(item: Breakdown) -> dict[str, Any]:

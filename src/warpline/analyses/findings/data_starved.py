@@ -1,0 +1,69 @@
+"""data-starved: the device waits until the host has the next batch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.host_blocking import blocking
+from warpline.derived.idle_kinds import IDLE_CAUSES
+from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.derived.step_scope import step_scope
+from warpline.result import Evidence, Finding, rule
+from warpline.result.changes import RemoveHostTime
+from warpline.trace import Trace
+from warpline.units import format_ns, format_ratio
+
+NAME = "data-starved"
+TITLE = "The device waits for the next batch"
+
+_SHOWN = 5
+
+
+@rule(name=NAME, title=TITLE)
+def data_starved(trace: Trace, steps: str | None) -> list[Finding]:
+    """Time in which the device is idle because the host has no data for it yet.
+
+    What it finds: Idle time of the cause data (see breakdown), if it is at least 5 % of a step.
+    Why it matters: No faster kernel helps a device that waits for its input.
+    How it is found: A thread that launches work waits in a DataLoader or in the operating system,
+        or makes no CUDA call for half a millisecond, and launches a copy from the host next.
+    What to do: Prepare batches in other processes, ahead of their use.
+    Limits: Whether a silent thread waited for data or worked on it does not show without OS calls
+        (--trace=osrt) or the loader's ranges.
+    Source: PyTorch's documentation of data loading; measured on programs with a slow loader and
+        with batches made in the training thread.
+    """
+    scope = step_scope(trace, steps)
+    idle_ns = scope.idle_ns("data")
+    share = scope.share(idle_ns)
+    if share < MEASURABLE_RATIO:
+        return []
+    held = blocking(trace)
+    rows = np.flatnonzero(held.cause == IDLE_CAUSES.index("data"))
+    longest = rows[np.argsort(held.start_ns[rows] - held.end_ns[rows], kind="stable")][:_SHOWN]
+    windows = zip(held.start_ns[longest].tolist(), held.end_ns[longest].tolist(), strict=True)
+    changes = tuple(
+        RemoveHostTime(
+            thread,
+            held.start_ns[rows][held.thread[rows] == thread],
+            held.end_ns[rows][held.thread[rows] == thread],
+        )
+        for thread in np.unique(held.thread[rows]).tolist()
+    )
+    text = f"the host was {len(rows):,} times busy with data, the longest ones first"
+    return [
+        Finding(
+            NAME,
+            severity_of(share),
+            TITLE,
+            f"The device is idle for {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
+            " because the host is still waiting for data or preparing it.",
+            (Evidence(text, None, (), len(rows), tuple(windows)),),
+            "Give the DataLoader more workers (num_workers), prefetch_factor and pin_memory=True;"
+            " move decoding and augmentation out of the training loop, to workers or to the GPU",
+            "record again: `warpline analyze` shows no idle time of the cause data",
+            fix_cuda="Fill pinned buffers in other threads, and copy the next one with"
+            " cudaMemcpyAsync on a second stream while the device works on this one",
+            changes=changes,
+        )
+    ]

@@ -1,0 +1,58 @@
+"""layout-copies: tensors are copied into other layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.derived.step_scope import step_scope
+from warpline.result import Finding, rule
+from warpline.result.changes import Range, ScaleOperations
+from warpline.trace import Trace
+from warpline.units import format_ns, format_ratio
+
+NAME = "layout-copies"
+TITLE = "Tensors are copied into other layouts"
+
+# Most go when one layout is kept; some may have to stay.
+_REMAINING = Range(0.0, 0.0, 0.4)
+
+
+@rule(name=NAME, title=TITLE)
+def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
+    """Kernels that copy tensors into another order of their elements.
+
+    What it finds: Kernels of the category layout-copy, if they take at least 5 % of a step.
+    Why it matters: They read and write whole tensors and compute nothing.
+    How it is found: By what kernels are (see kernel_class_sum): conversions between NCHW and NHWC
+        of cuDNN, and copies of PyTorch between tensors that differ in layout only.
+    What to do: Keep tensors in the layout that the kernels want, from the input to the loss.
+    Limits: Some copies are needed, as in front of attention. The bounds let two in five stay.
+    Source: PyTorch's documentation of channels_last; measured on a program with and without it.
+    """
+    scope = step_scope(trace, steps)
+    copies = operation_categories(trace) == BUSY_CATEGORIES.index("layout-copy")
+    each = scope.ns_of(copies)
+    share = scope.share(each)
+    if share < MEASURABLE_RATIO:
+        return []
+    count = scope.number_of(copies)
+    return [
+        Finding(
+            NAME,
+            severity_of(share),
+            TITLE,
+            f"{count:,.0f} kernels{scope.each} only copy tensors into another layout; they take"
+            f" {format_ns(each)} ({format_ratio(share)}).",
+            (scope.show_operations(f"{count:,.0f} copies take {format_ns(each)}", copies),),
+            "Keep model and input in one layout: model.to(memory_format=torch.channels_last) and"
+            " the same of the input for convolutions; drop .contiguous(), .transpose() and"
+            " .permute() pairs around them",
+            "record again: layout-copy is at most 5 % in `warpline stats -r breakdown`",
+            fix_cuda="Pass NHWC tensor descriptors to cuDNN for every tensor; let kernels read"
+            " with strides instead of a transposing copy; fold the transpose into the product"
+            " (CUBLAS_OP_T)",
+            changes=(ScaleOperations(np.flatnonzero(copies), _REMAINING),),
+        )
+    ]

@@ -1,0 +1,100 @@
+"""pageable-copy: large copies between the device and pageable memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.busy import DEVICE_TABLES
+from warpline.derived.device_peaks import device_peaks
+from warpline.derived.host_blocking import SMALL_COPY_BYTES
+from warpline.derived.operations import operations
+from warpline.derived.severity import severity_of
+from warpline.derived.step_scope import StepScope, step_scope
+from warpline.ops.arrays import BoolArray
+from warpline.result import Finding, Skipped, rule
+from warpline.result.changes import MakeAsync, Range
+from warpline.schema.tables import MEMORY_KINDS
+from warpline.trace import Trace
+from warpline.units import format_ns
+
+NAME = "pageable-copy"
+TITLE = "Copies from or to pageable memory hold the program up"
+
+_PAGEABLE = next(kind for kind, label in MEMORY_KINDS.items() if label == "Pageable")
+_UNKNOWN = -1
+# Copies of pinned memory reach 0.7 to 0.9 of what the link carries, where nothing else uses it.
+_OF_PEAK = Range(0.65, 0.8, 0.95)
+# No link of a data centre GPU since 2017 is slower, and none through PCIe is faster.
+_ANY_LINK = Range(10e9, 20e9, 55e9)
+
+
+@rule(name=NAME, title=TITLE)
+def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
+    """Large copies between the device and pageable memory.
+
+    What it finds: Copies of more than 64 KiB whose host side is pageable memory.
+    Why it matters: The driver moves them piece by piece through pinned memory of its own. They
+        are slow, hold the calling thread until they are done, and nothing runs beside them on the
+        device that the same thread would have launched.
+    How it is found: By the kind of memory that the recording has for each copy. The copies of a
+        step must take at least 1 % of it.
+    What to do: Pin the memory and copy without blocking, on a stream of its own, one batch ahead.
+    Limits: How fast pinned copies are is taken from the peak of the GPU's link; other traffic on
+        it makes them slower.
+    Source: CUDA C++ Best Practices Guide, section about pinned memory; measured on a program with
+        and without it.
+    """
+    if not trace.has("memcpy") or not trace.row_count("memcpy"):
+        return []
+    scope, copies = step_scope(trace, steps), _pageable(trace)
+    each = scope.ns_of(copies)
+    if scope.share(each) < 0.01:
+        return []
+    count = scope.number_of(copies)
+    work = operations(trace)
+    places = np.flatnonzero(copies)
+    calls = work.call[places]
+    size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[places]]
+    rate = float(size.sum()) / max(float((work.end_ns - work.start_ns)[places].sum()), 1.0)
+    shown = scope.show_operations(
+        f"{count:,.0f} copies{scope.each} take {format_ns(each)}, {rate:.1f} GB/s", copies
+    )
+    return [
+        Finding(
+            NAME,
+            severity_of(scope.share(each)),
+            TITLE,
+            f"Copies of pageable memory take {format_ns(each)}{scope.each} at {rate:.1f} GB/s and"
+            " hold the thread that launches the work.",
+            (shown,),
+            "Pin the memory (DataLoader(pin_memory=True) or tensor.pin_memory(), once), copy with"
+            " .to(device, non_blocking=True) on a stream of its own one batch ahead, and let the"
+            " computing stream wait for it (wait_stream, record_stream)",
+            "record again: copies come from Pinned memory in `warpline stats -r cuda_gpu_trace`"
+            " and run beside kernels in `warpline stats -r overlap`",
+            fix_cuda="Allocate with cudaHostAlloc or register with cudaHostRegister once; copy"
+            " with cudaMemcpyAsync on a second stream; cudaStreamWaitEvent before the first use",
+            changes=(MakeAsync(np.unique(calls[calls >= 0]), places, _speed(trace, scope)),),
+        )
+    ]
+
+
+def _pageable(trace: Trace) -> BoolArray:
+    """Return which operations are large copies from or to pageable memory."""
+    work = operations(trace)
+    columns = trace.columns("memcpy", "bytes", "src_memory", "dst_memory")
+    source, target = (columns[key].filled(_UNKNOWN) for key in ("src_memory", "dst_memory"))
+    is_pageable = (source == _PAGEABLE) | (target == _PAGEABLE)
+    is_pageable &= columns["bytes"].values > SMALL_COPY_BYTES
+    found = np.zeros(len(work), np.bool_)
+    places = np.flatnonzero(work.table == DEVICE_TABLES.index("memcpy"))
+    found[places] = is_pageable[work.row[places]]
+    return found
+
+
+def _speed(trace: Trace, scope: StepScope) -> Range:
+    places = np.flatnonzero(_pageable(trace) & scope.operations)
+    peaks = device_peaks(trace, int(operations(trace).device[places[0]]))
+    if peaks is None or peaks.pcie_bytes_per_s is None:
+        return _ANY_LINK
+    return Range(*(share * peaks.pcie_bytes_per_s for share in _OF_PEAK))
