@@ -9,18 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.categories import (
-    BUSY_CATEGORIES,
-    collective_kernel,
-    operation_categories,
-)
-from warpline.derived.collective_kernels import operation_name
-from warpline.derived.collective_launches import collective_of_kernel
+from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.collective_kinds import collective_kinds
 from warpline.derived.end_pairs import LEAST_PAIRS, EndPairs, pair_ends
 from warpline.derived.operations import operations
-from warpline.derived.texts import number_texts
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64
 from warpline.ops.group import factorize_rows
+from warpline.result import Skipped
 from warpline.trace import Trace
 from warpline.units import plural
 
@@ -28,7 +23,6 @@ from warpline.units import plural
 TOGETHER = ("AllReduce", "AllGather", "AllGatherV", "ReduceScatter", "AllToAll", "Barrier")
 
 _ONE_CLOCK_NS = 1_000_000  # ends further apart than this on one clock are not of one collective
-_NONE = -1
 
 
 @dataclass(frozen=True)
@@ -158,6 +152,21 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
     )
 
 
+def cannot_match(trace: Trace, name: str) -> Skipped | None:
+    """Return why nothing can be said about ranks, if so."""
+    found = collective_matches(trace)
+    if len(found.lane_process) < 2:
+        what = "one rank" if len(found.lane_process) else "no collective of several ranks"
+        return Skipped(name, f"the trace holds {what}", "name the recordings of all ranks")
+    if not found.count:
+        return Skipped(
+            name,
+            "no collective of one rank could be told to be one of another's",
+            "profile the same steps of every rank, with --trace=cuda,nvtx",
+        )
+    return None
+
+
 class _Group(NamedTuple):
     """Ranks whose collectives of one kind belong together: the first, and the others' pairs."""
 
@@ -273,65 +282,20 @@ def _kernels(trace: Trace) -> tuple[_Kernels, I64, I64]:
     work = operations(trace)
     is_collective = operation_categories(trace) == BUSY_CATEGORIES.index("collective")
     place = np.flatnonzero(is_collective)
-    call = _calls(trace, work.row[place])
-    operation, names = _operations(trace, work.row[place], call)
-    chosen = np.isin(operation, [row for row, name in enumerate(names) if name in TOGETHER])
-    place, call, operation = place[chosen], call[chosen], operation[chosen]
+    kinds = collective_kinds(trace, place)
+    ends_together = [code for code, name in enumerate(kinds.operations) if name in TOGETHER]
+    chosen = np.isin(kinds.operation, ends_together)
+    place, sequence = place[chosen], kinds.sequence[chosen]
     lanes = factorize_rows(work.process[place], work.device[place])
     lane = lanes.codes.astype(np.int64)
-    owner, is_named, sequence = _communicators(trace, call)
-    owner = np.where(is_named, owner, _stream_places(lane, work.stream[place]))
-    kind = factorize_rows(is_named.astype(np.int64), owner, operation).codes.astype(np.int64)
+    communicator = kinds.communicator[chosen]
+    is_named = communicator >= 0
+    owner = np.where(is_named, communicator, _stream_places(lane, work.stream[place]))
+    groups = factorize_rows(is_named.astype(np.int64), owner, kinds.operation[chosen])
     order = np.lexsort((work.end_ns[place], work.start_ns[place], lane))
-    kernels = _Kernels(*(part[order] for part in (place, lane, kind, sequence)))
+    parts = (place, lane, groups.codes.astype(np.int64), sequence)
     first = place[lanes.first]
-    return kernels, work.process[first], work.device[first]
-
-
-def _calls(trace: Trace, kernel: I64) -> I64:
-    """Return the row of collective that launched each kernel, -1 where it is not known."""
-    found = collective_of_kernel(trace)
-    return np.where(found.found[kernel], found.row[kernel], _NONE)
-
-
-def _operations(trace: Trace, kernel: I64, call: I64) -> tuple[I64, tuple[str, ...]]:
-    """Return what each kernel does, places in the names; by its call, else by its own name.
-
-    PyTorch makes an all-to-all of sends and receives: its call says so, its kernel does not.
-    """
-    ids = trace.columns("kernel", "name_id")["name_id"].values[kernel] if len(kernel) else kernel
-    number, distinct = number_texts(ids, len(trace.strings))
-    kernels = [collective_kernel(text) for text in trace.strings.texts(distinct.tolist())]
-    own = [(kind.operation if kind else None) or "" for kind in kernels]
-    called = np.full(len(call), _NONE, np.int64)
-    if (call >= 0).any():
-        column = trace.columns("collective", "operation_id")["operation_id"].values
-        called[call >= 0] = column[call[call >= 0]]
-    texts = np.unique(called[called >= 0])
-    told = [operation_name(trace.strings.text(text)) or "" for text in texts.tolist()]
-    names = tuple(sorted({*own, *told}))
-    place_own = np.array([names.index(name) for name in own], np.int64)
-    place_told = np.array([names.index(name) for name in told], np.int64)
-    found = place_own[number] if len(kernel) else kernel
-    found[called >= 0] = place_told[np.searchsorted(texts, called[called >= 0])]
-    return found, names
-
-
-def _communicators(trace: Trace, call: I64) -> tuple[I64, BoolArray, I64]:
-    """Return a number of each kernel's communicator, whether it is known, and that of the call."""
-    owner, sequence = np.zeros(len(call), np.int64), np.full(len(call), _NONE, np.int64)
-    is_named = np.zeros(len(call), np.bool_)
-    called = np.flatnonzero(call >= 0)
-    if not len(called):
-        return owner, is_named, sequence
-    columns = trace.columns("collective", "communicator_id", "ranks_id", "sequence")
-    rows = call[called]
-    is_named[called] = columns["communicator_id"].is_valid()[rows]
-    parts = [columns[name].filled(_NONE)[rows] for name in ("communicator_id", "ranks_id")]
-    owner[called] = factorize_rows(*parts).codes
-    sequence[called] = columns["sequence"].values[rows]
-    sequence[~is_named] = _NONE
-    return owner, is_named, sequence
+    return _Kernels(*(part[order] for part in parts)), work.process[first], work.device[first]
 
 
 def _stream_places(lane: I64, stream: I64) -> I64:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.collective_matches import collective_matches
+from warpline.derived.collective_matches import cannot_match
 from warpline.derived.collective_waits import CollectiveWaits, collective_waits
 from warpline.derived.rank_names import UNKNOWN, rank_of_process
 from warpline.derived.rank_waits import rank_waits
@@ -68,7 +68,7 @@ def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
     Source: Warpline.
     """
     name = step_name(arguments)
-    skipped = cannot_tell(trace, NAME)
+    skipped = cannot_match(trace, NAME)
     if skipped is not None:
         return skipped
     found = rank_waits(trace, name)
@@ -94,21 +94,6 @@ def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
     return Result(
         ":".join((NAME, *arguments)), TITLE, FIELDS, values, ("rank", "pid", "gpu_index"), notes
     )
-
-
-def cannot_tell(trace: Trace, name: str) -> Skipped | None:
-    """Return why nothing can be said about ranks, if so."""
-    found = collective_matches(trace)
-    if len(found.lane_process) < 2:
-        what = "one rank" if len(found.lane_process) else "no collective of several ranks"
-        return Skipped(name, f"the trace holds {what}", "name the recordings of all ranks")
-    if not found.count:
-        return Skipped(
-            name,
-            "no collective of one rank is known to be one of another's",
-            "profile the same steps of every rank, with --trace=cuda,nvtx",
-        )
-    return None
 
 
 def _values(trace: Trace, table: str, column: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

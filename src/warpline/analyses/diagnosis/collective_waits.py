@@ -1,0 +1,162 @@
+"""collective_waits: for each kind of collective, how much is waiting and how much transfer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived.collective_kinds import collective_kinds
+from warpline.derived.collective_matches import cannot_match
+from warpline.derived.collective_waits import CollectiveWaits, collective_waits
+from warpline.derived.step_ranges import STEP_ARGUMENT, step_name
+from warpline.derived.texts import labelled
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import factorize_rows, group_stats
+from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
+from warpline.trace import Trace
+from warpline.units import Unit
+
+NAME = "collective_waits"
+TITLE = "Waiting and transfer in collectives"
+FIELDS = (
+    Field("operation", Unit.NONE, "What it does.", "Operation"),
+    Field("communicator", Unit.NONE, "Among which ranks, as recorded.", "Communicator"),
+    Field("ranks", Unit.COUNT, "Ranks that were compared.", "Ranks"),
+    Field("collectives", Unit.COUNT, "How many there were.", "Collectives"),
+    Field("kernel_ns", Unit.NS, "Time of their kernels, over all ranks.", "Kernel Time (ns)"),
+    Field("wait_ns", Unit.NS, "The part that is waiting.", "Waited (ns)"),
+    Field("transfer_ns", Unit.NS, "The rest.", "Transfer (ns)"),
+    Field("wait_ratio", Unit.RATIO, "Waiting's share.", "Waiting (%)", 100.0, 1),
+    Field(
+        "median_skew_ns",
+        Unit.NS,
+        "Median time from the first rank's arrival to the last one's.",
+        "Med Skew (ns)",
+        digits=1,
+    ),
+    Field("max_skew_ns", Unit.NS, "The longest such time.", "Max Skew (ns)"),
+    Field(
+        "median_intrinsic_ns",
+        Unit.NS,
+        "Median time from the last rank's arrival to the end.",
+        "Med Intrinsic (ns)",
+        digits=1,
+    ),
+    Field("bytes", Unit.BYTES, "Summed size of the messages that are known.", "Bytes"),
+    Field(
+        "algorithm_bytes_per_s",
+        Unit.BYTES_PER_S,
+        "Size of these messages by their intrinsic time.",
+        "Algorithm Bandwidth (B/s)",
+        digits=0,
+    ),
+)
+_KEY = ("operation", "communicator", "ranks")
+
+
+class _Collectives(NamedTuple):
+    """One row for each collective.
+
+    Attributes:
+        kernel_ns: Shape (n,), int64, over all ranks.
+        wait_ns: Shape (n,), int64, over all ranks.
+        ranks: Shape (n,), int64.
+        skew_ns: Shape (n,), int64, from the first arrival to the last.
+        intrinsic_ns: Shape (n,), int64, from the last arrival to the last end.
+    """
+
+    kernel_ns: I64
+    wait_ns: I64
+    ranks: I64
+    skew_ns: I64
+    intrinsic_ns: I64
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=("kernel",),
+    arguments=STEP_ARGUMENT,
+    missing_hint="profile every rank with --trace=cuda,nvtx and name all recordings",
+)
+def collective_waits_table(trace: Trace, arguments: Arguments) -> Result | Skipped:
+    """For each kind of collective, how much of its kernels' time is waiting for other ranks.
+
+    What it measures: By operation and communicator, the time of the kernels of all ranks, divided
+        into waiting for the last rank and the transfer itself, and how far apart ranks arrive, in
+        the included steps.
+    Why it matters: A collective's kernel runs from its own rank's arrival, so that its time says
+        little of the network. If most of it is waiting, a faster network or another algorithm
+        helps nothing: balance the ranks, see the table stragglers. If most of it is transfer, look
+        at sizes, algorithms and overlap.
+    How it is computed: As in the table stragglers: waiting is the time of a kernel until the last
+        rank's begins, and the transfer is the rest. The intrinsic time is from there to the last
+        rank's end. The bandwidth is that of the algorithm: bytes of the message by the intrinsic
+        time, over those whose size is known; what a link carries is a multiple that depends on
+        operation and ranks.
+    Limits: As for the table stragglers. A transfer that runs beside computing is slowed by it.
+    Source: Warpline.
+    """
+    name = step_name(arguments)
+    skipped = cannot_match(trace, NAME)
+    if skipped is not None:
+        return skipped
+    found = collective_waits(trace, name)
+    each = _collectives(found)
+    first = np.flatnonzero(np.diff(found.collective, prepend=-1))
+    kinds = collective_kinds(trace, found.operation[first])
+    groups = factorize_rows(kinds.operation, kinds.communicator, each.ranks)
+    codes, n = groups.codes.astype(np.int64), groups.n_groups
+    kernel, wait = (group_stats(codes, ns, n).sum for ns in (each.kernel_ns, each.wait_ns))
+    skew, intrinsic = (group_stats(codes, ns, n) for ns in (each.skew_ns, each.intrinsic_ns))
+    size, is_sized, rate = _rates(kinds.bytes, each.intrinsic_ns, codes, n)
+    order = np.argsort(-kernel, kind="stable")
+    first = groups.first[order]
+    values: dict[str, Values] = {
+        "operation": labelled(kinds.operation[first], kinds.operations),
+        "communicator": labelled(kinds.communicator[first] + 1, [None, *kinds.communicators]),
+        "ranks": Numbers(each.ranks[first]),
+        "collectives": Numbers(skew.count[order]),
+        "kernel_ns": Numbers(kernel[order]),
+        "wait_ns": Numbers(wait[order]),
+        "transfer_ns": Numbers((kernel - wait)[order]),
+        "wait_ratio": Numbers(wait[order] / np.maximum(kernel[order], 1)),
+        "median_skew_ns": Numbers(skew.median[order]),
+        "max_skew_ns": Numbers(skew.max[order]),
+        "median_intrinsic_ns": Numbers(intrinsic.median[order]),
+        "bytes": Numbers(size[order], is_sized[order]),
+        "algorithm_bytes_per_s": Numbers(rate[order], is_sized[order]),
+    }
+    notes = found.matches.notes
+    return Result(":".join((NAME, *arguments)), TITLE, FIELDS, values, _KEY, notes)
+
+
+def _collectives(found: CollectiveWaits) -> _Collectives:
+    first = np.flatnonzero(np.diff(found.collective, prepend=-1))
+    if not len(first):
+        return _Collectives(*(np.zeros(0, np.int64) for _ in range(5)))
+    wait = np.add.reduceat(found.wait_ns, first)
+    arrived = np.minimum.reduceat(found.arrival_ns, first)
+    latest = found.arrival_ns[found.last]
+    # A kernel that ends before the last rank arrived, by the error of the clocks, transfers 0.
+    return _Collectives(
+        wait + np.add.reduceat(found.transfer_ns, first),
+        wait,
+        np.diff(np.append(first, len(found.collective))),
+        latest - arrived,
+        np.maximum.reduceat(found.transfer_ns, first),
+    )
+
+
+def _rates(
+    size: I64, intrinsic_ns: I64, codes: I64, n: int
+) -> tuple[I64, BoolArray, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """Return bytes, whether any are known, and bytes per second of each group."""
+    known = (size >= 0) & (intrinsic_ns > 0)
+    total, took = (
+        group_stats(codes, np.where(known, part, 0), n).sum for part in (size, intrinsic_ns)
+    )
+    is_sized = np.bincount(codes, known, n) > 0
+    return total, is_sized, total * 1e9 / np.maximum(took, 1)
