@@ -72,7 +72,9 @@ def calls_named(trace: Trace, *wanted: str) -> I64:
     """Return the calls of some functions."""
     ids = trace.columns("api_call", "name_id")["name_id"].values
     hits = [
-        number for number in np.unique(ids).tolist() if trace.strings.text(number).startswith(wanted)
+        number
+        for number in np.unique(ids).tolist()
+        if trace.strings.text(number).startswith(wanted)
     ]
     return np.flatnonzero(np.isin(ids, hits))
 

@@ -119,9 +119,10 @@ def _(change: RemoveHostTime, trace: Trace, draft: Draft, side: Side) -> None:
     calls = np.flatnonzero(host.thread == change.thread)
     gone = union(change.start_ns, change.end_ns)
     start = host.start_ns[calls]
-    covered = [_covered(gone.start, gone.end, time) for time in (
-        start - draft.gaps_before(calls), start, start + draft.length_ns[calls]
-    )]
+    covered = [
+        _covered(gone.start, gone.end, time)
+        for time in (start - draft.gaps_before(calls), start, start + draft.length_ns[calls])
+    ]
     draft.remove_host_time(calls, covered[1] - covered[0], covered[2] - covered[1])
 
 
@@ -223,9 +224,7 @@ def _drop(draft: Draft, calls: I64) -> None:
 
 
 def _between(draft: Draft, calls: I64, items: I64) -> I64:
-    """Return calls, and those between them on the thread of the first; but for what launched
-    other items.
-    """
+    """Return calls, and those between them on the first one's thread that launched no others."""
     if not len(calls):
         return calls
     host, lanes = draft.graph.host, draft.graph.lanes
@@ -239,7 +238,7 @@ def _between(draft: Draft, calls: I64, items: I64) -> I64:
 def _launches_nothing(draft: Draft) -> BoolArray:
     """Return which calls give no stream anything and wait for nothing, shape (calls,)."""
     graph = draft.graph
-    found = graph.call_return == np.arange(len(graph.host))
+    found: BoolArray = graph.call_return == np.arange(len(graph.host))
     call = graph.lanes.call
     found[call[call >= 0]] = False
     return found

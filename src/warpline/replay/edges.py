@@ -13,7 +13,7 @@ import numpy as np
 
 from warpline import native
 from warpline.errors import SchemaError
-from warpline.ops.arrays import INT64_MIN, I32, I64, U8, BoolArray
+from warpline.ops.arrays import I32, I64, INT64_MIN, U8, BoolArray
 
 # The time of what never happens, and the weight of an edge that is cut.
 NEVER = INT64_MIN

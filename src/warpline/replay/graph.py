@@ -30,8 +30,8 @@ from warpline.derived import derived
 from warpline.ops.arrays import I64, U8, BoolArray
 from warpline.replay.edges import NEVER, Edges, times
 from warpline.replay.host import NONE, HostSide, host_side
-from warpline.replay.lanes import Lanes, lanes
 from warpline.replay.inferred import Inferred, inferred_room, inferred_waits
+from warpline.replay.lanes import Lanes, lanes
 from warpline.replay.latencies import Latencies, Moments, latencies
 from warpline.replay.meetings import meetings
 from warpline.replay.waits import call_costs, host_waits
@@ -231,8 +231,8 @@ def _lane_edges(trace: Trace, layout: _Layout, name: str | None) -> list[_Built]
     ]
     items = np.flatnonzero(met.of_item >= 0)
     items = items[np.argsort(met.of_item[items], kind="stable")]
-    if met.count:
-        ranks = items.reshape(met.count, -1)
+    if met.n_meetings:
+        ranks = items.reshape(met.n_meetings, -1)
         for shift in range(ranks.shape[1]):
             other = np.roll(ranks, shift, axis=1).ravel()
             done = layout.item_done[ranks.ravel()]
@@ -260,9 +260,7 @@ def stream_edges(found: Lanes, stream: I64, layout: _Layout) -> list[_Built]:
     after_start = layout.item_start_ns[lapped] - layout.item_start_ns[lapped - 1]
     parts = [
         _edges(layout.item[plain], layout.item_done[plain - 1], 0, LANE),
-        _edges(
-            layout.item[lapped], layout.item[lapped - 1], after_start, OVERLAP, from_end=False
-        ),
+        _edges(layout.item[lapped], layout.item[lapped - 1], after_start, OVERLAP, from_end=False),
     ]
     # Where some overlapped, the one before may not be the last one to end.
     latest = _latest_end(found, stream)
@@ -332,12 +330,12 @@ def _weights(
 
 
 def _lengths(trace: Trace, layout: _Layout, name: str | None) -> I64:
-    host, found, met = host_side(trace, name), lanes(trace, name), meetings(trace, name)
+    host, met = host_side(trace, name), meetings(trace, name)
     length = np.zeros(layout.n_nodes, np.int64)
     length[: len(host)] = call_costs(trace, name).own_ns
     length[layout.item] = layout.item_end_ns - layout.item_start_ns
     meeting = np.flatnonzero(met.of_item >= 0)
-    begun = np.full(met.count, NEVER)
+    begun = np.full(met.n_meetings, NEVER)
     np.maximum.at(begun, met.of_item[meeting], layout.item_start_ns[meeting])
     length[layout.item[meeting]] = 0
     length[layout.item_done[meeting]] = np.maximum(
@@ -360,13 +358,17 @@ def _edges(
 ) -> _Built:
     n = len(target)
     weights = np.broadcast_to(np.asarray(weight, np.int64), n)
-    return _Built(
-        target, source, np.full(n, from_end), weights, np.full(n, kind, np.uint8)
-    )
+    return _Built(target, source, np.full(n, from_end), weights, np.full(n, kind, np.uint8))
 
 
 def _joined(parts: list[_Built]) -> _Built:
-    return _Built(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return _Built(
+        np.concatenate([part.target for part in parts]),
+        np.concatenate([part.source for part in parts]),
+        np.concatenate([part.from_end for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+        np.concatenate([part.kind for part in parts]),
+    )
 
 
 def _assembled(parts: list[_Built], n_nodes: int) -> tuple[_Built, Edges]:
@@ -378,4 +380,10 @@ def _assembled(parts: list[_Built], n_nodes: int) -> tuple[_Built, Edges]:
 
 def _sorted(built: _Built) -> _Built:
     order = np.argsort(built.target, kind="stable")
-    return _Built(*(column[order] for column in built))
+    return _Built(
+        built.target[order],
+        built.source[order],
+        built.from_end[order],
+        built.weight[order],
+        built.kind[order],
+    )

@@ -207,9 +207,7 @@ def outermost_of(trace: Trace, host: HostSide, rows: I64) -> I64:
     return found
 
 
-def _replayed(
-    trace: Trace, work: Operations, host: HostSide, name: str | None
-) -> tuple[I64, I64]:
+def _replayed(trace: Trace, work: Operations, host: HostSide, name: str | None) -> tuple[I64, I64]:
     """Return the operations to replay, and their calls; NONE for those that only run on."""
     window = replay_window(trace, name)
     call = np.full(len(work), NONE)

@@ -24,13 +24,13 @@ class Meetings(NamedTuple):
 
     Attributes:
         of_item: Shape (items,), int64, number of the collective, NONE for other items.
-        count: How many there are.
+        n_meetings: How many there are.
         offset_ns: Shape (processes,), int64, what the clock of each process is ahead of the
             first one's.
     """
 
     of_item: I64
-    count: int
+    n_meetings: int
     offset_ns: I64
 
 

@@ -27,7 +27,9 @@ def overlap_collectives(draft: Draft, items: I64, buckets: int) -> None:
         parts = [groups] if together else [[group] for group in groups]
         for part in parts:
             # Ranks that meet fill their buckets alike.
-            length = np.mean([draft.length_ns[draft.graph.item_done[each]] for each in part], axis=0)
+            length = np.mean(
+                [draft.length_ns[draft.graph.item_done[each]] for each in part], axis=0
+            )
             cut = _buckets(np.rint(length).astype(np.int64), min(buckets, len(length)))
             for group in part:
                 _overlap(draft, group, cut)
@@ -37,7 +39,8 @@ def _buckets(length_ns: I64, count: int) -> I64:
     """Return the bucket of each collective: following ones, of about the same length in all."""
     moving = length_ns - length_ns.min()
     middle = np.cumsum(moving) - moving // 2
-    return np.minimum(middle * count // max(int(moving.sum()), 1), count - 1)
+    bucket: I64 = np.minimum(middle * count // max(int(moving.sum()), 1), count - 1)
+    return bucket
 
 
 def _runs(draft: Draft, items: I64) -> list[I64]:
@@ -90,10 +93,9 @@ def _producers(draft: Draft, group: I64) -> I64:
     if not len(before):
         return before
     thread = host.thread[lanes.call[before]]
-    elsewhere = before[thread != thread[0]]
-    if len(elsewhere):
-        return elsewhere
-    return before[-round(len(before) * _PRODUCING_RATIO) :]
+    elsewhere: I64 = before[thread != thread[0]]
+    last: I64 = before[-round(len(before) * _PRODUCING_RATIO) :]
+    return elsewhere if len(elsewhere) else last
 
 
 def _consumer(draft: Draft, group: I64) -> int:

@@ -43,7 +43,7 @@ def replay_quality(trace: Trace, name: str | None = None) -> Quality:
     measured = step_times(trace, graph, recorded(graph), name)
     replayed = step_times(trace, graph, again, name)
     error = abs(replayed.median_ns / measured.median_ns - 1) if measured.median_ns else 0.0
-    return Quality(error, _unexplained(graph, trace), measured.count)
+    return Quality(error, _unexplained(graph, trace), measured.n_steps)
 
 
 def _unexplained(graph: EventGraph, trace: Trace) -> float:
@@ -53,7 +53,9 @@ def _unexplained(graph: EventGraph, trace: Trace) -> float:
     work = graph.lanes.operation >= 0
     if not work.any():
         return 0.0
-    begun = min(int(graph.item_start_ns[work].min()), int(graph.call_start_ns.min(initial=INT64_MAX)))
+    begun = min(
+        int(graph.item_start_ns[work].min()), int(graph.call_start_ns.min(initial=INT64_MAX))
+    )
     span = int(graph.item_end_ns[work].max()) - begun
     device = trace.columns("stream", "context_id")["context_id"].values[graph.lanes.stream[late]]
     worst = 0

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.operations import operations
 from warpline.derived.steps import step_of_operations, steps
 from warpline.ops.arrays import I64
 from warpline.replay.edges import NEVER
@@ -29,13 +28,13 @@ class ReplayedSteps(NamedTuple):
         length_ns: Shape (k,), int64.
         median_ns: The median of the lane whose steps take longest; the whole where there are no
             steps.
-        count: How many steps of that lane count.
+        n_steps: How many steps of that lane count.
     """
 
     step: I64
     length_ns: I64
     median_ns: int
-    count: int
+    n_steps: int
 
 
 class _Anchors(NamedTuple):
@@ -54,9 +53,7 @@ class _Anchors(NamedTuple):
 
 def recorded(graph: EventGraph) -> Timing:
     """Return when everything happened."""
-    return Timing(
-        graph.call_start_ns, graph.call_end_ns, graph.item_start_ns, graph.item_end_ns
-    )
+    return Timing(graph.call_start_ns, graph.call_end_ns, graph.item_start_ns, graph.item_end_ns)
 
 
 def step_times(

@@ -24,7 +24,7 @@ from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, HostSide, host_side
-from warpline.replay.lanes import EventRows, Lanes, calls_with, event_rows, lanes, records_before
+from warpline.replay.lanes import EventRows, Lanes, event_rows, lanes, records_before
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 
@@ -241,7 +241,8 @@ def _full_queues(host: HostSide, found: Lanes) -> Waits:
 
 def _is_long_launch(host: HostSide) -> BoolArray:
     is_launch = host.kind == CALL_KINDS.index("launch")
-    return is_launch & (host.end_ns - host.start_ns >= _LONG_LAUNCH_NS)
+    is_long: BoolArray = is_launch & (host.end_ns - host.start_ns >= _LONG_LAUNCH_NS)
+    return is_long
 
 
 def _code(labels: Mapping[int, str], label: str) -> int:
