@@ -169,7 +169,7 @@ def _numbered(trace: Trace, name: str | None, forest: _Forest) -> I64:
     label = np.zeros(len(start), np.int64)
     label[paths.rows] = np.array([place[text] for text in paths.texts], np.int64)[paths.of_row]
     pushed = push_pop_ranges(trace)
-    leads = _leading_threads(trace, name)
+    leads = leading_threads(trace, name)
     is_trunk = pushed & (thread == leads[process])
     of_range = np.full(len(start), _NO_PHASE, np.int64)
     around = np.full(len(start), _NO_PHASE, np.int64)
@@ -216,7 +216,7 @@ def _phase_of_operations(trace: Trace, name: str | None, of_range: I64) -> I64:
 
 def _by_leading_thread(trace: Trace, name: str | None, rows: I64, of_range: I64) -> I64:
     """Return the phase that the leading thread of each operation's process was in."""
-    work, leads = operations(trace), _leading_threads(trace, name)
+    work, leads = operations(trace), leading_threads(trace, name)
     ranges = trace.columns("range", "start_ns", "end_ns", "thread_id")
     calls = trace.columns("api_call", "start_ns")["start_ns"].values
     thread = np.where(push_pop_ranges(trace), ranges["thread_id"].values, _NO_THREAD)
@@ -231,8 +231,14 @@ def _by_leading_thread(trace: Trace, name: str | None, rows: I64, of_range: I64)
     return np.where(inner.found, of_range[inner.row], _NO_PHASE)
 
 
-def _leading_threads(trace: Trace, name: str | None) -> I64:
-    """Return the leading thread of each process, shape (processes,), _NO_THREAD for none."""
+@derived
+def leading_threads(trace: Trace, name: str | None = None) -> I64:
+    """Return the leading thread of each process, shape (processes,), int64; -1 for none.
+
+    Args:
+        trace: The trace, with a table of ranges.
+        name: What the ranges that are steps are called; None finds them.
+    """
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
     start, end, thread, process = (column.values for column in columns.values())
     outermost = np.flatnonzero(push_pop_ranges(trace))
