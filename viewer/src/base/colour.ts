@@ -1,0 +1,45 @@
+/** Colours as [red, green, blue] in 0..255; the canvas's pixels as 0xAABBGGRR. */
+
+export type Colour = readonly [number, number, number];
+
+export function fromHex(hex: string): Colour {
+  return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16)) as unknown as Colour;
+}
+
+export function toCss([red, green, blue]: Colour): string {
+  return `rgb(${red},${green},${blue})`;
+}
+
+export function toPixel([red, green, blue]: Colour): number {
+  return (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+/** Returns the colour `part` of the way from `low` to `high`. */
+export function mixed(low: Colour, high: Colour, part: number): Colour {
+  return [0, 1, 2].map((i) =>
+    Math.round(low[i] + (high[i] - low[i]) * part),
+  ) as unknown as Colour;
+}
+
+/** Relative luminance of WCAG 2.2. */
+export function luminance(colour: Colour): number {
+  const [red, green, blue] = colour.map((value) => {
+    const part = value / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  }) as [number, number, number];
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/** Contrast ratio of WCAG 2.2, 1 to 21. */
+export function contrast(one: Colour, other: Colour): number {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number];
+  return (high + 0.05) / (low + 0.05);
+}
+
+const DARK: Colour = [10, 14, 18];
+const LIGHT: Colour = [255, 255, 255];
+
+/** Returns black or white, whichever reads better on a fill: always a contrast of 4.5 or more. */
+export function textOn(fill: Colour): Colour {
+  return contrast(DARK, fill) >= contrast(LIGHT, fill) ? DARK : LIGHT;
+}

@@ -1,0 +1,39 @@
+/** Names come from the profiled program: anything may stand in them. */
+
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+/** Makes control characters and those that turn the direction of text visible. */
+export function plainText(text: string): string {
+  return text.replace(UNSEEN, escaped);
+}
+
+/** Returns at most `length` characters, the last an ellipsis if something was cut. */
+export function shortened(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, Math.max(0, length - 1))}…`;
+}
+
+/** Compiles what a user typed: `/pattern/flags` or text to be found anywhere, case ignored. */
+export function searchPattern(typed: string): RegExp | null {
+  if (typed === "") return null;
+  const written = /^\/(.+)\/([imsu]*)$/.exec(typed);
+  try {
+    if (written) return new RegExp(written[1] as string, written[2]);
+    return new RegExp(typed, "i");
+  } catch {
+    return new RegExp(typed.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "i");
+  }
+}
+
+/** FNV-1a: spreads names over shades, the same in every report. */
+export function textHash(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) {
+    hash ^= text.charCodeAt(i);
+    hash = Math.imul(hash, 0x01000193);
+  }
+  return hash >>> 0;
+}

@@ -1,0 +1,64 @@
+/** Where packed blocks come from: the page itself or the server that sent it. */
+
+export type PackedBlock = string | Uint8Array;
+
+export interface Blocks {
+  /** Resolves once the block is there; rejects if it is not in the file. */
+  get(block: number): Promise<PackedBlock>;
+}
+
+export interface PageBlocks extends Blocks {
+  /** Takes every block that the browser has read so far; the elements are emptied to free memory. */
+  take(): void;
+  /** No more blocks will come. */
+  end(): void;
+}
+
+interface Waiting {
+  resolve(packed: PackedBlock): void;
+  reject(error: Error): void;
+}
+
+export function pageBlocks(page: ParentNode): PageBlocks {
+  const found = new Map<number, string>();
+  const waiting = new Map<number, Waiting>();
+  let ended = false;
+  const missing = (block: number): Error => new Error(`Block ${block} is missing: the file was cut.`);
+  const take = (): void => {
+    for (const element of page.querySelectorAll<HTMLElement>("script[data-block]")) {
+      const block = Number(element.dataset["block"]);
+      found.set(block, element.textContent ?? "");
+      element.remove();
+      const one = waiting.get(block);
+      if (one) {
+        waiting.delete(block);
+        one.resolve(found.get(block) as string);
+      }
+    }
+  };
+  return {
+    take,
+    end() {
+      take();
+      ended = true;
+      for (const [block, one] of waiting) one.reject(missing(block));
+      waiting.clear();
+    },
+    get(block) {
+      const own = found.get(block);
+      if (own !== undefined) return Promise.resolve(own);
+      if (ended) return Promise.reject(missing(block));
+      return new Promise((resolve, reject) => waiting.set(block, { resolve, reject }));
+    },
+  };
+}
+
+export function serverBlocks(): Blocks {
+  return {
+    async get(block) {
+      const answer = await fetch(`blocks/${block}`, { cache: "force-cache" });
+      if (!answer.ok) throw new Error(`The server answered ${answer.status} for block ${block}.`);
+      return new Uint8Array(await answer.arrayBuffer());
+    },
+  };
+}

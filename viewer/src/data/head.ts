@@ -1,0 +1,202 @@
+/** The container's head as types: CONTAINER.md says what each means. */
+
+export const CONTAINER_VERSION = 1;
+
+export type Encoding = "plain" | "optional" | "delta" | "optional-delta" | "float32" | "float64";
+
+export interface ColumnSpec {
+  readonly name: string;
+  readonly planes: number;
+  readonly encoding?: Encoding;
+}
+
+export interface PartSpec {
+  readonly block: number;
+  readonly offset: number;
+  readonly count: number;
+  readonly first_ns: number;
+  readonly columns: readonly ColumnSpec[];
+}
+
+export type RowKind =
+  | "group"
+  | "state"
+  | "stream"
+  | "phase"
+  | "range"
+  | "op"
+  | "api"
+  | "os"
+  | "mark"
+  | "counter";
+
+export interface RowSpec {
+  readonly id: string;
+  readonly parent: string | null;
+  readonly label: string;
+  readonly kind: RowKind;
+  readonly device?: number | null;
+  readonly process?: number | null;
+  readonly thread?: number | null;
+  readonly stream?: number | null;
+  readonly table?: number | null;
+  readonly count: number;
+  readonly busy_ns?: number;
+  readonly depth?: number;
+  readonly collapsed?: boolean;
+  readonly hidden?: boolean;
+  readonly unit?: string | null;
+  readonly min?: number | null;
+  readonly max?: number | null;
+  readonly clock_error_ns?: number | null;
+  readonly parts: readonly PartSpec[];
+}
+
+export interface Category {
+  readonly name: string;
+  readonly kind: "busy" | "idle" | "host" | "range" | "op" | "api" | "os" | "other";
+  readonly meaning: string;
+}
+
+export interface BlockSpec {
+  readonly kind: "overview" | "names" | "events" | "attributes" | "results";
+  readonly raw_bytes: number;
+  readonly bytes: number;
+}
+
+export interface LinkSpec {
+  readonly name: string;
+  readonly table: string;
+  readonly text: string;
+}
+
+export interface StepsSpec {
+  readonly label: string;
+  readonly rows: readonly string[];
+  readonly start_ns: readonly number[];
+  readonly end_ns: readonly number[];
+  readonly text: readonly string[];
+  readonly excluded: readonly boolean[];
+}
+
+export interface Focus {
+  readonly id: string;
+  readonly windows_ns: readonly (readonly [number, number])[];
+  readonly rows: readonly string[];
+  readonly events: readonly string[];
+  readonly colour?: "category" | "name" | "cause";
+}
+
+export interface AttributeColumn extends ColumnSpec {
+  readonly unit: string;
+  readonly doc: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly texts?: boolean;
+}
+
+export interface AttributeSpec {
+  readonly table: string;
+  readonly count: number;
+  readonly block: number;
+  readonly offset: number;
+  readonly columns: readonly AttributeColumn[];
+}
+
+export interface ResultSpec {
+  readonly name: string;
+  readonly title: string;
+  readonly command: string;
+  readonly block: number;
+}
+
+export interface ResultTable {
+  readonly columns: readonly { readonly name: string; readonly title: string; readonly unit: string }[];
+  readonly rows: readonly (readonly unknown[])[];
+  readonly names?: readonly (readonly number[])[];
+}
+
+export interface SummaryFinding {
+  readonly id: string;
+  readonly rule: string;
+  readonly severity: string;
+  readonly title: string;
+  readonly claim?: string;
+  readonly saving_ns?: number | null;
+  readonly share?: number | null;
+  readonly fix?: string;
+  readonly verify?: string;
+  readonly evidence?: readonly { readonly text: string }[];
+}
+
+export interface Summary {
+  readonly verdict?: string;
+  readonly findings?: readonly SummaryFinding[];
+}
+
+export interface Thinned {
+  readonly text: string;
+  readonly spans: readonly {
+    readonly rows: readonly string[];
+    readonly start_ns: number;
+    readonly end_ns: number;
+    readonly kept: number;
+    readonly total: number;
+  }[];
+}
+
+export interface Head {
+  readonly container_version: number;
+  readonly producer?: string;
+  readonly title: string;
+  readonly source: "inline" | "http";
+  readonly start_ns: number;
+  readonly end_ns: number;
+  readonly origin_utc_ns: string | null;
+  readonly overview_bins: number;
+  readonly blocks: readonly BlockSpec[];
+  readonly tables: readonly string[];
+  readonly categories: readonly Category[];
+  readonly rows: readonly RowSpec[];
+  readonly links: readonly LinkSpec[];
+  readonly steps: readonly StepsSpec[];
+  readonly findings: readonly Focus[];
+  readonly attributes: readonly AttributeSpec[];
+  readonly results: readonly ResultSpec[];
+  readonly summary: Summary;
+  readonly environment: readonly (readonly [string, string])[];
+  readonly losses: readonly { readonly time_ns: number; readonly text: string }[];
+  readonly thinned: Thinned | null;
+}
+
+/** Reads a head and refuses what this page cannot show. */
+export function readHead(text: string): Head {
+  const head = JSON.parse(text) as Partial<Head>;
+  if (head.container_version !== CONTAINER_VERSION) {
+    throw new Error(
+      `This page reads containers of version ${CONTAINER_VERSION}; the file has ${String(head.container_version)}.`,
+    );
+  }
+  const length = (head.end_ns ?? Number.NaN) - (head.start_ns ?? Number.NaN);
+  if (!(length >= 0)) throw new Error("The file does not say when its recording began and ended.");
+  return {
+    producer: "",
+    title: "",
+    source: "inline",
+    origin_utc_ns: null,
+    overview_bins: 0,
+    blocks: [],
+    tables: [],
+    categories: [],
+    rows: [],
+    links: [],
+    steps: [],
+    findings: [],
+    attributes: [],
+    results: [],
+    summary: {},
+    environment: [],
+    losses: [],
+    thinned: null,
+    ...head,
+  } as Head;
+}

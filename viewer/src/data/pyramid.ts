@@ -1,0 +1,99 @@
+/** Sums of a row over equal bins, so that a wide view need not visit its events. */
+
+import type { Events } from "./events";
+import { upperBound } from "../base/search";
+
+export const PYRAMID_BINS = 16384;
+/** Rows with fewer events are quick to walk. */
+export const PYRAMID_FROM = 8192;
+const NONE = 0xffffffff;
+
+/**
+ * `busy[b]` is the row's busy time before bin b begins, exact; `top[b]` the name of the busy event that
+ * covers most of the bin, `rest[b]` that of the idle one; NONE where there is none.
+ */
+export interface Pyramid {
+  readonly start_ns: number;
+  readonly binNs: number;
+  readonly busy: Float64Array;
+  readonly top: Uint32Array;
+  readonly topNs: Float32Array;
+  readonly rest: Uint32Array;
+  readonly restNs: Float32Array;
+}
+
+export { NONE as NO_NAME };
+
+/** Returns the row's busy time before `time`, exact to the last digit of a double. */
+export function busyBefore(events: Events, time: number): number {
+  const i = upperBound(events.start, time) - 1;
+  if (i < 0) return 0;
+  return busyInside(events, i, time);
+}
+
+/** The same where event `i` is known to be the last that began by `time`. */
+export function busyInside(events: Events, i: number, time: number): number {
+  const { start, before, busy } = events;
+  const own = busy[i + 1] - busy[i];
+  if (own === 0) return busy[i];
+  const length = before[i + 1] - before[i];
+  return busy[i] + Math.min(length, time - start[i]);
+}
+
+export function buildPyramid(events: Events, startNs: number, endNs: number): Pyramid | null {
+  if (events.count < PYRAMID_FROM || !(endNs > startNs)) return null;
+  const bins = PYRAMID_BINS;
+  const binNs = (endNs - startNs) / bins;
+  const pyramid = {
+    start_ns: startNs,
+    binNs,
+    busy: new Float64Array(bins + 1),
+    top: new Uint32Array(bins).fill(NONE),
+    topNs: new Float32Array(bins),
+    rest: new Uint32Array(bins).fill(NONE),
+    restNs: new Float32Array(bins),
+  };
+  fillTotals(pyramid, events);
+  fillNames(pyramid, events);
+  return pyramid;
+}
+
+function fillTotals(pyramid: Pyramid, events: Events): void {
+  let i = -1;
+  for (let bin = 0; bin <= PYRAMID_BINS; bin++) {
+    const time = pyramid.start_ns + bin * pyramid.binNs;
+    while (i + 1 < events.count && events.start[i + 1] <= time) i++;
+    pyramid.busy[bin] = i < 0 ? 0 : busyInside(events, i, time);
+  }
+}
+
+function fillNames(pyramid: Pyramid, events: Events): void {
+  const { start, before, busy, name, count } = events;
+  const { start_ns, binNs } = pyramid;
+  const last = PYRAMID_BINS - 1;
+  for (let i = 0; i < count; i++) {
+    const begin = start[i] - start_ns;
+    const length = before[i + 1] - before[i];
+    const isBusy = busy[i + 1] > busy[i] || length === 0;
+    const names = isBusy ? pyramid.top : pyramid.rest;
+    const most = isBusy ? pyramid.topNs : pyramid.restNs;
+    const until = Math.min(last, Math.floor((begin + length) / binNs));
+    for (let bin = Math.min(last, Math.floor(begin / binNs)); bin <= until; bin++) {
+      const inside = Math.min(begin + length, (bin + 1) * binNs) - Math.max(begin, bin * binNs);
+      if (names[bin] === NONE || inside > most[bin]) {
+        names[bin] = name[i];
+        most[bin] = inside;
+      }
+    }
+  }
+}
+
+/** Returns the busy time before `time`; inside a bin it is taken as even. Exact at the bins' edges. */
+export function roughlyBusyBefore(pyramid: Pyramid, time: number): number {
+  const place = (time - pyramid.start_ns) / pyramid.binNs;
+  if (place <= 0) return 0;
+  if (place >= PYRAMID_BINS) return pyramid.busy[PYRAMID_BINS];
+  const bin = Math.floor(place);
+  const low = pyramid.busy[bin];
+  return low + (pyramid.busy[bin + 1] - low) * (place - bin);
+}

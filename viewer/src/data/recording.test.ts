@@ -1,0 +1,148 @@
+import { describe, expect, it } from "vitest";
+import { encodeContainer, type Container } from "../../dev/encode";
+import type { Blocks } from "./blocks";
+import { deliver } from "./decode-worker";
+import { readHead } from "./head";
+import { Recording } from "./recording";
+
+const NAMES = [
+  ["gemm", 0],
+  ["launch-bound", 1],
+  ["cudaLaunchKernel", 2],
+  ["</script><b>\u202e", 0],
+] as const;
+
+function sample(): Container {
+  return encodeContainer(
+    {
+      start_ns: -100,
+      end_ns: 6e9,
+      tables: ["kernel", "api_call"],
+      categories: [
+        { name: "gemm", kind: "busy", meaning: "" },
+        { name: "launch-bound", kind: "idle", meaning: "" },
+        { name: "cuda-api", kind: "api", meaning: "" },
+      ],
+      links: [{ name: "launch", table: "api_call", text: "launched by" }],
+    },
+    NAMES,
+    [
+      { id: "gpu0", parent: null, label: "GPU 0", kind: "group" },
+      {
+        id: "gpu0/busy",
+        parent: "gpu0",
+        label: "busy",
+        kind: "state",
+        events: { start: [0, 10, 5_000_000_000], duration: [10, 4_999_999_990, 3], name: [0, 1, 0] },
+      },
+      {
+        id: "gpu0/s7",
+        parent: "gpu0",
+        label: "stream 7",
+        kind: "stream",
+        table: 0,
+        events: {
+          start: [0, 5_000_000_000],
+          duration: [10, 3],
+          name: [0, 3],
+          columns: {
+            row: { encoding: "delta", values: [4, 9] },
+            launch: { encoding: "optional-delta", values: [1, -1] },
+          },
+        },
+      },
+      {
+        id: "cpu/api",
+        parent: null,
+        label: "API",
+        kind: "api",
+        table: 1,
+        events: {
+          start: [-100, -50],
+          duration: [20, 40],
+          name: [2, 2],
+          columns: { row: { encoding: "delta", values: [0, 1] } },
+        },
+      },
+    ],
+  );
+}
+
+async function open(container: Container, blocks: Partial<Blocks> = {}): Promise<Recording> {
+  const source: Blocks = {
+    get: (block) =>
+      container.blocks[block]
+        ? Promise.resolve(Buffer.from(container.blocks[block]).toString("base64"))
+        : Promise.reject(new Error("missing")),
+    ...blocks,
+  };
+  const head = readHead(JSON.stringify(container.head));
+  const recording = new Recording(head, source, { order: deliver, close: () => undefined });
+  await recording.loadOverview();
+  await recording.loadNames();
+  await recording.loadEvents(() => undefined);
+  return recording;
+}
+
+describe("a recording", () => {
+  it("gives back what was packed, times beyond 32 bits included", async () => {
+    const recording = await open(sample());
+    const busy = recording.rows[1]?.events;
+    expect([...(busy?.start ?? [])]).toEqual([0, 10, 5_000_000_000]);
+    expect([...(busy?.before ?? [])]).toEqual([0, 10, 5_000_000_000, 5_000_000_003]);
+    expect([...(busy?.busy ?? [])]).toEqual([0, 10, 10, 13]);
+    expect([...(recording.rows[3]?.events?.start ?? [])]).toEqual([-100, -50]);
+    expect(recording.names.texts[3]).toBe("</script><b>\u202e");
+  });
+
+  it("finds events by id and follows links both ways", async () => {
+    const recording = await open(sample());
+    expect(recording.find("kernel:9")).toEqual({ row: 2, event: 1 });
+    expect(recording.find("kernel:5")).toBeNull();
+    expect(recording.find("gpu0/busy#1")).toEqual({ row: 1, event: 1 });
+    expect(recording.find("gpu0/busy#3")).toBeNull();
+    expect(recording.find("nonsense")).toBeNull();
+    expect(recording.idOf({ row: 2, event: 0 })).toBe("kernel:4");
+    expect(recording.idOf({ row: 1, event: 2 })).toBe("gpu0/busy#2");
+    const launch = recording.rows[2]?.events?.links.get("launch");
+    expect([...(launch ?? [])]).toEqual([1, -1]);
+    expect(recording.findRow("api_call", 1)).toEqual({ row: 3, event: 1 });
+    expect(recording.pointingAt("launch", 1)).toEqual([{ row: 2, event: 0 }]);
+    expect(recording.pointingAt("launch", 0)).toEqual([]);
+  });
+
+  it("tells which rows a missing block takes away and keeps the others", async () => {
+    const container = sample();
+    const recording = await open({ ...container, blocks: container.blocks.slice(0, 2) });
+    expect(recording.rows[2]?.events).toBeNull();
+    expect(recording.rows[2]?.error).toBe("missing");
+  });
+
+  it("refuses blocks of another size, lies about parts and other versions", async () => {
+    const container = sample();
+    const big = structuredClone(container.head) as unknown as { blocks: { raw_bytes: number }[] };
+    (big.blocks[2] as { raw_bytes: number }).raw_bytes -= 1;
+    const cut = await open({ ...container, head: big as unknown as Container["head"] });
+    expect(cut.rows[2]?.error).toContain("larger");
+
+    const lie = structuredClone(container.head) as unknown as {
+      rows: { parts: { count: number }[] }[];
+      container_version: number;
+    };
+    (lie.rows[2]?.parts[0] as { count: number }).count = 1e9;
+    const short = await open({ ...container, head: lie as unknown as Container["head"] });
+    expect(short.rows[2]?.error).toContain("beyond");
+    expect(short.rows[3]?.events?.count).toBe(2);
+
+    lie.container_version = 2;
+    expect(() => readHead(JSON.stringify(lie))).toThrow("version");
+  });
+
+  it("refuses names that are not there and times outside the recording", async () => {
+    const container = sample();
+    const head = structuredClone(container.head) as { end_ns: number };
+    head.end_ns = 100;
+    const recording = await open({ ...container, head: head as Container["head"] });
+    expect(recording.rows[2]?.error).toContain("beyond the recording");
+  });
+});
