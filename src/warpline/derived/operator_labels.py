@@ -6,6 +6,7 @@ number it shares, and so has everything that it calls.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,11 @@ SHOWN_FRAMES = 5
 _MODULE_DOMAIN = "nn.Module"
 _FUNCTION = next(value for value, label in FRAME_KINDS.items() if label == "Function")
 _NOTHING = -1
+_SPACES = re.compile(r"(,?)\s+")
+
+
+def _one_or_none(match: re.Match[str]) -> str:
+    return ", " if match[1] else ""
 
 
 class Labels(NamedTuple):
@@ -70,8 +76,10 @@ class _Frames(NamedTuple):
 
 @derived
 def shapes_of_calls(trace: Trace) -> Labels:
-    """Return the shapes of the inputs of each call, as recorded."""
-    return _recorded(trace, "input_shapes_id")
+    """Return the shapes of the inputs of each call, as one line of JSON."""
+    found = _recorded(trace, "input_shapes_id")
+    # Some files spread their JSON over lines.
+    return _distinct(found.codes, tuple(_SPACES.sub(_one_or_none, text) for text in found.texts))
 
 
 @derived
@@ -114,7 +122,7 @@ def _label(trace: Trace, column: str, frames: _Frames, shown: _Shown) -> Labels:
     return _distinct(_of_forward(trace, calls, own), texts)
 
 
-def _distinct(codes: I64, texts: tuple[str, ...]) -> Labels:
+def _distinct(codes: I64 | I32, texts: tuple[str, ...]) -> Labels:
     """Return codes of distinct texts, in the order of the texts."""
     distinct = tuple(sorted(set(texts)))
     place = {text: number for number, text in enumerate(distinct)}

@@ -70,6 +70,8 @@ _LINKS: Mapping[str, int] = {
     **dict.fromkeys(("fwdbwd", "forward_backward"), Kind.FORWARD_LINK),
 }
 _ALLOCATION = "[memory]"
+# What the framework itself annotates; until 2021 its category was that of operators.
+_ANNOTATIONS = (b"ProfilerStep#", b"Optimizer.", b"enumerate(DataLoader)#")
 _FAR_NS = 3600 * 10**9
 _GLOBAL_PIDS = re.compile(r"|Traces|Spans", re.IGNORECASE)
 
@@ -94,6 +96,7 @@ def kinds_of(scan: Scan) -> I8:
     is_complete = scan.phase == ord("X")
     by_category = _table(scan, {text: int(kind) for text, kind in _COMPLETE.items()})
     kinds[is_complete] = by_category[scan.category[is_complete]]
+    kinds[(kinds == Kind.OP) & _begins_with(scan, scan.name, _ANNOTATIONS)] = Kind.ANNOTATION
     is_instant = np.isin(scan.phase, np.frombuffer(b"iIR", np.uint8))
     kinds[is_instant] = Kind.MARK
     kinds[is_instant & _is_text(scan, scan.name, _ALLOCATION)] = Kind.ALLOCATION
@@ -136,6 +139,13 @@ def _is_text(scan: Scan, column: np.ndarray, text: str) -> BoolArray:
     found = [number for number in used.tolist() if number >= 0 and scan.texts[number] == wanted]
     is_it: BoolArray = np.isin(column, found)
     return is_it
+
+
+def _begins_with(scan: Scan, column: np.ndarray, beginnings: tuple[bytes, ...]) -> BoolArray:
+    used = np.unique(column)
+    found = [n for n in used.tolist() if n >= 0 and scan.texts[n].startswith(beginnings)]
+    begins: BoolArray = np.isin(column, found)
+    return begins
 
 
 def _is_global(scan: Scan) -> BoolArray:
