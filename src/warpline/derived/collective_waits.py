@@ -9,7 +9,8 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.collective_matches import CollectiveMatches, collective_matches
 from warpline.derived.operations import operations
-from warpline.derived.steps import Windows, measure_windows
+from warpline.derived.overlaps import KINDS, overlaps
+from warpline.derived.steps import NO_STEP, Windows, measure_windows
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tree import enclosing
 from warpline.trace import Trace
@@ -28,6 +29,7 @@ class CollectiveWaits:
         arrival_ns: Shape (n,), int64, when it began, on the clock of the collective's first rank.
         wait_ns: Shape (n,), int64, for how long it waited for the last rank to begin.
         transfer_ns: Shape (n,), int64, the rest of the kernel; both sum to its duration.
+        exposed_ns: Shape (n,), int64, the part of the wait in which the device computed nothing.
         last: Shape (collectives,), int64, the part that began last, a place in these arrays.
         late_ns: Shape (collectives,), int64, how much later that was than the next to last.
         error_ns: Shape (collectives,), int64, what the clocks cannot tell from nothing.
@@ -41,6 +43,7 @@ class CollectiveWaits:
     arrival_ns: I64
     wait_ns: I64
     transfer_ns: I64
+    exposed_ns: I64
     last: I64
     late_ns: I64
     error_ns: I64
@@ -87,6 +90,7 @@ def collective_waits(trace: Trace, name: str | None = None) -> CollectiveWaits:
         arrival,
         wait,
         duration - wait,
+        _exposed(trace, operation, wait),
         last,
         late,
         found.error_ns[chosen][first],
@@ -98,6 +102,14 @@ def _last(collective: I64, arrival: I64, first: I64) -> tuple[I64, I64]:
     order = np.lexsort((arrival, collective))
     ends = np.append(first[1:], len(collective))[: len(first)]
     return order[ends - 1], arrival[order[ends - 1]] - arrival[order[ends - 2]]
+
+
+def _exposed(trace: Trace, operation: I64, wait_ns: I64) -> I64:
+    """Return for how long the device computed nothing while each kernel waited."""
+    work = operations(trace)
+    start, no_step = work.start_ns[operation], np.full(len(operation), NO_STEP, np.int64)
+    waiting = Windows(work.device[operation], start, start + wait_ns, no_step, no_step)
+    return overlaps(trace, waiting).ns[:, KINDS.index("exposed-communication")]
 
 
 def _counted(trace: Trace, found: CollectiveMatches, windows: Windows) -> I64:

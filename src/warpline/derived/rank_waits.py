@@ -24,9 +24,13 @@ class RankWaits:
             the clocks can tell.
         caused_ns: Shape (ranks,), int64, how long the others waited, summed over them, in those
             in which it arrived last. All ranks together caused what all ranks waited.
+        exposed_ns: Shape (ranks,), int64, the part of `caused_ns` in which the devices of those
+            that waited computed nothing.
         late_ns: Shape (ranks,), int64, how much later than the next to last it arrived in those:
             the time by which they would have begun sooner without it.
         wait_ns: Shape (ranks,), int64, how long it waited for others.
+        exposed_wait_ns: Shape (ranks,), int64, the part of it in which its device computed
+            nothing.
         transfer_ns: Shape (ranks,), int64, the rest of its kernels' time.
         median_behind_ns: Shape (ranks,), int64, median of how long after the first it arrived.
     """
@@ -36,8 +40,10 @@ class RankWaits:
     collectives: I64
     last: I64
     caused_ns: I64
+    exposed_ns: I64
     late_ns: I64
     wait_ns: I64
+    exposed_wait_ns: I64
     transfer_ns: I64
     median_behind_ns: I64
 
@@ -60,7 +66,9 @@ def rank_waits(trace: Trace, name: str | None = None) -> RankWaits:
     first = np.full(found.count, np.iinfo(np.int64).max)
     np.minimum.at(first, found.collective, found.arrival_ns)
     behind = found.arrival_ns - first[found.collective]
-    wait_of = _summed(found.collective, found.wait_ns, found.count)
+    wait_of, exposed_of = (
+        _summed(found.collective, part, found.count) for part in (found.wait_ns, found.exposed_ns)
+    )
     n = len(lanes)
     return RankWaits(
         found.matches.lane_process[lanes],
@@ -68,8 +76,10 @@ def rank_waits(trace: Trace, name: str | None = None) -> RankWaits:
         np.bincount(rank, minlength=n).astype(np.int64),
         np.bincount(last[found.is_late], minlength=n).astype(np.int64),
         _summed(last, wait_of, n),
+        _summed(last, exposed_of, n),
         _summed(last, found.late_ns, n),
         _summed(rank, found.wait_ns, n),
+        _summed(rank, found.exposed_ns, n),
         _summed(rank, found.transfer_ns, n),
         np.array([np.median(behind[rank == place]) for place in range(n)], np.int64),
     )

@@ -18,6 +18,7 @@ TITLE = "Which ranks the others wait for"
 FIELDS = (
     Field("rank", Unit.NONE, "The rank, if it is known.", "Rank"),
     Field("caused_ns", Unit.NS, "Time that others waited for it.", "Others Waited (ns)"),
+    Field("exposed_ns", Unit.NS, "Where they computed nothing meanwhile.", "Exposed (ns)"),
     Field("caused_ratio", Unit.RATIO, "Share of all waiting.", "Of Waits (%)", 100.0, 1),
     Field("last", Unit.COUNT, "Collectives in which it was last.", "Last In"),
     Field("last_ratio", Unit.RATIO, "Share of its collectives.", "Last (%)", 100.0, 1),
@@ -57,9 +58,10 @@ def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
         the call, or by their order on a stream if the recording has no calls of NCCL. Ranks arrive
         when their kernel begins. Of each kernel, the time until the last rank arrived is waiting,
         and the rest is the transfer. All the waiting in a collective is put down to the rank that
-        was last. Clocks of different files are aligned by the ends of collectives, which end
-        together on all ranks; that also follows clocks that drift. A rank counts as last if it was
-        later than the next to last by more than the ends agree.
+        was last; it is exposed where the device of the one that waits computes nothing. Clocks of
+        different files are aligned by the ends of collectives, which end together on all ranks;
+        that also follows clocks that drift. A rank counts as last if it was later than the next
+        to last by more than the ends agree.
     Limits: It compares ranks that are in the trace: name all recordings of a run. Broadcasts,
         reductions to one rank, sends and receives are left out, as ranks may end them at
         different times. Where two ranks are late, all waiting is put down to the later one.
@@ -78,6 +80,7 @@ def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
     values: dict[str, Values] = {
         "rank": Numbers(rank, rank != UNKNOWN),
         "caused_ns": Numbers(found.caused_ns[order]),
+        "exposed_ns": Numbers(found.exposed_ns[order]),
         "caused_ratio": Numbers(found.caused_ns[order] / max(int(found.caused_ns.sum()), 1)),
         "last": Numbers(found.last[order]),
         "last_ratio": Numbers(found.last[order] / np.maximum(found.collectives[order], 1)),
