@@ -1,7 +1,7 @@
 """Is a sampled run recorded exactly, and what does it cost at rest? Needs a GPU and PyTorch.
 
 Usage: PYTHONPATH=src WARPLINE_CORE=... WARPLINE_AGENT=... \
-           python benchmarks/capture/sampling.py [--rounds 6] [--steps 600] [--unmarked]
+           python benchmarks/capture/sampling.py [--rounds 6] [--steps 600] [--unmarked | --rest]
 
 The program launches small kernels in steps. First the kernels in the recording are counted, with a
 device that lags behind by many steps. Then whole processes take turns, alone and sampled: the
@@ -11,6 +11,9 @@ With --unmarked the steps are no ranges: they are told from the launches. With a
 each step that is one call to be seen at rest; without one (the last two lines) rests are timed.
 While they are searched for, all launches are seen, up to 80,000: medians of steps 10 to 30. Medians
 at rest are those of all steps after the first 400, few of which are in a sample.
+
+With --rest only what a launch takes at rest is compared: alone, and with graphs recorded as wholes
+and by their nodes. One step is recorded, the first. CUPTI's kind for whole graphs stays on at rest.
 """
 
 from __future__ import annotations
@@ -59,10 +62,16 @@ def program(steps: int, launches: int, spin: int, is_marked: int, waits: int) ->
 
 def run(folder: Path, *words: object, is_sampled: bool) -> list[float]:
     """Run the program, recorded or alone, and return what its steps took."""
+    sample = ("--steps", str(SAMPLED), "--every", str(EVERY))
+    return run_with(folder, sample if is_sampled else (), *words)
+
+
+def run_with(folder: Path, flags: tuple[str, ...], *words: object) -> list[float]:
+    """Run the program, recorded with flags or alone without, and return what its steps took."""
     command = [sys.executable, __file__, "--program", *map(str, words)]
-    if is_sampled:
-        flags = ["--steps", str(SAMPLED), "--every", str(EVERY), "-f", "-o", str(folder / "run")]
-        command = [sys.executable, "-m", "warpline", "profile", "--no-summary", *flags, *command]
+    if flags:
+        flags = ("--no-summary", "-f", "-o", str(folder / "run"), *flags)
+        command = [sys.executable, "-m", "warpline", "profile", *flags, *command]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(done.stderr)
@@ -149,6 +158,26 @@ def cost_unmarked(folder: Path, rounds: int, steps: int, launches: int, waits: i
     )
 
 
+def compare_rests(folder: Path, rounds: int) -> None:
+    """Compare what a launch takes at rest, by what CUPTI keeps on."""
+    launches, steps = 2000, 60
+    sample = ("--steps", "1", "--every", "65535")
+    ways: dict[str, tuple[str, ...]] = {
+        "alone": (),
+        "whole graphs": (*sample, "--cuda-graph-trace=graph"),
+        "nodes of graphs": (*sample, "--cuda-graph-trace=node"),
+    }
+    found: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way, flags in ways.items():
+            took = run_with(folder, flags, steps, launches, 0, 1, 1)
+            found[way].append(statistics.median(took[steps // 4 :]))
+    for way, values in found.items():
+        per_launch = statistics.median(values) / launches * 1e9
+        ratios = "" if way == "alone" else f", {_ratios(found['alone'], values)}"
+        print(f"{way}: {per_launch:,.0f} ns per launch at rest, {rounds} processes{ratios}")
+
+
 def _ratios(alone: list[float], other: list[float]) -> str:
     ratios = sorted(b / a for a, b in zip(alone, other, strict=True))
     return f"ratio {statistics.median(ratios):.4f}, {ratios[0]:.4f} to {ratios[-1]:.4f}"
@@ -168,6 +197,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", nargs=5, type=int)
     parser.add_argument("--unmarked", action="store_true")
+    parser.add_argument("--rest", action="store_true")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--steps", type=int, default=600)
     args = parser.parse_args()
@@ -176,6 +206,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if args.rest:
+            compare_rests(folder, args.rounds)
+            return
         if args.unmarked:
             steps = max(args.steps, 2 * _TOLD)
             check_unmarked(folder, steps, 600, 0, 1)
