@@ -67,6 +67,20 @@ def result_reads(trace: Trace) -> Reads:
     return Reads(joined[0], joined[1], joined[2], np.sort(joined[3]), is_fed)
 
 
+def waits_behind(trace: Trace, rows: I64) -> I64:
+    """Return the calls that wait and come right after some calls on their thread, ascending.
+
+    Args:
+        trace: The trace.
+        rows: Rows of api_call.
+    """
+    calls = working_calls(trace)
+    order = np.argsort(calls.thread, kind="stable")
+    behind = np.isin(calls.row[order[:-1]], rows) & (np.diff(calls.thread[order]) == 0)
+    after = order[1:][behind]
+    return np.sort(calls.row[after[calls.kind[after] == CALL_KINDS.index("host-sync")]])
+
+
 def _is_read(trace: Trace) -> BoolArray:
     """Return which operations are small copies to the host."""
     work = operations(trace)

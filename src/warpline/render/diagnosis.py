@@ -38,6 +38,8 @@ _STEP = 0.9  # of the time: a phase as long is the step itself
 _CANDIDATES = 3
 _NAMED = 4  # steps that are not counted
 _LEAST_OVERLAP = 0.005
+_LEAST_SAVING = 0.05  # of the step: less cannot be told from what runs differ by anyway
+_SAME = 0.02  # savings that differ by less are told once
 _LEAST_TENTHS = 1  # parts of less than 0.1 % share a line
 _GAP = "  "
 _LEFT = len(_GAP) + _LABEL
@@ -200,8 +202,9 @@ class _Screen:
         if not diagnosis.findings:
             return
         yield self._style("Findings", _BOLD)
+        step = " per step" if any(item.count for item in diagnosis.breakdown) else ""
         for item in diagnosis.findings:
-            yield from self._finding(item)
+            yield from self._finding(item, step)
 
     def checks(self, diagnosis: Diagnosis) -> Iterator[str]:
         """Yield how the checklist went, and the lines that fail."""
@@ -344,11 +347,14 @@ class _Screen:
             name = shorten(self._clean(label), width, self._ellipsis)
             yield _GAP.join((pad(name, width), *right))
 
-    def _finding(self, item: Finding) -> Iterator[str]:
+    def _finding(self, item: Finding, step: str) -> Iterator[str]:
         mark = self._style(f"{item.severity:6}", _COLOR_OF_SEVERITY[item.severity])
         indent = _GAP + " " * (4 + 6 + 1)
         yield f"{_GAP}{item.id:4}{mark} {self._style(self._fit(item.title), _BOLD)}"
         yield from self._wrap(item.claim, indent)
+        saving = _saving(item, step)
+        if saving:
+            yield from self._wrap(saving, indent, indent + "       ")
         yield from self._wrap(f"Do: {item.fix}", indent, indent + "    ")
 
     def _sign(self, group: _Group) -> str:
@@ -384,6 +390,22 @@ class _Screen:
 
     def _style(self, text: str, code: str) -> str:
         return f"{code}{text}{_RESET}" if self._options.color and code else text
+
+
+def _saving(item: Finding, step: str) -> str:
+    """Return what the fix of a finding saves, in words; nothing where that is not predicted."""
+    if item.saving_ns is None or item.saving_low_ns is None or item.saving_high_ns is None:
+        return ""
+    low, high = format_ns(item.saving_low_ns), format_ns(item.saving_high_ns)
+    if (item.share or 0.0) < _LEAST_SAVING:
+        return f"Saves: nothing measurable{step}, {high} at most"
+    after = " after the findings above" if item.is_generic else ""
+    share = f"{(item.share or 0.0) * 100:.0f} %"
+    text = f"Saves: {format_ns(item.saving_ns)}{step} ({share}; {low} to {high}){after}"
+    together = item.cumulative_saving_ns
+    if together is None or abs(together - item.saving_ns) < _SAME * together:
+        return text
+    return f"{text}; {format_ns(together)} together with those above"
 
 
 def _group(part: Part) -> _Group:

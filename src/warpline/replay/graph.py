@@ -306,7 +306,7 @@ def _moments(
     reached = np.where(at[built.source[counts]] == NEVER, NEVER, reached)
     ready = np.full(layout.n_nodes, NEVER)
     np.maximum.at(ready, built.target[counts], reached)
-    called = np.where(found.call >= 0, layout.call_start_ns[found.call], NEVER)
+    called = np.append(layout.call_start_ns, NEVER)[found.call]  # of none: the last one
     return Moments(layout.item_start_ns, called, ready[layout.item])
 
 

@@ -105,7 +105,7 @@ def _kind_of(trace: Trace, name: str | None) -> I64:
 def _call_lengths(trace: Trace, name: str | None) -> I64:
     """Return how long each item's call took at least before it could begin."""
     found, host = lanes(trace, name), host_side(trace, name)
-    length = np.where(found.call >= 0, call_costs(trace, name).own_ns[found.call], 0)
+    length = np.append(call_costs(trace, name).own_ns, 0)[found.call]
     if len(host):
         length[held_copies(trace, name).item] = 0
     return length + np.where(length > 0, _AFTER_CALL_NS, 0)

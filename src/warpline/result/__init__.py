@@ -20,6 +20,7 @@ from warpline.result.diagnosis import (
     Part,
     PartKind,
     Phase,
+    Replay,
     Severity,
     StepSummary,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "Part",
     "PartKind",
     "Phase",
+    "Replay",
     "Result",
     "Rule",
     "Severity",

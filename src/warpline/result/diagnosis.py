@@ -15,9 +15,6 @@ PartKind = Literal["busy", "idle"]
 CheckState = Literal["pass", "fail", "can't tell"]
 
 
-_NO_REPLAY = Skipped("replay", "what a fix would save is not predicted by this version")
-
-
 @dataclass(frozen=True)
 class Evidence:
     """Something in the recording that a finding rests on.
@@ -249,6 +246,28 @@ class CounterCandidate:
     command: str
 
 
+@dataclass(frozen=True)
+class Replay:
+    """How well a replay of the run reproduces it: savings are no better than that.
+
+    Attributes:
+        error_ratio: Relative error of the median step, replayed unchanged with usual latencies.
+        unexplained_ratio: Share of the time in which the next operation began late for no reason
+            that the recording tells.
+        step_ns: The median step, from the end of all work of one to the end of all of the next.
+        unprofiled_ns: What it takes when nothing is recorded; None where that is not known.
+        unprofiled_low_ns: At least.
+        unprofiled_high_ns: At most.
+    """
+
+    error_ratio: float
+    unexplained_ratio: float
+    step_ns: int
+    unprofiled_ns: int | None = None
+    unprofiled_low_ns: int | None = None
+    unprofiled_high_ns: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Diagnosis(Document):
     """Where the time of a run went, and what stands out.
@@ -263,6 +282,7 @@ class Diagnosis(Document):
         phases: The time of each range's work, in the order of the model.
         counter_candidates: Kernels worth a run with hardware counters, the longest first.
         not_judged: Rules that could say nothing, and why.
+        replay: How well the run can be replayed; None if it cannot, and nothing is predicted.
     """
 
     verdict: str
@@ -274,6 +294,7 @@ class Diagnosis(Document):
     phases: tuple[Phase, ...] = ()
     counter_candidates: tuple[CounterCandidate, ...] = ()
     not_judged: tuple[Skipped, ...] = ()
+    replay: Replay | None = None
 
     def __repr__(self) -> str:
         findings = f"{len(self.findings)} findings"
@@ -292,10 +313,10 @@ class Diagnosis(Document):
             "findings": [_finding_facts(item) for item in self.findings],
             "checklist": [asdict(item) for item in self.checks],
             "counter_candidates": [asdict(item) for item in self.counter_candidates],
-            "replay": None,
+            "replay": asdict(self.replay) if self.replay else None,
             "skipped": [
                 {"rule": item.name, "reason": item.reason, "hint": item.hint}
-                for item in (*self.not_judged, _NO_REPLAY)
+                for item in self.not_judged
             ],
             "warnings": list(self.warnings),
             "verdict": self.verdict,

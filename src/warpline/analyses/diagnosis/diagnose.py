@@ -20,6 +20,9 @@ from warpline.derived.step_counts import steps_counted
 from warpline.derived.steps import steps
 from warpline.derived.verdict import verdict
 from warpline.ops.arrays import I64
+from warpline.replay import predict, replay_quality
+from warpline.replay.host import host_side
+from warpline.replay.pricing import price, unprofiled_step_ns
 from warpline.result import (
     ANALYSES,
     RULES,
@@ -33,6 +36,7 @@ from warpline.result import (
     Overlap,
     Part,
     Phase,
+    Replay,
     Result,
     Skipped,
     StepSummary,
@@ -46,6 +50,7 @@ T = TypeVar("T")
 
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
 _LEAST_PHASE = 1e-4  # inner phases with a smaller share of the time are left out
+_WORST_REPLAY = 0.1  # of the step: what is reproduced no better predicts nothing
 _PART_IS_BUSY = is_busy(np.arange(len(PARTS), dtype=np.int8))
 
 
@@ -71,7 +76,11 @@ def diagnose(trace: Trace, name: str | None, attempt: Attempt) -> Diagnosis:
         _breakdown(trace, name, lane, sums) for lane, sums in zip(lanes, by_origin, strict=True)
     )
     overlaps = tuple(_overlap(trace, name, lane) for lane in lanes)
-    findings, not_judged = _findings(trace, name, attempt)
+    found, not_judged = _judged(trace, name, attempt)
+    replay = attempt("replay", partial(_replay, trace, name))
+    if isinstance(replay, Skipped):
+        not_judged.append(replay)
+    priced = _priced(trace, name, attempt, found) if isinstance(replay, Replay) else found
     tables = {table: _table(trace, table, name, attempt) for table in _SECTIONS}
     failed = [item for item in tables.values() if isinstance(item, Skipped) and item.is_failure]
     sections = tuple(item for item in tables.values() if isinstance(item, Result))
@@ -83,12 +92,13 @@ def diagnose(trace: Trace, name: str | None, attempt: Attempt) -> Diagnosis:
         verdict=verdict(breakdown, overlaps),
         steps=_steps(trace, name),
         breakdown=breakdown,
-        findings=findings,
+        findings=_ranked(priced),
         checks=tuple(Check(**row) for row in _rows(tables["checklist"])),
         overlaps=overlaps,
         phases=_phases(trace, name) if lanes else (),
         counter_candidates=_candidates(tables["counter_candidates"]),
         not_judged=(*not_judged, *failed),
+        replay=replay if isinstance(replay, Replay) else None,
     )
 
 
@@ -196,10 +206,10 @@ def _phases(trace: Trace, name: str | None) -> tuple[Phase, ...]:
     )
 
 
-def _findings(
+def _judged(
     trace: Trace, name: str | None, attempt: Attempt
 ) -> tuple[tuple[Finding, ...], list[Skipped]]:
-    """Return what the rules find, the gravest first, and which could not tell."""
+    """Return what the rules find, and which could not tell."""
     found: list[Finding] = []
     not_judged: list[Skipped] = []
     for rule in RULES:
@@ -208,8 +218,33 @@ def _findings(
             not_judged.append(judged)
         else:
             found += judged
-    found.sort(key=lambda item: SEVERITIES.index(item.severity))
-    return tuple(replace(item, id=f"F{n}") for n, item in enumerate(found, 1)), not_judged
+    return tuple(found), not_judged
+
+
+def _replay(trace: Trace, name: str | None) -> Replay | Skipped:
+    """Return how well the run can be replayed."""
+    if not len(operations(trace)) or not len(host_side(trace, name)):
+        return Skipped("replay", "no CUDA calls with device work were recorded")
+    quality, measured = replay_quality(trace, name), predict(trace, (), name)
+    if not measured.unchanged_ns or quality.error_ratio > _WORST_REPLAY:
+        return Skipped("replay", "the run cannot be replayed closely enough to predict savings")
+    unprofiled = unprofiled_step_ns(trace, name)
+    times = () if unprofiled is None else tuple(round(unprofiled[at]) for at in (1, 0, 2))
+    return Replay(quality.error_ratio, quality.unexplained_ratio, measured.measured_ns, *times)
+
+
+def _priced(
+    trace: Trace, name: str | None, attempt: Attempt, found: tuple[Finding, ...]
+) -> tuple[Finding, ...]:
+    """Return the findings with what their fixes save, as they are if that fails."""
+    priced = attempt("pricing", partial(price, trace, found, name))
+    return found if isinstance(priced, Skipped) else priced
+
+
+def _ranked(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return findings in the order of their severity, numbered; else they stay in order."""
+    ranked = sorted(found, key=lambda item: SEVERITIES.index(item.severity))
+    return tuple(replace(item, id=f"F{n}") for n, item in enumerate(ranked, 1))
 
 
 def _table(trace: Trace, table: str, name: str | None, attempt: Attempt) -> Result | Skipped:

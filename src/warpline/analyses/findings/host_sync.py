@@ -9,7 +9,7 @@ from warpline.derived.host_blocking import SMALL_COPY_BYTES
 from warpline.derived.host_calls import working_calls
 from warpline.derived.idle_kinds import CALL_KINDS
 from warpline.derived.operations import operations
-from warpline.derived.result_reads import result_reads
+from warpline.derived.result_reads import result_reads, waits_behind
 from warpline.derived.severity import severity_of
 from warpline.derived.step_scope import StepScope, step_scope
 from warpline.ops.arrays import I64, BoolArray
@@ -88,16 +88,16 @@ def _waits(trace: Trace) -> I64:
     """Return the calls that wait, but for those behind copies from or to pageable memory."""
     calls, reads = working_calls(trace), result_reads(trace)
     waits = calls.row[calls.kind == CALL_KINDS.index("host-sync")]
-    behind = np.isin(waits, _after_large_copies(trace))
+    behind = np.isin(waits, waits_behind(trace, _large_copies(trace)))
     synchronous = reads.call[reads.wait < 0]
     kind = calls.kind[np.searchsorted(calls.row, synchronous)]
     synchronous = synchronous[kind == CALL_KINDS.index("copy")]
     return np.unique(np.append(waits[~behind], synchronous))
 
 
-def _after_large_copies(trace: Trace) -> I64:
-    """Return the calls that come right after a large copy on their thread."""
-    calls, work = working_calls(trace), operations(trace)
+def _large_copies(trace: Trace) -> I64:
+    """Return the calls that made large copies from or to the host."""
+    work = operations(trace)
     copies = work.of_table("memcpy")
     copies = copies[work.call[copies] >= 0]
     if not len(copies):
@@ -105,11 +105,7 @@ def _after_large_copies(trace: Trace) -> I64:
     size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[copies]]
     codes = [BUSY_CATEGORIES.index(name) for name in ("copy-h2d", "copy-d2h")]
     is_host = np.isin(operation_categories(trace)[copies], codes)
-    large = np.isin(calls.row, work.call[copies[is_host & (size > SMALL_COPY_BYTES)]])
-    order = np.argsort(calls.thread, kind="stable")
-    follows = large[order][:-1] & (np.diff(calls.thread[order]) == 0)
-    after: I64 = calls.row[order[1:][follows]]
-    return after
+    return work.call[copies[is_host & (size > SMALL_COPY_BYTES)]]
 
 
 def _spent_ns(trace: Trace, scope: StepScope) -> float:

@@ -28,7 +28,7 @@ _PLAIN = re.compile(
 # Shorter kernels wait for memory and for their start more than for arithmetic.
 _SHORTEST_NS = 20_000
 # Of the ratio of the peaks: large products reach 0.8 of it, small ones less.
-_OF_RATIO = Range(0.5, 0.8, 1.0)
+_OF_RATIO = Range(0.55, 0.8, 1.0)
 
 
 @rule(name=NAME, title=TITLE)
@@ -41,7 +41,7 @@ def no_tensor_cores(trace: Trace, steps: str | None) -> list[Finding]:
         the chip is idle.
     How it is found: By the names that cuBLAS, cuDNN and CUTLASS give such kernels (simt_sgemm,
         f32f32_f32f32_f32). What tensor cores gain is the ratio of the GPU's peaks for TF32 and
-        float32, of which 0.5 to 1.0 is reached.
+        float32, of which 0.55 to 1.0 is reached.
     What to do: Allow TF32, or compute in bfloat16.
     Limits: TF32 keeps 10 bits of the mantissa: enough for training, not for every computation. A
         GPU whose peaks are not known gets no prediction. Kernels of other libraries are not seen.

@@ -8,11 +8,12 @@ from warpline.derived.busy import DEVICE_TABLES
 from warpline.derived.device_peaks import device_peaks
 from warpline.derived.host_blocking import SMALL_COPY_BYTES
 from warpline.derived.operations import operations
+from warpline.derived.result_reads import waits_behind
 from warpline.derived.severity import severity_of
 from warpline.derived.step_scope import StepScope, step_scope
 from warpline.ops.arrays import BoolArray
 from warpline.result import Finding, Skipped, rule
-from warpline.result.changes import MakeAsync, Range
+from warpline.result.changes import DropCalls, MakeAsync, Range
 from warpline.schema.tables import MEMORY_KINDS
 from warpline.trace import Trace
 from warpline.units import format_ns
@@ -74,7 +75,10 @@ def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
             " and run beside kernels in `warpline stats -r overlap`",
             fix_cuda="Allocate with cudaHostAlloc or register with cudaHostRegister once; copy"
             " with cudaMemcpyAsync on a second stream; cudaStreamWaitEvent before the first use",
-            changes=(MakeAsync(np.unique(calls[calls >= 0]), places, _speed(trace, scope)),),
+            changes=(
+                MakeAsync(np.unique(calls[calls >= 0]), places, _speed(trace, scope)),
+                DropCalls(waits_behind(trace, calls)),
+            ),
         )
     ]
 

@@ -1,0 +1,127 @@
+"""What the changes of findings save: replay with them, alone and together.
+
+Findings about one kind of fault are priced first, each alone. Generic ones, which would take away
+the consequences of others too, are priced on what remains after those. The cumulative saving is
+that of a finding and all before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.replay.prediction import Prediction, predict
+from warpline.result import Finding
+from warpline.result.changes import Change, Range, RemoveProfilerCost
+from warpline.trace import Trace
+
+
+def price(
+    trace: Trace, findings: Sequence[Finding], name: str | None = None
+) -> tuple[Finding, ...]:
+    """Return findings with what their changes save per step, the largest saving first.
+
+    Those without changes come back as they are, behind the others. A saving of less than
+    `MEASURABLE_RATIO` of the step makes a finding low.
+
+    Args:
+        trace: The trace.
+        findings: What the rules found.
+        name: The name of the ranges that are steps; see `steps`.
+    """
+    specific = [item for item in findings if item.changes and not item.is_generic]
+    generic = [item for item in findings if item.changes and item.is_generic]
+    if not specific and not generic:
+        return tuple(findings)
+    whole = predict(trace, (), name)
+    priced = [_priced(item, whole, predict(trace, item.changes, name)) for item in specific]
+    done = _accumulated(trace, sorted(priced, key=_saving, reverse=True), whole, name)
+    made = [change for item in done if _is_measurable(item, whole) for change in item.changes]
+    after = _on_what_remains(trace, generic, made, whole, name)
+    return (*done, *after, *(item for item in findings if not item.changes))
+
+
+def _on_what_remains(
+    trace: Trace,
+    generic: Sequence[Finding],
+    made: Sequence[Change],
+    whole: Prediction,
+    name: str | None,
+) -> list[Finding]:
+    """Return generic findings priced after the changes that were made before them."""
+    made, found = list(made), []
+    for item in generic:
+        before = predict(trace, made, name)
+        after = predict(trace, (*made, *item.changes), name)
+        found.append(_priced(item, whole, after, before.step_ns.central))
+        cumulative = round(max(whole.unchanged_ns - after.step_ns.central, 0))
+        found[-1] = replace(found[-1], cumulative_saving_ns=cumulative)
+        made += item.changes
+    return found
+
+
+def _accumulated(
+    trace: Trace, findings: Sequence[Finding], whole: Prediction, name: str | None
+) -> list[Finding]:
+    """Return findings with what each and all before it save together."""
+    made: list[Change] = []
+    found = []
+    for place, item in enumerate(findings):
+        made += item.changes
+        together = item.saving_ns
+        if place:
+            step = predict(trace, made, name).step_ns.central
+            together = round(max(whole.unchanged_ns - step, 0))
+        found.append(replace(item, cumulative_saving_ns=together))
+    return found
+
+
+def _priced(
+    item: Finding, whole: Prediction, after: Prediction, before_ns: float | None = None
+) -> Finding:
+    """Return a finding with its saving and what follows from that."""
+    before = float(whole.unchanged_ns) if before_ns is None else before_ns
+    low, central, high = (
+        max(round(before - step), 0)
+        for step in (after.step_ns.high, after.step_ns.central, after.step_ns.low)
+    )
+    share = central / whole.unchanged_ns if whole.unchanged_ns else 0.0
+    return replace(
+        item,
+        severity=severity_of(share),
+        saving_ns=central,
+        saving_low_ns=low,
+        saving_high_ns=high,
+        share=share,
+    )
+
+
+def _saving(item: Finding) -> int:
+    return item.saving_ns or 0
+
+
+def _is_measurable(item: Finding, whole: Prediction) -> bool:
+    return _saving(item) >= MEASURABLE_RATIO * whole.unchanged_ns
+
+
+# What recording costs the host for each recorded call, by the reader of the recording: fitted to
+# programs that were run with and without it.
+_COST_NS = {
+    "warpline": Range(300, 750, 1_500),
+    "nsys-sqlite": Range(1_000, 2_000, 4_500),
+    "kineto-json": Range(3_000, 8_000, 13_000),
+}
+
+
+def unprofiled_step_ns(trace: Trace, name: str | None = None) -> Range | None:
+    """Return what a step takes when nothing is recorded; None if the producer's cost is unknown.
+
+    Args:
+        trace: The trace.
+        name: The name of the ranges that are steps; see `steps`.
+    """
+    cost = _COST_NS.get(trace.meta.format)
+    if cost is None:
+        return None
+    return predict(trace, (RemoveProfilerCost(cost),), name).step_ns
