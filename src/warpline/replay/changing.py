@@ -91,7 +91,11 @@ def _(change: DropOperations, trace: Trace, draft: Draft, side: Side) -> None:
 
 @_apply.register
 def _(change: ScaleOperations, trace: Trace, draft: Draft, side: Side) -> None:
-    draft.scale_items(_items(draft, change.operations), _of(change.factor, side))
+    items, factor = _items(draft, change.operations), _of(change.factor, side)
+    if factor == 0:
+        draft.drop_items(items)  # with the gaps around them
+    else:
+        draft.scale_items(items, factor)
 
 
 @_apply.register

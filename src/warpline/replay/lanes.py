@@ -16,6 +16,7 @@ from warpline.derived.operations import Operations, operations
 from warpline.ops.arrays import I64, Integers
 from warpline.ops.group import factorize_rows
 from warpline.ops.join import lookup_rows
+from warpline.replay.edges import Edges, times
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.window import replay_window
 from warpline.trace import ColumnData, Trace
@@ -110,6 +111,26 @@ def lanes(trace: Trace, name: str | None = None) -> Lanes:
     matched = np.flatnonzero(record >= 0)
     awaits[len(chosen) + len(records.call) + matched] = place[len(chosen) + record[matched]]
     return Lanes(*(column[order] for column in found))
+
+
+@derived
+def reached_ns(trace: Trace, name: str | None = None) -> I64:
+    """Return when each item was done: operations as recorded, events when their turn came.
+
+    An event's turn comes when all before it in its stream is done, and what that waited for.
+    """
+    found = lanes(trace, name)
+    is_event = found.operation < 0
+    follows = np.flatnonzero(is_event[1:] & (found.stream[1:] == found.stream[:-1])) + 1
+    awaits = np.flatnonzero(found.awaits >= 0)
+    target = np.append(follows, awaits)
+    source = np.append(follows - 1, found.awaits[awaits])
+    order = np.argsort(target, kind="stable")
+    first = np.append(0, np.cumsum(np.bincount(target, minlength=len(found))))
+    ends = np.ones(len(order), np.bool_)
+    edges = Edges(first, source[order].astype(np.int32), ends, np.zeros(len(order), np.uint8))
+    length = found.end_ns - found.start_ns
+    return times(edges, np.zeros(len(order), np.int64), length, found.start_ns) + length
 
 
 def event_rows(trace: Trace, table: str, name: str | None) -> EventRows:

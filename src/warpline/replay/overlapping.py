@@ -84,16 +84,14 @@ def _producers(draft: Draft, group: I64) -> I64:
     last part of what was launched before the collectives, since the ones before them.
     """
     lanes, host = draft.graph.lanes, draft.graph.host
-    before = _others(draft, group)
+    before: I64 = _others(draft, group)
     before = before[lanes.asked_ns[before] < lanes.asked_ns[group[0]]]
     earlier = np.flatnonzero(lanes.stream == lanes.stream[group[0]])
     earlier = earlier[(lanes.operation[earlier] >= 0) & (earlier < group[0])]
     if len(earlier):
         before = before[lanes.asked_ns[before] > lanes.asked_ns[earlier[-1]]]
-    if not len(before):
-        return before
     thread = host.thread[lanes.call[before]]
-    elsewhere: I64 = before[thread != thread[0]]
+    elsewhere: I64 = before[thread != thread[:1]]
     last: I64 = before[-round(len(before) * _PRODUCING_RATIO) :]
     return elsewhere if len(elsewhere) else last
 

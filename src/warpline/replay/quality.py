@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.operations import operations
 from warpline.ops.arrays import INT64_MAX
 from warpline.ops.interval import union
 from warpline.replay.edges import NEVER
@@ -57,7 +58,7 @@ def _unexplained(graph: EventGraph, trace: Trace) -> float:
         int(graph.item_start_ns[work].min()), int(graph.call_start_ns.min(initial=INT64_MAX))
     )
     span = int(graph.item_end_ns[work].max()) - begun
-    device = trace.columns("stream", "context_id")["context_id"].values[graph.lanes.stream[late]]
+    device = operations(trace).device[graph.lanes.operation[late]]
     worst = 0
     for each in np.unique(device).tolist():
         own = late[device == each]

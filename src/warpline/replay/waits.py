@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES
 from warpline.derived.host_calls import numbers_of_texts
 from warpline.derived.idle_kinds import CALL_KINDS, call_kind
 from warpline.derived.operations import operations
@@ -24,7 +25,7 @@ from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, HostSide, host_side
-from warpline.replay.lanes import EventRows, Lanes, event_rows, lanes, records_before
+from warpline.replay.lanes import EventRows, Lanes, event_rows, lanes, reached_ns, records_before
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 
@@ -36,7 +37,6 @@ _QUEUE_LENGTH = 500
 # A thread wakes up within this time after what it waited for; measured are 3 to 7 us.
 LONGEST_WAKE_NS = 100_000
 DEFAULT_WAKE_NS = 5_000
-SMALL_COPY_BYTES = 64 * 1024
 _OWN_PERCENTILE = 5
 
 WAITS_FOR: tuple[str, ...] = ("", "stream", "event", "everything")
@@ -100,18 +100,19 @@ def host_waits(trace: Trace, name: str | None = None) -> Waits:
     ]
     pairs = np.concatenate([np.stack(part) for part in parts], axis=1)
     pairs = pairs[:, pairs[1] >= 0]
-    pairs = pairs[:, found.end_ns[pairs[1]] <= host.end_ns[pairs[0]] + _SLACK_NS]
+    done = reached_ns(trace, name)[pairs[1]]
+    pairs = pairs[:, done <= host.end_ns[pairs[0]] + _SLACK_NS]
     return Waits(*pairs[:, np.argsort(pairs[0], kind="stable")])
 
 
 @derived
 def call_costs(trace: Trace, name: str | None = None) -> Costs:
     """Return what each call costs by itself, and how long it takes to wake up."""
-    host, found, waits = host_side(trace, name), lanes(trace, name), host_waits(trace, name)
+    host, waits = host_side(trace, name), host_waits(trace, name)
     length = host.end_ns - host.start_ns
     codes = factorize(host.name).codes
     target = np.full(len(host), NEVER)
-    np.maximum.at(target, waits.call, found.end_ns[waits.item])
+    np.maximum.at(target, waits.call, reached_ns(trace, name)[waits.item])
     may_wait = target != NEVER
     frees = host.kind == CALL_KINDS.index("allocator")
     after = host.end_ns - np.where(may_wait, target, host.end_ns)
@@ -120,7 +121,8 @@ def call_costs(trace: Trace, name: str | None = None) -> Costs:
     calls = np.flatnonzero(may_wait)
     for rows in by_group(codes[calls]):
         mine = calls[rows]
-        least = int(np.percentile(length[codes == codes[mine[0]]], _OWN_PERCENTILE))
+        usual = np.percentile(length[codes == codes[mine[0]]], _OWN_PERCENTILE)
+        least = min(int(usual), OWN_COST_NS)  # where all of them waited, none tells
         # What goes on long after the end of what was waited for, was not waiting for it.
         is_late = (after[mine] > LONGEST_WAKE_NS) & ~frees[mine]
         held = mine[(target[mine] > host.start_ns[mine] + least) & ~is_late]
