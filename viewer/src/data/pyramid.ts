@@ -11,6 +11,7 @@ const NONE = 0xffffffff;
 /**
  * `busy[b]` is the row's busy time before bin b begins, exact; `top[b]` the name of the busy event that
  * covers most of the bin, `rest[b]` that of the idle one; NONE where there is none.
+ * `long` holds the places of all events of at least 1.5 bins.
  */
 export interface Pyramid {
   readonly start_ns: number;
@@ -20,6 +21,7 @@ export interface Pyramid {
   readonly topNs: Float32Array;
   readonly rest: Uint32Array;
   readonly restNs: Float32Array;
+  readonly long: Uint32Array;
 }
 
 export { NONE as NO_NAME };
@@ -52,10 +54,19 @@ export function buildPyramid(events: Events, startNs: number, endNs: number): Py
     topNs: new Float32Array(bins),
     rest: new Uint32Array(bins).fill(NONE),
     restNs: new Float32Array(bins),
+    long: longEvents(events, 1.5 * binNs),
   };
   fillTotals(pyramid, events);
   fillNames(pyramid, events);
   return pyramid;
+}
+
+function longEvents(events: Events, least: number): Uint32Array {
+  const long: number[] = [];
+  for (let i = 0; i < events.count; i++) {
+    if (events.before[i + 1] - events.before[i] >= least) long.push(i);
+  }
+  return Uint32Array.from(long);
 }
 
 function fillTotals(pyramid: Pyramid, events: Events): void {

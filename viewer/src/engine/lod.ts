@@ -1,0 +1,241 @@
+/**
+ * Level of detail: what a row looks like at a scale, at a cost that grows with the pixels and not
+ * with the events.
+ *
+ * Events of at least `WIDE_PX` become rectangles. All others become, per pixel, the exact share of
+ * its time that is busy, taken from running totals, and the name of the longest event.
+ */
+
+import { gallop, lowerBound } from "../base/search";
+import { endOf, type Events, lengthOf } from "../data/events";
+import { busyBefore, busyInside, NO_NAME, type Pyramid, roughlyBusyBefore } from "../data/pyramid";
+import { lengthOfSpan, type Span } from "./view";
+
+export const WIDE_PX = 1.5;
+const LOOK_AT_ALL = 12;
+const LOOK_AT = 8;
+
+/** One row's picture; arrays are reused from frame to frame. */
+export class RowPicture {
+  width = 0;
+  share = new Float32Array(0);
+  top = new Uint32Array(0);
+  rest = new Uint32Array(0);
+  rects = 0;
+  rectStart = new Float64Array(256);
+  rectEnd = new Float64Array(256);
+  rectEvent = new Uint32Array(256);
+
+  reset(width: number): void {
+    if (width !== this.width) {
+      this.width = width;
+      this.share = new Float32Array(width);
+      this.top = new Uint32Array(width);
+      this.rest = new Uint32Array(width);
+    } else {
+      this.share.fill(0);
+    }
+    this.top.fill(NO_NAME);
+    this.rest.fill(NO_NAME);
+    this.rects = 0;
+  }
+
+  add(start: number, end: number, event: number): void {
+    if (this.rects === this.rectEvent.length) this.grow();
+    this.rectStart[this.rects] = start;
+    this.rectEnd[this.rects] = end;
+    this.rectEvent[this.rects++] = event;
+  }
+
+  private grow(): void {
+    const size = this.rectEvent.length * 2;
+    const [start, end, event] = [this.rectStart, this.rectEnd, this.rectEvent];
+    this.rectStart = new Float64Array(size);
+    this.rectEnd = new Float64Array(size);
+    this.rectEvent = new Uint32Array(size);
+    this.rectStart.set(start);
+    this.rectEnd.set(end);
+    this.rectEvent.set(event);
+  }
+}
+
+/** Fills `picture` with the row's look in `span` on `width` pixels. Rectangles are in ns. */
+export function pictureRow(
+  events: Events,
+  pyramid: Pyramid | null,
+  span: Span,
+  width: number,
+  picture: RowPicture,
+): void {
+  picture.reset(width);
+  if (events.count === 0 || width === 0) return;
+  if (pyramid && lengthOfSpan(span) / width >= pyramid.binNs) fromPyramid(events, pyramid, span, picture);
+  else byWalking(events, span, picture);
+}
+
+/** Returns the first event that reaches into the span, and the first that begins after it. */
+export function eventsIn(events: Events, span: Span): [number, number] {
+  let first = lowerBound(events.start, span.start);
+  if (first > 0 && endOf(events, first - 1) > span.start) first--;
+  return [first, lowerBound(events.start, span.end, first)];
+}
+
+function byWalking(events: Events, span: Span, picture: RowPicture): void {
+  const { width } = picture;
+  const { start } = events;
+  const pixelNs = lengthOfSpan(span) / width;
+  const wide = WIDE_PX * pixelNs;
+  const [first, last] = eventsIn(events, span);
+  let i = first;
+  let done = -1; // pixels up to here have their share
+  while (i < last) {
+    const end = endOf(events, i);
+    if (end - start[i] >= wide) {
+      picture.add(start[i], end, i);
+      i++;
+      continue;
+    }
+    const pixel = Math.max(0, Math.min(width - 1, Math.floor((start[i] - span.start) / pixelNs)));
+    const pixelEnd = span.start + (pixel + 1) * pixelNs;
+    let next = gallop(start, pixelEnd, i, last);
+    if (next <= i) next = i + 1;
+    // Only the last event that begins in a pixel can be wide: it reaches beyond the pixel.
+    if (next - 1 > i && lengthOf(events, next - 1) >= wide) next--;
+    choose(events, i, next, picture, pixel);
+    if (pixel > done) {
+      const until = busyInside(events, firstAfter(start, pixelEnd, next, last) - 1, pixelEnd);
+      picture.share[pixel] = (until - busyUntil(events, pixelEnd - pixelNs, i)) / pixelNs;
+      done = pixel;
+    }
+    done = Math.max(done, spill(events, next - 1, pixel, picture, pixelNs, span));
+    i = next;
+  }
+}
+
+/** Returns the first event from `from` on that begins after `time`: at most one is in between. */
+function firstAfter(start: Float64Array, time: number, from: number, last: number): number {
+  let i = from;
+  while (i < last && start[i] <= time) i++;
+  return i;
+}
+
+/** The busy time before `time`, which lies just before event `i` or in it. */
+function busyUntil(events: Events, time: number, i: number): number {
+  let last = i;
+  while (last >= 0 && events.start[last] > time) last--;
+  return last < 0 ? 0 : busyInside(events, last, time);
+}
+
+/** A short event may reach into the pixels after the one where it begins. */
+function spill(
+  events: Events,
+  event: number,
+  pixel: number,
+  picture: RowPicture,
+  pixelNs: number,
+  span: Span,
+): number {
+  const end = endOf(events, event);
+  let at = pixel;
+  while (at + 1 < picture.width && span.start + (at + 1) * pixelNs < end) {
+    at++;
+    const low = span.start + at * pixelNs;
+    const busy = busyBefore(events, low + pixelNs) - busyBefore(events, low);
+    picture.share[at] = busy / pixelNs;
+    offer(events, event, picture, at);
+  }
+  return at;
+}
+
+function choose(events: Events, from: number, to: number, picture: RowPicture, pixel: number): void {
+  const many = to - from;
+  if (many <= LOOK_AT_ALL) {
+    for (let i = from; i < to; i++) offerLonger(events, i, picture, pixel);
+    return;
+  }
+  const stride = many / LOOK_AT;
+  for (let k = 0; k < LOOK_AT; k++) offerLonger(events, from + Math.floor(k * stride), picture, pixel);
+  offerLonger(events, to - 1, picture, pixel);
+}
+
+let longestPixel = -1;
+let longestTop = 0;
+let longestRest = 0;
+
+function offerLonger(events: Events, i: number, picture: RowPicture, pixel: number): void {
+  if (pixel !== longestPixel || picture.top[pixel] === NO_NAME) longestTop = -1;
+  if (pixel !== longestPixel || picture.rest[pixel] === NO_NAME) longestRest = -1;
+  longestPixel = pixel;
+  const length = lengthOf(events, i);
+  if (length > 0 && events.busy[i + 1] === events.busy[i]) {
+    if (length <= longestRest) return;
+    longestRest = length;
+    picture.rest[pixel] = events.name[i];
+  } else {
+    if (length <= longestTop) return;
+    longestTop = length;
+    picture.top[pixel] = events.name[i];
+  }
+}
+
+function offer(events: Events, i: number, picture: RowPicture, pixel: number): void {
+  const isIdle = lengthOf(events, i) > 0 && events.busy[i + 1] === events.busy[i];
+  const names = isIdle ? picture.rest : picture.top;
+  if (names[pixel] === NO_NAME) names[pixel] = events.name[i];
+}
+
+function fromPyramid(events: Events, pyramid: Pyramid, span: Span, picture: RowPicture): void {
+  const { width } = picture;
+  const pixelNs = lengthOfSpan(span) / width;
+  let before = roughlyBusyBefore(pyramid, span.start);
+  for (let pixel = 0; pixel < width; pixel++) {
+    const from = span.start + pixel * pixelNs;
+    const after = roughlyBusyBefore(pyramid, from + pixelNs);
+    picture.share[pixel] = (after - before) / pixelNs;
+    before = after;
+    nameFromPyramid(pyramid, from, from + pixelNs, picture, pixel);
+  }
+  const { long } = pyramid;
+  for (let k = firstLong(events, long, span.start); k < long.length; k++) {
+    const event = long[k];
+    if (events.start[event] >= span.end) break;
+    if (lengthOf(events, event) >= WIDE_PX * pixelNs) {
+      picture.add(events.start[event], endOf(events, event), event);
+    }
+  }
+}
+
+function firstLong(events: Events, long: Uint32Array, time: number): number {
+  let low = 0;
+  let high = long.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (endOf(events, long[middle]) <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function nameFromPyramid(
+  pyramid: Pyramid,
+  from: number,
+  to: number,
+  picture: RowPicture,
+  pixel: number,
+): void {
+  const bins = pyramid.top.length;
+  const first = Math.max(0, Math.floor((from - pyramid.start_ns) / pyramid.binNs));
+  const last = Math.min(bins, Math.max(first + 1, Math.ceil((to - pyramid.start_ns) / pyramid.binNs)));
+  let most = -1;
+  let mostIdle = -1;
+  for (let bin = first; bin < last; bin++) {
+    if (pyramid.topNs[bin] > most && pyramid.top[bin] !== NO_NAME) {
+      most = pyramid.topNs[bin];
+      picture.top[pixel] = pyramid.top[bin];
+    }
+    if (pyramid.restNs[bin] > mostIdle && pyramid.rest[bin] !== NO_NAME) {
+      mostIdle = pyramid.restNs[bin];
+      picture.rest[pixel] = pyramid.rest[bin];
+    }
+  }
+}
