@@ -28,7 +28,7 @@ constexpr double kRareNs = 1'000'000;
 // so many repetitions in a row, a time that depends on how long one is, or all that it may take.
 constexpr std::uint32_t kEnoughRepetitions = 256;
 constexpr std::int64_t kEnoughPeriods = 64;
-constexpr std::int64_t kLeastEnoughNs = 2'000'000'000;
+constexpr std::int64_t kLeastEnoughNs = 1'000'000'000;
 constexpr std::int64_t kMostEnoughNs = 20'000'000'000;
 
 constexpr std::int64_t kShortestRestNs = 60'000'000;  // a few ticks of the watcher

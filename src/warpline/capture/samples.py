@@ -98,13 +98,15 @@ def find_samples(
 
 def _time_told(sampling: Sampling | None, windows: int, *, has_steps: bool) -> str:
     period = WINDOW_S / sampling.duty if sampling is not None else 0
-    return (
-        f"{'while ' if has_steps else ''}no step boundaries were found, "
-        f"{'' if has_steps else 'so that '}"
-        f"{plural(windows, 'time window')} of {WINDOW_S:g} s, one in {period:.3g} s, "
-        f"{'were recorded' if has_steps else 'are what was recorded'}"
-        " (--step-range names the NVTX range that begins a step)"
-    )
+    # Once there are steps, a window that is open ends early.
+    told = f"{plural(windows, 'time window')} of {'up to ' if has_steps else ''}{WINDOW_S:g} s"
+    told += f", one in {period:.3g} s,"
+    hint = "(--step-range names the NVTX range that begins a step)"
+    if has_steps:
+        verb = "was" if windows == 1 else "were"
+        return f"while no step boundaries were found, {told} {verb} recorded {hint}"
+    verb = "is" if windows == 1 else "are"
+    return f"no step boundaries were found, so that {told} {verb} what was recorded {hint}"
 
 
 def _patterns(session: RawSession) -> list[Pattern]:
