@@ -36,7 +36,7 @@ export function contrast(one: Colour, other: Colour): number {
   return (high + 0.05) / (low + 0.05);
 }
 
-const DARK: Colour = [10, 14, 18];
+const DARK: Colour = [0, 0, 0];
 const LIGHT: Colour = [255, 255, 255];
 
 /** Returns black or white, whichever reads better on a fill: always a contrast of 4.5 or more. */

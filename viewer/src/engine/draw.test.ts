@@ -1,0 +1,237 @@
+import { describe, expect, it } from "vitest";
+import { encodeContainer } from "../../dev/encode";
+import { recordingPen, recordingSurface } from "../../dev/pen";
+import { seeded } from "../../dev/random";
+import { contrast, fromHex, luminance } from "../base/colour";
+import { plainText, searchPattern } from "../base/text";
+import { countText, instantText, shareText, timeText } from "../base/units";
+import { deliver } from "../data/decode-worker";
+import type { Category } from "../data/head";
+import { Recording } from "../data/recording";
+import { pictureCounter } from "./counter";
+import { Painter, RULER_HEIGHT, type Scene, visibleRows } from "./draw";
+import { fittedLabel } from "./labels";
+import { layoutRows, rowTree } from "./layout";
+import { chooseInks, type ColourMode, THEMES } from "./theme";
+
+const CATEGORIES: Category[] = [
+  { name: "gemm", kind: "busy", meaning: "" },
+  { name: "launch-bound", kind: "idle", meaning: "" },
+  { name: "nvtx", kind: "range", meaning: "" },
+];
+const NAMES = [
+  ["a_kernel_with_a_very_long_name_that_no_rectangle_holds", 0],
+  ["launch-bound", 1],
+  ["forward\u202epass", 2],
+] as const;
+
+async function scene(change: Partial<Scene> = {}): Promise<Scene> {
+  const container = encodeContainer(
+    { start_ns: 0, end_ns: 1000, categories: CATEGORIES, tables: ["kernel"] },
+    NAMES,
+    [
+      { id: "g", parent: null, label: "GPU", kind: "group" },
+      {
+        id: "g/b",
+        parent: "g",
+        label: "busy",
+        kind: "state",
+        events: { start: [0, 400, 800], duration: [400, 400, 200], name: [0, 1, 0] },
+      },
+      {
+        id: "g/r",
+        parent: "g",
+        label: "ranges",
+        kind: "range",
+        events: { start: [100, 102, 104], duration: [1, 1, 800], name: [2, 2, 2] },
+      },
+    ],
+  );
+  const blocks = { get: (i: number) => Promise.resolve(container.blocks[i] as Uint8Array) };
+  const recording = new Recording(container.head, blocks, {
+    order: deliver,
+    close: () => undefined,
+  });
+  await recording.loadOverview();
+  await recording.loadNames();
+  await recording.loadEvents(() => undefined);
+  const theme = THEMES.dark;
+  const tree = rowTree(container.head.rows);
+  return {
+    head: container.head,
+    rows: recording.rows,
+    names: recording.names,
+    overview: recording.overview,
+    inks: chooseInks(recording.names, CATEGORIES, { theme, mode: "category", lit: null }),
+    theme,
+    layout: layoutRows(tree, { collapsed: new Set(), hidden: new Set(), pinned: [] }),
+    scrollTop: 0,
+    span: { start: 0, end: 1000 },
+    width: 500,
+    height: 300,
+    pixelRatio: 1,
+    anchor: 0,
+    selected: null,
+    hovered: null,
+    area: null,
+    measure: null,
+    windows: [],
+    windowRows: null,
+    arrows: [],
+    bookmarks: [],
+    ...change,
+  };
+}
+
+describe("a frame", () => {
+  it("draws every wide event as a rectangle in its row, and idle time hatched by cause", async () => {
+    const { pen, calls } = recordingPen();
+    const cost = new Painter(recordingSurface()).draw(pen, await scene());
+    expect(cost).toMatchObject({ rows: 3, rects: 4 });
+    const state = { top: RULER_HEIGHT + 22 + 1, height: 24 };
+    const fills = calls.filter((call) => call.name === "fillRect" && call.values[1] === state.top);
+    expect(fills.map((call) => call.values)).toContainEqual([0, 23 + 24, 199, 24]);
+    const hatched = fills.filter((call) => call.fill === "hatch:rising");
+    expect(hatched.map((call) => call.values)).toEqual([[200, 47, 199, 24]]);
+  });
+
+  it("keeps every name inside its rectangle and shows what turns text around", async () => {
+    const { pen, calls } = recordingPen();
+    new Painter(recordingSurface()).draw(pen, await scene({ width: 160 }));
+    const texts = calls.filter((call) => call.name === "fillText" && call.values[3] !== undefined);
+    expect(texts.length).toBeGreaterThan(0);
+    for (const { values } of texts) {
+      const [text, x, , room] = values as [string, number, number, number];
+      expect(text).not.toMatch(/\u202e/);
+      expect(text.length * 6).toBeLessThanOrEqual(room);
+      expect(x + room).toBeLessThanOrEqual(160);
+    }
+  });
+
+  it("draws the overview until the events are there", async () => {
+    const surface = recordingSurface();
+    const full = await scene();
+    const rows = full.rows.map(() => ({ events: null, pyramid: null, error: null }));
+    const cost = new Painter(surface).draw(recordingPen().pen, { ...full, rows });
+    expect(cost.rects).toBe(0);
+    expect(surface.strips[0]?.pixels.some((pixel) => pixel !== 0)).toBe(true);
+  });
+
+  it("draws selection, arrows, findings, bookmarks and measures without events in view", async () => {
+    const { pen, calls } = recordingPen();
+    const place = { row: 1, event: 0 };
+    new Painter(recordingSurface()).draw(
+      pen,
+      await scene({
+        span: { start: 990, end: 1000 },
+        selected: place,
+        hovered: place,
+        area: { span: { start: 5, end: 995 }, rows: new Set([1]) },
+        measure: { start: 1, end: 999 },
+        windows: [{ start: 0, end: 10 }],
+        arrows: [{ from: place, to: { row: 2, event: 2 }, isQueue: true }],
+        bookmarks: [{ time: 995, text: "here" }],
+      }),
+    );
+    for (const { name, values } of calls) {
+      if (name !== "fillRect") continue;
+      expect(values.every((value) => Number.isFinite(value))).toBe(true);
+    }
+    expect(calls.some((call) => call.name === "bezierCurveTo")).toBe(true);
+  });
+
+  it("visits only rows on the screen", async () => {
+    const full = await scene();
+    expect(visibleRows({ ...full, scrollTop: 23 }).scrolled.map((one) => one.placed.row)).toEqual([1, 2]);
+    expect(visibleRows({ ...full, height: RULER_HEIGHT + 5 }).scrolled).toHaveLength(1);
+  });
+});
+
+describe("colours", () => {
+  const texts = Array.from({ length: 300 }, (_, i) => `kernel ${i}`);
+
+  it.each(["dark", "light"] as const)("give every fill readable text (%s)", (name) => {
+    const categories = texts.map((_, i) => i % 3);
+    for (const mode of ["category", "name", "cause"] as ColourMode[]) {
+      const choice = { theme: THEMES[name], mode, lit: null };
+      const { inks, of } = chooseInks({ texts, categories }, CATEGORIES, choice);
+      expect(Math.max(...of)).toBeLessThan(inks.length);
+      for (const ink of inks) {
+        const text = ink.text.match(/\d+/g)?.map(Number) as unknown as [number, number, number];
+        expect(contrast(text, ink.colour)).toBeGreaterThanOrEqual(4.5);
+      }
+    }
+    const { text, faintText, background } = THEMES[name];
+    expect(contrast(fromHex(text), background)).toBeGreaterThanOrEqual(7);
+    expect(contrast(fromHex(faintText), background)).toBeGreaterThanOrEqual(4.5);
+  });
+
+  it("fade what is not lit", () => {
+    const lit = Uint8Array.from(texts, (_, i) => (i === 7 ? 1 : 0));
+    const choice = { theme: THEMES.dark, mode: "category" as const, lit };
+    const { of } = chooseInks({ texts, categories: texts.map(() => 0) }, CATEGORIES, choice);
+    expect(new Set(of).size).toBe(2);
+    expect([...of].filter((ink) => ink === of[7])).toHaveLength(1);
+  });
+
+  it("follow the formula of WCAG", () => {
+    expect(luminance([255, 255, 255])).toBeCloseTo(1);
+    expect(contrast([0, 0, 0], [255, 255, 255])).toBeCloseTo(21);
+    expect(contrast([119, 119, 119], [255, 255, 255])).toBeCloseTo(4.48, 2);
+  });
+});
+
+describe("counters", () => {
+  it("give the mean over time and the maximum of every pixel", () => {
+    const random = seeded(9);
+    const start = Float64Array.from({ length: 200 }, (_, i) => i * 10 + Math.floor(random() * 10));
+    const value = Float64Array.from(start, () => Math.floor(random() * 100));
+    const none = new Float64Array(201);
+    const events = {
+      count: 200,
+      start,
+      before: none,
+      busy: none,
+      name: new Uint32Array(200),
+      row: null,
+      table: null,
+      value,
+      links: new Map(),
+    };
+    const { mean, most } = pictureCounter(events, { start: 0, end: 2000 }, 40);
+    for (let pixel = 1; pixel < 40; pixel++) {
+      let sum = 0;
+      let high = 0;
+      for (let ns = pixel * 50; ns < pixel * 50 + 50; ns++) {
+        const now = value[start.findLastIndex((at) => at <= ns)] as number;
+        sum += now;
+        high = Math.max(high, now);
+      }
+      expect(mean[pixel]).toBeCloseTo(sum / 50, 3);
+      expect(most[pixel]).toBe(high);
+    }
+  });
+});
+
+describe("texts", () => {
+  it("cut names to their room", () => {
+    expect(fittedLabel("gemm", 100, 24)).toBe("gemm");
+    expect(fittedLabel("abcdefghij", 36, 60)).toBe("abcde…");
+    expect(fittedLabel("abcdefghij", 12, 60)).toBe("");
+  });
+
+  it("show control characters and take broken patterns for text", () => {
+    expect(plainText("a\u0000b\u202ec")).toBe("a\\u0000b\\u202ec");
+    expect(searchPattern("gemm_(")?.test("GEMM_(x")).toBe(true);
+    expect(searchPattern("/^gemm$/")?.test("GEMM")).toBe(false);
+    expect(searchPattern("")).toBeNull();
+  });
+
+  it("write numbers with units", () => {
+    expect([0, 41, 41_250, 1.5e6, -2e9].map(timeText)).toEqual(["0 ns", "41 ns", "41.25 µs", "1.500 ms", "-2 s"]);
+    expect(instantText(1_234_567, 1000)).toBe("1.235 ms");
+    expect(instantText(1_234_567, 1)).toBe("1234.567 µs");
+    expect(shareText(0.7134)).toBe("71.3 %");
+    expect(countText(1234567)).toBe("1 234 567");
+  });
+});

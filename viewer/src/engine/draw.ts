@@ -1,0 +1,549 @@
+/** Draws a frame of the timeline on a 2D context. */
+
+import { instantText } from "../base/units";
+import { endOf, type Events } from "../data/events";
+import type { Head } from "../data/head";
+import { NO_NAME } from "../data/pyramid";
+import type { Names, Overview, Place, RowData } from "../data/recording";
+import { drawCounter } from "./counter";
+import { drawLabel, LabelWidths } from "./labels";
+import type { Layout, PlacedRow } from "./layout";
+import { topOfRow } from "./layout";
+import { pictureRow, RowPicture } from "./lod";
+import { tickStep, ticks } from "./ruler";
+import type { Pen, Strip, Surface } from "./surface";
+import { categoryInk, idleFill, type Inks, type Theme } from "./theme";
+import { lengthOfSpan, type Span, timeToX } from "./view";
+
+export const RULER_HEIGHT = 24;
+const LINES = 8; // lines of the strip per row: busy time is drawn as height, too
+const MOST_LABELS = 2500;
+
+/** An arrow between two events; `queued` draws the time between them as a tail. */
+export interface Arrow {
+  readonly from: Place;
+  readonly to: Place;
+  readonly isQueue: boolean;
+}
+
+export interface Area {
+  readonly span: Span;
+  readonly rows: ReadonlySet<number> | null;
+}
+
+/** Everything that a frame shows. */
+export interface Scene {
+  readonly head: Head;
+  readonly rows: readonly RowData[];
+  readonly names: Names;
+  readonly overview: Overview | null;
+  readonly inks: Inks;
+  readonly theme: Theme;
+  readonly layout: Layout;
+  readonly scrollTop: number;
+  readonly span: Span;
+  readonly width: number;
+  readonly height: number;
+  readonly pixelRatio: number;
+  readonly anchor: number;
+  readonly selected: Place | null;
+  readonly hovered: Place | null;
+  readonly area: Area | null;
+  readonly measure: Span | null;
+  readonly windows: readonly Span[];
+  readonly windowRows: ReadonlySet<number> | null;
+  readonly arrows: readonly Arrow[];
+  readonly bookmarks: readonly { readonly time: number; readonly text: string }[];
+}
+
+export interface FrameCost {
+  readonly rows: number;
+  readonly rects: number;
+  readonly labels: number;
+}
+
+interface DrawnRow {
+  readonly placed: PlacedRow;
+  readonly top: number;
+}
+
+/** Keeps what is reused from frame to frame. */
+export class Painter {
+  private readonly picture = new RowPicture();
+  private readonly widths = new LabelWidths();
+  private size = 0;
+  private x = new Float64Array(1024);
+  private w = new Float64Array(1024);
+  private y = new Float32Array(1024);
+  private h = new Float32Array(1024);
+  private ink = new Uint16Array(1024);
+  private name = new Uint32Array(1024);
+
+  constructor(private readonly surface: Surface) {}
+
+  draw(pen: Pen, scene: Scene): FrameCost {
+    const { theme, width, height } = scene;
+    pen.fillStyle = `rgb(${theme.background.join(",")})`;
+    pen.fillRect(0, 0, width, height);
+    this.size = 0;
+    const zones = visibleRows(scene);
+    const all = [...zones.scrolled, ...zones.pinned];
+    const strip = this.surface.strip(Math.max(1, Math.ceil(width)), Math.max(1, all.length) * LINES);
+    strip.pixels.fill(0);
+    all.forEach((row, place) => this.prepare(scene, row, strip, place));
+    strip.upload();
+    drawSteps(pen, scene);
+    let labels = 0;
+    const cut = zones.scrolled.length;
+    for (const [zone, from, to] of [
+      ["scrolled", 0, cut],
+      ["pinned", cut, all.length],
+    ] as const) {
+      pen.save();
+      pen.beginPath();
+      const top = RULER_HEIGHT + (zone === "scrolled" ? scene.layout.pinnedHeight : 0);
+      const bottom = zone === "scrolled" ? height : RULER_HEIGHT + scene.layout.pinnedHeight;
+      pen.rect(0, top, width, Math.max(0, bottom - top));
+      pen.clip();
+      for (let place = from; place < to; place++) {
+        this.drawBand(pen, scene, all[place] as DrawnRow, strip, place);
+      }
+      labels += this.drawRects(pen, scene, top, bottom);
+      pen.restore();
+    }
+    drawOverlay(pen, scene);
+    drawRuler(pen, scene);
+    return { rows: all.length, rects: this.size, labels };
+  }
+
+  /** Works out a row's look: pixels into the strip, rectangles into the list. */
+  private prepare(scene: Scene, row: DrawnRow, strip: Strip, place: number): void {
+    const { shows } = row.placed;
+    if (shows === null) return;
+    const data = scene.rows[shows] as RowData;
+    const spec = scene.head.rows[shows];
+    if (spec?.kind === "counter") return;
+    if (!data.events) {
+      if (scene.overview && !data.error) stripOfOverview(scene, scene.overview, shows, strip, place);
+      return;
+    }
+    pictureRow(data.events, data.pyramid, scene.span, strip.width, this.picture);
+    stripOfPicture(scene, this.picture, strip, place);
+    this.takeRects(scene, data.events, row);
+  }
+
+  private takeRects(scene: Scene, events: Events, row: DrawnRow): void {
+    const { picture } = this;
+    for (let k = 0; k < picture.rects; k++) {
+      if (this.size === this.x.length) this.grow();
+      const from = Math.max(-2, this.toX(scene, picture.rectStart[k]));
+      const to = Math.min(scene.width + 2, this.toX(scene, picture.rectEnd[k]));
+      const name = events.name[picture.rectEvent[k]];
+      const at = this.size++;
+      this.x[at] = from;
+      this.w[at] = Math.max(1 / scene.pixelRatio, to - from - (to - from > 3 ? 1 / scene.pixelRatio : 0));
+      this.y[at] = row.top + 1;
+      this.h[at] = row.placed.height - 2;
+      this.ink[at] = scene.inks.of[name];
+      this.name[at] = name;
+    }
+  }
+
+  private toX(scene: Scene, time: number): number {
+    const { pixelRatio } = scene;
+    return Math.round(timeToX(time, scene.span, scene.width) * pixelRatio) / pixelRatio;
+  }
+
+  private grow(): void {
+    const size = this.x.length * 2;
+    const bigger = <T extends { set(from: T): void }>(old: T, made: T): T => {
+      made.set(old);
+      return made;
+    };
+    this.x = bigger(this.x, new Float64Array(size));
+    this.w = bigger(this.w, new Float64Array(size));
+    this.y = bigger(this.y, new Float32Array(size));
+    this.h = bigger(this.h, new Float32Array(size));
+    this.ink = bigger(this.ink, new Uint16Array(size));
+    this.name = bigger(this.name, new Uint32Array(size));
+  }
+
+  private drawBand(pen: Pen, scene: Scene, row: DrawnRow, strip: Strip, place: number): void {
+    const { placed, top } = row;
+    const spec = scene.head.rows[placed.row];
+    if (spec?.kind === "group") {
+      pen.fillStyle = scene.theme.band;
+      pen.fillRect(0, top, scene.width, placed.height);
+    }
+    pen.fillStyle = scene.theme.line;
+    pen.fillRect(0, top + placed.height - 0.5, scene.width, 0.5);
+    if (placed.shows === null) return;
+    const data = scene.rows[placed.shows] as RowData;
+    if (scene.head.rows[placed.shows]?.kind === "counter") {
+      if (data.events) {
+        drawCounter(pen, data.events, scene.head.rows[placed.shows] as Head["rows"][number], {
+          span: scene.span,
+          width: scene.width,
+          top: top + 2,
+          height: placed.height - 4,
+          colour: scene.theme.accent,
+        });
+      }
+      return;
+    }
+    strip.draw(pen, place * LINES, LINES, 0, top + 1, strip.width, placed.height - 2);
+    drawThinned(pen, scene, placed, top);
+  }
+
+  /** Draws the rectangles of a zone by ink, then their names. Returns how many names. */
+  private drawRects(pen: Pen, scene: Scene, top: number, bottom: number): number {
+    const { inks } = scene.inks;
+    const order = this.orderByInk(inks.length, top, bottom);
+    let current = -1;
+    for (const at of order) {
+      if (this.ink[at] !== current) {
+        current = this.ink[at];
+        const ink = inks[current];
+        if (ink?.hatch) this.drawIdle(pen, scene, order, current);
+        else pen.fillStyle = ink?.css ?? "";
+      }
+      if (inks[current]?.hatch) continue;
+      pen.fillRect(this.x[at], this.y[at], this.w[at], this.h[at]);
+    }
+    return this.drawLabels(pen, scene, order);
+  }
+
+  private orderByInk(inks: number, top: number, bottom: number): Uint32Array {
+    const counts = new Uint32Array(inks + 1);
+    const isHere = (at: number): boolean => this.y[at] < bottom && this.y[at] + this.h[at] > top;
+    let here = 0;
+    for (let at = 0; at < this.size; at++) {
+      if (!isHere(at)) continue;
+      counts[this.ink[at] + 1]++;
+      here++;
+    }
+    for (let ink = 0; ink < inks; ink++) counts[ink + 1] += counts[ink];
+    const order = new Uint32Array(here);
+    for (let at = 0; at < this.size; at++) {
+      if (isHere(at)) order[counts[this.ink[at]]++] = at;
+    }
+    return order;
+  }
+
+  private drawIdle(pen: Pen, scene: Scene, order: Uint32Array, current: number): void {
+    const ink = scene.inks.inks[current];
+    if (!ink) return;
+    for (const fill of [idleFill(ink, scene.theme), this.surface.pattern(pen, ink)]) {
+      pen.fillStyle = fill;
+      for (const at of order) {
+        if (this.ink[at] === current) pen.fillRect(this.x[at], this.y[at], this.w[at], this.h[at]);
+      }
+    }
+  }
+
+  private drawLabels(pen: Pen, scene: Scene, order: Uint32Array): number {
+    pen.font = "11px system-ui, sans-serif";
+    pen.textBaseline = "middle";
+    pen.textAlign = "left";
+    let drawn = 0;
+    for (const at of order) {
+      if (this.w[at] < 30 || drawn >= MOST_LABELS) continue;
+      const ink = scene.inks.inks[this.ink[at]];
+      const name = this.name[at];
+      const text = scene.names.labels?.[name] ?? scene.names.texts[name] ?? "";
+      const x = Math.max(0, this.x[at]);
+      const width = Math.min(scene.width, this.x[at] + this.w[at]) - x;
+      if (ink?.hatch) {
+        drawn += this.drawIdleLabel(pen, scene, at, text, x, width);
+        continue;
+      }
+      pen.fillStyle = ink?.text ?? scene.theme.text;
+      const room = { x, y: this.y[at], width, height: this.h[at] };
+      if (drawLabel(pen, this.widths, text, room)) drawn++;
+    }
+    return drawn;
+  }
+
+  /** Text on a hatch is hard to read: it gets a plain ground. */
+  private drawIdleLabel(
+    pen: Pen,
+    scene: Scene,
+    at: number,
+    text: string,
+    x: number,
+    width: number,
+  ): number {
+    const needed = this.widths.of(pen, text) + 8;
+    if (width < needed + 8) return 0;
+    const room = { x: x + 4, y: this.y[at], width: needed + 1, height: this.h[at] };
+    pen.fillStyle = `rgb(${scene.theme.background.join(",")})`;
+    pen.fillRect(room.x, room.y + 3, room.width, room.height - 6);
+    pen.fillStyle = scene.theme.faintText;
+    return drawLabel(pen, this.widths, text, room) ? 1 : 0;
+  }
+}
+
+/** Returns the rows that are on the screen, with their tops. */
+export function visibleRows(scene: Pick<Scene, "layout" | "scrollTop" | "height">): {
+  readonly pinned: readonly DrawnRow[];
+  readonly scrolled: readonly DrawnRow[];
+} {
+  const { layout, scrollTop, height } = scene;
+  const pinned = layout.pinned.map((placed) => ({ placed, top: RULER_HEIGHT + placed.y }));
+  const offset = RULER_HEIGHT + layout.pinnedHeight - scrollTop;
+  const scrolled: DrawnRow[] = [];
+  for (const placed of layout.scrolled) {
+    const top = placed.y + offset;
+    if (top >= height) break;
+    if (top + placed.height > RULER_HEIGHT + layout.pinnedHeight) scrolled.push({ placed, top });
+  }
+  return { pinned, scrolled };
+}
+
+function stripOfPicture(scene: Scene, picture: RowPicture, strip: Strip, place: number): void {
+  const { of, pixels } = scene.inks;
+  const { width } = strip;
+  const back = scene.theme.background;
+  const base = place * LINES * width;
+  for (let x = 0; x < width; x++) {
+    const top = picture.top[x];
+    const rest = picture.rest[x];
+    if (top === NO_NAME && rest === NO_NAME) continue;
+    const share = picture.share[x];
+    const filled = top === NO_NAME ? 0 : Math.max(1, Math.min(LINES, Math.round(share * LINES)));
+    const idle = rest === NO_NAME ? 0 : faded(pixels[of[rest]], back, 0.3);
+    const busy =
+      top === NO_NAME ? 0 : faded(pixels[of[top]], back, 0.55 + 0.45 * Math.min(1, share));
+    for (let line = 0; line < LINES; line++) {
+      strip.pixels[base + line * width + x] = LINES - line <= filled ? busy : idle;
+    }
+  }
+}
+
+function stripOfOverview(
+  scene: Scene,
+  overview: Overview,
+  row: number,
+  strip: Strip,
+  place: number,
+): void {
+  const { head, theme } = scene;
+  const whole = head.end_ns - head.start_ns || 1;
+  const inks = head.categories.map((category) => categoryInk(category, theme).pixel);
+  for (let x = 0; x < strip.width; x++) {
+    const time = scene.span.start + ((x + 0.5) / strip.width) * lengthOfSpan(scene.span);
+    const bin = Math.floor(((time - head.start_ns) / whole) * overview.bins);
+    if (bin < 0 || bin >= overview.bins) continue;
+    const at = row * overview.bins + bin;
+    const coverage = overview.coverage[at];
+    if (!coverage) continue;
+    const pixel = faded(inks[overview.category[at]] ?? 0xff888888, theme.background, 0.75);
+    const filled = Math.max(1, Math.round((coverage / 255) * LINES));
+    for (let line = LINES - filled; line < LINES; line++) {
+      strip.pixels[(place * LINES + line) * strip.width + x] = pixel;
+    }
+  }
+}
+
+/** Mixes a pixel with the background: `part` of the pixel remains. */
+function faded(pixel: number, back: readonly [number, number, number], part: number): number {
+  const blue = back[2] + (((pixel >>> 16) & 255) - back[2]) * part;
+  const green = back[1] + (((pixel >>> 8) & 255) - back[1]) * part;
+  const red = back[0] + ((pixel & 255) - back[0]) * part;
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+function drawSteps(pen: Pen, scene: Scene): void {
+  const steps = scene.head.steps[0];
+  if (!steps) return;
+  const apart = scene.width / Math.max(1, steps.start_ns.length);
+  const inView = steps.start_ns.filter((ns) => ns >= scene.span.start && ns < scene.span.end);
+  if (inView.length * 4 > scene.width || apart === 0) return;
+  pen.fillStyle = scene.theme.strongLine;
+  for (const ns of inView) {
+    pen.fillRect(timeToX(ns, scene.span, scene.width), RULER_HEIGHT, 1, scene.height);
+  }
+}
+
+function drawThinned(pen: Pen, scene: Scene, placed: PlacedRow, top: number): void {
+  const id = scene.head.rows[placed.row]?.id ?? "";
+  for (const gap of scene.head.thinned?.spans ?? []) {
+    if (!gap.rows.includes(id)) continue;
+    const x0 = Math.max(0, timeToX(gap.start_ns, scene.span, scene.width));
+    const x1 = Math.min(scene.width, timeToX(gap.end_ns, scene.span, scene.width));
+    if (x1 <= x0) continue;
+    pen.strokeStyle = scene.theme.faintText;
+    pen.lineWidth = 0.5;
+    pen.beginPath();
+    for (let x = x0; x < x1; x += 8) {
+      pen.moveTo(x, top + placed.height);
+      pen.lineTo(Math.min(x1, x + 6), top);
+    }
+    pen.stroke();
+  }
+}
+
+function drawOverlay(pen: Pen, scene: Scene): void {
+  const { theme, width, height, span } = scene;
+  for (const window of scene.windows) {
+    const [x, w] = band(window, scene);
+    if (w <= 0) continue;
+    pen.fillStyle = theme.finding;
+    eachTarget(scene, scene.windowRows, (top, tall) => pen.fillRect(x, top, Math.max(2, w), tall));
+  }
+  if (scene.area) {
+    const [x, w] = band(scene.area.span, scene);
+    pen.fillStyle = theme.selection;
+    eachTarget(scene, scene.area.rows, (top, tall) => pen.fillRect(x, top, w, tall));
+    pen.fillStyle = theme.accent;
+    for (const edge of [x, x + w]) pen.fillRect(edge, RULER_HEIGHT, 1, height);
+  }
+  drawMeasure(pen, scene);
+  for (const loss of scene.head.losses) {
+    if (loss.time_ns < span.start || loss.time_ns > span.end) continue;
+    pen.fillStyle = theme.warning;
+    pen.fillRect(timeToX(loss.time_ns, span, width), RULER_HEIGHT - 8, 2, 8);
+  }
+  for (const arrow of scene.arrows) drawArrow(pen, scene, arrow);
+  for (const [place, colour, line] of [
+    [scene.hovered, theme.faintText, 1],
+    [scene.selected, theme.text, 2],
+  ] as const) {
+    if (place) outline(pen, scene, place, colour, line);
+  }
+}
+
+function band(span: Span, scene: Scene): [number, number] {
+  const from = Math.max(-2, timeToX(span.start, scene.span, scene.width));
+  const to = Math.min(scene.width + 2, timeToX(span.end, scene.span, scene.width));
+  return [from, to - from];
+}
+
+function eachTarget(
+  scene: Scene,
+  rows: ReadonlySet<number> | null,
+  visit: (top: number, height: number) => void,
+): void {
+  if (rows === null) {
+    visit(RULER_HEIGHT, scene.height - RULER_HEIGHT);
+    return;
+  }
+  const { pinned, scrolled } = visibleRows(scene);
+  for (const { placed, top } of [...pinned, ...scrolled]) {
+    if (rows.has(placed.row)) visit(top, placed.height);
+  }
+}
+
+function drawMeasure(pen: Pen, scene: Scene): void {
+  if (!scene.measure) return;
+  const [x, w] = band(scene.measure, scene);
+  const text = instantText(
+    scene.measure.end - scene.measure.start,
+    lengthOfSpan(scene.measure) / 1000 || 1,
+  );
+  const y = RULER_HEIGHT + 10;
+  pen.strokeStyle = scene.theme.accent;
+  pen.lineWidth = 1;
+  pen.beginPath();
+  pen.moveTo(x, RULER_HEIGHT);
+  pen.lineTo(x, scene.height);
+  pen.moveTo(x + w, RULER_HEIGHT);
+  pen.lineTo(x + w, scene.height);
+  pen.moveTo(x, y);
+  pen.lineTo(x + w, y);
+  pen.stroke();
+  pen.font = "11px system-ui, sans-serif";
+  const wide = pen.measureText(text).width + 8;
+  const at = Math.max(0, Math.min(scene.width - wide, x + w / 2 - wide / 2));
+  pen.fillStyle = scene.theme.accent;
+  pen.fillRect(at, y - 8, wide, 16);
+  pen.fillStyle = scene.theme.name === "dark" ? "#0a0e12" : "#ffffff";
+  pen.textBaseline = "middle";
+  pen.textAlign = "left";
+  pen.fillText(text, at + 4, y + 0.5);
+}
+
+interface Box {
+  readonly x0: number;
+  readonly x1: number;
+  readonly top: number;
+  readonly height: number;
+}
+
+function boxOf(scene: Scene, place: Place): Box | null {
+  const events = scene.rows[place.row]?.events;
+  const placed = topOfRow(scene.layout, place.row, scene.scrollTop);
+  if (!events || !placed || place.event >= events.count) return null;
+  const x0 = timeToX(events.start[place.event], scene.span, scene.width);
+  const x1 = timeToX(endOf(events, place.event), scene.span, scene.width);
+  return { x0, x1, top: RULER_HEIGHT + placed.y, height: placed.height };
+}
+
+function outline(pen: Pen, scene: Scene, place: Place, colour: string, line: number): void {
+  const box = boxOf(scene, place);
+  if (!box || box.x1 < 0 || box.x0 > scene.width || box.top < RULER_HEIGHT - box.height) return;
+  const from = Math.max(-4, box.x0);
+  const to = Math.min(scene.width + 4, box.x1);
+  pen.strokeStyle = colour;
+  pen.lineWidth = line;
+  pen.strokeRect(from - 0.5, box.top + 0.5, Math.max(3, to - from + 1), box.height - 1);
+}
+
+/** Draws cause -> effect; the wait between them as a thin tail in the effect's row. */
+function drawArrow(pen: Pen, scene: Scene, arrow: Arrow): void {
+  const from = boxOf(scene, arrow.from);
+  const to = boxOf(scene, arrow.to);
+  if (!from || !to) return;
+  const clampX = (x: number): number => Math.max(-1e4, Math.min(1e4, x));
+  const x0 = clampX(arrow.isQueue ? from.x0 : from.x1);
+  const x1 = clampX(to.x0);
+  const y0 = from.top + from.height / 2;
+  const y1 = to.top + to.height / 2;
+  pen.strokeStyle = scene.theme.text;
+  pen.fillStyle = scene.theme.text;
+  pen.lineWidth = 1.2;
+  if (arrow.isQueue && x1 > x0) pen.fillRect(x0, y1 - 1, x1 - x0, 2);
+  const bend = Math.max(12, Math.min(60, Math.abs(x1 - x0) / 2));
+  pen.beginPath();
+  pen.moveTo(x0, y0);
+  pen.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+  pen.stroke();
+  pen.beginPath();
+  pen.moveTo(x1, y1);
+  pen.lineTo(x1 - 6, y1 - 3.5);
+  pen.lineTo(x1 - 6, y1 + 3.5);
+  pen.closePath();
+  pen.fill();
+}
+
+function drawRuler(pen: Pen, scene: Scene): void {
+  const { theme, span, width } = scene;
+  pen.fillStyle = theme.band;
+  pen.fillRect(0, 0, width, RULER_HEIGHT);
+  pen.fillStyle = theme.strongLine;
+  pen.fillRect(0, RULER_HEIGHT - 1, width, 1);
+  const step = tickStep(span, width);
+  pen.font = "11px system-ui, sans-serif";
+  pen.textBaseline = "middle";
+  pen.textAlign = "left";
+  for (const time of ticks(span, step, scene.anchor)) {
+    const x = timeToX(time, span, width);
+    pen.fillStyle = theme.strongLine;
+    pen.fillRect(x, RULER_HEIGHT - 8, 1, 8);
+    pen.fillStyle = theme.faintText;
+    pen.fillText(instantText(time - scene.anchor, step), x + 4, 10);
+  }
+  for (const { time, text } of scene.bookmarks) {
+    const x = timeToX(time, span, width);
+    if (x < -20 || x > width) continue;
+    pen.fillStyle = theme.accent;
+    pen.fillRect(x, 2, 2, RULER_HEIGHT - 2);
+    pen.beginPath();
+    pen.moveTo(x, 2);
+    pen.lineTo(x + 10, 6);
+    pen.lineTo(x, 10);
+    pen.closePath();
+    pen.fill();
+    pen.fillText(text.slice(0, 24), x + 13, 10);
+  }
+}
