@@ -189,3 +189,56 @@ def test_a_table_that_fails_costs_only_itself(run, bad, monkeypatch):
     shown = run("stats", bad, "-r", "osrt_sum,cuda_gpu_kern_sum", "--debug")
     assert shown.status == 1
     assert "Traceback" in shown.err
+
+
+def names_by(run, bad, *words):
+    done = run("stats", bad, "-r", "cuda_api_sum", *words, "-f", "json")
+    assert done.status == 0, done.err
+    return json.loads(done.out)["tables"][0]["rows"]
+
+
+@pytest.mark.parametrize(
+    ("word", "field", "falls"),
+    [
+        ("instances", "instances", True),
+        ("instances:asc", "instances", False),
+        ("INSTANCES:desc", "instances", True),
+        ("Max (ns)", "max_ns", True),
+        ("name:asc", "name", False),
+    ],
+)
+def test_tables_are_sorted_by_a_field(run, bad, word, field, falls):
+    before, after = names_by(run, bad), names_by(run, bad, "--sort", word)
+    expected = sorted(before, key=lambda row: row[field], reverse=falls)
+    assert after == expected
+    assert after != before
+
+
+def test_rows_are_cut_after_they_are_sorted(run, bad):
+    rows = names_by(run, bad, "--sort", "max_ns", "--rows", "1")
+    assert [rows[0]["max_ns"]] == [max(row["max_ns"] for row in names_by(run, bad))]
+
+
+def test_a_field_that_no_table_has_is_refused_with_those_there_are(run, bad):
+    done = run("stats", bad, "-r", "cuda_api_sum", "--sort", "weight")
+    assert done.status == 2
+    assert "no table here has a field 'weight'" in done.err
+    assert "total_ns" in done.err
+    assert done.out == ""
+
+
+def test_tables_without_the_field_keep_their_order(run, bad):
+    words = ("stats", bad, "-r", "nvtx_sum,cuda_gpu_kern_gb_sum", "-f", "json")
+    plain = json.loads(run(*words).out)["tables"]
+    after = json.loads(run(*words, "--sort", "grid").out)["tables"]
+    assert after[0] == plain[0]
+
+
+def test_what_pytorch_calls_a_column_is_understood(run, recording):
+    span = {"process_id": [0, 0], "thread_id": [0, 0]}
+    tables = {"op": {**span, "start_ns": [0, 20], "end_ns": [10, 50], "name": ["a", "b"]}}
+    tables |= {"process": {"pid": [1]}, "thread": {"process_id": [0], "tid": [1]}}
+    words = ("stats", recording(tables), "-r", "op_sum", "-f", "csv", "--sort")
+    names = [line.split(",")[-1] for line in run(*words, "cpu_time_total:asc").out.splitlines()]
+    assert names == ["Name", "a", "b"]
+    assert run(*words, "self_cuda_time_total").status == 0

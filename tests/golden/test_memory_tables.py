@@ -64,8 +64,8 @@ def test_the_peak_of_real_traces_is_that_of_brute_force(name, tmp_path_factory):
     expected: dict[str | None, tuple[int, int]] = {}
     for place, size in alive.values():
         operator = outermost(path, place)
-        blocks, total = expected.get(operator, (0, 0))
-        expected[operator] = (blocks + 1, total + size)
+        count, total = expected.get(operator, (0, 0))
+        expected[operator] = (count + 1, total + size)
     rows = [row for row in rows_of(trace, "memory_peak") if row["place"] != "Host"]
     blocks = {
         row["operator"]: (row["blocks"], row["in_use_bytes"])

@@ -165,14 +165,40 @@ class Result:
 
     def head(self, count: int) -> Result:
         """Return the first `count` rows."""
-        first: dict[str, Values] = {}
+        return self._of_rows(slice(count))
+
+    def sorted_by(self, name: str, *, ascending: bool = False) -> Result:
+        """Return the rows in the order of a field: texts by the alphabet, what is missing last.
+
+        Args:
+            name: A field's name; KeyError if there is none.
+            ascending: Smallest first. Rows with equal values keep their order in either case.
+        """
+        values = self.columns[name]
+        if isinstance(values, Texts):
+            used = dict.fromkeys(values.values)
+            rank = {text: place for place, text in enumerate(sorted(used))}
+            ranks = np.array([*(rank[text] for text in values.values), 0], np.int64)
+            keys, missing = ranks[values.codes], values.codes < 0
+        else:
+            keys = values.values
+            none = np.zeros(len(keys), np.bool_)
+            missing = none if values.valid is None else ~values.valid
+            if keys.dtype.kind == "f":
+                missing = missing | np.isnan(keys)
+        distinct, place = np.unique(keys, return_inverse=True)
+        place = place.reshape(-1) if ascending else len(distinct) - place.reshape(-1)
+        return self._of_rows(np.lexsort((place, missing)))
+
+    def _of_rows(self, rows: slice | npt.NDArray[np.int64]) -> Result:
+        chosen: dict[str, Values] = {}
         for name, values in self.columns.items():
             if isinstance(values, Texts):
-                first[name] = Texts(values.codes[:count], values.values)
+                chosen[name] = Texts(values.codes[rows], values.values)
             else:
-                valid = None if values.valid is None else values.valid[:count]
-                first[name] = Numbers(values.values[:count], valid)
-        return Result(self.name, self.title, self.fields, first, self.key, self.notes)
+                valid = None if values.valid is None else values.valid[rows]
+                chosen[name] = Numbers(values.values[rows], valid)
+        return Result(self.name, self.title, self.fields, chosen, self.key, self.notes)
 
 
 @dataclass(frozen=True)
