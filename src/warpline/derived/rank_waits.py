@@ -8,7 +8,11 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.collective_waits import collective_waits
+from warpline.derived.operations import operations
+from warpline.derived.partition import Lane
+from warpline.derived.steps import measure_windows
 from warpline.ops.arrays import I64
+from warpline.ops.interval import intersect, union
 from warpline.trace import Trace
 
 
@@ -83,6 +87,31 @@ def rank_waits(trace: Trace, name: str | None = None) -> RankWaits:
         _summed(rank, found.transfer_ns, n),
         np.array([np.median(behind[rank == place]) for place in range(n)], np.int64),
     )
+
+
+def waiting_ns(trace: Trace, lane: Lane, name: str | None = None) -> int | None:
+    """Return for how long a process waited in collectives on a device, in windows that count.
+
+    None where no collective of it is known to be one of another rank's. Time in which it waits
+    in several collectives counts once.
+
+    Args:
+        trace: The trace.
+        lane: Of `step_partition`.
+        name: What the ranges that are steps are called, or a pattern; None finds the steps.
+    """
+    found, windows = collective_waits(trace, name), measure_windows(trace, name)
+    process = found.matches.lane_process[found.lane]
+    own = found.matches.lane_device[found.lane] == lane.device
+    if lane.process >= 0:
+        own &= process == lane.process
+    if not own.any():
+        return None
+    start = operations(trace).start_ns[found.operation[own]]
+    waits = union(start, start + found.wait_ns[own])
+    chosen = lane.windows
+    inside = intersect(waits, union(windows.start_ns[chosen], windows.end_ns[chosen]))
+    return int((inside.end - inside.start).sum())
 
 
 def _summed(group: I64, values: I64, n_groups: int) -> I64:

@@ -65,7 +65,7 @@ def _busy_clause(item: Breakdown, found: Overlap | None) -> str:
     alone = []
     if found is not None:
         alone = [
-            (found.exposed_communication_ns, "in collectives with nothing computed beside them"),
+            (found.exposed_communication_ns, _in_collectives(found)),
             (found.exposed_copy_ns, "in copies with no kernel beside them"),
         ]
     said = [
@@ -77,6 +77,15 @@ def _busy_clause(item: Breakdown, found: Overlap | None) -> str:
     if largest is None or item.ns(kind="busy") < _WELL_BUSY * whole_ns:
         return ""
     return f", chiefly with {largest.category} ({format_ratio(largest.ns / whole_ns)})"
+
+
+def _in_collectives(found: Overlap) -> str:
+    text = "in collectives with nothing computed beside them"
+    waiting_ns = found.waiting_ns or 0
+    if not waiting_ns or waiting_ns < _MOST * found.communication_ns:
+        return text
+    share = format_ratio(waiting_ns / found.communication_ns)
+    return f"{text} ({share} of their time is waiting for other ranks)"
 
 
 def _idle_clause(item: Breakdown) -> str:

@@ -445,7 +445,8 @@ def _percent(ns: int, total_ns: int) -> str:
 def _device_label(item: Breakdown) -> str:
     name = f" {item.device_name}" if item.device_name else ""
     process = "" if item.process is None else f", process {item.process}"
-    return f"Device {item.device}{name}{process}"
+    rank = "" if item.rank is None else f", rank {item.rank}"
+    return f"Device {item.device}{name}{rank}{process}"
 
 
 def _origins(item: Breakdown, total_ns: int) -> str:
@@ -483,7 +484,10 @@ def _overlap_lines(item: Overlap, whole: Breakdown) -> Iterator[str]:
             beside = _percent(ns - exposed_ns, ns)
             alone = format_ns(exposed_ns / per)
             text = f"{name} {format_ns(ns / per)}{each}: {beside} of it beside computing"
-            yield f"{text}, {alone} alone" if exposed_ns else text
+            waiting_ns = (item.waiting_ns or 0) if name == "communication" else 0
+            waited = f"; {format_ns(waiting_ns / per)} of it waiting for other ranks"
+            waited = waited if waiting_ns > _LEAST_OVERLAP * ns else ""
+            yield f"{text}, {alone} alone{waited}" if exposed_ns else f"{text}{waited}"
     if item.concurrent_ns and item.concurrent_ns >= least:
         share = _percent(item.concurrent_ns, item.busy_ns)
         yield f"two or more streams at work for {share} of the busy time"

@@ -142,6 +142,7 @@ class Breakdown:
         total_ns: Time on the device in these steps.
         parts: Without those of no time; busy before idle, each by falling time.
         origins: Busy time by whose code ran, ``cublas`` -> ns, by falling time.
+        rank: The process's rank in a distributed program, if it is known.
     """
 
     process: int | None
@@ -151,6 +152,7 @@ class Breakdown:
     total_ns: int
     parts: tuple[Part, ...]
     origins: Mapping[str, int] = field(default_factory=dict)
+    rank: int | None = None
 
     def ns(self, *, kind: PartKind) -> int:
         """Return the time for which the device was busy, or idle."""
@@ -193,6 +195,8 @@ class Overlap:
         exposed_communication_ns: The part of it in which nothing was computed.
         copy_ns: Time in which a copy ran that is not from the device to itself.
         exposed_copy_ns: The part of it in which nothing was computed.
+        waiting_ns: The part of the communication in which it waited for other ranks to begin;
+            None where the trace does not tell.
     """
 
     process: int | None
@@ -203,6 +207,7 @@ class Overlap:
     exposed_communication_ns: int
     copy_ns: int
     exposed_copy_ns: int
+    waiting_ns: int | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from warpline.derived.overlaps import KINDS, step_overlaps
 from warpline.derived.part_meanings import PART_MEANINGS
 from warpline.derived.partition import Lane, step_partition, window_segments
 from warpline.derived.phases import phases
+from warpline.derived.rank_names import UNKNOWN as UNKNOWN_RANK
+from warpline.derived.rank_names import rank_of_process
+from warpline.derived.rank_waits import waiting_ns
 from warpline.derived.segments import PARTS, device_segments, is_busy
 from warpline.derived.step_counts import steps_counted
 from warpline.derived.steps import steps
@@ -141,6 +144,7 @@ def _breakdown(trace: Trace, name: str | None, lane: Lane, by_origin: I64) -> Br
             for place in np.argsort(-by_origin, kind="stable").tolist()
             if by_origin[place]
         },
+        _rank(trace, lane),
     )
 
 
@@ -186,6 +190,7 @@ def _overlap(trace: Trace, name: str | None, lane: Lane) -> Overlap:
         ns["exposed-communication"],
         ns["copy"],
         ns["exposed-copy"],
+        waiting_ns(trace, lane, name),
     )
 
 
@@ -288,12 +293,23 @@ def _meta(trace: Trace) -> dict[str, Any]:
 
 
 def _process(trace: Trace, lane: Lane) -> int | None:
+    row = _process_row(trace, lane)
+    return None if row is None else _pid(trace, row)
+
+
+def _rank(trace: Trace, lane: Lane) -> int | None:
+    row = _process_row(trace, lane)
+    rank = UNKNOWN_RANK if row is None else int(rank_of_process(trace)[row])
+    return None if rank == UNKNOWN_RANK else rank
+
+
+def _process_row(trace: Trace, lane: Lane) -> int | None:
     """Return the process of a lane; where the windows have none, the one that used the device."""
     if lane.process >= 0:
-        return _pid(trace, lane.process)
+        return lane.process
     work = operations(trace)
     processes = np.unique(work.process[work.device == lane.device])
-    return _pid(trace, int(processes[0])) if len(processes) == 1 else None
+    return int(processes[0]) if len(processes) == 1 else None
 
 
 def _pid(trace: Trace, process: int) -> int:
