@@ -1,11 +1,12 @@
 """Replay against programs that were really repaired, and unchanged against what was recorded.
 
-usage: replay_quality.py FOLDER [FOLDER ...]
+usage: replay_quality.py [FOLDER ...]
 
 A folder holds pairs NAME.bad.EXT and NAME.fixed.EXT (of two ranks NAME.bad.rank0.EXT and
 NAME.bad.rank1.EXT) of the programs below. For each pair the fault is taken out of the bad one's
 event graph by hand-made changes; what the step would take is printed beside what the repaired
-program took. Then follows how well replay explains every file of the folder.
+program took. Then follows how well replay explains every file of the folder. Last comes the time
+of one re-timing of a million kernels, each with two calls of the host.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from warpline.derived.operations import operations
 from warpline.derived.step_work import NO_STEP, step_of_operations
 from warpline.ops.arrays import I64
 from warpline.replay import predict, replay_quality
+from warpline.replay.edges import NEVER, Edges, times
 from warpline.replay.graph import event_graph
 from warpline.replay.steps import recorded, step_times
 from warpline.result.changes import (
@@ -209,11 +211,36 @@ def print_quality(folder: Path) -> None:
         print(f"{name:40} {found.steps:5} {ratios} {took:6.2f}")
 
 
+def print_speed(kernels: int = 1_000_000) -> None:
+    """Print how long one re-timing takes: calls in a row, kernels after their launch and stream."""
+    calls = np.arange(2 * kernels)
+    items = 2 * kernels + np.arange(kernels)
+    target = np.concatenate((calls[1:], items, items[1:]))
+    source = np.concatenate((calls[:-1], calls[1::2], items[:-1]))
+    order = np.argsort(target, kind="stable")
+    edges = Edges(
+        np.append(0, np.cumsum(np.bincount(target))),
+        source[order].astype(np.int32),
+        np.ones(len(target), np.bool_),
+        np.zeros(len(target), np.uint8),
+    )
+    earliest = np.full(3 * kernels, NEVER)
+    earliest[0] = 0
+    weight, length = np.full(len(target), 1_000), np.full(3 * kernels, 3_000)
+    rounds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        times(edges, weight, length, earliest)
+        rounds.append(time.perf_counter() - began)
+    print(f"\nre-timing {kernels:,} kernels and {2 * kernels:,} calls: {min(rounds):.3f} s")
+
+
 def main() -> None:
-    """Print both tables for each folder."""
+    """Print both tables for each folder, and the time of a large re-timing."""
     for folder in map(Path, sys.argv[1:]):
         print_pairs(folder)
         print_quality(folder)
+    print_speed()
 
 
 if __name__ == "__main__":

@@ -100,10 +100,15 @@ def test_a_long_chain_against_the_order_of_its_nodes_needs_no_recursion() -> Non
     assert found[0] == 5 + 3 * (n - 1)
 
 
-def test_arrays_that_do_not_fit_are_refused() -> None:
+@pytest.mark.parametrize("source", [2, -1])
+def test_arrays_that_do_not_fit_are_refused(source: int) -> None:
     edges = Edges(
-        np.zeros(2, np.int64), np.zeros(0, np.int32), np.zeros(0, np.bool_), np.zeros(0, np.uint8)
+        np.array([0, 0, 1]),
+        np.array([source], np.int32),
+        np.ones(1, np.bool_),
+        np.zeros(1, np.uint8),
     )
-    nothing = np.zeros(0, np.int64)
-    with pytest.raises(SchemaError):
-        times(edges, nothing, nothing, nothing)
+    one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
+    for arrays in ((one, two, two), (two, two, two), (one, one, two), (one, two, one)):
+        with pytest.raises(SchemaError):
+            times(edges, *arrays)

@@ -174,8 +174,20 @@ def _(change: RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) -> Non
     records = np.bincount(inside[inside >= 0], minlength=len(host))
     cost = np.rint(records * _of(change.call_ns, side, reverse=True)).astype(np.int64)
     calls = np.arange(len(host))
-    own = np.minimum(cost, draft.length_ns[calls] // 2)
-    draft.remove_host_time(calls, cost - own, own)
+    gap, own = draft.gaps_before(calls), draft.length_ns[calls] // 2
+    for rows in by_group(host.thread):
+        # What a short call cannot give is taken from the time after it.
+        cost[rows] = _spread(cost[rows], (gap + own)[rows])
+    of_own = np.minimum(cost, own)
+    draft.remove_host_time(calls, cost - of_own, of_own)
+
+
+def _spread(cost_ns: I64, most_ns: I64) -> I64:
+    """Return what each of some following calls gives of the costs up to it, at most so much."""
+    due, there = np.cumsum(cost_ns), np.cumsum(most_ns)
+    given = there + np.minimum(np.minimum.accumulate(due - there), 0)
+    spread: I64 = np.diff(given, prepend=0)
+    return spread
 
 
 def _of(value: Range, side: Side, *, reverse: bool = False) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from warpline import native
 from warpline.errors import SchemaError
-from warpline.ops.arrays import I32, I64, INT64_MIN, U8, BoolArray
+from warpline.ops.arrays import I32, I64, INT64_MIN, U8, BoolArray, is_sorted
 
 # The time of what never happens, and the weight of an edge that is cut.
 NEVER = INT64_MIN
@@ -52,9 +52,8 @@ def times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I64
         length_ns: Shape (nodes,).
         earliest_ns: Shape (nodes,); NEVER for nodes that depend on others alone.
     """
-    n = len(edges.first) - 1
-    if len(length_ns) != n or len(earliest_ns) != n or len(weight_ns) != len(edges.source):
-        raise SchemaError("weights, lengths or earliest times do not fit the graph")
+    _require_fit(edges, weight_ns, length_ns, earliest_ns)
+    n = len(length_ns)
     found = np.empty(n, np.int64)
     core = native.core()
     if core is None:
@@ -72,6 +71,16 @@ def times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I64
     if status != native.OK:
         raise MemoryError("re-timing an event graph")
     return found
+
+
+def _require_fit(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> None:
+    """Raise SchemaError unless all belongs to one graph: the native core trusts it."""
+    first, n = edges.first, len(edges.first) - 1
+    fits = len(length_ns) == len(earliest_ns) == n
+    fits &= len(weight_ns) == len(edges.source) == len(edges.from_end) == first[-1]
+    fits &= first[0] == 0 and is_sorted(first)
+    if not fits or (len(edges.source) and not 0 <= edges.source.min() <= edges.source.max() < n):
+        raise SchemaError("edges, weights, lengths or earliest times do not fit together")
 
 
 def _times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I64:
