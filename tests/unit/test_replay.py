@@ -510,3 +510,14 @@ def test_a_trace_without_calls_has_nothing_to_replay() -> None:
     nothing = Trace(MemorySource({"range": {"start_ns": [0], "end_ns": [5], "name": ["a"]}}))
     assert replay_quality(nothing) == (0.0, 0.0, 0)
     assert predict(nothing, ()).step_ns == (0, 0, 0)
+
+
+def test_a_removed_wait_leaves_what_the_call_did_after_it() -> None:
+    program = Program()
+    program.launch(0, 5_000, (6_000, 56_000))
+    free = program.call("cudaFree_v3020", 5_500, 356_000)
+    program.launch(362_000, 367_000, (368_500, 418_500))
+    trace = program.trace()
+    # It waited for 50.5 us and gave memory back for 300 us.
+    found = after(trace, RemoveWaits(rows(free)))
+    assert found == pytest.approx(418_500 - 50_500, abs=6_000)

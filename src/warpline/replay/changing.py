@@ -78,7 +78,7 @@ def _(change: DropCalls, trace: Trace, draft: Draft, side: Side) -> None:
 
 @_apply.register
 def _(change: RemoveWaits, trace: Trace, draft: Draft, side: Side) -> None:
-    draft.release(_places(trace, draft, change.calls))
+    draft.stop_waiting(_places(trace, draft, change.calls))
 
 
 @_apply.register
