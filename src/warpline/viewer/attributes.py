@@ -1,0 +1,79 @@
+"""What the details panel shows of an event beside its name and times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from warpline.schema import TABLES, Column, DType
+from warpline.trace import Trace
+from warpline.units import Unit
+from warpline.viewer.columns import Packed, float64, plain, smallest
+from warpline.viewer.container import BlockWriter
+from warpline.viewer.names import Names, category
+
+# The order is that of `Row.table` in the container.
+EVENT_TABLES = (
+    *("kernel", "memcpy", "memset", "graph_launch"),
+    *("api_call", "range", "mark", "op", "python_frame", "os_call", "overhead"),
+)
+_SHOWN_ELSEWHERE = {"start_ns", "end_ns", "time_ns", "name_id"}
+_TABLE_END = "_id"
+
+
+def write_attributes(writer: BlockWriter, trace: Trace, names: Names) -> list[dict[str, Any]]:
+    """Add the columns of the tables that events are rows of; return their descriptions.
+
+    Columns without a value, those that every event's place in the rows tells, and numbers of
+    call chains are left out.
+    """
+    described = []
+    for table in EVENT_TABLES:
+        if not trace.has(table) or not trace.row_count(table):
+            continue
+        packed = list(_columns(trace, names, table))
+        if not packed:
+            continue
+        block, offset = writer.append("attributes", [column for column, _ in packed])
+        described.append(
+            {
+                "table": table,
+                "count": trace.row_count(table),
+                "block": block,
+                "offset": offset,
+                "columns": [{**column.head(), **facts} for column, facts in packed],
+            }
+        )
+    return described
+
+
+def _columns(trace: Trace, names: Names, table: str) -> Iterator[tuple[Packed, dict[str, Any]]]:
+    for spec in TABLES[table].columns:
+        if spec.name in _SHOWN_ELSEWHERE or spec.name == "chain_id":
+            continue
+        if spec.ref is not None and spec.ref != "string":
+            continue
+        data = trace.columns(table, spec.name)[spec.name]
+        if data.valid is not None and not data.valid.any():
+            continue
+        facts: dict[str, Any] = {"unit": spec.unit.value or "none", "doc": spec.doc}
+        if spec.labels is not None:
+            facts["labels"] = {str(value): label for value, label in spec.labels.items()}
+        if spec.ref == "string":
+            facts = {**facts, "unit": Unit.NONE.value or "none", "texts": True}
+        yield _packed(names, spec, data.values, data.valid), facts
+
+
+def _packed(names: Names, spec: Column, values: Any, valid: Any) -> Packed:
+    name = spec.name
+    if spec.ref == "string":
+        chosen = np.where(valid, values, -1) if valid is not None else values
+        places = names.add_all(chosen, category("attribute"))
+        return smallest(name.removesuffix(_TABLE_END), places, valid)
+    if spec.dtype is DType.FLOAT64:
+        return float64(name, values if valid is None else np.where(valid, values, np.nan))
+    if spec.dtype is DType.BOOL:
+        return plain(name, values.astype(np.uint8))
+    return smallest(name, values.astype(np.int64), valid)

@@ -1,0 +1,107 @@
+"""Columns of a container: unsigned integers, stored byte plane by byte plane.
+
+The lowest bytes of all values come first, then the second bytes, and so on. Times of neighbours
+are alike in their high bytes, so that gzip finds more to save than in whole integers, and a page
+puts the values together again without a branch. ``viewer/CONTAINER.md`` is the contract.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline.ops.arrays import I64, U64, BoolArray
+
+MAX_PLANES = 7
+LIMIT = 1 << (8 * MAX_PLANES)
+
+
+class Packed(NamedTuple):
+    """One column, ready to be written.
+
+    Attributes:
+        name: What the column is called.
+        planes: Bytes of each value.
+        encoding: How values follow from the stored integers.
+        data: ``count * planes`` bytes.
+    """
+
+    name: str
+    planes: int
+    encoding: str
+    data: bytes
+
+    def head(self) -> dict[str, Any]:
+        """Return how the container's head describes it."""
+        described: dict[str, Any] = {"name": self.name, "planes": self.planes}
+        return described if self.encoding == "plain" else {**described, "encoding": self.encoding}
+
+
+def plain(name: str, values: npt.NDArray[Any]) -> Packed:
+    """Pack integers of 0 or more, below 2**56."""
+    return _packed(name, "plain", values.astype(np.uint64))
+
+
+def delta(name: str, values: I64) -> Packed:
+    """Pack integers by the differences of neighbours, which may be negative."""
+    return _packed(name, "delta", zigzag(np.diff(values, prepend=np.int64(0))))
+
+
+def optional(name: str, values: I64, valid: BoolArray) -> Packed:
+    """Pack integers of 0 or more, of which some are missing."""
+    return _packed(name, "optional", np.where(valid, values + 1, 0).astype(np.uint64))
+
+
+def optional_delta(name: str, values: I64, valid: BoolArray) -> Packed:
+    """Pack the same by the differences of neighbours."""
+    running = np.where(valid, values + 1, 0)
+    return _packed(name, "optional-delta", zigzag(np.diff(running, prepend=np.int64(0))))
+
+
+def float32(name: str, values: npt.NDArray[Any]) -> Packed:
+    """Pack numbers in single precision; NaN is nothing."""
+    bits = values.astype("<f4").view(np.uint32).astype(np.uint64)
+    return Packed(name, 4, "float32", _planes(bits, 4))
+
+
+def float64(name: str, values: npt.NDArray[Any]) -> Packed:
+    """Pack numbers in double precision; NaN is nothing."""
+    return Packed(name, 8, "float64", _planes(values.astype("<f8").view(np.uint64), 8))
+
+
+def smallest(name: str, values: I64, valid: BoolArray | None) -> Packed:
+    """Pack any integers in the encoding that is likely to take least.
+
+    Integers that no encoding of integers holds become doubles; from 2**53 on those are rounded.
+    """
+    known = values if valid is None else np.where(valid, values, 0)
+    low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
+    if max(-low, high) >= LIMIT // 4 or (low < 0 and valid is not None):
+        numbers = known.astype(np.float64)
+        return float64(name, numbers if valid is None else np.where(valid, numbers, np.nan))
+    if valid is not None:
+        candidates = [optional(name, known, valid), optional_delta(name, known, valid)]
+    else:
+        candidates = [delta(name, known)] if low < 0 else [plain(name, known), delta(name, known)]
+    return min(candidates, key=lambda item: (item.planes, item.encoding.endswith("delta")))
+
+
+def zigzag(values: I64) -> U64:
+    """Return 0, -1, 1, -2, 2... as 0, 1, 2, 3, 4..."""
+    coded: U64 = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    return coded
+
+
+def _packed(name: str, encoding: str, coded: U64) -> Packed:
+    largest = int(coded.max()) if len(coded) else 0
+    if largest >= LIMIT:
+        raise ValueError(f"column {name!r} holds {largest}, which takes more than 7 bytes")
+    planes = max((largest.bit_length() + 7) // 8, 1)
+    return Packed(name, planes, encoding, _planes(coded, planes))
+
+
+def _planes(coded: U64, planes: int) -> bytes:
+    octets = np.ascontiguousarray(coded.astype("<u8", copy=False)).view(np.uint8)
+    return np.ascontiguousarray(octets.reshape(len(coded), 8)[:, :planes].T).tobytes()

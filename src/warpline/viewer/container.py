@@ -1,0 +1,160 @@
+"""The container: a head in JSON and numbered blocks of bytes, as ``viewer/CONTAINER.md`` says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warpline.viewer.columns import Packed, delta, float32, optional_delta, plain
+from warpline.viewer.rows import Events
+
+VERSION = 1
+BLOCK_BYTES = 3_000_000  # of a block before compression
+_PART_EVENTS = 2**18
+_LEVEL = 6
+_THREADS = 4
+
+
+class Block(NamedTuple):
+    """A block: what it holds, its size before compression, and its bytes."""
+
+    kind: str
+    raw_bytes: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Container:
+    """A trace packed for the page.
+
+    Attributes:
+        head: What stands in the page as JSON, but for ``source``.
+        blocks: In the order of their numbers.
+    """
+
+    head: dict[str, Any]
+    blocks: tuple[Block, ...]
+
+    def head_json(self, source: str) -> str:
+        """Return the head as ASCII JSON that no HTML parser takes for markup.
+
+        Args:
+            source: Where the page finds the blocks: ``inline`` or ``http``.
+        """
+        return script_json({**self.head, "source": source})
+
+
+def script_json(value: Any) -> str:
+    """Return JSON in ASCII without ``<``, ``>`` or ``&``."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+@dataclass
+class BlockWriter:
+    """Collects blocks, and compresses them at the end."""
+
+    _raw: list[tuple[str, list[bytes]]] = field(default_factory=list)
+    _sizes: list[int] = field(default_factory=list)
+    _is_open: bool = False
+
+    def add(self, kind: str, data: bytes) -> int:
+        """Add a block of its own and return its number."""
+        self._raw.append((kind, [data]))
+        self._sizes.append(len(data))
+        self._is_open = False
+        return len(self._raw) - 1
+
+    def replace(self, number: int, data: bytes) -> None:
+        """Give a block that was added the bytes that were not known then."""
+        self._raw[number] = (self._raw[number][0], [data])
+        self._sizes[number] = len(data)
+
+    def append(self, kind: str, columns: Sequence[Packed]) -> tuple[int, int]:
+        """Add columns to the block at hand, or to a new one; return its number and the offset."""
+        is_same = self._is_open and self._raw[-1][0] == kind and self._sizes[-1] < BLOCK_BYTES
+        if not is_same:
+            self.add(kind, b"")
+            self._is_open = True
+        offset = self._sizes[-1]
+        self._raw[-1][1].extend(column.data for column in columns)
+        self._sizes[-1] += sum(len(column.data) for column in columns)
+        return len(self._raw) - 1, offset
+
+    def end_block(self) -> None:
+        """Let what is added next begin a block."""
+        self._is_open = False
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return all blocks, compressed."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            packed = pool.map(lambda item: _compressed(*item), self._raw)
+            return tuple(packed)
+
+
+def _compressed(kind: str, parts: list[bytes]) -> Block:
+    raw = b"".join(parts)
+    return Block(kind, len(raw), gzip.compress(raw, _LEVEL, mtime=0))
+
+
+def write_events(writer: BlockWriter, events: Events, offset_ns: int) -> list[dict[str, Any]]:
+    """Add the events of a row and return the descriptions of its parts.
+
+    Args:
+        writer: Where to.
+        events: In time, without an overlap.
+        offset_ns: Taken from all times.
+    """
+    parts = []
+    for begin in range(0, len(events), _PART_EVENTS):
+        part = events.taken(slice(begin, begin + _PART_EVENTS))
+        first_ns = int(part.start_ns[0]) - offset_ns
+        columns = _columns(part)
+        block, offset = writer.append("events", columns)
+        described = [column.head() for column in columns]
+        parts.append(
+            {
+                "block": block,
+                "offset": offset,
+                "count": len(part),
+                "first_ns": first_ns,
+                "columns": described,
+            }
+        )
+    return parts
+
+
+def _columns(part: Events) -> list[Packed]:
+    if part.value is not None:
+        gap = np.diff(part.start_ns, prepend=part.start_ns[:1])
+        return [plain("gap", gap), _value(part)]
+    gap = part.start_ns - np.append(part.start_ns[:1], part.end_ns[:-1])
+    columns = [
+        plain("gap", gap),
+        plain("duration", part.end_ns - part.start_ns),
+        plain("name", part.name),
+    ]
+    if part.row is not None:
+        columns.append(delta("row", part.row))
+    if part.table is not None:
+        columns.append(plain("table", part.table))
+    columns += [
+        optional_delta(name, link.row, link.valid)
+        for name, link in part.links.items()
+        if link.valid.any()
+    ]
+    return columns
+
+
+def _value(part: Events) -> Packed:
+    """Return a counter's values: whole ones exactly, others in single precision."""
+    value = part.value
+    assert value is not None
+    is_whole = bool(np.all((value >= 0) & (value < 2**53) & (value == np.floor(value))))
+    return plain("value", value.astype(np.int64)) if is_whole else float32("value", value)

@@ -1,0 +1,103 @@
+"""Rows of values over time: hardware counters and device memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from warpline.ops.arrays import F64, I64, Integers
+from warpline.schema.tables import ALLOCATOR_DEVICES, MEMORY_KINDS, MEMORY_OPERATIONS
+from warpline.trace import Trace
+from warpline.viewer.names import Names, category
+from warpline.viewer.rows import Events, Row
+
+_ALLOCATION = next(key for key, label in MEMORY_OPERATIONS.items() if label == "Allocation")
+_ON_DEVICE = next(key for key, label in ALLOCATOR_DEVICES.items() if label == "Device")
+_DEVICE_MEMORY = {
+    key for key, label in MEMORY_KINDS.items() if label in {"Device", "Device Static", "Array"}
+}
+
+
+def device_counters(trace: Trace, names: Names) -> Iterator[Row]:
+    """Yield the memory and the counters of each device."""
+    yield from _driver_memory(trace, names)
+    yield from _framework_memory(trace, names)
+    yield from _metrics(trace, names)
+
+
+def _driver_memory(trace: Trace, names: Names) -> Iterator[Row]:
+    """Yield the device memory that was allocated from the driver since recording began."""
+    if not trace.has("memory_event") or not trace.row_count("memory_event"):
+        return
+    keys = ("time_ns", "device_id", "operation", "memory", "bytes")
+    columns = trace.columns("memory_event", *keys)
+    time, device, operation = (columns[key].values for key in keys[:3])
+    memory, size = columns["memory"].filled(-1), columns["bytes"].values
+    counted = np.isin(memory, [-1, *_DEVICE_MEMORY])
+    change = np.where(operation == _ALLOCATION, size, -size)
+    for one in np.unique(device[counted]).tolist():
+        rows = np.flatnonzero(counted & (device == one))
+        rows = rows[np.argsort(time[rows], kind="stable")]
+        total = np.cumsum(change[rows])
+        # Blocks from before the recording may be released in it: the least known sum is 0.
+        total = total - min(int(total.min()), 0)
+        yield _row(names, one, "memory", "memory from the driver", "bytes", time[rows], total)
+
+
+def _framework_memory(trace: Trace, names: Names) -> Iterator[Row]:
+    """Yield the memory that the framework's allocator had in use, and had got."""
+    if not trace.has("allocator_event") or not trace.row_count("allocator_event"):
+        return
+    keys = ("time_ns", "memory", "device_id", "total_allocated_bytes", "total_reserved_bytes")
+    columns = trace.columns("allocator_event", *keys)
+    on_device = (columns["memory"].values == _ON_DEVICE) & columns["device_id"].is_valid()
+    device, time = columns["device_id"].values, columns["time_ns"].values
+    labels = ("tensors", "memory of the framework")
+    for key, label in zip(keys[3:], labels, strict=True):
+        valid = on_device & columns[key].is_valid()
+        for one in np.unique(device[valid]).tolist():
+            rows = np.flatnonzero(valid & (device == one))
+            rows = rows[np.argsort(time[rows], kind="stable")]
+            values = columns[key].values[rows]
+            yield _row(names, one, key, label, "bytes", time[rows], values)
+
+
+def _metrics(trace: Trace, names: Names) -> Iterator[Row]:
+    if not trace.has("counter") or not trace.row_count("counter"):
+        return
+    columns = trace.columns("counter", "time_ns", "device_id", "metric_id", "value")
+    time, metric, value = (columns[key].values for key in ("time_ns", "metric_id", "value"))
+    device = columns["device_id"].filled(-1)
+    texts = [
+        trace.strings.text(row)
+        for row in trace.columns("metric", "name_id")["name_id"].values.tolist()
+    ]
+    usable = np.isfinite(value) & (device >= 0)
+    cell = np.where(usable, device.astype(np.int64) * len(texts) + metric, -1)
+    order = np.lexsort((time, cell))
+    first = np.flatnonzero(np.diff(cell[order], prepend=-2))
+    for rows in np.split(order, first[1:]) if len(order) else ():
+        if cell[rows[0]] < 0:
+            continue
+        one, number = int(device[rows[0]]), int(metric[rows[0]])
+        # The producer writes the unit into the name, and tells metrics apart by it.
+        label = texts[number]
+        yield _row(names, one, f"counter{number}", label, "none", time[rows], value[rows])
+
+
+def _row(
+    names: Names, device: int, key: str, label: str, unit: str, time: I64, value: Integers | F64
+) -> Row:
+    end = np.append(time[1:], time[-1:])
+    name = np.full(len(time), names.add(label, category("counter")))
+    events = Events(time, end, name, value=value.astype(np.float64))
+    return Row(
+        f"gpu{device}/{key}",
+        f"gpu{device}",
+        label,
+        "counter",
+        device=device,
+        unit=unit,
+        events=events,
+    )

@@ -1,0 +1,128 @@
+"""What the page walks: steps, and where each finding shows on the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from warpline.derived.busy import DEVICE_TABLES
+from warpline.derived.steps import Steps, steps
+from warpline.ops.arrays import I64
+from warpline.result import Diagnosis, Evidence, Finding
+from warpline.trace import Trace
+from warpline.viewer.device_rows import device_label
+
+_HOST_KEYS = {
+    "api_call": "api",
+    "range": "range",
+    "mark": "mark",
+    "op": "op",
+    "python_frame": "python",
+    "os_call": "os",
+    "overhead": "overhead",
+}
+
+
+def step_lists(trace: Trace, name: str | None, offset_ns: int) -> list[dict[str, Any]]:
+    """Return the steps on each device, the slowest first; without such, those on the host.
+
+    Args:
+        trace: The trace.
+        name: What the ranges that are steps are called; None finds them.
+        offset_ns: Taken from all times.
+    """
+    found = steps(trace, name)
+    if not len(found):
+        return []
+    lists = []
+    for device in _by_median(found):
+        places = np.flatnonzero(found.window_device == device)
+        places = places[np.argsort(found.window_start_ns[places], kind="stable")]
+        step = found.window_step[places]
+        windows = found.window_start_ns[places], found.window_end_ns[places]
+        rows = [f"gpu{device}"]
+        lists.append(_list(found, device_label(trace, device), rows, step, windows, offset_ns))
+    if lists:
+        return lists
+    order = np.argsort(found.host_start_ns, kind="stable")
+    windows = found.host_start_ns[order], found.host_end_ns[order]
+    rows = [f"process{process}" for process in np.unique(found.process).tolist()]
+    return [_list(found, "host", rows, order, windows, offset_ns)]
+
+
+def _by_median(found: Steps) -> list[int]:
+    """Return the devices with periods of steps by falling median of those that count."""
+    length = found.window_end_ns - found.window_start_ns
+    included = found.included[found.window_step]
+    medians = {}
+    for device in np.unique(found.window_device).tolist():
+        here = found.window_device == device
+        chosen = length[here & included]
+        medians[device] = float(np.median(chosen if len(chosen) else length[here]))
+    return sorted(medians, key=lambda device: -medians[device])
+
+
+def _list(
+    found: Steps, label: str, rows: list[str], step: I64, windows: tuple[I64, I64], offset_ns: int
+) -> dict[str, Any]:
+    texts = found.label.to_list()
+    return {
+        "label": label,
+        "rows": rows,
+        "start_ns": (windows[0] - offset_ns).tolist(),
+        "end_ns": (windows[1] - offset_ns).tolist(),
+        "text": [texts[place] or str(found.index[place]) for place in step.tolist()],
+        "excluded": (~found.included[step]).tolist(),
+    }
+
+
+def focuses(
+    trace: Trace, diagnosis: Diagnosis, row_ids: Iterable[str], offset_ns: int
+) -> list[dict[str, Any]]:
+    """Return how to show each finding.
+
+    Args:
+        trace: The trace.
+        diagnosis: Of that trace.
+        row_ids: The rows that there are.
+        offset_ns: Taken from all times.
+    """
+    known = frozenset(row_ids)
+    return [_focus(trace, finding, known, offset_ns) for finding in diagnosis.findings]
+
+
+def _focus(trace: Trace, finding: Finding, known: frozenset[str], offset_ns: int) -> dict[str, Any]:
+    windows = sorted({window for item in finding.evidence for window in item.windows_ns})
+    events = [f"{item.table}:{row}" for item in finding.evidence if item.table for row in item.rows]
+    rows = [row for item in finding.evidence for row in _rows_of(trace, item)]
+    is_of_host = any(item.table in _HOST_KEYS for item in finding.evidence)
+    return {
+        "id": finding.id,
+        "windows_ns": [[start - offset_ns, end - offset_ns] for start, end in windows],
+        "rows": [row for row in dict.fromkeys(rows) if row in known],
+        "events": list(dict.fromkeys(events)),
+        "colour": "cause" if is_of_host else "category",
+    }
+
+
+def _rows_of(trace: Trace, item: Evidence) -> list[str]:
+    """Return the ids of the rows in which evidence stands, beside those of what it held up."""
+    if item.table is None or not item.rows:
+        return []
+    rows = np.array(item.rows, np.int64)
+    if item.table in DEVICE_TABLES:
+        columns = trace.columns(item.table, "device_id", "stream_id")
+        cells = _pairs(columns["device_id"].values[rows], columns["stream_id"].values[rows])
+        states = [f"gpu{device}/state" for device, _ in cells]
+        return [*states, *(f"gpu{device}/stream{stream}" for device, stream in cells)]
+    if item.table in _HOST_KEYS:
+        columns = trace.columns(item.table, "thread_id")
+        threads = np.unique(columns["thread_id"].filled(-1)[rows]).tolist()
+        return [f"thread{thread}/{_HOST_KEYS[item.table]}" for thread in threads]
+    return []
+
+
+def _pairs(one: Any, other: Any) -> Sequence[tuple[int, int]]:
+    return sorted(set(zip(one.tolist(), other.tolist(), strict=True)))

@@ -1,0 +1,70 @@
+"""Lanes: intervals that nest or overlap, split so that those of one lane follow each other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.tree import nest
+
+MAX_LANES = 250
+TOO_DEEP = -1
+
+
+def lanes(start: I64, end: I64, group: I64) -> I32:
+    """Return the lane of each interval in its group, 0 for the outermost.
+
+    Intervals that nest stand one lane below the one around them. Where that leaves an overlap in
+    some lane, as among ranges that only partly overlap, each takes the first lane that is free
+    when it begins.
+
+    Args:
+        start: Shape (n,), in any order.
+        end: Shape (n,), never before the start.
+        group: Shape (n,), such as the thread.
+
+    Returns:
+        Shape (n,); `TOO_DEEP` for what would need more than `MAX_LANES` lanes.
+    """
+    depth = np.zeros(len(start), np.int32)
+    rows = np.flatnonzero(np.isin(group, group[_overlapping(start, end, group, depth)]))
+    if not len(rows):
+        return depth
+    depth[rows] = nest(start[rows], end[rows], group[rows]).depth
+    crossing = np.unique(
+        group[rows][_overlapping(start[rows], end[rows], group[rows], depth[rows])]
+    )
+    for one in crossing.tolist():
+        inside = np.flatnonzero(group == one)
+        depth[inside] = _first_free(start[inside], end[inside])
+    depth[depth >= MAX_LANES] = TOO_DEEP
+    return depth
+
+
+def _overlapping(start: I64, end: I64, group: I64, lane: I32) -> BoolArray:
+    """Return which intervals begin before an earlier one of their lane has ended."""
+    order = np.lexsort((~end, start, lane, group))
+    same = (np.diff(group[order]) == 0) & (np.diff(lane[order]) == 0)
+    found = np.zeros(len(start), np.bool_)
+    found[order[1:]] = same & (start[order[1:]] < end[order[:-1]])
+    return found
+
+
+def _first_free(start: I64, end: I64) -> I32:
+    """Return for intervals of one group the first lane that is free when each begins."""
+    left = np.lexsort((~end, start))
+    lane = np.full(len(start), TOO_DEEP, np.int32)
+    for number in range(MAX_LANES):
+        if not len(left):
+            break
+        begins = start[left]
+        # The next of this lane is the first of those left that begins when this one has ended.
+        follows = np.maximum(np.searchsorted(begins, end[left]), np.arange(len(left)) + 1).tolist()
+        chosen = np.zeros(len(left), np.bool_)
+        place = 0
+        while place < len(follows):
+            chosen[place] = True
+            place = follows[place]
+        lane[left[chosen]] = number
+        left = left[~chosen]
+    return lane

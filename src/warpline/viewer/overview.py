@@ -1,0 +1,105 @@
+"""The overview block: what each row did in each of a few thousand bins, painted before the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.ops.arrays import F64, I64, U8
+from warpline.viewer.rows import Events, Row
+
+BINS = 2048
+NO_CATEGORY = 255
+_FULL = 255
+
+
+class _Bins(NamedTuple):
+    """Edges of the bins, ns: shape (BINS + 1,), ascending."""
+
+    edges: F64
+
+    @property
+    def width(self) -> F64:
+        return np.maximum(np.diff(self.edges), 1e-9)
+
+
+def overview(rows: Sequence[Row], categories: I64, start_ns: int, end_ns: int) -> bytes:
+    """Return coverage, then main category, of every row and bin: 2 * rows * BINS bytes.
+
+    Args:
+        rows: All rows, groups included.
+        categories: Category of each name.
+        start_ns: Where the first bin begins.
+        end_ns: Where the last one ends.
+    """
+    bins = _Bins(np.linspace(start_ns, end_ns, BINS + 1))
+    coverage = np.zeros((len(rows), BINS), np.uint8)
+    main = np.full((len(rows), BINS), NO_CATEGORY, np.uint8)
+    for place, row in enumerate(rows):
+        if not len(row.events):
+            continue
+        if row.kind == "counter":
+            coverage[place] = _mean_of_counter(row.events, bins)
+            main[place] = categories[row.events.name[0]]
+        else:
+            coverage[place], main[place] = _of_events(row.events, categories, bins)
+    return coverage.tobytes() + main.tobytes()
+
+
+def _of_events(events: Events, categories: I64, bins: _Bins) -> tuple[U8, U8]:
+    covered, touched = _covered(events.start_ns, events.end_ns, bins), _touched(events, bins)
+    shade = np.clip(np.round(covered / bins.width * _FULL), 0, _FULL).astype(np.uint8)
+    level: U8 = np.maximum(shade, touched)
+    category = categories[events.name]
+    present = np.unique(category)
+    if len(present) == 1:
+        main = np.where(level > 0, present[0], NO_CATEGORY)
+        return level, main.astype(np.uint8)
+    best = np.zeros(BINS)
+    main = np.where(level > 0, present[0], NO_CATEGORY)
+    for each in present.tolist():
+        rows = np.flatnonzero(category == each)
+        share = _covered(events.start_ns[rows], events.end_ns[rows], bins)
+        main = np.where(share > best, each, main)
+        best = np.maximum(best, share)
+    return level, main.astype(np.uint8)
+
+
+def _covered(start: I64, end: I64, bins: _Bins) -> F64:
+    """Return how many ns of each bin the events cover, which follow each other."""
+    before = np.append(0, np.cumsum(end - start)).astype(np.float64)
+    place = np.searchsorted(start, bins.edges, side="right")
+    last = np.maximum(place - 1, 0)
+    inside = np.minimum(bins.edges - start[last], (end - start)[last])
+    reach: F64 = np.where(place > 0, before[last] + np.maximum(inside, 0), 0.0)
+    return np.diff(reach)
+
+
+def _touched(events: Events, bins: _Bins) -> U8:
+    """Return 1 for each bin in which an event begins, ends or goes on."""
+    low, width = bins.edges[0], bins.width[0]
+    first = np.clip((events.start_ns - low) / width, 0, BINS - 1).astype(np.int64)
+    last = np.clip((np.maximum(events.end_ns - 1, events.start_ns) - low) / width, 0, BINS - 1)
+    change = np.bincount(first, minlength=BINS + 1)
+    change = change - np.bincount(last.astype(np.int64) + 1, minlength=BINS + 1)
+    touched: U8 = (np.cumsum(change)[:BINS] > 0).astype(np.uint8)
+    return touched
+
+
+def _mean_of_counter(events: Events, bins: _Bins) -> U8:
+    """Return the mean of each bin relative to the largest value; a sample holds until the next."""
+    assert events.value is not None
+    value = np.maximum(events.value, 0.0)
+    largest = float(value.max())
+    if largest <= 0:
+        return np.zeros(BINS, np.uint8)
+    held = (events.end_ns - events.start_ns) * (value / largest)
+    before = np.append(0.0, np.cumsum(held))
+    place = np.searchsorted(events.start_ns, bins.edges, side="right")
+    last = np.maximum(place - 1, 0)
+    inside = np.clip(bins.edges - events.start_ns[last], 0, (events.end_ns - events.start_ns)[last])
+    reach = np.where(place > 0, before[last] + inside * (value[last] / largest), 0.0)
+    level: U8 = np.clip(np.round(np.diff(reach) / bins.width * _FULL), 0, _FULL).astype(np.uint8)
+    return level

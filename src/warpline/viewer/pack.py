@@ -1,0 +1,303 @@
+"""Packs a trace and its diagnosis into a container for the page."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warpline.result import Diagnosis, Result
+from warpline.schema.tables import SEVERITIES
+from warpline.trace import Trace
+from warpline.units import format_bytes, plural
+from warpline.viewer.attributes import EVENT_TABLES, write_attributes
+from warpline.viewer.container import VERSION, BlockWriter, Container, write_events
+from warpline.viewer.device_rows import device_rows
+from warpline.viewer.focus import focuses, step_lists
+from warpline.viewer.host_rows import host_rows
+from warpline.viewer.names import CATEGORIES, Names
+from warpline.viewer.overview import BINS, overview
+from warpline.viewer.rows import Row
+from warpline.viewer.thinning import Thinned, kept_windows, thin
+
+_MAX_RESULT_ROWS = 5_000
+_MAX_LOSSES = 500
+_LARGEST_TIME = 1 << 53  # integers below it are exact in the page
+_TRIES = 6
+_BASE64 = 4 / 3
+_LINKS = (
+    {"name": "launch", "table": "api_call", "text": "launched by"},
+    {"name": "blame", "table": "api_call", "text": "waited for"},
+)
+
+
+class TableOfStats(NamedTuple):
+    """A table that the page shows, and the command that prints it."""
+
+    result: Result
+    command: str
+
+
+class _Packed(NamedTuple):
+    """A container, and what the events of each row take in a report, by the row's id."""
+
+    container: Container
+    sizes: dict[str, float]
+
+
+def pack(
+    trace: Trace,
+    diagnosis: Diagnosis,
+    tables: Sequence[TableOfStats] = (),
+    *,
+    steps: str | None = None,
+    max_bytes: int | None = None,
+) -> Container:
+    """Return the container of a trace.
+
+    Args:
+        trace: What to show.
+        diagnosis: Of that trace.
+        tables: Tables to show beside it.
+        steps: What the ranges that are steps are called; None finds them.
+        max_bytes: What head and blocks may take in a report. Where there is more, short events are
+            left out, of the host before the devices', and the container says where. It may still
+            be larger: what else it holds has a size too.
+    """
+    packer = _Packer(trace, diagnosis, tables, steps)
+    whole = packer.pack(Thinned(packer.rows))
+    size = report_bytes(whole.container)
+    if max_bytes is None or size <= max_bytes:
+        return whole.container
+    kept = kept_windows(trace, diagnosis, steps)
+    fixed = size - sum(whole.sizes.values())
+    budget, found = float(max_bytes - fixed), whole.container
+    for _ in range(_TRIES):
+        # Long events compress worse than all of them do: the next try aims lower.
+        found = packer.pack(thin(packer.rows, whole.sizes, max(budget, 0.0), kept)).container
+        over = report_bytes(found) - max_bytes
+        if over <= 0 or budget <= 0:
+            break
+        budget -= 1.1 * over
+    return found
+
+
+def report_bytes(container: Container) -> int:
+    """Return what head and blocks take in a report, in which blocks are base64."""
+    blocks = sum(math.ceil(len(block.data) / 3) * 4 for block in container.blocks)
+    return blocks + len(container.head_json("inline"))
+
+
+class _Packer:
+    """What is the same however much is left out."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        diagnosis: Diagnosis,
+        tables: Sequence[TableOfStats],
+        steps: str | None,
+    ) -> None:
+        self._trace, self._diagnosis, self._tables, self._steps = trace, diagnosis, tables, steps
+        self._names = Names(trace.strings)
+        self.rows = (*device_rows(trace, self._names), *host_rows(trace, self._names))
+        self._span = _span(trace, self.rows)
+        is_exact = max(map(abs, self._span)) < _LARGEST_TIME
+        self._offset_ns = 0 if is_exact else self._span[0]
+
+    def pack(self, thinned: Thinned) -> _Packed:
+        """Return the container of some of the events."""
+        writer = BlockWriter()
+        writer.add("overview", b"")
+        writer.add("names", b"")
+        parts = [write_events(writer, row.events, self._offset_ns) for row in thinned.rows]
+        attributes = write_attributes(writer, self._trace, self._names)
+        places = self._names.places_of()
+        results = [_result(writer, table, places) for table in self._tables]
+        categories = self._names.categories()
+        writer.replace(0, overview(self.rows, categories, *self._span))
+        writer.replace(1, _json(self._names.content()))
+        blocks = writer.blocks()
+        rows = [_row(whole, described) for whole, described in zip(self.rows, parts, strict=True)]
+        head = {
+            **self._facts(),
+            "blocks": [
+                {"kind": block.kind, "raw_bytes": block.raw_bytes, "bytes": len(block.data)}
+                for block in blocks
+            ],
+            "rows": rows,
+            "attributes": attributes,
+            "results": results,
+            "thinned": thinned.head(self._offset_ns),
+        }
+        container = Container(head, blocks)
+        return _Packed(container, _sizes(container))
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what the head says of the recording as a whole."""
+        trace, diagnosis, offset_ns = self._trace, self._diagnosis, self._offset_ns
+        low, high = self._span
+        origin = trace.meta.origin_utc_ns
+        return {
+            "container_version": VERSION,
+            "producer": f"warpline {_version()}",
+            "title": diagnosis.title,
+            "start_ns": low - offset_ns,
+            "end_ns": high - offset_ns,
+            "offset_ns": str(offset_ns),
+            "origin_utc_ns": None if origin is None else str(origin + offset_ns),
+            "overview_bins": BINS,
+            "tables": list(EVENT_TABLES),
+            "categories": [category._asdict() for category in CATEGORIES],
+            "links": list(_LINKS),
+            "steps": step_lists(trace, self._steps, offset_ns),
+            "findings": focuses(trace, diagnosis, (row.id for row in self.rows), offset_ns),
+            "summary": plain_json(diagnosis.to_dict()),
+            "environment": [list(pair) for pair in environment(trace)],
+            "losses": list(_losses(trace, offset_ns)),
+        }
+
+
+def _version() -> str:
+    from warpline import __version__  # noqa: PLC0415 - the package imports its modules lazily
+
+    return __version__
+
+
+def _span(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
+    """Return when the timeline begins and ends: the trace's span, widened to every event."""
+    low, high = trace.span()
+    filled = [row.events for row in rows if len(row.events)]
+    low = min([low, *(int(events.start_ns[0]) for events in filled)])
+    high = max([high, *(int(events.end_ns[-1]) for events in filled)])
+    return low, max(high, low + 1)
+
+
+def _row(row: Row, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how the head describes a row; counts and totals are of all its events."""
+    value = row.events.value
+    highest = None if value is None or not len(value) else float(value.max())
+    return {
+        "id": row.id,
+        "parent": row.parent,
+        "label": row.label,
+        "kind": row.kind,
+        "device": row.device,
+        "process": row.process,
+        "thread": row.thread,
+        "stream": row.stream,
+        "table": None if row.table is None else EVENT_TABLES.index(row.table),
+        "count": len(row.events),
+        "busy_ns": int((row.events.end_ns - row.events.start_ns).sum()) if value is None else 0,
+        "depth": row.depth,
+        "collapsed": row.is_collapsed,
+        "hidden": highest == 0,
+        "unit": row.unit,
+        "min": None if highest is None or value is None else float(value.min()),
+        "max": highest,
+        "clock_error_ns": row.clock_error_ns,
+        "parts": parts,
+    }
+
+
+def _sizes(container: Container) -> dict[str, float]:
+    """Return what the events of each row take in a report, by its id."""
+    sizes = {}
+    blocks = container.blocks
+    for row in container.head["rows"]:
+        taken = 0.0
+        for part in row["parts"]:
+            block = blocks[part["block"]]
+            raw = part["count"] * sum(column["planes"] for column in part["columns"])
+            taken += raw / max(block.raw_bytes, 1) * len(block.data)
+        sizes[row["id"]] = taken * _BASE64
+    return sizes
+
+
+def _result(
+    writer: BlockWriter, table: TableOfStats, places: dict[str, list[int]]
+) -> dict[str, Any]:
+    result = table.result.head(_MAX_RESULT_ROWS)
+    content: dict[str, Any] = {
+        "columns": [
+            {"name": item.name, "title": item.heading, "unit": item.unit.value or "none"}
+            for item in result.fields
+        ],
+        "rows": plain_json(result.rows()),
+        "doc": {item.name: item.doc for item in result.fields},
+        "notes": list(result.notes),
+    }
+    if "name" in result.columns:
+        texts = result.columns["name"].to_list()
+        content["names"] = [places.get(text, []) if isinstance(text, str) else [] for text in texts]
+    title = table.result.title
+    if len(table.result) > _MAX_RESULT_ROWS:
+        title += f", the first {_MAX_RESULT_ROWS:,} of {plural(len(table.result), 'row')}"
+    block = writer.add("results", _json(content))
+    return {"name": result.name, "title": title, "command": table.command, "block": block}
+
+
+def environment(trace: Trace) -> Iterator[tuple[str, str]]:
+    """Yield what is known about the recording and the machine, names and values."""
+    meta = trace.meta
+    yield "Recording", ", ".join(path.name for path in meta.paths)
+    yield "Recorded by", meta.producer or "unknown"
+    yield "Format", f"{meta.format} {meta.format_version or ''}".strip()
+    if meta.command:
+        yield "Command", meta.command
+    if meta.host:
+        yield "Host", meta.host
+    if trace.has("device"):
+        yield from _devices(trace)
+    yield from meta.environment.items()
+    for subject, count in meta.lost.items():
+        yield "Lost", subject if count is None else f"{subject}: {count:,}"
+    for table, count in meta.unread.items():
+        yield "Not read", f"{table}: {plural(count, 'row')}"
+    for table, reason in meta.damaged.items():
+        yield "Damaged", f"{table}: {reason}"
+    for table, cost in meta.record_cost_ns.items():
+        yield "Cost of recording", f"{cost:.0f} ns for each row of {table}"
+
+
+def _devices(trace: Trace) -> Iterator[tuple[str, str]]:
+    keys = ("gpu_index", "name_id", "uuid_id", "memory_bytes", "sm_count")
+    columns = [trace.columns("device", key)[key].to_list() for key in keys]
+    for index, name, uuid, memory, multiprocessors in zip(*columns, strict=True):
+        facts = [] if name is None else [trace.strings.text(name)]
+        facts += [] if memory is None else [format_bytes(memory)]
+        facts += [] if multiprocessors is None else [f"{multiprocessors} SMs"]
+        facts += [] if uuid is None else [trace.strings.text(uuid)]
+        yield f"GPU {index}", ", ".join(facts)
+
+
+def _losses(trace: Trace, offset_ns: int) -> Iterator[dict[str, Any]]:
+    """Yield the producer's warnings and errors, where they were written."""
+    if not trace.has("diagnostic"):
+        return
+    columns = trace.columns("diagnostic", "time_ns", "severity", "text_id")
+    severity = columns["severity"].values
+    grave = [key for key, label in SEVERITIES.items() if label in {"Warning", "Error"}]
+    for row in np.flatnonzero(np.isin(severity, grave))[:_MAX_LOSSES].tolist():
+        text = trace.strings.text(int(columns["text_id"].values[row]))
+        yield {"time_ns": int(columns["time_ns"].values[row]) - offset_ns, "text": text}
+
+
+def plain_json(value: Any) -> Any:
+    """Return the value with plain Python numbers, and None for numbers that JSON lacks."""
+    if isinstance(value, dict):
+        return {str(key): plain_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain_json(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()

@@ -1,0 +1,130 @@
+"""The page: one HTML file with everything in it, or the same page for a server.
+
+Nothing in it can run but our script, and nothing can leave it: the policy in its head allows the
+script and the style sheets by their hashes and no connection.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator
+from importlib import resources
+from typing import Literal, NamedTuple
+
+from warpline.errors import InputError
+from warpline.result import Diagnosis
+from warpline.viewer.container import Container
+from warpline.viewer.markup import Markup, element, text, void
+from warpline.viewer.static_page import static_page
+
+Source = Literal["inline", "http"]
+
+_TAKE = "warpline.take()"
+_FIRST_BLOCKS = 2  # the overview and the names stand before the script
+_END_OF_SCRIPT = re.compile(r"</(script|style)|<!--", re.IGNORECASE)
+_NO_SCRIPT = (
+    "The timeline and the tables need JavaScript, which this page may run without any access to"
+    " the network. The overview above is complete without it."
+)
+
+
+class Assets(NamedTuple):
+    """What the page is made of beside its data: its script and its style sheets."""
+
+    script: str
+    styles: tuple[str, ...]
+
+
+def assets() -> Assets:
+    """Return the script and style sheets that are installed with this package.
+
+    Raises:
+        InputError: They are missing: the package was built without them.
+    """
+    folder = resources.files("warpline.viewer")
+    try:
+        script = (folder / "dist" / "viewer.js").read_text(encoding="utf-8")
+        style = (folder / "dist" / "viewer.css").read_text(encoding="utf-8")
+    except OSError:
+        raise InputError(
+            "the viewer's script is not installed", hint="build it: npm run build in viewer/"
+        ) from None
+    own = (folder / "static_page.css").read_text(encoding="utf-8")
+    return Assets(_embeddable(script), (_embeddable(own), _embeddable(style)))
+
+
+def _embeddable(content: str) -> str:
+    """Return a script or style sheet as the browser sees it within an element, to be hashed."""
+    plain = content.replace("\r\n", "\n").replace("\r", "\n")
+    found = _END_OF_SCRIPT.search(plain)
+    if found:
+        raise InputError(f"the viewer's script holds {found[0]!r}, which would end its element")
+    return plain
+
+
+def policy(parts: Assets, source: Source) -> str:
+    """Return the content security policy of the page."""
+    scripts = " ".join(_hash(script) for script in (parts.script, _TAKE))
+    styles = " ".join(_hash(style) for style in parts.styles)
+    connect = "'self'" if source == "http" else "'none'"
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src {styles}; worker-src blob:;"
+        f" child-src blob:; img-src data: blob:; connect-src {connect}; base-uri 'none';"
+        " form-action 'none'"
+    )
+
+
+def _hash(content: str) -> str:
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def page(
+    diagnosis: Diagnosis, container: Container, parts: Assets, source: Source
+) -> Iterator[str]:
+    """Yield the page in pieces; a report holds the blocks, a served page fetches them.
+
+    Args:
+        diagnosis: What the overview tells.
+        container: What the timeline and the tables show.
+        parts: From `assets`.
+        source: ``inline`` for a report, ``http`` for a page that a server gives.
+    """
+    yield "<!doctype html>\n"
+    yield '<html lang="en"><head><meta charset="utf-8">\n'
+    yield void("meta", http_equiv="Content-Security-Policy", content=policy(parts, source))
+    yield void("meta", name="viewport", content="width=device-width,initial-scale=1")
+    yield void("meta", name="referrer", content="no-referrer")
+    yield void("meta", name="color-scheme", content="light dark")
+    yield element("title", f"{diagnosis.title} · Warpline")
+    for style in parts.styles:
+        yield f"\n<style>{style}</style>"
+    yield "\n</head><body>\n"
+    head = container.head
+    content = static_page(diagnosis, head["steps"], head["environment"])
+    yield element("div", _banner(head["thinned"]), content, id="warpline-static")
+    yield f"\n<noscript><p>{text(_NO_SCRIPT)}</p></noscript>"
+    yield '\n<div id="warpline-app"></div>\n'
+    yield '<script type="application/json" id="warpline-head">'
+    yield container.head_json(source)
+    yield "</script>"
+    count = len(container.blocks) if source == "inline" else 0
+    for number in range(min(count, _FIRST_BLOCKS)):
+        yield from _block(container, number)
+    yield f"\n<script>{parts.script}</script>"
+    for number in range(_FIRST_BLOCKS, count):
+        yield from _block(container, number)
+        yield f"<script>{_TAKE}</script>"
+    yield "\n</body></html>\n"
+
+
+def _banner(thinned: dict[str, str] | None) -> Markup | None:
+    return element("p", thinned["text"], class_="wl-thinned") if thinned else None
+
+
+def _block(container: Container, number: int) -> Iterator[str]:
+    yield f'\n<script type="text/plain" data-block="{number}">'
+    yield base64.b64encode(container.blocks[number].data).decode("ascii")
+    yield "</script>"

@@ -1,0 +1,99 @@
+"""Ranges on the devices: for each, when the work that was launched in it ran on each device."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.operations import operations
+from warpline.derived.phases import leading_threads
+from warpline.derived.range_names import push_pop_ranges
+from warpline.derived.range_stacks import innermost_range, range_nesting
+from warpline.ops.arrays import I64
+from warpline.ops.tree import enclosing
+from warpline.trace import Trace
+
+_NO_RANGE = -1
+_NO_THREAD = -1
+
+
+class Projected(NamedTuple):
+    """Ranges with work on a device, by device and row.
+
+    Attributes:
+        device: Shape (n,), int64, rows of the device table.
+        range: Shape (n,), int64, rows of the range table.
+        start_ns: Shape (n,), int64, when the first operation of the range began there.
+        end_ns: Shape (n,), int64, when the last one had ended.
+    """
+
+    device: I64
+    range: I64
+    start_ns: I64
+    end_ns: I64
+
+
+@derived
+def projected(trace: Trace) -> Projected:
+    """Return the push/pop ranges on the devices.
+
+    An operation belongs to the ranges around its launch call on the launching thread. What a
+    thread launches outside of its own ranges, as the backward pass does, belongs to those that the
+    leading thread of its process had open.
+    """
+    owner = _range_of_operations(trace)
+    work = operations(trace)
+    parts = [
+        _on_device(trace, device, np.flatnonzero((work.device == device) & (owner >= 0)), owner)
+        for device in np.unique(work.device).tolist()
+    ]
+    nothing = np.zeros(0, np.int64)
+    return Projected(
+        *(np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(4))
+    )
+
+
+def _on_device(trace: Trace, device: int, rows: I64, owner: I64) -> Projected:
+    work, nesting = operations(trace), range_nesting(trace)
+    limits = np.iinfo(np.int64)
+    first = np.full(len(nesting.depth), limits.max)
+    last = np.full(len(nesting.depth), limits.min)
+    np.minimum.at(first, owner[rows], work.start_ns[rows])
+    np.maximum.at(last, owner[rows], work.end_ns[rows])
+    order = np.argsort(nesting.depth, kind="stable")
+    deepest = int(nesting.depth.max(initial=0))
+    bounds = np.searchsorted(nesting.depth[order], np.arange(1, deepest + 2))
+    for depth in range(deepest, 0, -1):
+        level = order[bounds[depth - 1] : bounds[depth]]
+        np.minimum.at(first, nesting.parent[level], first[level])
+        np.maximum.at(last, nesting.parent[level], last[level])
+    found = np.flatnonzero(last >= first)
+    return Projected(np.full(len(found), device), found, first[found], last[found])
+
+
+def _range_of_operations(trace: Trace) -> I64:
+    """Return the innermost range of each operation, _NO_RANGE outside of ranges."""
+    work = operations(trace)
+    found = np.full(len(work), _NO_RANGE, np.int64)
+    launched = np.flatnonzero(work.call >= 0)
+    if not len(launched) or not trace.has("range") or not trace.row_count("range"):
+        return found
+    inner = innermost_range(trace, "api_call")
+    call = work.call[launched]
+    own = inner.found[call]
+    found[launched[own]] = inner.row[call[own]]
+    rows = launched[~own]
+    ranges = trace.columns("range", "start_ns", "end_ns", "thread_id")
+    thread = np.where(push_pop_ranges(trace), ranges["thread_id"].values, _NO_THREAD)
+    lead = leading_threads(trace)[work.process[rows]]
+    around = enclosing(
+        trace.columns("api_call", "start_ns")["start_ns"].values[work.call[rows]],
+        ranges["start_ns"].values,
+        ranges["end_ns"].values,
+        point_group=np.where(lead < 0, _NO_THREAD - 1, lead),
+        group=thread.astype(np.int64),
+    )
+    found[rows[around.found]] = around.row[around.found]
+    return found

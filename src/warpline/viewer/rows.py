@@ -1,0 +1,116 @@
+"""The rows of the timeline: what stands in each, in order of display.
+
+A row holds events that follow each other without an overlap; what nests or overlaps is split into
+lanes. Times are those of the trace, ns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.ops.arrays import F64, I64, BoolArray
+
+_NOTHING = np.zeros(0, np.int64)
+
+
+class Link(NamedTuple):
+    """The other end of each event: a row of a table, where `valid`."""
+
+    row: I64
+    valid: BoolArray
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events of one row, or of many before they are split; all arrays have shape (n,).
+
+    Attributes:
+        start_ns: When each began.
+        end_ns: When it ended, never before its start.
+        name: Places in the names.
+        row: Rows of the table that the events are of; None for events that are rows of none.
+        table: Places in `EVENT_TABLES` where a row mixes tables; None if they are all of one.
+        links: By name of the link.
+        value: Of a counter: what it was from `start_ns` on.
+    """
+
+    start_ns: I64 = field(default_factory=lambda: _NOTHING)
+    end_ns: I64 = field(default_factory=lambda: _NOTHING)
+    name: I64 = field(default_factory=lambda: _NOTHING)
+    row: I64 | None = None
+    table: I64 | None = None
+    links: Mapping[str, Link] = field(default_factory=dict)
+    value: F64 | None = None
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def taken(self, chosen: I64 | slice) -> Events:
+        """Return some of the events."""
+        return Events(
+            self.start_ns[chosen],
+            self.end_ns[chosen],
+            self.name[chosen],
+            None if self.row is None else self.row[chosen],
+            None if self.table is None else self.table[chosen],
+            {key: Link(link.row[chosen], link.valid[chosen]) for key, link in self.links.items()},
+            None if self.value is None else self.value[chosen],
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the timeline.
+
+    Attributes:
+        id: Unique in the container.
+        parent: The id of the group it stands in; None for an outermost one.
+        label: What the user reads.
+        kind: group, state, stream, phase, range, op, api, os, mark or counter.
+        table: The table that its events are rows of; None where they are of several, or of none.
+        device: Row of the device table, or None.
+        process: Row of the process table, or None.
+        thread: Row of the thread table, or None.
+        stream: Row of the stream table, or None.
+        depth: Its lane among those of the same id but for the end.
+        is_collapsed: Whether its children are hidden at first.
+        unit: Of a counter.
+        clock_error_ns: How far its clock may be off.
+        events: What it holds.
+    """
+
+    id: str
+    parent: str | None
+    label: str
+    kind: str
+    table: str | None = None
+    device: int | None = None
+    process: int | None = None
+    thread: int | None = None
+    stream: int | None = None
+    depth: int = 0
+    is_collapsed: bool = False
+    unit: str | None = None
+    clock_error_ns: int | None = None
+    events: Events = field(default_factory=Events)
+
+
+def split(events: Events, group: I64, lane: I64) -> Iterator[tuple[int, int, Events]]:
+    """Yield group, lane and events, sorted by start; what has a negative lane is left out.
+
+    Args:
+        events: In any order.
+        group: Shape (n,).
+        lane: Shape (n,), from `lanes`.
+    """
+    order = np.lexsort((events.end_ns, events.start_ns, lane, group))
+    order = order[lane[order] >= 0]
+    first = np.flatnonzero(
+        (np.diff(group[order], prepend=-1) != 0) | (np.diff(lane[order], prepend=-1) != 0)
+    )
+    for rows in np.split(order, first[1:]) if len(order) else ():
+        yield int(group[rows[0]]), int(lane[rows[0]]), events.taken(rows)

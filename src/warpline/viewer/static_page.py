@@ -1,0 +1,383 @@
+"""The overview of a report as plain HTML, which reads without JavaScript and prints.
+
+Verdict, cards, where the time of each device went, findings, step times, checklist, phases, and
+what is known about the recording.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from warpline.result import Breakdown, Check, Diagnosis, Finding, Overlap, Part, Phase
+from warpline.units import format_ns, plural
+from warpline.viewer.markup import Content, Markup, element
+from warpline.viewer.shares import counted_parts, shown, tenths_of_percent
+from warpline.viewer.step_plot import step_plot
+
+_DEVICES = 16
+_LEAST_LABEL = 60  # tenths of a per cent: narrower parts of the bar have no room for a name
+_LEAST_PART = 1
+_DEPTH = 4
+_LEAST_PHASE = 5
+_MOST_PHASES = 60
+_CANDIDATES = 5
+_FILES = 3
+
+
+def static_page(
+    diagnosis: Diagnosis,
+    step_lists: Sequence[Mapping[str, Any]],
+    environment: Sequence[Sequence[str]],
+) -> Markup:
+    """Return the content of the overview.
+
+    Args:
+        diagnosis: What to tell.
+        step_lists: The steps on each device as the container has them, the slowest first.
+        environment: Names and values of facts about the recording.
+    """
+    return element(
+        "main",
+        _head(diagnosis),
+        _cards(diagnosis),
+        _warnings(diagnosis),
+        _devices(diagnosis),
+        _findings(diagnosis),
+        _section("wl-steps", "Step times", step_plot(step_lists[0])) if step_lists else None,
+        _phases(diagnosis),
+        _checklist(diagnosis.checks),
+        _candidates(diagnosis),
+        _not_judged(diagnosis),
+        _environment(environment),
+        class_="wl-page",
+    )
+
+
+def _section(identity: str, title: str, *content: Content) -> Markup:
+    return element("section", element("h2", title), *content, id=identity)
+
+
+def _recordings(diagnosis: Diagnosis) -> str:
+    paths = [shlex.quote(str(path).rpartition("/")[2]) for path in diagnosis.meta["paths"]]
+    return " ".join([*paths[:_FILES], *(["..."] if len(paths) > _FILES else [])])
+
+
+def _command(words: str) -> Markup:
+    return element("p", "By hand: ", element("code", words), class_="wl-command")
+
+
+def _head(diagnosis: Diagnosis) -> Markup:
+    command = diagnosis.meta["command"]
+    steps = diagnosis.steps
+    facts = [f"{format_ns(diagnosis.meta['recorded_ns'])} recorded"]
+    devices = diagnosis.meta.get("devices") or ()
+    names = {str(device.get("name") or "GPU") for device in devices}
+    if devices:
+        facts.append(f"{len(devices)} x {' and '.join(sorted(names))}")
+    if steps.source != "none":
+        where = "repeating launches" if steps.source == "periodicity" else steps.source
+        facts.append(f"{plural(steps.count, 'step')} counted, from {where}")
+    return element(
+        "header",
+        element("h1", diagnosis.title),
+        element("p", " · ".join(facts), class_="wl-facts"),
+        element("p", element("code", command), class_="wl-facts") if command else None,
+        element("p", diagnosis.verdict, class_="wl-verdict"),
+    )
+
+
+def _cards(diagnosis: Diagnosis) -> Markup | None:
+    cards = [element("div", *card, class_="wl-card") for card in _card_texts(diagnosis)]
+    return element("div", cards, class_="wl-cards") if cards else None
+
+
+def _card_texts(diagnosis: Diagnosis) -> Iterator[tuple[Content, ...]]:
+    steps = diagnosis.steps
+    if steps.median_ns is not None:
+        spread = "" if steps.p95_ns is None else f"95 of 100 within {format_ns(steps.p95_ns)}"
+        yield _card("step time, median", format_ns(steps.median_ns), spread)
+    if diagnosis.breakdown:
+        place, item = slowest(diagnosis.breakdown)
+        parts = counted_parts(item)
+        whole = sum(part.ns for part in parts)
+        if whole:
+            yield from _time_cards(item, parts, whole)
+        if whole and place < len(diagnosis.overlaps):
+            yield from _alone_cards(diagnosis.overlaps[place], whole)
+    if diagnosis.checks:
+        failed = sum(check.state == "fail" for check in diagnosis.checks)
+        passed = sum(check.state == "pass" for check in diagnosis.checks)
+        yield _card("checklist", plural(failed, "failure"), f"{passed} passed")
+
+
+def _card(label: str, value: str, note: str) -> tuple[Content, ...]:
+    return (
+        element("div", label, class_="wl-card-label"),
+        element("div", value, class_="wl-card-value"),
+        element("div", note, class_="wl-card-note"),
+    )
+
+
+def slowest(breakdown: Sequence[Breakdown]) -> tuple[int, Breakdown]:
+    """Return the place of the device whose steps take longest, and its time."""
+    each = [sum(part.ns for part in counted_parts(item)) / max(item.count, 1) for item in breakdown]
+    place = each.index(max(each))
+    return place, breakdown[place]
+
+
+def _time_cards(
+    item: Breakdown, parts: Sequence[Part], whole: int
+) -> Iterator[tuple[Content, ...]]:
+    busy = sum(part.ns for part in parts if part.kind == "busy")
+    yield _card("GPU busy", _percent(busy, whole), f"device {item.device}")
+    idle = [part for part in parts if part.kind == "idle"]
+    if idle and whole > busy:
+        most = max(idle, key=lambda part: part.ns)
+        share = _percent(most.ns, whole)
+        yield _card("idle, chiefly", most.category, f"{share}: {most.meaning}")
+
+
+def _alone_cards(item: Overlap, whole: int) -> Iterator[tuple[Content, ...]]:
+    if item.communication_ns:
+        share = _percent(item.exposed_communication_ns, whole)
+        yield _card("communication alone", share, "collectives with nothing computed beside")
+    if item.copy_ns:
+        share = _percent(item.exposed_copy_ns, whole)
+        yield _card("copies alone", share, "copies with no kernel beside")
+
+
+def _percent(ns: int, total_ns: int) -> str:
+    return shown(round(1000 * ns / total_ns)) if total_ns else "-"
+
+
+def _warnings(diagnosis: Diagnosis) -> Markup | None:
+    if not diagnosis.warnings:
+        return None
+    items = [element("li", warning) for warning in dict.fromkeys(diagnosis.warnings)]
+    return element("ul", items, class_="wl-warnings")
+
+
+def _devices(diagnosis: Diagnosis) -> Markup | None:
+    if not diagnosis.breakdown:
+        return None
+    place, longest = slowest(diagnosis.breakdown)
+    others = [item for row, item in enumerate(diagnosis.breakdown) if row != place]
+    content = [_device(longest, is_full=True)]
+    content += [_device(item, is_full=False) for item in others[: _DEVICES - 1]]
+    hidden = len(others) - (_DEVICES - 1)
+    if hidden > 0:
+        more = f"and {plural(hidden, 'more device')}, in the table breakdown"
+        content.append(element("p", more, class_="wl-facts"))
+    per = "one step" if longest.count else "the whole run"
+    command = _command(f"warpline analyze {_recordings(diagnosis)}")
+    return _section("wl-breakdown", f"Where the time of {per} went", content, command)
+
+
+def _device(item: Breakdown, *, is_full: bool) -> Markup:
+    parts = counted_parts(item)
+    shares = tenths_of_percent([part.ns for part in parts])
+    per = max(item.count, 1)
+    name = f" · {item.device_name}" if item.device_name else ""
+    process = "" if item.process is None else f" · process {item.process}"
+    total = format_ns(sum(part.ns for part in parts) / per)
+    what = f"{plural(item.count, 'step')} of {total}" if item.count else total
+    heading = f"GPU {item.device}{name}{process}: {what}"
+    table = _part_table(item, parts, shares, per) if is_full else None
+    bar = _bar(parts, shares, heading)
+    return element("div", element("h3", heading), bar, table, class_="wl-device")
+
+
+def _bar(parts: Sequence[Part], shares: Sequence[int], label: str) -> Markup:
+    """Return the bar whose parts sum to 100 %; idle parts are hatched."""
+    drawn, place = [], 0
+    for part, share in zip(parts, shares, strict=True):
+        if share:
+            drawn.append(_bar_part(part, place, share))
+        place += share
+    said = ", ".join(
+        f"{part.category} {shown(share)}" for part, share in zip(parts, shares, strict=True)
+    )
+    return element(
+        "svg",
+        element("title", f"{label}: {said}"),
+        drawn,
+        class_="wl-bar",
+        width="100%",
+        height="34",
+        role="img",
+    )
+
+
+def _bar_part(part: Part, place: int, share: int) -> Markup:
+    tip = f"{part.category}: {shown(share)}, {part.meaning}"
+    name = part.category if share >= max(_LEAST_LABEL, 9 * len(part.category)) else None
+    return element(
+        "svg",
+        element("title", tip),
+        element("rect", width="100%", height="100%", class_=_part_class(part)),
+        element("text", name, x="6", y="22") if name else None,
+        x=f"{place / 10}%",
+        width=f"{share / 10}%",
+        height="34",
+        class_=f"wl-{part.kind}",
+    )
+
+
+def _part_class(part: Part) -> str:
+    plain = "".join(char if char.isalnum() else "-" for char in part.category.lower())
+    return f"wl-part wl-part-{plain}"
+
+
+def _part_table(item: Breakdown, parts: Sequence[Part], shares: Sequence[int], per: int) -> Markup:
+    heads = ("", "", "per step" if item.count else "time", "share", "")
+    rows = []
+    for kind in ("busy", "idle"):
+        chosen = [
+            (part, share) for part, share in zip(parts, shares, strict=True) if part.kind == kind
+        ]
+        if not chosen:
+            continue
+        ns, share = sum(part.ns for part, _ in chosen), sum(share for _, share in chosen)
+        rows.append(_cells("", kind, format_ns(ns / per), shown(share), "", class_="wl-sum"))
+        rows += [
+            _cells(_key(part), part.category, format_ns(part.ns / per), shown(share), part.meaning)
+            for part, share in chosen
+        ]
+    return _table(heads, rows, "wl-parts")
+
+
+def _key(part: Part) -> Markup:
+    square = element("rect", width="12", height="12", class_=_part_class(part))
+    return element("svg", square, width="12", height="12", aria_hidden="true")
+
+
+def _cells(*cells: Content, class_: str | None = None) -> Markup:
+    return element("tr", (element("td", cell) for cell in cells), class_=class_)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Markup], name: str) -> Markup:
+    head = element("thead", element("tr", (element("th", item, scope="col") for item in heads)))
+    return element("table", head, element("tbody", rows), class_=f"wl-table {name}")
+
+
+def _findings(diagnosis: Diagnosis) -> Markup:
+    found = [_finding(item) for item in diagnosis.findings]
+    nothing = element("p", "No rule found anything.")
+    return _section("wl-findings", "Findings", found or nothing)
+
+
+def _finding(item: Finding) -> Markup:
+    heading = element(
+        "h3",
+        element("span", item.severity, class_=f"wl-severity wl-{item.severity}"),
+        f" {item.id} {item.title}",
+    )
+    show = element("button", "Show on the timeline", type="button", hidden="", data_finding=item.id)
+    facts = [("Do", item.fix), ("In CUDA C++", item.fix_cuda), ("To verify", item.verify)]
+    listed = [(element("dt", name), element("dd", value)) for name, value in facts if value]
+    return element(
+        "article",
+        heading,
+        element("p", _saving(item), class_="wl-saving") if item.saving_ns is not None else None,
+        element("p", item.claim),
+        element("ul", (element("li", each.text) for each in item.evidence)),
+        element("dl", listed),
+        element("p", show, " ", element("code", f"warpline explain {item.rule}")),
+        class_="wl-finding",
+        id=f"wl-{item.id}",
+    )
+
+
+def _saving(item: Finding) -> str:
+    assert item.saving_ns is not None
+    said = f"saves about {format_ns(item.saving_ns)}"
+    if item.saving_low_ns is not None and item.saving_high_ns is not None:
+        said += f" ({format_ns(item.saving_low_ns)} to {format_ns(item.saving_high_ns)})"
+    return said + (f", {item.share * 100:.1f} % of a step" if item.share is not None else "")
+
+
+def _phases(diagnosis: Diagnosis) -> Markup | None:
+    whole = sum(part.ns for item in diagnosis.breakdown for part in item.parts)
+    per = max(sum(item.count for item in diagnosis.breakdown), 1)
+    shares = [round(1000 * item.total_ns / whole) if whole else 0 for item in diagnosis.phases]
+    chosen = [
+        (item, share)
+        for item, share in zip(diagnosis.phases, shares, strict=True)
+        if share >= _LEAST_PHASE and len(item.path) <= _DEPTH
+    ]
+    if not any(item.path for item, _ in chosen):
+        return None
+    has_steps = any(item.count for item in diagnosis.breakdown)
+    heads = ("range", "calls", "per step" if has_steps else "time", "share", "idle", "most of it")
+    rows = [_phase(item, share, per) for item, share in chosen[:_MOST_PHASES]]
+    hidden = len(diagnosis.phases) - len(rows)
+    more = element("p", f"{plural(hidden, 'smaller phase')} left out.") if hidden > 0 else None
+    command = _command(f"warpline stats -r phases {_recordings(diagnosis)}")
+    title = "The devices' time by range"
+    return _section("wl-phases", title, _table(heads, rows, "wl-numbers"), more, command)
+
+
+def _phase(item: Phase, share: int, per: int) -> Markup:
+    depth = str(max(len(item.path) - 1, 0))
+    name = item.path[-1] if item.path else "outside of all ranges"
+    idle = sum(part.ns for part in item.parts if part.kind == "idle")
+    most = max(item.parts, key=lambda part: part.ns, default=None)
+    return _cells(
+        element("span", name, class_=f"wl-depth-{depth}"),
+        f"{item.calls:,}",
+        format_ns(item.total_ns / per),
+        shown(share),
+        _percent(idle, item.total_ns),
+        most.category if most else "",
+    )
+
+
+def _checklist(checks: Sequence[Check]) -> Markup | None:
+    if not checks:
+        return None
+    order = {"fail": 0, "can't tell": 1, "pass": 2}
+    rows = [
+        _cells(
+            element(
+                "span",
+                item.state,
+                class_=f"wl-state wl-{item.state.replace(' ', '-').replace(chr(39), '')}",
+            ),
+            item.name,
+            item.found,
+            item.wanted,
+            item.reason,
+        )
+        for item in sorted(checks, key=lambda check: order[check.state])
+    ]
+    heads = ("", "check", "found", "wanted", "why")
+    return _section("wl-checklist", "Checklist", _table(heads, rows, "wl-checks"))
+
+
+def _candidates(diagnosis: Diagnosis) -> Markup | None:
+    items = [
+        element(
+            "li",
+            element("code", item.name),
+            f": {item.share * 100:.1f} % of the time, {plural(item.instances, 'time')}. ",
+            element("code", item.command),
+        )
+        for item in diagnosis.counter_candidates[:_CANDIDATES]
+    ]
+    title = "Kernels worth a run with hardware counters"
+    return _section("wl-candidates", title, element("ol", items)) if items else None
+
+
+def _not_judged(diagnosis: Diagnosis) -> Markup | None:
+    items = [element("li", f"{item.name}: {item.reason}") for item in diagnosis.not_judged]
+    return (
+        _section("wl-skipped", "What could not be judged", element("ul", items)) if items else None
+    )
+
+
+def _environment(environment: Sequence[Sequence[str]]) -> Markup:
+    rows = [_cells(name, value) for name, value in environment]
+    table = element("table", element("tbody", rows), class_="wl-table wl-environment")
+    return _section("wl-environment", "Recording", table)

@@ -1,0 +1,171 @@
+"""Leaves out short events where a report would be too large, and says which.
+
+What a user looks at first is kept whole: some steps that stand for the run, and the windows of the
+findings. Outside of these the shortest events go, first of the rows that matter least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from warpline.derived.steps import steps
+from warpline.ops.arrays import I64
+from warpline.ops.interval import union
+from warpline.result import Diagnosis
+from warpline.trace import Trace
+from warpline.units import format_count
+from warpline.viewer.rows import Row
+
+_TIERS = (
+    frozenset({"os", "mark"}),
+    frozenset({"op"}),
+    frozenset({"api"}),
+    frozenset({"counter", "range"}),
+    frozenset({"phase"}),
+    frozenset({"stream", "state"}),
+)
+_LEAST_KEPT = 0.01
+_KEPT_STEPS = 3
+_MOST_WINDOWS = 30
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """The rows of a report, of which some may hold less than was recorded.
+
+    Attributes:
+        rows: In order of display.
+        spans: What was left out where, as the container's head says it; times of the trace.
+        left_out: How many events in all.
+    """
+
+    rows: tuple[Row, ...]
+    spans: tuple[dict[str, Any], ...] = ()
+    left_out: int = 0
+
+    def head(self, offset_ns: int) -> dict[str, Any] | None:
+        """Return what the container says about it; None if nothing was left out."""
+        if not self.left_out:
+            return None
+        spans = [
+            {
+                **span,
+                "start_ns": span["start_ns"] - offset_ns,
+                "end_ns": span["end_ns"] - offset_ns,
+            }
+            for span in self.spans
+        ]
+        text = (
+            f"{format_count(self.left_out)} short events were left out to keep this file small."
+            " Totals, tables and findings are of the whole recording."
+        )
+        return {"text": text, "spans": spans}
+
+
+def kept_windows(trace: Trace, diagnosis: Diagnosis, name: str | None) -> tuple[I64, I64]:
+    """Return what is to be kept whole: beginnings and ends, ascending and apart.
+
+    Args:
+        trace: The trace.
+        diagnosis: Of that trace.
+        name: What the ranges that are steps are called; None finds them.
+    """
+    windows = [
+        window
+        for finding in diagnosis.findings
+        for item in finding.evidence
+        for window in item.windows_ns[:2]
+    ][:_MOST_WINDOWS]
+    found = steps(trace, name)
+    period = found.period_ns
+    chosen = np.flatnonzero(found.included & (period > 0))
+    if len(chosen):
+        distance = np.abs(period[chosen] - np.median(period[chosen]))
+        nearest = chosen[np.argsort(distance, kind="stable")][:_KEPT_STEPS]
+        for step in nearest.tolist():
+            device = np.flatnonzero(found.window_step == step)
+            low = min(int(found.host_start_ns[step]), int(found.window_start_ns[device].min()))
+            high = max(int(found.host_end_ns[step]), int(found.window_end_ns[device].max()))
+            windows.append((low, high))
+    start, end = (np.array([window[side] for window in windows], np.int64) for side in (0, 1))
+    return union(start, np.maximum(start, end))
+
+
+def thin(
+    rows: Sequence[Row], sizes: Mapping[str, float], budget: float, kept: tuple[I64, I64]
+) -> Thinned:
+    """Return the rows with so many events left out that they are likely to fit.
+
+    Args:
+        rows: All rows.
+        sizes: What the events of each row take, by its id.
+        budget: What they may take together.
+        kept: What is to be kept whole.
+    """
+    excess = sum(sizes.values()) - budget
+    shares: dict[str, float] = {}
+    for tier in _TIERS:
+        members = [row for row in rows if row.kind in tier and len(row.events)]
+        outside = {row.id: sizes[row.id] * float(np.mean(_outside(row, kept))) for row in members}
+        total = sum(outside.values())
+        if excess <= 0 or total <= 0:
+            continue
+        share = max(1 - excess / total, _LEAST_KEPT)
+        shares.update(dict.fromkeys(outside, share))
+        excess -= total * (1 - share)
+    found = [_thinned(row, shares.get(row.id, 1.0), kept) for row in rows]
+    spans = tuple(span for each in found for span in each.spans)
+    return Thinned(
+        tuple(row for each in found for row in each.rows),
+        spans,
+        sum(each.left_out for each in found),
+    )
+
+
+def _outside(row: Row, kept: tuple[I64, I64]) -> Any:
+    """Return which events share nothing with what is kept whole."""
+    start, end = kept
+    upcoming = np.searchsorted(end, row.events.start_ns, side="right")
+    begins = np.append(start, np.iinfo(np.int64).max)[upcoming]
+    return begins >= np.maximum(row.events.end_ns, row.events.start_ns + 1)
+
+
+def _thinned(row: Row, share: float, kept: tuple[I64, I64]) -> Thinned:
+    outside = np.flatnonzero(_outside(row, kept)) if share < 1 else np.zeros(0, np.int64)
+    count = len(outside) - int(len(outside) * share)
+    if not count:
+        return Thinned((row,))
+    events = row.events
+    if row.kind == "counter":
+        gone = outside[np.linspace(0, len(outside) - 1, count).astype(np.int64)]
+    else:
+        length = (events.end_ns - events.start_ns)[outside]
+        gone = outside[np.argpartition(length, count - 1)[:count]]
+    is_kept = np.ones(len(events), np.bool_)
+    is_kept[gone] = False
+    left = replace(row, events=events.taken(np.flatnonzero(is_kept)))
+    return Thinned((left,), tuple(_spans(row, outside, is_kept, kept)), count)
+
+
+def _spans(row: Row, outside: I64, is_kept: Any, kept: tuple[I64, I64]) -> list[dict[str, Any]]:
+    """Return where events of a row were left out, between the windows that are kept whole."""
+    place = np.searchsorted(kept[1], row.events.start_ns[outside], side="right")
+    found = []
+    for gap in np.unique(place).tolist():
+        rows = outside[place == gap]
+        kept_count = int(np.count_nonzero(is_kept[rows]))
+        if kept_count < len(rows):
+            found.append(
+                {
+                    "rows": [row.id],
+                    "start_ns": int(row.events.start_ns[rows[0]]),
+                    "end_ns": int(row.events.end_ns[rows[-1]]),
+                    "kept": kept_count,
+                    "total": len(rows),
+                }
+            )
+    return found
