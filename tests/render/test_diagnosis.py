@@ -178,6 +178,26 @@ def test_many_devices_have_a_line_each_and_the_slowest_all_parts():
     assert shown.count("Device 3 GPU, process 13") == 1
 
 
+def priced(**facts):
+    """Return the example with one finding that has a saving."""
+    saving = {"saving_ns": 200, "saving_low_ns": 150, "saving_high_ns": 250, "share": 0.4}
+    finding = replace(EXAMPLE.findings[0], **(saving | {"cumulative_saving_ns": 200} | facts))
+    return replace(EXAMPLE, findings=(finding,))
+
+
+def test_savings_in_words():
+    assert "Saves: 200 ns per step (40 %; 150 ns to 250 ns)\n" in text(priced())
+    small = text(priced(saving_ns=5, saving_low_ns=0, share=0.01))
+    assert "Saves: nothing measurable per step, 250 ns at most\n" in small
+    together = text(priced(is_generic=True, cumulative_saving_ns=300), width=120)
+    said = "200 ns per step (40 %; 150 ns to 250 ns) after the findings above; 300 ns together"
+    assert said in together
+    assert "Saves" not in text(EXAMPLE)
+    written = text(priced(fix_cuda="a stream"), diagnosis_markdown.render)
+    assert "- saves: 200 ns per step (40 %; 150 ns to 250 ns)" in written
+    assert "- in CUDA C++: a stream" in written
+
+
 def test_checklist_shows_reasons():
     shown = text(EXAMPLE, diagnosis.render_checklist, width=80)
     assert "fail        device busy   busy 70.0 %; wanted: more than 80%" in shown
@@ -190,7 +210,7 @@ def test_json_is_the_dictionary():
     assert found == json.loads(json.dumps(EXAMPLE.to_dict()))
     assert found["findings"][0]["id"] == "F1"
     assert found["replay"] is None
-    assert [item["rule"] for item in found["skipped"]] == ["other-rule", "replay"]
+    assert [item["rule"] for item in found["skipped"]] == ["other-rule"]
     assert json.loads(text(EXAMPLE, diagnosis_json.render, unicode=False)) == found
 
 

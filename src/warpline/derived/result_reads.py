@@ -107,10 +107,10 @@ def _of_thread(trace: Trace, row: I64, is_wait: BoolArray, own: I64) -> Reads:
     since = np.diff(places, prepend=-(MOST_FEEDING + 2)) - 1
     feeds = np.isin(operation_categories(trace)[own], _codes())
     unfit = np.append(0, np.cumsum(~feeds))
-    near = (since >= 1) & (since <= MOST_FEEDING)
-    count = np.where(near, since, 0)
-    opens = np.flatnonzero(~near[:-1] & near[1:])
-    count[opens] = count[opens + 1]
+    count = np.where((since >= 1) & (since <= MOST_FEEDING), since, 0)
+    count = np.where(unfit[places] == unfit[places - count], count, 0)
+    opens = np.flatnonzero((count[:-1] == 0) & (since[:-1] > 0) & (count[1:] > 0))
+    count[opens] = np.minimum(count[opens + 1], since[opens])
     count = np.minimum(count, places)
     count = np.where(unfit[places] == unfit[places - count], count, 0)
     feeding = [

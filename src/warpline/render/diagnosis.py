@@ -11,6 +11,7 @@ from typing import NamedTuple, TextIO
 
 from warpline.render import Options
 from warpline.render.escaping import display_width, pad, shorten, visible
+from warpline.render.saving import saving_text
 from warpline.render.screen import without_noise
 from warpline.result import (
     Breakdown,
@@ -38,8 +39,6 @@ _STEP = 0.9  # of the time: a phase as long is the step itself
 _CANDIDATES = 3
 _NAMED = 4  # steps that are not counted
 _LEAST_OVERLAP = 0.005
-_LEAST_SAVING = 0.05  # of the step: less cannot be told from what runs differ by anyway
-_SAME = 0.02  # savings that differ by less are told once
 _LEAST_TENTHS = 1  # parts of less than 0.1 % share a line
 _GAP = "  "
 _LEFT = len(_GAP) + _LABEL
@@ -352,9 +351,8 @@ class _Screen:
         indent = _GAP + " " * (4 + 6 + 1)
         yield f"{_GAP}{item.id:4}{mark} {self._style(self._fit(item.title), _BOLD)}"
         yield from self._wrap(item.claim, indent)
-        saving = _saving(item, step)
-        if saving:
-            yield from self._wrap(saving, indent, indent + "       ")
+        if saving := saving_text(item, step):
+            yield from self._wrap(f"Saves: {saving}", indent, indent + "       ")
         yield from self._wrap(f"Do: {item.fix}", indent, indent + "    ")
 
     def _sign(self, group: _Group) -> str:
@@ -390,22 +388,6 @@ class _Screen:
 
     def _style(self, text: str, code: str) -> str:
         return f"{code}{text}{_RESET}" if self._options.color and code else text
-
-
-def _saving(item: Finding, step: str) -> str:
-    """Return what the fix of a finding saves, in words; nothing where that is not predicted."""
-    if item.saving_ns is None or item.saving_low_ns is None or item.saving_high_ns is None:
-        return ""
-    low, high = format_ns(item.saving_low_ns), format_ns(item.saving_high_ns)
-    if (item.share or 0.0) < _LEAST_SAVING:
-        return f"Saves: nothing measurable{step}, {high} at most"
-    after = " after the findings above" if item.is_generic else ""
-    share = f"{(item.share or 0.0) * 100:.0f} %"
-    text = f"Saves: {format_ns(item.saving_ns)}{step} ({share}; {low} to {high}){after}"
-    together = item.cumulative_saving_ns
-    if together is None or abs(together - item.saving_ns) < _SAME * together:
-        return text
-    return f"{text}; {format_ns(together)} together with those above"
 
 
 def _group(part: Part) -> _Group:

@@ -8,6 +8,7 @@ from typing import TextIO
 from warpline.render import Options
 from warpline.render.diagnosis import part_shares
 from warpline.render.markdown import code, plain
+from warpline.render.saving import saving_text
 from warpline.result import Breakdown, Check, Diagnosis, Document, Finding, Phase
 from warpline.units import format_ns, plural
 
@@ -18,11 +19,12 @@ def render(document: Document, out: TextIO, options: Options) -> None:
     """Write a diagnosis; the document must be one."""
     assert isinstance(document, Diagnosis)
     writer = _Writer(options)
+    step = " per step" if any(item.count for item in document.breakdown) else ""
     blocks = [
         *writer.head(document),
         *(list(writer.device(item)) for item in document.breakdown),
         list(writer.phases(document.phases, max(sum(d.count for d in document.breakdown), 1))),
-        *(list(writer.finding(item)) for item in document.findings),
+        *(list(writer.finding(item, step)) for item in document.findings),
         list(writer.checklist(document.checks)),
     ]
     _write(blocks, out)
@@ -91,15 +93,19 @@ class _Writer:
             yield ""
             yield f"{plural(len(phases) - _PHASES, 'more phase')} not shown."
 
-    def finding(self, item: Finding) -> Iterator[str]:
-        """Yield one finding with its evidence."""
+    def finding(self, item: Finding, step: str) -> Iterator[str]:
+        """Yield one finding with its evidence; `step` follows times."""
         rule = code(item.rule, self._options)
         yield f"### {item.id} {item.severity}: {self._text(item.title)} ({rule})"
         yield ""
         yield self._text(item.claim)
         yield ""
         yield from (f"- seen: {self._text(seen.text)}" for seen in item.evidence)
+        if saving := saving_text(item, step):
+            yield f"- saves: {self._text(saving)}"
         yield f"- do: {self._text(item.fix)}"
+        if item.fix_cuda:
+            yield f"- in CUDA C++: {self._text(item.fix_cuda)}"
         yield f"- verify: {self._text(item.verify)}"
 
     def checklist(self, checks: Sequence[Check]) -> Iterator[str]:

@@ -110,7 +110,7 @@ def _is_measurable(item: Finding, whole: Prediction) -> bool:
 _COST_NS = {
     "warpline": Range(300, 750, 1_500),
     "nsys-sqlite": Range(1_000, 2_000, 4_500),
-    "kineto-json": Range(3_000, 8_000, 13_000),
+    "kineto": Range(3_000, 7_000, 13_000),
 }
 
 

@@ -1,0 +1,268 @@
+"""What the rules find in real captures and in small traces, and where they stay silent.
+
+The captures outside of the repository are tested where they are; each is a pair of programs of
+which one has a fault that the other one has not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpline
+from warpline.analyses import findings
+from warpline.derived.operations import operations
+from warpline.derived.result_reads import result_reads, waits_behind
+from warpline.derived.step_scope import step_scope
+from warpline.hardware import peaks_of
+from warpline.result import RULES, Finding, Skipped
+from warpline.result.changes import DropCalls, DropOperations, RemoveWaits
+from warpline.trace import MemorySource, Trace
+
+for module in pkgutil.iter_modules(findings.__path__):
+    importlib.import_module(f"{findings.__name__}.{module.name}")
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+# What is wrong with each program, in the words of the rules; the repaired ones are silent about it.
+FAULTS = {
+    "host_sync": "host-sync",
+    "pageable_h2d": "pageable-copy",
+    "tiny_kernels": "graph-opportunity",
+    "loop_optimizer": "unfused-optimizer",
+    "layout_copies": "layout-copies",
+    "fp32_matmul": "no-tensor-cores",
+}
+PAIRS = [
+    (SHARED / folder / f"{program}.{{}}.{suffix}", rule)
+    for folder, suffix in (("nsys", "sqlite"), ("kineto", "json.gz"))
+    for program, rule in FAULTS.items()
+    if (SHARED / folder / f"{program}.bad.{suffix}").exists()
+]
+
+
+def judged(rule: str, trace: Trace) -> list[Finding]:
+    found = RULES.get(rule).judge(trace, None)
+    return [] if isinstance(found, Skipped) else list(found)
+
+
+def first_priced(trace: Trace) -> list[Finding]:
+    """Return the findings with a saving, those of one fault before the generic ones."""
+    found = [item for item in warpline.analyze(trace).findings if item.saving_ns is not None]
+    return sorted(found, key=lambda item: item.is_generic)
+
+
+@pytest.mark.parametrize("pattern_rule", PAIRS, ids=lambda pair: pair[0].name)
+def test_each_pair(pattern_rule: tuple[Path, str]) -> None:
+    pattern, rule = pattern_rule
+    bad, fixed = (Path(str(pattern).format(kind)) for kind in ("bad", "fixed"))
+    before, after = warpline.open(bad), warpline.open(fixed)
+    first = first_priced(before)[0]
+    assert first.rule == rule
+    assert first.severity == "high"
+    assert not any(item.rule == rule and item.severity != "low" for item in first_priced(after))
+    replay, truth = warpline.analyze(before).replay, warpline.analyze(after).replay
+    assert replay is not None
+    assert truth is not None
+    assert first.saving_low_ns is not None
+    assert first.saving_high_ns is not None
+    assert first.saving_low_ns <= replay.step_ns - truth.step_ns <= first.saving_high_ns
+
+
+@pytest.mark.parametrize("name", ["fp32_matmul.fixed", "layout_copies.fixed", "pageable_h2d.fixed"])
+def test_healthy_programs_have_no_findings(name: str) -> None:
+    path = SHARED / "nsys" / f"{name}.sqlite"
+    if not path.exists():
+        pytest.skip("needs captures that are not in the repository")
+    assert [item.severity for item in first_priced(warpline.open(path))] in ([], ["low"])
+
+
+def test_bundled_captures(capture: Callable[[str], Path], repository: Path) -> None:
+    data = repository / "src" / "warpline" / "data"
+    waits = first_priced(warpline.open(capture("host_sync.bad")))
+    assert [item.rule for item in waits[:1]] == ["host-sync"]
+    assert 3e6 < (waits[0].saving_ns or 0) < 6e6  # 14.2 ms against 9.9 to 10.3
+    copies = first_priced(warpline.open(data / "pageable_h2d.bad.sqlite"))
+    assert [item.rule for item in copies] == ["pageable-copy"]
+    assert 12.9e6 < (copies[0].saving_ns or 0) < 14.5e6  # 16.5 ms against 2.7
+    for path in (data / "pageable_h2d.fixed.sqlite", capture("tiny_kernels.fixed")):
+        assert first_priced(warpline.open(path)) == []
+
+
+def test_ranks_together(capture: Callable[[str], Path]) -> None:
+    trace = warpline.open(*(capture(f"ddp_serial.bad.rank{rank}") for rank in (0, 1)))
+    (found,) = judged("exposed-communication", trace)
+    assert "149 collectives per step" in found.claim
+
+
+def test_a_program_without_equal_steps_is_launch_bound(capture: Callable[[str], Path]) -> None:
+    trace = warpline.open(capture("rich_metrics_sampling"))
+    assert len(judged("launch-bound", trace)) == 1
+    assert judged("graph-opportunity", trace) == []
+    assert judged("launch-bound", warpline.open(capture("host_sync.bad"))) == []
+
+
+def test_every_rule_says_what_it_is_about() -> None:
+    for rule in RULES:
+        for heading in ("What it finds", "How it is found", "What to do", "Limits", "Source"):
+            assert f"    {heading}: " in rule.doc, (rule.name, heading)
+
+
+# A step of 100 us: work that takes some kernels, then results read one by one.
+STEP_NS = 100_000
+OWNERS: dict[str, dict[str, Any]] = {
+    "process": {"pid": [7]},
+    "thread": {"process_id": [0], "tid": [7]},
+    "device": {"gpu_index": [0], "name": ["NVIDIA H200"]},
+    "context": {"process_id": [0], "device_id": [0], "native_id": [1], "is_green": [0]},
+    "stream": {"process_id": [0], "context_id": [0], "native_id": [7]},
+}
+
+
+def program(step: Sequence[tuple[str, str, int]], count: int = 5) -> Trace:
+    """Return steps of calls: the function, the kernel or "d2h", and how long it runs.
+
+    A call takes 2 us and begins 3 us after the one before ended. Work begins 1 us after its call
+    did or when the work before it ends; waits end with the work.
+    """
+    calls: dict[str, list[Any]] = {key: [] for key in ("start_ns", "end_ns", "name")}
+    calls["correlation_id"] = []
+    kernels: dict[str, list[Any]] = {key: [] for key in (*calls, "short_name")}
+    copies: dict[str, list[Any]] = {key: [] for key in (*calls, "bytes", "kind")}
+    copies |= {"src_memory": [], "dst_memory": []}
+    del copies["name"]
+    ranges: dict[str, list[Any]] = {"start_ns": [], "end_ns": [], "name": []}
+    done = 0
+    for number in range(count):
+        time = number * STEP_NS
+        ranges["name"].append(f"step_{number}")
+        ranges["start_ns"].append(time)
+        for function, what, length in step:
+            begun = max(time + 1_000, done)
+            ended = time + 2_000
+            correlation = len(calls["name"])
+            if what:
+                done = begun + length
+                table = copies if what == "d2h" else kernels
+                table["start_ns"].append(begun)
+                table["end_ns"].append(done)
+                table["correlation_id"].append(correlation)
+                if what == "d2h":
+                    copies["bytes"].append(4)
+                    copies["kind"].append(2)
+                    copies["src_memory"].append(2)
+                    copies["dst_memory"].append(0)
+                else:
+                    kernels["name"].append(what)
+                    kernels["short_name"].append(what)
+            else:
+                ended = max(ended, done)
+            calls["start_ns"].append(time)
+            calls["end_ns"].append(ended)
+            calls["name"].append(function)
+            calls["correlation_id"].append(correlation)
+            time = ended + 3_000
+        assert time <= (number + 1) * STEP_NS
+        ranges["end_ns"].append((number + 1) * STEP_NS)
+    tables = {"api_call": calls, "kernel": kernels, "memcpy": copies, "range": ranges}
+    filled = {name: columns for name, columns in tables.items() if columns["start_ns"]}
+    return Trace(MemorySource({**OWNERS, **filled}))
+
+
+LAUNCH, COPY, WAIT = (
+    "cudaLaunchKernel_v7000",
+    "cudaMemcpyAsync_v3020",
+    "cudaStreamSynchronize_v3020",
+)
+GEMM = (LAUNCH, "ampere_bf16_s16816gemm_bf16_128x128", 5_000)
+SUM = (LAUNCH, "void at::native::reduce_kernel<512, 1>", 1_000)
+READ = ((COPY, "d2h", 1_000), (WAIT, "", 0))
+
+
+def test_reads_and_what_feeds_them() -> None:
+    trace = program([GEMM, GEMM, SUM, *READ, SUM, *READ, SUM, *READ])
+    reads, scope = result_reads(trace), step_scope(trace)
+    assert scope.count == 4  # the last one has no period
+    assert len(reads.copy) == 15
+    assert reads.is_fed.all()
+    assert len(reads.feeding) == 15  # the first of a step: as much as there is before the others
+    (found,) = judged("host-sync", trace)
+    assert "3 times per step" in found.claim
+    dropped, waits = found.changes
+    assert isinstance(dropped, DropOperations)
+    assert isinstance(waits, DropCalls)
+    assert len(dropped.operations) == 30
+    assert len(waits.calls) == 15
+
+
+def test_a_wait_alone_is_only_removed() -> None:
+    trace = program([GEMM, GEMM, (WAIT, "", 0)])
+    (found,) = judged("host-sync", trace)
+    (change,) = found.changes
+    assert isinstance(change, RemoveWaits)
+    assert len(change.calls) == 5
+    assert judged("host-sync", program([GEMM, GEMM])) == []
+
+
+def test_waits_right_behind_calls() -> None:
+    trace = program([GEMM, (WAIT, "", 0), SUM])
+    calls = operations(trace).call
+    behind = waits_behind(trace, np.sort(calls))
+    names = trace.columns("api_call", "name_id")["name_id"].values[behind]
+    assert set(trace.strings.texts(names.tolist())) == {WAIT}
+    assert len(behind) == 5
+
+
+ADD = (LAUNCH, "void at::native::vectorized_elementwise_kernel<4, CUDAFunctor_add>", 100)
+MUL = (LAUNCH, "void at::native::vectorized_elementwise_kernel<4, MulFunctor>", 100)
+
+
+def test_an_optimizer_is_a_long_run_of_a_cycle() -> None:
+    short = [(name, what, 10) for name, what, _ in (ADD, MUL)]
+    assert judged("unfused-optimizer", program([GEMM, *short * 8])) == []  # 16 kernels
+    trace = Trace(MemorySource(_many(short * 40)))
+    (found,) = judged("unfused-optimizer", trace)
+    assert "80 short element-wise kernels per step repeat the same 2" in found.claim
+    mixed = Trace(MemorySource(_many([*short * 10, GEMM] * 4)))
+    assert judged("unfused-optimizer", mixed) == []  # products between: layers of a model
+
+
+def _many(step: Sequence[tuple[str, str, int]]) -> dict[str, dict[str, Any]]:
+    """Return five steps of back-to-back launches of 100 ns."""
+    length = 100 * (len(step) + 1)
+    start = [n * length + 100 * place for n in range(5) for place in range(len(step))]
+    names = [what for _ in range(5) for _, what, _ in step]
+    return {
+        **OWNERS,
+        "api_call": {
+            "start_ns": start,
+            "end_ns": [time + 50 for time in start],
+            "name": [LAUNCH] * len(start),
+            "correlation_id": list(range(len(start))),
+        },
+        "kernel": {
+            "start_ns": [time + 20 for time in start],
+            "end_ns": [time + 60 for time in start],
+            "name": names,
+            "short_name": names,
+            "correlation_id": list(range(len(start))),
+        },
+        "range": {
+            "start_ns": [n * length for n in range(5)],
+            "end_ns": [(n + 1) * length for n in range(5)],
+            "name": [f"step_{n}" for n in range(5)],
+        },
+    }
+
+
+def test_peaks_of_known_gpus() -> None:
+    known = peaks_of("NVIDIA H200")
+    assert known is not None
+    assert known.tf32_flop_per_s is not None
+    assert known.fp32_flop_per_s < known.tf32_flop_per_s < (known.half_flop_per_s or 0)
+    assert peaks_of("a GPU of next year") is None
