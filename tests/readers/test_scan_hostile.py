@@ -252,10 +252,10 @@ def test_more_argument_names_than_any_trace_has(path: Path) -> None:
     assert set(scanned(path, text, frozenset({"k4999"})).args) == {b"k4999"}
 
 
-def test_a_file_that_needs_more_than_half_of_the_memory(
+def test_a_file_that_needs_more_memory_than_it_may(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan_native, "_memory_bytes", lambda: 32 * MIB)
+    monkeypatch.setattr(scan_native, "_memory_bytes", lambda _: 32 * MIB)
     found = scanned(path, b"[" + b"{}," * (8 * MIB) + b"{}]")
     assert MIB // 2 < len(found) < 2 * MIB
     assert len(found.lost) == 1

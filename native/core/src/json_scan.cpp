@@ -137,7 +137,8 @@ JsonScan::Step JsonScan::advance() {
     case State::events:
       return element();
     case State::skip:
-      return skip_on();
+      while (state_ == State::skip && at_ < end_) skip_on();
+      return Step::ok;
     case State::search:
       return search();
     case State::done:
@@ -260,23 +261,23 @@ void JsonScan::begin_skip() {
 
 // Goes on to the end of an element that is given up, however long it is: to the comma or the
 // bracket behind it.
-JsonScan::Step JsonScan::skip_on() {
+void JsonScan::skip_on() {
   if (skip_.is_escaped) {
     skip_.is_escaped = false;
     ++at_;
-    return Step::ok;
+    return;
   }
   if (skip_.is_in_string) {
     at_ = std::min(find_json_quote(at_, end_), end_);
-    if (at_ == end_) return Step::ok;
+    if (at_ == end_) return;
     skip_.is_escaped = *at_ == '\\';
     skip_.is_in_string = skip_.is_escaped;
     ++at_;
-    return Step::ok;
+    return;
   }
   if (skip_.depth == 0 && (*at_ == ',' || *at_ == ']' || *at_ == '}')) {
     state_ = skip_.then;
-    return Step::ok;
+    return;
   }
   if (*at_ == '"') {
     skip_.is_in_string = true;
@@ -286,10 +287,9 @@ JsonScan::Step JsonScan::skip_on() {
     --skip_.depth;
   } else {
     at_ = skip_.depth == 0 ? at_ + 1 : std::min(find_json_nesting(at_, end_), end_);
-    return Step::ok;
+    return;
   }
   ++at_;
-  return Step::ok;
 }
 
 // Begins to look for the next event behind what is no JSON: one broken name must not cost the

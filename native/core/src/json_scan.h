@@ -107,7 +107,7 @@ class JsonScan {
   void keep_member(std::string_view key, std::string_view value);
   Step element();
   void begin_skip();
-  Step skip_on();
+  void skip_on();
   bool begin_search();
   Step search();
   void end_search(const char *at);

@@ -20,6 +20,8 @@ from warpline.readers.kineto.chunks import chunks
 from warpline.readers.kineto.scan import U8, Argument, Scan
 
 _MESSAGE_BYTES = 256
+_FREE_BYTES = 1 << 29
+_MAX_BYTES_PER_BYTE = 32
 
 # wl_json_column "fact": what stands there, in this order.
 _STOPPED, _STOPPED_AT, _TRAILING_AT = 1, 2, 3
@@ -73,7 +75,9 @@ def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan | None:
 class _Scanning:
     """A scan in the native core; its columns live as long as an array looks at one."""
 
-    def __init__(self, core: native.Core, wanted_keys: frozenset[str] | None) -> None:
+    def __init__(
+        self, core: native.Core, wanted_keys: frozenset[str] | None, memory_bytes: int
+    ) -> None:
         names = b"".join(
             key.encode("utf-8", "replace") + b"\0"
             for key in sorted(wanted_keys or ())
@@ -86,7 +90,7 @@ class _Scanning:
             names,
             len(names),
             wanted_keys is None,
-            _memory_bytes(),
+            memory_bytes,
             ctypes.byref(self._handle),
         )
         self._wants_more = ctypes.c_int32(1)
@@ -171,18 +175,22 @@ class _Texts(Sequence[bytes]):
         return self._blob[begin:end].tobytes()
 
 
-def _memory_bytes() -> int:
-    """Return how much a scan may hold: half of the machine's memory."""
+def _memory_bytes(path: Path) -> int:
+    """Return how much a scan of a file may hold, which half of the machine's memory bounds.
+
+    A trace needs about 7 times the bytes of its gzip file; a bomb would take a thousand.
+    """
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, ValueError, OSError):  # not on this system
-        return 1 << 33
+        half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        return min(half, _FREE_BYTES + _MAX_BYTES_PER_BYTE * path.stat().st_size)
+    except (AttributeError, ValueError, OSError):  # not on this system; or it cannot be opened
+        return _FREE_BYTES
 
 
 def _scanned(
     core: native.Core, path: Path, wanted_keys: frozenset[str] | None, lost: list[str]
 ) -> _Scanning:
-    scanning = _Scanning(core, wanted_keys)
+    scanning = _Scanning(core, wanted_keys, _memory_bytes(path))
     pieces = chunks(path, lost)
     try:
         for piece in pieces:
@@ -234,7 +242,8 @@ def _losses(facts: list[int]) -> list[str]:
         lost.append(f"the file is cut: it ends at byte {stopped_at:,}, inside its text")
     elif facts[_STOPPED] == _MEMORY:
         lost.append(
-            f"the rest was not read: its first {stopped_at:,} bytes fill half of the memory"
+            f"the rest was not read: the first {stopped_at:,} bytes take more memory than a file "
+            "of this size may"
         )
     elif facts[_STOPPED] in (_SYNTAX, _NO_TRACE):
         lost.append(f"what follows byte {stopped_at:,} is not JSON and was not read")
