@@ -9,10 +9,15 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.categories import (
+    BUSY_CATEGORIES,
+    collective_kernel,
+    operation_categories,
+)
 from warpline.derived.collective_kinds import collective_kinds
 from warpline.derived.end_pairs import LEAST_PAIRS, EndPairs, pair_ends
 from warpline.derived.operations import operations
+from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize_rows
 from warpline.result import Skipped
@@ -122,6 +127,9 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
     not agree belong to different ones. Left out are broadcasts, reductions to one rank, and
     sends and receives: ranks may end those at different times.
     """
+    if not _has_collectives(trace):  # so that files without any open in no time
+        nothing = np.zeros(0, np.int64)
+        return CollectiveMatches(*(nothing for _ in range(7)), (), 0, ())
     kernels, process, device = _kernels(trace)
     files = _file_of(trace)[process] if len(process) else process
     found: list[tuple[I64, I64, I64, I64]] = []  # number, row, lead and error of each part
@@ -275,6 +283,17 @@ def _notes(n_lanes: int, n_kernels: int, n_matched: int) -> tuple[str, ...]:
         f" or there are fewer than {LEAST_PAIRS}"
     )
     return (note,)
+
+
+def _has_collectives(trace: Trace) -> bool:
+    """Return whether any kernel may be a collective, by names and calls."""
+    if not trace.has("kernel") or not trace.row_count("kernel"):
+        return False
+    if trace.has("collective") and trace.row_count("collective"):
+        return True
+    ids = trace.columns("kernel", "name_id", ordered=False)["name_id"].values
+    distinct = number_texts(ids, len(trace.strings))[1]
+    return any(collective_kernel(name) for name in trace.strings.texts(distinct.tolist()))
 
 
 def _kernels(trace: Trace) -> tuple[_Kernels, I64, I64]:
