@@ -172,6 +172,16 @@ def check_correlations(bench: Bench) -> None:
     bench.say("launching calls without work", f"{dict(silent)}")
     bench.say("calls", f"{Counter(call.name for call in calls.values())}")
     bench.say("start after the call's end, ns", f"least {min(lags)}, {_quartiles(lags)}")
+    aimed = Counter(
+        call.name for call in calls.values() if call.flags & (logs.HAS_PLACE | logs.HAS_EVENT)
+    )
+    bench.say("calls with a stream or an event", f"{dict(aimed)}", is_good=bool(aimed))
+
+
+def check_waits(bench: Bench) -> None:
+    """CUPTI's own records of waits, on request: each leads to its call."""
+    run = bench.run("mixed", 50, cuda_waits="cupti")
+    calls = {call.correlation for call in run.found(logs.CALL)}
     waits = run.found(logs.WAIT)
     syncs = {one.sync for one in run.found(logs.EVENT) if one.sync}
     joined = sum(one.sync in syncs for one in waits if one.type in (1, 2))
@@ -305,6 +315,7 @@ CHECKS: dict[str, Callable[[Bench], None]] = {
     "library": check_library,
     "complete": check_complete,
     "correlations": check_correlations,
+    "waits": check_waits,
     "graphs": check_graphs,
     "windows": check_windows,
     "ends": check_ends,

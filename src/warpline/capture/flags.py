@@ -55,7 +55,7 @@ class Options:
     step_range: tuple[str, str | None] | None = None
     nvtx_domain_include: tuple[str, ...] = ()
     nvtx_domain_exclude: tuple[str, ...] = ()
-    cuda_graph_trace: str = "graph"
+    cuda_graph_trace: str | None = None  # as given; see graph_level
     cuda_memory_usage: bool = False
     cuda_trace_all_apis: bool = False
     cuda_waits: str = "calls"
@@ -71,6 +71,15 @@ class Options:
     command: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
+
+    @property
+    def graph_level(self) -> str:
+        """How CUDA graphs are recorded, "graph" or "node".
+
+        Whole graphs must be traced from the program's beginning, which costs each launch something
+        while a sampled run rests; their nodes need not.
+        """
+        return self.cuda_graph_trace or ("node" if self.sampling else "graph")
 
     @property
     def sampling(self) -> Sampling | None:
@@ -351,7 +360,8 @@ FLAGS = (
          " name", _domains),
     Flag(("--nvtx-domain-exclude",), "LIST", "all NVTX domains but these", _domains),
     Flag(("--cuda-graph-trace",), "LEVEL", "CUDA graphs as a whole (graph, the default) or each of"
-         " their kernels and copies (node), which costs more", _graph_trace),
+         " their kernels and copies (node, the default where steps are sampled), which costs more",
+         _graph_trace),
     Flag(("--cuda-memory-usage",), "BOOL", "record allocations and releases of device memory",
          _flag_value, is_switch=True),
     Flag(("--cuda-trace-all-apis",), "BOOL", "record all calls of CUDA, also those that tell"
