@@ -521,3 +521,20 @@ def test_a_removed_wait_leaves_what_the_call_did_after_it() -> None:
     # It waited for 50.5 us and gave memory back for 300 us.
     found = after(trace, RemoveWaits(rows(free)))
     assert found == pytest.approx(418_500 - 50_500, abs=6_000)
+
+
+def test_launches_wait_for_room_behind_a_thousand_others() -> None:
+    program, length, depth = Program(), 20_000, 1_024
+    begun, host, ends = 6_000, 0, []
+    for place in range(1_400):
+        ends.append(begun + length)
+        until = host + 4_000
+        if place >= depth:
+            until = max(until, ends[place - depth] + 1_000)
+        program.launch(host, until, (begun, begun + length))
+        host, begun = until + 1_000, begun + length + 1_000
+    trace = program.trace()
+    assert predicted(trace).unchanged_ns == predicted(trace).measured_ns
+    quarter = ScaleOperations(np.arange(1_400), Range(0.25, 0.25, 0.25))
+    # 5 us and a gap of 1 us for each kernel: the device still governs, and frees the host earlier.
+    assert after(trace, quarter) == pytest.approx(1_400 * 6_000, rel=0.02)

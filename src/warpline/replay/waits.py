@@ -31,8 +31,9 @@ from warpline.trace import Trace
 
 # A call may return this much before what it waited for is told to have ended: clocks differ.
 _SLACK_NS = 20_000
-# A launch that takes this long although it loads no code waits for room in the launch queue.
-_LONG_LAUNCH_NS = 100_000
+# A launch that takes this long, behind so much that is not done, waits for room in the queue. The
+# driver holds about 1,024 launches of a stream; graphs and events take places too.
+_LONG_LAUNCH_NS = 12_000
 _QUEUE_LENGTH = 500
 # A thread wakes up within this time after what it waited for; measured are 3 to 7 us.
 LONGEST_WAKE_NS = 100_000
@@ -229,15 +230,14 @@ def _full_queues(host: HostSide, found: Lanes) -> Waits:
     """Return launches that waited for room in their stream's queue, and what made room."""
     launches = np.flatnonzero((found.operation >= 0) & (found.call >= 0))
     long = launches[_is_long_launch(host)[found.call[launches]]]
-    bounds = np.searchsorted(found.stream, [found.stream[long], found.stream[long] + 1])
-    until = host.end_ns[found.call[long]]
     item = np.full(len(long), NONE)
-    for place, (low, launched, time) in enumerate(
-        zip(bounds[0].tolist(), long.tolist(), until.tolist(), strict=True)
-    ):
-        done = low + int(np.searchsorted(found.end_ns[low:launched], time + 1)) - 1
-        if done >= low and launched - done >= _QUEUE_LENGTH:
-            item[place] = done
+    for rows in by_group(found.stream[long]):
+        low, high = np.searchsorted(found.stream, found.stream[long[rows[0]]] + np.array([0, 1]))
+        ends = np.maximum.accumulate(found.end_ns[low:high])
+        until = host.end_ns[found.call[long[rows]]]
+        done = low + np.searchsorted(ends, until, side="right") - 1
+        is_full = (done >= low) & (long[rows] - done >= _QUEUE_LENGTH)
+        item[rows[is_full]] = done[is_full]
     return Waits(found.call[long], item)
 
 
