@@ -36,9 +36,11 @@ FIELDS = (
     Field("time_ns", Unit.NS, "When the peak was.", "Peak At (ns)"),
     Field("reserved_bytes", Unit.BYTES, "Got from the driver by then.", "Reserved (MB)", 1e-6, 3),
     Field("place", Unit.NONE, "The GPU, or Host.", "Place"),
-    Field("memory", Unit.NONE, "Kind of the memory.", "Memory"),
-    Field("allocator", Unit.NONE, "Who allocated: Framework or Driver.", "Allocator"),
-    Field("pid", Unit.ID, "Process.", "PID"),
+    Field("memory", Unit.NONE, "Kind of the memory.", "Memory", is_detail=True),
+    Field(
+        "allocator", Unit.NONE, "Who allocated: Framework or Driver.", "Allocator", is_detail=True
+    ),
+    Field("pid", Unit.ID, "Process.", "PID", is_detail=True),
     Field("allocated", Unit.NONE, "While recording, or before.", "Allocated"),
     Field("module", Unit.NONE, "Modules around it, outermost first.", "Module"),
     Field("operator", Unit.NONE, "Outermost operator that allocated it.", "Operator"),

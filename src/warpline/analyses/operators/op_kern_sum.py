@@ -26,10 +26,10 @@ HINT = "record CPU and CUDA activities with torch.profiler"
 FIELDS = (
     Field("time_ratio", Unit.RATIO, "Share of all kernels' summed time.", "Time (%)", 100.0, 1),
     Field("total_ns", Unit.NS, "Sum of their durations.", "Total Time (ns)"),
-    Field("calls", Unit.COUNT, "Calls of the operator that launched one.", "Op Calls"),
     Field("instances", Unit.COUNT, "How many kernels there were.", "Kern Inst"),
+    Field("calls", Unit.COUNT, "Calls of the operator that launched one.", "Op Calls"),
     *spread_fields("", ""),
-    Field("kind", Unit.NONE, "Operator, or annotation of the program.", "Kind"),
+    Field("kind", Unit.NONE, "Operator, or annotation of the program.", "Kind", is_detail=True),
     Field("operator", Unit.NONE, "Operator; none if launched outside of all.", "Operator"),
     Field("name", Unit.NONE, "Kernel.", "Kernel Name"),
     *spread_fields("", "", extra=True),
@@ -77,8 +77,8 @@ def op_kern_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
     values: dict[str, Values] = {
         "time_ratio": Numbers(_shares(stats.sum)[order]),
         "total_ns": Numbers(stats.sum[order]),
-        "calls": Numbers(_distinct_calls(groups.codes, call, groups.n_groups)[order]),
         "instances": Numbers(stats.count[order]),
+        "calls": Numbers(_distinct_calls(groups.codes, call, groups.n_groups)[order]),
         **spread(stats, "", order),
         "kind": labelled(np.maximum(kind[first], 0), CALL_KINDS, kind[first] >= 0),
         "operator": labelled(

@@ -31,24 +31,23 @@ from warpline.units import Unit
 NAME = "op_sum"
 TITLE = "Operator summary"
 HINT = "record with torch.profiler, and open the trace that it exports"
+_ALLOCATED = "Allocated less released."
 FIELDS = (
+    Field("calls", Unit.COUNT, "How often it was called.", "Calls"),
     Field("self_device_ratio", Unit.RATIO, "Share of this table.", "Self Device (%)", 100.0, 1),
     Field("self_device_ns", Unit.NS, "Summed work that they launched.", "Self Device (ns)"),
     Field("device_ns", Unit.NS, "The same with calls inside.", "Device Total (ns)"),
-    Field("device_mean_ns", Unit.NS, "Per call, with calls inside.", "Device Avg (ns)", digits=1),
-    Field("self_host_ratio", Unit.RATIO, "Share of this table.", "Self Host (%)", 100.0, 1),
     Field("self_host_ns", Unit.NS, "Host time without calls inside.", "Self Host (ns)"),
     Field("host_ns", Unit.NS, "Host time, with calls inside.", "Host Total (ns)"),
+    Field("self_host_ratio", Unit.RATIO, "Share of this table.", "Self Host (%)", 100.0, 1),
+    Field("device_mean_ns", Unit.NS, "Per call, with calls inside.", "Device Avg (ns)", digits=1),
     Field("host_mean_ns", Unit.NS, "Per call, with calls inside.", "Host Avg (ns)", digits=1),
-    Field("calls", Unit.COUNT, "How often it was called.", "Calls"),
-    Field(
-        "self_device_bytes", Unit.BYTES, "Allocated less released.", "Self Device Mem (MB)", 1e-6, 3
-    ),
+    Field("self_device_bytes", Unit.BYTES, _ALLOCATED, "Self Device Mem (MB)", 1e-6, 3),
     Field("device_bytes", Unit.BYTES, "The same with calls inside.", "Device Mem (MB)", 1e-6, 3),
-    Field("self_host_bytes", Unit.BYTES, "Allocated less released.", "Self Host Mem (MB)", 1e-6, 3),
+    Field("self_host_bytes", Unit.BYTES, _ALLOCATED, "Self Host Mem (MB)", 1e-6, 3),
     Field("host_bytes", Unit.BYTES, "The same with calls inside.", "Host Mem (MB)", 1e-6, 3),
     Field("flops", Unit.COUNT, "By the framework's formula, where it has one.", "FLOPs"),
-    Field("kind", Unit.NONE, "Operator, or annotation of the program.", "Kind"),
+    Field("kind", Unit.NONE, "Operator, or annotation of the program.", "Kind", is_detail=True),
     Field("name", Unit.NONE, "Name.", "Name"),
 )
 LABELS: Mapping[str, tuple[Callable[[Trace], Labels], Field]] = {
