@@ -325,8 +325,7 @@ def _no_short_kernels(run: _Run) -> Line:
     rows = rows[run.counted[rows]]
     if not len(rows):
         return Line("can't tell", name, "no kernels were recorded", wanted, reason)
-    nodes = run.trace.columns("kernel", "graph_node_id")["graph_node_id"].is_valid()
-    single = rows[~nodes[run.work.row[rows]]]
+    single = rows[~_of_graphs(run, rows)]
     short = run.work.end_ns[single] - run.work.start_ns[single] < _SHORT_NS
     n_short = int(np.count_nonzero(short))
     ratio = n_short / max(len(single), 1)
@@ -336,6 +335,19 @@ def _no_short_kernels(run: _Run) -> Line:
     if not len(single):
         found = "all kernels are in graphs"
     return Line("fail" if is_storm else "pass", name, f"{found}{run.each}", wanted, reason, ratio)
+
+
+def _of_graphs(run: _Run, rows: I64) -> BoolArray:
+    """Return which kernels a graph launched: those with a node, or with others of the same call.
+
+    Not every recording tells the nodes.
+    """
+    nodes = run.trace.columns("kernel", "graph_node_id")["graph_node_id"].is_valid()
+    call = run.work.call[rows]
+    known = call >= 0
+    together = np.bincount(run.work.call[run.work.call >= 0], minlength=1)
+    of_graphs: BoolArray = nodes[run.work.row[rows]] | (known & (together[call * known] > 1))
+    return of_graphs
 
 
 def _optimizer_launches(run: _Run) -> Line:
