@@ -69,9 +69,10 @@ def describe_other(path: Path, scan: Scan) -> str:
 
 
 def _producer(top: Mapping[str, Any]) -> str:
+    runtime, driver = (_version(top.get(f"cuda_{part}_version")) for part in ("runtime", "driver"))
     facts = {
-        "CUDA runtime": _version(top.get("cuda_runtime_version")),
-        "CUDA driver": _version(top.get("cuda_driver_version")),
+        "CUDA": runtime,
+        "CUDA driver": None if driver == runtime else driver,
         "CUPTI": _text(top.get("cupti_version")),
     }
     known = [f"{name} {value}" for name, value in facts.items() if value]
