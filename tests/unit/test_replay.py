@@ -538,3 +538,18 @@ def test_launches_wait_for_room_behind_a_thousand_others() -> None:
     quarter = ScaleOperations(np.arange(1_400), Range(0.25, 0.25, 0.25))
     # 5 us and a gap of 1 us for each kernel: the device still governs, and frees the host earlier.
     assert after(trace, quarter) == pytest.approx(1_400 * 6_000, rel=0.02)
+
+
+def test_collectives_with_nothing_beside_them_still_move_their_data() -> None:
+    program = Program()
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+    for step in range(4):
+        begin = step * 2_000_000
+        for place in range(16):
+            at, busy = begin + place * 10_000, begin + 7_000 + place * 101_000
+            program.launch(at, at + 5_000, (busy, busy + 100_000), name, stream=1)
+        program.step(step, begin, begin + 1_990_000)
+    trace = program.trace()
+    collectives = np.arange(len(operations(trace)))
+    # Of 16 times 100 us at least the 80 us remain that are no latency.
+    assert after(trace, OverlapCollectives(collectives, 8)) >= 16 * 80_000

@@ -12,13 +12,16 @@ from warpline.replay.host import NONE
 # Of what is computed before the collectives of a step, the last part makes their data: a backward
 # pass takes twice as long as the forward pass before it.
 _PRODUCING_RATIO = 2 / 3
+# A collective within a host takes about this long however little it moves.
+COLLECTIVE_LATENCY_NS = 20_000
 
 
 def overlap_collectives(draft: Draft, items: I64, buckets: int) -> None:
     """Let the collectives of each step run in buckets, each when its part of the data is made.
 
     A bucket takes as long as its collectives did, less what each of them took in addition to
-    moving its data: the shortest one's time. The host no longer spends time on each of them.
+    moving its data: the shortest one's time, at most `COLLECTIVE_LATENCY_NS`. The host no longer
+    spends time on each of them.
     """
     ranks = [_runs(draft, items[rows]) for rows in by_group(draft.graph.lanes.process[items])]
     for number in range(max(map(len, ranks), default=0)):
@@ -37,7 +40,7 @@ def overlap_collectives(draft: Draft, items: I64, buckets: int) -> None:
 
 def _buckets(length_ns: I64, count: int) -> I64:
     """Return the bucket of each collective: following ones, of about the same length in all."""
-    moving = length_ns - length_ns.min()
+    moving = length_ns - min(int(length_ns.min()), COLLECTIVE_LATENCY_NS)
     middle = np.cumsum(moving) - moving // 2
     bucket: I64 = np.minimum(middle * count // max(int(moving.sum()), 1), count - 1)
     return bucket
@@ -58,7 +61,7 @@ def _runs(draft: Draft, items: I64) -> list[I64]:
 def _overlap(draft: Draft, group: I64, bucket: I64) -> None:
     """Let one run of collectives go in buckets."""
     length = draft.length_ns[draft.graph.item_done[group]]
-    least = int(length.min())
+    least = min(int(length.min()), COLLECTIVE_LATENCY_NS)
     opens = np.append(True, np.diff(bucket) != 0)
     firsts = group[opens]
     moving = np.add.reduceat(length - least, np.flatnonzero(opens))
