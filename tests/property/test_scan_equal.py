@@ -7,6 +7,7 @@ import gzip
 import tempfile
 from pathlib import Path
 
+import kineto_files
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -143,6 +144,17 @@ def test_a_cut_trace_keeps_the_same_events(raw: bytes, data: st.DataObject) -> N
 def test_gzip_changes_nothing(raw: bytes, packed: bool) -> None:
     expected, found = both(gzip.compress(raw) if packed else raw, None)
     check_events(expected, found)
+
+
+@pytest.mark.parametrize("name", kineto_files.names())
+def test_captures_give_the_same(name: str, tmp_path: Path) -> None:
+    path = kineto_files.unpack(name, tmp_path)
+    found = scan_native.scan(path, None)
+    assert found is not None
+    expected = plain.scan(path, None)
+    check_events(expected, found)
+    assert found.top == expected.top
+    assert found.lost == expected.lost == ()
 
 
 @pytest.mark.parametrize(
