@@ -139,10 +139,10 @@ def test_a_cut_trace_keeps_the_same_events(raw: bytes, data: st.DataObject) -> N
     assert found.lost
 
 
-@SETTINGS
-@given(raw=traces(), packed=st.booleans())
-def test_gzip_changes_nothing(raw: bytes, packed: bool) -> None:
-    expected, found = both(gzip.compress(raw) if packed else raw, None)
+@settings(SETTINGS, max_examples=10)
+@given(raw=traces())
+def test_gzip_changes_nothing(raw: bytes) -> None:
+    expected, found = both(gzip.compress(raw), None)
     check_events(expected, found)
 
 
