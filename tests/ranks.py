@@ -68,7 +68,8 @@ class MadeRun:
         random = np.random.default_rng(self.seed + 1)
         transfer = random.integers(20_000, 90_000, self.count)
         jitter = random.integers(0, self.end_jitter_ns, (self.ranks, self.count))
-        return self.arrivals().max(axis=0) + transfer + jitter
+        ends: np.ndarray[Any, np.dtype[np.int64]] = self.arrivals().max(axis=0) + transfer + jitter
+        return ends
 
     def source(self, rank: int, first: int = 0, last: int | None = None) -> MemorySource:
         """Return the recording of one rank, of some of the collectives."""

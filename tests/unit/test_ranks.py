@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 from ranks import KERNEL_NAMES, MadeRun, without_anchor
 
-from warpline import api
+from warpline import api, plugins
 from warpline.derived.collective_matches import collective_matches
 from warpline.derived.collective_waits import collective_waits
 from warpline.derived.operations import operations
 from warpline.derived.rank_clocks import aligned
 from warpline.derived.rank_names import rank_of_process
 from warpline.derived.rank_waits import rank_waits
-from warpline.result import Skipped
+from warpline.result import RULES, Skipped
 from warpline.trace import MemorySource, Trace
 from warpline.trace.merge import merge
+
+plugins.load("analyses")
 
 CLOCKS = {
     "clocks that agree": (0, 0, 0, 0),
@@ -75,7 +77,8 @@ def test_a_moved_clock_is_told_and_times_are_moved():
     trace = aligned(run.sources())
     said = [text for text in trace.meta.warnings if "clock" in text]
     assert len(said) == 1
-    assert said[0].startswith("the clock of trace_rank1.json was moved by +50.0 ms: 2,020")
+    assert said[0].startswith("the clock of trace_rank1.json was moved by +50.01")
+    assert "so that 2,020 collectives end together" in said[0]
     end = operations(trace).end_ns
     matches = collective_matches(trace)
     ends = end[matches.operation].reshape(-1, 4)
@@ -143,10 +146,44 @@ def test_ranks_that_share_no_communicator_are_kept_apart():
     assert found.last[[0, 2]].max() < 0.2 * one.count
 
 
+def findings(trace):
+    found = RULES.get("straggler").judge(trace, None)
+    assert not isinstance(found, Skipped)
+    return found
+
+
+@pytest.mark.parametrize("clock_ns", CLOCKS.values(), ids=CLOCKS)
+def test_the_finding_names_the_straggler_and_what_it_waited_for(clock_ns):
+    (found,) = findings(aligned(MadeRun(clock_ns=clock_ns, has_calls=True).sources()))
+    assert found.title == "Rank 2 holds up the others"
+    assert "each of the 3 others waits for it" in found.claim
+    assert "longer idle than others (launch-bound" in found.claim
+    (seen,) = found.evidence
+    assert seen.table == "kernel"
+    assert all(end - start >= 100_000 for start, end in seen.windows_ns)
+
+
+def test_no_reason_is_named_where_the_recording_tells_none():
+    (found,) = findings(aligned(MadeRun().sources()))
+    assert found.claim.endswith("computing nothing.")
+
+
+def test_ranks_that_are_late_in_turn_are_told_so():
+    (found,) = findings(aligned(MadeRun(late_ns=0, jitter_ns=300_000).sources()))
+    assert found.title == "Ranks wait for each other in turn"
+
+
+def test_ranks_in_step_give_no_finding():
+    trace = aligned(MadeRun(late_ns=0, jitter_ns=4_000).sources())
+    assert collective_matches(trace).count == 2_020
+    assert findings(trace) == []
+
+
 def test_one_rank_has_nobody_to_wait_for():
     outcome = api.run(Trace(MadeRun().source(0)), "stragglers")
     assert isinstance(outcome, Skipped)
     assert outcome.reason == "the trace holds one rank"
+    assert findings(Trace(MadeRun().source(0))) == []
 
 
 def test_several_ranks_of_one_file_have_one_clock():

@@ -128,8 +128,8 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
     sends and receives: ranks may end those at different times.
     """
     if not _has_collectives(trace):  # so that files without any open in no time
-        nothing = np.zeros(0, np.int64)
-        return CollectiveMatches(*(nothing for _ in range(7)), (), 0, ())
+        no = np.zeros(0, np.int64)
+        return CollectiveMatches(no, no, no, no, no, no, no, leads=(), unmatched=0, notes=())
     kernels, process, device = _kernels(trace)
     files = _file_of(trace)[process] if len(process) else process
     found: list[tuple[I64, I64, I64, I64]] = []  # number, row, lead and error of each part

@@ -17,6 +17,8 @@ from warpline.trace import TableSource, Trace
 from warpline.trace.merge import Alignment, merge
 from warpline.units import format_ns, plural
 
+_MOST_APART_NS = 2**62  # times of damaged files may be anything that 64 bits hold
+
 
 class _Edge(NamedTuple):
     """How far the clock of a file is ahead of another's."""
@@ -102,16 +104,15 @@ def _reached(start: int, edges: Iterable[_Edge]) -> dict[int, tuple[float, _Edge
 
 
 def _is_moved(lead_ns: float, edge: _Edge) -> bool:
-    return abs(lead_ns) > clock_error_ns(edge.lead.spread_ns)
+    return clock_error_ns(edge.lead.spread_ns) < abs(lead_ns) < _MOST_APART_NS
 
 
 def _note(trace: Trace, file: int, move_ns: int, lead: Lead) -> str:
     path = trace.meta.paths[file]
-    sign = "-" if move_ns < 0 else "+"
     text = (
-        f"the clock of {path.name} was moved by {sign}{format_ns(abs(move_ns))}:"
-        f" {plural(lead.count, 'collective')} then end together,"
-        f" 9 in 10 of them within {format_ns(lead.spread_ns)}"
+        f"the clock of {path.name} was moved by {move_ns / 1e6:+,.3f} ms, so that"
+        f" {plural(lead.count, 'collective')} end together on its rank and another, 9 in 10"
+        f" within {format_ns(lead.spread_ns)}"
     )
     if abs(lead.drift_ns) > clock_error_ns(lead.spread_ns):
         text += f"; it drifts by {format_ns(abs(lead.drift_ns))} over the recording"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.operations import operations
 from warpline.ops.arrays import I64
 from warpline.trace import Trace
 
@@ -80,4 +81,6 @@ def rank_label(trace: Trace, process: int, device: int) -> str:
     if rank == UNKNOWN:
         pid = int(trace.columns("process", "pid")["pid"].values[process])
         return f"process {pid} on {where}"
-    return f"rank {rank}"
+    work = operations(trace)
+    devices = np.unique(work.device[work.process == process])
+    return f"rank {rank}" if len(devices) < 2 else f"rank {rank} on {where}"

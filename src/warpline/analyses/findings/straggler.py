@@ -30,8 +30,8 @@ _SHOWN = 5
 _NEARLY_ALL = 0.98
 _BEYOND_CHANCE = 0.25  # of the way from an equal share of the waits to all of them
 _EXPLAINS = 0.25  # of the lateness, from which on what a rank does more of is named
-# Time that a rank spends because others are late, not what makes it late itself.
-_FOR_OTHERS = ("collective", "communication-wait", "tail")
+# Time that a rank spends because others are late, or that says nothing of what makes it late.
+_NO_REASON = ("collective", "communication-wait", "tail", "unknown")
 
 
 class _Excess(NamedTuple):
@@ -209,7 +209,7 @@ def _excess(trace: Trace, steps: str | None, process: int, device: int) -> _Exce
     if len(own) != 1 or not rest:
         return None
     more = rows[own[0]] - np.median(np.array(rest), axis=0)
-    more[[PARTS.index(part) for part in _FOR_OTHERS]] = 0.0
+    more[[PARTS.index(part) for part in _NO_REASON]] = 0.0
     most = int(np.argmax(more))
     return _Excess(PARTS[most], float(more[most])) if more[most] > 0 else None
 
