@@ -19,20 +19,15 @@ def rows_of(trace, table):
     return [dict(zip(result.columns, row, strict=True)) for row in result.rows()]
 
 
-def recorded(path):
-    """Return the events of the device's memory in order of time, as `json` reads them."""
-    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+def on_device(events):
+    """Return the events of the device's memory in order of time."""
     found = [item for item in events if item.get("name") == "[memory]"]
-    on_device = [item for item in found if item["args"]["Device Type"] == ON_DEVICE]
-    return [item["args"] for item in sorted(on_device, key=lambda item: item["ts"])]
+    device = [item for item in found if item["args"]["Device Type"] == ON_DEVICE]
+    return sorted(device, key=lambda item: item["ts"])
 
 
-def outermost(path, event_index):
-    """Return the operator around one memory event of the device that no other is around."""
-    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
-    found = [item for item in events if item.get("name") == "[memory]"]
-    on_device = [item for item in found if item["args"]["Device Type"] == ON_DEVICE]
-    at = sorted(on_device, key=lambda item: item["ts"])[event_index]
+def outermost(events, at):
+    """Return the name of the operator around an event that no other is around."""
     around = [
         (item["ts"], -item["dur"], item["name"])
         for item in events
@@ -46,7 +41,9 @@ def outermost(path, event_index):
 @pytest.mark.parametrize("name", kineto_files.names())
 def test_the_peak_of_real_traces_is_that_of_brute_force(name, tmp_path_factory):
     path = kineto_files.unpack(name, tmp_path_factory.getbasetemp())
-    events, trace = recorded(path), warpline.open(path)
+    every = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    moments, trace = on_device(every), warpline.open(path)
+    events = [item["args"] for item in moments]
     if not events:
         return
     timeline = [row for row in rows_of(trace, "memory_timeline") if row["place"] != "Host"]
@@ -63,7 +60,7 @@ def test_the_peak_of_real_traces_is_that_of_brute_force(name, tmp_path_factory):
             alive[item["Addr"]] = (place, item["Bytes"])
     expected: dict[str | None, tuple[int, int]] = {}
     for place, size in alive.values():
-        operator = outermost(path, place)
+        operator = outermost(every, moments[place])
         count, total = expected.get(operator, (0, 0))
         expected[operator] = (count + 1, total + size)
     rows = [row for row in rows_of(trace, "memory_peak") if row["place"] != "Host"]

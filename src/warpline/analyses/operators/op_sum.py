@@ -84,7 +84,7 @@ _NOT_RECORDED = {
     missing_hint=HINT,
 )
 def op_sum(trace: Trace, arguments: Arguments) -> Result:
-    """What each operator of a framework costs: what torch.profiler's key_averages() prints.
+    """What each operator of a framework costs, as torch.profiler's key_averages() tells it.
 
     What it measures: For operators such as aten::addmm, and annotations of the program, of one
         name: how often they were called, how long the host was in them and the devices were busy
