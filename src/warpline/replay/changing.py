@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -83,7 +84,10 @@ def _(change: RemoveWaits, trace: Trace, draft: Draft, side: Side) -> None:
 
 @_apply.register
 def _(change: DropOperations, trace: Trace, draft: Draft, side: Side) -> None:
-    items = _items(draft, change.operations)
+    items, remaining = _items(draft, change.operations), _of(change.remaining, side)
+    if remaining:
+        draft.scale_items(items, remaining)
+        return
     draft.drop_items(items)
     if change.with_calls:
         _drop(draft, _calls_of(draft, items))
@@ -127,7 +131,9 @@ def _(change: RemoveHostTime, trace: Trace, draft: Draft, side: Side) -> None:
         _covered(gone.start, gone.end, time)
         for time in (start - draft.gaps_before(calls), start, start + draft.length_ns[calls])
     ]
-    draft.remove_host_time(calls, covered[1] - covered[0], covered[2] - covered[1])
+    goes = 1.0 - _of(change.remaining, side)
+    before, inside = (np.rint(np.diff(pair, axis=0)[0] * goes) for pair in pairwise(covered))
+    draft.remove_host_time(calls, before.astype(np.int64), inside.astype(np.int64))
 
 
 @_apply.register

@@ -26,6 +26,9 @@ class Range(NamedTuple):
     high: float
 
 
+_NONE = Range(0, 0, 0)
+
+
 @dataclass(frozen=True, eq=False)
 class DropCalls:
     """These calls are not made.
@@ -57,10 +60,12 @@ class DropOperations:
     Attributes:
         operations: Shape (n,), int64.
         with_calls: Whether the calls go that launched nothing else.
+        remaining: How much of its time may have to stay, with its calls; 0 where all of it goes.
     """
 
     operations: I64
     with_calls: bool = True
+    remaining: Range = _NONE
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +106,13 @@ class RemoveHostTime:
         thread: Row of the thread table.
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64.
+        remaining: How much of it may have to stay.
     """
 
     thread: int
     start_ns: I64
     end_ns: I64
+    remaining: Range = _NONE
 
 
 @dataclass(frozen=True, eq=False)

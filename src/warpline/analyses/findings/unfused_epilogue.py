@@ -11,7 +11,7 @@ from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.step_scope import step_scope
 from warpline.ops.arrays import BoolArray
 from warpline.result import Finding, rule
-from warpline.result.changes import Range, ScaleOperations
+from warpline.result.changes import DropOperations, Range
 from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio
 
@@ -21,7 +21,7 @@ TITLE = "Element-wise kernels follow products one by one"
 _LEAST_CHAIN = 2  # a lone one may be an activation whose input the backward pass needs
 _LEAST_CHAINS = 4
 _SHORTEST_PRODUCT_NS = 20_000
-_REMAINING = Range(0.0, 0.1, 0.5)
+_REMAINING = Range(0.0, 0.0, 0.5)
 
 
 @rule(name=NAME, title=TITLE)
@@ -57,7 +57,7 @@ def unfused_epilogue(trace: Trace, steps: str | None) -> list[Finding]:
             "record again: fewer elementwise kernels in `warpline stats -r kernel_class_sum`",
             fix_cuda="cublasLtMatmul with CUBLASLT_EPILOGUE_BIAS, RELU_BIAS or GELU_BIAS, or a"
             " CUTLASS kernel with an epilogue of its own",
-            changes=(ScaleOperations(np.flatnonzero(chains), _REMAINING),),
+            changes=(DropOperations(np.flatnonzero(chains), remaining=_REMAINING),),
         )
     ]
 

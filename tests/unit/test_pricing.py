@@ -1,0 +1,107 @@
+"""Prices of findings on a small program: alone, together, and generic ones on what remains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpline.derived.operations import operations
+from warpline.replay import predict
+from warpline.replay.pricing import price, unprofiled_step_ns
+from warpline.result import Finding
+from warpline.result.changes import Change, DropOperations, RemoveWaits, ScaleOperations
+from warpline.result.changes import Range as Values
+from warpline.trace import MemorySource, Trace
+
+COUNT = 6
+STEP_NS = 1_000_000
+LENGTHS_NS = (500_000, 300_000, 20_000)
+
+
+@pytest.fixture
+def trace() -> Trace:
+    """Steps of three kernels on a device that is never idle, launched ahead of time."""
+    total = sum(LENGTHS_NS)
+    calls: dict[str, list[Any]] = {"start_ns": [], "end_ns": [], "name": [], "correlation_id": []}
+    kernels: dict[str, list[Any]] = {key: [] for key in (*calls, "short_name")}
+    ranges: dict[str, list[Any]] = {"start_ns": [], "end_ns": [], "name": []}
+    for number in range(COUNT):
+        begin = number * 30_000
+        ranges["name"].append(f"step_{number}")
+        ranges["start_ns"].append(begin)
+        ranges["end_ns"].append(begin + 30_000)
+        time = 10_000 + number * total
+        for place, length in enumerate(LENGTHS_NS):
+            call = begin + place * 8_000
+            calls["start_ns"].append(call)
+            calls["end_ns"].append(call + 5_000)
+            calls["name"].append("cudaLaunchKernel")
+            for table in (calls, kernels):
+                table["correlation_id"].append(number * 3 + place)
+            kernels["start_ns"].append(time)
+            kernels["end_ns"].append(time + length)
+            kernels["name"].append(f"kernel_{place}")
+            kernels["short_name"].append(f"kernel_{place}")
+            time += length
+    tables: dict[str, dict[str, Any]] = {
+        "process": {"pid": [7]},
+        "thread": {"process_id": [0], "tid": [7]},
+        "device": {"gpu_index": [0]},
+        "context": {"process_id": [0], "device_id": [0], "native_id": [1], "is_green": [0]},
+        "stream": {"process_id": [0], "context_id": [0], "native_id": [7]},
+        "api_call": calls,
+        "kernel": kernels,
+        "range": ranges,
+    }
+    return Trace(MemorySource(tables))
+
+
+def kernels(place: int) -> np.typing.NDArray[np.int64]:
+    """Return one kernel of each step, as places in operations."""
+    return np.arange(place, COUNT * 3, 3)
+
+
+def finding(rule: str, *changes: Change, is_generic: bool = False) -> Finding:
+    return Finding(rule, "info", "", "", (), "", "", is_generic=is_generic, changes=changes)
+
+
+def test_each_alone_and_all_together(trace: Trace) -> None:
+    assert len(operations(trace)) == COUNT * 3
+    small = finding("small", ScaleOperations(kernels(1), Values(0.2, 0.5, 0.9)))
+    large = finding("large", DropOperations(kernels(0)))
+    tiny = finding("tiny", DropOperations(kernels(2)))
+    unpriced = finding("unpriced")
+    priced = price(trace, [tiny, unpriced, small, large])
+    assert [item.rule for item in priced] == ["large", "small", "tiny", "unpriced"]
+    assert [item.severity for item in priced] == ["high", "high", "low", "info"]
+    savings = [item.saving_ns or 0 for item in priced[:3]]
+    assert savings == pytest.approx([500_000, 150_000, 20_000], abs=3_000)
+    together = [item.cumulative_saving_ns or 0 for item in priced[:3]]
+    assert together == pytest.approx([500_000, 650_000, 670_000], abs=6_000)
+    for item in priced[:3]:
+        assert (item.saving_low_ns or 0) <= (item.saving_ns or 0) <= (item.saving_high_ns or 0)
+    assert priced[1].share == pytest.approx(150_000 / sum(LENGTHS_NS), abs=0.01)
+    assert priced[3].saving_ns is None
+
+
+def test_generic_ones_get_what_remains(trace: Trace) -> None:
+    large = finding("large", DropOperations(kernels(0)))
+    everything = DropOperations(np.union1d(kernels(0), kernels(1)))
+    priced = price(trace, [finding("generic", everything, is_generic=True), large])
+    assert [item.rule for item in priced] == ["large", "generic"]
+    assert priced[1].saving_ns == pytest.approx(300_000, abs=3_000)
+    assert priced[1].cumulative_saving_ns == pytest.approx(800_000, abs=6_000)
+
+
+def test_what_changes_nothing_saves_nothing(trace: Trace) -> None:
+    (found,) = price(trace, [finding("none", RemoveWaits(np.arange(COUNT * 3)))])
+    assert found.saving_ns == 0
+    assert found.severity == "low"
+    whole = predict(trace, ())
+    assert whole.step_ns.central == whole.unchanged_ns == whole.measured_ns
+
+
+def test_the_cost_of_recording_is_known_of_known_producers(trace: Trace) -> None:
+    assert unprofiled_step_ns(trace) is None
