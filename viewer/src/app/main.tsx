@@ -1,0 +1,128 @@
+/** Starts the page: reads the head, paints the overview, then loads the events. */
+
+import { effect } from "@preact/signals";
+import { render } from "preact";
+import workerScript from "worker-text:../data/decode-worker";
+import { type Blocks, pageBlocks, serverBlocks } from "../data/blocks";
+import { startDecoders } from "../data/decoders";
+import { readHead } from "../data/head";
+import { Recording } from "../data/recording";
+import { parseAddress } from "../views/address";
+import { onKey } from "../views/keys";
+import { Model } from "../views/model";
+import { Page } from "../views/page";
+
+const MOST_WORKERS = 4;
+
+function startTheme(model: Model): void {
+  const light = window.matchMedia("(prefers-color-scheme: light)");
+  model.theme.value = light.matches ? "light" : "dark";
+  effect(() => {
+    document.documentElement.dataset["theme"] = model.theme.value;
+  });
+}
+
+/** Keeps the address and the page the same, both ways. */
+function startAddress(model: Model): void {
+  let own = window.location.hash;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const first = parseAddress(own);
+  if (first) model.go(first);
+  window.addEventListener("hashchange", () => {
+    if (window.location.hash === own) return;
+    own = window.location.hash;
+    const address = parseAddress(own);
+    if (address) model.go(address);
+  });
+  effect(() => {
+    const text = model.addressText();
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      // An event that is asked for but has not arrived yet stays in the address.
+      if (!model.isComplete.peek() || text === own) return;
+      own = text;
+      window.history.replaceState(null, "", text);
+    }, 250);
+  });
+}
+
+/** Makes what Python wrote live: findings, events, windows and tables. */
+function enliven(model: Model): void {
+  document.getElementById("warpline-static")?.addEventListener("click", (event) => {
+    const target = event.target instanceof Element ? event.target : null;
+    const element = target?.closest<HTMLElement>(
+      "[data-finding],[data-event],[data-window],[data-table]",
+    );
+    if (!element) return;
+    const { finding, event: id, window: span, table } = element.dataset;
+    if (finding) model.showFinding(finding);
+    else if (table) {
+      model.table.value = table;
+      model.page.value = "tables";
+    } else {
+      model.page.value = "timeline";
+      const [start, end] = (span ?? "").split(",").map(Number);
+      if (id) model.selectId(id);
+      else if (start !== undefined && end !== undefined && end > start) model.show({ start, end });
+    }
+    event.preventDefault();
+  });
+}
+
+async function load(model: Model): Promise<void> {
+  const { recording } = model;
+  let waiting = false;
+  const changed = (): void => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      model.arrived.value++;
+    });
+  };
+  await recording.loadOverview().then(
+    () => performance.mark("warpline-overview"),
+    () => undefined, // only the first picture is missing
+  );
+  changed();
+  await recording.loadNames();
+  await recording.loadEvents(changed);
+  model.isComplete.value = true;
+  model.arrived.value++;
+  const address = parseAddress(window.location.hash);
+  const place = address?.selected ? recording.find(address.selected) : null;
+  if (place) model.select(place);
+}
+
+function start(): void {
+  const root = document.getElementById("warpline-app");
+  const text = document.getElementById("warpline-head")?.textContent;
+  if (!root || !text) return;
+  try {
+    const head = readHead(text);
+    const page = pageBlocks(document);
+    const blocks: Blocks = head.source === "http" ? serverBlocks() : page;
+    const workers = Math.max(1, Math.min(MOST_WORKERS, navigator.hardwareConcurrency || 2));
+    const recording = new Recording(head, blocks, startDecoders(workerScript, workers));
+    const model = new Model(recording);
+    Object.assign(window, { warpline: { take: page.take, model } });
+    page.take();
+    if (document.readyState === "loading") {
+      document.addEventListener("DOMContentLoaded", () => page.end());
+    } else page.end();
+    const overview = document.getElementById("warpline-static");
+    model.page.value = overview?.childElementCount ? "overview" : "timeline";
+    startTheme(model);
+    enliven(model);
+    render(<Page model={model} />, root);
+    startAddress(model);
+    document.addEventListener("keydown", (event) => onKey(model, event));
+    load(model).catch((error: unknown) => {
+      model.failure.value = error instanceof Error ? error.message : String(error);
+    });
+  } catch (error) {
+    root.textContent = error instanceof Error ? error.message : String(error);
+  }
+}
+
+start();

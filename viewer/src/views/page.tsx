@@ -1,0 +1,331 @@
+/** The page: bar, overview, timeline, tables, environment, help. */
+
+import { useEffect, useRef } from "preact/hooks";
+import { plainText } from "../base/text";
+import { timeText } from "../base/units";
+import type { PageName } from "./address";
+import { copyLink, KEYS, MOUSE } from "./keys";
+import type { Model } from "./model";
+import { Panel } from "./panels";
+import { Environment, Tables } from "./tables";
+import { Timeline } from "./timeline";
+
+const PAGES: readonly (readonly [PageName, string])[] = [
+  ["overview", "Overview"],
+  ["timeline", "Timeline"],
+  ["tables", "Tables"],
+  ["environment", "Environment"],
+];
+
+function Search({ model }: { model: Model }) {
+  const isLit = model.lit.value !== null;
+  return (
+    <span class="search">
+      <input
+        id="warpline-search"
+        type="search"
+        placeholder="Search names: text or /pattern/i"
+        aria-label="Search names"
+        value={model.query.value}
+        onInput={(event) => {
+          model.query.value = event.currentTarget.value;
+        }}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter") return;
+          model.stepMatch(event.shiftKey ? -1 : 1);
+          event.preventDefault();
+        }}
+      />
+      {isLit && (
+        <button
+          type="button"
+          onClick={() => {
+            model.query.value = "";
+            model.litNames.value = null;
+          }}
+        >
+          Clear
+        </button>
+      )}
+    </span>
+  );
+}
+
+function Steps({ model }: { model: Model }) {
+  const steps = model.recording.head.steps[0];
+  if (!steps?.start_ns.length) return null;
+  void model.view.value;
+  const now = model.stepInView();
+  return (
+    <span class="steps">
+      <button type="button" aria-label="Previous step" title="J" onClick={() => model.stepStep(-1)}>‹</button>
+      <span>{now >= 0 ? plainText(steps.text[now] ?? `step ${now}`).slice(0, 24) : "–"} of {steps.start_ns.length} steps</span>
+      <button type="button" aria-label="Next step" title="K" onClick={() => model.stepStep(1)}>›</button>
+    </span>
+  );
+}
+
+function Bar({ model }: { model: Model }) {
+  const { head } = model.recording;
+  const count = head.summary.findings?.length ?? 0;
+  return (
+    <header class="bar">
+      <strong title={plainText(head.title)}>{plainText(head.title).slice(0, 80) || "Warpline"}</strong>
+      <nav aria-label="Pages">
+        {PAGES.map(([page, title]) => (
+          <button
+            type="button"
+            key={page}
+            aria-current={model.page.value === page ? "page" : undefined}
+            onClick={() => {
+              model.page.value = page;
+            }}
+          >
+            {title}
+          </button>
+        ))}
+      </nav>
+      <Search model={model} />
+      <Steps model={model} />
+      {count > 0 && (
+        <span class="findings-walk">
+          <button type="button" aria-label="Previous finding" title="Shift+N" onClick={() => model.stepFinding(-1)}>‹</button>
+          <span>{model.finding.value ?? count} {model.finding.value ? `of ${count}` : "findings"}</span>
+          <button type="button" aria-label="Next finding" title="N" onClick={() => model.stepFinding(1)}>›</button>
+        </span>
+      )}
+      <label>
+        Colour{" "}
+        <select
+          value={model.mode.value}
+          onChange={(event) => {
+            model.mode.value = event.currentTarget.value as "category" | "name" | "cause";
+          }}
+        >
+          <option value="category">by category</option>
+          <option value="name">by name</option>
+          <option value="cause">idle causes</option>
+        </select>
+      </label>
+      <span class="right">
+        {model.hidden.value.size > 0 && (
+          <button type="button" onClick={() => { model.hidden.value = new Set(); }}>
+            Show {model.hidden.value.size} hidden
+          </button>
+        )}
+        <button type="button" onClick={() => copyLink(model)}>Copy link</button>
+        <button
+          type="button"
+          aria-label="Dark or light"
+          title="Dark or light (T)"
+          onClick={() => {
+            model.theme.value = model.theme.value === "dark" ? "light" : "dark";
+          }}
+        >
+          ◐
+        </button>
+        <button
+          type="button"
+          aria-label="Keys and mouse"
+          title="Keys and mouse (?)"
+          onClick={() => {
+            model.isHelpOpen.value = true;
+          }}
+        >
+          ?
+        </button>
+      </span>
+    </header>
+  );
+}
+
+function Finding({ model }: { model: Model }) {
+  const { head } = model.recording;
+  const found = head.summary.findings?.find((one) => one.id === model.finding.value);
+  if (!found) return null;
+  const focus = head.findings.find((one) => one.id === found.id);
+  const places = focus?.windows_ns.length ?? 0;
+  return (
+    <section class="finding" aria-label="Finding">
+      <p>
+        <b>{found.id} · {plainText(found.title)}</b>{" "}
+        <span class={`severity ${found.severity}`}>{found.severity}</span>
+        {typeof found.saving_ns === "number" && <span> saves about {timeText(found.saving_ns)} per step</span>}
+        <button
+          type="button"
+          class="right"
+          aria-label="Close the finding"
+          onClick={() => {
+            model.finding.value = null;
+          }}
+        >
+          ✕
+        </button>
+      </p>
+      {found.claim && <p>{plainText(found.claim)}</p>}
+      {found.fix && <p><b>Fix:</b> {plainText(found.fix)}</p>}
+      {found.verify && <p><b>Verify:</b> {plainText(found.verify)}</p>}
+      {places > 1 && (
+        <p>
+          Places:{" "}
+          {focus?.windows_ns.slice(0, 20).map((_, i) => (
+            <button type="button" key={i} onClick={() => model.showFinding(found.id, i)}>{i + 1}</button>
+          ))}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Banner({ model }: { model: Model }) {
+  const { thinned } = model.recording.head;
+  void model.arrived.value;
+  const broken = model.recording.rows.filter((row) => row.error).length;
+  return (
+    <>
+      {model.failure.value && <p class="banner" role="alert">{plainText(model.failure.value)}</p>}
+      {thinned && <p class="banner">{plainText(thinned.text)} What was thinned is hatched.</p>}
+      {broken > 0 && model.isComplete.value && (
+        <p class="banner" role="alert">{broken} rows could not be read: their labels say why.</p>
+      )}
+    </>
+  );
+}
+
+function Help({ model }: { model: Model }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const isOpen = model.isHelpOpen.value;
+  useEffect(() => {
+    if (isOpen && !dialog.current?.open) dialog.current?.showModal();
+    if (!isOpen && dialog.current?.open) dialog.current.close();
+  }, [isOpen]);
+  return (
+    <dialog
+      ref={dialog}
+      aria-label="Keys and mouse"
+      onClose={() => {
+        model.isHelpOpen.value = false;
+      }}
+    >
+      <h2>Keys and mouse</h2>
+      <div class="help">
+        <table>
+          <tbody>
+            {KEYS.map((key) => (
+              <tr key={key.text}>
+                <th scope="row">{key.keys.map((one) => <kbd key={one}>{keyName(one)}</kbd>)}</th>
+                <td>{key.text}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        <table>
+          <tbody>
+            {MOUSE.map(([what, text]) => (
+              <tr key={what}>
+                <th scope="row">{what}</th>
+                <td>{text}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <button
+        type="button"
+        onClick={() => {
+          model.isHelpOpen.value = false;
+        }}
+      >
+        Close
+      </button>
+    </dialog>
+  );
+}
+
+function keyName(key: string): string {
+  if (key.length === 1 && key !== key.toLowerCase()) return `Shift+${key}`;
+  return key.length === 1 ? key.toUpperCase() : key.replace("Arrow", "");
+}
+
+function Note({ model }: { model: Model }) {
+  const time = model.noting.value;
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => input.current?.focus(), [time]);
+  if (time === null) return null;
+  return (
+    <form
+      class="note"
+      onSubmit={(event) => {
+        event.preventDefault();
+        model.bookmarks.value = [...model.bookmarks.value, { time, text: input.current?.value ?? "" }];
+        model.noting.value = null;
+      }}
+    >
+      <label>
+        Note for {timeText(time - model.limits.start)} <input ref={input} maxLength={200} />
+      </label>
+      <button type="submit">Keep</button>
+      <button type="button" onClick={() => { model.noting.value = null; }}>Cancel</button>
+    </form>
+  );
+}
+
+function Bookmarks({ model }: { model: Model }) {
+  const all = model.bookmarks.value;
+  if (!all.length) return null;
+  return (
+    <p class="bookmarks">
+      {all.map((one, i) => (
+        <span key={i}>
+          <button
+            type="button"
+            onClick={() => {
+              const { start, end } = model.view.value;
+              const half = (end - start) / 2;
+              model.show({ start: one.time - half, end: one.time + half });
+            }}
+          >
+            ⚑ {plainText(one.text) || timeText(one.time - model.limits.start)}
+          </button>
+          <button
+            type="button"
+            aria-label={`Remove bookmark ${i + 1}`}
+            onClick={() => {
+              model.bookmarks.value = all.filter((_, at) => at !== i);
+            }}
+          >
+            ✕
+          </button>
+        </span>
+      ))}
+    </p>
+  );
+}
+
+export function Page({ model }: { model: Model }) {
+  const page = model.page.value;
+  useEffect(() => {
+    const overview = document.getElementById("warpline-static");
+    if (overview) overview.hidden = page !== "overview";
+    document.documentElement.dataset["page"] = page;
+  }, [page]);
+  return (
+    <div class={`page ${page}`}>
+      <Bar model={model} />
+      <Banner model={model} />
+      {page === "timeline" && (
+        <main>
+          <Finding model={model} />
+          <Note model={model} />
+          <Bookmarks model={model} />
+          <Timeline model={model} />
+          <Panel model={model} />
+        </main>
+      )}
+      {page === "tables" && <main><Tables model={model} /></main>}
+      {page === "environment" && <main><Environment model={model} /></main>}
+      <Help model={model} />
+      <p class="spoken" aria-live="polite">{model.said.value}</p>
+    </div>
+  );
+}

@@ -1,0 +1,27 @@
+/** Sorting and searching of result tables. Pure. */
+
+import type { ResultTable } from "../data/head";
+
+export interface Order {
+  readonly column: number;
+  readonly isFalling: boolean;
+}
+
+function compare(a: unknown, b: unknown): number {
+  if (a === b) return 0;
+  if (a === null || a === undefined) return -1;
+  if (b === null || b === undefined) return 1;
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a) < String(b) ? -1 : 1;
+}
+
+/** Returns the places of the rows that match, in order; equal ones as they were. */
+export function arranged(table: ResultTable, order: Order | null, pattern: RegExp | null): number[] {
+  const places = table.rows.flatMap((row, place) =>
+    !pattern || row.some((cell) => typeof cell === "string" && pattern.test(cell)) ? [place] : [],
+  );
+  if (!order) return places;
+  const value = (place: number): unknown => table.rows[place]?.[order.column];
+  const sign = order.isFalling ? -1 : 1;
+  return places.sort((a, b) => sign * compare(value(a), value(b)) || a - b);
+}

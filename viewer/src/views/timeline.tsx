@@ -1,0 +1,363 @@
+/** The timeline: row labels, the canvas, and what mouse and wheel do on it. */
+
+import { effect } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { plainText } from "../base/text";
+import { timeText } from "../base/units";
+import { type Area, Painter, RULER_HEIGHT, visibleRows } from "../engine/draw";
+import { eventAt } from "../engine/hit";
+import { type PlacedRow, rowAt } from "../engine/layout";
+import { browserSurface } from "../engine/surface";
+import { THEMES } from "../engine/theme";
+import { fitSpan, panBy, type Span, xToTime, zoomAt } from "../engine/view";
+import { Minimap } from "./minimap";
+import type { Model } from "./model";
+
+const CLICK_PX = 4;
+
+interface Drag {
+  readonly kind: "area" | "pan" | "ruler";
+  readonly x: number;
+  readonly y: number;
+  readonly view: Span;
+  hasMoved: boolean;
+}
+
+/** Draws whenever something that a frame shows has changed, at most once a frame. */
+function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
+  const painter = new Painter(browserSurface());
+  const pen = canvas.getContext("2d");
+  let waiting = 0;
+  const draw = (): void => {
+    waiting = 0;
+    const { width, height } = model.size.peek();
+    if (!pen || width < 1 || height < 1) return;
+    const ratio = window.devicePixelRatio || 1;
+    const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (canvas.width !== w || canvas.height !== h) {
+      canvas.width = w;
+      canvas.height = h;
+    }
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const { recording } = model;
+    const { head } = recording;
+    const steps = head.steps[0];
+    const step = model.stepInView();
+    const focus = head.findings.find((one) => one.id === model.finding.peek());
+    const focusRows = (focus?.rows ?? []).flatMap((id) => recording.rowOf.get(id) ?? []);
+    painter.draw(pen, {
+      head,
+      rows: recording.rows,
+      names: recording.names,
+      overview: recording.overview,
+      inks: model.inks.peek(),
+      theme: THEMES[model.theme.peek()],
+      layout: model.layout.peek(),
+      scrollTop: model.scrollTop.peek(),
+      span: model.view.peek(),
+      width,
+      height,
+      pixelRatio: ratio,
+      anchor: (step >= 0 ? steps?.start_ns[step] : undefined) ?? head.start_ns,
+      selected: model.selected.peek(),
+      hovered: model.hovered.peek(),
+      area: model.area.peek(),
+      measure: model.measure.peek(),
+      windows: (focus?.windows_ns ?? []).map(([start, end]) => ({ start, end })),
+      windowRows: focusRows.length ? new Set(focusRows) : null,
+      arrows: model.arrows.peek(),
+      bookmarks: model.bookmarks.peek(),
+    });
+    performance.mark(model.isComplete.peek() ? "warpline-full" : "warpline-frame");
+  };
+  const stop = effect(() => {
+    void [model.arrived.value, model.inks.value, model.layout.value, model.scrollTop.value];
+    void [model.view.value, model.size.value, model.selected.value, model.hovered.value];
+    void [model.area.value, model.measure.value, model.arrows.value, model.bookmarks.value];
+    void [model.finding.value, model.isComplete.value, model.theme.value];
+    if (!waiting) waiting = requestAnimationFrame(draw);
+  });
+  return () => {
+    stop();
+    cancelAnimationFrame(waiting);
+  };
+}
+
+function Label({ model, placed, top }: { model: Model; placed: PlacedRow; top: number }) {
+  const spec = model.recording.head.rows[placed.row];
+  if (!spec) return null;
+  const label = plainText(spec.label);
+  const isPinned = model.pinned.value.includes(spec.id);
+  const error = model.recording.rows[placed.row]?.error;
+  const isLane = (spec.depth ?? 0) > 0;
+  return (
+    <div
+      class={`row-label ${spec.kind}`}
+      style={{ top: `${top}px`, height: `${placed.height}px`, paddingLeft: `${4 + placed.indent * 12}px` }}
+      title={error ? plainText(error) : label}
+    >
+      {placed.hasChildren ? (
+        <button
+          type="button"
+          class="fold"
+          aria-expanded={!placed.isCollapsed}
+          aria-label={`${placed.isCollapsed ? "Open" : "Close"} ${label}`}
+          onClick={() => model.toggle("collapsed", spec.id)}
+        >
+          {placed.isCollapsed ? "▸" : "▾"}
+        </button>
+      ) : (
+        <span class="fold" />
+      )}
+      <span class={error ? "text broken" : "text"}>
+        {error ? "⚠ " : ""}
+        {isLane ? "" : label}
+      </span>
+      <span class="row-actions">
+        <button
+          type="button"
+          aria-pressed={isPinned}
+          aria-label={`${isPinned ? "Unpin" : "Pin"} ${label}`}
+          title="Keep at the top (P)"
+          onClick={() => model.togglePin(spec.id)}
+        >
+          {isPinned ? "★" : "☆"}
+        </button>
+        <button
+          type="button"
+          aria-label={`Hide ${label}`}
+          title="Hide (H)"
+          onClick={() => model.toggle("hidden", spec.id)}
+        >
+          ✕
+        </button>
+      </span>
+    </div>
+  );
+}
+
+function Gutter({ model }: { model: Model }) {
+  void model.arrived.value;
+  const { pinned, scrolled } = visibleRows({
+    layout: model.layout.value,
+    scrollTop: model.scrollTop.value,
+    height: model.size.value.height,
+  });
+  const cut = RULER_HEIGHT + model.layout.value.pinnedHeight;
+  return (
+    <div class="gutter">
+      <div class="zone" style={{ top: `${cut}px` }}>
+        {scrolled.map(({ placed, top }) => (
+          <Label key={placed.row} model={model} placed={placed} top={top - cut} />
+        ))}
+      </div>
+      {pinned.map(({ placed, top }) => (
+        <Label key={`pin ${placed.row}`} model={model} placed={placed} top={top} />
+      ))}
+    </div>
+  );
+}
+
+/** Returns the handlers of the drawing area. */
+function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
+  let drag: Drag | null = null;
+  const at = (event: MouseEvent): { x: number; y: number } => {
+    const box = canvas()?.getBoundingClientRect();
+    return { x: event.clientX - (box?.left ?? 0), y: event.clientY - (box?.top ?? 0) };
+  };
+  const timeAt = (x: number): number => xToTime(x, model.view.peek(), model.size.peek().width);
+  const placeAt = (x: number, y: number) => {
+    const row = rowAt(model.layout.peek(), y - RULER_HEIGHT, model.scrollTop.peek());
+    const shown = row?.shows ?? null;
+    const events = shown === null ? null : model.eventsOf(shown);
+    if (shown === null || !events || y < RULER_HEIGHT) return null;
+    if (model.recording.head.rows[shown]?.kind === "counter") return null;
+    const event = eventAt(events, model.view.peek(), model.size.peek().width, x);
+    return event === null ? null : { row: shown, event };
+  };
+  const rowsBetween = (y0: number, y1: number): ReadonlySet<number> => {
+    const { pinned, scrolled } = visibleRows({
+      layout: model.layout.peek(),
+      scrollTop: model.scrollTop.peek(),
+      height: model.size.peek().height,
+    });
+    const [low, high] = y0 < y1 ? [y0, y1] : [y1, y0];
+    const hit = [...pinned, ...scrolled].filter(
+      ({ placed, top }) => top < high && top + placed.height > low,
+    );
+    return new Set(hit.flatMap(({ placed }) => [placed.row, ...(placed.shows === null ? [] : [placed.shows])]));
+  };
+  return {
+    down(event: PointerEvent): void {
+      const { x, y } = at(event);
+      const isPan = event.button === 1 || event.shiftKey;
+      if (event.button > 1) return;
+      drag = {
+        kind: y < RULER_HEIGHT ? "ruler" : isPan ? "pan" : "area",
+        x,
+        y,
+        view: model.view.peek(),
+        hasMoved: false,
+      };
+      canvas()?.setPointerCapture(event.pointerId);
+      canvas()?.focus({ preventScroll: true });
+      event.preventDefault();
+    },
+    move(event: PointerEvent): void {
+      const { x, y } = at(event);
+      if (!drag) {
+        const place = placeAt(x, y);
+        const old = model.hovered.peek();
+        if (place?.row !== old?.row || place?.event !== old?.event) model.hovered.value = place;
+        return;
+      }
+      if (!drag.hasMoved && Math.hypot(x - drag.x, y - drag.y) < CLICK_PX) return;
+      if (!drag.hasMoved && drag.kind === "pan") model.show(drag.view);
+      drag.hasMoved = true;
+      if (drag.kind === "pan") {
+        const { width } = model.size.peek();
+        const ns = ((drag.x - x) / width) * (drag.view.end - drag.view.start);
+        model.show(panBy(drag.view, ns, model.limits), false);
+        return;
+      }
+      const [start, end] = [timeAt(Math.min(x, drag.x)), timeAt(Math.max(x, drag.x))];
+      const span = {
+        start: Math.max(model.limits.start, Math.round(start)),
+        end: Math.min(model.limits.end, Math.max(Math.round(start) + 1, Math.round(end))),
+      };
+      const rows = drag.kind === "ruler" ? null : rowsBetween(drag.y, y);
+      model.area.value = { span, rows } satisfies Area;
+    },
+    up(event: PointerEvent): void {
+      const { x, y } = at(event);
+      const done = drag;
+      drag = null;
+      if (!done) return;
+      if (!done.hasMoved) {
+        if (done.kind !== "area") return;
+        const place = placeAt(x, y);
+        model.select(place);
+        if (!place) model.area.value = null;
+      } else if (done.kind === "ruler" && model.area.peek()) {
+        const { span } = model.area.peek() as Area;
+        model.area.value = null;
+        model.show(span);
+      }
+    },
+    leave(): void {
+      model.hovered.value = null;
+    },
+    twice(event: MouseEvent): void {
+      const { x, y } = at(event);
+      const place = placeAt(x, y);
+      const span = place && model.spanOf(place);
+      if (span) model.show(fitSpan(span, model.limits));
+    },
+    wheel(event: WheelEvent): void {
+      event.preventDefault();
+      const unit = event.deltaMode === 1 ? 16 : 1;
+      const [dx, dy] = [event.deltaX * unit, event.deltaY * unit];
+      const view = model.view.peek();
+      const { width } = model.size.peek();
+      if (event.ctrlKey || event.metaKey) {
+        const factor = Math.exp(Math.max(-1, Math.min(1, dy * 0.004)));
+        model.show(zoomAt(view, timeAt(at(event).x), factor, model.limits), false);
+        return;
+      }
+      const sideways = event.shiftKey ? dx + dy : dx;
+      if (sideways) {
+        model.show(panBy(view, (sideways / width) * (view.end - view.start), model.limits), false);
+      }
+      if (!event.shiftKey && dy) scrollRows(model, dy);
+    },
+  };
+}
+
+export function scrollRows(model: Model, by: number): void {
+  const { pinnedHeight, scrolledHeight } = model.layout.peek();
+  const room = model.size.peek().height - RULER_HEIGHT - pinnedHeight;
+  const most = Math.max(0, scrolledHeight - room);
+  model.scrollTop.value = Math.max(0, Math.min(most, model.scrollTop.peek() + by));
+}
+
+function ScrollBar({ model }: { model: Model }) {
+  const { pinnedHeight, scrolledHeight } = model.layout.value;
+  const room = Math.max(1, model.size.value.height - RULER_HEIGHT - pinnedHeight);
+  if (scrolledHeight <= room) return null;
+  const bar = useRef<HTMLDivElement>(null);
+  const top = model.scrollTop.value;
+  useEffect(() => {
+    if (bar.current && Math.abs(bar.current.scrollTop - top) > 1) bar.current.scrollTop = top;
+  });
+  return (
+    <div
+      ref={bar}
+      class="scroll-bar"
+      tabIndex={-1}
+      style={{ top: `${RULER_HEIGHT + pinnedHeight}px` }}
+      onScroll={() => {
+        if (bar.current) model.scrollTop.value = bar.current.scrollTop;
+      }}
+    >
+      <div style={{ height: `${scrolledHeight}px` }} />
+    </div>
+  );
+}
+
+function Hover({ model }: { model: Model }) {
+  const place = model.hovered.value;
+  const span = place && model.spanOf(place);
+  if (!place || !span) return <div class="hover" />;
+  return (
+    <div class="hover">
+      <b>{plainText(model.nameOf(place)).slice(0, 300)}</b> {timeText(span.end - span.start)}
+      <span class="faint"> {plainText(model.labelOf(place.row))}</span>
+    </div>
+  );
+}
+
+export function Timeline({ model }: { model: Model }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const frame = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const [element, box] = [canvas.current, frame.current];
+    if (!element || !box) return;
+    const measure = (): void => {
+      const { width, height } = box.getBoundingClientRect();
+      if (width > 0 && height > 0) model.size.value = { width, height };
+    };
+    const watch = new ResizeObserver(measure);
+    watch.observe(box);
+    measure();
+    const handlers = pointer(model, () => canvas.current);
+    element.addEventListener("pointerdown", handlers.down);
+    element.addEventListener("pointermove", handlers.move);
+    element.addEventListener("pointerup", handlers.up);
+    element.addEventListener("pointerleave", handlers.leave);
+    element.addEventListener("dblclick", handlers.twice);
+    element.addEventListener("wheel", handlers.wheel, { passive: false });
+    const stop = keepDrawn(element, model);
+    return () => {
+      watch.disconnect();
+      stop();
+    };
+  }, [model]);
+  return (
+    <section class="timeline" aria-label="Timeline">
+      <Minimap model={model} />
+      <div class="tracks">
+        <Gutter model={model} />
+        <div class="frame" ref={frame}>
+          <canvas
+            ref={canvas}
+            tabIndex={0}
+            role="application"
+            aria-label="Timeline of events. W and S zoom, A and D move, comma and full stop walk the events of a row; question mark lists all keys. The table of events below says the same in text."
+          />
+          <ScrollBar model={model} />
+        </div>
+      </div>
+      <Hover model={model} />
+    </section>
+  );
+}
