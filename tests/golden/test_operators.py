@@ -164,3 +164,12 @@ def test_shapes_are_one_line_however_the_file_is_spread(tmp_path):
         ' "ts": 1, "dur": 1, "args": {"Input Dims": [\n [\n  2,\n  3\n ],\n []\n]}}]}'
     )
     assert rows_of(warpline.open(path), "op_sum:shape")[0]["input_shapes"] == "[[2, 3], []]"
+
+
+@pytest.mark.parametrize("category", ["Operator", "cpu_op", "user_annotation"])
+def test_what_the_framework_annotates_is_a_range_whatever_its_category(tmp_path, category):
+    marks = ["ProfilerStep#5", "Optimizer.step#SGD.step", "enumerate(DataLoader)#_Iter.__next__"]
+    events = [event(category, name, 100 * n, 50) for n, name in enumerate(marks)]
+    trace = opened(tmp_path, [*events, event("Operator", "aten::add", 900, 5)])
+    assert trace["range"]["name"].to_list() == marks
+    assert trace["op"]["name"].to_list() == ["aten::add"]
