@@ -7,6 +7,7 @@ which one has a fault that the other one has not.
 from __future__ import annotations
 
 import importlib
+import lzma
 import pkgutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -80,6 +81,57 @@ def test_healthy_programs_have_no_findings(name: str) -> None:
     if not path.exists():
         pytest.skip("needs captures that are not in the repository")
     assert [item.severity for item in first_priced(warpline.open(path))] in ([], ["low"])
+
+
+@pytest.fixture(scope="module")
+def recording(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
+    """Open a recording in tests/data/faults by its name."""
+    folder = tmp_path_factory.mktemp("faults")
+
+    def opened(name: str) -> Trace:
+        path = folder / f"{name}.warpline"
+        packed = (data_dir / "faults" / f"{path.name}.xz").read_bytes()
+        path.write_bytes(lzma.decompress(packed))
+        return warpline.open(path)
+
+    return opened
+
+
+@pytest.mark.parametrize(
+    ("program", "rule"),
+    [
+        ("casts", "cast-copies"),
+        ("epilogue", "unfused-epilogue"),
+        ("layout_copies", "layout-copies"),
+        ("fp32_matmul", "no-tensor-cores"),
+        ("allocator", "allocator"),
+        ("loader", "data-starved"),
+    ],
+)
+def test_own_recordings(program: str, rule: str, recording: Callable[[str], Trace]) -> None:
+    before, after = recording(f"{program}.bad"), recording(f"{program}.fixed")
+    found, truth = warpline.analyze(before), warpline.analyze(after)
+    first = first_priced(before)[0]
+    assert first.rule == rule
+    assert first.severity == "high"
+    assert rule not in [item.rule for item in truth.findings]
+    assert found.replay is not None
+    assert truth.replay is not None
+    saved = found.replay.step_ns - truth.replay.step_ns
+    assert (first.saving_low_ns or 0) <= saved <= (first.saving_high_ns or 0)
+    assert first.evidence[0].count > 0
+
+
+def test_a_repair_that_saves_nothing(recording: Callable[[str], Trace]) -> None:
+    (found,) = first_priced(recording("nofix.bad"))
+    assert found.rule == "host-sync"
+    assert found.severity == "low"
+
+
+def test_many_short_kernels_are_for_a_graph(recording: Callable[[str], Trace]) -> None:
+    (found,) = first_priced(recording("tiny_kernels.bad"))
+    assert found.rule == "graph-opportunity"
+    assert (found.share or 0) > 0.8
 
 
 def test_bundled_captures(capture: Callable[[str], Path], repository: Path) -> None:
