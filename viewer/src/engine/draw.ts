@@ -498,7 +498,7 @@ function drawArrow(pen: Pen, scene: Scene, arrow: Arrow): void {
   const x0 = clampX(arrow.isQueue ? from.x0 : from.x1);
   const x1 = clampX(to.x0);
   const y0 = from.top + from.height / 2;
-  const y1 = to.top + to.height / 2;
+  const y1 = to.top + to.height - 4; // below the names of what lies before
   pen.strokeStyle = scene.theme.text;
   pen.fillStyle = scene.theme.text;
   pen.lineWidth = 1.2;

@@ -38,25 +38,26 @@ export function List(props: ListProps) {
   const offset = scale === 1 ? first * lineHeight : top - (top * scale - first * lineHeight);
   const lines = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
   return (
-    <div class="list" role="table" aria-label={props.label} aria-rowcount={count + 1}>
-      <div role="rowgroup">
-        <div class="line head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: props.template }}>
-          {props.columns.map((column) => (
-            <span role="columnheader" key={column.key} class={column.isNumber ? "number" : ""}>
-              {column.title}
-            </span>
-          ))}
-        </div>
-      </div>
+    <div class="list">
       <div
         class="scroll"
-        role="rowgroup"
+        role="table"
         ref={box}
         tabIndex={0}
-        aria-label={`${props.label}, lines`}
+        aria-label={props.label}
+        aria-rowcount={count + 1}
         onScroll={() => setTop(box.current?.scrollTop ?? 0)}
       >
-        <div class="room" role="presentation" style={{ height: `${shown}px` }}>
+        <div role="rowgroup">
+          <div class="line head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: props.template }}>
+            {props.columns.map((column) => (
+              <span role="columnheader" key={column.key} class={column.isNumber ? "number" : ""}>
+                {column.title}
+              </span>
+            ))}
+          </div>
+        </div>
+        <div class="room" role="rowgroup" style={{ height: `${shown}px` }}>
           <div role="presentation" style={{ transform: `translateY(${offset}px)` }}>
             {lines.map((line) => (
               <div

@@ -386,6 +386,15 @@ export class Model {
     return now >= 0 && middle < (steps.end_ns[now] ?? 0) ? now : -1;
   }
 
+  /** Returns the step that times count from: none where the view holds several. */
+  anchorStep(): number {
+    const steps = this.recording.head.steps[0];
+    const step = this.stepInView();
+    if (!steps || step < 0) return -1;
+    const length = (steps.end_ns[step] ?? 0) - (steps.start_ns[step] ?? 0);
+    return this.view.value.end - this.view.value.start <= 3 * length ? step : -1;
+  }
+
   /** Shows a finding: its windows, rows and colours. */
   showFinding(id: string | null, windowPlace = 0): void {
     batch(() => {

@@ -70,7 +70,7 @@ function Bar({ model }: { model: Model }) {
   const count = head.summary.findings?.length ?? 0;
   return (
     <header class="bar">
-      <strong title={plainText(head.title)}>{plainText(head.title).slice(0, 80) || "Warpline"}</strong>
+      <h1 title={plainText(head.title)}>{plainText(head.title).slice(0, 80) || "Warpline"}</h1>
       <nav aria-label="Pages">
         {PAGES.map(([page, title]) => (
           <button

@@ -24,6 +24,7 @@ function NameTable({ model, title, totals, of }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
+  /** The time that shares are of; 0: the times may lie in each other, so there are no shares. */
   of: number;
 }) {
   if (!totals.length) return null;
@@ -37,7 +38,7 @@ function NameTable({ model, title, totals, of }: {
             <th scope="col">Name</th>
             <th scope="col" class="number">Count</th>
             <th scope="col" class="number">Time</th>
-            <th scope="col" class="number">Share</th>
+            {of > 0 && <th scope="col" class="number">Share</th>}
           </tr>
         </thead>
         <tbody>
@@ -50,7 +51,7 @@ function NameTable({ model, title, totals, of }: {
               </td>
               <td class="number">{countText(count)}</td>
               <td class="number">{timeText(ns)}</td>
-              <td class="number">{shareText(of > 0 ? ns / of : 0)}</td>
+              {of > 0 && <td class="number">{shareText(ns / of)}</td>}
             </tr>
           ))}
         </tbody>
@@ -159,9 +160,9 @@ function Selection({ model }: { model: Model }) {
     <div class="columns">
       <NameTable model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} />
       <NameTable model={model} title="Busy time by category" totals={groups.busy} of={ofDevices} />
-      <NameTable model={model} title="Device work by name" totals={groups.work} of={length} />
-      <NameTable model={model} title="Ranges" totals={groups.ranges} of={length} />
-      <NameTable model={model} title="Calls" totals={groups.calls} of={length} />
+      <NameTable model={model} title="Device work by name" totals={groups.work} of={ofDevices} />
+      <NameTable model={model} title="Ranges" totals={groups.ranges} of={0} />
+      <NameTable model={model} title="Calls" totals={groups.calls} of={0} />
       <RowTable model={model} area={area} />
     </div>
   );

@@ -42,7 +42,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
     const { recording } = model;
     const { head } = recording;
     const steps = head.steps[0];
-    const step = model.stepInView();
+    const step = model.anchorStep();
     const focus = head.findings.find((one) => one.id === model.finding.peek());
     const focusRows = (focus?.rows ?? []).flatMap((id) => recording.rowOf.get(id) ?? []);
     painter.draw(pen, {
