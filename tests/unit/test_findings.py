@@ -312,6 +312,22 @@ def _many(step: Sequence[tuple[str, str, int]]) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.parametrize(("major", "count"), [(9, 1), (7, 0)])
+def test_tensor_cores_compute_tf32_since_ampere(major: int, count: int) -> None:
+    name = "void cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
+    tables = _many([(LAUNCH, name, 0)])
+    kernel = tables["kernel"]
+    kernel["end_ns"] = [start + 50_000 for start in kernel["start_ns"]]
+    device: dict[str, Any] = {
+        "gpu_index": [0],
+        "name": ["a GPU of next year"],
+        "compute_major": [major],
+    }
+    found = judged("no-tensor-cores", Trace(MemorySource({**tables, "device": device})))
+    assert len(found) == count
+    assert all(item.changes == () for item in found)  # its peaks are not known
+
+
 def test_peaks_of_known_gpus() -> None:
     known = peaks_of("NVIDIA H200")
     assert known is not None

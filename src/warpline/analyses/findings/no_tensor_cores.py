@@ -27,6 +27,7 @@ _PLAIN = re.compile(
 )
 # Shorter kernels wait for memory and for their start more than for arithmetic.
 _SHORTEST_NS = 20_000
+_TF32_SINCE = 8  # compute capability
 # Of the ratio of the peaks: large products reach 0.8 of it, small ones less.
 _OF_RATIO = Range(0.55, 0.8, 1.0)
 
@@ -44,13 +45,14 @@ def no_tensor_cores(trace: Trace, steps: str | None) -> list[Finding]:
         float32, of which 0.55 to 1.0 is reached.
     What to do: Allow TF32, or compute in bfloat16.
     Limits: TF32 keeps 10 bits of the mantissa: enough for training, not for every computation. A
-        GPU whose peaks are not known gets no prediction. Kernels of other libraries are not seen.
+        GPU whose peaks are not known gets no prediction; one older than Ampere has no TF32, and no
+        finding. Kernels of other libraries are not seen.
     Source: NVIDIA's data sheets (hardware/); measured on a program with and without TF32.
     """
     scope, products = step_scope(trace, steps), _plain_products(trace)
     each = scope.ns_of(products)
     share = scope.share(each)
-    if share < MEASURABLE_RATIO:
+    if share < MEASURABLE_RATIO or not _has_tf32(trace, np.flatnonzero(products)):
         return []
     count = scope.number_of(products)
     return [
@@ -87,6 +89,13 @@ def _plain_products(trace: Trace) -> BoolArray:
     plain = np.zeros(len(work), np.bool_)
     plain[places] = is_plain[number[work.row[places]]]
     return found & plain & (work.end_ns - work.start_ns >= _SHORTEST_NS)
+
+
+def _has_tf32(trace: Trace, products: I64) -> bool:
+    """Return whether a device of the products may compute in TF32: of compute capability 8."""
+    devices = np.unique(operations(trace).device[products])
+    major = trace.columns("device", "compute_major")["compute_major"].filled(_TF32_SINCE)
+    return bool((major[devices] >= _TF32_SINCE).any())
 
 
 def _changes(trace: Trace, scope: StepScope, products: I64) -> tuple[Change, ...]:
