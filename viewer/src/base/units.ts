@@ -31,7 +31,7 @@ export function shareText(share: number): string {
 }
 
 export function countText(count: number): string {
-  return Math.round(count).toLocaleString("en-US").replaceAll(",", " ");
+  return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, " ");
 }
 
 export function bytesText(bytes: number): string {

@@ -18,6 +18,7 @@ import { lengthOfSpan, type Span, timeToX } from "./view";
 export const RULER_HEIGHT = 24;
 const LINES = 8; // lines of the strip per row: busy time is drawn as height, too
 const MOST_LABELS = 2500;
+const HATCH_PX = 5; // narrower ones show no pattern, and patterns are slow to fill
 
 /** An arrow between two events; `queued` draws the time between them as a tail. */
 export interface Arrow {
@@ -233,10 +234,14 @@ export class Painter {
   private drawIdle(pen: Pen, scene: Scene, order: Uint32Array, current: number): void {
     const ink = scene.inks.inks[current];
     if (!ink) return;
-    for (const fill of [idleFill(ink, scene.theme), this.surface.pattern(pen, ink)]) {
+    for (const [fill, least] of [
+      [idleFill(ink, scene.theme), 0],
+      [this.surface.pattern(pen, ink), HATCH_PX],
+    ] as const) {
       pen.fillStyle = fill;
       for (const at of order) {
-        if (this.ink[at] === current) pen.fillRect(this.x[at], this.y[at], this.w[at], this.h[at]);
+        if (this.ink[at] !== current || this.w[at] < least) continue;
+        pen.fillRect(this.x[at], this.y[at], this.w[at], this.h[at]);
       }
     }
   }

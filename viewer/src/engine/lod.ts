@@ -8,7 +8,7 @@
 
 import { gallop, lowerBound } from "../base/search";
 import { endOf, type Events, lengthOf } from "../data/events";
-import { busyBefore, busyInside, NO_NAME, type Pyramid, roughlyBusyBefore } from "../data/pyramid";
+import { busyInside, NO_NAME, type Pyramid, roughlyBusyBefore } from "../data/pyramid";
 import { lengthOfSpan, type Span } from "./view";
 
 export const WIDE_PX = 1.5;
@@ -126,7 +126,10 @@ function busyUntil(events: Events, time: number, i: number): number {
   return last < 0 ? 0 : busyInside(events, last, time);
 }
 
-/** A short event may reach into the pixels after the one where it begins. */
+/**
+ * A short event may reach into the pixels after the one where it begins. Those in which other short
+ * events begin are left to the walk.
+ */
 function spill(
   events: Events,
   event: number,
@@ -136,12 +139,17 @@ function spill(
   span: Span,
 ): number {
   const end = endOf(events, event);
+  const next = event + 1;
+  const nextStart = next < events.count ? events.start[next] : Number.POSITIVE_INFINITY;
+  const isNextWide = next < events.count && lengthOf(events, next) >= WIDE_PX * pixelNs;
   let at = pixel;
   while (at + 1 < picture.width && span.start + (at + 1) * pixelNs < end) {
+    const low = span.start + (at + 1) * pixelNs;
+    const high = low + pixelNs;
+    if (nextStart < high && !isNextWide) break;
     at++;
-    const low = span.start + at * pixelNs;
-    const busy = busyBefore(events, low + pixelNs) - busyBefore(events, low);
-    picture.share[at] = busy / pixelNs;
+    const until = busyInside(events, nextStart < high ? next : event, high);
+    picture.share[at] = (until - busyInside(events, event, low)) / pixelNs;
     offer(events, event, picture, at);
   }
   return at;

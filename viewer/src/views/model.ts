@@ -72,6 +72,8 @@ export class Model {
   /** The area that tables are about, once the view rests: sums over all events take a while. */
   readonly settled: ReadonlySignal<Area>;
   readonly stretches: ReadonlySignal<readonly RowStretch[]>;
+  /** The step in the middle of the view, or -1. */
+  readonly step: ReadonlySignal<number>;
 
   constructor(readonly recording: Recording) {
     const { head } = recording;
@@ -103,6 +105,7 @@ export class Model {
       return this.selected.value ? this.arrowsOf(this.selected.value) : [];
     });
     this.settled = this.watchArea();
+    this.step = computed(() => this.stepInView());
     this.stretches = computed(() => {
       void this.arrived.value;
       return this.stretchesIn(this.settled.value);

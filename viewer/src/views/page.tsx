@@ -54,8 +54,7 @@ function Search({ model }: { model: Model }) {
 function Steps({ model }: { model: Model }) {
   const steps = model.recording.head.steps[0];
   if (!steps?.start_ns.length) return null;
-  void model.view.value;
-  const now = model.stepInView();
+  const now = model.step.value;
   return (
     <span class="steps">
       <button type="button" aria-label="Previous step" title="J" onClick={() => model.stepStep(-1)}>‹</button>

@@ -85,7 +85,7 @@ function groupsOf(model: Model, area: Area) {
 function Sums({ model }: { model: Model }) {
   void model.arrived.value;
   const { head } = model.recording;
-  const area = model.area.value ?? { span: model.view.value, rows: null };
+  const area = model.area.value ?? model.settled.value;
   const rows = totalsOfRows(model, area);
   const count = rows.reduce((sum, row) => sum + row.count, 0);
   return (
