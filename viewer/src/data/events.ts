@@ -88,7 +88,7 @@ export interface Bounds {
  * of order, out of bounds or of unknown names.
  */
 export function joinParts(
-  row: RowSpec,
+  row: Pick<RowSpec, "kind" | "label">,
   parts: readonly Part[],
   isIdle: Uint8Array,
   bounds: Bounds,
@@ -167,7 +167,7 @@ function linksOf(parts: readonly Part[], count: number): Map<string, Int32Array>
   return links;
 }
 
-function check(row: RowSpec, events: Events, bounds: Bounds): void {
+function check(row: { readonly label: string }, events: Events, bounds: Bounds): void {
   const { start, before, name, count } = events;
   let end = bounds.start_ns;
   for (let i = 0; i < count; i++) {

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { encodeContainer, type Container } from "../../dev/encode";
+import { gzipSync } from "node:zlib";
+import { type Container, encodeContainer, encodePart, joinBytes } from "../../dev/encode";
 import type { Blocks } from "./blocks";
 import { deliver } from "./decode-worker";
-import { readHead } from "./head";
+import { type BlockSpec, readHead } from "./head";
 import { Recording } from "./recording";
 
 const NAMES = [
@@ -93,6 +94,35 @@ describe("a recording", () => {
     expect([...(busy?.busy ?? [])]).toEqual([0, 10, 10, 13]);
     expect([...(recording.rows[3]?.events?.start ?? [])]).toEqual([-100, -50]);
     expect(recording.names.texts[3]).toBe("</script><b>\u202e");
+  });
+
+  it("joins a row whose parts lie in several blocks, whatever comes first", async () => {
+    const container = sample();
+    const first = encodePart({ start: [0, 7], duration: [5, 5], name: [0, 0] }, 2, 0);
+    const second = encodePart({ start: [20, 7e9], duration: [1, 2], name: [3, 0] }, 3, 4);
+    const raw = [first.bytes, joinBytes([new Uint8Array(4), second.bytes])];
+    const row = { id: "r", parent: null, label: "r", kind: "stream" as const, count: 4 };
+    const head = {
+      ...container.head,
+      end_ns: 8e9,
+      rows: [{ ...row, parts: [first.spec, second.spec] }],
+      blocks: [
+        { ...(container.head.blocks[0] as BlockSpec), raw_bytes: 2 * 2048 },
+        container.head.blocks[1] as BlockSpec,
+        ...raw.map((bytes) => ({ kind: "events" as const, raw_bytes: bytes.length, bytes: 0 })),
+      ],
+    };
+    const packed = [new Uint8Array(2 * 2048), null, ...raw].map((bytes, i) =>
+      bytes ? new Uint8Array(gzipSync(bytes)) : (container.blocks[i] as Uint8Array),
+    );
+    const late = async (block: number): Promise<Uint8Array> => {
+      if (block === 2) await new Promise((resolve) => setTimeout(resolve, 30));
+      return packed[block] as Uint8Array;
+    };
+    const recording = await open({ head, blocks: packed }, { get: late });
+    expect(recording.rows[0]?.error).toBeNull();
+    expect([...(recording.rows[0]?.events?.start ?? [])]).toEqual([0, 7, 20, 7e9]);
+    expect([...(recording.rows[0]?.events?.before ?? [])]).toEqual([0, 5, 10, 11, 13]);
   });
 
   it("finds events by id and follows links both ways", async () => {

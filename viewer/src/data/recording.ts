@@ -3,9 +3,10 @@
 import type { Blocks } from "./blocks";
 import { decodeColumn } from "./columns";
 import type { Decoders } from "./decoders";
-import { type Events, joinParts, type Part } from "./events";
+import { type FinishedRow, finishRow, type RowOrder } from "./decode-worker";
+import type { Bounds, Events, Part } from "./events";
 import type { AttributeColumn, Head, ResultTable } from "./head";
-import { buildPyramid, type Pyramid } from "./pyramid";
+import type { Pyramid } from "./pyramid";
 
 export interface Names {
   readonly texts: readonly string[];
@@ -72,45 +73,69 @@ export class Recording {
     this.names = names;
   }
 
-  /** Loads every row's events; `arrived` is called with each row that is complete. */
+  /** Loads every row's events; `arrived` is called with each row that is complete or failed. */
   async loadEvents(arrived: (row: number) => void): Promise<void> {
-    const wanted = new Map<number, { row: number; place: number; spec: (typeof specs)[number] }[]>();
-    const specs = this.head.rows.flatMap((row) => row.parts);
     const parts: (Part | undefined)[][] = this.head.rows.map((row) => row.parts.map(() => undefined));
-    this.head.rows.forEach((row, place) => {
-      row.parts.forEach((spec, part) => {
-        const list = wanted.get(spec.block) ?? [];
-        list.push({ row: place, place: part, spec });
-        wanted.set(spec.block, list);
-      });
-    });
     const isIdle = this.idleNames();
-    const load = async (block: number, orders: { row: number; place: number; spec: (typeof specs)[number] }[]) => {
-      const touched = [...new Set(orders.map((order) => order.row))];
+    const load = async (block: number, rows: RowOrder[]): Promise<void> => {
       try {
         const delivery = await this.decoders.order({
-          block,
+          ...{ block, rows, isIdle, bounds: this.bounds(), wantsBytes: false },
           packed: await this.blocks.get(block),
           rawBytes: this.rawBytes(block),
-          parts: orders,
-          wantsBytes: false,
         });
         if (delivery.error) throw new Error(delivery.error);
+        for (const { row, ...finished } of delivery.rows) this.finish(row, finished);
         for (const { row, place, part } of delivery.parts) (parts[row] as Part[])[place] = part;
         for (const { row, reason } of delivery.failed) this.fail(row, reason);
       } catch (error) {
-        for (const row of touched) this.fail(row, (error as Error).message);
+        for (const { row } of rows) this.fail(row, (error as Error).message);
       }
-      for (const row of touched) {
-        const own = parts[row] as (Part | undefined)[];
-        if (own.every((part) => part !== undefined)) {
-          this.complete(row, own as Part[], isIdle);
-          parts[row] = [];
-        }
+      for (const { row, isWhole } of rows) {
+        if (!isWhole) this.joinIfComplete(row, parts, isIdle);
         if (this.rows[row]?.events || this.rows[row]?.error) arrived(row);
       }
     };
-    await Promise.all([...wanted].map(([block, orders]) => load(block, orders)));
+    await Promise.all([...this.rowsByBlock()].map(([block, rows]) => load(block, rows)));
+  }
+
+  private rowsByBlock(): Map<number, RowOrder[]> {
+    const orders = new Map<number, RowOrder[]>();
+    this.head.rows.forEach(({ label, kind, parts }, row) => {
+      const isWhole = parts.every((part) => part.block === parts[0]?.block);
+      for (const block of new Set(parts.map((part) => part.block))) {
+        const own = parts.flatMap((spec, place) => (spec.block === block ? [{ place, spec }] : []));
+        const list = orders.get(block) ?? [];
+        list.push({ row, label, kind, isWhole, parts: own });
+        orders.set(block, list);
+      }
+    });
+    return orders;
+  }
+
+  private joinIfComplete(row: number, parts: (Part | undefined)[][], isIdle: Uint8Array): void {
+    const own = parts[row] ?? [];
+    const spec = this.head.rows[row];
+    if (!spec || own.length === 0 || own.includes(undefined)) return;
+    try {
+      this.finish(row, finishRow(spec, own as Part[], isIdle, this.bounds()));
+    } catch (error) {
+      this.fail(row, (error as Error).message);
+    }
+    parts[row] = [];
+  }
+
+  private finish(row: number, { events, pyramid }: FinishedRow): void {
+    const data = this.rows[row];
+    if (!data) return;
+    data.events = events;
+    data.pyramid = pyramid;
+    this.byTable.clear();
+  }
+
+  private bounds(): Bounds {
+    const { start_ns, end_ns } = this.head;
+    return { start_ns, end_ns, names: this.names.texts.length };
   }
 
   /** Tells for every name whether its category is idle time. */
@@ -220,7 +245,9 @@ export class Recording {
       block,
       packed: await this.blocks.get(block),
       rawBytes: this.rawBytes(block),
-      parts: [],
+      rows: [],
+      isIdle: new Uint8Array(0),
+      bounds: this.bounds(),
       wantsBytes: true,
     });
     if (!delivery.bytes) throw new Error(delivery.error ?? "A block could not be read.");
@@ -236,23 +263,6 @@ export class Recording {
   private fail(row: number, reason: string): void {
     const data = this.rows[row];
     if (data) data.error ??= reason;
-  }
-
-  private complete(row: number, parts: readonly Part[], isIdle: Uint8Array): void {
-    const { head } = this;
-    const spec = head.rows[row];
-    const data = this.rows[row];
-    if (!spec || !data) return;
-    try {
-      const bounds = { start_ns: head.start_ns, end_ns: head.end_ns, names: isIdle.length };
-      data.events = joinParts(spec, parts, isIdle, bounds);
-      if (spec.kind !== "counter") {
-        data.pyramid = buildPyramid(data.events, head.start_ns, head.end_ns);
-      }
-      this.byTable.clear();
-    } catch (error) {
-      this.fail(row, (error as Error).message);
-    }
   }
 }
 
