@@ -20,6 +20,7 @@ _ALLOCATION = next(v for v, label in MEMORY_OPERATIONS.items() if label == "Allo
 _ON_DEVICE = next(v for v, label in ALLOCATOR_DEVICES.items() if label == "Device")
 _NOTHING = -1
 _TIME = 3  # the place of time_ns in Allocations
+_MOST_BYTES = 1 << 50  # no machine has more memory
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,11 @@ def _running(group: I64, change: I64) -> I64:
     return running
 
 
+def _plausible(bytes_: I64) -> I64:
+    """Return sizes, 0 for impossible ones of a damaged file, whose sums would wrap."""
+    return np.where(np.abs(bytes_) <= _MOST_BYTES, bytes_, 0)
+
+
 def _no_events() -> _Events:
     nothing, none = np.zeros(0, np.int64), np.zeros(0, np.bool_)
     keys = (nothing, nothing, nothing)
@@ -229,7 +235,7 @@ def _of_framework(trace: Trace) -> _Events:
     # Of the host's memory nothing is reserved, and older frameworks wrote 0 for what is in use.
     on_device = found["memory"].values == _ON_DEVICE
     knows_host = bool((total.filled(0)[~on_device] > 0).any())
-    size = found["bytes"].values
+    size = _plausible(found["bytes"].values)
     return _Events(
         (
             found["process_id"].values.astype(np.int64),
@@ -240,9 +246,9 @@ def _of_framework(trace: Trace) -> _Events:
         np.where(found["operation"].values == _ALLOCATION, size, -size),
         found["address"].filled(0),
         found["address"].is_valid(),
-        total.filled(0),
+        _plausible(total.filled(0)),
         total.is_valid() & (on_device | knows_host),
-        reserved.filled(0),
+        _plausible(reserved.filled(0)),
         reserved.is_valid() & on_device,
     )
 
@@ -252,7 +258,8 @@ def _of_driver(trace: Trace) -> _Events:
         return _no_events()
     names = ("process_id", "device_id", "memory", "time_ns", "operation", "bytes", "address")
     found = trace.columns("memory_event", *names)
-    size, none = found["bytes"].values, np.zeros(len(found["bytes"].values), np.bool_)
+    size = _plausible(found["bytes"].values)
+    none = np.zeros(len(size), np.bool_)
     return _Events(
         (
             found["process_id"].values.astype(np.int64),

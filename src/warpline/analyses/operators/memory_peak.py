@@ -23,6 +23,7 @@ from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, an
 from warpline.trace import Trace
 from warpline.units import Unit
 
+_INT64 = range(-(1 << 63), 1 << 63)
 NAME = "memory_peak"
 TITLE = "Memory in use at its peak"
 HINT = "record with profile_memory=True in torch.profiler, or with --cuda-memory-usage=true"
@@ -167,8 +168,10 @@ def _rows(trace: Trace, place: int, peak: Peak, labels: _Labels) -> list[_Row]:
 
 
 def _integers(values: Sequence[int | None]) -> Numbers:
-    valid = np.array([value is not None for value in values], np.bool_)
-    return Numbers(np.array([value or 0 for value in values], np.int64), valid)
+    """Return integers as a column; what is none of 64 bits, as in a damaged file, is left out."""
+    known = [value if value in _INT64 else None for value in values]
+    valid = np.array([value is not None for value in known], np.bool_)
+    return Numbers(np.array([value or 0 for value in known], np.int64), valid)
 
 
 def _texts(values: Sequence[str | None]) -> Texts:

@@ -7,11 +7,9 @@ what they lost.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import struct
-import zlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,10 +22,10 @@ import numpy.typing as npt
 
 from warpline.errors import CorruptTraceError, InputError
 from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.readers.kineto.chunks import chunks
 
 U8 = npt.NDArray[np.uint8]
 
-GZIP_MAGIC = b"\x1f\x8b"
 NO_TEXT = -1
 
 # Values of Argument.kind.
@@ -37,12 +35,14 @@ MAX_DEPTH = 512  # arrays and objects inside each other in one value; deeper one
 MAX_TEXT_BYTES = 1 << 20  # longer texts are cut there
 _MAX_TOP_CHARACTERS = 1 << 22
 _MAX_TOP_MEMBERS = 1 << 10
+_MAX_BYTES = 1 << 30
 _BITS, _REAL = struct.Struct("<q"), struct.Struct("<d")
 _INT64 = range(-(1 << 63), 1 << 63)
 _MAX_US = 1 << 62
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SIMPLE_US = re.compile(r"(-?)([0-9]{1,17})(?:\.([0-9]{1,3}))?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
@@ -236,36 +236,22 @@ def _told(what: str, count: int) -> str:
 
 
 def read_bytes(path: Path, lost: list[str]) -> bytes:
-    """Return the content of a file, decompressed; what a cut gzip lost goes into `lost`."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    if not raw.startswith(GZIP_MAGIC):
-        return raw
-    try:
-        return gzip.decompress(raw)
-    except (EOFError, OSError, zlib.error):
-        unpacked = _unpack_what_is_there(raw)
-        lost.append(f"the gzip data is cut or damaged: {len(unpacked):,} bytes could be unpacked")
-        return unpacked
+    """Return the content of a file, decompressed; what a cut gzip lost goes into `lost`.
 
-
-def _unpack_what_is_there(raw: bytes) -> bytes:
-    parts = []
-    while raw.startswith(GZIP_MAGIC):
-        stream = zlib.decompressobj(31)
-        try:
-            for start in range(0, len(raw), 1 << 16):
-                parts.append(stream.decompress(raw[start : start + (1 << 16)]))
-                if stream.eof:
-                    break
-        except zlib.error:
-            break
-        if not stream.eof:
-            break
-        raw = stream.unused_data + raw[start + (1 << 16) :]
-    return b"".join(parts)
+    Raises InputError if it is more than this path is for: it holds the text, and what it says, in
+    memory at once.
+    """
+    pieces, length = [], 0
+    for piece in chunks(path, lost):
+        length += len(piece)
+        if length > _MAX_BYTES:
+            raise InputError(
+                f"{path} holds more than {_MAX_BYTES >> 20:,} MiB of text, too much without the"
+                " native core",
+                hint="warpline doctor says why the core is not there",
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def as_text(raw: bytes, path: Path) -> str:
@@ -438,9 +424,11 @@ def to_ns(value: object) -> int | None:
 
 
 def _decimal_ns(text: str) -> int | None:
+    if not _NUMBER.fullmatch(text):
+        return None
     try:
         exact = Decimal(text)
-    except InvalidOperation:
+    except InvalidOperation:  # an exponent beyond all bounds
         return None
     if not exact.is_finite() or exact.adjusted() > 17:
         return None

@@ -7,7 +7,7 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from warpline.readers.kineto.scan import GZIP_MAGIC
+from warpline.readers.kineto.chunks import GZIP_MAGIC
 
 _LOOK_BYTES = 1 << 18
 _STEP_BYTES = 1 << 9
