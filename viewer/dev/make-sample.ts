@@ -72,6 +72,7 @@ export function makeSample(wanted: number) {
       state.name.push(name);
     };
     for (let step = 0; step < steps; step++) {
+      if (step % 3 === 2) host += 900_000; // waits for data
       const began = host;
       const cause = nameOf(["launch-bound", "host-sync", "data"][step % 3] as string);
       let phase = host;

@@ -41,7 +41,11 @@ function startAddress(model: Model): void {
       // An event that is asked for but has not arrived yet stays in the address.
       if (!model.isComplete.peek() || text === own) return;
       own = text;
-      window.history.replaceState(null, "", text);
+      try {
+        window.history.replaceState(null, "", text);
+      } catch {
+        // A frame without an address of its own, as in notebooks: there is nothing to keep.
+      }
     }, 250);
   });
 }
@@ -91,7 +95,9 @@ async function load(model: Model): Promise<void> {
   model.arrived.value++;
   const address = parseAddress(window.location.hash);
   const place = address?.selected ? recording.find(address.selected) : null;
-  if (place) model.select(place);
+  if (!place) return;
+  model.select(place);
+  model.uncover(place.row);
 }
 
 function start(): void {

@@ -16,9 +16,12 @@ export function timeText(ns: number): string {
   return "0 ns";
 }
 
-/** Writes an instant so exactly that neighbours `step_ns` apart differ. */
-export function instantText(ns: number, stepNs: number): string {
-  const [unit, name] = TIMES.find(([one]) => stepNs >= one / 1000 && Math.abs(ns) >= one) ??
+/**
+ * Writes an instant so exactly that neighbours `stepNs` apart differ; all instants up to `sizeNs`
+ * get the same unit.
+ */
+export function instantText(ns: number, stepNs: number, sizeNs = Math.abs(ns)): string {
+  const [unit, name] = TIMES.find(([one]) => stepNs >= one / 1000 && sizeNs >= one) ??
     TIMES.find(([one]) => stepNs >= one / 1000) ?? [1, "ns"];
   const places = Math.max(0, Math.min(9, Math.ceil(Math.log10(unit / stepNs) - 1e-9)));
   return `${(ns / unit).toFixed(places)} ${name}`;

@@ -231,6 +231,8 @@ describe("texts", () => {
     expect([0, 41, 41_250, 1.5e6, -2e9].map(timeText)).toEqual(["0 ns", "41 ns", "41.25 µs", "1.500 ms", "-2 s"]);
     expect(instantText(1_234_567, 1000)).toBe("1.235 ms");
     expect(instantText(1_234_567, 1)).toBe("1234.567 µs");
+    const ruler = [-500_000, 0, 1_000_000].map((ns) => instantText(ns, 500_000, 2e6));
+    expect(ruler).toEqual(["-0.5 ms", "0.0 ms", "1.0 ms"]);
     expect(shareText(0.7134)).toBe("71.3 %");
     expect(countText(1234567)).toBe("1 234 567");
   });

@@ -528,6 +528,7 @@ function drawRuler(pen: Pen, scene: Scene): void {
   pen.fillStyle = theme.strongLine;
   pen.fillRect(0, RULER_HEIGHT - 1, width, 1);
   const step = tickStep(span, width);
+  const size = Math.max(Math.abs(span.start - scene.anchor), Math.abs(span.end - scene.anchor));
   pen.font = "11px system-ui, sans-serif";
   pen.textBaseline = "middle";
   pen.textAlign = "left";
@@ -536,7 +537,7 @@ function drawRuler(pen: Pen, scene: Scene): void {
     pen.fillStyle = theme.strongLine;
     pen.fillRect(x, RULER_HEIGHT - 8, 1, 8);
     pen.fillStyle = theme.faintText;
-    pen.fillText(instantText(time - scene.anchor, step), x + 4, 10);
+    pen.fillText(instantText(time - scene.anchor, step, size), x + 4, 10);
   }
   for (const { time, text } of scene.bookmarks) {
     const x = timeToX(time, span, width);

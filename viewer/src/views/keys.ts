@@ -7,6 +7,8 @@ import type { Model } from "./model";
 export interface Key {
   readonly keys: readonly string[];
   readonly text: string;
+  /** Whether it works on every page; the others would take keys from what one reads there. */
+  readonly isGlobal?: boolean;
   readonly run: (model: Model, event: KeyboardEvent) => void;
 }
 
@@ -81,8 +83,8 @@ export const KEYS: readonly Key[] = [
   { keys: ["ArrowUp"], text: "Row above", run: (model) => model.stepRow(-1) },
   { keys: ["["], text: "Follow the arrow back: the call that launched it", run: (model) => model.followLink(true) },
   { keys: ["]"], text: "Follow the arrow on: what it launched", run: (model) => model.followLink(false) },
-  { keys: ["n"], text: "Next finding", run: (model) => model.stepFinding(1) },
-  { keys: ["N"], text: "Previous finding", run: (model) => model.stepFinding(-1) },
+  { keys: ["n"], isGlobal: true, text: "Next finding", run: (model) => model.stepFinding(1) },
+  { keys: ["N"], isGlobal: true, text: "Previous finding", run: (model) => model.stepFinding(-1) },
   { keys: ["k"], text: "Next step", run: (model) => model.stepStep(1) },
   { keys: ["j"], text: "Previous step", run: (model) => model.stepStep(-1) },
   {
@@ -125,18 +127,18 @@ export const KEYS: readonly Key[] = [
   { keys: ["/"], text: "Search; Enter and Shift+Enter walk what is found", run: () => {
     document.querySelector<HTMLInputElement>("#warpline-search")?.focus();
   } },
-  { keys: ["t"], text: "Dark or light", run: (model) => {
+  { keys: ["t"], isGlobal: true, text: "Dark or light", run: (model) => {
     model.theme.value = model.theme.peek() === "dark" ? "light" : "dark";
   } },
-  { keys: ["y"], text: "Copy a link to this view", run: (model) => copyLink(model) },
-  { keys: ["1"], text: "Overview", run: (model) => turn(model, "overview") },
-  { keys: ["2"], text: "Timeline", run: (model) => turn(model, "timeline") },
-  { keys: ["3"], text: "Tables", run: (model) => turn(model, "tables") },
-  { keys: ["4"], text: "Environment", run: (model) => turn(model, "environment") },
-  { keys: ["?"], text: "This list", run: (model) => {
+  { keys: ["y"], isGlobal: true, text: "Copy a link to this view", run: (model) => copyLink(model) },
+  { keys: ["1"], isGlobal: true, text: "Overview", run: (model) => turn(model, "overview") },
+  { keys: ["2"], isGlobal: true, text: "Timeline", run: (model) => turn(model, "timeline") },
+  { keys: ["3"], isGlobal: true, text: "Tables", run: (model) => turn(model, "tables") },
+  { keys: ["4"], isGlobal: true, text: "Environment", run: (model) => turn(model, "environment") },
+  { keys: ["?"], isGlobal: true, text: "This list", run: (model) => {
     model.isHelpOpen.value = !model.isHelpOpen.peek();
   } },
-  { keys: ["Escape"], text: "Clear the innermost selection", run: clear },
+  { keys: ["Escape"], isGlobal: true, text: "Clear the innermost selection", run: clear },
 ];
 
 export const MOUSE: readonly (readonly [string, string])[] = [
@@ -180,7 +182,7 @@ export function onKey(model: Model, event: KeyboardEvent): void {
   const target = event.target instanceof HTMLElement ? event.target : null;
   if (event.key.startsWith("Arrow") && target?.closest(".scroll, .tab-body, nav")) return;
   const key = BY_KEY.get(event.key);
-  if (!key) return;
+  if (!key || (!key.isGlobal && model.page.peek() !== "timeline")) return;
   event.preventDefault();
   key.run(model, event);
 }

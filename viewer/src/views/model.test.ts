@@ -1,0 +1,148 @@
+import { describe, expect, it } from "vitest";
+import { encodeContainer } from "../../dev/encode";
+import { deliver } from "../data/decode-worker";
+import { Recording } from "../data/recording";
+import { formatAddress, parseAddress } from "./address";
+import { KEYS } from "./keys";
+import { Model } from "./model";
+
+const CATEGORIES = [
+  { name: "gemm", kind: "busy", meaning: "" },
+  { name: "cuda-api", kind: "api", meaning: "" },
+  { name: "nvtx", kind: "range", meaning: "" },
+] as const;
+
+async function model(): Promise<Model> {
+  const delta = (values: number[]) => ({ encoding: "delta" as const, values });
+  const { head, blocks } = encodeContainer(
+    {
+      start_ns: 0,
+      end_ns: 10_000,
+      categories: CATEGORIES,
+      tables: ["kernel", "api_call"],
+      links: [{ name: "launch", table: "api_call", text: "launched by" }],
+      steps: [
+        { label: "", rows: [], start_ns: [0, 5000], end_ns: [4000, 9000], text: ["a", "b"], excluded: [false, false] },
+      ],
+      findings: [
+        { id: "F1", windows_ns: [[6000, 7000]], rows: ["gpu/s"], events: ["kernel:7"], colour: "cause" },
+      ],
+      summary: { findings: [{ id: "F1", rule: "x", severity: "high", title: "x" }, { id: "F2", rule: "y", severity: "low", title: "y" }] },
+    },
+    [["gemm", 0], ["other", 0], ["launch", 1], ["forward", 2]],
+    [
+      { id: "gpu", parent: null, label: "GPU", kind: "group", collapsed: true },
+      {
+        id: "gpu/s",
+        parent: "gpu",
+        label: "stream",
+        kind: "stream",
+        table: 0,
+        events: {
+          start: [1000, 3000, 6000],
+          duration: [500, 500, 500],
+          name: [0, 1, 0],
+          columns: { row: delta([5, 6, 7]), launch: { encoding: "optional-delta", values: [0, 1, 1] } },
+        },
+      },
+      {
+        id: "cpu/r",
+        parent: null,
+        label: "ranges",
+        kind: "range",
+        thread: 1,
+        events: { start: [0], duration: [4000], name: [3] },
+      },
+      {
+        id: "cpu/api",
+        parent: null,
+        label: "api",
+        kind: "api",
+        thread: 1,
+        table: 1,
+        events: { start: [100, 200], duration: [50, 50], name: [2, 2], columns: { row: delta([0, 1]) } },
+      },
+    ],
+  );
+  const source = { get: (i: number) => Promise.resolve(blocks[i] as Uint8Array) };
+  const recording = new Recording(head, source, { order: deliver, close: () => undefined });
+  await recording.loadNames();
+  await recording.loadEvents(() => undefined);
+  return new Model(recording);
+}
+
+describe("the page's state", () => {
+  it("follows links from a kernel to its call and from a call to its kernels", async () => {
+    const page = await model();
+    page.select({ row: 1, event: 2 });
+    expect(page.arrows.value).toEqual([
+      { from: { row: 3, event: 1 }, to: { row: 1, event: 2 }, isQueue: true },
+    ]);
+    page.followLink(true);
+    expect(page.selected.value).toEqual({ row: 3, event: 1 });
+    expect(page.arrows.value.map((arrow) => arrow.to.event)).toEqual([1, 2]);
+    expect(page.rangesAround({ row: 1, event: 2 })).toEqual([{ row: 2, event: 0 }]);
+  });
+
+  it("walks what a search finds in time, over rows, both ways", async () => {
+    const page = await model();
+    page.toggle("collapsed", "gpu");
+    page.query.value = "/^(gemm|forward)$/";
+    const seen: string[] = [];
+    for (let i = 0; i < 4; i++) {
+      page.stepMatch(1);
+      seen.push(page.recording.idOf(page.selected.value ?? { row: 0, event: 0 }));
+    }
+    expect(seen).toEqual(["cpu/r#0", "kernel:5", "kernel:7", "kernel:7"]);
+    page.stepMatch(-1);
+    expect(page.selected.value).toEqual({ row: 1, event: 0 });
+  });
+
+  it("shows a finding with its rows, window, colours and event", async () => {
+    const page = await model();
+    page.stepFinding(1);
+    expect(page.collapsed.value.has("gpu")).toBe(false);
+    expect(page.mode.value).toBe("cause");
+    expect(page.view.value.start).toBeLessThanOrEqual(6000);
+    expect(page.view.value.end).toBeGreaterThanOrEqual(7000);
+    expect(page.selected.value).toEqual({ row: 1, event: 2 });
+    page.stepFinding(1);
+    expect(page.finding.value).toBe("F2");
+    page.stepFinding(1);
+    expect(page.finding.value).toBe("F1");
+  });
+
+  it("walks steps and goes back", async () => {
+    const page = await model();
+    page.show({ start: 100, end: 300 });
+    page.stepStep(1);
+    expect(page.step.value).toBe(1);
+    page.stepStep(-1);
+    expect(page.step.value).toBe(0);
+    page.back();
+    page.back();
+    expect(page.view.value).toEqual({ start: 100, end: 300 });
+  });
+
+  it("comes back from its own address", async () => {
+    const page = await model();
+    page.select({ row: 1, event: 1 });
+    page.show({ start: 2000, end: 4000 });
+    page.togglePin("gpu/s");
+    page.area.value = { span: { start: 2500, end: 3100 }, rows: null };
+    const text = page.addressText();
+    const other = await model();
+    const address = parseAddress(text);
+    if (!address) throw new Error("no address");
+    other.go(address);
+    expect(formatAddress(other.address())).toBe(text);
+    expect(other.selected.value).toEqual({ row: 1, event: 1 });
+  });
+});
+
+describe("keys", () => {
+  it("have one meaning each", () => {
+    const all = KEYS.flatMap((key) => key.keys);
+    expect(new Set(all).size).toBe(all.length);
+  });
+});
