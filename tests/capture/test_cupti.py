@@ -47,12 +47,13 @@ def test_in_process_its_own_packages_count(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_agents_are_told_what_to_record() -> None:
     lines = AgentConfig(cuda=CudaConfig(("/a b",), graph="node", memory=True)).text().splitlines()
-    assert lines[-6:] == [
+    assert lines[-7:] == [
         "cuda=1",
         "cupti_path=%2Fa%20b",
         "cuda_flush_ms=1000",
         "cuda_api=calls",
         "cuda_graph=node",
         "cuda_memory=1",
+        "cuda_waits=calls",
     ]
     assert "cuda=1" not in AgentConfig().text()

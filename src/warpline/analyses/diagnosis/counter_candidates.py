@@ -69,10 +69,12 @@ def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
     names = factorize(ids[operations(trace).row[rows]])
     sums = np.zeros(names.n_groups, np.int64)
     np.add.at(sums, names.codes, times)
-    order = np.argsort(-sums, kind="stable")[:_MOST]
+    texts = trace.strings.texts(names.uniques.tolist())
+    # Kernels of equal time in the order of their names: the file's numbers of texts do not matter.
+    order = sorted(range(names.n_groups), key=lambda code: (-int(sums[code]), texts[code]))[:_MOST]
     found = [
         _candidate(trace, rows[names.codes == code], int(sums[code]), whole_ns)
-        for code in order.tolist()
+        for code in order
         if sums[code] >= _LEAST_SHARE * whole_ns
     ]
     columns = {field.name: column_of([row[field.name] for row in found]) for field in FIELDS}
