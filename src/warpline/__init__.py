@@ -26,7 +26,16 @@ if TYPE_CHECKING:
         range_push,
         start_range,
     )
-    from warpline.api import analyze, export, open, query, stats, summary  # noqa: A004
+    from warpline.api import (
+        analyze,
+        export,
+        open,  # noqa: A004
+        query,
+        report,
+        stats,
+        summary,
+        timeline,
+    )
     from warpline.capture.in_process import profile
     from warpline.errors import (
         AgentMissingError,
@@ -55,12 +64,14 @@ _PUBLIC = {
     "open": "warpline.api",
     "query": "warpline.api",
     "profile": "warpline.capture.in_process",
+    "report": "warpline.api",
     "range_pop": "warpline.annotate",
     "range_push": "warpline.annotate",
     "select": "warpline.trace.selection",
     "start_range": "warpline.annotate",
     "stats": "warpline.api",
     "summary": "warpline.api",
+    "timeline": "warpline.api",
     "Diagnosis": "warpline.result",
     "Finding": "warpline.result",
     "Result": "warpline.result",
@@ -102,10 +113,12 @@ __all__ = [
     "query",
     "range_pop",
     "range_push",
+    "report",
     "select",
     "start_range",
     "stats",
     "summary",
+    "timeline",
 ]
 
 

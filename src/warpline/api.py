@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from warpline.sql import Answer
+    from warpline.viewer.pack import TableOfStats
+    from warpline.viewer.report import Inline
+    from warpline.viewer.server import PageServer
 
     PathLike = str | os.PathLike[str]
 
@@ -157,6 +161,96 @@ def analyze(trace: Trace, *, steps: str | None = None, keep_going: bool = False)
     from warpline.analyses.diagnosis.diagnose import diagnose  # noqa: PLC0415 - after the plugins
 
     return diagnose(trace, steps, _or_skip if keep_going else _or_raise)
+
+
+# What a report shows beside the diagnosis, in this order, where the recording has it.
+_REPORT_TABLES = (
+    *("cuda_gpu_kern_sum", "kernel_class_sum", "cuda_gpu_kern_gb_sum", "cuda_kern_exec_sum"),
+    *("cuda_api_sum", "cuda_api_gpu_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"),
+    *("copy_sum", "phases", "layers", "range_gpu_sum", "nvtx_sum", "op_sum", "op_kern_sum"),
+    *("memory_peak", "collective_kern_sum", "collective_waits", "stragglers", "osrt_sum"),
+    *("steps", "step_differences", "breakdown", "overlap", "device_sum", "process_sum"),
+    *("recording", "profiling_cost"),
+)
+
+
+def report(
+    trace: Trace,
+    path: PathLike,
+    *,
+    steps: str | None = None,
+    max_bytes: int | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a report: one HTML file with verdict, findings, tables and the whole timeline.
+
+    The file needs nothing else, opens without a network, and cannot reach one.
+
+    Args:
+        trace: From `warpline.open`, or a part of such a trace.
+        path: Where to write. It is complete when it appears.
+        steps: The name of the ranges that are steps, or a pattern; None finds the steps.
+        max_bytes: How large the file may be. Where it would be larger, short events are left out,
+            and the page says which; totals, tables and findings are of the whole recording.
+        overwrite: Whether a file that exists may be replaced.
+
+    Raises:
+        UsageError: The path is taken, or the file cannot be so small.
+        InputError: The file cannot be written.
+    """
+    from warpline.viewer.report import report_pieces, write  # noqa: PLC0415 - start-up
+
+    target = Path(path)
+    _check_free(target, is_folder=False, overwrite=overwrite)
+    diagnosis, tables = _to_view(trace, steps)
+    write(target, report_pieces(trace, diagnosis, tables, steps=steps, max_bytes=max_bytes))
+    return target
+
+
+def serve(trace: Trace, *, steps: str | None = None, port: int = 0) -> PageServer:
+    """Return a server of the same page for a browser on this machine; it does not run yet.
+
+    Args:
+        trace: From `warpline.open`, or a part of such a trace.
+        steps: The name of the ranges that are steps, or a pattern; None finds the steps.
+        port: Where to listen; 0 takes a free one.
+
+    Raises:
+        InputError: The port is taken.
+    """
+    from warpline.viewer.report import page_server  # noqa: PLC0415 - start-up
+
+    diagnosis, tables = _to_view(trace, steps)
+    return page_server(trace, diagnosis, tables, steps=steps, port=port)
+
+
+def timeline(trace: Trace, *, steps: str | None = None, height: int = 720) -> Inline:
+    """Return the report for a notebook, which shows it below the cell.
+
+    Args:
+        trace: From `warpline.open`, or a part of such a trace.
+        steps: The name of the ranges that are steps, or a pattern; None finds the steps.
+        height: Of the frame, in pixels.
+    """
+    from warpline.viewer.report import Inline, report_pieces  # noqa: PLC0415 - start-up
+
+    diagnosis, tables = _to_view(trace, steps)
+    return Inline("".join(report_pieces(trace, diagnosis, tables, steps=steps)), height)
+
+
+def _to_view(trace: Trace, steps: str | None) -> tuple[Diagnosis, list[TableOfStats]]:
+    """Return the diagnosis and the tables of a report; a table's defect does not cost the rest."""
+    from warpline.viewer.pack import TableOfStats  # noqa: PLC0415 - start-up
+
+    diagnosis = analyze(trace, steps=steps, keep_going=True)
+    recordings = shlex.join(path.name for path in trace.meta.paths)
+    found = [_run_or_skip(trace, name) for name in _REPORT_TABLES]
+    tables = [
+        TableOfStats(item, f"warpline stats -r {item.name} {recordings}")
+        for item in found
+        if isinstance(item, Result) and len(item)
+    ]
+    return diagnosis, tables
 
 
 def _run_or_skip(trace: Trace, table: str) -> Result | Skipped:

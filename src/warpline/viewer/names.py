@@ -74,9 +74,9 @@ class Names:
 
     def add(self, text: str, category_place: int, label: str | None = None) -> int:
         """Return the number of a text in a category; a label is a shorter text to draw."""
-        place = self._place.setdefault((_cut(text), category_place), len(self._place))
+        place = self._place.setdefault((cut(text), category_place), len(self._place))
         if label is not None and label != text:
-            self._labels.setdefault(place, _cut(label))
+            self._labels.setdefault(place, cut(label))
         return place
 
     def add_all(
@@ -106,9 +106,11 @@ class Names:
         return self.add(text, place, None if label is None else self._strings.text(label))
 
     def places_of(self) -> dict[str, list[int]]:
-        """Return the numbers of each text, of all categories."""
+        """Return the numbers of each text that events have, of all categories."""
         found: dict[str, list[int]] = {}
-        for place, (text, _) in enumerate(self._place):
+        for place, (text, kind) in enumerate(self._place):
+            if kind == category("attribute"):
+                continue
             found.setdefault(text, []).append(place)
         return found
 
@@ -125,7 +127,8 @@ class Names:
         }
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Return the text, shortened if it is very long."""
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 

@@ -81,9 +81,10 @@ def _touched(events: Events, bins: _Bins) -> U8:
     """Return 1 for each bin in which an event begins, ends or goes on."""
     low, width = bins.edges[0], bins.width[0]
     first = np.clip((events.start_ns - low) / width, 0, BINS - 1).astype(np.int64)
-    last = np.clip((np.maximum(events.end_ns - 1, events.start_ns) - low) / width, 0, BINS - 1)
+    last = np.ceil(np.clip((events.end_ns - low) / width, 0, BINS)).astype(np.int64) - 1
+    last = np.maximum(first, last)
     change = np.bincount(first, minlength=BINS + 1)
-    change = change - np.bincount(last.astype(np.int64) + 1, minlength=BINS + 1)
+    change = change - np.bincount(last + 1, minlength=BINS + 1)
     touched: U8 = (np.cumsum(change)[:BINS] > 0).astype(np.uint8)
     return touched
 

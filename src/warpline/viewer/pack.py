@@ -18,10 +18,10 @@ from warpline.viewer.container import VERSION, BlockWriter, Container, write_eve
 from warpline.viewer.device_rows import device_rows
 from warpline.viewer.focus import focuses, step_lists
 from warpline.viewer.host_rows import host_rows
-from warpline.viewer.names import CATEGORIES, Names
+from warpline.viewer.names import CATEGORIES, Names, cut
 from warpline.viewer.overview import BINS, overview
 from warpline.viewer.rows import Row
-from warpline.viewer.thinning import Thinned, kept_windows, thin
+from warpline.viewer.thinning import NOTHING_KEPT, Thinned, kept_windows, thin
 
 _MAX_RESULT_ROWS = 5_000
 _MAX_LOSSES = 500
@@ -72,16 +72,19 @@ def pack(
     size = report_bytes(whole.container)
     if max_bytes is None or size <= max_bytes:
         return whole.container
-    kept = kept_windows(trace, diagnosis, steps)
     fixed = size - sum(whole.sizes.values())
-    budget, found = float(max_bytes - fixed), whole.container
-    for _ in range(_TRIES):
-        # Long events compress worse than all of them do: the next try aims lower.
-        found = packer.pack(thin(packer.rows, whole.sizes, max(budget, 0.0), kept)).container
-        over = report_bytes(found) - max_bytes
-        if over <= 0 or budget <= 0:
-            break
-        budget -= 1.1 * over
+    found = whole.container
+    for kept in (kept_windows(trace, diagnosis, steps), NOTHING_KEPT):
+        budget = float(max_bytes - fixed)
+        for _ in range(_TRIES):
+            # Long events compress worse than all of them do: the next try aims lower.
+            found = packer.pack(thin(packer.rows, whole.sizes, max(budget, 0.0), kept)).container
+            over = report_bytes(found) - max_bytes
+            if over <= 0:
+                return found
+            if budget <= 0:
+                break
+            budget -= 1.1 * over
     return found
 
 
@@ -183,7 +186,7 @@ def _row(row: Row, parts: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "id": row.id,
         "parent": row.parent,
-        "label": row.label,
+        "label": cut(row.label),
         "kind": row.kind,
         "device": row.device,
         "process": row.process,

@@ -47,7 +47,7 @@ def projected(trace: Trace) -> Projected:
     work = operations(trace)
     parts = [
         _on_device(trace, device, np.flatnonzero((work.device == device) & (owner >= 0)), owner)
-        for device in np.unique(work.device).tolist()
+        for device in np.unique(work.device[owner >= 0]).tolist()
     ]
     nothing = np.zeros(0, np.int64)
     return Projected(

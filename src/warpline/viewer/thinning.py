@@ -31,6 +31,7 @@ _TIERS = (
 _LEAST_KEPT = 0.01
 _KEPT_STEPS = 3
 _MOST_WINDOWS = 30
+NOTHING_KEPT = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True)

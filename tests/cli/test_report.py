@@ -1,0 +1,120 @@
+"""``warpline report`` and ``warpline view``: what is written where, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+import warpline
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def head_of(path):
+    text = path.read_text(encoding="utf-8")
+    found = re.search(r'id="warpline-head">([^<]*)</script>', text)
+    assert found
+    return json.loads(found[1])
+
+
+def test_it_writes_one_file_named_as_the_recording(run, bad, tmp_path):
+    done = run("report", bad)
+    assert (done.status, done.out) == (0, "pageable_h2d.bad.html\n")
+    assert "Not all events of these kinds might have been collected" in done.err
+    assert [item.name for item in tmp_path.iterdir()] == ["pageable_h2d.bad.html"]
+    head = head_of(tmp_path / "pageable_h2d.bad.html")
+    streams = [row for row in head["rows"] if row["kind"] == "stream"]
+    trace = warpline.open(bad)
+    tables = ("kernel", "memcpy", "memset")
+    assert sum(row["count"] for row in streams) == sum(map(trace.row_count, tables))
+    assert "cuda_gpu_kern_sum" in [item["name"] for item in head["results"]]
+    assert head["results"][0]["command"].startswith("warpline stats -r ")
+
+
+def test_nothing_is_replaced_unless_asked(run, bad):
+    assert run("report", bad, "-o", "a.html", "-q") == (0, "a.html\n", "")
+    done = run("report", bad, "-o", "a.html")
+    assert (done.status, done.err) == (
+        2,
+        "error: a.html exists\nhint: --force-overwrite replaces it\n",
+    )
+    assert run("report", bad, "-o", "a.html", "-q", "--force-overwrite").status == 0
+
+
+def test_a_part(run, bad, tmp_path):
+    assert run("report", bad, "--times", "/78ms", "-o", "part.html", "-q").status == 2
+    assert run("report", bad, "--filter-time", "/78ms", "-o", "part.html", "-q").status == 0
+    part = warpline.open(bad).window(None, 78_000_000)
+    head = head_of(tmp_path / "part.html")
+    streams = sum(row["count"] for row in head["rows"] if row["kind"] == "stream")
+    assert streams == sum(map(part.row_count, ("kernel", "memcpy", "memset")))
+
+
+def test_ranks_stand_in_one_timeline(run, bad, fixed, tmp_path):
+    assert run("report", bad, fixed, "-o", "both.html", "-q").status == 0
+    kinds = [row["id"] for row in head_of(tmp_path / "both.html")["rows"] if row["kind"] == "group"]
+    assert {"process0", "process1"} <= set(kinds)
+
+
+def test_a_size_that_can_be_met_and_one_that_cannot(run, bad, tmp_path):
+    assert run("report", bad, "-o", "whole.html", "-q").status == 0
+    whole = (tmp_path / "whole.html").stat().st_size
+    assert head_of(tmp_path / "whole.html")["thinned"] is None
+    allowed = whole - 6_000
+    words = ("-o", "small.html", "-q", "--max-size")
+    assert run("report", bad, *words, str(allowed)).status == 0
+    assert (tmp_path / "small.html").stat().st_size <= allowed
+    assert head_of(tmp_path / "small.html")["thinned"]["spans"]
+    done = run("report", bad, "-o", "tiny.html", "-q", "--max-size", "50kB")
+    assert done.status == 2
+    assert "more than 48.8 KiB" in done.err
+    assert not (tmp_path / "tiny.html").exists()
+
+
+@pytest.mark.parametrize("size", ["", "big", "-3MB", "3 parsecs"])
+def test_what_is_no_size(run, bad, size):
+    done = run("report", bad, f"--max-size={size}")
+    assert (done.status, done.err) == (
+        2,
+        f"error: {size!r} is not a size\nhint: --max-size 20MB\n",
+    )
+
+
+def test_a_folder_that_is_not_there(run, bad):
+    done = run("report", bad, "-o", "nowhere/a.html", "-q")
+    assert done.status == 1
+    assert "nowhere/a.html cannot be written" in done.err
+
+
+def test_view_serves_the_page_until_interrupted(bad):
+    command = [sys.executable, "-m", "warpline", "view", "--no-browser", bad]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as server:
+        try:
+            assert server.stdout
+            url = server.stdout.readline().strip()
+            assert url.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                text = answer.read().decode()
+            assert "warpline-head" in text
+            with urllib.request.urlopen(f"{url}blocks/0", timeout=30) as answer:
+                assert answer.read(2) == b"\x1f\x8b"
+        finally:
+            server.send_signal(signal.SIGINT)
+        _, err = server.communicate(timeout=30)
+    assert server.returncode == 0
+    assert "Ctrl+C" in err
+
+
+def test_view_refuses_what_is_no_port(run, bad):
+    done = run("view", "--no-browser", "--port", "70000", bad)
+    assert (done.status, done.err) == (2, "error: --port 70000: a port is a number up to 65535\n")

@@ -1,0 +1,61 @@
+"""Lanes: no overlap in any, and nesting kept."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpline.viewer.lanes import MAX_LANES, TOO_DEEP, lanes
+
+INTERVALS = st.lists(
+    st.tuples(st.integers(-50, 50), st.integers(0, 30), st.integers(0, 2)), max_size=40
+)
+
+
+def arrays(intervals):
+    start = np.array([start for start, _, _ in intervals], np.int64)
+    length = np.array([length for _, length, _ in intervals], np.int64)
+    group = np.array([group for _, _, group in intervals], np.int64)
+    return start, start + length, group
+
+
+@given(INTERVALS)
+def test_no_two_of_a_lane_overlap(intervals):
+    start, end, group = arrays(intervals)
+    lane = lanes(start, end, group)
+    assert (lane >= 0).all()
+    for one in range(len(start)):
+        for other in range(one):
+            if (group[one], lane[one]) == (group[other], lane[other]):
+                assert end[one] <= start[other] or end[other] <= start[one]
+
+
+@given(INTERVALS)
+def test_what_overlaps_nothing_stays_on_top(intervals):
+    start, end, group = arrays(intervals)
+    end += 1  # a point stands inside of what begins there
+    lane = lanes(start, end, group)
+    for row in range(len(start)):
+        others = (group == group[row]) & (np.arange(len(start)) != row)
+        apart = (end <= start[row]) | (start >= end[row])
+        if apart[others].all():
+            assert lane[row] == 0
+
+
+def test_nested_calls_stand_below_each_other():
+    start, end = np.array([0, 2, 3, 20, 21]), np.array([10, 8, 5, 30, 22])
+    assert lanes(start, end, np.zeros(5, np.int64)).tolist() == [0, 1, 2, 0, 1]
+
+
+def test_partial_overlaps_take_the_first_free_lane():
+    start, end = np.array([0, 5, 10, 12]), np.array([10, 15, 12, 20])
+    assert lanes(start, end, np.zeros(4, np.int64)).tolist() == [0, 1, 0, 0]
+
+
+def test_a_hostile_depth_ends():
+    count = MAX_LANES + 40
+    start = np.arange(count)
+    lane = lanes(start, np.full(count, 10**6), np.zeros(count, np.int64))
+    assert lane.max() == MAX_LANES - 1
+    assert (lane == TOO_DEEP).sum() == 40

@@ -1,0 +1,303 @@
+"""A container against the tables that it was made of, row by row."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import captures
+import numpy as np
+import pytest
+from any_trace import any_traces
+from hypothesis import HealthCheck, given, settings
+from viewer_container import Decoded
+
+import warpline
+from warpline.derived.segments import PARTS, device_segments
+from warpline.trace import MemorySource, Trace
+
+from .conftest import packed
+
+DEVICE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
+HOST_TABLES = ("range", "mark", "op", "python_frame", "api_call", "os_call", "overhead")
+
+
+def decoded(trace, **options):
+    container = packed(trace, **options)[1]
+    return Decoded(container.head, [block.data for block in container.blocks])
+
+
+def rows_of(trace, table):
+    """Return (table, row, start, end, name) of every row that has a place on the timeline."""
+    if not trace.has(table):
+        return []
+    spec = trace.table(table).spec
+    columns = {name: trace.table(table).column(name).to_list() for name in (spec.start, spec.end)}
+    count = trace.row_count(table)
+    keep = [True] * count
+    if table == "graph_launch":
+        keep = [level == 0 for level in trace.table(table).column("level").to_list()]
+    elif table in HOST_TABLES:
+        keep = [thread is not None for thread in trace.table(table).column("thread_id").to_list()]
+    ends = columns[spec.end]
+    return [
+        (table, row, columns[spec.start][row], max(ends[row], columns[spec.start][row]))
+        for row in range(count)
+        if keep[row]
+    ]
+
+
+def check(trace):
+    found = decoded(trace)
+    shown = []
+    for row_id, row in found.rows.items():
+        events = found.events(row_id)
+        assert len(events) == row["count"]
+        for one, other in itertools.pairwise(events):
+            assert one.end_ns <= other.start_ns
+        for event in events:
+            assert found.head["start_ns"] <= event.start_ns <= event.end_ns <= found.head["end_ns"]
+        if row["kind"] not in {"state", "counter", "phase"}:
+            assert row["busy_ns"] == sum(event.end_ns - event.start_ns for event in events)
+            shown += [(event.table, event.row, event.start_ns, event.end_ns) for event in events]
+    expected = [item for table in (*DEVICE_TABLES, *HOST_TABLES) for item in rows_of(trace, table)]
+    assert Counter(shown) == Counter(expected)
+    return found
+
+
+@pytest.mark.parametrize("name", captures.names())
+def test_every_event_of_a_capture_is_there_once(capture, name):
+    trace = warpline.open(capture(name))
+    found = check(trace)
+    check_states(trace, found)
+    check_overview(found)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(any_traces())
+def test_every_event_of_any_trace_is_there_once(made):
+    trace = made.trace()
+    check_overview(check(trace))
+
+
+def check_states(trace, found):
+    segments = device_segments(trace)
+    for device in np.unique(segments.device).tolist():
+        events = found.events(f"gpu{device}/state")
+        here = segments.device == device
+        assert [event.start_ns for event in events] == segments.start_ns[here].tolist()
+        assert [event.end_ns for event in events] == segments.end_ns[here].tolist()
+        assert [event.category for event in events] == [
+            PARTS[part] for part in segments.part[here].tolist()
+        ]
+
+
+def check_overview(found):
+    """Compare the first block with bins that are filled event by event."""
+    head = found.head
+    rows, bins = head["rows"], head["overview_bins"]
+    assert len(found.raw[0]) == 2 * len(rows) * bins
+    low, width = head["start_ns"], (head["end_ns"] - head["start_ns"]) / bins
+    for place, row in enumerate(rows):
+        if row["kind"] == "counter":
+            continue
+        covered = np.zeros(bins)
+        by_category: dict[str, np.typing.NDArray[np.float64]] = {}
+        for event in found.events(row["id"]):
+            first, last = (event.start_ns - low) / width, (event.end_ns - low) / width
+            mine = by_category.setdefault(event.category, np.zeros(bins))
+            for number in range(int(first), min(int(np.ceil(last)), bins)):
+                share = max(min(last, number + 1) - max(first, number), 0)
+                mine[number] += share
+                covered[number] += share
+        level = np.frombuffer(found.raw[0], np.uint8, bins, place * bins)
+        main = np.frombuffer(found.raw[0], np.uint8, bins, (len(rows) + place) * bins)
+        assert np.abs(level - covered * 255).max() < 1.02
+        assert (level[covered > 1e-6] > 0).all()
+        assert (main[level == 0] == 255).all()
+        for number in np.flatnonzero(covered > 1e-3).tolist():
+            name = head["categories"][main[number]]["name"]
+            largest = max(shares[number] for shares in by_category.values())
+            assert by_category[name][number] == pytest.approx(largest, abs=1e-3)
+
+
+def test_a_kernel_points_at_the_call_that_launched_it(capture, read):
+    trace = warpline.open(capture("pageable_h2d.fixed"))
+    found = read(trace)
+    calls = trace.table("api_call")
+    kernels = trace.table("kernel")
+    call_of = dict(zip(calls["correlation_id"].tolist(), range(len(calls)), strict=True))
+    events = [
+        event
+        for row_id, row in found.rows.items()
+        if row["kind"] == "stream"
+        for event in found.events(row_id)
+        if event.table == "kernel"
+    ]
+    assert len(events) == len(kernels)
+    for event in events:
+        launch = event.links["launch"]
+        correlation = kernels["correlation_id"][event.row]
+        assert calls["correlation_id"][launch] == correlation
+        assert calls["start_ns"][launch] <= calls["start_ns"][call_of[correlation]]
+        assert calls["start_ns"][launch] < event.start_ns
+
+
+def test_idle_time_points_at_a_call_of_the_host(capture, read):
+    trace = warpline.open(capture("host_sync.bad"))
+    found = read(trace)
+    calls = trace.table("api_call")
+    waits = [event for event in found.events("gpu0/state") if event.category == "host-sync"]
+    assert waits
+    names = {trace.strings.text(calls["name_id"][event.links["blame"]]) for event in waits}
+    assert any("Synchronize" in name for name in names)
+    busy = [event for event in found.events("gpu0/state") if event.category == "gemm"]
+    assert busy
+    assert all(event.links["blame"] is None for event in busy)
+
+
+def test_names_have_categories_and_short_labels(capture, read):
+    found = read(warpline.open(capture("host_sync.bad")))
+    row = next(row for row in found.rows.values() if row["kind"] == "stream")
+    event = next(event for event in found.events(row["id"]) if event.category == "gemm")
+    place = found.names["texts"].index(event.name)
+    label = found.names["labels"][place]
+    assert label is None or len(label) <= len(event.name)
+    assert len(found.names["texts"]) == len(found.names["labels"]) == len(found.names["categories"])
+
+
+def test_details_are_those_of_the_table(capture, read):
+    trace = warpline.open(capture("pageable_h2d.fixed"))
+    found = read(trace)
+    kernels = trace.table("kernel")
+    details = found.attributes("kernel")
+    for column in ("grid_x", "block_x", "registers_per_thread", "correlation_id"):
+        assert details[column] == kernels.column(column).to_list()
+    copies = found.attributes("memcpy")
+    assert copies["bytes"] == trace.table("memcpy")["bytes"].tolist()
+    described = next(item for item in found.head["attributes"] if item["table"] == "memcpy")
+    kind = next(column for column in described["columns"] if column["name"] == "kind")
+    assert kind["labels"]["1"] == "Host-to-Device"
+    assert "start_ns" not in details
+    assert "device_id" not in details
+
+
+def test_tables_light_their_events(capture, read):
+    trace = warpline.open(capture("pageable_h2d.fixed"))
+    found = read(trace, ("cuda_gpu_kern_sum",))
+    table = found.result("cuda_gpu_kern_sum")
+    expected = warpline.stats(trace, "cuda_gpu_kern_sum")
+    assert table["rows"] == [list(row) for row in expected.rows()]
+    names = [column["name"] for column in table["columns"]]
+    for row, places in zip(table["rows"], table["names"], strict=True):
+        assert {found.names["texts"][place] for place in places} == {row[names.index("name")]}
+
+
+def test_steps_are_those_of_the_analysis(capture, make):
+    diagnosis, container = make(warpline.open(capture("host_sync.bad")))
+    first = container.head["steps"][0]
+    lengths = [end - start for start, end in zip(first["start_ns"], first["end_ns"], strict=True)]
+    counted = [one for one, out in zip(lengths, first["excluded"], strict=True) if not out]
+    assert len(counted) == diagnosis.steps.count
+    assert round(float(np.median(counted))) == diagnosis.steps.median_ns
+
+
+def test_findings_name_rows_and_events_that_are_there(capture, make):
+    diagnosis, container = make(warpline.open(capture("host_sync.bad")))
+    rows = {row["id"] for row in container.head["rows"]}
+    shown = {item["id"]: item for item in container.head["findings"]}
+    assert list(shown) == [finding.id for finding in diagnosis.findings]
+    for item in shown.values():
+        assert rows.issuperset(item["rows"])
+        assert all(start <= end for start, end in item["windows_ns"])
+    waits = next(item for item in diagnosis.findings if item.rule == "host-sync")
+    assert shown[waits.id]["rows"]
+    assert shown[waits.id]["events"][0].startswith("api_call:")
+
+
+def test_ranges_stand_above_the_work_that_was_launched_in_them():
+    trace = Trace(
+        MemorySource(
+            {
+                "range": {"start_ns": [0, 10], "end_ns": [100, 40], "name": ["step", "forward"]},
+                "api_call": {
+                    "start_ns": [12, 20, 50],
+                    "end_ns": [14, 22, 52],
+                    "correlation_id": [1, 2, 3],
+                    "name": ["cudaLaunchKernel"] * 3,
+                },
+                "kernel": {
+                    "start_ns": [30, 60, 200],
+                    "end_ns": [50, 90, 230],
+                    "correlation_id": [1, 2, 3],
+                    "name": ["a", "b", "c"],
+                },
+            }
+        )
+    )
+    found = decoded(trace)
+    outer, inner = found.events("gpu0/phase0"), found.events("gpu0/phase1")
+    assert [(event.name, event.start_ns, event.end_ns) for event in outer] == [("step", 30, 230)]
+    assert [(event.name, event.start_ns, event.end_ns) for event in inner] == [("forward", 30, 90)]
+
+
+def test_times_that_a_page_cannot_hold_are_moved():
+    late = 2**60
+    trace = Trace(
+        MemorySource({"range": {"start_ns": [late], "end_ns": [late + 7], "name": ["long ago"]}})
+    )
+    found = decoded(trace)
+    assert found.head["offset_ns"] == str(late)
+    assert found.head["start_ns"] == 0
+    (event,) = found.events("thread0/range")
+    assert (event.start_ns, event.end_ns) == (0, 7)
+
+
+def test_memory_is_what_was_allocated_and_not_released():
+    trace = Trace(
+        MemorySource(
+            {
+                "memory_event": {
+                    "time_ns": [10, 20, 30, 40],
+                    "operation": [0, 0, 1, 1],
+                    "bytes": [100, 50, 100, 80],
+                    "memory": [2, 2, 2, 2],
+                },
+                "kernel": {"start_ns": [0], "end_ns": [100], "name": ["k"]},
+            }
+        )
+    )
+    found = decoded(trace)
+    values = [(event.start_ns, event.value) for event in found.events("gpu0/memory")]
+    # 80 bytes were released that were taken before the recording: they count from its beginning.
+    assert values == [(10, 130), (20, 180), (30, 80), (40, 0)]
+
+
+def test_a_small_report_says_what_it_left_out(capture, make):
+    trace = warpline.open(capture("host_sync.bad"))
+    from warpline.viewer.pack import report_bytes
+
+    diagnosis, whole = make(trace)
+    allowed = report_bytes(whole) - 12_000
+    _, small = make(trace, max_bytes=allowed)
+    assert report_bytes(small) <= allowed
+    found = Decoded(small.head, [block.data for block in small.blocks])
+    complete = Decoded(whole.head, [block.data for block in whole.blocks])
+    missing = 0
+    for row_id, row in found.rows.items():
+        kept, every = found.events(row_id), complete.events(row_id)
+        assert row["count"] == len(every)
+        assert {(item.row, item.start_ns) for item in kept} <= {
+            (item.row, item.start_ns) for item in every
+        }
+        spans = [span for span in small.head["thinned"]["spans"] if row_id in span["rows"]]
+        assert sum(span["total"] - span["kept"] for span in spans) == len(every) - len(kept)
+        missing += len(every) - len(kept)
+        if row["kind"] in {"state", "stream", "phase"}:
+            assert len(kept) == len(every)
+    assert missing > 0
+    assert f"{missing:,} short events" in small.head["thinned"]["text"]
+    shown = {(item.table, item.row) for row in found.rows for item in found.events(row)}
+    for item in (each for finding in diagnosis.findings for each in finding.evidence):
+        known = {(item.table, row) for row in item.rows[:2]} if item.windows_ns else set()
+        assert known <= shown
