@@ -442,6 +442,7 @@ function eachTarget(
 function drawMeasure(pen: Pen, scene: Scene): void {
   if (!scene.measure) return;
   const [x, w] = band(scene.measure, scene);
+  if (x > scene.width || x + w < 0) return;
   const text = instantText(
     scene.measure.end - scene.measure.start,
     lengthOfSpan(scene.measure) / 1000 || 1,

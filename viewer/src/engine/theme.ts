@@ -196,7 +196,7 @@ export function chooseInks(
     const category = categories[place];
     const isIdle = category?.kind === "idle";
     const hatch = isIdle ? (HATCHES[category.name] ?? "plain") : null;
-    const isFaded = (lit !== null && !lit[name]) || (mode === "cause" && !isIdle);
+    const isFaded = lit ? !lit[name] : mode === "cause" && !isIdle;
     const hash = textHash(text);
     if (isFaded) of[name] = take(`faded ${hatch ?? ""}`, () => ink(grey, hatch));
     else if (isIdle) of[name] = take(`idle ${place}`, () => ink(onTheme(baseOf(category), theme), hatch));

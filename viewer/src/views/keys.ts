@@ -175,7 +175,9 @@ function isTyping(target: EventTarget | null): boolean {
 export function onKey(model: Model, event: KeyboardEvent): void {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (isTyping(event.target)) {
-    if (event.key === "Escape") (event.target as HTMLElement).blur();
+    if (event.key !== "Escape") return;
+    event.preventDefault(); // a browser would empty the field
+    (event.target as HTMLElement).blur();
     return;
   }
   // A list that has the focus scrolls with the arrow keys.

@@ -98,6 +98,18 @@ describe("the page's state", () => {
     expect(page.selected.value).toEqual({ row: 1, event: 0 });
   });
 
+  it("lights names from a table or from a search, never what both share", async () => {
+    const page = await model();
+    page.search("forward");
+    expect([...(page.lit.value ?? [])]).toEqual([0, 0, 0, 1]);
+    page.light([0]);
+    expect([...(page.lit.value ?? [])]).toEqual([1, 0, 0, 0]);
+    page.search("launch");
+    expect([...(page.lit.value ?? [])]).toEqual([0, 0, 1, 0]);
+    page.search("");
+    expect(page.lit.value).toBeNull();
+  });
+
   it("shows a finding with its rows, window, colours and event", async () => {
     const page = await model();
     page.stepFinding(1);

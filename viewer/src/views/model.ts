@@ -162,6 +162,22 @@ export class Model {
     );
   }
 
+  /** Lights the events of some names; a search that was typed ends. */
+  light(names: Iterable<number>): void {
+    batch(() => {
+      this.query.value = "";
+      this.litNames.value = new Set(names);
+    });
+  }
+
+  /** Searches names; names that were lit from a table no longer are. */
+  search(typed: string): void {
+    batch(() => {
+      this.litNames.value = null;
+      this.query.value = typed;
+    });
+  }
+
   // -- moving --------------------------------------------------------------------------------
 
   /** Shows a span; `keep`: one can go back to where one was. */

@@ -28,7 +28,7 @@ function Search({ model }: { model: Model }) {
         aria-label="Search names"
         value={model.query.value}
         onInput={(event) => {
-          model.query.value = event.currentTarget.value;
+          model.search(event.currentTarget.value);
         }}
         onKeyDown={(event) => {
           if (event.key !== "Enter") return;
@@ -39,10 +39,7 @@ function Search({ model }: { model: Model }) {
       {isLit && (
         <button
           type="button"
-          onClick={() => {
-            model.query.value = "";
-            model.litNames.value = null;
-          }}
+          onClick={() => model.search("")}
         >
           Clear
         </button>

@@ -45,7 +45,7 @@ function NameTable({ model, title, totals, of }: {
           {totals.slice(0, MOST_NAMES).map(({ name, count, ns }) => (
             <tr key={name}>
               <td>
-                <button type="button" class="plain" onClick={() => { model.litNames.value = new Set([name]); }}>
+                <button type="button" class="plain" onClick={() => model.light([name])}>
                   <Swatch model={model} name={name} /> {plainText(texts[name] ?? "").slice(0, 300)}
                 </button>
               </td>
@@ -310,7 +310,7 @@ function Details({ model, place }: { model: Model; place: Place }) {
       <p>
         <button type="button" onClick={() => model.show(fitSpan(span, model.limits))}>Fit (F)</button>
         <button type="button" onClick={() => { model.area.value = { span, rows: null }; }}>Statistics of this time (R)</button>
-        <button type="button" onClick={() => { model.litNames.value = new Set([name]); }}>Light all of this name</button>
+        <button type="button" onClick={() => model.light([name])}>Light all of this name</button>
       </p>
     </div>
   );

@@ -39,7 +39,7 @@ function Result({ model, table, title }: { model: Model; table: ResultTable; tit
   const light = (line: number): void => {
     const names = table.names?.[places[line] ?? -1];
     if (!names?.length) return;
-    model.litNames.value = new Set(names);
+    model.light(names);
     model.page.value = "timeline";
   };
   const cell = (line: number, at: number, unit: string, isFirst: boolean) => {

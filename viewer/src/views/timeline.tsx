@@ -83,13 +83,21 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
   };
 }
 
-function Label({ model, placed, top }: { model: Model; placed: PlacedRow; top: number }) {
+interface LabelProps {
+  readonly model: Model;
+  readonly placed: PlacedRow;
+  readonly top: number;
+  /** Rows kept at the top stand apart from their groups: they name them. */
+  readonly isApart?: boolean;
+}
+
+function Label({ model, placed, top, isApart = false }: LabelProps) {
   const spec = model.recording.head.rows[placed.row];
   if (!spec) return null;
-  const label = plainText(spec.label);
+  const label = plainText(isApart ? model.labelOf(placed.row) : spec.label);
   const isPinned = model.pinned.value.includes(spec.id);
   const error = model.recording.rows[placed.row]?.error;
-  const isLane = (spec.depth ?? 0) > 0;
+  const isLane = !isApart && (spec.depth ?? 0) > 0;
   return (
     <div
       class={`row-label ${spec.kind}`}
@@ -152,7 +160,7 @@ function Gutter({ model }: { model: Model }) {
         ))}
       </div>
       {pinned.map(({ placed, top }) => (
-        <Label key={`pin ${placed.row}`} model={model} placed={placed} top={top} />
+        <Label key={`pin ${placed.row}`} model={model} placed={placed} top={top} isApart />
       ))}
     </div>
   );
