@@ -17,7 +17,7 @@ done
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs clean
+.PHONY: help demo test lint format docs viewer clean
 
 help:  ## Show these lines
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -41,6 +41,9 @@ format: $(VENV)/lint-installed  ## Put the code in the house's format
 
 docs: $(VENV)/installed  ## Write the pages that follow from the code, and what the README shows
 	$(BIN)/python docs/generate.py
+
+viewer:  ## Build the page of the timeline again, after a change to viewer/; needs npm
+	cd viewer && npm ci --silent && npm test && npm run build
 
 clean:  ## Remove the environment, builds and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
