@@ -11,7 +11,7 @@ from warpline.derived.busy import DEVICE_TABLES
 from warpline.derived.categories import operation_categories
 from warpline.derived.operations import Operations, operations
 from warpline.derived.rank_names import UNKNOWN, rank_of_process
-from warpline.derived.segments import PARTS, device_segments, is_busy
+from warpline.derived.segments import IDLE_CAUSES, PARTS, device_segments
 from warpline.ops.arrays import I64
 from warpline.ops.tree import enclosing
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
@@ -23,6 +23,8 @@ from warpline.viewer.projected import projected
 from warpline.viewer.rows import Events, Link, Row, split
 
 _SHOWN_PHASES = 6
+_NOT_OF_HOST = ("dependency", "communication-wait", "tail", "unknown")
+_OF_HOST = [PARTS.index(cause) for cause in IDLE_CAUSES if cause not in _NOT_OF_HOST]
 
 
 def device_rows(trace: Trace, names: Names) -> Iterator[Row]:
@@ -84,7 +86,7 @@ def _states(trace: Trace, names: Names) -> Iterator[Row]:
 
 
 def _blame(trace: Trace) -> Link:
-    """Return the host call that an idle device waited for.
+    """Return the host call that an idle device waited for, where the host was what it waited for.
 
     It is the call that ran on the launching thread in the middle of the idle time, as a wait or
     an allocation does; without one, the call that launched what ended the time.
@@ -92,7 +94,8 @@ def _blame(trace: Trace) -> Link:
     segments, work = device_segments(trace), operations(trace)
     row = np.zeros(len(segments), np.int64)
     valid = np.zeros(len(segments), np.bool_)
-    idle = np.flatnonzero(~is_busy(segments.part) & (segments.operation >= 0))
+    of_host = np.isin(segments.part, _OF_HOST)
+    idle = np.flatnonzero(of_host & (segments.operation >= 0))
     if not len(idle) or not trace.has("api_call") or not trace.row_count("api_call"):
         return Link(row, valid)
     call = work.call[segments.operation[idle]]

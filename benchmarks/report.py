@@ -1,0 +1,62 @@
+"""How large a report is, and how long it takes to pack.
+
+Usage: python benchmarks/report.py [--events 1000000 5000000] [--folder DIR]
+
+The recordings are made by make_nsys.py; a kernel brings about five and a half events with it: its
+launch, ranges, and the busy and idle time around it. Reading the file, the diagnosis and packing
+are timed apart, in this process, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from make_nsys import make
+
+import warpline
+from warpline import api
+from warpline.viewer.pack import pack, report_bytes
+
+EVENTS_PER_KERNEL = 5.5
+
+
+def measure(recording: Path) -> str:
+    """Return one row: events, seconds for the diagnosis and for packing, size."""
+    trace = warpline.open(recording)
+    begin = time.perf_counter()
+    diagnosis = api.analyze(trace)
+    analyzed = time.perf_counter()
+    pack(trace, diagnosis)  # reads the columns that the diagnosis did not need
+    read = time.perf_counter()
+    container = pack(trace, diagnosis)
+    packed = time.perf_counter()
+    events = sum(row["count"] for row in container.head["rows"])
+    size_mb = report_bytes(container) / 1e6
+    times = f"{analyzed - begin:9.2f} {read - analyzed:9.2f} {packed - read:9.2f}"
+    return f"{events:11,} {times} {size_mb:8.1f} {size_mb / events * 1e6:8.2f}"
+
+
+def main() -> None:
+    """Print one row per size."""
+    parser = argparse.ArgumentParser(description="Size of reports, and time to pack them.")
+    parser.add_argument("--events", type=int, nargs="+", default=[1_000_000, 5_000_000])
+    parser.add_argument("--folder", type=Path, help="keep the recordings here")
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    heads = f"{'analyze s':>9} {'first s':>9} {'again s':>9} {'MB':>8} {'MB/1M':>8}"
+    print(f"{sys.platform}\n{'events':>11} {heads}")
+    for events in options.events:
+        kernels = round(events / EVENTS_PER_KERNEL)
+        recording = folder / f"report_{kernels}.sqlite"
+        if not recording.exists():
+            make(kernels, recording)
+        print(measure(recording), flush=True)
+
+
+if __name__ == "__main__":
+    main()
