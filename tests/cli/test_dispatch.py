@@ -43,8 +43,8 @@ MISTAKES = {
         2,
         "unknown command 'nonsense'",
         (
-            "name a recording or a command: analyze, completion, demo, doctor, explain, export, list,"
-            " profile, query, recover, stats, summary"
+            "name a recording or a command: analyze, completion, demo, doctor, explain, export,"
+            " list, profile, query, recover, report, stats, summary, view"
         ),
     ),
     "--fromat csv": (

@@ -13,7 +13,7 @@ from warpline.cli.startup import load_api
 from warpline.errors import UsageError
 
 NAME = "report"
-HELP = "one HTML file with verdict, findings, tables and timeline, to open offline or mail"
+HELP = "one HTML file to open offline or mail: verdict, findings, tables, timeline"
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]i?)?b?", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
