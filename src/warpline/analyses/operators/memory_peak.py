@@ -23,7 +23,7 @@ from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, an
 from warpline.trace import Trace
 from warpline.units import Unit
 
-_INT64 = range(-(1 << 63), 1 << 63)
+_TOO_LARGE = 1 << 63
 NAME = "memory_peak"
 TITLE = "Memory in use at its peak"
 HINT = "record with profile_memory=True in torch.profiler, or with --cuda-memory-usage=true"
@@ -169,7 +169,7 @@ def _rows(trace: Trace, place: int, peak: Peak, labels: _Labels) -> list[_Row]:
 
 def _integers(values: Sequence[int | None]) -> Numbers:
     """Return integers as a column; what is none of 64 bits, as in a damaged file, is left out."""
-    known = [value if value in _INT64 else None for value in values]
+    known = [value if value is not None and abs(value) < _TOO_LARGE else None for value in values]
     valid = np.array([value is not None for value in known], np.bool_)
     return Numbers(np.array([value or 0 for value in known], np.int64), valid)
 
