@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import warpline
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.operations import operations
-from warpline.derived.step_work import NO_STEP, step_of_operations
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.steps.work import NO_STEP, step_of_operations
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.replay import predict, replay_quality
 from warpline.replay.edges import NEVER, Edges, times

@@ -63,7 +63,7 @@ def open(*paths: PathLike) -> Trace:  # noqa: A001 - the name users expect: warp
     sources = [read(file) for file in files]
     if len(sources) == 1:
         return Trace(sources[0])
-    from warpline.derived.rank_clocks import aligned  # noqa: PLC0415 - start-up
+    from warpline.derived.ranks.clocks import aligned  # noqa: PLC0415 - start-up
 
     return aligned(sources)
 

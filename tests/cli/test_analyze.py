@@ -13,7 +13,7 @@ import pytest
 from json_schema import violations
 
 import warpline
-from warpline.derived.segments import IDLE_CAUSES
+from warpline.derived.breakdown.segments import IDLE_CAUSES
 from warpline.render.escaping import display_width
 
 ONE_GPU = ("host_sync.bad", "tiny_kernels.fixed", "pageable_h2d.fixed", "cuda_graph_level")

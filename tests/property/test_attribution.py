@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpline.derived.launches import launch_calls
-from warpline.derived.range_stacks import innermost_range, launched_inside, range_nesting
+from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
+from warpline.derived.work.launches import launch_calls
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents
 from warpline.trace import MemorySource, Trace

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpline import api
-from warpline.derived.autograd import backward_work
-from warpline.derived.coverage import Timeline
-from warpline.derived.range_paths import range_paths
-from warpline.derived.range_stacks import range_nesting
-from warpline.derived.range_work import range_work
+from warpline.derived.ranges.autograd import backward_work
+from warpline.derived.ranges.coverage import Timeline
+from warpline.derived.ranges.paths import range_paths
+from warpline.derived.ranges.stacks import range_nesting
+from warpline.derived.ranges.work import range_work
 from warpline.ops.tree import Pairs
 from warpline.result import Result, Skipped
 from warpline.trace import MemorySource, Trace

@@ -9,12 +9,12 @@ from any_trace import AnyTrace, any_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.operations import operations
-from warpline.derived.overlaps import COMPUTE, COPIES, KINDS, overlaps
-from warpline.derived.partition import busy_by_origin, lanes_of, partition, step_partition
-from warpline.derived.segments import IDLE_CAUSES, PARTS, device_segments
-from warpline.derived.steps import NO_STEP, Windows, measure_windows
+from warpline.derived.breakdown.overlaps import COMPUTE, COPIES, KINDS, overlaps
+from warpline.derived.breakdown.partition import busy_by_origin, lanes_of, partition, step_partition
+from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS, device_segments
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
+from warpline.derived.work.operations import operations
 from warpline.trace import Trace
 
 few = settings(max_examples=40)

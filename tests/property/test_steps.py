@@ -11,8 +11,8 @@ from any_trace import AnyTrace, any_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpline.derived.operations import operations
-from warpline.derived.steps import NO_STEP, measure_windows, step_of_operations, steps
+from warpline.derived.steps.times import NO_STEP, measure_windows, step_of_operations, steps
+from warpline.derived.work.operations import operations
 from warpline.errors import UsageError
 from warpline.trace import MemorySource, Trace
 

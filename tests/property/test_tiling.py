@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpline.derived.tiling import MAX_LEVELS, Grouped, by_group, cut, rest, tile
 from warpline.errors import SchemaError
+from warpline.ops.tiling import MAX_LEVELS, Grouped, by_group, cut, rest, tile
 
 LAST = 40
 moments = st.integers(0, LAST)

@@ -22,7 +22,7 @@ from canonical_dump import dump
 
 import warpline
 from warpline import api
-from warpline.derived.busy import device_busy_ns
+from warpline.derived.work.busy import device_busy_ns
 from warpline.result import ANALYSES, Skipped
 from warpline.trace import Trace
 

@@ -13,9 +13,9 @@ import pytest
 from kineto_files import PID, Event, call, event, flow, kernel, reversed_rows, write
 
 import warpline
-from warpline.derived.busy import device_busy_ns
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.operations import operations
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.work.busy import device_busy_ns
+from warpline.derived.work.operations import operations
 from warpline.trace import Trace
 
 

@@ -6,7 +6,7 @@ from any_trace import AnyTrace, any_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpline.derived.busy import DEVICE_TABLES, device_busy_ns, device_work
+from warpline.derived.work.busy import DEVICE_TABLES, device_busy_ns, device_work
 from warpline.trace import MemorySource, Trace
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import warpline
-from warpline.derived.categories import (
+from warpline.derived.kernels.categories import (
     BUSY_CATEGORIES,
     ORIGINS,
     CollectiveKernel,
@@ -25,14 +25,14 @@ from warpline.derived.categories import (
     operation_categories,
     operation_origins,
 )
-from warpline.derived.kernel_rules import (
+from warpline.derived.kernels.rules import (
     KERNEL_CATEGORIES,
     VARIABLE,
     parse_name,
     read_rules,
     rules,
 )
-from warpline.derived.operations import operations
+from warpline.derived.work.operations import operations
 from warpline.errors import InputError
 from warpline.schema.tables import COPY_KINDS
 from warpline.trace import MemorySource, Trace

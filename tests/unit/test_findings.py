@@ -18,9 +18,9 @@ import pytest
 
 import warpline
 from warpline.analyses import findings
-from warpline.derived.operations import operations
-from warpline.derived.result_reads import result_reads, waits_behind
-from warpline.derived.step_scope import step_scope
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.idle.result_reads import result_reads, waits_behind
+from warpline.derived.work.operations import operations
 from warpline.hardware import peaks_of
 from warpline.result import RULES, Finding, Skipped
 from warpline.result.changes import DropCalls, DropOperations, RemoveWaits

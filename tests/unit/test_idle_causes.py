@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from warpline.derived.idle_causes import DEFAULT_LATENCY_NS, launch_latency_ns
-from warpline.derived.idle_kinds import (
+from warpline.derived.breakdown.part_meanings import PART_MEANINGS
+from warpline.derived.breakdown.segments import PARTS, device_segments, is_busy
+from warpline.derived.idle.causes import DEFAULT_LATENCY_NS, launch_latency_ns
+from warpline.derived.idle.kinds import (
     CALL_KINDS,
     IDLE_CAUSES,
     IDLE_MEANINGS,
     call_kind,
     overhead_cause,
 )
-from warpline.derived.part_meanings import PART_MEANINGS
-from warpline.derived.segments import PARTS, device_segments, is_busy
 from warpline.trace import MemorySource, Trace, TraceMeta
 
 US = 1_000

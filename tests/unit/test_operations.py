@@ -5,9 +5,9 @@ from __future__ import annotations
 from any_trace import AnyTrace, any_traces
 from hypothesis import given, settings
 
-from warpline.derived.busy import DEVICE_TABLES
-from warpline.derived.launches import launch_calls
-from warpline.derived.operations import operations
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.launches import launch_calls
+from warpline.derived.work.operations import operations
 from warpline.trace import MemorySource, Trace
 
 

@@ -12,13 +12,13 @@ import pytest
 
 import warpline
 from warpline import api
-from warpline.derived.busy import device_busy_ns
-from warpline.derived.categories import BUSY_CATEGORIES
-from warpline.derived.operations import operations
-from warpline.derived.overlaps import KINDS, overlaps, step_overlaps
-from warpline.derived.partition import partition, step_partition
-from warpline.derived.segments import PARTS, device_segments
-from warpline.derived.steps import NO_STEP, Windows, measure_windows
+from warpline.derived.breakdown.overlaps import KINDS, overlaps, step_overlaps
+from warpline.derived.breakdown.partition import partition, step_partition
+from warpline.derived.breakdown.segments import PARTS, device_segments
+from warpline.derived.kernels.categories import BUSY_CATEGORIES
+from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
+from warpline.derived.work.busy import device_busy_ns
+from warpline.derived.work.operations import operations
 from warpline.result import Result
 from warpline.trace import Trace
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpline.derived.periodicity import Repetitions, find_repetitions
+from warpline.derived.steps.periodicity import Repetitions, find_repetitions
 from warpline.ops.arrays import I64
 
 # Launches of a step: what stands before the layers, twelve layers forward and backward, what

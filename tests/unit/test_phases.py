@@ -9,9 +9,9 @@ from any_trace import any_traces
 from hypothesis import given, settings
 
 from warpline import api
-from warpline.derived.phases import phases
-from warpline.derived.segments import PARTS
-from warpline.derived.steps import measure_windows
+from warpline.derived.breakdown.phases import phases
+from warpline.derived.breakdown.segments import PARTS
+from warpline.derived.steps.times import measure_windows
 from warpline.result import Skipped
 from warpline.trace import MemorySource, Trace
 

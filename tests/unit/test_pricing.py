@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpline.derived.operations import operations
+from warpline.derived.work.operations import operations
 from warpline.replay import predict
 from warpline.replay.pricing import price, unprofiled_step_ns
 from warpline.result import Finding

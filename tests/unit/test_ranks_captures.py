@@ -12,11 +12,11 @@ import pytest
 
 import warpline
 from warpline import api, plugins
-from warpline.derived.collective_matches import collective_matches
-from warpline.derived.collective_waits import collective_waits
-from warpline.derived.operations import operations
-from warpline.derived.rank_clocks import aligned
-from warpline.derived.rank_waits import rank_waits
+from warpline.derived.collectives.matches import collective_matches
+from warpline.derived.collectives.waits import collective_waits
+from warpline.derived.ranks.clocks import aligned
+from warpline.derived.ranks.waits import rank_waits
+from warpline.derived.work.operations import operations
 from warpline.result import RULES, Numbers, Skipped
 from warpline.trace import read
 

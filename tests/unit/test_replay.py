@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpline.derived.operations import operations
+from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
 from warpline.replay.draft import Draft
 from warpline.replay.graph import event_graph

@@ -13,8 +13,8 @@ from any_trace import AnyTrace, any_traces, empty_trace
 from hypothesis import given, settings
 
 import warpline
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.operations import operations
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
 from warpline.replay.draft import Draft
 from warpline.replay.graph import event_graph

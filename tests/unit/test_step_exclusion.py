@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpline.derived.step_exclusion import StepFacts, exclude
+from warpline.derived.steps.exclusion import StepFacts, exclude
 
 
 def facts(*lanes: list[int], **more: Any) -> StepFacts:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from warpline import api
-from warpline.derived.steps import NO_STEP, Steps, measure_windows, step_of_operations, steps
+from warpline.derived.steps.times import NO_STEP, Steps, measure_windows, step_of_operations, steps
 from warpline.errors import UsageError
 from warpline.result import Result, Skipped
 from warpline.trace import MemorySource, Trace, TraceMeta

@@ -12,7 +12,7 @@ import captures
 import pytest
 
 import warpline
-from warpline.derived.steps import Steps, measure_windows, steps
+from warpline.derived.steps.times import Steps, measure_windows, steps
 from warpline.trace import ColumnData, StringPool, TableSource, Trace, TraceMeta, read
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warpline.derived.verdict import counted_ns, verdict
+from warpline.derived.breakdown.verdict import counted_ns, verdict
 from warpline.result import Breakdown, Overlap, Part
 
 MS = 1_000_000

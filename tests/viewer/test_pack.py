@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from viewer_container import Decoded
 
 import warpline
-from warpline.derived.segments import PARTS, device_segments
+from warpline.derived.breakdown.segments import PARTS, device_segments
 from warpline.trace import MemorySource, Trace
 
 from .conftest import packed

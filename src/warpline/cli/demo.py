@@ -122,7 +122,7 @@ def _side_by_side(traces: list[Trace]) -> str:
 
 def _measure(trace: Trace) -> _Figures:
     from warpline import api  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.derived.busy import device_work  # noqa: PLC0415 - likewise
+    from warpline.derived.work.busy import device_work  # noqa: PLC0415 - likewise
     from warpline.ops.interval import covered, intersect, total  # noqa: PLC0415 - likewise
     from warpline.schema.tables import COPY_KINDS  # noqa: PLC0415 - likewise
 

@@ -9,13 +9,13 @@ from typing import Literal
 
 import numpy as np
 
-from warpline.derived.host_blocking import LONG_CALL_NS
-from warpline.derived.host_calls import working_calls
-from warpline.derived.idle_kinds import CALL_KINDS
-from warpline.derived.operations import operations
-from warpline.derived.tiling import by_group
+from warpline.derived.idle.host_blocking import LONG_CALL_NS
+from warpline.derived.idle.host_calls import working_calls
+from warpline.derived.idle.kinds import CALL_KINDS
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
+from warpline.ops.tiling import by_group
 from warpline.replay.draft import Draft
 from warpline.replay.host import NONE
 from warpline.replay.lanes import outermost_of

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.host_calls import numbers_of_texts
-from warpline.derived.idle_kinds import call_kind
-from warpline.derived.tiling import by_group
+from warpline.derived.idle.host_calls import numbers_of_texts
+from warpline.derived.idle.kinds import call_kind
 from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.tiling import by_group
 from warpline.replay.window import replay_window
 from warpline.trace import Trace
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.host_calls import numbers_of_texts
-from warpline.derived.operations import operations
-from warpline.derived.tiling import by_group
+from warpline.derived.idle.host_calls import numbers_of_texts
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, host_side
 from warpline.replay.lanes import Lanes, lanes

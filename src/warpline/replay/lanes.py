@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.operations import Operations, operations
+from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import I64, Integers
 from warpline.ops.group import factorize_rows
 from warpline.ops.join import lookup_rows

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.idle_causes import launch_latency_ns
-from warpline.derived.operations import operations
+from warpline.derived.idle.causes import launch_latency_ns
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.replay.edges import NEVER
 from warpline.replay.host import host_side

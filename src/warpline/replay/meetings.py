@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.operations import operations
-from warpline.derived.tiling import by_group
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
+from warpline.ops.tiling import by_group
 from warpline.replay.host import NONE
 from warpline.replay.lanes import lanes
 from warpline.trace import Trace

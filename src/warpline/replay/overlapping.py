@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.tiling import by_group
 from warpline.ops.arrays import I64
+from warpline.ops.tiling import by_group
 from warpline.replay.draft import Draft
 from warpline.replay.host import NONE
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.operations import operations
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import INT64_MAX
 from warpline.ops.interval import union
 from warpline.replay.edges import NEVER

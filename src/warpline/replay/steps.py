@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.steps import step_of_operations, steps
+from warpline.derived.steps.times import step_of_operations, steps
 from warpline.ops.arrays import I64
 from warpline.replay.edges import NEVER
 from warpline.replay.graph import EventGraph, Timing, event_graph

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES
-from warpline.derived.host_calls import numbers_of_texts
-from warpline.derived.idle_kinds import CALL_KINDS, call_kind
-from warpline.derived.operations import operations
-from warpline.derived.tiling import by_group
+from warpline.derived.idle.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES
+from warpline.derived.idle.host_calls import numbers_of_texts
+from warpline.derived.idle.kinds import CALL_KINDS, call_kind
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize
+from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.lanes import EventRows, Lanes, event_rows, lanes, reached_ns, records_before

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.steps import Steps, steps
+from warpline.derived.steps.times import Steps, steps
 from warpline.ops.arrays import I64
 from warpline.trace import Trace
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from warpline.derived.busy import DEVICE_TABLES
-from warpline.derived.categories import operation_categories
-from warpline.derived.operations import Operations, operations
-from warpline.derived.rank_names import UNKNOWN, rank_of_process
-from warpline.derived.segments import IDLE_CAUSES, PARTS, device_segments
+from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS, device_segments
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.ranks.names import UNKNOWN, rank_of_process
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import I64
 from warpline.ops.tree import enclosing
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS

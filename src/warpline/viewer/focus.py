@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from warpline.derived.busy import DEVICE_TABLES
-from warpline.derived.steps import Steps, steps
+from warpline.derived.steps.times import Steps, steps
+from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import Diagnosis, Evidence, Finding
 from warpline.trace import Trace

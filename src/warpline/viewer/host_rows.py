@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.range_names import push_pop_ranges
-from warpline.derived.rank_names import UNKNOWN, rank_of_process
+from warpline.derived.ranges.names import push_pop_ranges
+from warpline.derived.ranks.names import UNKNOWN, rank_of_process
 from warpline.ops.arrays import I64, BoolArray
 from warpline.trace import Trace
 from warpline.viewer.lanes import lanes

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warpline.derived.part_meanings import PART_MEANINGS
-from warpline.derived.segments import PARTS, is_busy
+from warpline.derived.breakdown.part_meanings import PART_MEANINGS
+from warpline.derived.breakdown.segments import PARTS, is_busy
 from warpline.ops.arrays import I64, Integers
 from warpline.trace import StringPool
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.operations import operations
-from warpline.derived.phases import leading_threads
-from warpline.derived.range_names import push_pop_ranges
-from warpline.derived.range_stacks import innermost_range, range_nesting
+from warpline.derived.breakdown.phases import leading_threads
+from warpline.derived.ranges.names import push_pop_ranges
+from warpline.derived.ranges.stacks import innermost_range, range_nesting
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.tree import enclosing
 from warpline.trace import Trace

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from warpline.derived.steps import steps
+from warpline.derived.steps.times import steps
 from warpline.ops.arrays import I64
 from warpline.ops.interval import union
 from warpline.result import Diagnosis

@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.busy import DEVICE_TABLES
-from warpline.derived.categories import ORIGINS
-from warpline.derived.part_meanings import PART_MEANINGS
-from warpline.derived.partition import (
+from warpline.derived.breakdown.part_meanings import PART_MEANINGS
+from warpline.derived.breakdown.partition import (
     Lane,
     Partition,
     busy_by_origin,
     lane_owners,
     step_partition,
 )
-from warpline.derived.segments import PARTS, is_busy
-from warpline.derived.steps import steps
+from warpline.derived.breakdown.segments import PARTS, is_busy
+from warpline.derived.kernels.categories import ORIGINS
+from warpline.derived.steps.times import steps
+from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace

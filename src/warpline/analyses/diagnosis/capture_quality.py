@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from warpline.derived.busy import DeviceWork, device_work
-from warpline.derived.operations import operations
-from warpline.derived.partition import step_partition
-from warpline.derived.segments import IDLE_CAUSES, PARTS
-from warpline.derived.step_counts import steps_counted
-from warpline.derived.steps import Steps
-from warpline.derived.steps import steps as find_steps
+from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS
+from warpline.derived.steps.counts import steps_counted
+from warpline.derived.steps.times import Steps
+from warpline.derived.steps.times import steps as find_steps
+from warpline.derived.work.busy import DeviceWork, device_work
+from warpline.derived.work.operations import operations
 from warpline.result import ANALYSES, SEVERITIES, Evidence, Finding, Result, Severity, rule
 from warpline.schema import TABLES
 from warpline.trace import Trace

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.busy import DEVICE_TABLES
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.operations import Operations, operations
-from warpline.derived.overlaps import KINDS, step_overlaps
-from warpline.derived.partition import step_partition
-from warpline.derived.range_stacks import launched_inside
-from warpline.derived.segments import PARTS
-from warpline.derived.step_counts import steps_counted
-from warpline.derived.steps import Steps, steps
+from warpline.derived.breakdown.overlaps import KINDS, step_overlaps
+from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.breakdown.segments import PARTS
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.ranges.stacks import launched_inside
+from warpline.derived.steps.counts import steps_counted
+from warpline.derived.steps.times import Steps, steps
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tree import enclosing
 from warpline.result import (

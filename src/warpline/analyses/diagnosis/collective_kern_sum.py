@@ -6,17 +6,17 @@ from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
-from warpline.derived.categories import (
+from warpline.derived.kernels.categories import (
     BUSY_CATEGORIES,
     CollectiveKernel,
     collective_kernel,
     operation_categories,
 )
-from warpline.derived.collective_kernels import element_type, operation_name
-from warpline.derived.collective_launches import collective_of_kernel
-from warpline.derived.graphs import graph_notes
-from warpline.derived.operations import operations
+from warpline.derived.kernels.collective_launches import collective_of_kernel
+from warpline.derived.kernels.collective_names import element_type, operation_name
 from warpline.derived.texts import labelled, number_texts
+from warpline.derived.work.graphs import graph_notes
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis

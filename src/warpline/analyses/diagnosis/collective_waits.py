@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.collective_kinds import collective_kinds
-from warpline.derived.collective_matches import cannot_match
-from warpline.derived.collective_waits import CollectiveWaits, collective_waits
-from warpline.derived.step_ranges import STEP_ARGUMENT, step_name
+from warpline.derived.collectives.kinds import collective_kinds
+from warpline.derived.collectives.matches import cannot_match
+from warpline.derived.collectives.waits import CollectiveWaits, collective_waits
+from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
 from warpline.derived.texts import labelled
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows, group_stats

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.launch_order import launch_order
-from warpline.derived.operations import operations
-from warpline.derived.partition import window_segments
-from warpline.derived.segments import device_segments, is_busy
-from warpline.derived.steps import measure_windows
+from warpline.derived.breakdown.partition import window_segments
+from warpline.derived.breakdown.segments import device_segments, is_busy
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.steps.times import measure_windows
+from warpline.derived.work.launch_order import launch_order
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Result, analysis, column_of

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.operations import operations
-from warpline.derived.range_names import range_names
-from warpline.derived.range_stacks import range_nesting
+from warpline.derived.ranges.names import range_names
+from warpline.derived.ranges.stacks import range_nesting
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.result import SEVERITIES, Evidence, Finding, Severity, rule
 from warpline.trace import Trace

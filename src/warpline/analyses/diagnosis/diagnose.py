@@ -9,19 +9,19 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from warpline.derived.categories import ORIGINS, operation_origins
-from warpline.derived.operations import operations
-from warpline.derived.overlaps import KINDS, step_overlaps
-from warpline.derived.part_meanings import PART_MEANINGS
-from warpline.derived.partition import Lane, step_partition, window_segments
-from warpline.derived.phases import phases
-from warpline.derived.rank_names import UNKNOWN as UNKNOWN_RANK
-from warpline.derived.rank_names import rank_of_process
-from warpline.derived.rank_waits import waiting_ns
-from warpline.derived.segments import PARTS, device_segments, is_busy
-from warpline.derived.step_counts import steps_counted
-from warpline.derived.steps import steps
-from warpline.derived.verdict import verdict
+from warpline.derived.breakdown.overlaps import KINDS, step_overlaps
+from warpline.derived.breakdown.part_meanings import PART_MEANINGS
+from warpline.derived.breakdown.partition import Lane, step_partition, window_segments
+from warpline.derived.breakdown.phases import phases
+from warpline.derived.breakdown.segments import PARTS, device_segments, is_busy
+from warpline.derived.breakdown.verdict import verdict
+from warpline.derived.kernels.categories import ORIGINS, operation_origins
+from warpline.derived.ranks.names import UNKNOWN as UNKNOWN_RANK
+from warpline.derived.ranks.names import rank_of_process
+from warpline.derived.ranks.waits import waiting_ns
+from warpline.derived.steps.counts import steps_counted
+from warpline.derived.steps.times import steps
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side

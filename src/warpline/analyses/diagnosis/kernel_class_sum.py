@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from warpline.derived.busy import DeviceWork
-from warpline.derived.categories import (
+from warpline.derived.kernels.categories import (
     BUSY_CATEGORIES,
     ORIGINS,
     kernel_class,
     operation_categories,
     operation_origins,
 )
-from warpline.derived.graphs import graph_notes
-from warpline.derived.operations import operations
 from warpline.derived.texts import labelled
+from warpline.derived.work.busy import DeviceWork
+from warpline.derived.work.graphs import graph_notes
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import F64, I64
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from warpline.derived.busy import DEVICE_TABLES
-from warpline.derived.overlaps import KINDS, Overlaps, step_overlaps
-from warpline.derived.partition import lane_owners, lanes_of
+from warpline.derived.breakdown.overlaps import KINDS, Overlaps, step_overlaps
+from warpline.derived.breakdown.partition import lane_owners, lanes_of
+from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace

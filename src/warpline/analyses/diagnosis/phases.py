@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.busy import DEVICE_TABLES
-from warpline.derived.categories import BUSY_CATEGORIES
-from warpline.derived.overlaps import COMMUNICATION, COMPUTE
-from warpline.derived.phases import Phases
-from warpline.derived.phases import phases as find_phases
-from warpline.derived.segments import PARTS
+from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE
+from warpline.derived.breakdown.phases import Phases
+from warpline.derived.breakdown.phases import phases as find_phases
+from warpline.derived.breakdown.segments import PARTS
+from warpline.derived.kernels.categories import BUSY_CATEGORIES
+from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import (
     Arguments,

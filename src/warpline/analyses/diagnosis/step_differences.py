@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.busy import DEVICE_TABLES
-from warpline.derived.calls import function_names
-from warpline.derived.operations import operations
-from warpline.derived.partition import window_segments
-from warpline.derived.range_stacks import range_nesting
-from warpline.derived.segments import PARTS, device_segments, is_busy
-from warpline.derived.step_ranges import STEP_ARGUMENT, step_name
-from warpline.derived.steps import Steps
-from warpline.derived.steps import steps as find_steps
+from warpline.derived.breakdown.partition import window_segments
+from warpline.derived.breakdown.segments import PARTS, device_segments, is_busy
+from warpline.derived.ranges.stacks import range_nesting
+from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
+from warpline.derived.steps.times import Steps
+from warpline.derived.steps.times import steps as find_steps
+from warpline.derived.summaries.call_names import function_names
 from warpline.derived.texts import number_texts
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import operations
 from warpline.errors import UsageError
 from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.group import factorize, factorize_rows, group_stats

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.busy import DEVICE_TABLES
-from warpline.derived.operations import operations
-from warpline.derived.partition import partition
-from warpline.derived.segments import PARTS, is_busy
-from warpline.derived.step_ranges import STEP_ARGUMENT, step_name
-from warpline.derived.steps import NO_STEP, Steps, step_of_operations
-from warpline.derived.steps import steps as find_steps
+from warpline.derived.breakdown.partition import partition
+from warpline.derived.breakdown.segments import PARTS, is_busy
+from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
+from warpline.derived.steps.times import NO_STEP, Steps, step_of_operations
+from warpline.derived.steps.times import steps as find_steps
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, Integers
 from warpline.ops.group import factorize_rows
 from warpline.result import (

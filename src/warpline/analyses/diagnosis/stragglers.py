@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.collective_matches import cannot_match
-from warpline.derived.collective_waits import CollectiveWaits, collective_waits
-from warpline.derived.rank_names import UNKNOWN, rank_of_process
-from warpline.derived.rank_waits import rank_waits
-from warpline.derived.step_ranges import STEP_ARGUMENT, step_name
+from warpline.derived.collectives.matches import cannot_match
+from warpline.derived.collectives.waits import CollectiveWaits, collective_waits
+from warpline.derived.ranks.names import UNKNOWN, rank_of_process
+from warpline.derived.ranks.waits import rank_waits
+from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit, format_ns, plural

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.host_calls import working_calls
-from warpline.derived.idle_kinds import CALL_KINDS
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.idle.host_calls import working_calls
+from warpline.derived.idle.kinds import CALL_KINDS
 from warpline.derived.severity import severity_of
-from warpline.derived.step_scope import step_scope
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls
 from warpline.trace import Trace

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.operations import operations
+from warpline.derived.breakdown.step_scope import StepScope, step_scope
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
-from warpline.derived.step_scope import StepScope, step_scope
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.result import Finding, rule

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.host_blocking import blocking
-from warpline.derived.idle_kinds import IDLE_CAUSES
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.idle.host_blocking import blocking
+from warpline.derived.idle.kinds import IDLE_CAUSES
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
-from warpline.derived.step_scope import step_scope
 from warpline.result import Evidence, Finding, rule
 from warpline.result.changes import Range, RemoveHostTime
 from warpline.trace import Trace

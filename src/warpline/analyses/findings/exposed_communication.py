@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.overlaps import KINDS, step_overlaps
+from warpline.derived.breakdown.overlaps import KINDS, step_overlaps
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
-from warpline.derived.step_scope import step_scope
 from warpline.result import Finding, rule
 from warpline.result.changes import OverlapCollectives
 from warpline.trace import Trace

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.host_blocking import blocking
-from warpline.derived.launch_sequences import launch_sequences, steps_repeat
-from warpline.derived.operations import operations
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.severity import severity_of
-from warpline.derived.step_scope import step_scope
+from warpline.derived.steps.launch_sequences import launch_sequences, steps_repeat
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.result import Evidence, Finding, rule
 from warpline.result.changes import LaunchAsGraph

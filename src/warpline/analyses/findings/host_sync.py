@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.host_blocking import SMALL_COPY_BYTES
-from warpline.derived.host_calls import working_calls
-from warpline.derived.idle_kinds import CALL_KINDS
-from warpline.derived.operations import operations
-from warpline.derived.result_reads import result_reads, waits_behind
+from warpline.derived.breakdown.step_scope import StepScope, step_scope
+from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
+from warpline.derived.idle.host_calls import working_calls
+from warpline.derived.idle.kinds import CALL_KINDS
+from warpline.derived.idle.result_reads import result_reads, waits_behind
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
 from warpline.derived.severity import severity_of
-from warpline.derived.step_scope import StepScope, step_scope
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import Change, DropCalls, DropOperations, RemoveWaits

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from warpline.derived.launch_sequences import steps_repeat
+from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.severity import severity_of
-from warpline.derived.step_scope import step_scope
+from warpline.derived.steps.launch_sequences import steps_repeat
 from warpline.result import Evidence, Finding, rule
 from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio

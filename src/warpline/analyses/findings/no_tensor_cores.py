@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.device_peaks import device_peaks
-from warpline.derived.operations import operations
+from warpline.derived.breakdown.step_scope import StepScope, step_scope
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
-from warpline.derived.step_scope import StepScope, step_scope
 from warpline.derived.texts import number_texts
+from warpline.derived.work.device_peaks import device_peaks
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import Change, Range, ScaleOperations

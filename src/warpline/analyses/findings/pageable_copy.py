@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.busy import DEVICE_TABLES
-from warpline.derived.device_peaks import device_peaks
-from warpline.derived.host_blocking import SMALL_COPY_BYTES
-from warpline.derived.operations import operations
-from warpline.derived.result_reads import waits_behind
+from warpline.derived.breakdown.step_scope import StepScope, step_scope
+from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
+from warpline.derived.idle.result_reads import waits_behind
 from warpline.derived.severity import severity_of
-from warpline.derived.step_scope import StepScope, step_scope
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.device_peaks import device_peaks
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls, MakeAsync, Range

@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.collective_matches import cannot_match, collective_matches
-from warpline.derived.collective_waits import collective_waits
-from warpline.derived.operations import operations
-from warpline.derived.part_meanings import PART_MEANINGS
-from warpline.derived.partition import step_partition
-from warpline.derived.rank_names import rank_label
-from warpline.derived.rank_waits import RankWaits, rank_waits
-from warpline.derived.segments import IDLE_CAUSES, PARTS
+from warpline.derived.breakdown.part_meanings import PART_MEANINGS
+from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.collectives.matches import cannot_match, collective_matches
+from warpline.derived.collectives.waits import collective_waits
+from warpline.derived.ranks.names import rank_label
+from warpline.derived.ranks.waits import RankWaits, rank_waits
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
-from warpline.derived.step_counts import steps_counted
-from warpline.derived.step_scope import step_scope
-from warpline.derived.steps import steps as find_steps
+from warpline.derived.steps.counts import steps_counted
+from warpline.derived.steps.times import steps as find_steps
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import F64, I64
 from warpline.result import Evidence, Finding, Skipped, rule
 from warpline.trace import Trace

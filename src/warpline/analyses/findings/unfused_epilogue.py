@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.launch_sequences import launch_sequences
-from warpline.derived.operations import operations
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
-from warpline.derived.step_scope import step_scope
+from warpline.derived.steps.launch_sequences import launch_sequences
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range

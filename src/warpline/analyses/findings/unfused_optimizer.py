@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.launch_sequences import launch_sequences
-from warpline.derived.operations import operations
+from warpline.derived.breakdown.step_scope import StepScope, step_scope
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
 from warpline.derived.severity import severity_of
-from warpline.derived.step_scope import StepScope, step_scope
+from warpline.derived.steps.launch_sequences import launch_sequences
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.result import Finding, rule
 from warpline.result.changes import FuseOperations, Range

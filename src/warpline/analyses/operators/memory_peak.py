@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.allocations import ALLOCATORS, Peak, allocations, memory_peaks
-from warpline.derived.memory_places import (
+from warpline.derived.memory.allocations import ALLOCATORS, Peak, allocations, memory_peaks
+from warpline.derived.memory.operators import calls_of_allocations
+from warpline.derived.memory.places import (
     counting_notes,
     operators_of_allocations,
     pids_of,
     place_names,
 )
-from warpline.derived.operator_labels import modules_of_calls
-from warpline.derived.operator_memory import calls_of_allocations
+from warpline.derived.operators.labels import modules_of_calls
 from warpline.derived.texts import labelled
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize_rows

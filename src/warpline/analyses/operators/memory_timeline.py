@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from warpline.derived.allocations import ALLOCATORS, allocations
-from warpline.derived.memory_places import (
+from warpline.derived.memory.allocations import ALLOCATORS, allocations
+from warpline.derived.memory.places import (
     counting_notes,
     operators_of_allocations,
     pids_of,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.graphs import graph_notes
-from warpline.derived.kernel_names import (
+from warpline.derived.operators.calls import CALL_KINDS, operator_calls, work_of_calls
+from warpline.derived.summaries.kernel_names import (
     KERNEL_NAME_ARGUMENTS,
     kernel_name_column,
     kernel_name_ids,
 )
-from warpline.derived.operations import operations
-from warpline.derived.operators import CALL_KINDS, operator_calls, work_of_calls
-from warpline.derived.summary import spread, spread_fields
+from warpline.derived.summaries.summary import spread, spread_fields
 from warpline.derived.texts import labelled, number_texts
+from warpline.derived.work.graphs import graph_notes
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import F64, I32, I64
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis

@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from warpline.derived.operator_labels import (
-    Labels,
-    modules_of_calls,
-    shapes_of_calls,
-    stacks_of_calls,
-)
-from warpline.derived.operator_memory import memory_of_calls
-from warpline.derived.operators import (
+from warpline.derived.memory.operators import memory_of_calls
+from warpline.derived.operators.calls import (
     CALL_KINDS,
     OPERATOR,
     OperatorCalls,
     device_time_of_calls,
     operator_calls,
     work_of_calls,
+)
+from warpline.derived.operators.labels import (
+    Labels,
+    modules_of_calls,
+    shapes_of_calls,
+    stacks_of_calls,
 )
 from warpline.derived.texts import labelled
 from warpline.ops.arrays import F64, I64

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.busy import device_work
 from warpline.derived.texts import labelled
+from warpline.derived.work.busy import device_work
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.busy import DEVICE_TABLES, device_busy_ns, device_work
 from warpline.derived.texts import dimension_texts
+from warpline.derived.work.busy import DEVICE_TABLES, device_busy_ns, device_work
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace

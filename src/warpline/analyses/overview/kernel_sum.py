@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.busy import device_busy_ns, device_work
-from warpline.derived.events import kernel_durations
-from warpline.derived.graphs import graph_notes
-from warpline.derived.kernel_names import KERNEL_NAME_ARGUMENTS
+from warpline.derived.summaries.events import kernel_durations
+from warpline.derived.summaries.kernel_names import KERNEL_NAME_ARGUMENTS
 from warpline.derived.texts import labelled
+from warpline.derived.work.busy import device_busy_ns, device_work
+from warpline.derived.work.graphs import graph_notes
 from warpline.ops.group import group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace

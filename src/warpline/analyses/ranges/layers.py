@@ -6,11 +6,11 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from warpline.derived.autograd import AUTOGRAD_ARGUMENT, backward_work
-from warpline.derived.coverage import Coverage
-from warpline.derived.range_names import push_pop_ranges
-from warpline.derived.range_paths import Numbered, Paths, range_paths, warm_up
-from warpline.derived.range_work import has_work, range_work, work_inside, work_timeline
+from warpline.derived.ranges.autograd import AUTOGRAD_ARGUMENT, backward_work
+from warpline.derived.ranges.coverage import Coverage
+from warpline.derived.ranges.names import push_pop_ranges
+from warpline.derived.ranges.paths import Numbered, Paths, range_paths, warm_up
+from warpline.derived.ranges.work import has_work, range_work, work_inside, work_timeline
 from warpline.errors import UsageError
 from warpline.ops.arrays import I64
 from warpline.ops.group import GroupStats, group_stats

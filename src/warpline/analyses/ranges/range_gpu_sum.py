@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from warpline.derived.autograd import AUTOGRAD_ARGUMENT, BackwardWork, backward_work
-from warpline.derived.range_names import outermost_of_name, push_pop_ranges, range_names
-from warpline.derived.range_work import RangeWork, has_work, range_work, work_notes
+from warpline.derived.ranges.autograd import AUTOGRAD_ARGUMENT, BackwardWork, backward_work
+from warpline.derived.ranges.names import outermost_of_name, push_pop_ranges, range_names
+from warpline.derived.ranges.work import RangeWork, has_work, range_work, work_notes
 from warpline.derived.texts import labelled
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import RowGroups, factorize_rows, group_stats

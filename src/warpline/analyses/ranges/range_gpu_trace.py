@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.autograd import AUTOGRAD_ARGUMENT, backward_work
-from warpline.derived.range_names import push_pop_ranges, range_names
-from warpline.derived.range_stacks import range_nesting
-from warpline.derived.range_work import has_work, range_work, work_notes
+from warpline.derived.ranges.autograd import AUTOGRAD_ARGUMENT, backward_work
+from warpline.derived.ranges.names import push_pop_ranges, range_names
+from warpline.derived.ranges.stacks import range_nesting
+from warpline.derived.ranges.work import has_work, range_work, work_notes
 from warpline.derived.texts import labelled
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
 from warpline.schema.tables import RANGE_STYLES

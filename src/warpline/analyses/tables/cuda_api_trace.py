@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.events import without_version
+from warpline.derived.summaries.events import without_version
 from warpline.derived.texts import dimension_texts, number_texts
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace

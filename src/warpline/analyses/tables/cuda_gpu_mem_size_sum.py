@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from warpline.derived.events import memory_operations
-from warpline.derived.summary import size_fields, summarize
+from warpline.derived.summaries.events import memory_operations
+from warpline.derived.summaries.summary import size_fields, summarize
 from warpline.result import Arguments, Field, Result, analysis
 from warpline.trace import Trace
 from warpline.units import Unit

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from warpline.derived.events import device_durations
-from warpline.derived.graphs import graph_notes
-from warpline.derived.range_prefix import PREFIXED_NAME_ARGUMENTS
-from warpline.derived.summary import summarize, time_fields
+from warpline.derived.summaries.events import device_durations
+from warpline.derived.summaries.range_prefix import PREFIXED_NAME_ARGUMENTS
+from warpline.derived.summaries.summary import summarize, time_fields
+from warpline.derived.work.graphs import graph_notes
 from warpline.result import Arguments, Field, Result, analysis
 from warpline.trace import Trace
 from warpline.units import Unit

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.events import MEMSET_NAME, copy_name
-from warpline.derived.graphs import graph_notes
-from warpline.derived.range_prefix import PREFIXED_NAME_ARGUMENTS, kernel_texts
-from warpline.derived.stacking import stack
+from warpline.derived.summaries.events import MEMSET_NAME, copy_name
+from warpline.derived.summaries.range_prefix import PREFIXED_NAME_ARGUMENTS, kernel_texts
+from warpline.derived.summaries.stacking import stack
 from warpline.derived.texts import labelled
+from warpline.derived.work.graphs import graph_notes
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.calls import function_names
-from warpline.derived.graphs import graph_notes
-from warpline.derived.kernel_launches import kernel_launches
-from warpline.derived.range_prefix import PREFIXED_NAME_ARGUMENTS, kernel_texts
-from warpline.derived.summary import spread, spread_fields
+from warpline.derived.summaries.call_names import function_names
+from warpline.derived.summaries.range_prefix import PREFIXED_NAME_ARGUMENTS, kernel_texts
+from warpline.derived.summaries.summary import spread, spread_fields
+from warpline.derived.work.graphs import graph_notes
+from warpline.derived.work.kernel_launches import kernel_launches
 from warpline.ops.arrays import I32, I64
 from warpline.ops.group import GroupStats, factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis

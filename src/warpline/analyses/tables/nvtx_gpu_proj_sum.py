@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.graphs import graph_notes
-from warpline.derived.range_names import push_pop_ranges, range_names
-from warpline.derived.range_projection import projected_ranges
-from warpline.derived.summary import spread, spread_fields
+from warpline.derived.ranges.names import push_pop_ranges, range_names
+from warpline.derived.ranges.projection import projected_ranges
+from warpline.derived.summaries.summary import spread, spread_fields
 from warpline.derived.texts import labelled
+from warpline.derived.work.graphs import graph_notes
 from warpline.ops.arrays import F64, I32, I64
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.graphs import graph_notes
-from warpline.derived.range_names import push_pop_ranges, range_names
-from warpline.derived.range_projection import projected_ranges
-from warpline.derived.stack_texts import id_stacks
+from warpline.derived.ranges.names import push_pop_ranges, range_names
+from warpline.derived.ranges.projection import projected_ranges
+from warpline.derived.ranges.stack_texts import id_stacks
+from warpline.derived.ranges.threads import thread_range_nesting
 from warpline.derived.texts import labelled
-from warpline.derived.thread_ranges import thread_range_nesting
+from warpline.derived.work.graphs import graph_notes
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit

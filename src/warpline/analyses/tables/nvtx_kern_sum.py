@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.graphs import graph_notes
-from warpline.derived.kernel_names import KERNEL_NAME_ARGUMENTS, kernel_name_column
-from warpline.derived.range_kernels import range_kernels
-from warpline.derived.range_names import range_names
-from warpline.derived.summary import spread, spread_fields
+from warpline.derived.ranges.names import range_names
+from warpline.derived.summaries.kernel_names import KERNEL_NAME_ARGUMENTS, kernel_name_column
+from warpline.derived.summaries.range_kernels import range_kernels
+from warpline.derived.summaries.summary import spread, spread_fields
 from warpline.derived.texts import labelled
+from warpline.derived.work.graphs import graph_notes
 from warpline.ops.group import group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
 from warpline.trace import Trace

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.range_names import push_pop_ranges, range_names
-from warpline.derived.stack_texts import id_stacks, indented_names
+from warpline.derived.ranges.names import push_pop_ranges, range_names
+from warpline.derived.ranges.stack_texts import id_stacks, indented_names
+from warpline.derived.ranges.threads import thread_range_nesting
 from warpline.derived.texts import labelled
-from warpline.derived.thread_ranges import thread_range_nesting
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from warpline.derived.events import range_durations
-from warpline.derived.summary import summarize, time_fields
+from warpline.derived.summaries.events import range_durations
+from warpline.derived.summaries.summary import summarize, time_fields
 from warpline.result import Arguments, Field, Result, Skipped, analysis
 from warpline.trace import Trace
 from warpline.units import Unit

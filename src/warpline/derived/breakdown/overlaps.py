@@ -1,0 +1,153 @@
+"""What ran at the same time on a device: computing, communicating, copying; several streams."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.steps.times import Windows, measure_windows
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.interval import Intervals, concurrency, intersect, subtract, union
+from warpline.ops.tiling import Grouped, cut
+from warpline.trace import Trace
+
+COMMUNICATION: tuple[str, ...] = ("collective",)
+COPIES: tuple[str, ...] = tuple(name for name in BUSY_CATEGORIES if name.startswith("copy-"))
+# Whole graphs are computing as far as a recording tells; memory sets are neither.
+COMPUTE: tuple[str, ...] = tuple(
+    name for name in BUSY_CATEGORIES if name not in (*COMMUNICATION, *COPIES, "memset")
+)
+
+KINDS: tuple[str, ...] = (
+    "compute",
+    "communication",
+    "compute-and-communication",
+    "exposed-communication",
+    "copy",
+    "copy-and-work",
+    "exposed-copy",
+    "several-streams",
+    "several-streams-computing",
+    "busy",
+)
+
+
+_NEVER = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+class Overlaps(NamedTuple):
+    """Times of each window in which something ran, or ran together.
+
+    Attributes:
+        windows: What was looked at.
+        ns: Shape (windows, `KINDS`), int64.
+    """
+
+    windows: Windows
+    ns: I64
+
+
+@derived
+def step_overlaps(trace: Trace, name: str | None = None) -> Overlaps:
+    """Return `overlaps` in `measure_windows`: the included steps, or what was recorded."""
+    return overlaps(trace, measure_windows(trace, name))
+
+
+def overlaps(trace: Trace, windows: Windows) -> Overlaps:
+    """Return for how long each kind of work ran in each window, alone and together.
+
+    - ``communication`` is time in which a collective ran, ``compute`` in which any other kernel
+      or a whole graph did; ``exposed-communication`` is the first without the second.
+    - ``copy`` is time in which bytes were copied, ``copy-and-work`` the part of it in which a
+      kernel ran too, a collective or another one; ``exposed-copy`` is the rest.
+    - ``several-streams`` is time in which operations of at least two streams ran, of whichever
+      kind; ``several-streams-computing`` counts computing kernels alone.
+    - ``busy`` is time in which anything ran.
+
+    Args:
+        trace: The trace.
+        windows: They may overlap; each is measured alone.
+    """
+    ns = np.zeros((len(windows.device), len(KINDS)), np.int64)
+    for place, kind in enumerate(KINDS):
+        found = _all_devices(trace)[kind]
+        pieces = cut(Grouped(windows.start_ns, windows.end_ns, windows.device), found)
+        np.add.at(ns[:, place], pieces.span, pieces.end_ns - pieces.start_ns)
+    return Overlaps(windows, ns)
+
+
+@derived
+def _all_devices(trace: Trace) -> dict[str, Grouped]:
+    """Return the times of each kind, by device and start."""
+    found: dict[str, list[tuple[Intervals, int]]] = {kind: [] for kind in KINDS}
+    work = operations(trace)
+    bounds = np.append(np.flatnonzero(np.diff(work.device, prepend=-1)), len(work))
+    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        for kind, times in _of_device(trace, slice(first, last)).items():
+            found[kind].append((times, int(work.device[first])))
+    return {kind: _joined(parts) for kind, parts in found.items()}
+
+
+def _of_device(trace: Trace, rows: slice) -> dict[str, Intervals]:
+    category = operation_categories(trace)[rows]
+    compute, communication, copies = (
+        np.isin(category, [BUSY_CATEGORIES.index(name) for name in names])
+        for names in (COMPUTE, COMMUNICATION, COPIES)
+    )
+    computing, communicating, copying = (
+        _union(trace, rows, chosen) for chosen in (compute, communication, copies)
+    )
+    kernels = _union(trace, rows, compute | communication)
+    return {
+        "compute": computing,
+        "communication": communicating,
+        "compute-and-communication": _both(computing, communicating),
+        "exposed-communication": _alone(communicating, computing),
+        "copy": copying,
+        "copy-and-work": _both(copying, kernels),
+        "exposed-copy": _alone(copying, kernels),
+        "several-streams": _on_several_streams(trace, rows, np.ones(len(category), np.bool_)),
+        "several-streams-computing": _on_several_streams(trace, rows, compute),
+        "busy": _union(trace, rows, np.ones(len(category), np.bool_)),
+    }
+
+
+def _union(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
+    work = operations(trace)
+    return union(work.start_ns[rows][chosen], work.end_ns[rows][chosen])
+
+
+def _both(one: Intervals, other: Intervals) -> Intervals:
+    # Most recordings have no collectives, or few copies: then there is nothing to look for.
+    return intersect(one, other) if len(one.start) and len(other.start) else _NEVER
+
+
+def _alone(one: Intervals, other: Intervals) -> Intervals:
+    return subtract(one, other) if len(one.start) and len(other.start) else one
+
+
+def _on_several_streams(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
+    """Return when operations of at least two streams ran."""
+    stream = operations(trace).stream[rows][chosen]
+    if not len(stream) or stream.min() == stream.max():
+        return _NEVER
+    stream = operations(trace).stream[rows]
+    each = [_union(trace, rows, chosen & (stream == number)) for number in np.unique(stream)]
+    joined = [np.concatenate(side) for side in zip(*each, strict=True)]
+    running = concurrency(*joined)
+    several = running.depth >= 2
+    ends = np.append(running.time[1:], running.time[-1:])
+    return union(running.time[several], ends[several])
+
+
+def _joined(parts: list[tuple[Intervals, int]]) -> Grouped:
+    nothing = np.zeros(0, np.int64)
+    return Grouped(
+        np.concatenate([nothing, *(times.start for times, _ in parts)]),
+        np.concatenate([nothing, *(times.end for times, _ in parts)]),
+        np.concatenate([nothing, *(np.full(len(t.start), device) for t, device in parts)]),
+    )

@@ -1,0 +1,171 @@
+"""Where the devices' time went in some windows: integer parts that sum to the windows exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.breakdown.segments import PARTS, device_segments, is_busy
+from warpline.derived.idle.kinds import IDLE_CAUSES
+from warpline.derived.kernels.categories import ORIGINS, operation_origins
+from warpline.derived.steps.times import Windows, measure_windows
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.group import factorize_rows
+from warpline.ops.tiling import Cuts, Grouped, cut
+from warpline.trace import Trace
+
+_UNKNOWN = len(PARTS) - len(IDLE_CAUSES) + IDLE_CAUSES.index("unknown")
+
+
+class Lane(NamedTuple):
+    """The windows of one process on one device.
+
+    Attributes:
+        process: Row of the process table, -1 where the windows belong to the device alone.
+        device: Row of the device table.
+        windows: Shape (k,), int64, places in the windows.
+    """
+
+    process: int
+    device: int
+    windows: I64
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The parts of each window.
+
+    Attributes:
+        windows: What was divided.
+        ns: Shape (windows, `PARTS`), int64. A row sums to the length of its window.
+    """
+
+    windows: Windows
+    ns: I64
+
+    @cached_property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The windows by process and device, ascending."""
+        return lanes_of(self.windows)
+
+    def total(self, lane: Lane) -> I64:
+        """Return the sum over the windows of a lane, shape (`PARTS`,)."""
+        sums: I64 = self.ns[lane.windows].sum(axis=0)
+        return sums
+
+
+def lanes_of(windows: Windows) -> tuple[Lane, ...]:
+    """Return the windows by process and device, ascending."""
+    if not len(windows.device):
+        return ()
+    groups = factorize_rows(windows.process, windows.device)
+    return tuple(
+        Lane(
+            int(windows.process[first]),
+            int(windows.device[first]),
+            np.flatnonzero(groups.codes == code),
+        )
+        for code, first in enumerate(groups.first.tolist())
+    )
+
+
+def partition(trace: Trace, windows: Windows) -> Partition:
+    """Return what each window consists of.
+
+    Args:
+        trace: The trace.
+        windows: They may overlap; each is divided alone. Time for which the trace has no segment
+            is "unknown".
+    """
+    segments, pieces = device_segments(trace), window_segments(trace, windows)
+    ns = summed(windows, pieces, segments.part[pieces.row], len(PARTS))
+    ns[:, _UNKNOWN] += windows.end_ns - windows.start_ns - ns.sum(axis=1)
+    return Partition(windows, ns)
+
+
+@derived
+def step_partition(trace: Trace, name: str | None = None) -> Partition:
+    """Return `partition` over `measure_windows`: the included steps, or what was recorded."""
+    return partition(trace, measure_windows(trace, name))
+
+
+def busy_by_origin(trace: Trace, windows: Windows) -> I64:
+    """Return the busy time of each window by who wrote the code.
+
+    Shape (windows, `PARTS`, `ORIGINS`), int64; what ran on the device in `partition`, divided
+    further. Idle parts are 0.
+    """
+    segments, pieces = device_segments(trace), window_segments(trace, windows)
+    busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
+    pieces = Cuts(*(column[busy] for column in pieces))
+    origin = operation_origins(trace)[segments.operation[pieces.row]]
+    code = segments.part[pieces.row].astype(np.int64) * len(ORIGINS) + origin
+    ns = summed(windows, pieces, code, len(PARTS) * len(ORIGINS))
+    return ns.reshape(len(ns), len(PARTS), len(ORIGINS))
+
+
+def window_segments(trace: Trace, windows: Windows) -> Cuts:
+    """Return the pieces of `device_segments` in each window; `row` is the segment."""
+    found = device_segments(trace)
+    return cut(
+        Grouped(windows.start_ns, windows.end_ns, windows.device),
+        Grouped(found.start_ns, found.end_ns, found.device),
+    )
+
+
+def summed(windows: Windows, pieces: Cuts, code: Integers, n_codes: int) -> I64:
+    """Return the time of each window by a code of its pieces, shape (windows, n_codes), int64.
+
+    Args:
+        windows: What the pieces were cut from.
+        pieces: Parts of them.
+        code: Shape (pieces,), in ``[0, n_codes)``.
+        n_codes: How many codes there are.
+    """
+    ns = np.zeros((len(windows.device), n_codes), np.int64)
+    np.add.at(ns, (pieces.span, code), pieces.end_ns - pieces.start_ns)
+    return ns
+
+
+class LaneOwners(NamedTuple):
+    """Whose time each lane is of, as users know them.
+
+    Attributes:
+        pid: Shape (lanes,), int64, the process at the operating system.
+        has_pid: Shape (lanes,), bool, False where several processes share the device's windows.
+        gpu_index: Shape (lanes,), int64, the producer's index of the GPU.
+    """
+
+    pid: I64
+    has_pid: BoolArray
+    gpu_index: I64
+
+
+def lane_owners(trace: Trace, lanes: Sequence[Lane]) -> LaneOwners:
+    """Return the process and the device of each lane.
+
+    Windows that belong to no process are those of the one that ran work on the device, if it is
+    one.
+    """
+    if not lanes:
+        nothing = np.zeros(0, np.int64)
+        return LaneOwners(nothing, nothing.astype(np.bool_), nothing)
+    process = np.array([_process_of(trace, lane) for lane in lanes], np.int64)
+    device = np.array([lane.device for lane in lanes], np.int64)
+    pids = trace.columns("process", "pid")["pid"].values
+    indices = trace.columns("device", "gpu_index")["gpu_index"].values
+    return LaneOwners(pids[np.maximum(process, 0)], process >= 0, indices[device])
+
+
+def _process_of(trace: Trace, lane: Lane) -> int:
+    if lane.process >= 0:
+        return lane.process
+    work = operations(trace)
+    processes = np.unique(work.process[work.device == lane.device])
+    return int(processes[0]) if len(processes) == 1 else -1

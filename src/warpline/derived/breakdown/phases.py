@@ -1,0 +1,272 @@
+"""The devices' time by the ranges in which the work was launched: forward, backward, layer_7...
+
+Time belongs to the range of the operation that it is counted to: a busy segment to the one in
+which its operation was launched, an idle one to that of the operation that ended it. The tail after
+the last operation belongs to no range.
+
+An operation was launched in the innermost push/pop range that its launching thread had open when
+the launch call began. The ranges of a process are one tree, whose trunk is its leading thread: the
+thread that runs the steps, or without steps the one whose ranges last longest. What another thread
+does outside of ranges, and its outermost ranges, stand inside the range that the leading thread
+had open when they began; so does the backward pass, which frameworks run on a thread of its own.
+Start/end ranges do not nest and are no phases.
+
+Ranges of the same names, one in the other, are one phase, on whatever thread and in whatever
+process; names that only count, step_0, step_1..., are one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.breakdown.partition import window_segments
+from warpline.derived.breakdown.segments import PARTS, device_segments
+from warpline.derived.ranges.names import push_pop_ranges
+from warpline.derived.ranges.paths import range_paths
+from warpline.derived.ranges.stacks import innermost_range, range_nesting
+from warpline.derived.steps.times import Steps, measure_windows, steps
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I32, I64
+from warpline.ops.group import factorize_rows
+from warpline.ops.tree import Nesting, accumulate_up, enclosing
+from warpline.trace import Trace
+
+_NO_PHASE = -1
+_NO_THREAD = -1
+_NO_PROCESS = -1
+
+
+class Phases(NamedTuple):
+    """The time of each phase in the windows of `measure_windows`, in the order of the model.
+
+    A phase stands before those inside it. The last row is what belongs to no range; it and the
+    outermost phases together are all of the windows' time.
+
+    Attributes:
+        texts: The last name of each phase; empty for the last row.
+        tree: Where each phase stands among those around it, shape (phases,).
+        calls: Shape (phases,), int64, ranges that began in an included step; without steps all.
+        self_ns: Shape (phases, parts), int64, by places in `PARTS`, without the phases inside.
+        total_ns: Shape (phases, parts), int64, with them.
+    """
+
+    texts: tuple[str, ...]
+    tree: Nesting
+    calls: I64
+    self_ns: I64
+    total_ns: I64
+
+    def path(self, phase: int) -> tuple[str, ...]:
+        """Return the names of the phases around one and its own; empty for what is outside."""
+        names: list[str] = []
+        place, has_more = phase, phase < len(self.texts) - 1
+        while has_more:
+            names.append(self.texts[place])
+            place, has_more = int(self.tree.parent[place]), bool(self.tree.has_parent[place])
+        return tuple(reversed(names))
+
+
+@derived
+def phases(trace: Trace, name: str | None = None) -> Phases:
+    """Return the time of each phase; without ranges or calls all time is outside.
+
+    Args:
+        trace: The trace.
+        name: What the ranges that are steps are called; None finds them.
+    """
+    texts, tree, of_range = _phase_of_ranges(trace, name)
+    n_phases = len(texts)
+    of_operation = _phase_of_operations(trace, name, of_range)
+    segments = device_segments(trace)
+    found = window_segments(trace, measure_windows(trace, name))
+    owner = segments.operation[found.row]
+    phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
+    cell = np.where(phase < 0, n_phases, phase) * len(PARTS) + segments.part[found.row]
+    sums = np.zeros((n_phases + 1) * len(PARTS), np.int64)
+    np.add.at(sums, cell, found.end_ns - found.start_ns)
+    self_ns = sums.reshape(n_phases + 1, len(PARTS))
+    total_ns = self_ns.copy()
+    used = np.flatnonzero(self_ns.any(axis=0))
+    for part in used.tolist():
+        total_ns[:, part] = accumulate_up(tree, self_ns[:, part])
+    calls = _calls(trace, steps(trace, name), of_range, n_phases)
+    return Phases((*texts, ""), tree, calls, self_ns, total_ns)
+
+
+def _phase_of_ranges(trace: Trace, name: str | None) -> tuple[tuple[str, ...], Nesting, I64]:
+    """Return the phases, how they nest, and the phase of each range, _NO_PHASE for start/end ones.
+
+    The tree has one row more than there are phases, for what is outside.
+    """
+    forest = _Forest()
+    of_range = np.zeros(0, np.int64)
+    if trace.has("range") and trace.row_count("range"):
+        of_range = _numbered(trace, name, forest)
+    texts, tree, place = forest.in_order()
+    inside = of_range >= 0
+    of_range[inside] = place[of_range[inside]]
+    return texts, tree, of_range
+
+
+class _Forest:
+    """Phases, numbered as they are found."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, str], int] = {}
+
+    def add(self, around: I64, label: I64, texts: Sequence[str]) -> I64:
+        """Return the number of the phase of each range.
+
+        Args:
+            around: Shape (n,), the phase that each stands in, _NO_PHASE for none.
+            label: Shape (n,), places of names.
+            texts: The names.
+        """
+        groups = factorize_rows(around, label)
+        keys = zip(around[groups.first].tolist(), label[groups.first].tolist(), strict=True)
+        # Those that began first come first: rows are in the order of their starts.
+        by_row = np.argsort(groups.first, kind="stable")
+        found = np.zeros(groups.n_groups, np.int64)
+        pairs = [(phase, texts[place]) for phase, place in keys]
+        for group in by_row.tolist():
+            found[group] = self._numbers.setdefault(pairs[group], len(self._numbers))
+        return found[groups.codes]
+
+    def in_order(self) -> tuple[tuple[str, ...], Nesting, I64]:
+        """Return names and nesting in the order of the model, and the place of each number."""
+        inside: list[list[int]] = [[] for _ in range(len(self._numbers) + 1)]
+        for row, (around, _) in enumerate(self._numbers):
+            inside[around].append(row)  # the outermost ones are in the last list
+        keys = list(self._numbers)
+        depth = np.zeros(len(keys) + 1, np.int32)
+        order: list[int] = []
+        pending = inside[-1][::-1]
+        while pending:
+            row = pending.pop()
+            order.append(row)
+            depth[inside[row]] = depth[row] + 1
+            pending.extend(inside[row][::-1])
+        place = np.zeros(len(keys) + 1, np.int64)
+        place[order] = np.arange(len(order))
+        rows = np.append(np.array(order, np.int64), len(keys))
+        parent = np.array([around for around, _ in keys] + [_NO_PHASE], np.int64)[rows]
+        has_parent = parent >= 0
+        tree = Nesting(np.where(has_parent, place[parent], 0), has_parent, depth[rows])
+        return tuple(keys[row][1] for row in order), tree, place
+
+
+def _numbered(trace: Trace, name: str | None, forest: _Forest) -> I64:
+    """Return the phase of each range as the forest numbers them, _NO_PHASE for start/end ones."""
+    paths, nesting = range_paths(trace), range_nesting(trace)
+    columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
+    start, end, thread, process = (column.values for column in columns.values())
+    texts = list(dict.fromkeys(paths.texts))
+    place = {text: number for number, text in enumerate(texts)}
+    label = np.zeros(len(start), np.int64)
+    label[paths.rows] = np.array([place[text] for text in paths.texts], np.int64)[paths.of_row]
+    pushed = push_pop_ranges(trace)
+    leads = leading_threads(trace, name)
+    is_trunk = pushed & (thread == leads[process])
+    of_range = np.full(len(start), _NO_PHASE, np.int64)
+    around = np.full(len(start), _NO_PHASE, np.int64)
+    for rows in (np.flatnonzero(is_trunk), np.flatnonzero(pushed & ~is_trunk)):
+        for level in _by_depth(rows, nesting.depth):
+            inner = nesting.has_parent[level]
+            around[level[inner]] = of_range[nesting.parent[level[inner]]]
+            of_range[level] = forest.add(around[level], label[level], texts)
+        branches = np.flatnonzero(pushed & ~is_trunk & ~nesting.has_parent)
+        trunk = enclosing(
+            start[branches],
+            start,
+            end,
+            point_group=process[branches],
+            group=np.where(is_trunk, process, _NO_PROCESS),
+        )
+        around[branches] = np.where(trunk.found, of_range[trunk.row], _NO_PHASE)
+    return of_range
+
+
+def _by_depth(rows: I64, depth: I32) -> Iterator[I64]:
+    """Yield the rows of each depth, outermost first, in their order."""
+    order = rows[np.argsort(depth[rows], kind="stable")]
+    ends = np.flatnonzero(np.diff(depth[order])) + 1
+    yield from (level for level in np.split(order, ends) if len(level))
+
+
+def _phase_of_operations(trace: Trace, name: str | None, of_range: I64) -> I64:
+    """Return the phase in which each operation was launched, _NO_PHASE outside of ranges."""
+    work = operations(trace)
+    found = np.full(len(work), _NO_PHASE, np.int64)
+    launched = np.flatnonzero(work.call >= 0)
+    if not len(of_range) or not len(launched):
+        return found
+    inner = innermost_range(trace, "api_call")
+    call = work.call[launched]
+    has_range = inner.found[call]
+    found[launched[has_range]] = of_range[inner.row[call[has_range]]]
+    elsewhere = launched[~has_range]
+    if len(elsewhere):
+        found[elsewhere] = _by_leading_thread(trace, name, elsewhere, of_range)
+    return found
+
+
+def _by_leading_thread(trace: Trace, name: str | None, rows: I64, of_range: I64) -> I64:
+    """Return the phase that the leading thread of each operation's process was in."""
+    work, leads = operations(trace), leading_threads(trace, name)
+    ranges = trace.columns("range", "start_ns", "end_ns", "thread_id")
+    calls = trace.columns("api_call", "start_ns")["start_ns"].values
+    thread = np.where(push_pop_ranges(trace), ranges["thread_id"].values, _NO_THREAD)
+    lead = leads[work.process[rows]]
+    inner = enclosing(
+        calls[work.call[rows]],
+        ranges["start_ns"].values,
+        ranges["end_ns"].values,
+        point_group=np.where(lead < 0, _NO_THREAD - 1, lead),
+        group=thread,
+    )
+    return np.where(inner.found, of_range[inner.row], _NO_PHASE)
+
+
+@derived
+def leading_threads(trace: Trace, name: str | None = None) -> I64:
+    """Return the leading thread of each process, shape (processes,), int64; -1 for none.
+
+    Args:
+        trace: The trace, with a table of ranges.
+        name: What the ranges that are steps are called; None finds them.
+    """
+    columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
+    start, end, thread, process = (column.values for column in columns.values())
+    outermost = np.flatnonzero(push_pop_ranges(trace))
+    took = np.zeros(trace.row_count("thread"), np.int64)
+    np.add.at(took, thread[outermost], (end - start)[outermost])
+    leads = np.full(trace.row_count("process"), _NO_THREAD, np.int64)
+    by_time = outermost[np.argsort(took[thread[outermost]], kind="stable")]
+    leads[process[by_time]] = thread[by_time]
+    found = steps(trace, name)
+    known = np.flatnonzero(found.thread >= 0)[::-1]
+    leads[found.process[known]] = found.thread[known]
+    return leads
+
+
+def _calls(trace: Trace, found: Steps, of_range: I64, n_phases: int) -> I64:
+    """Return how many ranges of each phase began in an included step, or at all without steps."""
+    counted = of_range >= 0
+    if found.included.any() and len(of_range):
+        columns = trace.columns("range", "start_ns", "process_id")
+        chosen = np.flatnonzero(found.included)
+        counted = (
+            counted
+            & enclosing(
+                columns["start_ns"].values,
+                found.host_start_ns[chosen],
+                found.host_end_ns[chosen],
+                point_group=columns["process_id"].values,
+                group=found.process[chosen],
+            ).found
+        )
+    return np.bincount(of_range[counted], minlength=n_phases + 1).astype(np.int64)

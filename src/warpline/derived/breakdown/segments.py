@@ -1,0 +1,115 @@
+"""An exact tiling of each device's time: what it was doing at each moment, or why nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.idle.causes import Gaps, Pieces, idle_pieces
+from warpline.derived.idle.kinds import IDLE_CAUSES
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.interval import clip
+from warpline.ops.tiling import Tiles, tile
+from warpline.trace import Trace
+
+__all__ = ["IDLE_CAUSES", "PARTS", "Segments", "device_segments", "is_busy"]
+
+PARTS: tuple[str, ...] = (*BUSY_CATEGORIES, *IDLE_CAUSES)
+
+_NOTHING = -1
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Pieces of the devices' time, by device and start.
+
+    For each device that has operations they tile `Trace.span`, without a gap or an overlap.
+
+    Attributes:
+        device: Shape (n,), int64, rows of the device table.
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64, after the start.
+        part: Shape (n,), int8, places in `PARTS`.
+        operation: Shape (n,), int64, places in `operations`: the one that the time is counted to;
+            of idle time the one that ended it, -1 after the last.
+    """
+
+    device: I64
+    start_ns: I64
+    end_ns: I64
+    part: I8
+    operation: I64
+
+    def __len__(self) -> int:
+        return len(self.device)
+
+
+def is_busy(part: I8) -> BoolArray:
+    """Return which parts are work, not causes of idle time."""
+    busy: BoolArray = part < len(BUSY_CATEGORIES)
+    return busy
+
+
+@derived
+def device_segments(trace: Trace) -> Segments:
+    """Return what each device was doing, and why it was idle.
+
+    Where operations overlap, the time counts once: to the category that comes first in
+    `BUSY_CATEGORIES`, and there to the operation that began first. Why a device was idle is told
+    by `idle.causes`.
+    """
+    work, category = operations(trace), operation_categories(trace)
+    low, high = trace.span()
+    bounds = np.append(np.flatnonzero(np.diff(work.device, prepend=-1)), len(work))
+    tiles: list[Tiles] = []
+    gaps: list[Gaps] = []
+    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        rows = slice(first, last)
+        start, end = clip(work.start_ns[rows], work.end_ns[rows], low, high)
+        found = tile(start, end, category[rows])
+        tiles.append(found._replace(owner=found.owner + first))
+        gaps.append(_gaps(tiles[-1], int(work.device[first]), low, high))
+    busy = _joined_tiles(tiles)
+    idle = Gaps(*_concatenated(gaps, len(Gaps._fields)))
+    pieces = idle_pieces(trace, idle)
+    return _assembled(busy, work.device[busy.owner], category[busy.owner], idle, pieces)
+
+
+def _gaps(tiles: Tiles, device: int, low: int, high: int) -> Gaps:
+    """Return the times in a window in which a device had no tile."""
+    start = np.append(low, tiles.end_ns)
+    end = np.append(tiles.start_ns, high)
+    before, after = np.append(_NOTHING, tiles.owner), np.append(tiles.owner, _NOTHING)
+    open_ones = np.flatnonzero(end > start)
+    return Gaps(
+        np.full(len(open_ones), device, np.int64),
+        start[open_ones],
+        end[open_ones],
+        before[open_ones],
+        after[open_ones],
+    )
+
+
+def _assembled(busy: Tiles, device: I64, category: I8, gaps: Gaps, pieces: Pieces) -> Segments:
+    """Return busy and idle pieces in one list."""
+    start = np.append(busy.start_ns, pieces.start_ns)
+    end = np.append(busy.end_ns, pieces.end_ns)
+    where = np.append(device, gaps.device[pieces.gap])
+    part = np.append(category, pieces.cause + np.int8(len(BUSY_CATEGORIES))).astype(np.int8)
+    owner = np.append(busy.owner, gaps.after[pieces.gap])
+    order = np.lexsort((start, where))
+    return Segments(where[order], start[order], end[order], part[order], owner[order])
+
+
+def _joined_tiles(parts: list[Tiles]) -> Tiles:
+    return Tiles(*_concatenated(parts, len(Tiles._fields)))
+
+
+def _concatenated(parts: list[Tiles] | list[Gaps], width: int) -> list[I64]:
+    """Return the columns of several tables, one below the other."""
+    nothing = np.zeros(0, np.int64)
+    return [np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(width)]

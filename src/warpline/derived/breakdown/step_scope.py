@@ -1,0 +1,131 @@
+"""Which operations and calls belong to the steps that count, and what one step takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS
+from warpline.derived.steps.times import measure_windows, step_of_operations, steps
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.tree import enclosing
+from warpline.result import Evidence
+from warpline.trace import Trace
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class StepScope:
+    """What counts; without steps, all that was recorded.
+
+    Attributes:
+        trace: The trace.
+        name: What the ranges that are steps are called.
+        operations: Shape (operations,), bool, launched in steps that count.
+        calls: Shape (rows of api_call,), bool, begun in steps that count.
+        step: Shape (operations,), int64, the place of the step that launched it, -1 for none;
+            without steps 0 for all.
+        count: How many steps count, of all processes; at least 1.
+        step_ns: What one of them takes on the slowest device; the whole without steps.
+        has_steps: Whether there are any.
+    """
+
+    trace: Trace
+    name: str | None
+    operations: BoolArray
+    calls: BoolArray
+    step: I64
+    count: int
+    step_ns: float
+    has_steps: bool
+
+    @property
+    def each(self) -> str:
+        """What follows a number of things, ``per step`` or nothing."""
+        return " per step" if self.has_steps else ""
+
+    def ns_of(self, places: I64 | BoolArray) -> float:
+        """Return the time per step of some operations, those that count."""
+        work = operations(self.trace)
+        length = np.where(self.operations, work.end_ns - work.start_ns, 0)
+        return float(length[places].sum()) / self.count
+
+    def number_of(self, places: BoolArray) -> float:
+        """Return how many operations of some count, per step."""
+        return int(np.count_nonzero(places & self.operations)) / self.count
+
+    def share(self, ns: float) -> float:
+        """Return a time per step as a share of the step."""
+        return ns / self.step_ns if self.step_ns else 0.0
+
+    def idle_ns(self, *causes: str) -> float:
+        """Return the idle time of the devices per step, of some causes or of all."""
+        found = step_partition(self.trace, self.name)
+        chosen = [PARTS.index(cause) for cause in causes or IDLE_CAUSES]
+        return sum(float(found.total(lane)[chosen].sum()) for lane in found.lanes) / self.count
+
+    def show_operations(self, text: str, places: BoolArray) -> Evidence:
+        """Return operations as evidence: those that count, of the table that most are in."""
+        work = operations(self.trace)
+        chosen = np.flatnonzero(places & self.operations)
+        if not len(chosen):
+            return Evidence(text)
+        table = int(np.bincount(work.table[chosen]).argmax())
+        chosen = chosen[work.table[chosen] == table]
+        first = chosen[np.argsort(work.start_ns[chosen], kind="stable")][:_SHOWN]
+        windows = zip(work.start_ns[first].tolist(), work.end_ns[first].tolist(), strict=True)
+        return Evidence(
+            text, DEVICE_TABLES[table], tuple(work.row[first].tolist()), len(chosen), tuple(windows)
+        )
+
+    def show_calls(self, text: str, calls: I64) -> Evidence:
+        """Return calls as evidence, those that count; rows of api_call."""
+        chosen = calls[self.calls[calls]]
+        first = np.sort(chosen)[:_SHOWN]
+        columns = self.trace.columns("api_call", "start_ns", "end_ns")
+        start, end = (columns[key].values[first].tolist() for key in ("start_ns", "end_ns"))
+        windows = tuple(zip(start, end, strict=True))
+        return Evidence(text, "api_call", tuple(first.tolist()), len(chosen), windows)
+
+
+@derived
+def step_scope(trace: Trace, name: str | None = None) -> StepScope:
+    """Return which operations and calls count.
+
+    Args:
+        trace: The trace.
+        name: The name of the ranges that are steps; see `steps`.
+    """
+    found = steps(trace, name)
+    n_calls = trace.row_count("api_call") if trace.has("api_call") else 0
+    median = found.times().median_ns
+    if median is None or not found.included.any():
+        windows = measure_windows(trace, name)
+        length = np.bincount(windows.device, windows.end_ns - windows.start_ns)
+        everything = np.ones(len(operations(trace)), np.bool_)
+        every_call = np.ones(n_calls, np.bool_)
+        step = np.zeros(len(everything), np.int64)
+        whole = float(length.max(initial=0))
+        return StepScope(trace, name, everything, every_call, step, 1, whole, has_steps=False)
+    step = step_of_operations(trace, name)
+    of_step = np.append(found.included, np.zeros(1, np.bool_))  # the last one is -1: no step
+    rows = np.flatnonzero(found.included)
+    calls = np.zeros(n_calls, np.bool_)
+    if n_calls:
+        columns = trace.columns("api_call", "start_ns", "process_id")
+        calls = enclosing(
+            columns["start_ns"].values,
+            found.host_start_ns[rows],
+            found.host_end_ns[rows],
+            point_group=columns["process_id"].values.astype(np.int64),
+            group=found.process[rows],
+        ).found
+    return StepScope(
+        trace, name, of_step[step], calls, step, len(rows), float(median), has_steps=True
+    )

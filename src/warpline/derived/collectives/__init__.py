@@ -1,0 +1,1 @@
+"""Collectives of several ranks: what they are, which belong together, who waited for whom."""

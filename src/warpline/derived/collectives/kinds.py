@@ -1,0 +1,97 @@
+"""What each kernel of a collective does, among which ranks, and with how many bytes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived.kernels.categories import collective_kernel
+from warpline.derived.kernels.collective_launches import collective_of_kernel
+from warpline.derived.kernels.collective_names import operation_name
+from warpline.derived.texts import number_texts
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64
+from warpline.ops.group import factorize_rows
+from warpline.trace import Trace
+
+UNKNOWN = -1
+
+
+class CollectiveKinds(NamedTuple):
+    """What is known of some kernels of collectives.
+
+    Attributes:
+        operation: Shape (n,), int64, places in `operations`.
+        operations: Such as "AllReduce", ascending; "" where neither call nor name tells.
+        communicator: Shape (n,), int64, places in `communicators`; `UNKNOWN` if not recorded.
+        communicators: Its id or name; two of the same name differ in their ranks.
+        sequence: Shape (n,), int64, number of the call in its communicator, or `UNKNOWN`.
+        bytes: Shape (n,), int64, size of the message, or `UNKNOWN`.
+    """
+
+    operation: I64
+    operations: tuple[str, ...]
+    communicator: I64
+    communicators: tuple[str, ...]
+    sequence: I64
+    bytes: I64
+
+
+def collective_kinds(trace: Trace, places: I64) -> CollectiveKinds:
+    """Return what is known of some kernels of collectives.
+
+    Args:
+        trace: The trace.
+        places: Shape (n,), places of kernels in `operations`.
+    """
+    kernel = operations(trace).row[places]
+    calls = collective_of_kernel(trace)
+    call = np.where(calls.found[kernel], calls.row[kernel], UNKNOWN) if len(kernel) else kernel
+    operation, names = _operations(trace, kernel, call)
+    communicator, texts = _communicators(trace, call)
+    sequence = np.where(communicator >= 0, _of_calls(trace, "sequence", call), UNKNOWN)
+    size = _of_calls(trace, "bytes", call)
+    return CollectiveKinds(operation, names, communicator, texts, sequence, size)
+
+
+def _of_calls(trace: Trace, column: str, call: I64) -> I64:
+    """Return a column of the calls, `UNKNOWN` where there is no call or no value."""
+    found = np.full(len(call), UNKNOWN, np.int64)
+    called = np.flatnonzero(call >= 0)
+    if len(called):
+        found[called] = trace.columns("collective", column)[column].filled(UNKNOWN)[call[called]]
+    return found
+
+
+def _operations(trace: Trace, kernel: I64, call: I64) -> tuple[I64, tuple[str, ...]]:
+    """Return what each kernel does; by its call, else by its own name.
+
+    PyTorch makes an all-to-all of sends and receives: its call says so, its kernel does not.
+    """
+    ids = trace.columns("kernel", "name_id")["name_id"].values[kernel] if len(kernel) else kernel
+    number, distinct = number_texts(ids, len(trace.strings))
+    kernels = [collective_kernel(text) for text in trace.strings.texts(distinct.tolist())]
+    own = [(kind.operation if kind else None) or "" for kind in kernels]
+    text = _of_calls(trace, "operation_id", call)
+    texts = np.unique(text[text >= 0])
+    told = [operation_name(trace.strings.text(row)) or "" for row in texts.tolist()]
+    names = tuple(sorted({*own, *told}))
+    place_own = np.array([names.index(name) for name in own], np.int64)
+    place_told = np.array([names.index(name) for name in told], np.int64)
+    found = place_own[number] if len(kernel) else kernel
+    found[text >= 0] = place_told[np.searchsorted(texts, text[text >= 0])]
+    return found, names
+
+
+def _communicators(trace: Trace, call: I64) -> tuple[I64, tuple[str, ...]]:
+    """Return the communicator of each call; those of different ranks are different ones."""
+    name, ranks = (_of_calls(trace, column, call) for column in ("communicator_id", "ranks_id"))
+    found = np.full(len(call), UNKNOWN, np.int64)
+    named = np.flatnonzero(name >= 0)
+    if not len(named):
+        return found, ()
+    groups = factorize_rows(name[named], ranks[named])
+    found[named] = groups.codes
+    first = named[groups.first]
+    return found, tuple(trace.strings.text(row) for row in name[first].tolist())

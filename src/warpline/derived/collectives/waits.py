@@ -1,0 +1,131 @@
+"""Who waited for whom in collectives, and how long the collectives themselves took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.breakdown.overlaps import KINDS, overlaps
+from warpline.derived.collectives.matches import CollectiveMatches, collective_matches
+from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.tree import enclosing
+from warpline.trace import Trace
+
+
+@dataclass(frozen=True)
+class CollectiveWaits:
+    """The parts of ranks in collectives, by collective, then rank.
+
+    Attributes:
+        matches: Which part belongs to which collective and rank.
+        collective: Shape (n,), int64, numbers of the collectives that are counted: 0, 0, 1, 1...
+        place: Shape (n,), int64, the part, a place in the matches.
+        lane: Shape (n,), int64, its rank.
+        operation: Shape (n,), int64, its kernel, a place in `operations`.
+        arrival_ns: Shape (n,), int64, when it began, on the clock of the collective's first rank.
+        wait_ns: Shape (n,), int64, for how long it waited for the last rank to begin.
+        transfer_ns: Shape (n,), int64, the rest of the kernel; both sum to its duration.
+        exposed_ns: Shape (n,), int64, the part of the wait in which the device computed nothing.
+        last: Shape (collectives,), int64, the part that began last, a place in these arrays.
+        late_ns: Shape (collectives,), int64, how much later that was than the next to last.
+        error_ns: Shape (collectives,), int64, what the clocks cannot tell from nothing.
+    """
+
+    matches: CollectiveMatches
+    collective: I64
+    place: I64
+    lane: I64
+    operation: I64
+    arrival_ns: I64
+    wait_ns: I64
+    transfer_ns: I64
+    exposed_ns: I64
+    last: I64
+    late_ns: I64
+    error_ns: I64
+
+    @property
+    def count(self) -> int:
+        """How many collectives are counted."""
+        return len(self.last)
+
+    @property
+    def is_late(self) -> BoolArray:
+        """Shape (collectives,), whether one rank came later than all others, beyond doubt."""
+        return self.late_ns > self.error_ns
+
+
+@derived
+def collective_waits(trace: Trace, name: str | None = None) -> CollectiveWaits:
+    """Return the waits in the collectives of the included steps; without steps, in all.
+
+    A rank arrives in a collective when its kernel begins. Until the last one has, the others
+    wait inside their kernels; what then remains of a kernel is the collective itself.
+
+    Args:
+        trace: The trace.
+        name: What the ranges that are steps are called, or a pattern; None finds the steps.
+    """
+    found, work = collective_matches(trace), operations(trace)
+    chosen = _counted(trace, found, measure_windows(trace, name))
+    number = found.collective[chosen]
+    first = np.flatnonzero(np.diff(number, prepend=-1))
+    collective = np.cumsum(np.diff(number, prepend=-1) != 0) - 1
+    operation = found.operation[chosen]
+    start = work.start_ns[operation]
+    duration = work.end_ns[operation] - start
+    arrival = start - found.lead_ns[chosen]
+    last, late = _last(collective, arrival, first)
+    wait = np.clip(arrival[last][collective] - arrival, 0, duration)
+    return CollectiveWaits(
+        found,
+        collective,
+        chosen,
+        found.lane[chosen],
+        operation,
+        arrival,
+        wait,
+        duration - wait,
+        _exposed(trace, operation, wait),
+        last,
+        late,
+        found.error_ns[chosen][first],
+    )
+
+
+def _last(collective: I64, arrival: I64, first: I64) -> tuple[I64, I64]:
+    """Return the part of each collective that began last, and how much later than the next."""
+    order = np.lexsort((arrival, collective))
+    ends = np.append(first[1:], len(collective))[: len(first)]
+    return order[ends - 1], arrival[order[ends - 1]] - arrival[order[ends - 2]]
+
+
+def _exposed(trace: Trace, operation: I64, wait_ns: I64) -> I64:
+    """Return for how long the device computed nothing while each kernel waited."""
+    work = operations(trace)
+    start, no_step = work.start_ns[operation], np.full(len(operation), NO_STEP, np.int64)
+    waiting = Windows(work.device[operation], start, start + wait_ns, no_step, no_step)
+    return overlaps(trace, waiting).ns[:, KINDS.index("exposed-communication")]
+
+
+def _counted(trace: Trace, found: CollectiveMatches, windows: Windows) -> I64:
+    """Return the parts of collectives all of whose kernels began in a window of their process."""
+    everything = np.arange(len(found.collective))
+    if not (windows.step >= 0).any():
+        return everything
+    work = operations(trace)
+    device_count = int(max(windows.device.max(), work.device.max(initial=0))) + 1
+    inside = enclosing(
+        work.start_ns[found.operation],
+        windows.start_ns,
+        windows.end_ns,
+        point_group=work.process[found.operation] * device_count + work.device[found.operation],
+        group=windows.process * device_count + windows.device,
+    ).found
+    outside = np.zeros(found.count, np.bool_)
+    outside[found.collective[~inside]] = True
+    return everything[~outside[found.collective]]

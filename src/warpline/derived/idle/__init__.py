@@ -1,0 +1,1 @@
+"""Why devices were idle: what held the threads that launch work."""

@@ -1,0 +1,312 @@
+"""What held the host threads that launch work: waits, copies, allocations, loading, the profiler.
+
+Which call is what follows from the interface's functions (see `idle_kinds`) and from what the
+recording shows of the call:
+
+- A wait for a device, a stream or an event holds its thread.
+- A copy from or to pageable memory holds its thread: the driver moves the bytes through memory of
+  its own. One of at most 64 KiB is not about bytes: to the host it is a wait for a result, as is a
+  synchronous copy of pinned memory; to the device it returns as soon as the bytes are staged.
+- A launch that takes longer than 100 us, and is the first of its kernel in the recording, loads
+  code: the driver loads modules when they are first used. The same holds of the driver's
+  functions about modules and kernels when they take as long.
+- A launch that returns after all it launched has ended, kernels of 50 us and more among it, waits
+  for the device, as every launch does under CUDA_LAUNCH_BLOCKING=1.
+- From the beginning of a capture to its end the thread builds a graph, and in a first launch of a
+  graph that takes as long it uploads it.
+
+Sources: CUDA Runtime API, sections "API synchronization behavior" and "Lazy loading"; the 64 KiB
+are the size up to which CUDA documents that pageable copies are staged.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.idle.data_waits import data_waits
+from warpline.derived.idle.host_calls import (
+    HostCalls,
+    WorkingCalls,
+    host_calls,
+    numbers_of_texts,
+    working_calls,
+    working_threads,
+)
+from warpline.derived.idle.kinds import CALL_KINDS, IDLE_CAUSES, call_kind, overhead_cause
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.group import factorize, group_stats
+from warpline.ops.interval import Intervals, subtract, union
+from warpline.ops.tiling import Grouped, by_group, cut, tile
+from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
+from warpline.trace import Trace
+
+# What a wait costs that finds nothing to wait for: 3 to 6 us on the machines measured.
+OWN_COST_NS = 5_000
+LONG_CALL_NS = 100_000
+LONG_KERNEL_NS = 50_000
+SMALL_COPY_BYTES = 64 * 1024
+
+_PAGEABLE = next(kind for kind, label in MEMORY_KINDS.items() if label == "Pageable")
+_TO_HOST = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Host"]
+_TO_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Host-to-Device"]
+_ON_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Device"]
+_INSTANTIATING = IDLE_CAUSES.index("graph-instantiation")
+_NO_CAUSE = -1
+
+
+class Blocking(NamedTuple):
+    """Times in which a thread that launches work was held, by thread and start, not overlapping.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+        thread: Shape (n,), int64, rows of the thread table.
+        process: Shape (n,), int64, rows of the process table.
+        cause: Shape (n,), int8, places in `IDLE_CAUSES`.
+        lost_ns: Shape (n,), int64, what the thread would have gained without it.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    thread: I64
+    process: I64
+    cause: I8
+    lost_ns: I64
+
+
+@derived
+def blocking(trace: Trace) -> Blocking:
+    """Return what held the threads that launch work, in time that counts once for each."""
+    calls = working_calls(trace)
+    cause = _causes(trace, calls)
+    held = np.flatnonzero(cause != _NO_CAUSE)
+    own = np.where(_is_wait(cause[held]), OWN_COST_NS, 0)
+    found = Blocking(
+        calls.start_ns[held],
+        calls.end_ns[held],
+        calls.thread[held],
+        calls.process[held],
+        cause[held],
+        np.maximum(calls.end_ns[held] - calls.start_ns[held] - own, 0),
+    )
+    parts = [found, _captures(calls), _overheads(trace), _data(trace)]
+    return _without_concurrency(trace, _once_per_thread(_joined(parts)))
+
+
+def _joined(parts: list[Blocking]) -> Blocking:
+    return Blocking(
+        np.concatenate([part.start_ns for part in parts]),
+        np.concatenate([part.end_ns for part in parts]),
+        np.concatenate([part.thread for part in parts]),
+        np.concatenate([part.process for part in parts]),
+        np.concatenate([part.cause for part in parts]),
+        np.concatenate([part.lost_ns for part in parts]),
+    )
+
+
+def _once_per_thread(found: Blocking) -> Blocking:
+    """Return each thread's time once: the profiler's first, then calls, by their beginning.
+
+    What waits for data comes last: calls inside are what they are elsewhere.
+    """
+    profiler, data = (IDLE_CAUSES.index(name) for name in ("profiler-overhead", "data"))
+    level = np.select([found.cause == profiler, found.cause == data], [0, 2], 1)
+    order = np.argsort(found.start_ns, kind="stable")
+    starts, ends, owners = [], [], []
+    for rows in by_group(found.thread[order]):
+        of_thread = order[rows]
+        tiles = tile(found.start_ns[of_thread], found.end_ns[of_thread], level[of_thread])
+        starts.append(tiles.start_ns)
+        ends.append(tiles.end_ns)
+        owners.append(of_thread[tiles.owner])
+    nothing = np.zeros(0, np.int64)
+    start, end, owner = (np.concatenate([nothing, *part]) for part in (starts, ends, owners))
+    lost = np.minimum(found.lost_ns[owner], end - start)
+    return Blocking(start, end, found.thread[owner], found.process[owner], found.cause[owner], lost)
+
+
+def _causes(trace: Trace, calls: WorkingCalls) -> I8:
+    """Return the cause that each call may be, _NO_CAUSE for calls that only issue work."""
+    cause = np.full(len(calls.row), _NO_CAUSE, np.int8)
+    for name in ("host-sync", "allocator", "graph-instantiation"):
+        cause[calls.kind == CALL_KINDS.index(name)] = IDLE_CAUSES.index(name)
+    long = calls.end_ns - calls.start_ns >= LONG_CALL_NS
+    loading = IDLE_CAUSES.index("module-load-or-JIT")
+    cause[long & (calls.kind == CALL_KINDS.index("module-load-or-JIT"))] = loading
+    for kind, first_of in (("launch", loading), ("graph-launch", _INSTANTIATING)):
+        slow = np.flatnonzero(long & (calls.kind == CALL_KINDS.index(kind)))
+        if len(slow):
+            cause[slow[np.isin(calls.row[slow], _first_launches(trace))]] = first_of
+    cause[np.isin(calls.row, _blocking_launches(trace))] = IDLE_CAUSES.index("host-sync")
+    copies = _copy_causes(trace)
+    place = np.searchsorted(calls.row, copies[0])
+    cause[place] = copies[1]
+    return cause
+
+
+def _first_launches(trace: Trace) -> I64:
+    """Return the calls that launched a kernel or a graph for the first time in the recording."""
+    work = operations(trace)
+    found = []
+    for table, key in (("kernel", "name_id"), ("graph_launch", "graph_exec_id")):
+        launched = work.of_table(table)
+        launched = launched[work.call[launched] >= 0]
+        if not len(launched):
+            continue
+        which = trace.columns(table, key)[key].filled(-1)[work.row[launched]]
+        order = np.lexsort((work.call[launched], which))
+        first = np.append(True, np.diff(which[order]) != 0)
+        found.append(work.call[launched[order[first]]])
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
+def _blocking_launches(trace: Trace) -> I64:
+    """Return the calls that returned when all they had launched was done, and that was long."""
+    work = operations(trace)
+    rows = np.append(work.of_table("kernel"), work.of_table("graph_launch"))
+    rows = rows[work.call[rows] >= 0]
+    if not len(rows):
+        return rows
+    calls = factorize(work.call[rows])
+    returned = trace.columns("api_call", "end_ns")["end_ns"].values[calls.uniques]
+    length = work.end_ns[rows] - work.start_ns[rows]
+    longest = group_stats(calls.codes, length, calls.n_groups).max
+    last_end = group_stats(calls.codes, work.end_ns[rows], calls.n_groups).max
+    return calls.uniques[(last_end <= returned) & (longest >= LONG_KERNEL_NS)]
+
+
+def _copy_causes(trace: Trace) -> tuple[I64, I8]:
+    """Return the calls that held the host for a copy, and what each of them is."""
+    work = operations(trace)
+    copies = work.of_table("memcpy")
+    copies = copies[work.call[copies] >= 0]
+    if not len(copies):
+        return copies, copies.astype(np.int8)
+    columns = trace.columns("memcpy", "kind", "bytes", "src_memory", "dst_memory")
+    row = work.row[copies]
+    source, target = (columns[name].filled(_NO_CAUSE)[row] for name in ("src_memory", "dst_memory"))
+    is_pageable = (source == _PAGEABLE) | (target == _PAGEABLE)
+    is_small = columns["bytes"].values[row] <= SMALL_COPY_BYTES
+    is_result = np.isin(columns["kind"].values[row], _TO_HOST) & is_small
+    names = trace.columns("api_call", "name_id")["name_id"].values[work.call[copies]]
+    is_synchronous = numbers_of_texts(trace, names, call_kind) == CALL_KINDS.index("copy")
+    kind = columns["kind"].values[row]
+    # A small copy to the device is staged, and the call returns.
+    is_staged = is_small & np.isin(kind, _TO_DEVICE) & ~is_synchronous
+    is_held = (is_pageable & ~is_staged) | (is_synchronous & ~np.isin(kind, _ON_DEVICE))
+    is_wait = is_result | ~is_pageable
+    cause = np.where(
+        is_wait, IDLE_CAUSES.index("host-sync"), IDLE_CAUSES.index("pageable-copy")
+    ).astype(np.int8)
+    return work.call[copies[is_held]], cause[is_held]
+
+
+def _captures(calls: WorkingCalls) -> Blocking:
+    """Return the time from the beginning of each capture to its end on the same thread."""
+    begins, ends = (CALL_KINDS.index(kind) for kind in ("begin-capture", "end-capture"))
+    rows = np.flatnonzero((calls.kind == begins) | (calls.kind == ends))
+    rows = rows[np.argsort(calls.thread[rows], kind="stable")]
+    first = np.flatnonzero(
+        (calls.kind[rows][:-1] == begins)
+        & (calls.kind[rows][1:] == ends)
+        & (np.diff(calls.thread[rows]) == 0)
+    )
+    begin, end = rows[first], rows[first + 1] if len(first) else rows[first]
+    # A lone half holds its thread for no longer than the call.
+    alone = np.setdiff1d(rows, np.append(begin, end))
+    begin, end = np.append(begin, alone), np.append(end, alone)
+    return Blocking(
+        calls.start_ns[begin],
+        calls.end_ns[end],
+        calls.thread[begin],
+        calls.process[begin],
+        np.full(len(begin), _INSTANTIATING, np.int8),
+        calls.end_ns[end] - calls.start_ns[begin],
+    )
+
+
+def _overheads(trace: Trace) -> Blocking:
+    """Return what the producer recorded of its own work on threads that launch."""
+    nothing = np.zeros(0, np.int64)
+    if not trace.has("overhead") or not trace.row_count("overhead"):
+        return Blocking(nothing, nothing, nothing, nothing, nothing.astype(np.int8), nothing)
+    columns = trace.columns("overhead", "start_ns", "end_ns", "thread_id", "name_id")
+    cause = numbers_of_texts(trace, columns["name_id"].values, _overhead_code)
+    thread = columns["thread_id"].filled(0).astype(np.int64)
+    known = columns["thread_id"].is_valid() & (cause != _NO_CAUSE)
+    rows = np.flatnonzero(known)
+    rows = rows[working_threads(trace)[thread[rows]]]
+    start = columns["start_ns"].values[rows]
+    end = np.maximum(start, columns["end_ns"].values[rows])
+    process = trace.columns("thread", "process_id")["process_id"].values[thread[rows]]
+    return Blocking(start, end, thread[rows], process.astype(np.int64), cause[rows], end - start)
+
+
+def _data(trace: Trace) -> Blocking:
+    """Return when threads waited for data."""
+    times = data_waits(trace)
+    cause = np.full(len(times.thread), IDLE_CAUSES.index("data"), np.int8)
+    if not len(cause):
+        return Blocking(*times, times.thread, cause, times.thread)
+    process = trace.columns("thread", "process_id")["process_id"].values[times.thread]
+    length = times.end_ns - times.start_ns
+    return Blocking(*times, process.astype(np.int64), cause, length)
+
+
+def _without_concurrency(trace: Trace, found: Blocking) -> Blocking:
+    """Return the holds, which lose nothing while another thread of the process issues work."""
+    calls, lost = host_calls(trace), found.lost_ns.copy()
+    calls_of = {int(calls.thread[rows[0]]): rows for rows in by_group(calls.thread)}
+    holds_of = {int(found.thread[rows[0]]): rows for rows in by_group(found.thread)}
+    for rows in by_group(found.process):
+        process = found.process[rows[0]]
+        threads = [each for each, of in calls_of.items() if calls.process[of[0]] == process]
+        if len(threads) < 2:
+            continue
+        # While a thread is held it issues nothing, so that what is issued then is by others.
+        holds = union(found.start_ns[rows], found.end_ns[rows])
+        issuing = [
+            _issuing(calls, calls_of[each], holds, found, holds_of.get(each)) for each in threads
+        ]
+        busy = union(*(np.concatenate(side) for side in zip(*issuing, strict=True)))
+        before = _covered_until(busy, found.start_ns[rows])
+        lost[rows] -= _covered_until(busy, found.end_ns[rows]) - before
+    return found._replace(lost_ns=np.maximum(lost, 0))
+
+
+def _issuing(
+    calls: HostCalls, rows: I64, within: Intervals, found: Blocking, held: I64 | None
+) -> Intervals:
+    """Return when a thread was in calls that did not hold it, within some times."""
+    one = np.zeros(len(within.start), np.int64)
+    inside = cut(
+        Grouped(within.start, within.end, one),
+        Grouped(calls.start_ns[rows], calls.end_ns[rows], np.zeros(len(rows), np.int64)),
+    )
+    if held is None:
+        return union(inside.start_ns, inside.end_ns)
+    held_times = found.start_ns[held], found.end_ns[held]
+    return subtract((inside.start_ns, inside.end_ns), held_times)
+
+
+def _covered_until(times: Intervals, moments: I64) -> I64:
+    """Return how much of some moments' past is covered; the intervals are apart and ascend."""
+    place = np.searchsorted(times.start, moments, side="right")
+    length = np.append(0, np.cumsum(times.end - times.start))
+    last = np.append(np.iinfo(np.int64).min, times.end)[place]
+    covered: I64 = length[place] - np.where(last > moments, last - moments, 0)
+    return covered
+
+
+def _overhead_code(name: str) -> int:
+    cause = overhead_cause(name)
+    return _NO_CAUSE if cause is None else IDLE_CAUSES.index(cause)
+
+
+def _is_wait(cause: I8) -> BoolArray:
+    """Return which causes are waits, which cost something even without anything to wait for."""
+    return np.isin(cause, [IDLE_CAUSES.index("host-sync"), IDLE_CAUSES.index("pageable-copy")])

@@ -1,0 +1,111 @@
+"""The calls of the threads that launch device work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.idle.kinds import call_kind
+from warpline.derived.texts import number_texts
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I8, I64, BoolArray, Integers
+from warpline.ops.tiling import by_group
+from warpline.trace import Trace
+
+
+class HostCalls(NamedTuple):
+    """The outermost calls of threads that launched device work, by thread and start.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64; calls of one thread do not overlap.
+        thread: Shape (n,), int64, rows of the thread table.
+        process: Shape (n,), int64, rows of the process table.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    thread: I64
+    process: I64
+
+
+class WorkingCalls(NamedTuple):
+    """Rows of api_call by working threads, in the total order."""
+
+    row: I64
+    start_ns: I64
+    end_ns: I64
+    thread: I64
+    process: I64
+    kind: I8
+
+
+@derived
+def working_threads(trace: Trace) -> BoolArray:
+    """Return which threads launched device work that is in the trace, shape (threads,).
+
+    A thread that only polls or waits, such as the watchdog of a communication library, does not
+    hold the device up.
+    """
+    is_working = np.zeros(trace.row_count("thread") if trace.has("thread") else 0, np.bool_)
+    calls = operations(trace).call
+    calls = calls[calls >= 0]
+    if len(calls):
+        is_working[trace.columns("api_call", "thread_id")["thread_id"].values[calls]] = True
+    return is_working
+
+
+@derived
+def host_calls(trace: Trace) -> HostCalls:
+    """Return the outermost calls of threads that launched device work; none without calls."""
+    calls = working_calls(trace)
+    kept = [_outermost(calls, rows) for rows in by_group(calls.thread)]
+    rows = np.concatenate([np.zeros(0, np.int64), *kept])
+    return HostCalls(
+        calls.start_ns[rows], calls.end_ns[rows], calls.thread[rows], calls.process[rows]
+    )
+
+
+@derived
+def working_calls(trace: Trace) -> WorkingCalls:
+    """Return the calls of working threads."""
+    nothing = np.zeros(0, np.int64)
+    if not trace.has("api_call") or not working_threads(trace).any():
+        return WorkingCalls(nothing, nothing, nothing, nothing, nothing, nothing.astype(np.int8))
+    columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "process_id", "name_id")
+    start, end, thread, process, name = (column.values for column in columns.values())
+    rows = np.flatnonzero(working_threads(trace)[thread])
+    start, thread, process = start[rows], thread[rows], process[rows]
+    return WorkingCalls(
+        rows,
+        start,
+        np.maximum(start, end[rows]),
+        thread.astype(np.int64),
+        process.astype(np.int64),
+        numbers_of_texts(trace, name[rows], call_kind),
+    )
+
+
+def _outermost(calls: WorkingCalls, rows: I64) -> I64:
+    """Return the calls of one thread that are not inside another one; rows ascend in start."""
+    start, end = calls.start_ns[rows], calls.end_ns[rows]
+    reach = np.maximum.accumulate(end)
+    opens = np.append(True, start[1:] >= reach[:-1])
+    # Of calls that start together the longest holds the others, and stands last.
+    same = np.append(start[1:] == start[:-1], False)
+    if same.any():
+        order = np.lexsort((-end, start))
+        rows = rows[order]
+        opens = np.append(True, calls.start_ns[rows][1:] >= np.maximum.accumulate(end[order])[:-1])
+    outermost: I64 = rows[opens]
+    return outermost
+
+
+def numbers_of_texts(trace: Trace, ids: Integers, meaning: Callable[[str], int]) -> I8:
+    """Return a number for each text, computed once per distinct text."""
+    codes, distinct = number_texts(ids, len(trace.strings))
+    numbers = [meaning(text) for text in trace.strings.texts(distinct.tolist())]
+    return np.array(numbers, np.int8)[codes]

@@ -1,0 +1,129 @@
+"""Where the host reads results from the device and waits for them, and what was computed for it.
+
+A read is a small copy to the host, with the call that waits for it: the copy itself or the wait
+that follows it on its thread. Work launched between two reads close to each other was launched
+for the second one if it is a few short kernels such as sums and comparisons; in front of the first
+of several such reads, as much work as there is before the others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
+from warpline.derived.idle.host_calls import working_calls
+from warpline.derived.idle.kinds import CALL_KINDS
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.tiling import by_group
+from warpline.trace import Trace
+
+# What `.item()` and friends launch in front of a read: absolute value, sum, cast, comparison.
+MOST_FEEDING = 6
+_FEEDING = ("elementwise", "reduction", "cast-copy", "layout-copy", "memset", "copy-d2d", "other")
+_NONE = -1
+
+
+class Reads(NamedTuple):
+    """Reads of results, by thread and time.
+
+    Attributes:
+        copy: Shape (n,), int64, places in `operations`.
+        call: Shape (n,), int64, rows of api_call: the call that copied.
+        wait: Shape (n,), int64, rows of api_call: the call that waited for it, -1 for none.
+        feeding: Places in `operations` of the work launched for reads only, ascending.
+        is_fed: Shape (n,), bool, which reads have such work.
+    """
+
+    copy: I64
+    call: I64
+    wait: I64
+    feeding: I64
+    is_fed: BoolArray
+
+
+@derived
+def result_reads(trace: Trace) -> Reads:
+    """Return where the host reads results from the device."""
+    none = np.zeros(0, np.int64)
+    calls, work = working_calls(trace), operations(trace)
+    launched = np.flatnonzero(work.call >= 0)
+    launched = launched[np.argsort(work.call[launched], kind="stable")]
+    is_read = _is_read(trace)
+    parts: list[Reads] = []
+    for rows in by_group(calls.thread):
+        row = calls.row[rows]
+        own = launched[np.isin(work.call[launched], row)]
+        if is_read[own].any():
+            kinds = calls.kind[rows]
+            parts.append(_of_thread(trace, row, kinds == CALL_KINDS.index("host-sync"), own))
+    columns = [[part[place] for part in parts] for place in range(4)]
+    joined = [np.concatenate([none, *column]) for column in columns]
+    is_fed = np.concatenate([none.astype(np.bool_), *(part.is_fed for part in parts)])
+    return Reads(joined[0], joined[1], joined[2], np.sort(joined[3]), is_fed)
+
+
+def waits_behind(trace: Trace, rows: I64) -> I64:
+    """Return the calls that wait and come right after some calls on their thread, ascending.
+
+    Args:
+        trace: The trace.
+        rows: Rows of api_call.
+    """
+    calls = working_calls(trace)
+    order = np.argsort(calls.thread, kind="stable")
+    behind = np.isin(calls.row[order[:-1]], rows) & (np.diff(calls.thread[order]) == 0)
+    after = order[1:][behind]
+    return np.sort(calls.row[after[calls.kind[after] == CALL_KINDS.index("host-sync")]])
+
+
+def _is_read(trace: Trace) -> BoolArray:
+    """Return which operations are small copies to the host."""
+    work = operations(trace)
+    found: BoolArray = operation_categories(trace) == BUSY_CATEGORIES.index("copy-d2h")
+    copies = work.of_table("memcpy")
+    if len(copies):
+        size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[copies]]
+        found = found.copy()
+        found[copies] &= size <= SMALL_COPY_BYTES
+    return found
+
+
+def _of_thread(trace: Trace, row: I64, is_wait: BoolArray, own: I64) -> Reads:
+    """Return the reads of one thread: its calls, which of them wait, its operations in order."""
+    work = operations(trace)
+    places = np.flatnonzero(_is_read(trace)[own])
+    copy = own[places]
+    after = np.searchsorted(row, work.call[copy]) + 1
+    follows = (after < len(row)) & np.append(is_wait, np.zeros(1, np.bool_))[
+        np.minimum(after, len(row))
+    ]
+    wait = np.where(follows, row[np.minimum(after, len(row) - 1)], _NONE)
+    # How many operations stand between each read and the one before it.
+    since = np.diff(places, prepend=-(MOST_FEEDING + 2)) - 1
+    feeds = np.isin(operation_categories(trace)[own], _codes())
+    unfit = np.append(0, np.cumsum(~feeds))
+    count = np.where((since >= 1) & (since <= MOST_FEEDING), since, 0)
+    count = np.where(unfit[places] == unfit[places - count], count, 0)
+    opens = np.flatnonzero((count[:-1] == 0) & (since[:-1] > 0) & (count[1:] > 0))
+    count[opens] = np.minimum(count[opens + 1], since[opens])
+    count = np.minimum(count, places)
+    count = np.where(unfit[places] == unfit[places - count], count, 0)
+    feeding = [
+        own[place - n : place] for place, n in zip(places.tolist(), count.tolist(), strict=True)
+    ]
+    return Reads(
+        copy,
+        work.call[copy],
+        wait,
+        np.concatenate([np.zeros(0, np.int64), *feeding]),
+        count > 0,
+    )
+
+
+def _codes() -> list[int]:
+    return [BUSY_CATEGORIES.index(name) for name in _FEEDING]

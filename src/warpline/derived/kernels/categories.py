@@ -1,0 +1,136 @@
+"""What each device operation is: its category, its origin, and what a collective kernel does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.kernels.collective_launches import launched_by_collectives
+from warpline.derived.kernels.collective_names import CollectiveKernel, collective_kernel
+from warpline.derived.kernels.rules import (
+    KERNEL_CATEGORIES,
+    ORIGINS,
+    UNKNOWN_CATEGORY,
+    UNKNOWN_ORIGIN,
+    KernelClass,
+    kernel_class,
+)
+from warpline.derived.texts import number_texts
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I8
+from warpline.schema.tables import COPY_KINDS
+from warpline.trace import Trace
+
+__all__ = [
+    "BUSY_CATEGORIES",
+    "ORIGINS",
+    "CollectiveKernel",
+    "KernelClass",
+    "collective_kernel",
+    "kernel_class",
+    "operation_categories",
+    "operation_origins",
+]
+
+# The order is the precedence where operations overlap: compute, collectives, whole graphs, copies.
+BUSY_CATEGORIES = (
+    *KERNEL_CATEGORIES,
+    "graph",
+    "copy-h2d",
+    "copy-d2h",
+    "copy-d2d",
+    "copy-p2p",
+    "copy-other",
+    "memset",
+)
+
+_COPIES = {
+    "Host-to-Device": "copy-h2d",
+    "Host-to-Array": "copy-h2d",
+    "Unified Host-to-Device": "copy-h2d",
+    "Device-to-Host": "copy-d2h",
+    "Array-to-Host": "copy-d2h",
+    "Unified Device-to-Host": "copy-d2h",
+    "Device-to-Device": "copy-d2d",
+    "Array-to-Array": "copy-d2d",
+    "Array-to-Device": "copy-d2d",
+    "Device-to-Array": "copy-d2d",
+    "Unified Device-to-Device": "copy-p2p",
+    "Peer-to-Peer": "copy-p2p",
+}
+
+
+@derived
+def operation_categories(trace: Trace) -> I8:
+    """Return the category of each device operation, codes into `BUSY_CATEGORIES`.
+
+    Shape (operations,), in the order of `operations`. Kernels are told by their names; one that
+    no rule knows is a collective if it was launched inside a call of NCCL, else "other". Copies
+    are told by their direction; a copy within device memory whose source and destination are
+    different devices is "copy-p2p".
+
+    Raises:
+        InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
+    """
+    found = np.full(len(operations(trace)), _code("graph"), np.int8)
+    kernels, copies, sets = (operations(trace).of_table(name) for name in DEVICE_TABLES[:3])
+    rows = operations(trace).row
+    found[kernels] = _kernel_codes(trace)[0][rows[kernels]]
+    found[copies] = _copy_categories(trace)[rows[copies]]
+    found[sets] = _code("memset")
+    return found
+
+
+@derived
+def operation_origins(trace: Trace) -> I8:
+    """Return who wrote the code of each device operation, codes into `ORIGINS`.
+
+    Shape (operations,), in the order of `operations`. Copies, memory sets and graphs recorded as
+    wholes are the driver's. A kernel that no rule knows is the user's.
+
+    Raises:
+        InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
+    """
+    found = np.full(len(operations(trace)), ORIGINS.index("driver"), np.int8)
+    kernels = operations(trace).of_table("kernel")
+    found[kernels] = _kernel_codes(trace)[1][operations(trace).row[kernels]]
+    return found
+
+
+@derived
+def _kernel_codes(trace: Trace) -> tuple[I8, I8]:
+    """Return category and origin of each kernel, shape (kernels,), in their total order."""
+    if not trace.has("kernel"):
+        return np.zeros(0, np.int8), np.zeros(0, np.int8)
+    ids = trace.columns("kernel", "name_id")["name_id"].values
+    number, distinct = number_texts(ids, len(trace.strings))
+    classes = [kernel_class(name) for name in trace.strings.texts(distinct.tolist())]
+    category = np.array([_code(c.category) for c in classes], np.int8)[number]
+    origin = np.array([ORIGINS.index(c.origin) for c in classes], np.int8)[number]
+    unknown = category == _code(UNKNOWN_CATEGORY)
+    if unknown.any():
+        inside = launched_by_collectives(trace) & unknown
+        category[inside] = _code("collective")
+        origin[inside & (origin == ORIGINS.index(UNKNOWN_ORIGIN))] = ORIGINS.index("nccl")
+    return category, origin
+
+
+def _copy_categories(trace: Trace) -> I8:
+    """Return the category of each copy, shape (copies,), in their total order."""
+    if not trace.has("memcpy"):
+        return np.zeros(0, np.int8)
+    columns = trace.columns("memcpy", "kind", "src_device_id", "dst_device_id")
+    labels = (COPY_KINDS.get(kind, "") for kind in range(1 + max(COPY_KINDS)))
+    of_kind = np.array([_code(_COPIES.get(label, "copy-other")) for label in labels], np.int8)
+    kind = columns["kind"].values
+    is_known = (kind >= 0) & (kind < len(of_kind))
+    found = np.where(is_known, of_kind[np.where(is_known, kind, 0)], _code("copy-other"))
+    source, target = columns["src_device_id"], columns["dst_device_id"]
+    crosses = source.is_valid() & target.is_valid() & (source.values != target.values)
+    found[crosses & (found == _code("copy-d2d"))] = _code("copy-p2p")
+    return found.astype(np.int8)
+
+
+def _code(category: str) -> int:
+    return BUSY_CATEGORIES.index(category)

@@ -1,0 +1,89 @@
+"""Which kernels were launched by which calls of a collective library."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.ranges.stacks import launched_inside
+from warpline.derived.work.launches import launch_calls
+from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.join import Lookup
+from warpline.ops.tree import enclosing
+from warpline.trace import Trace
+from warpline.trace.collectives import DOMAIN
+
+
+@derived
+def collective_of_kernel(trace: Trace) -> Lookup:
+    """Return the row of collective that launched each kernel, shape (kernels,).
+
+    It is the innermost call that the launching thread was in when it launched the kernel. Calls
+    that a group holds back are launched where the group ends: those have none.
+    """
+    launches = _launches(trace)
+    count = trace.row_count("kernel") if trace.has("kernel") else 0
+    row, found = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    if not len(launches.kernel) or not trace.has("collective"):
+        return Lookup(row, found)
+    calls = trace.columns("collective", "start_ns", "end_ns", "thread_id")
+    start, end, thread = (calls[name].values for name in ("start_ns", "end_ns", "thread_id"))
+    inside = enclosing(
+        launches.start_ns,
+        start,
+        np.maximum(start, end),
+        point_group=launches.thread,
+        group=thread,
+    )
+    row[launches.kernel], found[launches.kernel] = inside.row, inside.found
+    return Lookup(row, found)
+
+
+@derived
+def launched_by_collectives(trace: Trace) -> BoolArray:
+    """Return which kernels were launched inside a collective, or inside any range of NCCL.
+
+    Shape (kernels,). Calls within a group are launched where the group ends, which is a range of
+    NCCL's domain too.
+    """
+    inside = collective_of_kernel(trace).found.copy()
+    ranges = _ranges_of_nccl(trace)
+    if not len(ranges) or not len(inside) or not trace.has("api_call"):
+        return inside
+    within = launched_inside(trace, "kernel")
+    change = np.zeros(len(within.order) + 1, np.int64)
+    np.add.at(change, within.first[ranges], 1)
+    np.add.at(change, within.last[ranges], -1)
+    inside[within.order[np.cumsum(change[:-1]) > 0]] = True
+    return inside
+
+
+class _Launches(NamedTuple):
+    """Kernels whose launch is known: their rows, and when and on which thread it began."""
+
+    kernel: I64
+    start_ns: I64
+    thread: Integers
+
+
+def _launches(trace: Trace) -> _Launches:
+    calls = launch_calls(trace)["kernel"]
+    kernel = np.flatnonzero(calls.found)
+    if not len(kernel):
+        return _Launches(kernel, kernel, kernel)
+    columns = trace.columns("api_call", "start_ns", "thread_id")
+    start, thread = (columns[name].values[calls.row[kernel]] for name in ("start_ns", "thread_id"))
+    return _Launches(kernel, start, thread)
+
+
+def _ranges_of_nccl(trace: Trace) -> I64:
+    """Return the ranges of NCCL's domain, rows of range."""
+    if not trace.has("range"):
+        return np.zeros(0, np.int64)
+    domain = trace.columns("range", "domain_id")["domain_id"]
+    number = trace.strings.find(DOMAIN)  # After the column: a text has a number once it is read.
+    if number is None:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(domain.is_valid() & (domain.values == number))

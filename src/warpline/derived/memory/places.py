@@ -1,0 +1,77 @@
+"""Names of the places that memory is in, and who was running when a block was allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.memory.allocations import ALLOCATORS, Pool, allocations
+from warpline.derived.memory.operators import outermost_operators_of_allocations
+from warpline.derived.operators.calls import operator_calls
+from warpline.ops.arrays import I64, BoolArray
+from warpline.trace import Trace
+
+HOST = "Host"
+
+
+class Operators(NamedTuple):
+    """The outermost operator around each event of `allocations`.
+
+    Attributes:
+        name: Shape (events,), int64, places in `names`; 0 where there is none.
+        found: Shape (events,), bool.
+        names: The distinct names, at least one.
+    """
+
+    name: I64
+    found: BoolArray
+    names: tuple[str, ...]
+
+
+@derived
+def operators_of_allocations(trace: Trace) -> Operators:
+    """Return the outermost operators around allocations; none without operators."""
+    n = len(allocations(trace))
+    if not trace.has("op") or not trace.row_count("op"):
+        return Operators(np.zeros(n, np.int64), np.zeros(n, np.bool_), ("",))
+    calls, around = operator_calls(trace), outermost_operators_of_allocations(trace)
+    name = np.zeros(n, np.int64)
+    name[around.found] = calls.name[around.row[around.found]]
+    return Operators(name, around.found, calls.names or ("",))
+
+
+def place_names(trace: Trace, pools: Sequence[Pool]) -> list[str]:
+    """Return where each pool is: the number of the GPU, or that it is the host."""
+    if not trace.has("device"):
+        return [HOST for _ in pools]
+    numbers = trace.columns("device", "gpu_index")["gpu_index"].values
+    return [HOST if pool.device < 0 else f"GPU {int(numbers[pool.device])}" for pool in pools]
+
+
+def pids_of(trace: Trace, pools: Sequence[Pool]) -> I64:
+    """Return the process of each pool as the operating system numbers it."""
+    pids = trace.columns("process", "pid")["pid"].values
+    return pids[np.array([pool.process for pool in pools], np.int64)]
+
+
+@derived
+def counting_notes(trace: Trace) -> tuple[str, ...]:
+    """Return which numbers of bytes in use had to be counted, if any."""
+    events = allocations(trace)
+    counted = {
+        events.pools[number] for number in np.unique(events.pool[events.is_counted]).tolist()
+    }
+    places = place_names(trace, list(events.pools))
+    named = sorted(
+        {
+            f"{places[events.pools.index(pool)]} ({ALLOCATORS[pool.allocator].lower()})"
+            for pool in counted
+        }
+    )
+    if not named:
+        return ()
+    what = ", ".join(named)
+    return (f"bytes in use of {what} are counted from the beginning of the recording",)

@@ -1,0 +1,1 @@
+"""Calls of a framework's operators, and what tells them apart."""

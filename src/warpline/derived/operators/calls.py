@@ -1,0 +1,232 @@
+"""Calls of a framework's operators, with what each took on the host and on devices.
+
+The definitions are those of `torch.profiler`'s ``key_averages()``, so that the same trace gives the
+same numbers: the annotations of the program are calls beside the operators, the time of a CUDA call
+inside an operator is not the operator's own, a call whose only content is a call of the same name
+is one with it, and the profiler's own helpers are no calls at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.texts import number_texts
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I8, I32, I64, BoolArray
+from warpline.ops.join import Lookup
+from warpline.ops.tree import Nesting, accumulate_up, enclosing, nest
+from warpline.schema.tables import RANGE_STYLES
+from warpline.trace import Trace
+
+OPERATOR, ANNOTATION = 0, 1
+CALL_KINDS = ("Operator", "Annotation")
+
+_OPERATING_CALL = 2
+_NOTHING = -1
+_PUSH_POP = next(value for value, label in RANGE_STYLES.items() if label == "PushPop")
+_STEP = "ProfilerStep#"
+_ANY_STEP = "ProfilerStep*"
+_NO_OPERATORS = frozenset(
+    (
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+        "aten::is_leaf",
+        "aten::output_nr",
+        "aten::_version",
+    )
+)
+
+
+@dataclass(frozen=True)
+class OperatorCalls:
+    """Operators and annotations, operators first, each in the total order of its table.
+
+    Attributes:
+        kind: Shape (n,), int8, places in `CALL_KINDS`.
+        row: Shape (n,), int64, rows of `op` or `range`.
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+        thread: Shape (n,), int64, rows of the thread table.
+        name: Shape (n,), int32, places in `names`.
+        names: The distinct names; steps of the profiler share one.
+        nesting: Where each call stands among those of its thread.
+        counted: Shape (n,), int64, the call that each is counted with: itself for nearly all.
+        host_ns: Shape (n,), int64, how long it took.
+        self_host_ns: Shape (n,), int64, the same without the calls and CUDA calls inside.
+    """
+
+    kind: I8
+    row: I64
+    start_ns: I64
+    end_ns: I64
+    thread: I64
+    name: I32
+    names: tuple[str, ...]
+    nesting: Nesting
+    counted: I64
+    host_ns: I64
+    self_host_ns: I64
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def inclusive(self, own: I64) -> I64:
+        """Return the sums over each call and all calls inside it."""
+        return accumulate_up(self.nesting, own)
+
+    def among(self, chosen: I64, time_ns: I64, thread: I64) -> Lookup:
+        """Return the innermost of some calls that was open at each moment on a thread."""
+        if not len(chosen):
+            return Lookup(np.zeros(len(time_ns), np.int64), np.zeros(len(time_ns), np.bool_))
+        found = enclosing(
+            time_ns,
+            self.start_ns[chosen],
+            self.end_ns[chosen],
+            point_group=thread,
+            group=self.thread[chosen],
+        )
+        return Lookup(chosen[found.row], found.found)
+
+
+class _Spans(NamedTuple):
+    """Intervals of host threads."""
+
+    start: I64
+    end: I64
+    thread: I64
+    name: I64
+    row: I64
+
+
+@derived
+def operator_calls(trace: Trace) -> OperatorCalls:
+    """Return the calls of operators, and the annotations of processes that have operators."""
+    parts = [_operators(trace), _annotations(trace), _cuda_calls(trace)]
+    start, end, thread, name, row = (np.concatenate(column) for column in zip(*parts, strict=True))
+    kinds = np.repeat(np.arange(3, dtype=np.int8), [len(part.row) for part in parts])
+    every = nest(start, end, thread)
+    length = end - start
+    inside, count = _sums_of_children(every, length)
+    shown = np.flatnonzero(kinds != _OPERATING_CALL)
+    codes, names = _names(trace, name[shown])
+    # A CUDA call may hold nothing that is shown, so nesting need not be found again for it.
+    nesting = nest(start[shown], end[shown], thread[shown])
+    twin = _is_twin(every, count, np.concatenate((codes, np.full(len(parts[2].row), _NOTHING))))
+    return OperatorCalls(
+        kinds[shown],
+        row[shown],
+        start[shown],
+        end[shown],
+        thread[shown],
+        codes,
+        names,
+        nesting,
+        _counted(every, twin)[shown],
+        length[shown],
+        np.maximum(length - inside, 0)[shown],
+    )
+
+
+@derived
+def work_of_calls(trace: Trace) -> Lookup:
+    """Return the place in `operator_calls` of the call that launched each device operation.
+
+    It is the innermost operator around the beginning of the launch call on its thread; outside of
+    all operators the innermost annotation. Shape (operations,), rows as in `operations`.
+    """
+    calls, work = operator_calls(trace), operations(trace)
+    known = np.flatnonzero(work.call >= 0)
+    row, found = np.zeros(len(work), np.int64), np.zeros(len(work), np.bool_)
+    if len(known) and len(calls):
+        launched = trace.columns("api_call", "start_ns", "thread_id")
+        time = launched["start_ns"].values[work.call[known]]
+        thread = launched["thread_id"].values[work.call[known]].astype(np.int64)
+        around = calls.among(np.arange(len(calls)), time, thread)
+        operator = calls.among(np.flatnonzero(calls.kind == OPERATOR), time, thread)
+        row[known] = np.where(operator.found, operator.row, around.row)
+        found[known] = operator.found | around.found
+    return Lookup(row, found)
+
+
+@derived
+def device_time_of_calls(trace: Trace) -> I64:
+    """Return the summed durations of what each call itself launched, shape (calls,), int64 ns."""
+    calls, work, owner = operator_calls(trace), operations(trace), work_of_calls(trace)
+    own = np.zeros(len(calls), np.int64)
+    np.add.at(own, owner.row[owner.found], (work.end_ns - work.start_ns)[owner.found])
+    return own
+
+
+def _spans(trace: Trace, table: str, *, named: bool) -> _Spans:
+    wanted = ("start_ns", "end_ns", "thread_id", *(("name_id",) if named else ()))
+    columns = trace.columns(table, *wanted)
+    start, end, thread = (columns[name].values.astype(np.int64) for name in wanted[:3])
+    name = columns["name_id"].filled(0).astype(np.int64) if named else np.zeros_like(start)
+    return _Spans(start, np.maximum(start, end), thread, name, np.arange(len(start)))
+
+
+def _operators(trace: Trace) -> _Spans:
+    spans = _spans(trace, "op", named=True)
+    pool = (trace.strings.find(name) for name in _NO_OPERATORS)
+    left_out = [number for number in pool if number is not None]
+    return _Spans(*(column[~np.isin(spans.name, left_out)] for column in spans))
+
+
+def _annotations(trace: Trace) -> _Spans:
+    """Return the ranges without a domain, which is where the framework puts annotations."""
+    if not trace.has("range"):
+        return _Spans(*(np.zeros(0, np.int64) for _ in _Spans._fields))
+    spans = _spans(trace, "range", named=True)
+    columns = trace.columns("range", "process_id", "domain_id", "end_thread_id", "style", "name_id")
+    has_operators = np.isin(
+        columns["process_id"].values, trace.columns("op", "process_id")["process_id"].values
+    )
+    is_one = has_operators & ~columns["domain_id"].is_valid() & columns["name_id"].is_valid()
+    is_one &= ~columns["end_thread_id"].is_valid() & (columns["style"].values == _PUSH_POP)
+    return _Spans(*(column[is_one] for column in spans))
+
+
+def _cuda_calls(trace: Trace) -> _Spans:
+    if not trace.has("api_call"):
+        return _Spans(*(np.zeros(0, np.int64) for _ in _Spans._fields))
+    return _spans(trace, "api_call", named=False)
+
+
+def _sums_of_children(nesting: Nesting, length: I64) -> tuple[I64, I64]:
+    """Return the summed length and the number of what lies directly inside each interval."""
+    rows = np.flatnonzero(nesting.has_parent)
+    sums, count = np.zeros_like(length), np.zeros_like(length)
+    np.add.at(sums, nesting.parent[rows], length[rows])
+    np.add.at(count, nesting.parent[rows], 1)
+    return sums, count
+
+
+def _names(trace: Trace, ids: I64) -> tuple[I32, tuple[str, ...]]:
+    codes, distinct = number_texts(ids, len(trace.strings))
+    texts = trace.strings.texts(distinct.tolist())
+    shown = [_ANY_STEP if text.startswith(_STEP) else text for text in texts]
+    names = tuple(sorted(set(shown)))
+    place = {text: number for number, text in enumerate(names)}
+    return np.array([place[text] for text in shown], np.int32)[codes], names
+
+
+def _is_twin(nesting: Nesting, children: I64, name: I32) -> BoolArray:
+    """Return which calls have the name of the call around them and are all that it holds."""
+    parent = nesting.parent
+    same = (name == name[parent]) & (name != _NOTHING) if len(name) else name != _NOTHING
+    is_twin: BoolArray = nesting.has_parent & same & (children[parent] == 1)
+    return is_twin
+
+
+def _counted(nesting: Nesting, twin: BoolArray) -> I64:
+    counted = np.arange(len(twin))
+    rows = np.flatnonzero(twin)
+    while len(rows):
+        counted[rows] = nesting.parent[counted[rows]]
+        rows = rows[twin[counted[rows]]]
+    return counted

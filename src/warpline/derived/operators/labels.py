@@ -1,0 +1,238 @@
+"""What tells calls of an operator apart: the shapes of its inputs, its module, its source lines.
+
+A backward operator has the module and the source lines of the forward operator whose sequence
+number it shares, and so has everything that it calls.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.operators.calls import OPERATOR, OperatorCalls, operator_calls
+from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.group import factorize_rows
+from warpline.ops.join import Lookup, lookup_rows
+from warpline.ops.tree import enclosing, nest
+from warpline.schema.tables import FRAME_KINDS
+from warpline.trace import ColumnData, Trace
+
+SHOWN_FRAMES = 5
+
+_MODULE_DOMAIN = "nn.Module"
+_FUNCTION = next(value for value, label in FRAME_KINDS.items() if label == "Function")
+_NOTHING = -1
+_SPACES = re.compile(r"(,?)\s+")
+
+
+def _one_or_none(match: re.Match[str]) -> str:
+    return ", " if match[1] else ""
+
+
+class Labels(NamedTuple):
+    """A text for each call of `operator_calls`.
+
+    Attributes:
+        codes: Shape (calls,), int32, places in `texts`; -1 where there is none.
+        texts: The distinct texts.
+    """
+
+    codes: I32
+    texts: tuple[str, ...]
+
+
+class _Shown(NamedTuple):
+    """How a path of frames is written: all of it outermost first, or some of it innermost first."""
+
+    between: str
+    at_most: int | None
+
+
+class _Paths(NamedTuple):
+    """The distinct paths of frames.
+
+    Attributes:
+        of_frame: Shape (frames,), int64, the path of each.
+        outer: Shape (paths,), int64, the path without its last frame; -1 where that is all.
+        name: Shape (paths,), int64, the text of the last frame in the pool.
+    """
+
+    of_frame: I64
+    outer: I64
+    name: I64
+
+
+class _Frames(NamedTuple):
+    """Intervals of host threads with names, which nest."""
+
+    start: I64
+    end: I64
+    thread: I64
+    name: I64
+
+
+@derived
+def shapes_of_calls(trace: Trace) -> Labels:
+    """Return the shapes of the inputs of each call, as one line of JSON."""
+    found = _recorded(trace, "input_shapes_id")
+    # Some files spread their JSON over lines.
+    return _distinct(found.codes, tuple(_SPACES.sub(_one_or_none, text) for text in found.texts))
+
+
+@derived
+def modules_of_calls(trace: Trace) -> Labels:
+    """Return the modules of the model around each call, outermost first, with slashes between.
+
+    They are what the operator was recorded with, else the modules that were open on its thread
+    when it began.
+    """
+    return _label(trace, "module_id", _modules(trace), _Shown("/", None))
+
+
+@derived
+def stacks_of_calls(trace: Trace) -> Labels:
+    """Return the Python functions around each call, innermost first, at most `SHOWN_FRAMES`.
+
+    They are what the operator was recorded with, else the functions, other than built-in ones,
+    that were running on its thread when it began.
+    """
+    return _label(trace, "stack_id", _functions(trace), _Shown("; ", SHOWN_FRAMES))
+
+
+def _label(trace: Trace, column: str, frames: _Frames, shown: _Shown) -> Labels:
+    calls = operator_calls(trace)
+    recorded = _recorded(trace, column)
+    inside = enclosing(
+        calls.start_ns,
+        frames.start,
+        frames.end,
+        point_group=calls.thread,
+        group=frames.thread,
+    )
+    paths = _paths(frames)
+    of_call = np.full(len(calls), _NOTHING)
+    of_call[inside.found] = paths.of_frame[inside.row[inside.found]]
+    used, places = np.unique(of_call[inside.found], return_inverse=True)
+    of_call[inside.found] = places.reshape(-1) + len(recorded.texts)
+    texts = (*recorded.texts, *(_text(trace, paths, path, shown) for path in used.tolist()))
+    own = np.where(recorded.codes >= 0, recorded.codes, of_call)
+    return _distinct(_of_forward(trace, calls, own), texts)
+
+
+def _distinct(codes: I64 | I32, texts: tuple[str, ...]) -> Labels:
+    """Return codes of distinct texts, in the order of the texts."""
+    distinct = tuple(sorted(set(texts)))
+    place = {text: number for number, text in enumerate(distinct)}
+    numbers = np.array([*(place[text] for text in texts), _NOTHING], np.int32)
+    return Labels(numbers[codes], distinct)
+
+
+def _recorded(trace: Trace, column: str) -> Labels:
+    calls = operator_calls(trace)
+    codes = np.full(len(calls), _NOTHING, np.int32)
+    own = calls.kind == OPERATOR
+    ids: ColumnData = trace.columns("op", column)[column]
+    values, valid = ids.values[calls.row[own]], ids.is_valid()[calls.row[own]]
+    used = np.unique(values[valid])
+    codes[own] = np.where(valid, np.searchsorted(used, values), _NOTHING)
+    return Labels(codes, tuple(trace.strings.texts(used.tolist())))
+
+
+def _modules(trace: Trace) -> _Frames:
+    domain = trace.strings.find(_MODULE_DOMAIN)
+    if domain is None or not trace.has("range"):
+        return _no_frames()
+    columns = trace.columns("range", "domain_id", "name_id")
+    domains, named = columns["domain_id"], columns["name_id"].is_valid()
+    return _frames(trace, "range", domains.is_valid() & (domains.values == domain) & named)
+
+
+def _functions(trace: Trace) -> _Frames:
+    if not trace.has("python_frame"):
+        return _no_frames()
+    kinds = trace.columns("python_frame", "kind")["kind"].values
+    return _frames(trace, "python_frame", kinds == _FUNCTION)
+
+
+def _no_frames() -> _Frames:
+    return _Frames(*(np.zeros(0, np.int64) for _ in _Frames._fields))
+
+
+def _frames(trace: Trace, table: str, chosen: BoolArray) -> _Frames:
+    names = ("start_ns", "end_ns", "thread_id", "name_id")
+    columns = trace.columns(table, *names)
+    start, end, thread, name = (columns[n].filled(0)[chosen].astype(np.int64) for n in names)
+    return _Frames(start, np.maximum(start, end), thread, name)
+
+
+def _paths(frames: _Frames) -> _Paths:
+    """Number the paths of frames, a level of nesting at a time."""
+    nesting = nest(frames.start, frames.end, frames.thread)
+    order = np.argsort(nesting.depth, kind="stable")
+    deepest = int(nesting.depth.max(initial=-1))
+    bounds = np.searchsorted(nesting.depth[order], np.arange(deepest + 2))
+    of_frame = np.full(len(order), _NOTHING)
+    outer, name = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    n_paths = 0
+    for level in range(deepest + 1):
+        rows = order[bounds[level] : bounds[level + 1]]
+        around = of_frame[nesting.parent[rows]] if level else np.full(len(rows), _NOTHING)
+        groups = factorize_rows(around, frames.name[rows])
+        of_frame[rows] = groups.codes + n_paths
+        outer.append(around[groups.first])
+        name.append(frames.name[rows][groups.first])
+        n_paths += groups.n_groups
+    return _Paths(of_frame, np.concatenate(outer), np.concatenate(name))
+
+
+def _text(trace: Trace, paths: _Paths, path: int, shown: _Shown) -> str:
+    names: list[int] = []
+    while path != _NOTHING and (shown.at_most is None or len(names) < shown.at_most):
+        names.append(int(paths.name[path]))
+        path = int(paths.outer[path])
+    return shown.between.join(trace.strings.texts(names if shown.at_most else names[::-1]))
+
+
+def _of_forward(trace: Trace, calls: OperatorCalls, label: I64) -> I64:
+    """Return labels where those of backward operators, and of what they call, are the forward's."""
+    backward, forward = _backward_links(trace, calls)
+    if not len(backward):
+        return label
+    inside = enclosing(
+        calls.start_ns,
+        calls.start_ns[backward],
+        calls.end_ns[backward],
+        point_group=calls.thread,
+        group=calls.thread[backward],
+    )
+    linked = label[forward][inside.row]
+    return np.where(inside.found & (linked >= 0), linked, label)
+
+
+def _backward_links(trace: Trace, calls: OperatorCalls) -> tuple[I64, I64]:
+    """Return backward operators and, for each, the forward one that made it.
+
+    Of the forward operators of a process with its number that is the one that began last, if all
+    of them ran on one thread: numbers are counted by thread.
+    """
+    operators = np.flatnonzero(calls.kind == OPERATOR)
+    columns = trace.columns("op", "sequence", "forward_thread", "process_id")
+    rows = calls.row[operators]
+    known = columns["sequence"].is_valid()[rows]
+    number, process = (columns[n].values[rows] for n in ("sequence", "process_id"))
+    is_backward = columns["forward_thread"].filled(0)[rows] != 0
+    ahead = np.flatnonzero(known & ~is_backward)
+    ahead = ahead[np.argsort(calls.thread[operators[ahead]], kind="stable")]
+    back = np.flatnonzero(known & is_backward)
+    wanted, table = (process[back], number[back]), (process[ahead], number[ahead])
+    first: Lookup = lookup_rows(wanted, table, duplicates="first")
+    last: Lookup = lookup_rows(wanted, table, duplicates="last")
+    both = np.flatnonzero(last.found)
+    maker, other = operators[ahead[last.row[both]]], operators[ahead[first.row[both]]]
+    made = operators[back[both]]
+    is_sure = calls.thread[maker] == calls.thread[other]
+    is_sure &= calls.start_ns[maker] < calls.start_ns[made]
+    return made[is_sure], maker[is_sure]

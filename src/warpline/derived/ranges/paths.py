@@ -1,0 +1,269 @@
+"""The call tree that push/pop ranges form: which names are nested in which, over all instances."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import chain, compress, zip_longest
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.ranges.names import push_pop_ranges, range_names
+from warpline.derived.ranges.stacks import range_nesting
+from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.group import factorize_rows, group_stats
+from warpline.ops.tree import Nesting, accumulate_up, enclosing
+from warpline.trace import Trace
+
+Numbered = Literal["counters", "merged", "apart"]
+
+UNNAMED = "[unnamed]"
+
+_DIGITS = re.compile(r"[0-9]+")
+_LEAST_MERGED = 3
+
+
+class Paths(NamedTuple):
+    """Distinct paths of names from the outermost range of a thread inwards, in model order.
+
+    A path stands before those inside it; of paths side by side that which began first comes
+    first. Threads follow each other in the same way, those of one process together.
+
+    Attributes:
+        rows: Shape (n,), int64, the ranges that have a path, rows of the range table.
+        of_row: Shape (n,), int64, the path of each of them.
+        tree: Where each path stands among those around it.
+        texts: The last name of each path, or what several such names have in common: ``step_*``.
+        thread: Shape (paths,), int64, rows of the thread table.
+    """
+
+    rows: I64
+    of_row: I64
+    tree: Nesting
+    texts: tuple[str, ...]
+    thread: I64
+
+
+class WarmUp(NamedTuple):
+    """The first instances of the outermost repeated range of each process.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+        process: Shape (n,), rows of the process table.
+        names: What these ranges are called.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    process: I64
+    names: tuple[str, ...]
+
+
+class _Level(NamedTuple):
+    """The ranges of one depth, and their paths, whose numbers ascend from level to level."""
+
+    rows: I64
+    of_row: I64
+    up: I64  # by path: the path around it, or at depth 0 its thread
+    label: I64  # by path
+
+
+class _Labels(NamedTuple):
+    """What names may be shown as: themselves, or their pattern ``step_*``."""
+
+    texts: Sequence[str]  # the names, then the patterns
+    pattern: I64  # by name, place in `texts`
+
+
+@derived
+def range_paths(trace: Trace, numbered: Numbered = "counters", skip: int = 0) -> Paths:
+    """Return the paths of push/pop ranges.
+
+    Args:
+        trace: The trace; MissingTableError if it has no `range` table.
+        numbered: Which names side by side that differ only in numbers become one, where there
+            are at least three: ``"counters"``, those that occur less than twice on average, as
+            step_17 does, while layer_3 comes back in every step; ``"merged"``, all of them;
+            ``"apart"``, none.
+        skip: How many instances of the outermost repeated range are left out, with all ranges
+            of the process that began meanwhile and those inside them; see `warm_up`. What is
+            merged, and the order, are as without.
+    """
+    if skip:
+        return _without(range_paths(trace, numbered), _is_warm_up(trace, numbered, skip))
+    names = range_names(trace)
+    labels = _labels([UNNAMED if text is None else text for text in names.texts])
+    levels = _levels(trace, labels, numbered)
+    up, label = (np.concatenate([level[part] for level in levels]) for part in (2, 3))
+    depth = np.repeat(np.arange(len(levels), dtype=np.int32), [len(level.up) for level in levels])
+    rows, of_row = (np.concatenate([level[part] for level in levels]) for part in (0, 1))
+    thread = np.zeros(len(up), np.int64)
+    thread[of_row] = trace.columns("range", "thread_id")["thread_id"].values[rows]
+    found = Nesting(np.where(depth > 0, up, 0), depth > 0, depth)
+    place = _model_order(trace, found, thread, _first_rows(rows, of_row, len(up)))
+    order = np.argsort(place)
+    tree = Nesting(
+        np.where(depth > 0, place[found.parent], 0)[order], found.has_parent[order], depth[order]
+    )
+    texts = tuple(labels.texts[code] for code in label[order].tolist())
+    return Paths(rows, place[of_row], tree, texts, thread[order])
+
+
+def warm_up(trace: Trace, numbered: Numbered, skip: int) -> WarmUp:
+    """Return the first `skip` instances of the outermost range that repeats, by process.
+
+    On each thread it is the path with several instances that has the fewest ranges around it,
+    and of those the one that took longest, its longest instance aside; likewise one of the
+    threads of a process answers. A process in which nothing repeats has no warm-up.
+    """
+    paths = range_paths(trace, numbered)
+    columns = trace.columns("range", "start_ns", "end_ns", "process_id")
+    start, end, process = (column.values for column in columns.values())
+    owner = np.zeros(len(paths.texts), np.int64)
+    owner[paths.of_row] = process[paths.rows]
+    lengths = group_stats(paths.of_row, (end - start)[paths.rows], len(paths.texts))
+    took = lengths.sum - lengths.max
+    repeated = np.flatnonzero(lengths.count > 1)
+    chosen = _first_of(repeated, paths.thread, paths.tree.depth, -took)
+    chosen = _first_of(chosen, owner, -took)
+    rows = [paths.rows[paths.of_row == path][:skip] for path in chosen.tolist()]
+    first = np.concatenate([np.zeros(0, np.int64), *rows])
+    names = tuple(dict.fromkeys(paths.texts[path] for path in chosen.tolist()))
+    return WarmUp(start[first], end[first], process[first].astype(np.int64), names)
+
+
+def _first_of(paths: I64, group: Integers, *by: Integers) -> I64:
+    """Return for each group the path that comes first in the order of some columns."""
+    keys = [column[paths] for column in (*reversed(by), group)]
+    ordered = paths[np.lexsort(keys)]
+    return ordered[np.flatnonzero(np.diff(group[ordered], prepend=-1))]
+
+
+def _is_warm_up(trace: Trace, numbered: Numbered, skip: int) -> BoolArray:
+    """Return which ranges began during warm-up, or are nested in one that did."""
+    warm, nesting = warm_up(trace, numbered, skip), range_nesting(trace)
+    columns = trace.columns("range", "start_ns", "process_id")
+    start, process = (column.values for column in columns.values())
+    gone = enclosing(
+        start, warm.start_ns, warm.end_ns, point_group=process, group=warm.process
+    ).found.copy()
+    for rows in _by_depth(nesting)[1:]:
+        gone[rows] |= gone[nesting.parent[rows]]
+    return gone
+
+
+def _by_depth(nesting: Nesting) -> list[I64]:
+    """Return the rows of each depth, ascending."""
+    order = np.argsort(nesting.depth, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(nesting.depth))[:-1])
+
+
+def _without(paths: Paths, gone: BoolArray) -> Paths:
+    """Return the paths of the ranges that stay; a range goes with the one it is nested in."""
+    stays = ~gone[paths.rows]
+    of_row = paths.of_row[stays]
+    used = np.bincount(of_row, minlength=len(paths.texts)) > 0
+    place = np.cumsum(used) - 1
+    tree = paths.tree
+    parent = np.where(tree.has_parent, place[tree.parent], 0)
+    return Paths(
+        paths.rows[stays],
+        place[of_row],
+        Nesting(parent[used], tree.has_parent[used], tree.depth[used]),
+        tuple(compress(paths.texts, used.tolist())),
+        paths.thread[used],
+    )
+
+
+def _labels(names: Sequence[str]) -> _Labels:
+    """Return the names, and for each what it has in common with those of other numbers."""
+    shapes: dict[tuple[str, ...], int] = {}
+    numbers: list[list[str]] = []
+    place = []
+    for name in names:
+        shape = shapes.setdefault(tuple(_DIGITS.split(name)), len(shapes))
+        found = _DIGITS.findall(name)
+        if shape == len(numbers):
+            numbers.append(found)
+        for position, number in enumerate(found):
+            if numbers[shape][position] != number:
+                numbers[shape][position] = "*"
+        place.append(shape)
+    patterns = [
+        "".join(chain.from_iterable(zip_longest(pieces, known, fillvalue="")))
+        for pieces, known in zip(shapes, numbers, strict=True)
+    ]
+    return _Labels([*names, *patterns], np.array(place, np.int64) + len(names))
+
+
+def _levels(trace: Trace, labels: _Labels, numbered: Numbered) -> list[_Level]:
+    """Return the paths level by level, outermost first."""
+    nesting, codes, nests = range_nesting(trace), range_names(trace).codes, push_pop_ranges(trace)
+    path = trace.columns("range", "thread_id")["thread_id"].values.astype(np.int64)
+    levels: list[_Level] = []
+    n_paths = 0
+    for depth, here in enumerate(_by_depth(nesting)):
+        rows = here[nests[here]]
+        up = path[nesting.parent[rows]] if depth else path[rows]
+        label = _merged(up, codes[rows], labels.pattern, numbered)
+        groups = factorize_rows(up, label)
+        path[rows] = n_paths + groups.codes
+        levels.append(_Level(rows, path[rows], up[groups.first], label[groups.first]))
+        n_paths += groups.n_groups
+    return levels
+
+
+def _merged(up: I64, codes: Integers, pattern: I64, numbered: Numbered) -> I64:
+    """Return what each range of a level is shown as: its name, or its name's pattern."""
+    if numbered == "apart":
+        return codes.astype(np.int64)
+    families = factorize_rows(up, pattern[codes])
+    names = factorize_rows(families.codes, codes)
+    n_names = np.bincount(families.codes[names.first], minlength=families.n_groups)
+    merges = n_names >= _LEAST_MERGED
+    if numbered == "counters":
+        merges &= np.bincount(families.codes, minlength=families.n_groups) < 2 * n_names
+    return np.where(merges[families.codes], pattern[codes], codes)
+
+
+def _first_rows(rows: I64, of_row: I64, n_paths: int) -> I64:
+    """Return the first range of each path; the rows of one path ascend."""
+    first = np.zeros(n_paths, np.int64)
+    first[of_row[::-1]] = rows[::-1]
+    return first
+
+
+def _model_order(trace: Trace, tree: Nesting, thread: I64, first: I64) -> I64:
+    """Return the place of each path: after the one around it and all that began before it."""
+    sizes = accumulate_up(tree, np.ones(len(first), np.int64))
+    place = np.zeros(len(first), np.int64)
+    for depth, level in enumerate(_by_depth(tree)):
+        if depth:
+            around = place[tree.parent[level]]
+            order = level[np.lexsort((first[level], around))]
+            above = place[tree.parent[order]]
+        else:
+            order = level[_thread_order(trace, thread[level], first[level])]
+            above = np.full(len(level), -1)
+        before = np.cumsum(sizes[order]) - sizes[order]
+        opens = np.flatnonzero(np.diff(above, prepend=-2))
+        family = np.repeat(before[opens], np.diff(np.append(opens, len(order))))
+        place[order] = above + 1 + before - family
+    return place
+
+
+def _thread_order(trace: Trace, thread: I64, first: I64) -> I64:
+    """Return outermost paths by the first range of their process, of their thread, their own."""
+    owner = trace.columns("thread", "process_id")["process_id"].values
+    process = owner[thread]
+    return np.lexsort((first, _least(first, thread), _least(first, process)))
+
+
+def _least(values: I64, group: Integers) -> I64:
+    """Return for each row the least value of its group."""
+    least = np.full(int(group.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(least, group, values)
+    return least[group]

@@ -1,0 +1,57 @@
+"""Texts that show where ranges stand: ids of the ranges around them, and names set in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from warpline.derived.ranges.names import RangeNames
+from warpline.ops.arrays import I64, Integers
+from warpline.ops.group import factorize_rows
+from warpline.ops.tree import Nesting
+from warpline.result import Texts
+
+
+def id_stacks(ids: Integers, nesting: Nesting, rows: I64) -> Texts:
+    """Return the ids from the outermost range down to each of some rows: ``:3:5:6``.
+
+    Args:
+        ids: Shape (ranges,).
+        nesting: Of all ranges.
+        rows: Shape (n,); a range around one of them must be one of them.
+    """
+    texts = np.full(len(ids), "", dtype=object)
+    order = rows[np.argsort(nesting.depth[rows], kind="stable")]
+    depth = nesting.depth[order]
+    bounds = np.searchsorted(depth, np.arange(int(depth.max(initial=-1)) + 2))
+    for level in range(len(bounds) - 1):
+        at_level = order[bounds[level] : bounds[level + 1]]
+        around = texts[nesting.parent[at_level]].tolist() if level else [""] * len(at_level)
+        own = ids[at_level].tolist()
+        texts[at_level] = [f"{outer}:{number}" for outer, number in zip(around, own, strict=True)]
+    return Texts(np.arange(len(rows), dtype=np.int32), texts[rows].tolist())
+
+
+def indented_names(names: RangeNames, depth: Integers, rows: I64) -> Texts:
+    """Return the name of each of some ranges after two dashes for each range around it.
+
+    Args:
+        names: Of all ranges.
+        depth: Shape (ranges,).
+        rows: Shape (n,).
+    """
+    groups = factorize_rows(depth[rows], names.codes[rows])
+    first = rows[groups.first]
+    named = zip(depth[first].tolist(), texts_at(names.texts, names.codes[first]), strict=True)
+    texts = [None if name is None else "--" * level + name for level, name in named]
+    none = np.array([text is None for text in texts], np.bool_)
+    return Texts(
+        np.where(none[groups.codes], -1, groups.codes).astype(np.int32),
+        ["" if text is None else text for text in texts],
+    )
+
+
+def texts_at(texts: Sequence[str | None], codes: Integers) -> list[str | None]:
+    """Return the text of each code."""
+    return [texts[code] for code in codes.tolist()]

@@ -1,0 +1,138 @@
+"""Which ranges were open when: their nesting, and the device work launched inside them.
+
+Rows of all tables count in their total order. Without a `range` or `api_call` table, where one
+is needed, MissingTableError is raised.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.work.launches import launch_calls
+from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.join import Lookup
+from warpline.ops.tree import Contents, Nesting, contents, enclosing, nest
+from warpline.schema.tables import RANGE_STYLES
+from warpline.trace import Trace
+
+StartEnd = Literal["any thread", "same thread"]
+
+_PUSH_POP = next(value for value, label in RANGE_STYLES.items() if label == "PushPop")
+_NO_THREAD = -1
+
+
+class _Ranges(NamedTuple):
+    """The columns of the range table that say when and where; `is_push_pop` tells the styles."""
+
+    start: I64
+    end: I64
+    thread: Integers
+    process: Integers
+    is_push_pop: BoolArray
+
+
+class _Launches(NamedTuple):
+    """Rows of a table that have a launch call, and when and where that call began."""
+
+    row: I64
+    start: I64
+    thread: Integers
+    process: Integers
+
+
+@derived
+def range_nesting(trace: Trace) -> Nesting:
+    """Return where each push/pop range stands among those of its thread, shape (ranges,).
+
+    Start/end ranges have no parent and depth 0, and are nobody's parent.
+
+    Ranges of one domain are a stack and nest. Ranges of two domains may partly overlap, and then
+    neither is inside the other; `launched_inside` counts launches right for those too.
+    """
+    ranges = _ranges(trace)
+    pushed = ranges.is_push_pop
+    found = nest(ranges.start, ranges.end, np.where(pushed, ranges.thread, _NO_THREAD))
+    return Nesting(
+        np.where(pushed, found.parent, 0),
+        found.has_parent & pushed,
+        np.where(pushed, found.depth, np.int32(0)),
+    )
+
+
+@derived
+def innermost_range(trace: Trace, table: str) -> Lookup:
+    """Return the push/pop range in which each row of a table was launched, shape (its rows,).
+
+    Of the ranges that the launching thread had open when the launch call began, it is the one
+    that began last.
+
+    Args:
+        trace: The trace.
+        table: One of `DEVICE_TABLES`, or ``"api_call"``: the calls themselves.
+    """
+    if table == "api_call":
+        calls, ranges = _launches(trace, table), _ranges(trace)
+        group = np.where(ranges.is_push_pop, ranges.thread, _NO_THREAD)
+        return enclosing(
+            calls.start, ranges.start, ranges.end, point_group=calls.thread, group=group
+        )
+    of_calls, launches = innermost_range(trace, "api_call"), launch_calls(trace)[table]
+    row, found = np.zeros_like(launches.row), launches.found.copy()
+    found[launches.found] = of_calls.found[launches.row[launches.found]]
+    row[found] = of_calls.row[launches.row[found]]
+    return Lookup(row, found)
+
+
+@derived
+def launched_inside(trace: Trace, table: str, *, start_end: StartEnd = "any thread") -> Contents:
+    """Return the rows of a table that were launched inside each range of either style.
+
+    A row belongs to every range that was open when its launch call began: to the push/pop
+    ranges of the launching thread, and to start/end ranges. `Contents.pairs` lists ranges and
+    rows block by block; sums per range need no pairs.
+
+    Args:
+        trace: The trace.
+        table: One of `DEVICE_TABLES`, or ``"api_call"``: the calls themselves.
+        start_end: Which launches a start/end range takes in: those of its process on any
+            thread; or, as nsys does, those of its own thread, and none if it ended on another.
+    """
+    launches, ranges = _launches(trace, table), _ranges(trace)
+    end, group, owner = ranges.end, ranges.thread, launches.thread
+    row, start = launches.row, launches.start
+    if start_end == "same thread":
+        end = np.where(_ended_elsewhere(trace), ranges.start, end)
+    elif not ranges.is_push_pop.all():
+        # Every launch is there twice: in its thread, and in its process for start/end ranges.
+        n_threads = trace.row_count("thread")
+        group = np.where(ranges.is_push_pop, group, n_threads + ranges.process)
+        owner = np.concatenate((owner, n_threads + launches.process))
+        row, start = np.tile(row, 2), np.tile(start, 2)
+    found = contents(start, ranges.start, end, point_group=owner, group=group)
+    return Contents(row[found.order], found.first, found.last)
+
+
+def _ranges(trace: Trace) -> _Ranges:
+    names = ("start_ns", "end_ns", "thread_id", "process_id", "style")
+    columns = trace.columns("range", *names)
+    start, end, thread, process, style = (columns[name].values for name in names)
+    return _Ranges(start, end, thread, process, style == _PUSH_POP)
+
+
+def _ended_elsewhere(trace: Trace) -> BoolArray:
+    """Return which ranges ended on another thread than they began on."""
+    return trace.columns("range", "end_thread_id")["end_thread_id"].is_valid()
+
+
+def _launches(trace: Trace, table: str) -> _Launches:
+    names = ("start_ns", "thread_id", "process_id")
+    columns = trace.columns("api_call", *names)
+    if table == "api_call":
+        rows = np.arange(trace.row_count(table))
+        return _Launches(rows, *(columns[name].values for name in names))
+    calls = launch_calls(trace)[table]
+    rows = np.flatnonzero(calls.found)
+    return _Launches(rows, *(columns[name].values[calls.row[rows]] for name in names))

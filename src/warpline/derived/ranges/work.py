@@ -1,0 +1,202 @@
+"""The device work of each range: how much there was, and how long it kept the devices busy.
+
+A device operation (kernel, copy, memory set, or a graph that was recorded as a whole) belongs to
+every range that was open when its launch call began: to the push/pop ranges of the launching
+thread, and to the start/end ranges of its process on any thread.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.ranges.coverage import Coverage, Timeline
+from warpline.derived.ranges.stacks import innermost_range, launched_inside
+from warpline.derived.work.busy import DEVICE_TABLES, WHOLE_GRAPH
+from warpline.derived.work.launches import launch_calls
+from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.join import Lookup
+from warpline.ops.tree import Contents
+from warpline.trace import Trace
+
+# Blocks of pairs that stay in the processor's cache are measured twice as fast as large ones.
+_PAIRS_PER_BLOCK = 2**17
+
+
+class Work(NamedTuple):
+    """Device operations whose launch call is known, by the row of that call.
+
+    Attributes:
+        call: Shape (n,), int64, rows of `api_call` in its total order, ascending.
+        start_ns: Shape (n,), int64, when the operation began on its device.
+        end_ns: Shape (n,), int64.
+        device: Shape (n,), rows of the device table.
+        is_kernel: Shape (n,), bool.
+    """
+
+    call: I64
+    start_ns: I64
+    end_ns: I64
+    device: Integers
+    is_kernel: BoolArray
+
+
+class RangeWork(NamedTuple):
+    """The device work of each range, rows in the table's total order.
+
+    Attributes:
+        operations: Shape (ranges,), int64.
+        kernels: Shape (ranges,), int64, those of the operations that are kernels.
+        launches: Shape (ranges,), int64, calls that launched them: one for a whole graph.
+        took: The time of the operations on the devices.
+        self_operations: Shape (ranges,), int64, those launched in no range that was opened
+            later on the thread; 0 for start/end ranges, which do not nest.
+        self_busy_ns: Shape (ranges,), int64, time in which at least one of these ran.
+    """
+
+    operations: I64
+    kernels: I64
+    launches: I64
+    took: Coverage
+    self_operations: I64
+    self_busy_ns: I64
+
+
+def has_work(trace: Trace) -> bool:
+    """Return whether the trace holds device work whose launch call is known."""
+    return trace.has("api_call") and len(launched_work(trace).call) > 0
+
+
+@derived
+def launched_work(trace: Trace) -> Work:
+    """Return the device operations whose launch call is known.
+
+    A graph's launch counts where its operations have no rows of their own.
+    """
+    parts = [_work_of(trace, table) for table in DEVICE_TABLES if trace.has(table)]
+    nothing = np.zeros(0, np.int64)
+    call, start, end, device, is_kernel = (
+        np.concatenate([nothing, *(part[column] for part in parts)]) for column in range(5)
+    )
+    order = np.argsort(call, kind="stable")
+    return Work(call[order], start[order], end[order], device[order], is_kernel[order] > 0)
+
+
+@derived
+def work_timeline(trace: Trace) -> Timeline:
+    """Return the operations of `launched_work`, ready to be measured in sets."""
+    work = launched_work(trace)
+    return Timeline(work.start_ns, work.end_ns, work.device)
+
+
+@derived
+def work_inside(trace: Trace) -> Contents:
+    """Return the operations of `launched_work` that belong to each range."""
+    calls, counts = launched_inside(trace, "api_call"), _operations_by_call(trace)
+    of_call = counts[calls.order]
+    reach = _running_sum(of_call)
+    shift = (np.cumsum(counts) - counts)[calls.order] - reach[:-1]
+    order = np.arange(reach[-1]) + np.repeat(shift, of_call)
+    return Contents(order, reach[calls.first], reach[calls.last])
+
+
+@derived
+def innermost_of_work(trace: Trace) -> Lookup:
+    """Return the push/pop range in which each operation of `launched_work` was launched."""
+    call = launched_work(trace).call
+    of_calls = innermost_range(trace, "api_call")
+    return Lookup(of_calls.row[call], of_calls.found[call])
+
+
+@derived
+def range_work(trace: Trace) -> RangeWork:
+    """Return the device work of each range; MissingTableError without ranges or calls."""
+    work, inside = launched_work(trace), work_inside(trace)
+    calls = launched_inside(trace, "api_call")
+    operations = inside.last - inside.first
+    took = work_timeline(trace).measure(inside.pairs(_PAIRS_PER_BLOCK), len(operations))
+    innermost = innermost_of_work(trace)
+    own = np.flatnonzero(innermost.found)
+    self_operations = np.bincount(innermost.row[own], minlength=len(operations))
+    return RangeWork(
+        operations,
+        _sums(inside, work.is_kernel),
+        _sums(calls, _operations_by_call(trace) > 0),
+        took,
+        self_operations,
+        _self_busy(trace, self_operations == operations, took.busy_ns),
+    )
+
+
+def work_notes(trace: Trace) -> tuple[str, ...]:
+    """Return how much device work belongs to no range, if any."""
+    inside, n_known = work_inside(trace), len(launched_work(trace).call)
+    n_open = np.bincount(inside.first, minlength=len(inside.order) + 1)
+    n_open -= np.bincount(inside.last, minlength=len(inside.order) + 1)
+    is_held = np.zeros(n_known, np.bool_)
+    is_held[inside.order[np.cumsum(n_open)[:-1] > 0]] = True
+    n_all = sum(len(_rows_of(trace, table)) for table in DEVICE_TABLES if trace.has(table))
+    n_free = n_all - int(np.count_nonzero(is_held))
+    if not n_free:
+        return ()
+    why = "no range was open when their launch call began, or that call was not recorded"
+    return (f"{n_free:,} of {n_all:,} device operations belong to no range: {why}",)
+
+
+def _self_busy(trace: Trace, is_all_own: BoolArray, busy_ns: I64) -> I64:
+    """Return the busy time of the work launched directly in each range."""
+    innermost = innermost_of_work(trace)
+    # Where all work is a range's own, its busy time is known already: most ranges are leaves.
+    members = np.flatnonzero(innermost.found)
+    members = members[~is_all_own[innermost.row[members]]]
+    sets = group_contents(innermost.row[members], len(busy_ns))
+    own = Contents(members[sets.order], sets.first, sets.last)
+    took = work_timeline(trace).measure(own.pairs(_PAIRS_PER_BLOCK), len(busy_ns))
+    return np.where(is_all_own, busy_ns, took.busy_ns)
+
+
+def group_contents(codes: Integers, n_groups: int) -> Contents:
+    """Return the rows of each group.
+
+    Args:
+        codes: Shape (n,), group numbers in ``[0, n_groups)``.
+        n_groups: How many groups there are.
+    """
+    last = np.cumsum(np.bincount(codes, minlength=n_groups))
+    return Contents(np.argsort(codes, kind="stable"), np.append(0, last[:-1])[:n_groups], last)
+
+
+def _work_of(trace: Trace, table: str) -> Work:
+    calls, kept = launch_calls(trace)[table], _rows_of(trace, table)
+    rows = kept[calls.found[kept]]
+    columns = trace.columns(table, "start_ns", "end_ns", "device_id")
+    start, end, device = (columns[name].values[rows] for name in columns)
+    return Work(calls.row[rows], start, end, device, np.full(len(rows), table == "kernel"))
+
+
+def _rows_of(trace: Trace, table: str) -> I64:
+    """Return the rows of a table that are operations of their own."""
+    if table != "graph_launch":
+        return np.arange(trace.row_count(table))
+    return np.flatnonzero(trace.columns(table, "level")["level"].values == WHOLE_GRAPH)
+
+
+@derived
+def _operations_by_call(trace: Trace) -> I64:
+    """Return how many operations each call launched, shape (calls,)."""
+    return np.bincount(launched_work(trace).call, minlength=trace.row_count("api_call"))
+
+
+def _sums(inside: Contents, values: BoolArray) -> I64:
+    """Return for each interval how many of its points are True."""
+    running = _running_sum(values[inside.order])
+    return running[inside.last] - running[inside.first]
+
+
+def _running_sum(values: Integers | BoolArray) -> I64:
+    """Return the sum of all values before each place, and of all of them; one longer."""
+    sums = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=sums[1:])
+    return sums

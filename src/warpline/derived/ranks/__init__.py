@@ -1,0 +1,1 @@
+"""Ranks of a distributed program: their names, their clocks, what they waited for."""

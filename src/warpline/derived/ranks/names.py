@@ -1,0 +1,86 @@
+"""Which rank of a distributed program each process is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64
+from warpline.trace import Trace
+
+UNKNOWN = -1
+
+_IN_FILE_NAME = re.compile(r"(?<![a-z])rank[-_.]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
+
+
+@derived
+def rank_of_process(trace: Trace) -> I64:
+    """Return the rank of each process, shape (processes,), int64; `UNKNOWN` where it has none.
+
+    It is told by the recording or the environment of the program, by the largest communicator
+    that the process is in, or by the name of its file, in this order: the first that tells all
+    processes of collectives apart counts for those of which nothing before it does.
+    """
+    count = trace.row_count("process") if trace.has("process") else 0
+    found = np.full(count, UNKNOWN, np.int64)
+    if not count:
+        return found
+    recorded = trace.columns("process", "rank")["rank"].filled(UNKNOWN).astype(np.int64)
+    for told in (recorded, _by_communicator(trace, count), _by_file_name(trace, count)):
+        both = np.where(found == UNKNOWN, told, found)
+        known = both[both != UNKNOWN]
+        if len(np.unique(known)) == len(known):
+            found = both
+    return found
+
+
+def _by_communicator(trace: Trace, count: int) -> I64:
+    """Return the ranks of processes in the largest communicator that each is in."""
+    found = np.full(count, UNKNOWN, np.int64)
+    if not trace.has("collective") or not trace.row_count("collective"):
+        return found
+    columns = trace.columns("collective", "process_id", "rank", "rank_count")
+    size = columns["rank_count"].filled(0)
+    known = np.flatnonzero(columns["rank"].is_valid() & (size > 0))
+    if len(known):
+        size, process = size[known], columns["process_id"].values[known]
+        whole = size == size.max()
+        found[process[whole]] = columns["rank"].values[known][whole]
+    return found
+
+
+def _by_file_name(trace: Trace, count: int) -> I64:
+    """Return the numbers in names such as ``trace.rank1.json``, of files of one process each."""
+    files = trace.meta.file_of_process
+    if len(files) != count or len(set(files)) < count:
+        return np.full(count, UNKNOWN, np.int64)
+    return np.array([_number_in(trace.meta.paths, file) for file in files], np.int64)
+
+
+def _number_in(paths: Sequence[Path], file: int) -> int:
+    found = _IN_FILE_NAME.search(paths[file].name)
+    return int(found.group(1)) if found else UNKNOWN
+
+
+def rank_label(trace: Trace, process: int, device: int) -> str:
+    """Return what a user calls a rank: its number, or the process and its device.
+
+    Args:
+        trace: The trace.
+        process: Row of the process table.
+        device: Row of the device table.
+    """
+    columns = trace.columns("device", "gpu_index")
+    where = f"device {int(columns['gpu_index'].values[device])}"
+    rank = int(rank_of_process(trace)[process])
+    if rank == UNKNOWN:
+        pid = int(trace.columns("process", "pid")["pid"].values[process])
+        return f"process {pid} on {where}"
+    work = operations(trace)
+    devices = np.unique(work.device[work.process == process])
+    return f"rank {rank}" if len(devices) < 2 else f"rank {rank} on {where}"

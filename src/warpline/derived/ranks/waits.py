@@ -1,0 +1,120 @@
+"""What each rank's arrival in collectives cost itself and the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.breakdown.partition import Lane
+from warpline.derived.collectives.waits import collective_waits
+from warpline.derived.steps.times import measure_windows
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64
+from warpline.ops.interval import intersect, union
+from warpline.trace import Trace
+
+
+@dataclass(frozen=True)
+class RankWaits:
+    """Sums over the collectives that are counted, by rank: one process on one device.
+
+    Attributes:
+        process: Shape (ranks,), int64, rows of the process table.
+        device: Shape (ranks,), int64, rows of the device table.
+        collectives: Shape (ranks,), int64, how many it took part in.
+        last: Shape (ranks,), int64, in how many it arrived later than all others, beyond what
+            the clocks can tell.
+        caused_ns: Shape (ranks,), int64, how long the others waited, summed over them, in those
+            in which it arrived last. All ranks together caused what all ranks waited.
+        exposed_ns: Shape (ranks,), int64, the part of `caused_ns` in which the devices of those
+            that waited computed nothing.
+        late_ns: Shape (ranks,), int64, how much later than the next to last it arrived in those:
+            the time by which they would have begun sooner without it.
+        wait_ns: Shape (ranks,), int64, how long it waited for others.
+        exposed_wait_ns: Shape (ranks,), int64, the part of it in which its device computed
+            nothing.
+        transfer_ns: Shape (ranks,), int64, the rest of its kernels' time.
+        median_behind_ns: Shape (ranks,), int64, median of how long after the first it arrived.
+    """
+
+    process: I64
+    device: I64
+    collectives: I64
+    last: I64
+    caused_ns: I64
+    exposed_ns: I64
+    late_ns: I64
+    wait_ns: I64
+    exposed_wait_ns: I64
+    transfer_ns: I64
+    median_behind_ns: I64
+
+    def __len__(self) -> int:
+        return len(self.process)
+
+
+@derived
+def rank_waits(trace: Trace, name: str | None = None) -> RankWaits:
+    """Return the waits of each rank that took part in a matched collective.
+
+    Args:
+        trace: The trace.
+        name: What the ranges that are steps are called, or a pattern; None finds the steps.
+    """
+    found = collective_waits(trace, name)
+    lanes = np.unique(found.lane)
+    rank = np.searchsorted(lanes, found.lane)
+    last = rank[found.last]
+    first = np.full(found.count, np.iinfo(np.int64).max)
+    np.minimum.at(first, found.collective, found.arrival_ns)
+    behind = found.arrival_ns - first[found.collective]
+    wait_of, exposed_of = (
+        _summed(found.collective, part, found.count) for part in (found.wait_ns, found.exposed_ns)
+    )
+    n = len(lanes)
+    return RankWaits(
+        found.matches.lane_process[lanes],
+        found.matches.lane_device[lanes],
+        np.bincount(rank, minlength=n).astype(np.int64),
+        np.bincount(last[found.is_late], minlength=n).astype(np.int64),
+        _summed(last, wait_of, n),
+        _summed(last, exposed_of, n),
+        _summed(last, found.late_ns, n),
+        _summed(rank, found.wait_ns, n),
+        _summed(rank, found.exposed_ns, n),
+        _summed(rank, found.transfer_ns, n),
+        np.array([np.median(behind[rank == place]) for place in range(n)], np.int64),
+    )
+
+
+def waiting_ns(trace: Trace, lane: Lane, name: str | None = None) -> int | None:
+    """Return for how long a process waited in collectives on a device, in windows that count.
+
+    None where no collective of it is known to be one of another rank's. Time in which it waits
+    in several collectives counts once.
+
+    Args:
+        trace: The trace.
+        lane: Of `step_partition`.
+        name: What the ranges that are steps are called, or a pattern; None finds the steps.
+    """
+    found, windows = collective_waits(trace, name), measure_windows(trace, name)
+    process = found.matches.lane_process[found.lane]
+    own = found.matches.lane_device[found.lane] == lane.device
+    if lane.process >= 0:
+        own &= process == lane.process
+    if not own.any():
+        return None
+    start = operations(trace).start_ns[found.operation[own]]
+    waits = union(start, start + found.wait_ns[own])
+    chosen = lane.windows
+    inside = intersect(waits, union(windows.start_ns[chosen], windows.end_ns[chosen]))
+    return int((inside.end - inside.start).sum())
+
+
+def _summed(group: I64, values: I64, n_groups: int) -> I64:
+    sums = np.zeros(n_groups, np.int64)
+    np.add.at(sums, group, values)
+    return sums

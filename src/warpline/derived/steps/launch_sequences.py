@@ -1,0 +1,75 @@
+"""What each step launches, in order, and whether all steps launch the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.steps.times import step_of_operations, steps
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64
+from warpline.ops.group import factorize_rows
+from warpline.trace import Trace
+
+_SAME_RATIO = 0.9
+_LEAST_STEPS = 3
+
+
+class LaunchSequences(NamedTuple):
+    """Operations of steps in the order in which they were launched.
+
+    Attributes:
+        operation: Shape (n,), int64, places in `operations`, by step, then by call.
+        step: Shape (n,), int64, ascending.
+        what: Shape (n,), int64, equal for kernels of one name and for copies and sets.
+    """
+
+    operation: I64
+    step: I64
+    what: I64
+
+    def of_steps(self) -> list[tuple[int, slice]]:
+        """Return the steps, and where the operations of each stand."""
+        bounds = np.append(np.flatnonzero(np.diff(self.step, prepend=-1)), len(self.step))
+        lows, highs = bounds[:-1].tolist(), bounds[1:].tolist()
+        places = [slice(low, high) for low, high in zip(lows, highs, strict=True)]
+        return list(zip(self.step[bounds[:-1]].tolist(), places, strict=True))
+
+
+@derived
+def launch_sequences(trace: Trace, name: str | None = None) -> LaunchSequences:
+    """Return what each step launches, of operations whose call is known."""
+    work, step = operations(trace), step_of_operations(trace, name)
+    if not len(steps(trace, name)):
+        step = np.full(len(work), -1)
+    chosen = np.flatnonzero((step >= 0) & (work.call >= 0))
+    order = np.lexsort((work.start_ns[chosen], work.call[chosen], step[chosen]))
+    chosen = chosen[order]
+    return LaunchSequences(chosen, step[chosen], _what(trace)[chosen])
+
+
+@derived
+def steps_repeat(trace: Trace, name: str | None = None) -> bool:
+    """Return whether 9 in 10 of the steps that count launch the same operations in the same order.
+
+    There must be three or more.
+    """
+    found, included = launch_sequences(trace, name), steps(trace, name).included
+    texts = Counter(found.what[rows].tobytes() for step, rows in found.of_steps() if included[step])
+    most, count = max(texts.values(), default=0), texts.total()
+    return count >= _LEAST_STEPS and most >= _SAME_RATIO * count
+
+
+@derived
+def _what(trace: Trace) -> I64:
+    """Return a number for each operation, equal for kernels of one name."""
+    work = operations(trace)
+    name = np.full(len(work), -1)
+    places = work.of_table(DEVICE_TABLES[0])
+    if len(places):
+        name[places] = trace.columns("kernel", "name_id")["name_id"].values[work.row[places]]
+    return factorize_rows(work.table.astype(np.int64), name).codes.astype(np.int64)

@@ -1,0 +1,175 @@
+"""Steps of a program that does not mark them: repetitions in its sequence of launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.steps.periodicity import Repetitions, find_repetitions
+from warpline.derived.steps.ranges import HostSteps
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.launch_order import launch_order
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64
+from warpline.ops.group import factorize_rows
+from warpline.trace import Trace
+
+_KERNEL_SHAPE = ("name_id", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+_NAME_ONLY = ("name_id",)
+# Repetitions of other lengths than the usual one are something else.
+_SAME_LENGTH = 0.05
+
+
+class _Launches(NamedTuple):
+    """What a process launched, in order; a call that launched several operations counts once.
+
+    Attributes:
+        operation: Shape (n,), int64, places in `operations`, of the first of each call.
+        time_ns: Shape (n,), int64, ascending, when.
+    """
+
+    operation: I64
+    time_ns: I64
+
+
+class _Found(NamedTuple):
+    """Repetitions in a stretch of launches."""
+
+    launches: _Launches
+    repetitions: Repetitions
+
+    @property
+    def period(self) -> int:
+        """Launches of a repetition."""
+        return int(np.median(np.diff(self.repetitions.bounds)))
+
+
+@derived
+def step_periods(trace: Trace) -> HostSteps | None:
+    """Return the repetitions in the launches of each process as steps, or None without any.
+
+    Launches are alike if they launch the same kernel with the same grid and block, or a copy of
+    the same kind and about as many bytes, or the same graph; where that finds nothing, kernels
+    of one name are alike whatever their grid, as shapes may change from step to step. A step
+    begins with its first launch and ends where the next one begins.
+    """
+    for columns in (_KERNEL_SHAPE, _NAME_ONLY):
+        kind = _kinds(trace, columns)
+        found = [lane for launches in _processes(trace) for lane in _lane(trace, launches, kind)]
+        if found:
+            return _as_steps(trace, found)
+    return None
+
+
+def _kinds(trace: Trace, kernel_columns: tuple[str, ...]) -> I64:
+    """Return equal numbers for operations that do the same, shape (operations,)."""
+    work = operations(trace)
+    kind = np.zeros(len(work), np.int64)
+    base = 0
+    keys = {
+        "kernel": kernel_columns,
+        "memcpy": ("kind", "bytes"),
+        "memset": ("bytes",),
+        "graph_launch": ("graph_id",),
+    }
+    for table in DEVICE_TABLES:
+        places = work.of_table(table)
+        if not len(places):
+            continue
+        rows = work.row[places]
+        columns = trace.columns(table, *keys[table])
+        values = [
+            _magnitude(column.filled(-1)[rows]) if name == "bytes" else column.filled(-1)[rows]
+            for name, column in columns.items()
+        ]
+        groups = factorize_rows(*values)
+        kind[places] = groups.codes + base
+        base += groups.n_groups
+    return kind
+
+
+def _magnitude(values: I64) -> I64:
+    """Return the number of binary digits, so that sizes may differ a little."""
+    return np.frexp(values.astype(np.float64))[1].astype(np.int64)
+
+
+def _processes(trace: Trace) -> Iterator[_Launches]:
+    work, launched = operations(trace), launch_order(trace)
+    order = launched.order
+    if launched.is_known.any():
+        order = order[launched.is_known[order]]
+    call = work.call[order]
+    order = order[np.append(True, (call[1:] != call[:-1]) | (call[1:] < 0))[: len(order)]]
+    process = work.process[order]
+    bounds = np.flatnonzero(np.diff(process)) + 1
+    for part in np.split(order, bounds):
+        yield _Launches(part, launched.time_ns[part])
+
+
+def _lane(trace: Trace, launches: _Launches, kind: I64) -> Iterator[list[_Found]]:
+    """Yield the repetitions of one process, if there are any; of a sampled run, per sample."""
+    found = []
+    for part in _samples(trace, launches):
+        repetitions = find_repetitions(kind[part.operation], part.time_ns)
+        found += [] if repetitions is None else [_Found(part, repetitions)]
+    if found:
+        usual = float(np.median([part.period for part in found]))
+        yield [part for part in found if abs(part.period - usual) <= _SAME_LENGTH * usual]
+
+
+def _samples(trace: Trace, launches: _Launches) -> Iterator[_Launches]:
+    if trace.meta.windows_ns is None:
+        yield launches
+        return
+    for start, end in trace.meta.windows_ns:
+        part = slice(*np.searchsorted(launches.time_ns, (start, end)).tolist())
+        yield _Launches(launches.operation[part], launches.time_ns[part])
+
+
+def _as_steps(trace: Trace, lanes: list[list[_Found]]) -> HostSteps:
+    start, end, process, lane, number, is_cut = ([np.zeros(0, np.int64)] for _ in range(6))
+    for place, parts in enumerate(lanes):
+        count = 0
+        for launches, (bounds, is_whole) in parts:
+            # Nothing of a recording is after its last launch, which is in the last step.
+            times = np.append(launches.time_ns, launches.time_ns[-1] + 1)
+            n_steps = len(bounds) - 1
+            start.append(times[bounds[:-1]])
+            end.append(times[bounds[1:]])
+            owner = operations(trace).process[launches.operation[0]]
+            process.append(np.full(n_steps, owner))
+            lane.append(np.full(n_steps, place))
+            number.append(np.arange(count, count + n_steps))
+            is_cut.append((np.arange(n_steps) == n_steps - 1) & (not is_whole))
+            count += n_steps
+    numbers = np.concatenate(number)
+    return HostSteps(
+        "periodicity",
+        np.concatenate(start),
+        np.concatenate(end),
+        np.concatenate(process),
+        np.full(len(numbers), -1),
+        np.concatenate(lane),
+        numbers,
+        numbers,
+        tuple(f"step {place}" for place in range(int(numbers.max()) + 1)),
+        np.concatenate(is_cut).astype(np.bool_),
+        _notes(lanes),
+    )
+
+
+def _notes(lanes: list[list[_Found]]) -> tuple[str, ...]:
+    periods = sorted({part.period for parts in lanes for part in parts})
+    fewest = min(len(part.repetitions) for parts in lanes for part in parts)
+    lengths = " or ".join(f"{period:,}" for period in periods[:3])
+    what = "one launch" if periods == [1] else f"a sequence of {lengths} launches"
+    said = (
+        f"no range marks steps: a step here is {what} that repeats;"
+        " it may also be a layer, or several steps. Mark steps with ranges to be sure"
+    )
+    if fewest < 3:
+        return said, "the sequence repeats only twice, which is little evidence of steps"
+    return (said,)

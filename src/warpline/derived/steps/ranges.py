@@ -1,0 +1,365 @@
+"""Ranges that mark the steps of a program: ``step_7``, ``ProfilerStep#3``, ``train_step``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.work.launch_order import launch_order
+from warpline.derived.work.operations import operations
+from warpline.errors import UsageError
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import factorize_rows
+from warpline.ops.tree import enclosing, nest
+from warpline.trace import Trace
+
+STEP_ARGUMENT: Mapping[str, str] = {
+    "name": "take the ranges of this name for steps, where * is any text: name=epoch_*"
+}
+_NO_NUMBER = -1
+# Two of a family are enough for one period; a family that holds less than this part of the work
+# launched between its first start and its last end is a part of a step.
+_LEAST_REPEATS = 2
+_LEAST_COVERAGE = 0.5
+
+_DIGITS = re.compile(r"[0-9]+")
+# The last word of a name, before its number if it has one: "train_step", "ProfilerStep#3",
+# "Step[7]", "iteration 3/100", "epoch 1 step 20".
+_END = r"s?[\s_#:=.,\-\[(]*(?:no\.?\s*)?[0-9]*\s*(?:(?:/|of)\s*[0-9]+)?[\])\s]*$"
+_BEGIN = r"(?:^|(?<=[^A-Za-z])|(?<=[a-z])(?=[A-Z])|(?<=train)|(?<=training))"
+_STEP = re.compile(_BEGIN + r"(?i:step|iteration|iter|mini[_ -]?batch|batch)" + _END)
+_UNIT_OF_WORK = re.compile(
+    _BEGIN + r"(?i:frame|token|request|query|decode|generate|inference|predict)" + _END
+)
+_NOT_A_STEP = re.compile(r"(?i)warm[_ -]?up|optim|sched|micro|accum|zero_grad|epoch[s_ #:=\[]*\d*$")
+_EPOCH = re.compile(r"(?i)epoch")
+_WORDS = (
+    *(b"step", b"iter", b"batch"),
+    *(b"frame", b"token", b"request", b"query", b"decode", b"generate", b"inference", b"predict"),
+)
+_NO_LETTERS = "0123456789 \t_#:=.,-/[]()"
+_LAST_WORDS = (
+    *("step", "iter", "iteration", "batch", "frame", "token", "request", "query", "decode"),
+    *("generate", "inference", "predict", "s", "of", "no"),
+)
+
+
+class HostSteps(NamedTuple):
+    """Steps as the host ran them: by lane, then start; those of a lane never overlap.
+
+    Attributes:
+        source: Where they come from: what their names have in common, as in ``range:step_*``.
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+        process: Shape (n,), int64, rows of the process table.
+        thread: Shape (n,), int64, rows of the thread table; -1 if none is meant.
+        lane: Shape (n,), int64: steps of one lane follow each other. A process is a lane, or
+            each of its threads where several run steps at a time.
+        number: Shape (n,), int64, the number in the name, -1 where there is none.
+        label: Shape (n,), int64, places in `labels`.
+        labels: Distinct names.
+        is_cut: Shape (n,), bool, whether the recording began or ended inside.
+        notes: What the reader of step times must know.
+    """
+
+    source: str
+    start_ns: I64
+    end_ns: I64
+    process: I64
+    thread: I64
+    lane: I64
+    number: I64
+    label: I64
+    labels: tuple[str, ...]
+    is_cut: BoolArray
+    notes: tuple[str, ...] = ()
+
+
+class _Named(NamedTuple):
+    """Distinct names of ranges that may be steps."""
+
+    name_id: I64  # rows of the string pool, ascending
+    number: I64
+    pattern: tuple[str, ...]
+    rank: I64  # 0 for a step by its name, 1 for another unit of work
+
+
+class _Family(NamedTuple):
+    """Ranges of one pattern, rows of the range table by lane and start."""
+
+    pattern: str
+    rows: I64
+    number: I64
+    lane: I64
+    held: int  # operations launched inside
+    coverage: float  # part of those launched between its first start and its last end, in 0..1
+
+
+def step_name(arguments: Sequence[str]) -> str | None:
+    """Return what the argument ``name=`` of a table says, None without it."""
+    named = [text.partition("=")[2] for text in arguments if text.startswith("name=")]
+    return named[-1] if named else None
+
+
+@derived
+def step_ranges(trace: Trace, name: str | None = None) -> HostSteps | None:
+    """Return the ranges that are the program's steps, or None if there are none.
+
+    Names are taken for steps by their last word (step, iteration, iter, batch; else frame, token,
+    request and the like), with or without a number. Of several such families that repeat, one
+    inside another is a part of a step; of those side by side the one that holds most device work
+    counts. It must hold at least half of what its processes launched meanwhile. Numbers that
+    begin anew are no running numbers, but inside ranges called epoch.
+
+    Args:
+        trace: The trace.
+        name: The name of the ranges instead, with or without the number at its end, or a pattern
+            with ``*`` and ``?``; UsageError if no range has it.
+    """
+    if not trace.has("range") or not trace.row_count("range"):
+        _require_none(trace, name)
+        return None
+    if name is not None:
+        return _as_steps(trace, _family_called(trace, name))
+    family = _best(trace, list(_families(trace)))
+    return None if family is None else _as_steps(trace, family)
+
+
+def _require_none(trace: Trace, name: str | None) -> None:
+    if name is not None:
+        raise UsageError(
+            f"no range is called {name!r}: the recording holds no ranges",
+            hint="record with --trace=cuda,nvtx",
+        )
+
+
+def _families(trace: Trace) -> Iterable[_Family]:
+    """Yield the families of ranges that may be steps by their names."""
+    named = _step_names(trace)
+    if not len(named.name_id):
+        return
+    ids = trace.columns("range", "name_id")["name_id"].filled(-1).astype(np.int64)
+    place = np.minimum(np.searchsorted(named.name_id, ids), len(named.name_id) - 1)
+    rows = np.flatnonzero(named.name_id[place] == ids)
+    place = place[rows]
+    patterns = {text: number for number, text in enumerate(dict.fromkeys(named.pattern))}
+    codes = np.array([patterns[text] for text in named.pattern], np.int64)[place]
+    for rank in (0, 1):
+        found = []
+        for pattern, code in patterns.items():
+            chosen = np.flatnonzero((codes == code) & (named.rank[place] == rank))
+            if len(chosen) >= _LEAST_REPEATS:
+                family = _family(trace, pattern, rows[chosen], named.number[place[chosen]])
+                found += [family] if family is not None else []
+        if found:
+            yield from found
+            return
+
+
+def _step_names(trace: Trace) -> _Named:
+    """Return the names that are those of steps, or of other units of work."""
+    ids, numbers, patterns, ranks = [], [], [], []
+    for row in _with_words(trace):
+        text = trace.strings.text(row)
+        if not text.rstrip(_NO_LETTERS).lower().endswith(_LAST_WORDS):
+            continue  # much quicker than the patterns
+        rank = 0 if _STEP.search(text) else 1 if _UNIT_OF_WORK.search(text) else None
+        if rank is not None and not _NOT_A_STEP.search(text):
+            ids.append(row)
+            numbers.append(_number(text))
+            patterns.append(_DIGITS.sub("*", text))
+            ranks.append(rank)
+    return _Named(
+        np.array(ids, np.int64), np.array(numbers, np.int64), tuple(patterns), np.array(ranks)
+    )
+
+
+def _with_words(trace: Trace) -> list[int]:
+    """Return the names that hold one of `_WORDS`, rows of the string pool, ascending.
+
+    A framework's ranges may have a million names, one for each call of an operator: all of them
+    are searched at a time.
+    """
+    names = trace.columns("range", "name_id")["name_id"]
+    used = np.zeros(len(trace.strings) + 1, np.bool_)
+    used[names.filled(len(trace.strings))] = True
+    rows = np.flatnonzero(used[:-1])
+    raws = [trace.strings.raw(row) for row in rows.tolist()]
+    begins = np.cumsum([0, *(len(raw) + 1 for raw in raws)])
+    together = b"\n".join(raws).lower()
+    places = [found.start() for word in _WORDS for found in re.finditer(re.escape(word), together)]
+    numbers = np.searchsorted(begins, np.array(places, np.int64), side="right") - 1
+    return [int(row) for row in rows[np.unique(numbers)]]
+
+
+def _number(text: str) -> int:
+    """Return the running number in a name: the last one, but the first of ``3/100``."""
+    found = re.search(r"([0-9]+)(?:\s*(?:/|of)\s*[0-9]+)?[^0-9]*$", text)
+    return int(found[1]) if found and len(found[1]) < 18 else _NO_NUMBER
+
+
+def _family_called(trace: Trace, name: str) -> _Family:
+    names = trace.columns("range", "name_id")["name_id"]
+    used = np.zeros(len(trace.strings) + 1, np.bool_)
+    used[names.filled(len(trace.strings))] = True
+    ids = np.flatnonzero(used[:-1])
+    texts = trace.strings.texts(ids.tolist())
+    matches = np.array([text == name or fnmatchcase(text, name) for text in texts], np.bool_)
+    if not matches.any():
+        # "step" for step_0, step_1...
+        matches = np.array([_stem(text) == name for text in texts], np.bool_)
+    if not matches.any():
+        raise UsageError(
+            f"no range is called {name!r}",
+            hint="`warpline stats -r nvtx_sum` lists the names of ranges; * stands for any text",
+        )
+    chosen = np.isin(names.filled(-1), ids[matches])
+    number = np.full(len(trace.strings), _NO_NUMBER, np.int64)
+    number[ids[matches]] = [
+        _number(text) for text, fits in zip(texts, matches.tolist(), strict=True) if fits
+    ]
+    rows = np.flatnonzero(chosen)
+    family = _family(trace, name, rows, number[names.values[rows]])
+    if family is None:
+        raise UsageError(
+            f"the ranges called {name!r} overlap each other, and so are no steps",
+            hint="name ranges that follow each other",
+        )
+    return family
+
+
+def _stem(text: str) -> str:
+    """Return a name without its number and what sets the number off."""
+    return _DIGITS.sub("", text).rstrip(" _#:=.,-[]()")
+
+
+def _family(trace: Trace, pattern: str, rows: I64, number: I64) -> _Family | None:
+    """Return the ranges that are inside no other of their thread; None if they overlap."""
+    start, end, process, thread = _times(trace, rows)
+    outer = np.flatnonzero(~nest(start, end, thread).has_parent)
+    start, end, process, thread = (part[outer] for part in (start, end, process, thread))
+    lane = factorize_rows(process).codes.astype(np.int64)
+    if _overlaps(start, end, lane):
+        # Several threads of a process may each run steps of their own.
+        own = _launches_itself(trace, start, end, thread)
+        if own.any():
+            outer, start, end, thread = (part[own] for part in (outer, start, end, thread))
+        lane = factorize_rows(thread).codes.astype(np.int64)
+        if _overlaps(start, end, lane):
+            return None
+    order = np.lexsort((start, lane))
+    outer, lane = outer[order], lane[order]
+    return _Family(pattern, rows[outer], number[outer], lane, *_held(trace, rows[outer], lane))
+
+
+def _times(trace: Trace, rows: I64) -> tuple[I64, I64, I64, I64]:
+    columns = trace.columns("range", "start_ns", "end_ns", "process_id", "thread_id")
+    start, end, process, thread = (part.values[rows].astype(np.int64) for part in columns.values())
+    return start, np.maximum(start, end), process, thread
+
+
+def _overlaps(start: I64, end: I64, lane: I64) -> bool:
+    order = np.lexsort((start, lane))
+    start, end, lane = start[order], end[order], lane[order]
+    return bool(np.any((start[1:] < end[:-1]) & (lane[1:] == lane[:-1])))
+
+
+def _launches_itself(trace: Trace, start: I64, end: I64, thread: I64) -> BoolArray:
+    """Return which ranges stand on a thread that launched work inside any of them."""
+    launched = launch_order(trace)
+    inside = enclosing(launched.time_ns, start, end, point_group=launched.thread, group=thread)
+    return np.isin(thread, launched.thread[inside.found])
+
+
+def _held(trace: Trace, rows: I64, lane: I64) -> tuple[int, float]:
+    """Return how many operations were launched inside, and their part of those in between."""
+    start, end, process, _ = _times(trace, rows)
+    launched, of_process = launch_order(trace), operations(trace).process
+    held = between = 0
+    for number in range(int(lane.max(initial=-1)) + 1):
+        own = lane == number
+        times = np.sort(launched.time_ns[of_process == process[own][0]])
+        bounds = np.searchsorted(times, np.stack((start[own], end[own])))
+        held += int((bounds[1] - bounds[0]).sum())
+        between += int(bounds.max() - bounds.min())
+    return held, held / between if between else 0.0
+
+
+def _best(trace: Trace, families: list[_Family]) -> _Family | None:
+    """Return the outermost family that repeats and holds most of the work."""
+    able = [
+        family
+        for family in families
+        if _repeats(family) and _holds_work(trace, family) and _runs(trace, family)
+    ]
+    outer = [
+        family
+        for family in able
+        if not any(_is_inside(trace, family, other) for other in able if other is not family)
+    ]
+    return max(outer or able, key=lambda family: (family.held, len(family.rows)), default=None)
+
+
+def _holds_work(trace: Trace, family: _Family) -> bool:
+    """Return whether a family holds most of the work of its time; any does if there is no work."""
+    if not len(operations(trace)):
+        return True
+    return family.held > 0 and family.coverage >= _LEAST_COVERAGE
+
+
+def _repeats(family: _Family) -> bool:
+    return bool(np.bincount(family.lane).max(initial=0) >= _LEAST_REPEATS)
+
+
+def _runs(trace: Trace, family: _Family) -> bool:
+    """Return whether the numbers rise, or begin anew in every epoch only."""
+    same_lane = family.lane[1:] == family.lane[:-1]
+    falls = np.flatnonzero((family.number[1:] <= family.number[:-1]) & same_lane)
+    if not len(falls) or np.all(family.number == _NO_NUMBER):
+        return True
+    names = trace.columns("range", "name_id")["name_id"].filled(-1)
+    distinct = np.unique(names[names >= 0]).tolist()
+    epochs = [row for row in distinct if _EPOCH.search(trace.strings.text(row))]
+    around = np.flatnonzero(np.isin(names, epochs))
+    if not len(around):
+        return False
+    start, end, process, _ = _times(trace, around)
+    points, _, owner, _ = _times(trace, family.rows)
+    epoch = enclosing(points, start, end, point_group=owner, group=process)
+    return bool(np.all(epoch.row[falls] != epoch.row[falls + 1]) and epoch.found.all())
+
+
+def _is_inside(trace: Trace, inner: _Family, outer: _Family) -> bool:
+    """Return whether most ranges of a family are inside ranges of another one."""
+    start, end, process, _ = _times(trace, outer.rows)
+    points, ends, owner, _ = _times(trace, inner.rows)
+    around = enclosing(points, start, end, point_group=owner, group=process)
+    inside = around.found & (ends <= end[around.row])
+    # Of two families that stand for the same ranges, neither is inside the other but by a hair:
+    # the later one in time is the inner one.
+    return bool(inside.mean() > 0.5)
+
+
+def _as_steps(trace: Trace, family: _Family) -> HostSteps:
+    start, end, process, thread = _times(trace, family.rows)
+    columns = trace.columns("range", "name_id", "is_truncated")
+    names = columns["name_id"].values[family.rows]
+    distinct, label = np.unique(names, return_inverse=True)
+    first, last = trace.span()
+    return HostSteps(
+        f"range:{family.pattern}",
+        start,
+        end,
+        process,
+        thread,
+        family.lane,
+        family.number,
+        label.reshape(-1).astype(np.int64),
+        tuple(trace.strings.texts(distinct.tolist())),
+        columns["is_truncated"].values[family.rows] | (start < first) | (end > last),
+    )

@@ -1,0 +1,384 @@
+"""The steps of a program: on the host, on each device, and which of them stand for the run.
+
+A step's time on a device is the period from the start of the first device operation launched in
+the step to the start of the first one launched in the next step; the last step has none. So the
+periods of following steps touch, and add up to what passed on the device. Where streams of the
+device differ in pace, as one that copies ahead of the others does, the slowest is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.steps.exclusion import Excluded, StepFacts, exclude
+from warpline.derived.steps.ranges import HostSteps
+from warpline.derived.steps.work import (
+    NO_STEP,
+    FirstWork,
+    first_work,
+    host_steps,
+    step_of_operations,
+)
+from warpline.derived.texts import number_texts
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import group_stats
+from warpline.result import Texts
+from warpline.trace import Trace
+
+__all__ = [
+    "NO_STEP",
+    "Excluded",
+    "StepTimes",
+    "Steps",
+    "Windows",
+    "measure_windows",
+    "step_of_operations",
+    "steps",
+]
+
+
+_ONE_BY_ONE = (
+    "the time of a step on a device ends where the next one begins, which the samples here do not"
+    " hold: record at least two steps in each, with --steps 2"
+)
+
+# Calls with which a program sets itself up: it loads code, takes memory, instantiates graphs.
+_SETS_UP = re.compile(
+    r"^(cu(Module|Library)Load|cu(da)?Graph\w*Instantiate|nvrtc"
+    r"|cuda(Malloc|HostAlloc|MallocHost)(?!Async)|cuMem(Alloc|HostAlloc|Create)(?!Async))"
+)
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Statistics of the included steps.
+
+    Attributes:
+        count: How many there are; of several processes, in the one with most.
+        median_ns: Median period on the slowest device, None without a period.
+        p95_ns: 95 of 100 periods on that device are no longer; interpolated, so that with fewer
+            than 20 periods it lies near the longest one. None without a period.
+        p99_ns: The same for 99.
+        jitter_ratio: Spread of the periods on that device: (p95 - p5) / median. None with fewer
+            than two periods.
+        host_median_ns: Median time from the start of one to the start of the next on the host.
+        slowest_process: The process and device with the longest median; None without a period.
+        slowest_device: See above.
+    """
+
+    count: int
+    median_ns: int | None = None
+    p95_ns: int | None = None
+    p99_ns: int | None = None
+    jitter_ratio: float | None = None
+    host_median_ns: int | None = None
+    slowest_process: int | None = None
+    slowest_device: int | None = None
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of all processes: by lane, then in time.
+
+    A lane is a process, or one of its threads where several run steps at a time.
+
+    Attributes:
+        source: Where they come from: ``range:step_*``, ``periodicity`` or ``none``.
+        index: Shape (n,), int64, the number of the step as its name counts, else from 0.
+        label: Shape (n,), its name; made from the number where there are no ranges.
+        process: Shape (n,), int64, rows of the process table.
+        thread: Shape (n,), int64, rows of the thread table, -1 where there are no ranges.
+        lane: Shape (n,), int64.
+        host_start_ns: Shape (n,), int64, when the range began, or the first launch.
+        host_end_ns: Shape (n,), int64, when the range ended, or the next step's first launch.
+        window_step: Shape (m,), int64, ascending: places of steps.
+        window_device: Shape (m,), int64, rows of the device table.
+        window_start_ns: Shape (m,), int64, when the step began on the device.
+        window_end_ns: Shape (m,), int64, when the next one did; later than the start.
+        included: Shape (n,), bool, whether it stands for the run.
+        excluded: The others, each with its reason: first, warm-up, outlier, last, incomplete,
+            no device work.
+        notes: What the reader of step times must know.
+    """
+
+    source: str
+    index: I64
+    label: Texts
+    process: I64
+    thread: I64
+    lane: I64
+    host_start_ns: I64
+    host_end_ns: I64
+    window_step: I64
+    window_device: I64
+    window_start_ns: I64
+    window_end_ns: I64
+    included: BoolArray
+    excluded: tuple[Excluded, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether ranges mark the steps."""
+        return self.source.startswith("range:")
+
+    @property
+    def has_next(self) -> BoolArray:
+        """Shape (n,), bool, whether another step follows in its lane."""
+        return np.append(self.lane[1:] == self.lane[:-1], np.zeros(min(len(self), 1), np.bool_))
+
+    @property
+    def period_ns(self) -> I64:
+        """Shape (n,), int64, the longest of its periods on devices; 0 if it has none."""
+        longest = np.zeros(len(self), np.int64)
+        np.maximum.at(longest, self.window_step, self.window_end_ns - self.window_start_ns)
+        return longest
+
+    @property
+    def host_period_ns(self) -> I64:
+        """Shape (n,), int64, from its start to the next one's on the host; 0 for a last one."""
+        period = np.append(np.diff(self.host_start_ns), np.zeros(min(len(self), 1), np.int64))
+        return np.where(self.has_next, period, 0)
+
+    @property
+    def slowest_window(self) -> I64:
+        """Shape (n,), int64, the place of its longest period among the windows, -1 without."""
+        length = self.window_end_ns - self.window_start_ns
+        found = np.full(len(self), -1)
+        order = np.argsort(length, kind="stable")
+        found[self.window_step[order]] = order  # of several the last, which is longest, stays
+        return found
+
+    def windows(self, chosen: I64) -> Windows:
+        """Return some of the windows, by their places."""
+        step = self.window_step[chosen]
+        return Windows(
+            self.window_device[chosen],
+            self.window_start_ns[chosen],
+            self.window_end_ns[chosen],
+            step,
+            self.process[step],
+        )
+
+    def times(self) -> StepTimes:
+        """Return statistics of the included steps."""
+        chosen = np.flatnonzero(self.included[self.window_step])
+        length = (self.window_end_ns - self.window_start_ns)[chosen]
+        host = self.host_period_ns[self.included & self.has_next]
+        count = int(np.bincount(self.lane, self.included).max(initial=0))
+        host_median = round(float(np.median(host))) if len(host) else None
+        if not len(length):
+            return StepTimes(count, host_median_ns=host_median)
+        n_devices = int(self.window_device.max()) + 1
+        owner = self.process[self.window_step[chosen]] * n_devices + self.window_device[chosen]
+        stats = group_stats(owner, length, int(owner.max()) + 1)
+        slowest = int(np.argmax(stats.median))
+        median, p5, p95, p99 = (float(stats.percentile(q)[slowest]) for q in (50, 5, 95, 99))
+        return StepTimes(
+            count,
+            round(median),
+            round(p95),
+            round(p99),
+            (p95 - p5) / median if stats.count[slowest] > 1 else None,
+            host_median,
+            slowest // n_devices,
+            slowest % n_devices,
+        )
+
+
+class Windows(NamedTuple):
+    """Stretches of time on devices that an analysis is to cover.
+
+    Attributes:
+        device: Shape (m,), int64, rows of the device table.
+        start_ns: Shape (m,), int64.
+        end_ns: Shape (m,), int64.
+        step: Shape (m,), int64, places in `steps`; -1 where the window is no step.
+        process: Shape (m,), int64, the process of the step; -1 where the window is no step.
+    """
+
+    device: I64
+    start_ns: I64
+    end_ns: I64
+    step: I64
+    process: I64
+
+
+@derived
+def steps(trace: Trace, name: str | None = None) -> Steps:
+    """Return the steps of a trace: ranges that mark them, else what repeats in its launches.
+
+    Work is launched in a step if its launch call began while the step ran on the host, on any
+    thread of the process; where several threads run steps of their own, on that thread. A step
+    has a period on the devices that it and the next step launched work on.
+
+    Args:
+        trace: The trace.
+        name: The name of the ranges that are steps, or a pattern; see `step_ranges`.
+    """
+    marked = host_steps(trace, name)
+    if marked is None:
+        return _without_steps()
+    return _measured(trace, marked, first_work(trace, name))
+
+
+@derived
+def measure_windows(trace: Trace, name: str | None = None) -> Windows:
+    """Return the windows that the partition of time covers.
+
+    These are the periods of the included steps on their devices, by step, then device. Without
+    such steps there is one window for each device that worked, from its first operation to the
+    end of its last one; of a sampled recording all of each sample, and of a part of a recording
+    all of the part. Windows of one process do not overlap on a device.
+    """
+    found = steps(trace, name)
+    chosen = np.flatnonzero(found.included[found.window_step])
+    if len(chosen):
+        return found.windows(chosen)
+    if trace.is_whole and trace.meta.windows_ns is None:
+        return _worked(trace)
+    recorded = np.array(_recorded(trace), np.int64).reshape(-1, 2)
+    devices = np.unique(operations(trace).device)
+    count = len(recorded) * len(devices)
+    no_step = np.full(count, NO_STEP, np.int64)
+    return Windows(
+        np.repeat(devices, len(recorded)),
+        np.tile(recorded[:, 0], len(devices)),
+        np.tile(recorded[:, 1], len(devices)),
+        no_step,
+        no_step,
+    )
+
+
+def _worked(trace: Trace) -> Windows:
+    """Return the time of each device from its first operation to the end of its last one.
+
+    A program may load its libraries for long before it, and a recording may begin with the
+    machine's clock.
+    """
+    work = operations(trace)
+    first = np.flatnonzero(np.diff(work.device, prepend=-1))
+    start = work.start_ns[first]
+    end = np.maximum.reduceat(work.end_ns, first) if len(first) else start
+    lasting = np.flatnonzero(end > start)
+    no_step = np.full(len(lasting), NO_STEP, np.int64)
+    return Windows(work.device[first][lasting], start[lasting], end[lasting], no_step, no_step)
+
+
+def _recorded(trace: Trace) -> list[tuple[int, int]]:
+    """Return the stretches of time that were recorded."""
+    low, high = trace.span()
+    if trace.meta.windows_ns is None:
+        return [(low, high)] if high > low else []
+    cut = [(max(start, low), min(end, high)) for start, end in trace.meta.windows_ns]
+    return [(start, end) for start, end in cut if end > start]
+
+
+def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
+    follows = (np.diff(firsts.step) == 1) & (np.diff(firsts.device) == 0)
+    follows &= np.diff(marked.lane[firsts.step]) == 0
+    follows &= np.diff(firsts.start_ns) > 0
+    rests = _rest_before(trace, marked)
+    follows &= ~rests[firsts.step[1:]]
+    rows = np.flatnonzero(follows)
+    rows = rows[np.lexsort((firsts.device[rows], firsts.step[rows]))]
+    n = len(marked.start_ns)
+    found = Steps(
+        marked.source,
+        _indices(marked),
+        Texts(marked.label.astype(np.int32), marked.labels),
+        marked.process,
+        marked.thread,
+        marked.lane,
+        marked.start_ns,
+        marked.end_ns,
+        firsts.step[rows],
+        firsts.device[rows],
+        firsts.start_ns[rows],
+        firsts.start_ns[rows + 1],
+        np.ones(n, np.bool_),
+        notes=marked.notes,
+    )
+    has_work = np.zeros(n, np.bool_)
+    has_work[firsts.step] = True
+    return _with_exclusions(trace, found, marked, has_work, rests)
+
+
+def _with_exclusions(
+    trace: Trace, found: Steps, marked: HostSteps, has_work: BoolArray, rests: BoolArray
+) -> Steps:
+    """Return the steps with those excluded that do not stand for the run."""
+    period = found.period_ns
+    if not len(found.window_step):
+        period = found.host_period_ns  # a program that never used a device has steps as well
+        has_work = np.ones(len(found), np.bool_)
+    excluded = exclude(
+        StepFacts(
+            found.lane,
+            found.index,
+            period,
+            _setup_calls(trace, found),
+            np.append(rests[1:], True),
+            has_work,
+            marked.is_cut,
+        )
+    )
+    included = np.ones(len(found), np.bool_)
+    included[[step for step, _ in excluded]] = False
+    notes = found.notes
+    if trace.meta.windows_ns is not None and len(found) and not len(found.window_step):
+        notes = (*notes, _ONE_BY_ONE)
+    return replace(found, included=included, excluded=excluded, notes=notes)
+
+
+def _setup_calls(trace: Trace, found: Steps) -> I64:
+    """Return how many calls in each step set the program up: of its process, on any thread."""
+    count = np.zeros(len(found), np.int64)
+    if not trace.has("api_call"):
+        return count
+    calls = trace.columns("api_call", "start_ns", "process_id", "name_id")
+    names = calls["name_id"].values
+    codes, distinct = number_texts(names, len(trace.strings))
+    sets_up = [_SETS_UP.search(text) is not None for text in trace.strings.texts(distinct.tolist())]
+    rows = np.flatnonzero(np.array(sets_up, np.bool_)[codes])
+    start, process = calls["start_ns"].values[rows], calls["process_id"].values[rows]
+    for lane in np.unique(found.lane).tolist():
+        steps_here = np.flatnonzero(found.lane == lane)
+        own = start[process == found.process[steps_here[0]]]
+        bounds = found.host_start_ns[steps_here], found.host_end_ns[steps_here]
+        count[steps_here] = np.diff(np.searchsorted(own, np.stack(bounds)), axis=0)[0]
+    return count
+
+
+def _rest_before(trace: Trace, marked: HostSteps) -> BoolArray:
+    """Return before which steps the recording rested, or did not see how the last one ended."""
+    first: BoolArray = np.diff(marked.lane, prepend=-1) != 0
+    if trace.meta.windows_ns is None:
+        return first
+    starts = np.array([start for start, _ in trace.meta.windows_ns], np.int64)
+    window = np.searchsorted(starts, marked.start_ns, side="right")
+    rests: BoolArray = first | (np.diff(window, prepend=-1) != 0)
+    return rests
+
+
+def _indices(marked: HostSteps) -> I64:
+    """Return the number of each step, as the names count if all of a lane do, else from 0."""
+    first = np.flatnonzero(np.diff(marked.lane, prepend=-1))
+    place = np.arange(len(marked.lane)) - first[marked.lane]
+    unnumbered = np.bincount(marked.lane[marked.number < 0], minlength=len(first)) > 0
+    return np.where(unnumbered[marked.lane], place, marked.number)
+
+
+def _without_steps() -> Steps:
+    none, labels = np.zeros(0, np.int64), Texts(np.zeros(0, np.int32), ())
+    never = np.zeros(0, np.bool_)
+    return Steps("none", none, labels, none, none, none, none, none, none, none, none, none, never)

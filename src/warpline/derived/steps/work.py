@@ -1,0 +1,176 @@
+"""The device work of steps: what each launched, and when it began on each device."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.steps.periods import step_periods
+from warpline.derived.steps.ranges import HostSteps, step_ranges
+from warpline.derived.work.launch_order import launch_order
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import factorize_rows
+from warpline.trace import Trace
+
+NO_STEP = -1
+# Streams that wait for each other keep one pace; begun and ended at other moments of their first
+# and last steps, they seem to differ by this much.
+_SAME_PACE = 0.97
+
+
+class FirstWork(NamedTuple):
+    """Where the first operation of each step began on each device, by lane, device and step."""
+
+    step: I64
+    device: I64
+    start_ns: I64
+
+
+class _Streams(NamedTuple):
+    """Where each step began on each stream.
+
+    Attributes:
+        group: Shape (k,), int64, numbers of (lane, device, stream).
+        step: Shape (k,), int64.
+        start_ns: Shape (k,), int64.
+    """
+
+    group: I64
+    step: I64
+    start_ns: I64
+
+
+@derived
+def host_steps(trace: Trace, name: str | None = None) -> HostSteps | None:
+    """Return the steps as the host ran them, None if there are none.
+
+    They are the ranges that mark them, else the repetitions in what was launched: see
+    `step_ranges` and `step_periods`.
+    """
+    marked = step_ranges(trace, name)
+    return step_periods(trace) if marked is None else marked
+
+
+@derived
+def step_of_operations(trace: Trace, name: str | None = None) -> I64:
+    """Return the step in which each of `operations` was launched, NO_STEP outside of steps."""
+    marked = host_steps(trace, name)
+    if marked is None:
+        return np.full(len(operations(trace)), NO_STEP, np.int64)
+    return _launched_in(trace, marked)
+
+
+@derived
+def first_work(trace: Trace, name: str | None = None) -> FirstWork:
+    """Return where each step begins on the devices that it launched work on."""
+    work, marked, step = operations(trace), host_steps(trace, name), step_of_operations(trace, name)
+    assert marked is not None, "asked for steps only"
+    rows = np.flatnonzero(step != NO_STEP)
+    groups = factorize_rows(marked.lane[step[rows]], work.device[rows], work.stream[rows])
+    # Operations are in the order of their starts on each device: the first of a key is earliest.
+    keys = factorize_rows(groups.codes, step[rows])
+    first = rows[keys.first]
+    streams = _Streams(groups.codes[keys.first].astype(np.int64), step[first], work.start_ns[first])
+    paces = _pacing(streams, marked.lane[step[first]], work.device[first])
+    first = first[paces]
+    lane, device = marked.lane[step[first]], work.device[first]
+    order = np.lexsort((work.start_ns[first], step[first], device, lane))
+    first, lane, device = first[order], lane[order], device[order]
+    keep = np.ones(len(first), np.bool_)
+    keep[1:] = (np.diff(step[first]) != 0) | (np.diff(device) != 0) | (np.diff(lane) != 0)
+    first, lane = first[keep], lane[keep]
+    return _in_order(FirstWork(step[first], work.device[first], work.start_ns[first]), lane)
+
+
+def _launched_in(trace: Trace, marked: HostSteps) -> I64:
+    """Return the place of the step in which each operation was launched, NO_STEP outside."""
+    work, launched = operations(trace), launch_order(trace)
+    step = np.full(len(work), NO_STEP, np.int64)
+    begun = np.full(len(work), np.iinfo(np.int64).min)
+    first = np.flatnonzero(np.diff(marked.lane, prepend=-1))
+    last = np.append(first[1:], len(marked.lane))
+    several = np.bincount(marked.process[first]) > 1
+    for low, high in zip(first.tolist(), last.tolist(), strict=True):
+        own = work.process == marked.process[low]
+        if several[marked.process[low]]:
+            elsewhere = np.isin(launched.thread, np.delete(marked.thread[first], marked.lane[low]))
+            own &= ~elsewhere
+        rows = np.flatnonzero(own)
+        time = launched.time_ns[rows]
+        place = low + np.searchsorted(marked.start_ns[low:high], time, side="right") - 1
+        inside = (place >= low) & (time < marked.end_ns[np.maximum(place, low)])
+        rows, place = rows[inside], place[inside]
+        nearer = marked.start_ns[place] > begun[rows]
+        step[rows[nearer]] = place[nearer]
+        begun[rows[nearer]] = marked.start_ns[place[nearer]]
+    return _with_unknown(trace, step)
+
+
+def _with_unknown(trace: Trace, step: I64) -> I64:
+    """Give operations without a known call the step of what ran before them on their stream.
+
+    Without anything before it, an operation is in the step that runs on the host when it begins.
+    """
+    work, launched = operations(trace), launch_order(trace)
+    if launched.is_known.all() or not launched.is_known.any():
+        return step
+    order = np.lexsort((work.start_ns, work.stream, work.device))
+    known, stream = launched.is_known[order], work.stream[order]
+    before = np.maximum.accumulate(np.where(known, np.arange(len(order)), -1))
+    unknown = np.flatnonzero(~known & (before >= 0))
+    unknown = unknown[stream[before[unknown]] == stream[unknown]]
+    step[order[unknown]] = step[order[before[unknown]]]
+    return step
+
+
+def _pacing(streams: _Streams, lane: I64, device: I64) -> BoolArray:
+    """Return which rows are of the stream that paces its lane's steps on its device.
+
+    A stream with copies for later steps may run ahead of the others for as long as the recording
+    lasts. The pace is that of the stream whose steps took longest from the first to the last; of
+    streams within `_SAME_PACE` of it that which the steps begin on. Where no stream has work in
+    all steps, all of them count.
+    """
+    count = np.bincount(streams.group)
+    by_step = np.lexsort((streams.step, streams.group))
+    ends = np.cumsum(count)
+    low = streams.start_ns[by_step[ends - count]]
+    high = streams.start_ns[by_step[ends - 1]]
+    owner = factorize_rows(lane, device).codes.astype(np.int64)
+    of_group = np.zeros(len(count), np.int64)
+    of_group[streams.group] = owner
+    steps_of_owner = np.zeros(int(owner.max(initial=-1)) + 1, np.int64)
+    np.add.at(steps_of_owner, owner[_distinct(owner, streams.step)], 1)
+    paces = np.zeros(len(count), np.bool_)
+    for number, steps_here in enumerate(steps_of_owner.tolist()):
+        mine = np.flatnonzero(of_group == number)
+        full = mine[count[mine] == steps_here]
+        if not len(full):
+            paces[mine] = True
+            continue
+        # In floats, since times of a damaged file may be further apart than 64 bits reach.
+        span = high[full].astype(np.float64) - low[full]
+        slow = full[span >= _SAME_PACE * max(span.max(), 0.0)]
+        slow = slow if len(slow) else full
+        paces[slow[np.argmin(low[slow])]] = True
+    return paces[streams.group]
+
+
+def _distinct(*columns: I64) -> I64:
+    """Return the first row of each distinct tuple."""
+    return factorize_rows(*columns).first
+
+
+def _in_order(found: FirstWork, lane: I64) -> FirstWork:
+    """Let no step begin before the one in front of it, so that periods never overlap.
+
+    A step may launch to a stream that is far behind, and the next one to one that is idle.
+    """
+    start = found.start_ns
+    changes = (np.diff(lane, prepend=-1) != 0) | (np.diff(found.device, prepend=-1) != 0)
+    for part in np.split(start, np.flatnonzero(changes)[1:]):
+        np.maximum.accumulate(part, out=part)  # a view: this changes the starts themselves
+    return FirstWork(found.step, found.device, start)

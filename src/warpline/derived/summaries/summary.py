@@ -1,0 +1,141 @@
+"""The shape that all summaries share: one row per group of events, largest total first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline.derived.summaries.events import Events
+from warpline.derived.texts import labelled
+from warpline.ops.arrays import I64
+from warpline.ops.group import GroupStats, group_stats
+from warpline.result import Field, Numbers, Result, Values
+from warpline.units import Unit
+
+_SHARE = "Share of the summed time of all rows of this table; not of the program's time."
+_STATISTICS: Mapping[str, Callable[[GroupStats], npt.NDArray[Any]]] = {
+    "total": lambda stats: stats.sum,
+    "instances": lambda stats: stats.count,
+    "mean": lambda stats: stats.mean,
+    "median": lambda stats: stats.median,
+    "min": lambda stats: stats.min,
+    "max": lambda stats: stats.max,
+    "stddev": lambda stats: stats.stddev,
+    "p95": lambda stats: stats.percentile(95),
+    "p99": lambda stats: stats.percentile(99),
+}
+
+_SPREAD: Mapping[str, tuple[str, str, int | None]] = {
+    "mean": ("Avg", "Mean.", 1),
+    "median": ("Med", "Median.", 1),
+    "min": ("Min", "Smallest.", None),
+    "max": ("Max", "Largest.", None),
+    "stddev": ("StdDev", "Standard deviation of a sample; 0 for a single one.", 1),
+}
+_SPREAD_EXTRA: Mapping[str, tuple[str, str, int | None]] = {
+    "p95": ("P95", "95 of 100 are at most this; interpolated.", 1),
+    "p99": ("P99", "99 of 100 are at most this; interpolated.", 1),
+}
+
+
+def time_fields(labels: Sequence[Field], *, count: str = "Instances") -> tuple[Field, ...]:
+    """Return the fields of a summary of durations.
+
+    Args:
+        labels: The fields that say which group a row is; nsys puts them after the statistics.
+        count: nsys's heading of the number of events.
+    """
+    share = Field("time_ratio", Unit.RATIO, _SHARE, "Time (%)", 100.0, 1)
+    return (share, *_value_fields(labels, Unit.NS, "Total Time", count))
+
+
+def size_fields(labels: Sequence[Field], *, count: str = "Count") -> tuple[Field, ...]:
+    """Return the fields of a summary of sizes, which text shows in MB of 10**6 bytes."""
+    return _value_fields(labels, Unit.BYTES, "Total", count)
+
+
+def _value_fields(labels: Sequence[Field], unit: Unit, total: str, count: str) -> tuple[Field, ...]:
+    shown, scale, whole, real = ("MB", 1e-6, 3, 3) if unit is Unit.BYTES else ("ns", 1.0, None, 1)
+
+    def value(name: str, heading: str, doc: str, digits: int | None) -> Field:
+        return Field(f"{name}_{unit.value}", unit, doc, f"{heading} ({shown})", scale, digits)
+
+    return (
+        value("total", total, "Sum.", whole),
+        Field("instances", Unit.COUNT, "How many there were.", count),
+        value("mean", "Avg", "Mean.", real),
+        value("median", "Med", "Median: half are shorter or smaller.", real),
+        value("min", "Min", "Smallest.", whole),
+        value("max", "Max", "Largest.", whole),
+        value("stddev", "StdDev", "Standard deviation of a sample; 0 for a single one.", real),
+        *labels,
+        value("p95", "P95", "95 of 100 are at most this; interpolated.", real),
+        value("p99", "P99", "99 of 100 are at most this; interpolated.", real),
+    )
+
+
+def spread_fields(prefix: str, heading: str, *, extra: bool = False) -> tuple[Field, ...]:
+    """Return the fields of `spread`.
+
+    Args:
+        prefix: What the names begin with: ``queue_`` gives ``queue_mean_ns``.
+        heading: What nsys's headings begin with: ``Q`` gives ``QAvg (ns)``.
+        extra: Whether the fields are the percentiles, which nsys does not have.
+    """
+    shown = _SPREAD_EXTRA if extra else _SPREAD
+    return tuple(
+        Field(f"{prefix}{name}_ns", Unit.NS, doc, f"{heading}{short} (ns)", digits=digits)
+        for name, (short, doc, digits) in shown.items()
+    )
+
+
+def spread(stats: GroupStats, prefix: str, order: I64, *, extra: bool = False) -> dict[str, Values]:
+    """Return mean, median, least, most and deviation, or percentiles, of groups in an order."""
+    shown = _SPREAD_EXTRA if extra else _SPREAD
+    return {f"{prefix}{name}_ns": Numbers(_STATISTICS[name](stats)[order]) for name in shown}
+
+
+def summarize(
+    name: tuple[str, ...],
+    title: str,
+    fields: tuple[Field, ...],
+    events: Events,
+    labels: Mapping[str, Sequence[str | None]],
+    notes: Sequence[str] = (),
+    *,
+    rarer_first: bool = False,
+) -> Result:
+    """Return one row per group, by falling total, equal totals in the order of the groups.
+
+    Args:
+        name: Name of the analysis and its arguments.
+        title: Heading.
+        fields: From `time_fields` or `size_fields`.
+        events: What to summarise.
+        labels: Text of each group, by name of the field; they are the key of the rows.
+        notes: Sentences that a reader of the numbers must know.
+        rarer_first: Whether of equal totals the one of fewer events comes first.
+    """
+    stats = group_stats(events.codes, events.values, len(events.labels))
+    order = np.lexsort((stats.count if rarer_first else np.zeros_like(stats.count), -stats.sum))
+    columns: dict[str, Values] = {}
+    for field in fields:
+        if field.name in labels:
+            columns[field.name] = labelled(order, labels[field.name])
+        elif field.name == "time_ratio":
+            columns[field.name] = _shares(stats.sum[order])
+        else:
+            statistic = _STATISTICS[field.name.split("_")[0]]
+            columns[field.name] = Numbers(statistic(stats)[order])
+    return Result(":".join(name), title, fields, columns, tuple(labels), tuple(notes))
+
+
+def _shares(totals: I64) -> Numbers:
+    """Return each total's share of their sum; there is none where the sum is 0."""
+    whole = sum(totals.tolist())  # Exact: the sum of all may pass 64 bits.
+    if not whole:
+        return Numbers(np.zeros(len(totals)), np.zeros(len(totals), np.bool_))
+    return Numbers(totals / float(whole))

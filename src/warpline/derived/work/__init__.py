@@ -1,0 +1,1 @@
+"""Device work: the operations of a trace, what launched them, and when devices were busy."""

@@ -1,0 +1,80 @@
+"""Kernels with the call that launched each: the call, the wait and the execution."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.work.launches import launch_calls
+from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.trace import Trace
+
+
+class KernelLaunches(NamedTuple):
+    """Kernels whose launch call is known, by the start of that call, then in their total order.
+
+    Attributes:
+        kernel: Shape (n,), int64, rows of the kernel table.
+        call: Shape (n,), int64, rows of the api_call table.
+        api_start_ns: Shape (n,), int64, when the call began.
+        api_ns: Shape (n,), int64, how long it took.
+        has_queue: Shape (n,), bool, whether the kernel began only after the call had returned.
+        queue_ns: Shape (n,), int64, from the call's end to the kernel's start; 0 without queue.
+        kernel_start_ns: Shape (n,), int64, when the kernel began.
+        kernel_ns: Shape (n,), int64, how long it ran.
+        total_ns: Shape (n,), int64, from the call's start to the later end of both.
+        pid: Shape (n,), the process.
+        tid: Shape (n,), the launching thread.
+        device: Shape (n,), the number of the GPU.
+    """
+
+    kernel: I64
+    call: I64
+    api_start_ns: I64
+    api_ns: I64
+    has_queue: BoolArray
+    queue_ns: I64
+    kernel_start_ns: I64
+    kernel_ns: I64
+    total_ns: I64
+    pid: Integers
+    tid: Integers
+    device: Integers
+
+
+@derived
+def kernel_launches(trace: Trace) -> KernelLaunches:
+    """Return the kernels with their launch calls; none without either table."""
+    launches = launch_calls(trace)["kernel"]
+    rows = np.flatnonzero(launches.found)
+    calls = _values(trace, "api_call", launches.row[rows], "start_ns", "end_ns", "thread_id")
+    in_order = np.argsort(calls[0], kind="stable")
+    rows = rows[in_order]
+    begin, returned, thread = (column[in_order] for column in calls)
+    start, end, device = _values(trace, "kernel", rows, "start_ns", "end_ns", "device_id")
+    tid, process = _values(trace, "thread", thread, "tid", "process_id")
+    has_queue = start >= returned
+    return KernelLaunches(
+        rows,
+        launches.row[rows],
+        begin,
+        returned - begin,
+        has_queue,
+        np.where(has_queue, start - returned, 0),
+        start,
+        end - start,
+        np.maximum(end, returned) - begin,
+        _values(trace, "process", process, "pid")[0],
+        tid,
+        _values(trace, "device", device, "gpu_index")[0],
+    )
+
+
+def _values(trace: Trace, table: str, rows: Integers, *names: str) -> list[I64]:
+    """Return columns of some rows of a table, which there may be only if it was recorded."""
+    if not len(rows):
+        return [np.zeros(0, np.int64) for _ in names]
+    columns = trace.columns(table, *names)
+    return [columns[name].values[rows].astype(np.int64) for name in names]

@@ -1,0 +1,45 @@
+"""When device operations were launched, and by which thread."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64, BoolArray
+from warpline.trace import Trace
+
+NO_THREAD = -1
+
+
+class LaunchOrder(NamedTuple):
+    """The launch of each device operation, in the order of `operations`.
+
+    Attributes:
+        time_ns: Shape (n,), int64, when its launch call began; where the call is not known, when
+            the operation began on its device.
+        thread: Shape (n,), int64, the launching thread, NO_THREAD where the call is not known.
+        is_known: Shape (n,), bool, whether the call is known.
+        order: Shape (n,), int64, places in `operations` by process, launch and start.
+    """
+
+    time_ns: I64
+    thread: I64
+    is_known: BoolArray
+    order: I64
+
+
+@derived
+def launch_order(trace: Trace) -> LaunchOrder:
+    """Return when and where each device operation was launched."""
+    work = operations(trace)
+    is_known = work.call >= 0
+    time_ns, thread = work.start_ns.copy(), np.full(len(work), NO_THREAD, np.int64)
+    if is_known.any():
+        calls = trace.columns("api_call", "start_ns", "thread_id")
+        time_ns[is_known] = calls["start_ns"].values[work.call[is_known]]
+        thread[is_known] = calls["thread_id"].values[work.call[is_known]]
+    order = np.lexsort((work.start_ns, time_ns, work.process))
+    return LaunchOrder(time_ns, thread, is_known, order)

@@ -1,0 +1,77 @@
+"""Every device operation of a trace in one list, whichever table holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.work.busy import DEVICE_TABLES, WHOLE_GRAPH
+from warpline.derived.work.launches import launch_calls
+from warpline.ops.arrays import I8, I64
+from warpline.trace import Trace
+
+_COLUMNS = ("start_ns", "end_ns", "device_id", "stream_id", "process_id")
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Kernels, copies, memory sets and graphs recorded as wholes, by device, start and end.
+
+    Attributes:
+        start_ns: Shape (n,), int64, when it began on its device.
+        end_ns: Shape (n,), int64, never before its start.
+        device: Shape (n,), int64, rows of the device table.
+        stream: Shape (n,), int64, rows of the stream table.
+        process: Shape (n,), int64, rows of the process table.
+        table: Shape (n,), int8, places in `DEVICE_TABLES`.
+        row: Shape (n,), int64, rows of that table in its total order.
+        call: Shape (n,), int64, rows of api_call in its total order: the call that launched it;
+            -1 where it is not known.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    device: I64
+    stream: I64
+    process: I64
+    table: I8
+    row: I64
+    call: I64
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def of_table(self, name: str) -> I64:
+        """Return the places of one table's operations in this list, ascending."""
+        return np.flatnonzero(self.table == DEVICE_TABLES.index(name))
+
+
+@derived
+def operations(trace: Trace) -> Operations:
+    """Return the device operations of a trace, of all devices, streams and processes.
+
+    A graph's launch counts where its operations have no rows of their own. Rows that end before
+    they begin have no length. Nothing is clipped.
+    """
+    parts = [_of_table(trace, place, name) for place, name in enumerate(DEVICE_TABLES)]
+    joined = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+    start, end, device = joined[:3]
+    order = np.lexsort((end, start, device))
+    return Operations(*(column[order] for column in joined))
+
+
+def _of_table(trace: Trace, place: int, name: str) -> tuple[I64, ...]:
+    if not trace.has(name):
+        nothing = np.zeros(0, np.int64)
+        return (*(nothing for _ in _COLUMNS), nothing.astype(np.int8), nothing, nothing)
+    found = trace.columns(name, *_COLUMNS)
+    rows = np.arange(len(found["start_ns"]))
+    if name == "graph_launch":
+        level = trace.columns(name, "level")["level"].values
+        rows = np.flatnonzero(level == WHOLE_GRAPH)
+    start, end, *owners = (found[column].values[rows].astype(np.int64) for column in _COLUMNS)
+    calls = launch_calls(trace)[name]
+    call = np.where(calls.found[rows], calls.row[rows], -1)
+    return (start, np.maximum(start, end), *owners, np.full(len(rows), place, np.int8), rows, call)
