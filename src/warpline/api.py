@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from warpline.sql import Answer
     from warpline.viewer.pack import TableOfStats
-    from warpline.viewer.report import Inline
+    from warpline.viewer.report import Inline, Report
     from warpline.viewer.server import PageServer
 
     PathLike = str | os.PathLike[str]
@@ -188,7 +188,8 @@ def report(
 
     Args:
         trace: From `warpline.open`, or a part of such a trace.
-        path: Where to write. It is complete when it appears.
+        path: Where to write. It is complete when it appears. A name that ends in ``.zip`` gets
+            an archive with the page in it, which passes mail filters that refuse HTML.
         steps: The name of the ranges that are steps, or a pattern; None finds the steps.
         max_bytes: How large the file may be. Where it would be larger, short events are left out,
             and the page says which; totals, tables and findings are of the whole recording.
@@ -198,13 +199,29 @@ def report(
         UsageError: The path is taken, or the file cannot be so small.
         InputError: The file cannot be written.
     """
-    from warpline.viewer.report import report_pieces, write  # noqa: PLC0415 - start-up
+    from warpline.viewer.report import write  # noqa: PLC0415 - start-up
 
     target = Path(path)
-    _check_free(target, is_folder=False, overwrite=overwrite)
-    diagnosis, tables = _to_view(trace, steps)
-    write(target, report_pieces(trace, diagnosis, tables, steps=steps, max_bytes=max_bytes))
+    check_output(target, overwrite=overwrite)
+    write(target, make_report(trace, steps=steps, max_bytes=max_bytes).pieces)
     return target
+
+
+def make_report(trace: Trace, *, steps: str | None = None, max_bytes: int | None = None) -> Report:
+    """Return what `report` would write, with its size.
+
+    Args:
+        trace: From `warpline.open`, or a part of such a trace.
+        steps: The name of the ranges that are steps, or a pattern; None finds the steps.
+        max_bytes: How large the page may be.
+
+    Raises:
+        UsageError: It cannot be so small.
+    """
+    from warpline.viewer import report as made  # noqa: PLC0415 - start-up
+
+    diagnosis, tables = _to_view(trace, steps)
+    return made.make_report(trace, diagnosis, tables, steps=steps, max_bytes=max_bytes)
 
 
 def serve(trace: Trace, *, steps: str | None = None, port: int = 0) -> PageServer:
@@ -224,18 +241,29 @@ def serve(trace: Trace, *, steps: str | None = None, port: int = 0) -> PageServe
     return page_server(trace, diagnosis, tables, steps=steps, port=port)
 
 
-def timeline(trace: Trace, *, steps: str | None = None, height: int = 720) -> Inline:
-    """Return the report for a notebook, which shows it below the cell.
+def timeline(
+    trace: Trace,
+    *,
+    steps: str | None = None,
+    height: int = 720,
+    max_bytes: int | None = 10_000_000,
+) -> Inline:
+    """Return the report for a notebook, which shows it below the cell and saves it.
 
     Args:
         trace: From `warpline.open`, or a part of such a trace.
         steps: The name of the ranges that are steps, or a pattern; None finds the steps.
         height: Of the frame, in pixels.
-    """
-    from warpline.viewer.report import Inline, report_pieces  # noqa: PLC0415 - start-up
+        max_bytes: How much it may add to the notebook. Where it would be more, short events are
+            left out, and the page says which; None keeps all.
 
-    diagnosis, tables = _to_view(trace, steps)
-    return Inline("".join(report_pieces(trace, diagnosis, tables, steps=steps)), height)
+    Raises:
+        UsageError: It cannot be so small.
+    """
+    from warpline.viewer.report import Inline  # noqa: PLC0415 - start-up
+
+    made = make_report(trace, steps=steps, max_bytes=max_bytes)
+    return Inline("".join(made.pieces), height)
 
 
 def _to_view(trace: Trace, steps: str | None) -> tuple[Diagnosis, list[TableOfStats]]:
@@ -411,17 +439,21 @@ def export(
             hint = f"did you mean {near[0]}?" if near else "tables: " + ", ".join(TABLES)
             raise UsageError(f"there is no table {name!r}", hint=hint)
         trace.table(name)
-    _check_free(target, is_folder=exporter.is_folder, overwrite=overwrite)
+    check_output(target, is_folder=exporter.is_folder, overwrite=overwrite)
     exporter.write(trace, target, written_tables(trace, tables))
     return target
 
 
-def _check_free(path: Path, *, is_folder: bool, overwrite: bool) -> None:
+def check_output(path: Path, *, is_folder: bool = False, overwrite: bool = False) -> None:
+    """Refuse a place that cannot be written to: InputError, or that is taken: UsageError."""
     if not path.parent.is_dir():
         raise InputError(f"{path} cannot be written: there is no folder {path.parent}")
     if path.exists() and path.is_dir() != is_folder:
         is_what, wanted = ("a file", "a folder") if is_folder else ("a folder", "a file")
         raise UsageError(f"{path} is {is_what}", hint=f"name {wanted}; this format writes one")
+    if path.exists() and not path.is_dir() and not path.is_file():
+        # To replace it, as a file is, would take a device from the whole system.
+        raise UsageError(f"{path} is a device or a pipe", hint="name a file")
     is_taken = any(path.iterdir()) if path.is_dir() else path.exists()
     if is_taken and not overwrite:
         raise UsageError(f"{path} exists", hint="--force-overwrite replaces it")

@@ -83,6 +83,42 @@ class TestDoctor:
 
 
 class TestDemo:
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path, monkeypatch):
+        """An empty folder to work in."""
+        folder = tmp_path / "here"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        return folder
+
+    def test_it_ends_with_the_page_that_it_wrote(self, run, folder):
+        *_, about, path, how = run("demo").out.splitlines()
+        page = folder / "warpline-demo.html"
+        assert path == f"  {page}"
+        assert how == f"Open it in a browser: {page.as_uri()}"
+        assert f"one file of {page.stat().st_size / 1024:.0f} KiB:" in about
+        assert 'id="warpline-head"' in page.read_text(encoding="utf-8")
+
+    def test_it_replaces_nothing_and_repeats_nothing(self, run, folder):
+        (folder / "warpline-demo.html").write_text("mine")
+        for _ in range(2):
+            assert str(folder / "warpline-demo-2.html") in run("demo").out
+        assert len(list(folder.iterdir())) == 2
+        assert (folder / "warpline-demo.html").read_text() == "mine"
+
+    def test_a_folder_that_cannot_be_written_to(self, run, folder, tmp_path, monkeypatch):
+        folder.rmdir()
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        done = run("demo")
+        assert (done.status, done.err) == (0, "")
+        page = Path(done.out.splitlines()[-2].strip())
+        assert page.parent.parent == tmp_path
+        assert page.is_file()
+        monkeypatch.setattr("tempfile.tempdir", str(folder))
+        done = run("demo")
+        assert (done.status, done.err) == (0, "")
+        assert "could not be written" in done.out.splitlines()[-1]
+
     def test_it_shows_what_differs(self, run, bad, fixed):
         done = run("demo")
         assert (done.status, done.err) == (0, "")
@@ -99,7 +135,7 @@ class TestDemo:
         assert " GPU was busy 98.3 % of each 17.4 ms step, 84.0 % in copies" in done.out
 
     def test_every_command_it_names_works(self, run):
-        commands = run("demo").out.split("\nTry:\n")[1].splitlines()
+        commands = run("demo").out.split("\nTry:\n")[1].split("\n\n")[0].splitlines()
         assert len(commands) >= 4
         for line in commands:
             program, *words = line.split()

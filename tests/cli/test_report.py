@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import urllib.request
+import zipfile
 
 import pytest
 
 import warpline
+from warpline.cli import main
+from warpline.cli.report import default_name
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +54,78 @@ def test_nothing_is_replaced_unless_asked(run, bad):
     assert run("report", bad, "-o", "a.html", "-q", "--force-overwrite").status == 0
 
 
+def test_it_says_how_large_the_file_is(run, bad, tmp_path):
+    err = run("report", bad).err
+    size = (tmp_path / "pageable_h2d.bad.html").stat().st_size
+    assert f"note: {size / 1024:.0f} KiB in one file; a browser opens it, offline too\n" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["a/run.warpline"], "run.html"),
+        (["w0.pt.trace.json.gz"], "w0.html"),
+        (["run.rank0.sqlite", "run.rank1.sqlite"], "run.html"),
+        (["job-12.sqlite", "job-13.sqlite"], "job.html"),
+        (["rank0.sqlite", "rank1.sqlite"], "rank.html"),
+        (["bad.sqlite", "fixed.sqlite"], "bad.html"),
+        (["traces/v1.2"], "v1.2.html"),
+        (["."], "{here}.html"),
+        (["/"], "report.html"),
+    ],
+)
+def test_the_name_where_none_is_given(words, name, tmp_path):
+    (tmp_path / "traces" / "v1.2").mkdir(parents=True)
+    assert default_name(words) == name.format(here=tmp_path.name)
+
+
+def test_a_page_in_an_archive(run, bad, tmp_path):
+    assert run("report", bad, "-o", "a.html", "-q").status == 0
+    assert run("report", bad, "-o", "a.zip", "-q") == (0, "a.zip\n", "")
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert archive.namelist() == ["a.html"]
+        assert archive.read("a.html") == (tmp_path / "a.html").read_bytes()
+    page = (tmp_path / "a.html").stat().st_size
+    assert (tmp_path / "a.zip").stat().st_size < 0.8 * page
+
+
+def test_a_page_on_standard_output(start, bad, run, tmp_path):
+    done = start("report", bad, "-o", "-", "-q", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert run("report", bad, "-o", "a.html", "-q").status == 0
+    assert done.stdout == (tmp_path / "a.html").read_bytes()
+
+
+def test_a_device_is_not_replaced(run, bad, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = run("report", bad, "-o", "pipe", "--force-overwrite", "-q")
+    assert (done.status, done.err) == (2, "error: pipe is a device or a pipe\nhint: name a file\n")
+
+
+def test_a_full_disk_leaves_no_file(start, bad, tmp_path):
+    limited = "ulimit -f 100; trap '' XFSZ; exec {}"
+    done = start("report", bad, "-o", "a.html", "-q", shell=limited)
+    assert done.returncode == 1
+    assert done.stderr == b"error: a.html cannot be written: File too large\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupted_while_writing(bad, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pathlib.Path.replace", interrupted)
+    assert main(["report", bad, "-o", "a.html", "-q"]) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_left_out_is_said(run, bad, tmp_path):
+    assert run("report", bad, "-o", "whole.html", "-q").status == 0
+    allowed = (tmp_path / "whole.html").stat().st_size - 6_000
+    err = run("report", bad, "-o", "small.html", "--max-size", str(allowed)).err
+    assert head_of(tmp_path / "small.html")["thinned"]["text"] in err
+
+
 def test_a_part(run, bad, tmp_path):
     assert run("report", bad, "--times", "/78ms", "-o", "part.html", "-q").status == 2
     assert run("report", bad, "--filter-time", "/78ms", "-o", "part.html", "-q").status == 0
@@ -78,6 +154,10 @@ def test_a_size_that_can_be_met_and_one_that_cannot(run, bad, tmp_path):
     assert done.status == 2
     assert "more than 48.8 KiB" in done.err
     assert not (tmp_path / "tiny.html").exists()
+
+
+def test_a_size_beyond_all_numbers_is_allowed(run, bad):
+    assert run("report", bad, "-q", "--max-size", f"{'9' * 400}GB").status == 0
 
 
 @pytest.mark.parametrize("size", ["", "big", "-3MB", "3 parsecs"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 from argparse import ArgumentParser, Namespace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from warpline.cli.output import write_text
 from warpline.cli.startup import load_api
 from warpline.errors import WarplineError
-from warpline.units import format_ns, format_rate, format_ratio
+from warpline.units import format_bytes, format_ns, format_rate, format_ratio
 
 if TYPE_CHECKING:
     from warpline.result import Result
@@ -24,6 +25,8 @@ HELP = "what Warpline says about two small recordings that come with it"
 
 _FILES = ("pageable_h2d.bad.sqlite", "pageable_h2d.fixed.sqlite")
 _DIRECTION = "Host-to-Device"
+_PAGE = 'The page of "bad", with its timeline, findings and tables,'
+_PAGE_NAME = "warpline-demo"
 _INTRODUCTION = """\
 Two recordings come with Warpline. They show six training steps of one PyTorch program on an
 NVIDIA H200, recorded by Nsight Systems. "bad" copies each batch to the GPU from ordinary,
@@ -90,7 +93,46 @@ def _show(paths: list[Path]) -> int:
     write_text(_INTRODUCTION)
     render(api.analyze(traces[0]), sys.stdout, detect_options(sys.stdout, os.environ))
     write_text(f"{_COMPARISON}\n{_side_by_side(traces)}\n{_EXPLANATION}")
-    return write_text(_commands(paths))
+    write_text(_commands(paths))
+    sys.stdout.flush()
+    return write_text(_page(traces[0]))
+
+
+def _page(trace: Trace) -> str:
+    """Write the page of a recording and return what there is to say about it."""
+    from warpline import api  # noqa: PLC0415 - start-up: brings numpy
+
+    pieces = api.make_report(trace).pieces
+    for folder in (Path.cwd, _new_folder):  # the first may be read-only
+        with contextlib.suppress(OSError, WarplineError):
+            path = _written(folder(), pieces)
+            return (
+                f"\n{_PAGE} is one file of {format_bytes(path.stat().st_size)}:\n"
+                f"  {path}\n"
+                f"Open it in a browser: {path.as_uri()}"
+            )
+    return f"\n{_PAGE} could not be written, neither here nor in the folder of temporary files."
+
+
+def _new_folder() -> Path:
+    import tempfile  # noqa: PLC0415 - start-up: seldom needed
+
+    return Path(tempfile.mkdtemp(prefix="warpline-"))
+
+
+def _written(folder: Path, pieces: list[str]) -> Path:
+    """Return the page, written to a name that is free; where the same page stands, it stays."""
+    from warpline.viewer.report import write  # noqa: PLC0415 - start-up: brings numpy
+
+    content = "".join(pieces).encode()
+    for number in itertools.count(1):
+        path = folder / (f"{_PAGE_NAME}-{number}.html" if number > 1 else f"{_PAGE_NAME}.html")
+        if not path.exists():
+            write(path, pieces)
+            break
+        if path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content:
+            break
+    return path
 
 
 class _Figures(NamedTuple):

@@ -5,29 +5,49 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
+import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, NamedTuple
 
 from warpline.errors import InputError, UsageError
 from warpline.result import Diagnosis
 from warpline.trace import Trace
 from warpline.units import format_bytes
+from warpline.viewer.container import Container
 from warpline.viewer.markup import element
 from warpline.viewer.pack import TableOfStats, pack, report_bytes
-from warpline.viewer.page import assets, page, policy
+from warpline.viewer.page import Assets, assets, page, policy
 from warpline.viewer.server import PageServer
 
+ZIP = ".zip"
 
-def report_pieces(
+
+class Report(NamedTuple):
+    """A report that is not written yet.
+
+    Attributes:
+        pieces: The page, cut anywhere.
+        size: Its bytes in UTF-8.
+        thinned: What was left out, a sentence or two; None if nothing was.
+    """
+
+    pieces: list[str]
+    size: int
+    thinned: str | None
+
+
+def make_report(
     trace: Trace,
     diagnosis: Diagnosis,
     tables: Sequence[TableOfStats] = (),
     *,
     steps: str | None = None,
     max_bytes: int | None = None,
-) -> list[str]:
-    """Return a report as pieces of text.
+) -> Report:
+    """Return the page with everything in it.
 
     Args:
         trace: What to show.
@@ -43,19 +63,25 @@ def report_pieces(
     """
     parts = assets()
     container = pack(trace, diagnosis, tables, steps=steps)
-    pieces = list(page(diagnosis, container, parts, "inline"))
-    if max_bytes is None or _size(pieces) <= max_bytes:
-        return pieces
-    frame = _size(pieces) - report_bytes(container)
+    report = _report(diagnosis, container, parts)
+    if max_bytes is None or report.size <= max_bytes:
+        return report
+    frame = report.size - report_bytes(container)
     container = pack(trace, diagnosis, tables, steps=steps, max_bytes=max(max_bytes - frame, 0))
-    pieces = list(page(diagnosis, container, parts, "inline"))
-    size = _size(pieces)
-    if size > max_bytes:
+    report = _report(diagnosis, container, parts)
+    if report.size > max_bytes:
         raise UsageError(
-            f"the report takes at least {format_bytes(size)}, more than {format_bytes(max_bytes)}",
+            f"the report takes at least {format_bytes(report.size)}, more than"
+            f" {format_bytes(max_bytes)}",
             hint="allow more, or choose a part with --filter-time",
         )
-    return pieces
+    return report
+
+
+def _report(diagnosis: Diagnosis, container: Container, parts: Assets) -> Report:
+    pieces = list(page(diagnosis, container, parts, "inline"))
+    thinned = container.head["thinned"]
+    return Report(pieces, _size(pieces), thinned and thinned["text"])
 
 
 def _size(pieces: Iterable[str]) -> int:
@@ -63,15 +89,21 @@ def _size(pieces: Iterable[str]) -> int:
 
 
 def write(path: Path, pieces: Iterable[str]) -> None:
-    """Write a file that is complete when it appears; InputError if it cannot be written."""
+    """Write a file that is complete when it appears; InputError if it cannot be written.
+
+    A name that ends in ``.zip`` gets an archive with the page in it.
+    """
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
     partial = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(pieces)
+        with os.fdopen(handle, "wb") as file:
+            if path.suffix.lower() == ZIP:
+                _write_zip(file, path.with_suffix(".html").name, pieces)
+            else:
+                file.writelines(piece.encode() for piece in pieces)
         partial.chmod(0o666 & ~_umask())
         partial.replace(path)
     except OSError as error:
@@ -79,6 +111,14 @@ def write(path: Path, pieces: Iterable[str]) -> None:
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def _write_zip(file: IO[bytes], name: str, pieces: Iterable[str]) -> None:
+    entry = zipfile.ZipInfo(name, time.localtime()[:6])
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(file, "w") as archive, archive.open(entry, "w") as content:
+        for piece in pieces:
+            content.write(piece.encode())
 
 
 def _umask() -> int:
@@ -138,6 +178,7 @@ class Inline:
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
         # No `element`, which makes unseen characters visible and cuts long texts: this is a page.
-        content = self.html.replace("&", "&amp;").replace('"', "&quot;")
+        # Between apostrophes, because a page has few of them and many quotation marks.
+        content = self.html.replace("&", "&amp;").replace("'", "&#39;")
         frame = element("iframe", sandbox="allow-scripts", width="100%", height=str(self.height))
-        return frame.replace("<iframe ", f'<iframe srcdoc="{content}" ', 1)
+        return frame.replace("<iframe ", f"<iframe srcdoc='{content}' ", 1)
