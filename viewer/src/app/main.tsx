@@ -66,7 +66,7 @@ function enliven(model: Model): void {
     } else {
       model.page.value = "timeline";
       const [start, end] = (span ?? "").split(",").map(Number);
-      if (id) model.selectId(id);
+      if (id) void model.selectId(id);
       else if (start !== undefined && end !== undefined && end > start) model.show({ start, end });
     }
     event.preventDefault();
@@ -94,10 +94,7 @@ async function load(model: Model): Promise<void> {
   model.isComplete.value = true;
   model.arrived.value++;
   const address = parseAddress(window.location.hash);
-  const place = address?.selected ? recording.find(address.selected) : null;
-  if (!place) return;
-  model.select(place);
-  model.uncover(place.row);
+  if (address?.selected) await model.selectArrived(address.selected);
 }
 
 function start(): void {

@@ -127,18 +127,25 @@ describe("a recording", () => {
 
   it("finds events by id and follows links both ways", async () => {
     const recording = await open(sample());
-    expect(recording.find("kernel:9")).toEqual({ row: 2, event: 1 });
-    expect(recording.find("kernel:5")).toBeNull();
-    expect(recording.find("gpu0/busy#1")).toEqual({ row: 1, event: 1 });
-    expect(recording.find("gpu0/busy#3")).toBeNull();
-    expect(recording.find("nonsense")).toBeNull();
-    expect(recording.idOf({ row: 2, event: 0 })).toBe("kernel:4");
-    expect(recording.idOf({ row: 1, event: 2 })).toBe("gpu0/busy#2");
-    const launch = recording.rows[2]?.events?.links.get("launch");
-    expect([...(launch ?? [])]).toEqual([1, -1]);
-    expect(recording.findRow("api_call", 1)).toEqual({ row: 3, event: 1 });
-    expect(recording.pointingAt("launch", 1)).toEqual([{ row: 2, event: 0 }]);
-    expect(recording.pointingAt("launch", 0)).toEqual([]);
+    const { answers } = recording;
+    const kernel = await answers.find("kernel:9");
+    expect(kernel).toMatchObject({ row: 2, event: 1, start: 5e9, end: 5e9 + 3, name: 3, links: {} });
+    expect(await answers.find("kernel:5")).toBeNull();
+    expect(await answers.find("gpu0/busy#1")).toMatchObject({ row: 1, event: 1, table: null, tableRow: null });
+    expect(await answers.find("gpu0/busy#3")).toBeNull();
+    expect(await answers.find("nonsense")).toBeNull();
+    expect((await answers.event(2, 0))?.id).toBe("kernel:4");
+    expect((await answers.event(1, 2))?.id).toBe("gpu0/busy#2");
+    expect(await answers.event(1, 3)).toBeNull();
+    const first = await answers.find("kernel:4");
+    if (!first) throw new Error("not found");
+    expect(first.links).toEqual({ launch: 1 });
+    const [cause] = await answers.links(first);
+    expect(cause).toMatchObject({ link: "launch", isCause: true, event: { row: 3, event: 1 } });
+    const effects = await answers.links(cause?.event ?? first);
+    expect(effects).toMatchObject([{ link: "launch", isCause: false, event: { row: 2, event: 0 } }]);
+    const other = await answers.event(3, 0);
+    expect(await answers.links(other ?? first)).toEqual([]);
   });
 
   it("tells which rows a missing block takes away and keeps the others", async () => {

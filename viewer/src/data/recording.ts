@@ -1,11 +1,13 @@
 /** A recording in the page: the head, names and, as they arrive, the events of every row. */
 
+import type { Answers } from "./answers";
 import type { Blocks } from "./blocks";
 import { decodeColumn } from "./columns";
 import type { Decoders } from "./decoders";
 import { type FinishedRow, finishRow, type RowOrder } from "./decode-worker";
 import type { Bounds, Events, Part } from "./events";
 import type { AttributeColumn, Head, ResultTable } from "./head";
+import { LocalAnswers } from "./local-answers";
 import type { Pyramid } from "./pyramid";
 
 export interface Names {
@@ -26,12 +28,6 @@ export interface RowData {
   error: string | null;
 }
 
-/** An event by its place in the page. */
-export interface Place {
-  readonly row: number;
-  readonly event: number;
-}
-
 export interface Attribute {
   readonly name: string;
   readonly unit: string;
@@ -44,7 +40,8 @@ export class Recording {
   overview: Overview | null = null;
   readonly rows: RowData[];
   readonly rowOf: ReadonlyMap<string, number>;
-  private readonly byTable = new Map<string, TableIndex>();
+  private readonly local = new LocalAnswers(this);
+  readonly answers: Answers = this.local;
   private readonly attributeBytes = new Map<number, Promise<Uint8Array>>();
   private readonly results = new Map<string, Promise<ResultTable>>();
 
@@ -130,7 +127,7 @@ export class Recording {
     if (!data) return;
     data.events = events;
     data.pyramid = pyramid;
-    this.byTable.clear();
+    this.local.forget();
   }
 
   private bounds(): Bounds {
@@ -144,63 +141,6 @@ export class Recording {
     return Uint8Array.from(this.names.categories, (place) =>
       categories[place]?.kind === "idle" ? 1 : 0,
     );
-  }
-
-  /** Returns the id of an event, stable for this recording. */
-  idOf({ row, event }: Place): string {
-    const events = this.rows[row]?.events;
-    const spec = this.head.rows[row];
-    if (!events || !spec) return "";
-    const table = events.table ? events.table[event] : spec.table;
-    if (!events.row || table === null || table === undefined) return `${spec.id}#${event}`;
-    return `${this.head.tables[table]}:${events.row[event]}`;
-  }
-
-  /** Finds an event by its id; null if it is not among the rows that have arrived. */
-  find(id: string): Place | null {
-    const made = /^(.+)#(\d+)$/.exec(id);
-    if (made) {
-      const row = this.rowOf.get(made[1] as string);
-      const event = Number(made[2]);
-      const events = row === undefined ? null : this.rows[row]?.events;
-      return row !== undefined && events && event < events.count ? { row, event } : null;
-    }
-    const [, table, number] = /^([a-z_]+):(\d+)$/.exec(id) ?? [];
-    return table === undefined ? null : this.findRow(table, Number(number));
-  }
-
-  /** Finds the event that is a row of a table. */
-  findRow(table: string, row: number): Place | null {
-    return this.indexOf(table).find(row);
-  }
-
-  /** Returns the events whose column `link` points at a row of that link's table. */
-  pointingAt(link: string, row: number): Place[] {
-    const key = `${link}>`;
-    let index = this.byTable.get(key);
-    if (!index) {
-      index = new TableIndex(this, (events) => {
-        const own = events.links.get(link);
-        return own ? { row: own, keep: () => true } : null;
-      });
-      this.byTable.set(key, index);
-    }
-    return index.findAll(row);
-  }
-
-  private indexOf(table: string): TableIndex {
-    let index = this.byTable.get(table);
-    if (!index) {
-      const wanted = this.head.tables.indexOf(table);
-      index = new TableIndex(this, (events, place) => {
-        const { table: tables, row } = events;
-        if (!row) return null;
-        if (tables) return { row, keep: (i) => tables[i] === wanted };
-        return this.head.rows[place]?.table === wanted ? { row, keep: () => true } : null;
-      });
-      this.byTable.set(table, index);
-    }
-    return index;
   }
 
   /** Reads what the file says about a row of a table. */
@@ -263,59 +203,5 @@ export class Recording {
   private fail(row: number, reason: string): void {
     const data = this.rows[row];
     if (data) data.error ??= reason;
-  }
-}
-
-type Selector = (
-  events: Events,
-  row: number,
-) => { readonly row: Int32Array; readonly keep: (event: number) => boolean } | null;
-
-/** Finds events by a number that they carry: sorted once, when first asked. */
-class TableIndex {
-  private readonly numbers: Float64Array;
-  private readonly row: Uint32Array;
-  private readonly event: Uint32Array;
-
-  constructor(recording: Recording, select: Selector) {
-    const numbers: number[] = [];
-    const rows: number[] = [];
-    const places: number[] = [];
-    recording.rows.forEach((data, place) => {
-      const chosen = data.events && select(data.events, place);
-      if (!data.events || !chosen) return;
-      for (let i = 0; i < data.events.count; i++) {
-        const number = chosen.row[i] as number;
-        if (number < 0 || !chosen.keep(i)) continue;
-        numbers.push(number);
-        rows.push(place);
-        places.push(i);
-      }
-    });
-    const order = Uint32Array.from(numbers.keys()).sort(
-      (a, b) => (numbers[a] as number) - (numbers[b] as number),
-    );
-    this.numbers = Float64Array.from(order, (i) => numbers[i] as number);
-    this.row = Uint32Array.from(order, (i) => rows[i] as number);
-    this.event = Uint32Array.from(order, (i) => places[i] as number);
-  }
-
-  find(number: number): Place | null {
-    return this.findAll(number, 1)[0] ?? null;
-  }
-
-  findAll(number: number, most = 10_000): Place[] {
-    const found: Place[] = [];
-    let low = 0;
-    let high = this.numbers.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.numbers[middle] < number) low = middle + 1;
-      else high = middle;
-    }
-    for (let i = low; this.numbers[i] === number && found.length < most; i++) {
-      found.push({ row: this.row[i], event: this.event[i] });
-    }
-    return found;
   }
 }

@@ -119,7 +119,9 @@ describe("a frame", () => {
 
   it("draws selection, arrows, findings, bookmarks and measures without events in view", async () => {
     const { pen, calls } = recordingPen();
-    const place = { row: 1, event: 0 };
+    const event = { id: "", name: 0, table: null, tableRow: null, links: {} };
+    const place = { ...event, row: 1, event: 0, start: 0, end: 400 };
+    const other = { ...event, row: 2, event: 2, start: 104, end: 904 };
     new Painter(recordingSurface()).draw(
       pen,
       await scene({
@@ -129,7 +131,7 @@ describe("a frame", () => {
         area: { span: { start: 5, end: 995 }, rows: new Set([1]) },
         measure: { start: 1, end: 999 },
         windows: [{ start: 0, end: 10 }],
-        arrows: [{ from: place, to: { row: 2, event: 2 }, isQueue: true }],
+        arrows: [{ from: place, to: other, isQueue: true }],
         bookmarks: [{ time: 995, text: "here" }],
       }),
     );

@@ -1,10 +1,11 @@
 /** Draws a frame of the timeline on a 2D context. */
 
 import { instantText } from "../base/units";
-import { endOf, type Events } from "../data/events";
+import type { Found } from "../data/answers";
+import type { Events } from "../data/events";
 import type { Head } from "../data/head";
 import { NO_NAME } from "../data/pyramid";
-import type { Names, Overview, Place, RowData } from "../data/recording";
+import type { Names, Overview, RowData } from "../data/recording";
 import { drawCounter } from "./counter";
 import { drawLabel, LabelWidths } from "./labels";
 import type { Layout, PlacedRow } from "./layout";
@@ -22,8 +23,8 @@ const HATCH_PX = 5; // narrower ones show no pattern, and patterns are slow to f
 
 /** An arrow between two events; `queued` draws the time between them as a tail. */
 export interface Arrow {
-  readonly from: Place;
-  readonly to: Place;
+  readonly from: Found;
+  readonly to: Found;
   readonly isQueue: boolean;
 }
 
@@ -47,8 +48,8 @@ export interface Scene {
   readonly height: number;
   readonly pixelRatio: number;
   readonly anchor: number;
-  readonly selected: Place | null;
-  readonly hovered: Place | null;
+  readonly selected: Found | null;
+  readonly hovered: Found | null;
   readonly area: Area | null;
   readonly measure: Span | null;
   readonly windows: readonly Span[];
@@ -410,11 +411,11 @@ function drawOverlay(pen: Pen, scene: Scene): void {
     pen.fillRect(timeToX(loss.time_ns, span, width), RULER_HEIGHT - 8, 2, 8);
   }
   for (const arrow of scene.arrows) drawArrow(pen, scene, arrow);
-  for (const [place, colour, line] of [
+  for (const [event, colour, line] of [
     [scene.hovered, theme.faintText, 1],
     [scene.selected, theme.text, 2],
   ] as const) {
-    if (place) outline(pen, scene, place, colour, line);
+    if (event) outline(pen, scene, event, colour, line);
   }
 }
 
@@ -476,17 +477,16 @@ interface Box {
   readonly height: number;
 }
 
-function boxOf(scene: Scene, place: Place): Box | null {
-  const events = scene.rows[place.row]?.events;
-  const placed = topOfRow(scene.layout, place.row, scene.scrollTop);
-  if (!events || !placed || place.event >= events.count) return null;
-  const x0 = timeToX(events.start[place.event], scene.span, scene.width);
-  const x1 = timeToX(endOf(events, place.event), scene.span, scene.width);
+function boxOf(scene: Scene, event: Found): Box | null {
+  const placed = topOfRow(scene.layout, event.row, scene.scrollTop);
+  if (!placed) return null;
+  const x0 = timeToX(event.start, scene.span, scene.width);
+  const x1 = timeToX(event.end, scene.span, scene.width);
   return { x0, x1, top: RULER_HEIGHT + placed.y, height: placed.height };
 }
 
-function outline(pen: Pen, scene: Scene, place: Place, colour: string, line: number): void {
-  const box = boxOf(scene, place);
+function outline(pen: Pen, scene: Scene, event: Found, colour: string, line: number): void {
+  const box = boxOf(scene, event);
   if (!box || box.x1 < 0 || box.x0 > scene.width || box.top < RULER_HEIGHT - box.height) return;
   const from = Math.max(-4, box.x0);
   const to = Math.min(scene.width + 4, box.x1);

@@ -8,7 +8,7 @@ import { eventAt } from "./hit";
 import { type LayoutState, layoutRows, rowAt, rowTree } from "./layout";
 import { pictureRow, RowPicture, WIDE_PX } from "./lod";
 import { tickStep, ticks } from "./ruler";
-import { rowTotals, totalsByName } from "./selection";
+import { rowTotals, totalsByName } from "../data/selection";
 import {
   clampSpan,
   fitSpan,
@@ -116,7 +116,7 @@ describe("the statistics of a selection", () => {
     for (const span of someSpans(random, endOf(row.events, 499), 60)) {
       const totals = rowTotals(row.events, span);
       expect(totals.busy_ns).toBe(slowBusy(row, span, () => true));
-      expect(totals.count).toBe(row.start.filter((_, i) => touches(row, i, span)).length);
+      expect(totals.last - totals.first).toBe(row.start.filter((_, i) => touches(row, i, span)).length);
       const byName = totalsByName([row.events, row.events], span, 5);
       for (let name = 0; name < 5; name++) {
         const found = byName.find((one) => one.name === name);

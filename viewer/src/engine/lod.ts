@@ -6,9 +6,10 @@
  * its time that is busy, taken from running totals, and the name of the longest event.
  */
 
-import { gallop, lowerBound } from "../base/search";
+import { gallop } from "../base/search";
 import { endOf, type Events, lengthOf } from "../data/events";
 import { busyInside, NO_NAME, type Pyramid, roughlyBusyBefore } from "../data/pyramid";
+import { eventsIn } from "../data/selection";
 import { lengthOfSpan, type Span } from "./view";
 
 export const WIDE_PX = 1.5;
@@ -71,13 +72,6 @@ export function pictureRow(
   if (events.count === 0 || width === 0) return;
   if (pyramid && lengthOfSpan(span) / width >= pyramid.binNs) fromPyramid(events, pyramid, span, picture);
   else byWalking(events, span, picture);
-}
-
-/** Returns the first event that reaches into the span, and the first that begins after it. */
-export function eventsIn(events: Events, span: Span): [number, number] {
-  let first = lowerBound(events.start, span.start);
-  if (first > 0 && endOf(events, first - 1) > span.start) first--;
-  return [first, lowerBound(events.start, span.end, first)];
 }
 
 function byWalking(events: Events, span: Span, picture: RowPicture): void {

@@ -1,9 +1,8 @@
 /** The stretch of time in view, and how it moves. All functions are pure. */
 
-export interface Span {
-  readonly start: number;
-  readonly end: number;
-}
+import type { Span } from "../base/span";
+
+export type { Span };
 
 export const LEAST_NS = 20;
 

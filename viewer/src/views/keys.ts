@@ -37,14 +37,14 @@ function measure(model: Model): void {
     return;
   }
   const place = model.selected.peek();
-  model.measure.value = model.area.peek()?.span ?? (place && model.spanOf(place));
+  model.measure.value = model.area.peek()?.span ?? (place && { start: place.start, end: place.end });
 }
 
 function bookmark(model: Model): void {
   const place = model.selected.peek();
   const view = model.view.peek();
   const time = Math.round(
-    model.area.peek()?.span.start ?? (place && model.spanOf(place)?.start) ?? (view.start + view.end) / 2,
+    model.area.peek()?.span.start ?? place?.start ?? (view.start + view.end) / 2,
   );
   model.noting.value = time;
 }
@@ -77,12 +77,12 @@ export const KEYS: readonly Key[] = [
   { keys: ["z", "Backspace"], text: "Go back to the view before", run: (model) => model.back() },
   { keys: ["Z"], text: "Go forward", run: (model) => model.forward() },
   { keys: ["0", "Home"], text: "Show everything", run: (model) => model.show(model.limits) },
-  { keys: ["."], text: "Next event in the row", run: (model) => model.stepEvent(1) },
-  { keys: [","], text: "Previous event in the row", run: (model) => model.stepEvent(-1) },
-  { keys: ["ArrowDown"], text: "Row below", run: (model) => model.stepRow(1) },
-  { keys: ["ArrowUp"], text: "Row above", run: (model) => model.stepRow(-1) },
-  { keys: ["["], text: "Follow the arrow back: the call that launched it", run: (model) => model.followLink(true) },
-  { keys: ["]"], text: "Follow the arrow on: what it launched", run: (model) => model.followLink(false) },
+  { keys: ["."], text: "Next event in the row", run: (model) => void model.stepEvent(1) },
+  { keys: [","], text: "Previous event in the row", run: (model) => void model.stepEvent(-1) },
+  { keys: ["ArrowDown"], text: "Row below", run: (model) => void model.stepRow(1) },
+  { keys: ["ArrowUp"], text: "Row above", run: (model) => void model.stepRow(-1) },
+  { keys: ["["], text: "Follow the arrow back: the call that launched it", run: (model) => void model.followLink(true) },
+  { keys: ["]"], text: "Follow the arrow on: what it launched", run: (model) => void model.followLink(false) },
   { keys: ["n"], isGlobal: true, text: "Next finding", run: (model) => model.stepFinding(1) },
   { keys: ["N"], isGlobal: true, text: "Previous finding", run: (model) => model.stepFinding(-1) },
   { keys: ["k"], text: "Next step", run: (model) => model.stepStep(1) },
@@ -92,8 +92,7 @@ export const KEYS: readonly Key[] = [
     text: "Make the selected event's time the selected area",
     run: (model) => {
       const place = model.selected.peek();
-      const span = place && model.spanOf(place);
-      if (span) model.area.value = { span, rows: null };
+      if (place) model.area.value = { span: { start: place.start, end: place.end }, rows: null };
     },
   },
   { keys: ["m"], text: "Measure the selection", run: measure },

@@ -71,17 +71,41 @@ async function model(): Promise<Model> {
   return new Model(recording);
 }
 
+async function chosen(page: Model, row: number, event: number): Promise<void> {
+  page.select(await page.recording.answers.event(row, event));
+  await answered();
+}
+
+/** Answers of a recording in the page are there within one turn. */
+const answered = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
+
 describe("the page's state", () => {
   it("follows links from a kernel to its call and from a call to its kernels", async () => {
     const page = await model();
-    page.select({ row: 1, event: 2 });
-    expect(page.arrows.value).toEqual([
+    await chosen(page, 1, 2);
+    expect(page.arrows.value).toMatchObject([
       { from: { row: 3, event: 1 }, to: { row: 1, event: 2 }, isQueue: true },
     ]);
-    page.followLink(true);
-    expect(page.selected.value).toEqual({ row: 3, event: 1 });
+    expect(page.around.value).toMatchObject([{ row: 2, event: 0 }]);
+    await page.followLink(true);
+    await answered();
+    expect(page.selected.value).toMatchObject({ row: 3, event: 1 });
     expect(page.arrows.value.map((arrow) => arrow.to.event)).toEqual([1, 2]);
-    expect(page.rangesAround({ row: 1, event: 2 })).toEqual([{ row: 2, event: 0 }]);
+  });
+
+  it("walks the events of a row and the rows, one step after the other", async () => {
+    const page = await model();
+    page.toggle("collapsed", "gpu");
+    await chosen(page, 1, 0);
+    void page.stepEvent(1);
+    await page.stepEvent(1);
+    expect(page.selected.value?.id).toBe("kernel:7");
+    await page.stepEvent(1);
+    expect(page.selected.value?.id).toBe("kernel:7");
+    await page.stepRow(1);
+    expect(page.selected.value).toMatchObject({ row: 2, event: 0 });
+    await page.stepRow(-1);
+    expect(page.selected.value).toMatchObject({ row: 1, event: 0 });
   });
 
   it("walks what a search finds in time, over rows, both ways", async () => {
@@ -90,12 +114,12 @@ describe("the page's state", () => {
     page.query.value = "/^(gemm|forward)$/";
     const seen: string[] = [];
     for (let i = 0; i < 4; i++) {
-      page.stepMatch(1);
-      seen.push(page.recording.idOf(page.selected.value ?? { row: 0, event: 0 }));
+      await page.stepMatch(1);
+      seen.push(page.selected.value?.id ?? "");
     }
     expect(seen).toEqual(["cpu/r#0", "kernel:5", "kernel:7", "kernel:7"]);
-    page.stepMatch(-1);
-    expect(page.selected.value).toEqual({ row: 1, event: 0 });
+    await page.stepMatch(-1);
+    expect(page.selected.value).toMatchObject({ row: 1, event: 0 });
   });
 
   it("lights names from a table or from a search, never what both share", async () => {
@@ -117,7 +141,8 @@ describe("the page's state", () => {
     expect(page.mode.value).toBe("cause");
     expect(page.view.value.start).toBeLessThanOrEqual(6000);
     expect(page.view.value.end).toBeGreaterThanOrEqual(7000);
-    expect(page.selected.value).toEqual({ row: 1, event: 2 });
+    await answered();
+    expect(page.selected.value).toMatchObject({ row: 1, event: 2 });
     page.stepFinding(1);
     expect(page.finding.value).toBe("F2");
     page.stepFinding(1);
@@ -138,7 +163,7 @@ describe("the page's state", () => {
 
   it("comes back from its own address", async () => {
     const page = await model();
-    page.select({ row: 1, event: 1 });
+    await chosen(page, 1, 1);
     page.show({ start: 2000, end: 4000 });
     page.togglePin("gpu/s");
     page.area.value = { span: { start: 2500, end: 3100 }, rows: null };
@@ -147,8 +172,9 @@ describe("the page's state", () => {
     const address = parseAddress(text);
     if (!address) throw new Error("no address");
     other.go(address);
+    await answered();
     expect(formatAddress(other.address())).toBe(text);
-    expect(other.selected.value).toEqual({ row: 1, event: 1 });
+    expect(other.selected.value).toMatchObject({ row: 1, event: 1 });
   });
 });
 

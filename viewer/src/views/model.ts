@@ -3,12 +3,11 @@
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { searchPattern } from "../base/text";
 import { upperBound } from "../base/search";
-import { endOf, type Events } from "../data/events";
+import type { Found, Linked, RowSums } from "../data/answers";
 import type { RowKind, RowSpec } from "../data/head";
-import type { Place, Recording } from "../data/recording";
+import type { Recording } from "../data/recording";
 import type { Area, Arrow } from "../engine/draw";
 import { type Layout, layoutRows, rowTree, topOfRow } from "../engine/layout";
-import { eventsIn } from "../engine/lod";
 import { chooseInks, type ColourMode, type Inks, type ThemeName, THEMES } from "../engine/theme";
 import {
   clampSpan,
@@ -20,6 +19,7 @@ import {
   type Span,
   type ViewHistory,
 } from "../engine/view";
+import { follow } from "./answer";
 import { type Address, type Bookmark, formatAddress, type PageName } from "./address";
 
 const HOST: ReadonlySet<RowKind> = new Set(["range", "op", "api", "os", "mark"]);
@@ -50,8 +50,8 @@ export class Model {
   readonly pinned = signal<readonly string[]>([]);
   readonly area = signal<Area | null>(null);
   readonly measure = signal<Span | null>(null);
-  readonly selected = signal<Place | null>(null);
-  readonly hovered = signal<Place | null>(null);
+  readonly selected = signal<Found | null>(null);
+  readonly hovered = signal<Found | null>(null);
   readonly finding = signal<string | null>(null);
   readonly query = signal("");
   readonly litNames = signal<ReadonlySet<number> | null>(null);
@@ -72,6 +72,13 @@ export class Model {
   /** The area that tables are about, once the view rests: sums over all events take a while. */
   readonly settled: ReadonlySignal<Area>;
   readonly stretches: ReadonlySignal<readonly RowStretch[]>;
+  /** Sums of the selected area, otherwise of what is in view, row by row. */
+  readonly sums: ReadonlySignal<readonly RowSums[]>;
+  /** What the links of the selected event lead to. */
+  readonly linked: ReadonlySignal<readonly Linked[]>;
+  /** The ranges around the selected event, outermost first. */
+  readonly around: ReadonlySignal<readonly Found[]>;
+  private walking: Promise<unknown> = Promise.resolve();
   /** The step in the middle of the view, or -1. */
   readonly step: ReadonlySignal<number>;
 
@@ -100,16 +107,22 @@ export class Model {
         lit: this.lit.value,
       });
     });
-    this.arrows = computed(() => {
+    this.linked = follow<readonly Linked[]>([], () => {
       void this.arrived.value;
-      return this.selected.value ? this.arrowsOf(this.selected.value) : [];
+      return this.selected.value ? recording.answers.links(this.selected.value) : [];
+    });
+    this.around = follow<readonly Found[]>([], () => {
+      void this.arrived.value;
+      return this.selected.value ? this.rangesAround(this.selected.value, this.linked.value) : [];
+    });
+    this.arrows = computed(() => {
+      const event = this.selected.value;
+      return event ? arrowsOf(event, this.linked.value) : [];
     });
     this.settled = this.watchArea();
     this.step = computed(() => this.stepInView());
-    this.stretches = computed(() => {
-      void this.arrived.value;
-      return this.stretchesIn(this.settled.value);
-    });
+    this.stretches = follow<readonly RowStretch[]>([], () => this.stretchesIn(this.settled.value));
+    this.sums = follow<readonly RowSums[]>([], () => this.sumsOf(this.area.value ?? this.settled.value));
   }
 
   private watchArea(): ReadonlySignal<Area> {
@@ -128,19 +141,8 @@ export class Model {
 
   // -- names and rows ------------------------------------------------------------------------
 
-  nameOf(place: Place): string {
-    const events = this.recording.rows[place.row]?.events;
-    return events ? (this.recording.names.texts[events.name[place.event]] ?? "") : "";
-  }
-
-  eventsOf(row: number): Events | null {
-    return this.recording.rows[row]?.events ?? null;
-  }
-
-  spanOf({ row, event }: Place): Span | null {
-    const events = this.eventsOf(row);
-    if (!events || event >= events.count) return null;
-    return { start: events.start[event], end: endOf(events, event) };
+  nameOf({ name }: { readonly name: number }): string {
+    return this.recording.names.texts[name] ?? "";
   }
 
   /** Returns the label of a row with those of its groups: "GPU 0 · stream 7". */
@@ -206,34 +208,33 @@ export class Model {
 
   /** Fits the selected area, otherwise the selected event. */
   fit(): void {
-    const span = this.area.value?.span ?? (this.selected.value && this.spanOf(this.selected.value));
+    const span = this.area.value?.span ?? this.selected.value;
     if (span) this.show(fitSpan(span, this.limits));
   }
 
   // -- selecting -----------------------------------------------------------------------------
 
-  select(place: Place | null, reveal = false): void {
+  select(event: Found | null, reveal = false): void {
     batch(() => {
-      this.selected.value = place;
-      if (!place) return;
-      const span = this.spanOf(place);
-      if (reveal && span) {
+      this.selected.value = event;
+      if (!event) return;
+      if (reveal) {
         const view = this.view.value;
-        const next = revealSpan(view, span, this.limits);
+        const next = revealSpan(view, event, this.limits);
         if (next !== view) this.show(next);
-        this.uncover(place.row);
+        this.uncover(event.row);
       }
-      this.said.value = `${this.nameOf(place)}, ${this.labelOf(place.row)}`;
+      this.said.value = `${this.nameOf(event)}, ${this.labelOf(event.row)}`;
     });
   }
 
-  selectId(id: string): boolean {
-    const place = this.recording.find(id);
-    if (!place) return false;
-    const span = this.spanOf(place);
-    this.select(place, true);
-    if (span && span.end - span.start < (this.view.value.end - this.view.value.start) / 400) {
-      this.show(fitSpan(span, this.limits, 12));
+  /** Selects an event by its id, close up; tells whether there is one. */
+  async selectId(id: string): Promise<boolean> {
+    const event = await this.recording.answers.find(id);
+    if (!event) return false;
+    this.select(event, true);
+    if (event.end - event.start < (this.view.value.end - this.view.value.start) / 400) {
+      this.show(fitSpan(event, this.limits, 12));
     }
     return true;
   }
@@ -260,126 +261,81 @@ export class Model {
   }
 
   /** Goes to the next (1) or previous (-1) event of the selected row. */
-  stepEvent(direction: 1 | -1): void {
-    const now = this.selected.value;
-    if (!now) return this.selectFirstInView();
-    const events = this.eventsOf(now.row);
-    const event = now.event + direction;
-    if (events && event >= 0 && event < events.count) this.select({ row: now.row, event }, true);
+  stepEvent(direction: 1 | -1): Promise<void> {
+    return this.walk(async (now) => {
+      if (!now) return this.firstInView();
+      return this.recording.answers.event(now.row, now.event + direction);
+    });
   }
 
   /** Goes to the row above (-1) or below (1), to the event nearest in time. */
-  stepRow(direction: 1 | -1): void {
-    const now = this.selected.value;
-    if (!now) return this.selectFirstInView();
-    const rows = [...this.layout.value.pinned, ...this.layout.value.scrolled].map((one) => one.row);
-    const time = this.spanOf(now)?.start ?? this.view.value.start;
-    for (let at = rows.indexOf(now.row) + direction; at >= 0 && at < rows.length; at += direction) {
-      const row = rows[at] as number;
-      const events = this.eventsOf(row);
-      if (!events?.count || this.recording.head.rows[row]?.kind === "counter") continue;
-      this.select({ row, event: Math.max(0, upperBound(events.start, time) - 1) }, true);
-      return;
-    }
+  stepRow(direction: 1 | -1): Promise<void> {
+    return this.walk(async (now) => {
+      if (!now) return this.firstInView();
+      const { answers, head } = this.recording;
+      const shown = [...this.layout.value.pinned, ...this.layout.value.scrolled].map((one) => one.row);
+      const beyond = direction > 0 ? shown.slice(shown.indexOf(now.row) + 1) : shown.slice(0, shown.indexOf(now.row)).reverse();
+      const row = beyond.find((one) => {
+        const spec = head.rows[one];
+        return spec && spec.count > 0 && spec.kind !== "counter" && !this.recording.rows[one]?.error;
+      });
+      if (row === undefined) return null;
+      const [before] = await answers.latest([row], now.start);
+      return before ?? answers.event(row, 0);
+    });
   }
 
-  private selectFirstInView(): void {
-    const first = this.stretches.value.find(({ row }) => this.eventsOf(row)?.count);
-    if (first) this.select({ row: first.row, event: first.first });
+  private async firstInView(): Promise<Found | null> {
+    const [first] = await this.stretchesIn(this.settled.value);
+    return first ? this.recording.answers.event(first.row, first.first) : null;
   }
 
   /** Walks the events whose names are lit, in time, over all rows that are shown. */
-  stepMatch(direction: 1 | -1): void {
-    const lit = this.lit.value;
-    if (!lit) return;
-    const now = this.selected.value;
-    const time = (now && this.spanOf(now)?.start) ?? this.view.value.start - direction;
-    const order = this.layout.value.scrolled.concat(this.layout.value.pinned).map((one) => one.row);
-    let best: Place | null = null;
-    let bestKey: readonly [number, number] | null = null;
-    const nowKey = [time, now ? now.row : -direction] as const;
-    const isBefore = (a: readonly [number, number], b: readonly [number, number]): boolean =>
-      a[0] !== b[0] ? (a[0] - b[0]) * direction < 0 : (a[1] - b[1]) * direction < 0;
-    for (const row of order) {
-      const events = this.eventsOf(row);
-      if (!events || this.recording.head.rows[row]?.kind === "counter") continue;
-      let i = upperBound(events.start, time) - (direction > 0 ? 1 : 0);
-      i = Math.max(0, Math.min(events.count - 1, i));
-      for (; i >= 0 && i < events.count; i += direction) {
-        if (!lit[events.name[i]]) continue;
-        const key = [events.start[i], row] as const;
-        if (!isBefore(nowKey, key)) continue;
-        if (bestKey && !isBefore(key, bestKey)) break;
-        best = { row, event: i };
-        bestKey = key;
-        break;
-      }
-    }
-    if (best) this.select(best, true);
+  stepMatch(direction: 1 | -1): Promise<void> {
+    return this.walk(async (now) => {
+      const lit = this.lit.value;
+      if (!lit) return null;
+      const from = now
+        ? { row: now.row, event: now.event, time: now.start }
+        : { row: -1, event: -1, time: direction > 0 ? this.view.value.start : this.view.value.end };
+      const { scrolled, pinned } = this.layout.value;
+      const rows = [...scrolled, ...pinned].map((one) => one.row);
+      return this.recording.answers.match({ lit, rows, from, direction });
+    });
+  }
+
+  /** Goes where a step leads; steps that come quickly wait for those before. */
+  private walk(step: (now: Found | null) => Promise<Found | null>): Promise<void> {
+    const go = async (): Promise<void> => {
+      const next = await step(this.selected.value);
+      if (next) this.select(next, true);
+    };
+    const done = this.walking.then(go);
+    this.walking = done.catch(() => undefined);
+    return done;
   }
 
   // -- links ---------------------------------------------------------------------------------
 
-  /** Returns the event's links: from it to its causes, and from it to what it caused. */
-  linksOf(place: Place): readonly { text: string; place: Place; isCause: boolean; link: string }[] {
-    const { recording } = this;
-    const events = this.eventsOf(place.row);
-    if (!events) return [];
-    const found: { text: string; place: Place; isCause: boolean; link: string }[] = [];
-    const table = this.tableOf(place);
-    for (const link of recording.head.links) {
-      const row = events.links.get(link.name)?.[place.event] ?? -1;
-      const cause = row >= 0 ? recording.findRow(link.table, row) : null;
-      if (cause) found.push({ text: link.text, place: cause, isCause: true, link: link.name });
-      if (table !== link.table || !events.row) continue;
-      for (const effect of recording.pointingAt(link.name, events.row[place.event])) {
-        found.push({ text: link.name, place: effect, isCause: false, link: link.name });
-      }
-    }
-    return found;
-  }
-
-  tableOf(place: Place): string | null {
-    const events = this.eventsOf(place.row);
-    const table = events?.table
-      ? events.table[place.event]
-      : this.recording.head.rows[place.row]?.table;
-    return table === null || table === undefined ? null : (this.recording.head.tables[table] ?? null);
-  }
-
-  private arrowsOf(place: Place): Arrow[] {
-    return this.linksOf(place)
-      .slice(0, 64)
-      .map((link) => ({
-        from: link.isCause ? link.place : place,
-        to: link.isCause ? place : link.place,
-        isQueue: link.link === "launch",
-      }));
-  }
-
-  followLink(towardsCause: boolean): void {
-    const now = this.selected.value;
-    const link = now && this.linksOf(now).find((one) => one.isCause === towardsCause);
-    if (link) this.select(link.place, true);
+  followLink(towardsCause: boolean): Promise<void> {
+    return this.walk(async (now) => {
+      const links = now ? await this.recording.answers.links(now) : [];
+      return links.find((one) => one.isCause === towardsCause)?.event ?? null;
+    });
   }
 
   /** Returns the ranges around an event, outermost first: those of its thread, or its launch's. */
-  rangesAround(place: Place): Place[] {
+  async rangesAround(event: Found, links: readonly Linked[]): Promise<readonly Found[]> {
     const { rows } = this.recording.head;
-    const spec = rows[place.row];
-    if (!spec) return [];
-    if (!HOST.has(spec.kind)) {
-      const launch = this.linksOf(place).find((one) => one.isCause);
-      return launch && launch.place.row !== place.row ? this.rangesAround(launch.place) : [];
-    }
-    const span = this.spanOf(place);
-    if (!span || spec.thread === null || spec.thread === undefined) return [];
-    return rows.flatMap((row, at) => {
-      const events = this.eventsOf(at);
-      if (row.kind !== "range" || row.thread !== spec.thread || !events || at === place.row) return [];
-      const event = upperBound(events.start, span.start) - 1;
-      return event >= 0 && endOf(events, event) >= span.end ? [{ row: at, event }] : [];
-    });
+    const launch = links.find((one) => one.isCause)?.event;
+    const inner = HOST.has(rows[event.row]?.kind ?? "group") ? event : launch;
+    const spec = inner && rows[inner.row];
+    if (!inner || !spec || !HOST.has(spec.kind) || spec.thread === null || spec.thread === undefined) return [];
+    const lanes = rows.flatMap((row, at) =>
+      row.kind === "range" && row.thread === spec.thread && at !== inner.row ? [at] : [],
+    );
+    const latest = await this.recording.answers.latest(lanes, inner.start);
+    return latest.flatMap((one) => (one && one.end >= inner.end ? [one] : []));
   }
 
   // -- steps and findings --------------------------------------------------------------------
@@ -429,7 +385,11 @@ export class Model {
       const window = focus.windows_ns[windowPlace];
       if (window) this.show(fitSpan({ start: window[0], end: window[1] }, this.limits, 0.6));
       const event = focus.events[0];
-      if (event) this.select(this.recording.find(event), !window);
+      if (event) {
+        void this.recording.answers.find(event).then((found) => {
+          if (this.finding.value === id) this.select(found, !window);
+        });
+      }
     });
   }
 
@@ -460,13 +420,14 @@ export class Model {
     return shown.filter((row) => area.rows === null || area.rows.has(row));
   }
 
-  private stretchesIn(area: Area): RowStretch[] {
-    return this.rowsOfArea(area).flatMap((row) => {
-      const events = this.eventsOf(row);
-      if (!events || this.recording.head.rows[row]?.kind === "counter") return [];
-      const [first, last] = eventsIn(events, area.span);
-      return last > first ? [{ row, first, last }] : [];
-    });
+  /** Returns the sums of the rows of an area. */
+  sumsOf(area: Area): Promise<readonly RowSums[]> {
+    void this.arrived.value;
+    return this.recording.answers.sums(this.rowsOfArea(area), area.span);
+  }
+
+  private async stretchesIn(area: Area): Promise<readonly RowStretch[]> {
+    return (await this.sumsOf(area)).filter(({ first, last }) => last > first);
   }
 
   // -- addresses -----------------------------------------------------------------------------
@@ -480,7 +441,7 @@ export class Model {
     return {
       page: this.page.value,
       view: isWhole ? null : view,
-      selected: selected ? this.recording.idOf(selected) : null,
+      selected: selected?.id ?? null,
       area: this.area.value?.span ?? null,
       pinned: this.pinned.value,
       hidden: [...this.hidden.value].filter((id) => !byDefault.has(id)),
@@ -510,11 +471,27 @@ export class Model {
       this.query.value = address.query;
       this.bookmarks.value = address.bookmarks;
       if (address.table) this.table.value = address.table;
-      const place = address.selected ? this.recording.find(address.selected) : null;
-      if (place) {
-        this.selected.value = place;
-        this.uncover(place.row);
-      } else if (!address.selected) this.selected.value = null;
+      if (address.selected) void this.selectArrived(address.selected);
+      else this.selected.value = null;
     });
   }
+
+  /** Selects the event of an address, whose view stays; tells whether it has arrived. */
+  async selectArrived(id: string): Promise<boolean> {
+    const event = await this.recording.answers.find(id);
+    if (!event) return false;
+    this.select(event);
+    this.uncover(event.row);
+    return true;
+  }
+}
+
+const MOST_ARROWS = 64;
+
+function arrowsOf(event: Found, links: readonly Linked[]): Arrow[] {
+  return links.slice(0, MOST_ARROWS).map((link) => ({
+    from: link.isCause ? link.event : event,
+    to: link.isCause ? event : link.event,
+    isQueue: link.link === "launch",
+  }));
 }

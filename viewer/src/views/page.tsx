@@ -32,7 +32,7 @@ function Search({ model }: { model: Model }) {
         }}
         onKeyDown={(event) => {
           if (event.key !== "Enter") return;
-          model.stepMatch(event.shiftKey ? -1 : 1);
+          void model.stepMatch(event.shiftKey ? -1 : 1);
           event.preventDefault();
         }}
       />

@@ -1,13 +1,15 @@
 /** Below the timeline: what is selected, and the events in view as a table. */
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { plainText } from "../base/text";
 import { countText, shareText, timeText, valueText } from "../base/units";
-import type { Attribute, Place } from "../data/recording";
+import type { Found } from "../data/answers";
+import type { Attribute } from "../data/recording";
+import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
-import { type NameTotals, rowTotals, totalsByName } from "../engine/selection";
 import { categoryInk, THEMES } from "../engine/theme";
 import { fitSpan } from "../engine/view";
+import { useAnswer, useLines } from "./answer";
 import { List } from "./list";
 import type { Model } from "./model";
 
@@ -61,42 +63,51 @@ function NameTable({ model, title, totals, of }: {
   );
 }
 
+interface Groups {
+  readonly busy: readonly NameTotals[];
+  readonly idle: readonly NameTotals[];
+  readonly work: readonly NameTotals[];
+  readonly ranges: readonly NameTotals[];
+  readonly calls: readonly NameTotals[];
+}
+
+const NO_GROUPS: Groups = { busy: [], idle: [], work: [], ranges: [], calls: [] };
+
 /** Splits an area's rows by what they hold and sums each by name. */
-function groupsOf(model: Model, area: Area) {
-  const { head, names } = model.recording;
-  const of = (wanted: (kind: string) => boolean): NameTotals[] => {
+async function groupsOf(model: Model, area: Area): Promise<Groups> {
+  const { head, names, answers } = model.recording;
+  const of = (wanted: (kind: string) => boolean): Promise<readonly NameTotals[]> => {
     const rows = model.rowsOfArea(area).filter((row) => wanted(head.rows[row]?.kind ?? ""));
-    const events = rows.flatMap((row) => model.eventsOf(row) ?? []);
-    return totalsByName(events, area.span, names.texts.length);
+    return answers.names(rows, area.span);
   };
-  const states = of((kind) => kind === "state");
+  const [states, work, ranges, calls] = await Promise.all([
+    of((kind) => kind === "state"),
+    of((kind) => kind === "stream"),
+    of((kind) => kind === "range" || kind === "phase" || kind === "op"),
+    of((kind) => kind === "api" || kind === "os"),
+  ]);
   const isIdle = (one: NameTotals): boolean =>
     head.categories[names.categories[one.name] ?? -1]?.kind === "idle";
-  return {
-    busy: states.filter((one) => !isIdle(one)),
-    idle: states.filter(isIdle),
-    work: of((kind) => kind === "stream"),
-    ranges: of((kind) => kind === "range" || kind === "phase" || kind === "op"),
-    calls: of((kind) => kind === "api" || kind === "os"),
-  };
+  const [busy, idle] = [states.filter((one) => !isIdle(one)), states.filter(isIdle)];
+  return { busy, idle, work, ranges, calls };
 }
 
 /** One line that follows the pointer: running totals make it quick however much is selected. */
 function Sums({ model }: { model: Model }) {
-  void model.arrived.value;
   const { head } = model.recording;
   const area = model.area.value ?? model.settled.value;
-  const rows = totalsOfRows(model, area);
-  const count = rows.reduce((sum, row) => sum + row.count, 0);
+  const length = area.span.end - area.span.start;
+  const rows = model.sums.value;
+  const count = rows.reduce((sum, { first, last }) => sum + last - first, 0);
   return (
     <p class="sums" data-testid="selection-sums">
-      <b>{timeText(area.span.end - area.span.start)}</b> · {rows.length} rows · {countText(count)} events
+      <b>{timeText(length)}</b> · {rows.length} rows · {countText(count)} events
       {rows
         .filter(({ row }) => head.rows[row]?.kind === "state")
-        .map(({ row, busy_ns, share }) => (
+        .map(({ row, busy_ns }) => (
           <span key={row} data-row={head.rows[row]?.id} data-busy-ns={busy_ns}>
             {" · "}
-            {plainText(model.labelOf(row))}: <b>{shareText(share)}</b> busy ({timeText(busy_ns)})
+            {plainText(model.labelOf(row))}: <b>{shareText(length > 0 ? busy_ns / length : 0)}</b> busy ({timeText(busy_ns)})
           </span>
         ))}
       {model.area.value && (
@@ -109,17 +120,9 @@ function Sums({ model }: { model: Model }) {
   );
 }
 
-function totalsOfRows(model: Model, area: Area) {
-  const { head } = model.recording;
-  return model.rowsOfArea(area).flatMap((row) => {
-    const events = model.eventsOf(row);
-    const kind = head.rows[row]?.kind;
-    return events && kind !== "counter" ? [{ row, ...rowTotals(events, area.span) }] : [];
-  });
-}
-
 function RowTable({ model, area }: { model: Model; area: Area }) {
-  const rows = totalsOfRows(model, area).filter((row) => row.count > 0);
+  const rows = model.sums.value.filter(({ first, last }) => last > first);
+  const length = area.span.end - area.span.start;
   return (
     <div class="names">
       <h3>Rows</h3>
@@ -136,9 +139,9 @@ function RowTable({ model, area }: { model: Model; area: Area }) {
           {rows.slice(0, MOST_NAMES).map((row) => (
             <tr key={row.row}>
               <td>{plainText(model.labelOf(row.row))}</td>
-              <td class="number">{countText(row.count)}</td>
+              <td class="number">{countText(row.last - row.first)}</td>
               <td class="number">{timeText(row.busy_ns)}</td>
-              <td class="number">{shareText(row.share)}</td>
+              <td class="number">{shareText(length > 0 ? row.busy_ns / length : 0)}</td>
             </tr>
           ))}
         </tbody>
@@ -151,7 +154,7 @@ function Selection({ model }: { model: Model }) {
   const arrived = model.arrived.value;
   const area = model.settled.value;
   const layout = model.layout.value;
-  const groups = useMemo(() => groupsOf(model, area), [model, area, arrived, layout]);
+  const groups = useAnswer(NO_GROUPS, () => groupsOf(model, area), [model, area, arrived, layout]);
   const length = area.span.end - area.span.start;
   const { head } = model.recording;
   const states = model.rowsOfArea(area).filter((row) => head.rows[row]?.kind === "state").length;
@@ -169,29 +172,12 @@ function Selection({ model }: { model: Model }) {
 }
 
 function EventTable({ model }: { model: Model }) {
-  const stretches = model.stretches.value;
-  const before: number[] = [];
-  let count = 0;
-  for (const { first, last } of stretches) {
-    before.push(count);
-    count += last - first;
-  }
-  const placeOf = (line: number): Place => {
-    let at = before.length - 1;
-    let low = 0;
-    while (low < at) {
-      const middle = (low + at + 1) >>> 1;
-      if ((before[middle] ?? 0) <= line) low = middle;
-      else at = middle - 1;
-    }
-    const stretch = stretches[at];
-    return stretch ? { row: stretch.row, event: stretch.first + line - (before[at] ?? 0) } : { row: 0, event: 0 };
-  };
+  const lines = useLines(model.recording.answers, model.stretches.value);
   const start = model.recording.head.start_ns;
   const selected = model.selected.value;
   return (
     <List
-      count={count}
+      count={lines.count}
       lineHeight={22}
       label="Events in view"
       template="minmax(10em, 3fr) minmax(8em, 1fr) 9em 8em 9em"
@@ -203,73 +189,71 @@ function EventTable({ model }: { model: Model }) {
         { key: "id", title: "Event", isNumber: false },
       ]}
       lineClass={(line) => {
-        const place = placeOf(line);
-        return selected && place.row === selected.row && place.event === selected.event ? "selected" : "";
+        const event = lines.at(line);
+        return selected && event?.row === selected.row && event.event === selected.event ? "selected" : "";
       }}
       cells={(line) => {
-        const place = placeOf(line);
-        const span = model.spanOf(place);
-        if (!span) return [];
+        const event = lines.at(line);
+        if (!event) return [];
         return [
-          <button type="button" class="plain" key="n" onClick={() => model.select(place, true)}>
-            {plainText(model.nameOf(place)).slice(0, 300)}
+          <button type="button" class="plain" key="n" onClick={() => model.select(event, true)}>
+            {plainText(model.nameOf(event)).slice(0, 300)}
           </button>,
-          plainText(model.labelOf(place.row)),
-          timeText(span.start - start),
-          timeText(span.end - span.start),
-          model.recording.idOf(place),
+          plainText(model.labelOf(event.row)),
+          timeText(event.start - start),
+          timeText(event.end - event.start),
+          event.id,
         ];
       }}
-      onLine={(line) => model.select(placeOf(line), true)}
+      onLine={(line) => {
+        const event = lines.at(line);
+        if (event) model.select(event, true);
+      }}
     />
   );
 }
 
-function useAttributes(model: Model, place: Place): readonly Attribute[] {
-  const [found, setFound] = useState<readonly Attribute[]>([]);
-  const events = model.eventsOf(place.row);
-  const table = model.tableOf(place);
-  const row = events?.row?.[place.event];
+const NO_ATTRIBUTES: readonly Attribute[] = [];
+
+function useAttributes(model: Model, { table, tableRow }: Found): readonly Attribute[] {
+  const [found, setFound] = useState(NO_ATTRIBUTES);
   useEffect(() => {
-    setFound([]);
+    setFound(NO_ATTRIBUTES);
     let isStale = false;
-    if (table === null || row === undefined) return;
-    model.recording.attributes(table, row).then(
+    if (table === null || tableRow === null) return;
+    model.recording.attributes(table, tableRow).then(
       (attributes) => !isStale && setFound(attributes),
       () => undefined,
     );
     return () => {
       isStale = true;
     };
-  }, [model, table, row]);
+  }, [model, table, tableRow]);
   return found;
 }
 
-function Details({ model, place }: { model: Model; place: Place }) {
-  const attributes = useAttributes(model, place);
-  const span = model.spanOf(place);
-  const events = model.eventsOf(place.row);
-  if (!span || !events) return null;
+function Details({ model, event }: { model: Model; event: Found }) {
+  const attributes = useAttributes(model, event);
   const { head, names } = model.recording;
-  const name = events.name[place.event];
+  const { name, start, end } = event;
   const category = head.categories[names.categories[name] ?? -1];
-  const links = model.linksOf(place);
-  const around = model.rangesAround(place);
+  const links = model.linked.value;
+  const around = model.around.value;
   return (
     <div class="details">
       <h3>
-        <Swatch model={model} name={name} /> {plainText(model.nameOf(place)).slice(0, 2000)}
+        <Swatch model={model} name={name} /> {plainText(model.nameOf(event)).slice(0, 2000)}
       </h3>
       <dl>
         <dt>Duration</dt>
-        <dd>{timeText(span.end - span.start)} <span class="faint">({countText(span.end - span.start)} ns)</span></dd>
+        <dd>{timeText(end - start)} <span class="faint">({countText(end - start)} ns)</span></dd>
         <dt>Start</dt>
-        <dd>{timeText(span.start - head.start_ns)} <span class="faint">({countText(span.start)} ns)</span></dd>
+        <dd>{timeText(start - head.start_ns)} <span class="faint">({countText(start)} ns)</span></dd>
         <dt>Row</dt>
-        <dd>{plainText(model.labelOf(place.row))}</dd>
+        <dd>{plainText(model.labelOf(event.row))}</dd>
         {category && <><dt>Category</dt><dd>{category.name}{category.meaning && `: ${category.meaning}`}</dd></>}
         <dt>Event</dt>
-        <dd>{model.recording.idOf(place)}</dd>
+        <dd>{event.id}</dd>
         {around.length > 0 && (
           <>
             <dt>In ranges</dt>
@@ -286,16 +270,15 @@ function Details({ model, place }: { model: Model; place: Place }) {
           </>
         )}
         {links.slice(0, 12).map((link, i) => {
-          const other = model.spanOf(link.place);
-          const wait = other && (link.isCause ? span.start - other.start : other.start - span.start);
+          const wait = link.isCause ? start - link.event.start : link.event.start - start;
           return (
             <>
               <dt key={`t${i}`}>{link.isCause ? link.text : "caused"}</dt>
               <dd key={`d${i}`}>
-                <button type="button" class="link" onClick={() => model.select(link.place, true)}>
-                  {plainText(model.nameOf(link.place)).slice(0, 120)}
+                <button type="button" class="link" onClick={() => model.select(link.event, true)}>
+                  {plainText(model.nameOf(link.event)).slice(0, 120)}
                 </button>
-                {wait !== null && <span class="faint"> {timeText(Math.abs(wait))} {wait >= 0 === link.isCause ? "earlier" : "later"}</span>}
+                <span class="faint"> {timeText(Math.abs(wait))} {wait >= 0 === link.isCause ? "earlier" : "later"}</span>
               </dd>
             </>
           );
@@ -308,8 +291,8 @@ function Details({ model, place }: { model: Model; place: Place }) {
         ))}
       </dl>
       <p>
-        <button type="button" onClick={() => model.show(fitSpan(span, model.limits))}>Fit (F)</button>
-        <button type="button" onClick={() => { model.area.value = { span, rows: null }; }}>Statistics of this time (R)</button>
+        <button type="button" onClick={() => model.show(fitSpan(event, model.limits))}>Fit (F)</button>
+        <button type="button" onClick={() => { model.area.value = { span: { start, end }, rows: null }; }}>Statistics of this time (R)</button>
         <button type="button" onClick={() => model.light([name])}>Light all of this name</button>
       </p>
     </div>
@@ -317,7 +300,7 @@ function Details({ model, place }: { model: Model; place: Place }) {
 }
 
 export function Panel({ model }: { model: Model }) {
-  const place = model.selected.value;
+  const event = model.selected.value;
   const tabs = [
     ["summary", model.area.value ? "Selection" : "In view"],
     ["events", "Events"],
@@ -343,7 +326,7 @@ export function Panel({ model }: { model: Model }) {
           {model.tab.value === "events" ? <EventTable model={model} /> : <Selection model={model} />}
         </div>
       </div>
-      {place && <aside class="panel-right" aria-label="Selected event"><Details model={model} place={place} /></aside>}
+      {event && <aside class="panel-right" aria-label="Selected event"><Details model={model} event={event} /></aside>}
     </section>
   );
 }

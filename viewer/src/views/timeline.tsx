@@ -1,15 +1,17 @@
 /** The timeline: row labels, the canvas, and what mouse and wheel do on it. */
 
-import { effect } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
 import { timeText } from "../base/units";
+import type { Found } from "../data/answers";
 import { type Area, Painter, RULER_HEIGHT, visibleRows } from "../engine/draw";
-import { eventAt } from "../engine/hit";
+import { reachOf } from "../engine/hit";
 import { type PlacedRow, rowAt } from "../engine/layout";
 import { browserSurface } from "../engine/surface";
 import { THEMES } from "../engine/theme";
 import { fitSpan, panBy, type Span, xToTime, zoomAt } from "../engine/view";
+import { follow } from "./answer";
 import { Minimap } from "./minimap";
 import type { Model } from "./model";
 
@@ -174,14 +176,13 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
     return { x: event.clientX - (box?.left ?? 0), y: event.clientY - (box?.top ?? 0) };
   };
   const timeAt = (x: number): number => xToTime(x, model.view.peek(), model.size.peek().width);
-  const placeAt = (x: number, y: number) => {
+  const eventAt = async (x: number, y: number): Promise<Found | null> => {
     const row = rowAt(model.layout.peek(), y - RULER_HEIGHT, model.scrollTop.peek());
     const shown = row?.shows ?? null;
-    const events = shown === null ? null : model.eventsOf(shown);
-    if (shown === null || !events || y < RULER_HEIGHT) return null;
+    if (shown === null || y < RULER_HEIGHT) return null;
     if (model.recording.head.rows[shown]?.kind === "counter") return null;
-    const event = eventAt(events, model.view.peek(), model.size.peek().width, x);
-    return event === null ? null : { row: shown, event };
+    const reach = reachOf(model.view.peek(), model.size.peek().width);
+    return model.recording.answers.at(shown, timeAt(x), reach);
   };
   const rowsBetween = (y0: number, y1: number): ReadonlySet<number> => {
     const { pinned, scrolled } = visibleRows({
@@ -195,6 +196,15 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
     );
     return new Set(hit.flatMap(({ placed }) => [placed.row, ...(placed.shows === null ? [] : [placed.shows])]));
   };
+  const pointed = signal<{ readonly x: number; readonly y: number } | null>(null);
+  const under = follow<Found | null>(null, () => {
+    const now = pointed.value;
+    return now && eventAt(now.x, now.y);
+  });
+  effect(() => {
+    const [found, old] = [under.value, model.hovered.peek()];
+    if (found?.row !== old?.row || found?.event !== old?.event) model.hovered.value = found;
+  });
   return {
     down(event: PointerEvent): void {
       const { x, y } = at(event);
@@ -214,9 +224,7 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
     move(event: PointerEvent): void {
       const { x, y } = at(event);
       if (!drag) {
-        const place = placeAt(x, y);
-        const old = model.hovered.peek();
-        if (place?.row !== old?.row || place?.event !== old?.event) model.hovered.value = place;
+        pointed.value = { x, y };
         return;
       }
       if (!drag.hasMoved && Math.hypot(x - drag.x, y - drag.y) < CLICK_PX) return;
@@ -243,9 +251,10 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
       if (!done) return;
       if (!done.hasMoved) {
         if (done.kind !== "area") return;
-        const place = placeAt(x, y);
-        model.select(place);
-        if (!place) model.area.value = null;
+        void eventAt(x, y).then((found) => {
+          model.select(found);
+          if (!found) model.area.value = null;
+        });
       } else if (done.kind === "ruler" && model.area.peek()) {
         const { span } = model.area.peek() as Area;
         model.area.value = null;
@@ -253,13 +262,11 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
       }
     },
     leave(): void {
-      model.hovered.value = null;
+      pointed.value = null;
     },
     twice(event: MouseEvent): void {
       const { x, y } = at(event);
-      const place = placeAt(x, y);
-      const span = place && model.spanOf(place);
-      if (span) model.show(fitSpan(span, model.limits));
+      void eventAt(x, y).then((found) => found && model.show(fitSpan(found, model.limits)));
     },
     wheel(event: WheelEvent): void {
       event.preventDefault();
@@ -313,13 +320,12 @@ function ScrollBar({ model }: { model: Model }) {
 }
 
 function Hover({ model }: { model: Model }) {
-  const place = model.hovered.value;
-  const span = place && model.spanOf(place);
-  if (!place || !span) return <div class="hover" />;
+  const event = model.hovered.value;
+  if (!event) return <div class="hover" />;
   return (
     <div class="hover">
-      <b>{plainText(model.nameOf(place)).slice(0, 300)}</b> {timeText(span.end - span.start)}
-      <span class="faint"> {plainText(model.labelOf(place.row))}</span>
+      <b>{plainText(model.nameOf(event)).slice(0, 300)}</b> {timeText(event.end - event.start)}
+      <span class="faint"> {plainText(model.labelOf(event.row))}</span>
     </div>
   );
 }

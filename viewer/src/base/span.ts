@@ -1,0 +1,6 @@
+/** A stretch of time: half open, in ns from the origin of the recording. */
+
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}

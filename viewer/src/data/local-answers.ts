@@ -1,0 +1,255 @@
+/** Answers from the arrays of a recording that is in the page. */
+
+import { lowerBound, upperBound } from "../base/search";
+import type { Span } from "../base/span";
+import {
+  type Answers,
+  type Found,
+  type Linked,
+  MOST_LINES,
+  MOST_LINKED,
+  type Place,
+  type RowSums,
+  type Walk,
+} from "./answers";
+import { endOf, type Events } from "./events";
+import type { Head } from "./head";
+import { eventsIn, type NameTotals, nearestEvent, rowTotals, totalsByName } from "./selection";
+
+export interface LocalSource {
+  readonly head: Head;
+  readonly names: { readonly texts: readonly string[] };
+  readonly rows: readonly { readonly events: Events | null }[];
+  readonly rowOf: ReadonlyMap<string, number>;
+}
+
+export class LocalAnswers implements Answers {
+  private readonly indices = new Map<string, TableIndex>();
+
+  constructor(private readonly source: LocalSource) {}
+
+  /** More events have arrived: what was sorted is sorted anew when next asked. */
+  forget(): void {
+    this.indices.clear();
+  }
+
+  event(row: number, event: number): Promise<Found | null> {
+    return Promise.resolve(this.foundAt({ row, event }));
+  }
+
+  stretch(row: number, first: number, last: number): Promise<readonly Found[]> {
+    const events = this.eventsOf(row);
+    const from = Math.max(0, first);
+    const until = Math.min(last, from + MOST_LINES, events?.count ?? 0);
+    const lines = Array.from({ length: Math.max(0, until - from) }, (_, i) => from + i);
+    return Promise.resolve(lines.flatMap((event) => this.foundAt({ row, event }) ?? []));
+  }
+
+  find(id: string): Promise<Found | null> {
+    const made = /^(.+)#(\d+)$/s.exec(id);
+    if (made) {
+      const row = this.source.rowOf.get(made[1] as string);
+      return this.event(row ?? -1, Number(made[2]));
+    }
+    const [, table, number] = /^([a-z_]+):(\d+)$/.exec(id) ?? [];
+    return Promise.resolve(table === undefined ? null : this.ofTable(table, Number(number)));
+  }
+
+  at(row: number, time: number, reach: number): Promise<Found | null> {
+    const events = this.eventsOf(row);
+    const event = events && nearestEvent(events, time, reach);
+    return Promise.resolve(event === null ? null : this.foundAt({ row, event }));
+  }
+
+  latest(rows: readonly number[], time: number): Promise<readonly (Found | null)[]> {
+    const found = rows.map((row) => {
+      const events = this.eventsOf(row);
+      return events ? this.foundAt({ row, event: upperBound(events.start, time) - 1 }) : null;
+    });
+    return Promise.resolve(found);
+  }
+
+  links(of: Found): Promise<readonly Linked[]> {
+    const found: Linked[] = [];
+    for (const { name, table, text } of this.source.head.links) {
+      const row = of.links[name];
+      const cause = row === undefined ? null : this.ofTable(table, row);
+      if (cause) found.push({ link: name, text, isCause: true, event: cause });
+      if (of.table !== table || of.tableRow === null) continue;
+      for (const place of this.indexOfLink(name).findAll(of.tableRow, MOST_LINKED)) {
+        const event = this.foundAt(place);
+        if (event) found.push({ link: name, text: name, isCause: false, event });
+      }
+    }
+    return Promise.resolve(found);
+  }
+
+  match({ lit, rows, from, direction }: Walk): Promise<Found | null> {
+    const key = (place: Place, time: number): readonly number[] => [time, place.row, place.event];
+    const start = key(from, from.time);
+    let best: Place | null = null;
+    let bestKey: readonly number[] | null = null;
+    for (const row of rows) {
+      const events = this.summedOf(row);
+      if (!events?.count) continue;
+      let i = direction > 0 ? lowerBound(events.start, from.time) : upperBound(events.start, from.time) - 1;
+      for (; i >= 0 && i < events.count; i += direction) {
+        const own = key({ row, event: i }, events.start[i]);
+        if (bestKey && compare(own, bestKey) * direction >= 0) break;
+        if (!lit[events.name[i]] || compare(own, start) * direction <= 0) continue;
+        best = { row, event: i };
+        bestKey = own;
+        break;
+      }
+    }
+    return Promise.resolve(best && this.foundAt(best));
+  }
+
+  sums(rows: readonly number[], span: Span): Promise<readonly RowSums[]> {
+    const found = rows.flatMap((row) => {
+      const events = this.summedOf(row);
+      return events ? [{ row, ...rowTotals(events, span) }] : [];
+    });
+    return Promise.resolve(found);
+  }
+
+  names(rows: readonly number[], span: Span): Promise<readonly NameTotals[]> {
+    const events = rows.flatMap((row) => this.summedOf(row) ?? []);
+    return Promise.resolve(totalsByName(events, span, this.source.names.texts.length));
+  }
+
+  events(rows: readonly number[], span: Span, most: number): Promise<readonly Events[] | null> {
+    const cuts: Events[] = [];
+    let left = most;
+    for (const row of rows) {
+      const events = this.eventsOf(row);
+      const [first, last] = events ? eventsIn(events, span) : [0, 0];
+      left -= last - first;
+      if (left < 0) return Promise.resolve(null);
+      cuts.push(events ? cutOut(events, first, last) : EMPTY);
+    }
+    return Promise.resolve(cuts);
+  }
+
+  private eventsOf(row: number): Events | null {
+    return this.source.rows[row]?.events ?? null;
+  }
+
+  private summedOf(row: number): Events | null {
+    return this.source.head.rows[row]?.kind === "counter" ? null : this.eventsOf(row);
+  }
+
+  private foundAt({ row, event }: Place): Found | null {
+    const events = this.eventsOf(row);
+    const spec = this.source.head.rows[row];
+    if (!events || !spec || !(event >= 0 && event < events.count)) return null;
+    const place = events.table ? events.table[event] : spec.table;
+    const table = place === null || place === undefined ? null : (this.source.head.tables[place] ?? null);
+    const isOfTable = events.row !== null && table !== null;
+    const links: Record<string, number> = {};
+    for (const [name, ends] of events.links) if (ends[event] >= 0) links[name] = ends[event];
+    return {
+      ...{ row, event, links, start: events.start[event], end: endOf(events, event) },
+      id: isOfTable ? `${table}:${events.row[event]}` : `${spec.id}#${event}`,
+      name: events.name[event],
+      table: isOfTable ? table : null,
+      tableRow: isOfTable ? events.row[event] : null,
+    };
+  }
+
+  private ofTable(table: string, row: number): Found | null {
+    let index = this.indices.get(table);
+    if (!index) {
+      const wanted = this.source.head.tables.indexOf(table);
+      index = new TableIndex(this.source, (events, place) => {
+        const { table: tables, row: numbers } = events;
+        if (!numbers) return null;
+        if (tables) return { row: numbers, keep: (i) => tables[i] === wanted };
+        return this.source.head.rows[place]?.table === wanted ? { row: numbers, keep: () => true } : null;
+      });
+      this.indices.set(table, index);
+    }
+    const [place] = index.findAll(row, 1);
+    return place ? this.foundAt(place) : null;
+  }
+
+  private indexOfLink(link: string): TableIndex {
+    const key = `${link}>`;
+    let index = this.indices.get(key);
+    if (!index) {
+      index = new TableIndex(this.source, (events) => {
+        const ends = events.links.get(link);
+        return ends ? { row: ends, keep: () => true } : null;
+      });
+      this.indices.set(key, index);
+    }
+    return index;
+  }
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return a[i] - b[i];
+  return 0;
+}
+
+const EMPTY: Events = {
+  ...{ count: 0, start: new Float64Array(0), before: new Float64Array(1), busy: new Float64Array(1) },
+  ...{ name: new Uint32Array(0), row: null, table: null, value: null, links: new Map() },
+};
+
+function cutOut(events: Events, first: number, last: number): Events {
+  return {
+    count: last - first,
+    start: events.start.subarray(first, last),
+    before: events.before.subarray(first, last + 1),
+    busy: events.busy.subarray(first, last + 1),
+    name: events.name.subarray(first, last),
+    row: events.row?.subarray(first, last) ?? null,
+    table: events.table?.subarray(first, last) ?? null,
+    value: events.value?.subarray(first, last) ?? null,
+    links: new Map([...events.links].map(([name, ends]) => [name, ends.subarray(first, last)])),
+  };
+}
+
+type Selector = (
+  events: Events,
+  row: number,
+) => { readonly row: Int32Array; readonly keep: (event: number) => boolean } | null;
+
+/** Finds events by a number that they carry: sorted once, when first asked. */
+class TableIndex {
+  private readonly numbers: Float64Array;
+  private readonly row: Uint32Array;
+  private readonly event: Uint32Array;
+
+  constructor(source: LocalSource, select: Selector) {
+    const numbers: number[] = [];
+    const rows: number[] = [];
+    const places: number[] = [];
+    source.rows.forEach((data, place) => {
+      const chosen = data.events && select(data.events, place);
+      if (!data.events || !chosen) return;
+      for (let i = 0; i < data.events.count; i++) {
+        const number = chosen.row[i] as number;
+        if (number < 0 || !chosen.keep(i)) continue;
+        numbers.push(number);
+        rows.push(place);
+        places.push(i);
+      }
+    });
+    const order = Uint32Array.from(numbers.keys()).sort(
+      (a, b) => (numbers[a] as number) - (numbers[b] as number),
+    );
+    this.numbers = Float64Array.from(order, (i) => numbers[i] as number);
+    this.row = Uint32Array.from(order, (i) => rows[i] as number);
+    this.event = Uint32Array.from(order, (i) => places[i] as number);
+  }
+
+  findAll(number: number, most: number): Place[] {
+    const found: Place[] = [];
+    for (let i = lowerBound(this.numbers, number); this.numbers[i] === number && found.length < most; i++) {
+      found.push({ row: this.row[i], event: this.event[i] });
+    }
+    return found;
+  }
+}

@@ -1,0 +1,131 @@
+/** Questions whose answers may take a while: the latest counts, and the last answer stays until then. */
+
+import { effect, type ReadonlySignal, signal } from "@preact/signals";
+import { useEffect, useReducer, useRef, useState } from "preact/hooks";
+import { type Answers, type Found, MOST_LINES } from "../data/answers";
+import type { RowStretch } from "./model";
+
+/**
+ * Returns a signal that holds the answer to a question, asked anew whenever the signals change that
+ * `ask` reads before it waits. One question is under way at a time: of those that come up
+ * meanwhile, as while a mouse drags, only the last is asked. What fails leaves the answer as it is.
+ */
+export function follow<T>(first: T, ask: () => Promise<T> | T): ReadonlySignal<T> {
+  const answer = signal(first);
+  const turn = signal(0);
+  let isAsking = false;
+  let isOutdated = false;
+  effect(() => {
+    void turn.value;
+    if (isAsking) {
+      isOutdated = true;
+      return;
+    }
+    const found = ask();
+    if (!(found instanceof Promise)) {
+      answer.value = found;
+      return;
+    }
+    isAsking = true;
+    const done = (): void => {
+      isAsking = false;
+      if (isOutdated) turn.value = turn.peek() + 1;
+      isOutdated = false;
+    };
+    found.then((value) => {
+      if (!isOutdated) answer.value = value;
+      done();
+    }, done);
+  });
+  return answer;
+}
+
+/** As `follow` in a component: `ask` is called when `on` changes. */
+export function useAnswer<T>(first: T, ask: () => Promise<T>, on: readonly unknown[]): T {
+  const [answer, setAnswer] = useState(first);
+  useEffect(() => {
+    let isStale = false;
+    ask().then(
+      (found) => !isStale && setAnswer(() => found),
+      () => undefined,
+    );
+    return () => {
+      isStale = true;
+    };
+  }, on);
+  return answer;
+}
+
+const PAGE = 100; // lines asked at a time
+const MOST_PAGES = 50;
+
+/** Returns a function that gives a line of the events in stretches, or null until it is there. */
+export function useLines(
+  answers: Answers,
+  stretches: readonly RowStretch[],
+): { readonly count: number; readonly at: (line: number) => Found | null } {
+  const [, redraw] = useReducer((turn: number) => turn + 1, 0);
+  const state = useRef<Lines | null>(null);
+  if (state.current?.stretches !== stretches) state.current = new Lines(answers, stretches);
+  state.current.changed = () => redraw(undefined);
+  return state.current;
+}
+
+/** The lines of a table of events, which are asked for a page at a time and forgotten in turn. */
+class Lines {
+  readonly count: number;
+  changed: () => void = () => undefined;
+  private readonly before: number[] = [];
+  private readonly pages = new Map<string, readonly Found[] | null>();
+
+  constructor(
+    private readonly answers: Answers,
+    readonly stretches: readonly RowStretch[],
+  ) {
+    let count = 0;
+    for (const { first, last } of stretches) {
+      this.before.push(count);
+      count += last - first;
+    }
+    this.count = count;
+  }
+
+  readonly at = (line: number): Found | null => {
+    const place = this.stretchOf(line);
+    const stretch = this.stretches[place];
+    if (!stretch) return null;
+    const inside = line - (this.before[place] as number);
+    const page = Math.floor(inside / PAGE);
+    return this.pageOf(place, page)?.[inside - page * PAGE] ?? null;
+  };
+
+  private stretchOf(line: number): number {
+    let low = 0;
+    let high = this.before.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if ((this.before[middle] as number) <= line) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  private pageOf(place: number, page: number): readonly Found[] | null {
+    const key = `${place}/${page}`;
+    const known = this.pages.get(key);
+    if (known !== undefined) return known;
+    const { row, first, last } = this.stretches[place] as RowStretch;
+    const from = first + page * PAGE;
+    this.pages.set(key, null);
+    if (this.pages.size > MOST_PAGES) this.pages.delete(this.pages.keys().next().value as string);
+    const until = Math.min(last, from + Math.min(PAGE, MOST_LINES));
+    this.answers.stretch(row, from, until).then(
+      (found) => {
+        this.pages.set(key, found);
+        this.changed();
+      },
+      () => this.pages.delete(key),
+    );
+    return null;
+  }
+}
