@@ -1,6 +1,6 @@
 """Small real programs on a GPU, each with one fault ("bad") and its repair ("fixed").
 
-Usage: python benchmarks/capture/workloads.py NAME bad|fixed [--steps N] [--warm N] [--kineto FILE]
+Usage: python benchmarks/workloads.py NAME bad|fixed [--steps N] [--warm N] [--kineto FILE]
 
 Prints the mean and the median step in ms. Steps are NVTX ranges step_0, step_1... within which
 data, forward, backward and optimizer are marked; `cudaProfilerStart` and `Stop` surround them.

@@ -1,0 +1,73 @@
+#!/bin/sh
+# Everything that only a GPU can show, in parts of at most ten minutes each:
+#   on_gpu.sh checks | cost | pairs | ranks  OUTPUT_FOLDER [NSYS]
+# checks: the GPU tests, sampling, ten million launches; cost: what recording adds; pairs: programs
+# with faults and without, timed in turn and recorded; ranks: the same of ddp_serial, on two GPUs.
+# Builds agent and core, unless WARPLINE_AGENT and WARPLINE_CORE name them.
+set -u
+part=$1 out=$2 nsys=${3:+--nsys=$3}
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root" || exit 1
+python=${PYTHON:-python3}
+mkdir -p "$out"
+if [ -z "${WARPLINE_AGENT:-}" ]; then
+  build=${BUILD:-/tmp/warpline-on-gpu}
+  cmake -S native -B "$build" -DCMAKE_BUILD_TYPE=Release >/dev/null && cmake --build "$build" -j >/dev/null || exit 1
+  export WARPLINE_AGENT="$build/libwarpline_agent.so" WARPLINE_CORE="$build/libwarpline_core.so"
+fi
+export PYTHONPATH="$root/src:$root/tests${PYTHONPATH:+:$PYTHONPATH}"
+nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv,noheader
+"$python" -c 'import sys, torch; print(sys.version.split()[0], torch.__version__, torch.version.cuda)'
+cost() { "$python" benchmarks/capture/cuda_cost.py "$@" $nsys; }
+say() { printf '\n== %s (%s)\n' "$*" "$(date -u +%T)"; }
+
+case $part in
+checks)
+  say "GPU tests"
+  "$python" -m pytest -q -m gpu tests/gpu -p no:cacheprovider 2>&1 | tail -15
+  say "at rest"
+  timeout 100 "$python" benchmarks/capture/sampling.py --rest --rounds 5 2>&1 | tail -8
+  say "sampled"
+  timeout 100 "$python" benchmarks/capture/sampling.py --rounds 5 2>&1 | tail -8
+  say "ten million launches"
+  nvcc -O2 -o /tmp/cuda_cost benchmarks/capture/cuda_cost.cu
+  timeout 200 "$python" -m warpline profile -f -o /tmp/long -- /tmp/cuda_cost long 10000000 2>&1 | tail -30
+  ls -l /tmp/long.warpline && timeout 60 "$python" -m warpline stats -r cuda_gpu_kern_sum /tmp/long.warpline
+  ;;
+cost)
+  say launches
+  cost launches --rounds 11 --json "$out/launches.json"
+  say calls
+  cost calls --rounds 7 --kinds alone,ours,nsys --json "$out/calls.json"
+  say "a training program"
+  cost gpt --rounds 11 --kinds alone,ours,nsys,torch --limit 330 --json "$out/gpt.json"
+  ;;
+pairs)
+  say "pairs"
+  "$python" benchmarks/pairs.py "$out" --limit 200 $nsys
+  for kind in ours nsys; do
+    [ -d "$out/$kind" ] && timeout 120 "$python" benchmarks/findings_quality.py "$out/$kind"
+  done
+  tar -C "$out" -cf - ours nsys | xz -T0 -2 >"$out/recordings.tar.xz" && rm -rf "$out/ours" "$out/nsys"
+  ;;
+ranks)
+  say "ddp_serial on two GPUs"
+  mkdir -p "$out/ours"
+  run() { "$python" -m torch.distributed.run --standalone --nproc-per-node 2 "$@"; }
+  for round in 1 2 3 4 5; do
+    for variant in bad fixed; do
+      run benchmarks/workloads.py ddp_serial $variant 2>/dev/null
+    done
+  done
+  for variant in bad fixed; do
+    "$python" -m warpline profile -q -f -c cudaProfilerApi -o "$out/ours/ddp_serial.$variant.warpline" -- \
+      "$python" -m torch.distributed.run --standalone --nproc-per-node 2 \
+      benchmarks/workloads.py ddp_serial $variant
+  done
+  "$python" benchmarks/findings_quality.py "$out/ours"
+  ;;
+*)
+  sed -n 2,7p "$0"
+  exit 2
+  ;;
+esac
