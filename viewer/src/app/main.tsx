@@ -7,8 +7,9 @@ import { type Blocks, pageBlocks, serverBlocks } from "../data/blocks";
 import { startDecoders } from "../data/decoders";
 import { readHead } from "../data/head";
 import { Recording } from "../data/recording";
+import { fitSpan } from "../engine/view";
 import { parseAddress } from "../views/address";
-import { onKey } from "../views/keys";
+import { copyText, onKey } from "../views/keys";
 import { Model } from "../views/model";
 import { Page } from "../views/page";
 
@@ -50,24 +51,48 @@ function startAddress(model: Model): void {
   });
 }
 
-/** Makes what Python wrote live: findings, events, windows and tables. */
+const KEYS_OFF = "warpline-single-keys-off";
+
+/** Remembers whether single keys are off, where the browser lets a page remember anything. */
+function startKeys(model: Model): void {
+  try {
+    model.hasSingleKeys.value = window.localStorage.getItem(KEYS_OFF) === null;
+    effect(() => {
+      if (model.hasSingleKeys.value) window.localStorage.removeItem(KEYS_OFF);
+      else window.localStorage.setItem(KEYS_OFF, "1");
+    });
+  } catch {
+    // A page in a frame of its own origin has no storage: the choice holds until it is closed.
+  }
+  document.addEventListener("keydown", (event) => onKey(model, event));
+}
+
+/** Makes what Python wrote live: findings, parts of the partition, events, windows, tables, commands. */
 function enliven(model: Model): void {
-  document.getElementById("warpline-static")?.addEventListener("click", (event) => {
+  const root = document.getElementById("warpline-static");
+  for (const button of root?.querySelectorAll("button") ?? []) {
+    button.hidden = false;
+    button.disabled = false;
+  }
+  root?.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
-    const element = target?.closest<HTMLElement>(
-      "[data-finding],[data-event],[data-window],[data-table]",
+    const element = target?.closest<HTMLElement | SVGElement>(
+      "[data-finding],[data-part],[data-event],[data-window],[data-table],[data-copy]",
     );
     if (!element) return;
-    const { finding, event: id, window: span, table } = element.dataset;
-    if (finding) model.showFinding(finding);
+    const { finding, part, event: id, window: span, table, copy } = element.dataset;
+    const [, device, category] = /^(\d+)\/(.+)$/s.exec(part ?? "") ?? [];
+    const [start, end] = (span ?? "").split(",").map(Number);
+    if (copy) copyText(model, copy, "Command");
+    else if (finding) model.showFinding(finding);
+    else if (category) model.showPart(Number(device), category);
     else if (table) {
       model.table.value = table;
       model.page.value = "tables";
     } else {
       model.page.value = "timeline";
-      const [start, end] = (span ?? "").split(",").map(Number);
       if (id) void model.selectId(id);
-      else if (start !== undefined && end !== undefined && end > start) model.show({ start, end });
+      else if (start !== undefined && end !== undefined && end > start) model.show(fitSpan({ start, end }, model.limits, 0.1));
     }
     event.preventDefault();
   });
@@ -119,7 +144,7 @@ function start(): void {
     enliven(model);
     render(<Page model={model} />, root);
     startAddress(model);
-    document.addEventListener("keydown", (event) => onKey(model, event));
+    startKeys(model);
     load(model).catch((error: unknown) => {
       model.failure.value = error instanceof Error ? error.message : String(error);
     });

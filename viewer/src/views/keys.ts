@@ -1,15 +1,17 @@
-/** Every key and what it does: one table, which the help page shows. */
+/** Every key and what it does: one table, which the help page and the palette show. */
 
 import { zoomAt, panBy, lengthOfSpan } from "../engine/view";
 import { formatAddress, type PageName } from "./address";
 import type { Model } from "./model";
+import { openTopic, type Topic } from "./topics";
 
 export interface Key {
+  /** As `chordOf` writes them; two with a space between are pressed one after the other. */
   readonly keys: readonly string[];
   readonly text: string;
   /** Whether it works on every page; the others would take keys from what one reads there. */
   readonly isGlobal?: boolean;
-  readonly run: (model: Model, event: KeyboardEvent) => void;
+  readonly run: (model: Model) => void;
 }
 
 function zoom(model: Model, factor: number): void {
@@ -22,9 +24,11 @@ function pan(model: Model, part: number): void {
   model.show(panBy(view, part * lengthOfSpan(view), model.limits), false);
 }
 
-const turn = (model: Model, page: PageName): void => {
+const turn = (page: PageName) => (model: Model): void => {
   model.page.value = page;
 };
+
+const open = (topic: Topic) => (model: Model): void => openTopic(model, topic);
 
 function selectedRow(model: Model): string | null {
   const place = model.selected.peek() ?? model.hovered.peek();
@@ -56,7 +60,7 @@ function clear(model: Model): void {
     [model.measure.peek() !== null, () => (model.measure.value = null)],
     [model.area.peek() !== null, () => (model.area.value = null)],
     [model.selected.peek() !== null, () => model.select(null)],
-    [model.litNames.peek() !== null, () => (model.litNames.value = null)],
+    [model.lighting.peek() !== null, () => (model.lighting.value = null)],
     [model.query.peek() !== "", () => (model.query.value = "")],
     [model.finding.peek() !== null, () => (model.finding.value = null)],
   ];
@@ -74,11 +78,14 @@ export const KEYS: readonly Key[] = [
   { keys: ["A"], text: "Move left fast", run: (model) => pan(model, -0.6) },
   { keys: ["D"], text: "Move right fast", run: (model) => pan(model, 0.6) },
   { keys: ["f"], text: "Fit the selection", run: (model) => model.fit() },
+  { keys: ["F"], text: "Fit all work of the devices", run: (model) => void model.fitWork() },
   { keys: ["z", "Backspace"], text: "Go back to the view before", run: (model) => model.back() },
   { keys: ["Z"], text: "Go forward", run: (model) => model.forward() },
   { keys: ["0", "Home"], text: "Show everything", run: (model) => model.show(model.limits) },
   { keys: ["."], text: "Next event in the row", run: (model) => void model.stepEvent(1) },
   { keys: [","], text: "Previous event in the row", run: (model) => void model.stepEvent(-1) },
+  { keys: [">"], text: "Next event that is lit: found by a search or chosen in a table", run: (model) => void model.stepMatch(1) },
+  { keys: ["<"], text: "Previous event that is lit", run: (model) => void model.stepMatch(-1) },
   { keys: ["ArrowDown"], text: "Row below", run: (model) => void model.stepRow(1) },
   { keys: ["ArrowUp"], text: "Row above", run: (model) => void model.stepRow(-1) },
   { keys: ["["], text: "Follow the arrow back: the call that launched it", run: (model) => void model.followLink(true) },
@@ -96,7 +103,7 @@ export const KEYS: readonly Key[] = [
     },
   },
   { keys: ["m"], text: "Measure the selection", run: measure },
-  { keys: ["b"], text: "Bookmark with a note", run: bookmark },
+  { keys: ["b", "Ctrl+m"], text: "Bookmark with a note", run: bookmark },
   {
     keys: ["p"],
     text: "Pin or unpin the row",
@@ -120,20 +127,36 @@ export const KEYS: readonly Key[] = [
       model.hidden.value = new Set();
     },
   },
-  { keys: ["e"], text: "Table of the events in view", run: (model) => {
+  { keys: ["e"], text: "Table of the events in view, and back", run: (model) => {
     model.tab.value = model.tab.peek() === "events" ? "summary" : "events";
   } },
-  { keys: ["/"], text: "Search; Enter and Shift+Enter walk what is found", run: () => {
-    document.querySelector<HTMLInputElement>("#warpline-search")?.focus();
+  { keys: ["l"], text: "Flame graph of what is selected, and back", run: (model) => {
+    model.tab.value = model.tab.peek() === "flame" ? "summary" : "flame";
+  } },
+  { keys: ["/"], isGlobal: true, text: "Search; Enter and Shift+Enter walk what is found", run: (model) => {
+    model.page.value = "timeline";
+    // The field may only be made by the page's next drawing.
+    requestAnimationFrame(() => document.querySelector<HTMLInputElement>("#warpline-search")?.focus());
+  } },
+  { keys: ["Ctrl+k", "Ctrl+Shift+p"], isGlobal: true, text: "Commands: all that the page can do, rows, tables, findings", run: (model) => {
+    model.isPaletteOpen.value = !model.isPaletteOpen.peek();
   } },
   { keys: ["t"], isGlobal: true, text: "Dark or light", run: (model) => {
     model.theme.value = model.theme.peek() === "dark" ? "light" : "dark";
   } },
   { keys: ["y"], isGlobal: true, text: "Copy a link to this view", run: (model) => copyLink(model) },
-  { keys: ["1"], isGlobal: true, text: "Overview", run: (model) => turn(model, "overview") },
-  { keys: ["2"], isGlobal: true, text: "Timeline", run: (model) => turn(model, "timeline") },
-  { keys: ["3"], isGlobal: true, text: "Tables", run: (model) => turn(model, "tables") },
-  { keys: ["4"], isGlobal: true, text: "Environment", run: (model) => turn(model, "environment") },
+  { keys: ["1", "g o"], isGlobal: true, text: "Overview", run: turn("overview") },
+  { keys: ["2", "g t"], isGlobal: true, text: "Timeline", run: turn("timeline") },
+  { keys: ["3", "g l"], isGlobal: true, text: "Tables", run: turn("tables") },
+  { keys: ["4", "g e"], isGlobal: true, text: "Environment", run: turn("environment") },
+  { keys: ["g f"], isGlobal: true, text: "Findings", run: open("findings") },
+  { keys: ["g k"], isGlobal: true, text: "Kernels", run: open("kernels") },
+  { keys: ["g a"], isGlobal: true, text: "CUDA calls", run: open("calls") },
+  { keys: ["g n"], isGlobal: true, text: "Ranges and layers", run: open("ranges") },
+  { keys: ["g p"], isGlobal: true, text: "Operators", run: open("operators") },
+  { keys: ["g m"], isGlobal: true, text: "Copies and memory", run: open("memory") },
+  { keys: ["g c"], isGlobal: true, text: "Collectives and ranks", run: open("collectives") },
+  { keys: ["g s"], isGlobal: true, text: "Steps", run: open("steps") },
   { keys: ["?"], isGlobal: true, text: "This list", run: (model) => {
     model.isHelpOpen.value = !model.isHelpOpen.peek();
   } },
@@ -145,45 +168,77 @@ export const MOUSE: readonly (readonly [string, string])[] = [
   ["Ctrl or Cmd + wheel, pinch", "Zoom at the pointer"],
   ["Shift + wheel", "Move in time"],
   ["Drag", "Select an area: time and rows"],
-  ["Shift + drag, middle button", "Move in time"],
+  ["Shift + drag, Space + drag, middle button", "Move in time"],
   ["Drag on the ruler", "Zoom to that time"],
   ["Click", "Select an event"],
   ["Double click", "Fit an event"],
 ];
 
+/** Copies a text and says so, or that the browser did not let it. */
+export function copyText(model: Model, text: string, what: string): void {
+  const refused = (): void => {
+    model.tell(`The browser did not let the page copy. ${what}: ${text}`);
+  };
+  if (!navigator.clipboard) return refused();
+  void navigator.clipboard.writeText(text).then(() => model.tell(`${what} copied`), refused);
+}
+
 export function copyLink(model: Model): void {
   const { href } = window.location;
-  const link = href.split("#")[0] + formatAddress(model.address());
-  const done = (): void => {
-    model.said.value = "Link copied";
-  };
-  if (navigator.clipboard) {
-    void navigator.clipboard.writeText(link).then(done, () => {
-      model.said.value = "The browser did not let the page copy: take the link from the address bar";
-    });
-  }
+  copyText(model, href.split("#")[0] + formatAddress(model.address()), "Link");
+}
+
+/** Writes a press of a key as `KEYS` do; the Command key of a Mac counts as Ctrl. */
+export function chordOf(
+  event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "shiftKey" | "altKey">,
+): string | null {
+  if (event.altKey) return null;
+  if (!event.ctrlKey && !event.metaKey) return event.key;
+  return `Ctrl+${event.shiftKey ? "Shift+" : ""}${event.key.toLowerCase()}`;
 }
 
 const BY_KEY = new Map(KEYS.flatMap((key) => key.keys.map((one) => [one, key] as const)));
+const FIRST_OF_TWO = new Set(
+  [...BY_KEY.keys()].flatMap((one) => (one.includes(" ") ? [one.split(" ")[0] as string] : [])),
+);
+
+/** Whether a key is a single character, which some input devices send by mistake (WCAG 2.1.4). */
+export function isSingle(keys: string): boolean {
+  return keys.length === 1 || keys.includes(" ");
+}
 
 function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.closest("input, textarea, select") !== null;
 }
 
+/** Finds the key that a press completes, remembering the first of two in `model.firstKey`. */
+export function keyOf(model: Model, chord: string): Key | null {
+  const first = model.firstKey.peek();
+  const found = (first === null ? undefined : BY_KEY.get(`${first} ${chord}`)) ?? BY_KEY.get(chord);
+  const isFirst = first === null && FIRST_OF_TWO.has(chord) && model.hasSingleKeys.peek();
+  model.firstKey.value = isFirst ? chord : null;
+  if (!found) return null;
+  const isOff = isSingle(chord) && !model.hasSingleKeys.peek();
+  return isOff || (!found.isGlobal && model.page.peek() !== "timeline") ? null : found;
+}
+
 /** Does what a key stands for; single keys never while somebody types. */
 export function onKey(model: Model, event: KeyboardEvent): void {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (isTyping(event.target)) {
+  const chord = chordOf(event);
+  if (chord === null || event.key === "Shift" || event.key === "Control" || event.key === "Meta") return;
+  if (model.isPaletteOpen.peek() && !chord.startsWith("Ctrl+")) return;
+  if (isTyping(event.target) && !chord.startsWith("Ctrl+")) {
     if (event.key !== "Escape") return;
     event.preventDefault(); // a browser would empty the field
     (event.target as HTMLElement).blur();
     return;
   }
-  // A list that has the focus scrolls with the arrow keys.
   const target = event.target instanceof HTMLElement ? event.target : null;
-  if (event.key.startsWith("Arrow") && target?.closest(".scroll, .tab-body, nav")) return;
-  const key = BY_KEY.get(event.key);
-  if (!key || (!key.isGlobal && model.page.peek() !== "timeline")) return;
+  // Lists that have the focus scroll with the arrow keys, and tabs and flame graphs move with them.
+  const isMoving = event.key.startsWith("Arrow") || event.key === "Home";
+  if (isMoving && target?.closest(".scroll, .tab-body, nav, [role=tablist], [role=tree], [role=separator]")) return;
+  const key = keyOf(model, chord);
+  if (!key) return;
   event.preventDefault();
-  key.run(model, event);
+  key.run(model);
 }

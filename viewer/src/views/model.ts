@@ -1,7 +1,8 @@
 /** The state of the page and what can be done with it: signals, no elements. */
 
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
-import { searchPattern } from "../base/text";
+import { plainText, searchPattern } from "../base/text";
+import { timeText } from "../base/units";
 import { upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
 import type { RowKind, RowSpec } from "../data/head";
@@ -25,6 +26,17 @@ import { type Address, type Bookmark, formatAddress, type PageName } from "./add
 const HOST: ReadonlySet<RowKind> = new Set(["range", "op", "api", "os", "mark"]);
 
 const SETTLE_MS = 120;
+const TOLD_MS = 4000;
+
+export type Tab = "summary" | "events" | "kernels" | "ranges" | "idle" | "flame";
+
+/** What a table, a part of the partition or a finding lit: names, and the rows that are walked. */
+export interface Lighting {
+  readonly title: string;
+  readonly names: ReadonlySet<number>;
+  /** The rows in which to walk; null: all that are shown. */
+  readonly rows: readonly number[] | null;
+}
 
 /** A stretch of one row's events: `[first, last)`. */
 export interface RowStretch {
@@ -54,14 +66,21 @@ export class Model {
   readonly hovered = signal<Found | null>(null);
   readonly finding = signal<string | null>(null);
   readonly query = signal("");
-  readonly litNames = signal<ReadonlySet<number> | null>(null);
+  readonly lighting = signal<Lighting | null>(null);
   readonly bookmarks = signal<readonly Bookmark[]>([]);
   readonly table = signal<string | null>(null);
   readonly scrollTop = signal(0);
   readonly size = signal({ width: 800, height: 400 });
   readonly isHelpOpen = signal(false);
-  readonly tab = signal<"summary" | "events">("summary");
+  readonly isPaletteOpen = signal(false);
+  /** Whether single keys do something; some people cannot have that. */
+  readonly hasSingleKeys = signal(true);
+  /** The first of two keys, once it is pressed. */
+  readonly firstKey = signal<string | null>(null);
+  readonly tab = signal<Tab>("summary");
+  /** What a screen reader says; what `told` holds is shown, too, for a while. */
   readonly said = signal("");
+  readonly told = signal("");
   /** The time that a bookmark is being written for. */
   readonly noting = signal<number | null>(null);
 
@@ -119,6 +138,12 @@ export class Model {
       const event = this.selected.value;
       return event ? arrowsOf(event, this.linked.value) : [];
     });
+    effect(() => {
+      const event = this.selected.value;
+      // The links of the event before stay until those of this one are there.
+      const own = this.linked.value.filter((one) => event?.links[one.link] === one.event.tableRow);
+      if (event && own.length) this.said.value = this.sentence(event, own);
+    });
     this.settled = this.watchArea();
     this.step = computed(() => this.stepInView());
     this.stretches = follow<readonly RowStretch[]>([], () => this.stretchesIn(this.settled.value));
@@ -156,7 +181,7 @@ export class Model {
   private findLit(): Uint8Array | null {
     void this.arrived.value;
     const pattern = searchPattern(this.query.value);
-    const chosen = this.litNames.value;
+    const chosen = this.lighting.value?.names;
     if (!pattern && !chosen) return null;
     const { texts } = this.recording.names;
     return Uint8Array.from(texts, (text, name) =>
@@ -165,17 +190,48 @@ export class Model {
   }
 
   /** Lights the events of some names; a search that was typed ends. */
-  light(names: Iterable<number>): void {
+  light(names: Iterable<number>, title = "", rows: readonly number[] | null = null): void {
+    const chosen = new Set(names);
+    const only = chosen.size === 1 ? [...chosen][0] : undefined;
+    const said = title || (only === undefined ? `${chosen.size} names` : this.recording.names.texts[only]);
     batch(() => {
       this.query.value = "";
-      this.litNames.value = new Set(names);
+      this.lighting.value = { title: said ?? "", names: chosen, rows };
     });
+  }
+
+  /** Lights what a device did, or why it was idle, and shows the first such stretch. */
+  showPart(device: number, category: string): void {
+    const { head, names } = this.recording;
+    const place = head.categories.findIndex((one) => one.name === category);
+    const chosen = names.categories.flatMap((own, name) => (own === place ? [name] : []));
+    const rows = head.rows.flatMap((row, at) => (row.kind === "state" && row.device === device ? [at] : []));
+    batch(() => {
+      this.page.value = "timeline";
+      const [first] = rows;
+      if (first !== undefined) this.uncover(first);
+      this.light(chosen, category, rows.length ? rows : null);
+      this.mode.value = head.categories[place]?.kind === "idle" ? "cause" : "category";
+      this.selected.value = null;
+    });
+    void this.stepMatch(1);
+  }
+
+  /** Says something to everybody. */
+  tell(text: string): void {
+    batch(() => {
+      this.told.value = text;
+      this.said.value = text;
+    });
+    setTimeout(() => {
+      if (this.told.peek() === text) this.told.value = "";
+    }, TOLD_MS);
   }
 
   /** Searches names; names that were lit from a table no longer are. */
   search(typed: string): void {
     batch(() => {
-      this.litNames.value = null;
+      this.lighting.value = null;
       this.query.value = typed;
     });
   }
@@ -206,10 +262,41 @@ export class Model {
     });
   }
 
+  /** Shows the surroundings of an instant, on the scale of the view. */
+  centreOn(time: number): void {
+    const { start, end } = this.view.value;
+    const half = (end - start) / 2;
+    batch(() => {
+      this.page.value = "timeline";
+      this.show({ start: time - half, end: time + half });
+    });
+  }
+
   /** Fits the selected area, otherwise the selected event. */
   fit(): void {
     const span = this.area.value?.span ?? this.selected.value;
     if (span) this.show(fitSpan(span, this.limits));
+  }
+
+  /** Fits what the devices did, from the first operation to the last. */
+  async fitWork(): Promise<void> {
+    const { answers, head } = this.recording;
+    const rows = head.rows.flatMap((row, at) => (row.kind === "stream" && row.count > 0 ? [at] : []));
+    const first = await Promise.all(rows.map((row) => answers.event(row, 0)));
+    const last = await answers.latest(rows, this.limits.end);
+    const start = Math.min(...first.flatMap((one) => one?.start ?? []));
+    const end = Math.max(...last.flatMap((one) => one?.end ?? []));
+    if (end > start) this.show(fitSpan({ start, end }, this.limits, 0.02));
+    else this.tell("No work of a device was recorded.");
+  }
+
+  /** Shows a row: opens the groups above it and scrolls to it. */
+  goToRow(row: number): void {
+    batch(() => {
+      this.page.value = "timeline";
+      this.uncover(row);
+      this.said.value = this.labelOf(row);
+    });
   }
 
   // -- selecting -----------------------------------------------------------------------------
@@ -224,8 +311,21 @@ export class Model {
         if (next !== view) this.show(next);
         this.uncover(event.row);
       }
-      this.said.value = `${this.nameOf(event)}, ${this.labelOf(event.row)}`;
+      this.said.value = this.sentence(event, []);
     });
+  }
+
+  /** Says what an event is: "gemm, GPU 0 · stream 7, 41.25 µs, launched by …, 38 µs earlier". */
+  private sentence(event: Found, links: readonly Linked[]): string {
+    const said = [plainText(this.nameOf(event)).slice(0, 200), this.labelOf(event.row)];
+    said.push(timeText(event.end - event.start));
+    const cause = links.find((one) => one.isCause);
+    if (cause) {
+      const wait = event.start - cause.event.start;
+      said.push(`${cause.text} ${plainText(this.nameOf(cause.event)).slice(0, 80)}`);
+      said.push(`${timeText(Math.abs(wait))} ${wait >= 0 ? "earlier" : "later"}`);
+    }
+    return said.join(", ");
   }
 
   /** Selects an event by its id, close up; tells whether there is one. */
@@ -299,8 +399,10 @@ export class Model {
         ? { row: now.row, event: now.event, time: now.start }
         : { row: -1, event: -1, time: direction > 0 ? this.view.value.start : this.view.value.end };
       const { scrolled, pinned } = this.layout.value;
-      const rows = [...scrolled, ...pinned].map((one) => one.row);
-      return this.recording.answers.match({ lit, rows, from, direction });
+      const rows = this.lighting.value?.rows ?? [...scrolled, ...pinned].map((one) => one.row);
+      const next = await this.recording.answers.match({ lit, rows, from, direction });
+      if (!next) this.tell(direction > 0 ? "No further event is lit." : "No event before is lit.");
+      return next;
     });
   }
 

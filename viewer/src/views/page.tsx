@@ -4,8 +4,10 @@ import { useEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
 import { timeText } from "../base/units";
 import type { PageName } from "./address";
-import { copyLink, KEYS, MOUSE } from "./keys";
+import { Help } from "./help";
+import { copyLink } from "./keys";
 import type { Model } from "./model";
+import { PaletteWhenOpen } from "./palette";
 import { Panel } from "./panels";
 import { Environment, Tables } from "./tables";
 import { Timeline } from "./timeline";
@@ -18,13 +20,14 @@ const PAGES: readonly (readonly [PageName, string])[] = [
 ];
 
 function Search({ model }: { model: Model }) {
+  const lighting = model.lighting.value;
   const isLit = model.lit.value !== null;
   return (
     <span class="search">
       <input
         id="warpline-search"
         type="search"
-        placeholder="Search names: text or /pattern/i"
+        placeholder="Search: name or /regex/"
         aria-label="Search names"
         value={model.query.value}
         onInput={(event) => {
@@ -37,12 +40,12 @@ function Search({ model }: { model: Model }) {
         }}
       />
       {isLit && (
-        <button
-          type="button"
-          onClick={() => model.search("")}
-        >
-          Clear
-        </button>
+        <>
+          {lighting && <span class="lit" title={plainText(lighting.title).slice(0, 1000)}>Lit: {plainText(lighting.title).slice(0, 60)}</span>}
+          <button type="button" aria-label="Previous lit event" title="Show the one before (<)" onClick={() => model.stepMatch(-1)}>‹</button>
+          <button type="button" aria-label="Next lit event" title="Show next on the timeline (>)" onClick={() => model.stepMatch(1)}>›</button>
+          <button type="button" onClick={() => model.search("")}>Clear</button>
+        </>
       )}
     </span>
   );
@@ -81,8 +84,12 @@ function Bar({ model }: { model: Model }) {
           </button>
         ))}
       </nav>
-      <Search model={model} />
-      <Steps model={model} />
+      {model.page.value === "timeline" && (
+        <>
+          <Search model={model} />
+          <Steps model={model} />
+        </>
+      )}
       {count > 0 && (
         <span class="findings-walk">
           <button type="button" aria-label="Previous finding" title="Shift+N" onClick={() => model.stepFinding(-1)}>‹</button>
@@ -90,26 +97,37 @@ function Bar({ model }: { model: Model }) {
           <button type="button" aria-label="Next finding" title="N" onClick={() => model.stepFinding(1)}>›</button>
         </span>
       )}
-      <label>
-        Colour{" "}
-        <select
-          value={model.mode.value}
-          onChange={(event) => {
-            model.mode.value = event.currentTarget.value as "category" | "name" | "cause";
-          }}
-        >
-          <option value="category">by category</option>
-          <option value="name">by name</option>
-          <option value="cause">idle causes</option>
-        </select>
-      </label>
+      {model.page.value === "timeline" && (
+        <label>
+          Colour{" "}
+          <select
+            value={model.mode.value}
+            onChange={(event) => {
+              model.mode.value = event.currentTarget.value as "category" | "name" | "cause";
+            }}
+          >
+            <option value="category">by category</option>
+            <option value="name">by name</option>
+            <option value="cause">idle causes</option>
+          </select>
+        </label>
+      )}
       <span class="right">
         {model.hidden.value.size > 0 && (
           <button type="button" onClick={() => { model.hidden.value = new Set(); }}>
             Show {model.hidden.value.size} hidden
           </button>
         )}
-        <button type="button" onClick={() => copyLink(model)}>Copy link</button>
+        <button
+          type="button"
+          title="Commands, rows, tables, findings (Ctrl+K)"
+          onClick={() => {
+            model.isPaletteOpen.value = true;
+          }}
+        >
+          Commands
+        </button>
+        <button type="button" title="Copy a link to this view (Y)" onClick={() => copyLink(model)}>Copy link</button>
         <button
           type="button"
           aria-label="Dark or light"
@@ -188,61 +206,6 @@ function Banner({ model }: { model: Model }) {
   );
 }
 
-function Help({ model }: { model: Model }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const isOpen = model.isHelpOpen.value;
-  useEffect(() => {
-    if (isOpen && !dialog.current?.open) dialog.current?.showModal();
-    if (!isOpen && dialog.current?.open) dialog.current.close();
-  }, [isOpen]);
-  return (
-    <dialog
-      ref={dialog}
-      aria-label="Keys and mouse"
-      onClose={() => {
-        model.isHelpOpen.value = false;
-      }}
-    >
-      <h2>Keys and mouse</h2>
-      <div class="help">
-        <table>
-          <tbody>
-            {KEYS.map((key) => (
-              <tr key={key.text}>
-                <th scope="row">{key.keys.map((one) => <kbd key={one}>{keyName(one)}</kbd>)}</th>
-                <td>{key.text}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-        <table>
-          <tbody>
-            {MOUSE.map(([what, text]) => (
-              <tr key={what}>
-                <th scope="row">{what}</th>
-                <td>{text}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-      <button
-        type="button"
-        onClick={() => {
-          model.isHelpOpen.value = false;
-        }}
-      >
-        Close
-      </button>
-    </dialog>
-  );
-}
-
-function keyName(key: string): string {
-  if (key.length === 1 && key !== key.toLowerCase()) return `Shift+${key}`;
-  return key.length === 1 ? key.toUpperCase() : key.replace("Arrow", "");
-}
-
 function Note({ model }: { model: Model }) {
   const time = model.noting.value;
   const input = useRef<HTMLInputElement>(null);
@@ -275,11 +238,7 @@ function Bookmarks({ model }: { model: Model }) {
         <span key={i}>
           <button
             type="button"
-            onClick={() => {
-              const { start, end } = model.view.value;
-              const half = (end - start) / 2;
-              model.show({ start: one.time - half, end: one.time + half });
-            }}
+            onClick={() => model.centreOn(one.time)}
           >
             ⚑ {plainText(one.text) || timeText(one.time - model.limits.start)}
           </button>
@@ -321,6 +280,8 @@ export function Page({ model }: { model: Model }) {
       {page === "tables" && <main><Tables model={model} /></main>}
       {page === "environment" && <main><Environment model={model} /></main>}
       <Help model={model} />
+      <PaletteWhenOpen model={model} />
+      {model.told.value !== "" && <p class="told" aria-hidden="true">{model.told.value}</p>}
       <p class="spoken" aria-live="polite">{model.said.value}</p>
     </div>
   );
