@@ -25,9 +25,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PAIRS = tuple(
-    "host_sync pageable_h2d tiny_kernels loop_optimizer layout_copies fp32_matmul".split()
-)
+PAIRS = [
+    "host_sync",
+    "pageable_h2d",
+    "tiny_kernels",
+    "loop_optimizer",
+    "layout_copies",
+    "fp32_matmul",
+]
 VARIANTS = ("bad", "fixed")
 WARM = 4
 Steps = dict[str, list[float]]
