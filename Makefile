@@ -26,7 +26,7 @@ help:  ## Show these lines
 demo: $(VENV)/installed  ## Show what Warpline says about a bundled recording
 	@$(BIN)/warpline demo
 
-test: $(VENV)/installed  ## Run the tests that need no GPU and no browser
+test: $(VENV)/installed  ## Run the tests that need no GPU; those in a browser where there is one
 	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto) $(ARGS)
 
 lint: $(VENV)/lint-installed  ## Check style, types and the import contracts

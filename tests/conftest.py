@@ -34,3 +34,14 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return the path of a capture in tests/data/nsys by its name; see tests/captures.py."""
     folder = tmp_path_factory.mktemp("captures")
     return lambda name: captures.unpack(name, folder)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say plainly where browser tests did not run: a line among skipped ones is easily missed."""
+    reasons = {
+        str(report.longrepr[2]).removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", ())
+        if "tests/browser/" in report.nodeid and isinstance(report.longrepr, tuple)
+    }
+    for reason in sorted(reasons):
+        terminalreporter.write_line(f"browser tests did not run: {reason}", yellow=True, bold=True)

@@ -103,6 +103,7 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
   return (
     <div
       class={`row-label ${spec.kind}`}
+      data-row={spec.id}
       style={{ top: `${top}px`, height: `${placed.height}px`, paddingLeft: `${4 + placed.indent * 12}px` }}
       title={error ? plainText(error) : label}
     >

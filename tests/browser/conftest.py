@@ -1,0 +1,135 @@
+"""A browser per worker, a fresh context per test, and reports that all tests share."""
+
+from __future__ import annotations
+
+import contextlib
+import lzma
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import browsing
+import captures
+import kineto_files
+import pytest
+
+import warpline
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Playwright
+
+FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder."""
+    for item in items:
+        if FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+def leave_out(reason: str) -> None:
+    """Skip a test that has no browser; fail where there has to be one."""
+    if os.environ.get("WARPLINE_REQUIRE_BROWSER"):
+        pytest.fail(f"WARPLINE_REQUIRE_BROWSER is set, but there is {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="package")
+def playwright() -> Iterator[Playwright]:
+    """The driver of browsers; it ends with this folder, since it holds an event loop open."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        leave_out("no Playwright; pip install playwright")
+    with sync_playwright() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="package")
+def chromium(playwright: Playwright) -> Iterator[Browser]:
+    """A headless Chromium, in which every name but those of this machine leads nowhere."""
+    program = browsing.find_program("WARPLINE_CHROMIUM", browsing.CHROMIUM)
+    if program is None:
+        leave_out("no Chromium; apt-get install chromium")
+    rules = "MAP attacker.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    browser = playwright.chromium.launch(
+        executable_path=program, args=["--disable-gpu", f"--host-resolver-rules={rules}"]
+    )
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def open_viewer(chromium: Browser) -> Iterator[Callable[..., browsing.Viewer]]:
+    """Open a context with options of Playwright; whoever asks judges what the page said."""
+    with contextlib.ExitStack() as stack:
+
+        def open_viewer(**options: Any) -> browsing.Viewer:
+            context = stack.enter_context(browsing.new_context(chromium, **options))
+            return browsing.Viewer(context.new_page())
+
+        yield open_viewer
+
+
+@pytest.fixture
+def viewer(open_viewer: Callable[..., browsing.Viewer]) -> Iterator[browsing.Viewer]:
+    """A page that complains of nothing and asks for nothing but the file that was opened."""
+    viewer = open_viewer()
+    yield viewer
+    assert viewer.problems == []
+    assert browsing.strangers(viewer.requests) == []
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers share."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "browser"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def recording(
+    repository: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """Return the path of a recording: ``bundled/NAME``, ``nsys/``, ``kineto/`` or ``faults/``."""
+    folder = tmp_path_factory.mktemp("recordings")
+
+    def recording(name: str) -> Path:
+        kind, _, own = name.partition("/")
+        if kind == "nsys":
+            return captures.unpack(own, folder)
+        if kind == "kineto":
+            return kineto_files.unpack(own, folder)
+        if kind == "bundled":
+            return repository / "src" / "warpline" / "data" / f"{own}.sqlite"
+        target = folder / f"{own}.warpline"
+        target.write_bytes(lzma.decompress((data_dir / kind / f"{own}.warpline.xz").read_bytes()))
+        return target
+
+    return recording
+
+
+@pytest.fixture(scope="session")
+def report(shared: Path, recording: Callable[[str], Path]) -> Callable[..., Path]:
+    """Return the report of recordings, which is made once for all workers."""
+
+    def report(*names: str, max_bytes: int | None = None) -> Path:
+        stem = "+".join(name.replace("/", "-") for name in names)
+        path = shared / f"{stem}{max_bytes or ''}.html"
+        if not path.exists():
+            trace = warpline.open(*map(recording, names))
+            warpline.report(trace, path, max_bytes=max_bytes, overwrite=True)
+        return path
+
+    return report
+
+
+@pytest.fixture
+def attacked(recording: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A copy of a recording, to be changed."""
+    return Path(shutil.copy(recording("bundled/pageable_h2d.bad"), tmp_path / "attacked.sqlite"))

@@ -1,0 +1,176 @@
+"""An area's statistics, against tables of `warpline stats` and against plain sums over the file."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from contextlib import closing
+
+import pytest
+
+import warpline
+
+NAME = "bundled/pageable_h2d.bad"
+FACTORS = {"ns": 1, "µs": 1e3, "us": 1e3, "ms": 1e6, "s": 1e9}
+OPERATIONS = """
+    SELECT start, end, 0 FROM CUPTI_ACTIVITY_KIND_KERNEL
+    UNION ALL SELECT start, end, 1 FROM CUPTI_ACTIVITY_KIND_MEMCPY
+    UNION ALL SELECT start, end, 2 FROM CUPTI_ACTIVITY_KIND_MEMSET"""
+
+
+def nanoseconds(text):
+    """Return the time that the page shows as text, and how far it may be off by rounding."""
+    found = re.fullmatch(r"([\d.,]+) ?(\w+)", text)
+    assert found, text
+    number, unit = found.groups()
+    decimals = len(number.partition(".")[2])
+    factor = FACTORS[unit]
+    return pytest.approx(float(number.replace(",", "")) * factor, abs=factor * 10**-decimals)
+
+
+def kernels_of_page(viewer):
+    """Return count and time by name of the device's work that is not a copy or a fill."""
+    table = viewer.table("Device work by name")
+    return {
+        name: (int(count), nanoseconds(time))
+        for name, (count, time, _) in table.items()
+        if not name.startswith("[CUDA")
+    }
+
+
+def kernels_of_stats(trace):
+    result = warpline.stats(trace, "cuda_gpu_kern_sum")
+    columns = [field.name for field in result.fields]
+    rows = [dict(zip(columns, row, strict=True)) for row in result.rows()]
+    return {row["name"][:300]: (row["instances"], row["total_ns"]) for row in rows}
+
+
+@pytest.fixture
+def opened(viewer, report):
+    viewer.open(report(NAME))
+    return viewer
+
+
+@pytest.fixture
+def trace(recording):
+    return warpline.open(recording(NAME))
+
+
+@pytest.fixture
+def operations(recording):
+    """Start and end of every operation of the device, from the file itself."""
+    with closing(sqlite3.connect(recording(NAME))) as connection:
+        return connection.execute(OPERATIONS).fetchall()
+
+
+def select_step(viewer, place):
+    """Select the time of a step on the device by keys alone."""
+    viewer.ask(f"model.select({{ row: model.recording.rowOf.get('gpu0/phase0'), event: {place} }})")
+    viewer.press("r")
+    viewer.settle()
+
+
+def busy_ns(operations, start, end):
+    """Return the time in which anything ran, by going through all moments of change."""
+    total, until = 0, start
+    for first, last, _ in sorted(operations):
+        total += max(0, min(last, end) - max(first, until))
+        until = max(until, min(last, end))
+    return total
+
+
+def busy_of_page(viewer):
+    (text,) = viewer.find("[data-busy-ns]").evaluate_all("all => all.map(e => e.dataset.busyNs)")
+    return int(text)
+
+
+@pytest.mark.parametrize("place", [0, 3])
+def test_an_area_that_cuts_nothing_equals_stats(opened, trace, operations, place):
+    select_step(opened, place)
+    start, end = opened.area
+    assert not [one for one in operations if one[0] < start < one[1] or one[0] < end < one[1]]
+    expected = kernels_of_stats(trace.window(start, end))
+    assert sum(count for count, _ in expected.values()) >= 20
+    assert kernels_of_page(opened) == expected
+    assert busy_of_page(opened) == busy_ns(operations, start, end)
+    share = f"{100 * busy_of_page(opened) / (end - start):.1f} % busy"
+    assert share in opened.find("[data-testid=selection-sums]").inner_text()
+
+
+def test_idle_time_by_cause_equals_analyze(opened, trace):
+    page: Counter[str] = Counter()
+    counted = [place for place, out in enumerate(opened.head["steps"][0]["excluded"]) if not out]
+    starts, ends = (opened.head["steps"][0][key] for key in ("start_ns", "end_ns"))
+    for place in counted:
+        opened.page.goto(f"{opened.page.url.partition('#')[0]}#t?a={starts[place]},{ends[place]}")
+        opened.wait(f"model.area.value.span.end === {ends[place]}")
+        opened.settle()
+        for title in ("Idle time by cause", "Busy time by category"):
+            for name, (_, time, _) in opened.table(title).items():
+                page[name] += nanoseconds(time).expected
+    (breakdown,) = warpline.analyze(trace).breakdown
+    expected = {part.category: part.ns for part in breakdown.parts if part.ns}
+    assert {name for name, time in expected.items() if time > 10_000} >= {"pageable-copy", "gemm"}
+    assert page == {name: pytest.approx(time, rel=1e-3) for name, time in expected.items()}
+
+
+@pytest.mark.parametrize(("left", "right"), [(0.31, 0.36), (0.2185, 0.2211), (0.05, 0.93)])
+def test_a_drag_selects_an_area_whose_sums_are_clipped(opened, operations, left, right):
+    x, y, width, height = opened.row_box("gpu0/state")
+    below = opened.row_box("gpu0/stream0")
+    whole = opened.view
+    mouse = opened.page.mouse
+    mouse.move(x + left * width, y + height / 2)
+    mouse.down()
+    mouse.move(x + right * width, below[1] + below[3] / 2, steps=4)
+    mouse.up()
+    opened.settle()
+    pixel = (whole[1] - whole[0]) / width
+    start, end = opened.area
+    assert (start, end) == pytest.approx(
+        tuple(whole[0] + part * width * pixel for part in (left, right)), abs=2 * pixel
+    )
+    inside = [one for one in operations if one[0] < end and one[1] > start]
+    assert [one for one in inside if one[0] < start or one[1] > end]  # edges do cut some
+    assert busy_of_page(opened) == busy_ns(operations, start, end)
+    clipped = sum(min(last, end) - max(first, start) for first, last, _ in inside)
+    work = opened.table("Device work by name")
+    assert sum(int(count) for count, _, _ in work.values()) == len(inside)
+    times = [nanoseconds(time).expected for _, time, _ in work.values()]
+    assert sum(times) == pytest.approx(clipped, rel=2e-3)
+
+
+def test_only_the_rows_under_the_drag_are_summed(opened):
+    x, y, width, height = opened.row_box("gpu0/stream0")
+    opened.page.mouse.move(x + 0.3 * width, y + 2)
+    opened.page.mouse.down()
+    opened.page.mouse.move(x + 0.6 * width, y + height - 2, steps=4)
+    opened.page.mouse.up()
+    opened.settle()
+    assert opened.find("[data-busy-ns]").count() == 0  # the row of busy time is not among them
+    assert "1 rows" in opened.find("[data-testid=selection-sums]").inner_text()
+    assert opened.table("Device work by name")
+    assert not opened.table("Ranges")
+    opened.press("Escape")
+    opened.settle()
+    assert opened.find("[data-busy-ns]").count() == 1
+    assert opened.table("Ranges")
+
+
+def test_a_step_is_selected_by_keys_alone(opened, trace):
+    opened.find("canvas[role=application]").focus()
+    opened.press(".")  # the first event in view
+    for _ in range(40):
+        if opened.ask("model.recording.head.rows[model.selected.value.row].kind") == "range":
+            break
+        opened.press("ArrowDown")
+    opened.press("r")
+    opened.settle()
+    row = int(opened.selected.removeprefix("range:"))
+    columns = trace.columns("range", "start_ns", "end_ns")
+    start, end = opened.area
+    assert (start, end) == (columns["start_ns"].values[row], columns["end_ns"].values[row])
+    opened.press("f")
+    assert opened.view[0] <= start < end <= opened.view[1]
+    assert opened.view[1] - opened.view[0] < 3 * (end - start)

@@ -1,0 +1,178 @@
+"""Real browsers for tests, and the page of a report in one of them.
+
+A page is waited for by its own marks (viewer/CONTAINER.md, section 6), never by the clock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the modules of tests are read where there is no Playwright, too
+    from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+FIREFOX = ("firefox-esr", "firefox")
+REQUIRE = "WARPLINE_REQUIRE_BROWSER"
+
+_LIMIT_MS = 20_000
+_WAIT = """async (limit) => {
+  const end = performance.now() + limit;
+  for (;;) {
+    const model = window.warpline?.model;
+    const marks = (name) => performance.getEntriesByName(name).length;
+    if (model && (%s)) return true;
+    if (performance.now() > end) return false;
+    await new Promise(requestAnimationFrame);
+  }
+}"""
+
+
+def find_program(variable: str, names: tuple[str, ...]) -> str | None:
+    """Return the path of a browser: that in a variable of the environment, or one of the names."""
+    named = os.environ.get(variable)
+    if named:
+        return shutil.which(named)
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def strangers(requests: list[str]) -> list[str]:
+    """Return what was asked for beside files that a test opened and the page's own workers."""
+    return [url for url in requests if not url.startswith(("file://", "blob:"))]
+
+
+@dataclass
+class Viewer:
+    """A report in a browser.
+
+    Attributes:
+        page: The browser's page.
+        problems: What the page's console said as an error or a warning, and what it threw.
+        requests: Addresses that the page asked for, itself included.
+    """
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.problems.append(f"thrown: {error}"))
+        self.page.context.on("request", self._note)
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning", "assert"}:
+            self.problems.append(f"{message.type}: {message.text}")
+
+    def _note(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    # -- opening and waiting -------------------------------------------------------------------
+
+    def open(self, target: Path | str, address: str = "#t") -> None:
+        """Open a file or an address, and wait for all events; on the timeline also for a frame."""
+        self.page.goto((target.as_uri() if isinstance(target, Path) else target) + address)
+        self.wait("model.isComplete.value")
+        if address.startswith("#t"):
+            self.drawn()
+
+    def drawn(self) -> None:
+        """Wait until all events were drawn once."""
+        self.wait("marks('warpline-full') > 0")
+
+    def wait(self, condition: str) -> None:
+        """Wait for a condition in the page's own language, about `model` and `marks(NAME)`."""
+        if self.page.evaluate(_WAIT % condition, _LIMIT_MS):
+            return
+        raise AssertionError(f"the page never came to {condition}; it said {self.problems}")
+
+    def settle(self) -> None:
+        """Wait until the tables are about what is in view or selected."""
+        wanted = "(model.area.value?.span ?? model.view.value)"
+        now = "model.settled.value.span"
+        self.wait(f"{now}.start === {wanted}.start && {now}.end === {wanted}.end")
+        self.frame()
+
+    def frame(self) -> None:
+        """Wait until the page has been painted with what it knows now."""
+        self.page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+
+    # -- doing ---------------------------------------------------------------------------------
+
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, then wait for a frame."""
+        for key in keys:
+            self.page.keyboard.press(key)
+        self.frame()
+
+    def find(self, selector: str) -> Locator:
+        """Return what a selector of CSS or of Playwright finds."""
+        return self.page.locator(selector)
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def ask(self, expression: str) -> Any:
+        """Return the value of an expression about `model`."""
+        return self.page.evaluate(
+            f"() => {{ const {{ model }} = window.warpline; return {expression}; }}"
+        )
+
+    @property
+    def view(self) -> tuple[float, float]:
+        """The time in view."""
+        start, end = self.ask("[model.view.value.start, model.view.value.end]")
+        return start, end
+
+    @property
+    def area(self) -> tuple[int, int]:
+        """The selected time."""
+        start, end = self.ask("[model.area.value.span.start, model.area.value.span.end]")
+        return start, end
+
+    @property
+    def selected(self) -> str | None:
+        """Id of the selected event."""
+        found: str | None = self.ask("model.address().selected")
+        return found
+
+    @property
+    def said(self) -> str:
+        """What was last said to screen readers."""
+        return self.find("[aria-live]").inner_text()
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """The container's head, as the file holds it."""
+        text = self.find("#warpline-head").text_content()
+        assert text is not None
+        head: dict[str, Any] = json.loads(text)
+        return head
+
+    def row_box(self, row_id: str) -> tuple[float, float, float, float]:
+        """Return left, top, width and height of a row's events on the screen."""
+        canvas = self.find("canvas[role=application]").bounding_box()
+        label = self.find(f".row-label[data-row={json.dumps(row_id)}]").bounding_box()
+        assert canvas is not None
+        assert label is not None
+        return canvas["x"], label["y"], canvas["width"], label["height"]
+
+    def table(self, heading: str) -> dict[str, tuple[str, ...]]:
+        """Return a table of the panel below the timeline: its cells by the name in the first."""
+        rows = self.find(f".names:has(h3:text-is({json.dumps(heading)})) tbody tr")
+        cells: list[list[str]] = rows.evaluate_all(
+            "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))"
+        )
+        return {name: tuple(rest) for name, *rest in cells}
+
+
+def new_context(browser: Any, **options: Any) -> BrowserContext:
+    """Return a context that is like the window of a laptop, in light colours unless told."""
+    settings = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light", **options}
+    context: BrowserContext = browser.new_context(**settings)
+    return context
