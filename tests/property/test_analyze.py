@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from json_schema import violations
 
 import warpline
-from warpline.render import Options, diagnosis, diagnosis_json, diagnosis_markdown
+from warpline.render import Options
+from warpline.render.diagnosis import json as as_json
+from warpline.render.diagnosis import markdown as as_markdown
+from warpline.render.diagnosis import text as as_text
 from warpline.render.escaping import display_width
 from warpline.result import Diagnosis
 from warpline.trace import Trace
@@ -42,11 +45,11 @@ def test_every_trace_is_diagnosed_and_shown(made, width, unicode, color):
     found = analysed(made.trace())
     options = Options(width=width, row_limit=40, unicode=unicode, color=color)
     for render in (
-        diagnosis.render,
-        diagnosis.render_checklist,
-        diagnosis_markdown.render,
-        diagnosis_markdown.render_checklist,
-        diagnosis_json.render,
+        as_text.render,
+        as_text.render_checklist,
+        as_markdown.render,
+        as_markdown.render_checklist,
+        as_json.render,
     ):
         out = io.StringIO()
         render(found, out, options)
@@ -82,7 +85,7 @@ def test_an_empty_trace_is_told():
 def test_lines_of_real_recordings_fit(capture, width):
     found = warpline.analyze(warpline.open(capture("rich_metrics_sampling")))
     out = io.StringIO()
-    diagnosis.render(found, out, Options(width=width, row_limit=40))
+    as_text.render(found, out, Options(width=width, row_limit=40))
     lines = out.getvalue().splitlines()
     free = [line for line in lines if "ncu --set" not in line and ".sqlite" not in line]
     assert max(map(display_width, free)) <= width

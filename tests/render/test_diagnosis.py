@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpline.render import Options, diagnosis, diagnosis_json, diagnosis_markdown
-from warpline.render.diagnosis import part_shares, tenths_of_percent
+from warpline.render import Options
+from warpline.render.diagnosis import json as as_json
+from warpline.render.diagnosis import markdown as as_markdown
+from warpline.render.diagnosis import text as as_text
+from warpline.render.diagnosis.shares import part_shares, tenths_of_percent
 from warpline.render.escaping import display_width
 from warpline.result import (
     Breakdown,
@@ -80,7 +83,7 @@ EXAMPLE = Diagnosis(
 )
 
 
-def text(item, render=diagnosis.render, **options):
+def text(item, render=as_text.render, **options):
     out = io.StringIO()
     render(item, out, Options(**options))
     return out.getvalue()
@@ -151,7 +154,7 @@ def test_names_are_text():
     shown = text(hostile, width=80)
     assert "\x1b" not in shown
     assert "\u202e" not in shown
-    written = text(hostile, diagnosis_markdown.render)
+    written = text(hostile, as_markdown.render)
     assert "\x1b" not in written
     row = next(line for line in written.splitlines() if "red" in line)
     assert row.replace("\\|", "").count("|") == 5
@@ -193,34 +196,48 @@ def test_savings_in_words():
     said = "200 ns per step (40 %; 150 ns to 250 ns) after the findings above; 300 ns together"
     assert said in together
     assert "Saves" not in text(EXAMPLE)
-    written = text(priced(fix_cuda="a stream"), diagnosis_markdown.render)
+    written = text(priced(fix_cuda="a stream"), as_markdown.render)
     assert "- saves: 200 ns per step (40 %; 150 ns to 250 ns)" in written
     assert "- in CUDA C++: a stream" in written
 
 
 def test_checklist_shows_reasons():
-    shown = text(EXAMPLE, diagnosis.render_checklist, width=80)
+    shown = text(EXAMPLE, as_text.render_checklist, width=80)
     assert "fail        device busy   busy 70.0 %; wanted: more than 80%" in shown
     assert "                          a reason" in shown
     assert "gemm" not in shown
 
 
 def test_json_is_the_dictionary():
-    found = json.loads(text(EXAMPLE, diagnosis_json.render))
+    found = json.loads(text(EXAMPLE, as_json.render))
     assert found == json.loads(json.dumps(EXAMPLE.to_dict()))
     assert found["findings"][0]["id"] == "F1"
     assert found["replay"] is None
     assert [item["rule"] for item in found["skipped"]] == ["other-rule"]
-    assert json.loads(text(EXAMPLE, diagnosis_json.render, unicode=False)) == found
+    assert json.loads(text(EXAMPLE, as_json.render, unicode=False)) == found
 
 
 def test_markdown_has_all_that_is_needed_to_judge():
-    written = text(EXAMPLE, diagnosis_markdown.render)
+    written = text(EXAMPLE, as_markdown.render)
     assert "> **Warning:** a warning" in written
     assert "| gemm | busy | 200 ns | 40.0 % | multiplied matrices |" in written
     assert "### F1 high: Every launch waits (`debug-switch`)" in written
     assert "- seen: 99 of 100 launches waited" in written
     assert "| fail | device busy | busy 70.0 % | more than 80% |" in written
+    assert "- communication 100 ns per step: 25.0 % of it beside computing, 75 ns alone" in written
+    assert "| 40.0 % | 4 | `k<int>` | `ncu ... PROGRAM` |" in written
+
+
+def test_markdown_says_whose_overlap_it_is():
+    two = replace(
+        EXAMPLE,
+        breakdown=(*EXAMPLE.breakdown, replace(EXAMPLE.breakdown[0], device=1)),
+        overlaps=(EXAMPLE.overlaps[0], replace(EXAMPLE.overlaps[0], device=1)),
+        counter_candidates=(),
+    )
+    written = text(two, as_markdown.render)
+    assert written.count("75 ns alone (device 0)") == written.count("75 ns alone (device 1)") == 1
+    assert "hardware counters" not in written
 
 
 @given(st.lists(st.integers(0, 10**18), min_size=1, max_size=40))

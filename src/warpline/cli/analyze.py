@@ -70,17 +70,15 @@ def run(args: Namespace) -> int:
 
 
 def _renderers(*, checklist: bool) -> Mapping[str, Render]:
-    from warpline.render import (  # noqa: PLC0415 - start-up: brings numpy
-        diagnosis,
-        diagnosis_json,
-        diagnosis_markdown,
-    )
+    from warpline.render.diagnosis import json, markdown, text  # noqa: PLC0415 - start-up: brings numpy
 
     if checklist:
-        text, markdown = diagnosis.render_checklist, diagnosis_markdown.render_checklist
-    else:
-        text, markdown = diagnosis.render, diagnosis_markdown.render
-    return {"text": text, "json": diagnosis_json.render, "markdown": markdown}
+        return {
+            "text": text.render_checklist,
+            "json": json.render,
+            "markdown": markdown.render_checklist,
+        }
+    return {"text": text.render, "json": json.render, "markdown": markdown.render}
 
 
 def _documents(args: Namespace, format: str, found: list[Diagnosis]) -> Iterator[Diagnosis]:  # noqa: A002

@@ -87,7 +87,7 @@ def _copy(paths: list[Path], folder: Path) -> list[Path]:
 def _show(paths: list[Path]) -> int:
     api = load_api()
     from warpline.render import detect_options  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.render.diagnosis import render  # noqa: PLC0415 - likewise
+    from warpline.render.diagnosis.text import render  # noqa: PLC0415 - likewise
 
     traces = [api.open(path) for path in paths]
     write_text(_INTRODUCTION)

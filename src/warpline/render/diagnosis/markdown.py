@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from warpline.render import Options
-from warpline.render.diagnosis import part_shares
+from warpline.render.diagnosis.devices import device_label
+from warpline.render.diagnosis.overlaps import device_overlaps
+from warpline.render.diagnosis.saving import saving_text
+from warpline.render.diagnosis.shares import part_shares
 from warpline.render.markdown import code, plain
-from warpline.render.saving import saving_text
-from warpline.result import Breakdown, Check, Diagnosis, Document, Finding, Phase
+from warpline.result import Breakdown, Check, CounterCandidate, Diagnosis, Document, Finding, Phase
 from warpline.units import format_ns, plural
 
 _PHASES = 12
@@ -23,8 +25,10 @@ def render(document: Document, out: TextIO, options: Options) -> None:
     blocks = [
         *writer.head(document),
         *(list(writer.device(item)) for item in document.breakdown),
+        list(writer.overlaps(document)),
         list(writer.phases(document.phases, max(sum(d.count for d in document.breakdown), 1))),
         *(list(writer.finding(item, step)) for item in document.findings),
+        list(writer.candidates(document.counter_candidates)),
         list(writer.checklist(document.checks)),
     ]
     _write(blocks, out)
@@ -55,12 +59,10 @@ class _Writer:
 
     def device(self, item: Breakdown) -> Iterator[str]:
         """Yield the table of one device's time."""
-        name = f" {item.device_name}" if item.device_name else ""
-        process = "" if item.process is None else f", process {item.process}"
         time = f"{format_ns(item.total_ns)} looked at"
         if item.count:
             time = f"{plural(item.count, 'step')} of {format_ns(item.total_ns / item.count)}"
-        yield f"### {self._text(f'Device {item.device}{name}{process}: {time}')}"
+        yield f"### {self._text(f'{device_label(item)}: {time}')}"
         yield ""
         yield "| part | kind | per step | share | what it is |"
         yield "| :--- | :--- | ---: | ---: | :--- |"
@@ -75,6 +77,15 @@ class _Writer:
                 self._text(part.meaning),
             )
             yield f"| {' | '.join(cells)} |"
+
+    def overlaps(self, diagnosis: Diagnosis) -> Iterator[str]:
+        """Yield what ran at a time."""
+        found = device_overlaps(diagnosis)
+        if not found:
+            return
+        yield "### At the same time"
+        yield ""
+        yield from (f"- {self._text(text)}" for text in found)
 
     def phases(self, phases: Sequence[Phase], per: int) -> Iterator[str]:
         """Yield the table of the first phases."""
@@ -107,6 +118,18 @@ class _Writer:
         if item.fix_cuda:
             yield f"- in CUDA C++: {self._text(item.fix_cuda)}"
         yield f"- verify: {self._text(item.verify)}"
+
+    def candidates(self, candidates: Sequence[CounterCandidate]) -> Iterator[str]:
+        """Yield the kernels that are worth a run with hardware counters, with a command each."""
+        if not candidates:
+            return
+        yield "### Kernels worth a run with hardware counters"
+        yield ""
+        yield "| share | times | kernel | command |"
+        yield "| ---: | ---: | :--- | :--- |"
+        for item in candidates:
+            name, command = (code(text, self._options) for text in (item.name, item.command))
+            yield f"| {item.share * 100:.1f} % | {item.instances:,} | {name} | {command} |"
 
     def checklist(self, checks: Sequence[Check]) -> Iterator[str]:
         """Yield the table of the checklist."""

@@ -1,0 +1,1 @@
+"""A diagnosis in each format: text by section, Markdown, JSON."""

@@ -1,0 +1,150 @@
+"""A diagnosis as text for a person: the verdict, where the time went, what stands out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from warpline.render import Options
+from warpline.render.diagnosis.devices import devices
+from warpline.render.diagnosis.lines import BOLD, DIM, GAP, Lines
+from warpline.render.diagnosis.overlaps import device_overlaps
+from warpline.render.diagnosis.phases import phases
+from warpline.render.diagnosis.saving import saving_text
+from warpline.render.escaping import display_width, pad
+from warpline.render.screen import without_noise
+from warpline.result import Check, Diagnosis, Document, Finding
+from warpline.units import plural
+
+_FILES = 3  # in the command to type next
+_OVERLAPS = 6
+_CANDIDATES = 3
+_NAMED = 4  # steps that are not counted
+_COLOR_OF_SEVERITY = {"high": "\x1b[31m", "medium": "\x1b[33m", "low": "", "info": DIM}
+_COLOR_OF_STATE = {"fail": "\x1b[31m", "pass": "\x1b[32m", "can't tell": DIM}
+
+
+def render(document: Document, out: TextIO, options: Options) -> None:
+    """Write a diagnosis; the document must be one."""
+    assert isinstance(document, Diagnosis)
+    lines = Lines(options)
+    blocks = [
+        list(_head(lines, document)),
+        *(list(each) for each in devices(lines, document)),
+        list(_overlaps(lines, document)),
+        list(phases(lines, document)),
+        list(_findings(lines, document)),
+        list(_checks(lines, document)),
+        list(_candidates(lines, document)),
+        list(_last(lines, document)),
+    ]
+    _write(blocks, out)
+
+
+def render_checklist(document: Document, out: TextIO, options: Options) -> None:
+    """Write the checklist of a diagnosis, each line with its number, threshold and reason."""
+    assert isinstance(document, Diagnosis)
+    lines = Lines(options)
+    _write([list(_head(lines, document)), list(_checklist(lines, document.checks))], out)
+
+
+def _write(blocks: Sequence[Sequence[str]], out: TextIO) -> None:
+    filled = ("\n".join(line.rstrip() for line in block) for block in blocks if block)
+    out.write("\n\n".join(filled) + "\n")
+
+
+def _head(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what this is about and the verdict."""
+    yield lines.styled(lines.fit(diagnosis.title), BOLD)
+    yield from lines.wrapped(diagnosis.verdict, GAP)
+
+
+def _overlaps(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what ran at a time."""
+    found = device_overlaps(diagnosis)[:_OVERLAPS]
+    if found:
+        yield lines.styled("At the same time", BOLD)
+    for text in found:
+        yield from lines.wrapped(text, GAP)
+
+
+def _findings(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield each finding: what it is, what was seen, what to do."""
+    if not diagnosis.findings:
+        return
+    yield lines.styled("Findings", BOLD)
+    step = " per step" if any(item.count for item in diagnosis.breakdown) else ""
+    for item in diagnosis.findings:
+        yield from _finding(lines, item, step)
+
+
+def _finding(lines: Lines, item: Finding, step: str) -> Iterator[str]:
+    mark = lines.styled(f"{item.severity:6}", _COLOR_OF_SEVERITY[item.severity])
+    indent = GAP + " " * (4 + 6 + 1)
+    yield f"{GAP}{item.id:4}{mark} {lines.styled(lines.fit(item.title), BOLD)}"
+    yield from lines.wrapped(item.claim, indent)
+    if saving := saving_text(item, step):
+        yield from lines.wrapped(f"Saves: {saving}", indent, indent + "       ")
+    yield from lines.wrapped(f"Do: {item.fix}", indent, indent + "    ")
+
+
+def _checks(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield how the checklist went, and the lines that fail."""
+    if not diagnosis.checks:
+        return
+    states = [check.state for check in diagnosis.checks]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in ("pass", "fail", "can't tell"))
+    yield f"{lines.styled('Checklist', BOLD)}  {counts}"
+    for check in diagnosis.checks:
+        if check.state == "fail":
+            text = f"{check.name}: {check.found}; wanted: {check.wanted}"
+            yield from lines.wrapped(text, GAP, GAP * 2)
+
+
+def _checklist(lines: Lines, checks: Sequence[Check]) -> Iterator[str]:
+    """Yield the whole checklist."""
+    width = max((display_width(check.name) for check in checks), default=0)
+    left = 10 + len(GAP) + width + len(GAP)
+    for check in checks:
+        state = lines.styled(f"{check.state:10}", _COLOR_OF_STATE[check.state])
+        found = f"{check.found}; wanted: {check.wanted}"
+        text = lines.broken(found, lines.width - left)
+        yield f"{state}{GAP}{pad(check.name, width)}{GAP}{text[0]}"
+        reason = lines.broken(check.reason, lines.width - left)
+        yield from (" " * left + line for line in text[1:])
+        yield from (" " * left + lines.styled(line, DIM) for line in reason)
+
+
+def _candidates(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield the kernels that are worth a run with hardware counters."""
+    shown = diagnosis.counter_candidates[:_CANDIDATES]
+    if not shown:
+        return
+    yield lines.styled("Kernels worth a run with hardware counters", BOLD)
+    for item in shown:
+        share = f"{item.share * 100:.1f} %"
+        name = lines.cut(without_noise(lines.clean(item.name)), lines.width - 26)
+        yield f"{GAP}{share:>6}{GAP}{plural(item.instances, 'time'):>12}{GAP}{name}"
+    # A command is there to be copied: it is not cut.
+    yield f"{GAP}for the first: {lines.clean(shown[0].command)}"
+
+
+def _last(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what was not counted, what could not be judged, and what to type next."""
+    excluded = diagnosis.steps.excluded
+    if excluded:
+        # Ranks leave out the same steps for the same reasons.
+        every = [*dict.fromkeys(f"{x.label or x.index} ({x.reason})" for x in excluded)]
+        more = len(every) - _NAMED
+        rest = f" and {plural(more, 'more step')}" if more > 0 else ""
+        text = f"not counted: {', '.join(every[:_NAMED])}{rest}"
+        yield from lines.wrapped(text, "", GAP, DIM)
+    for item in diagnosis.not_judged:
+        yield from lines.wrapped(f"{item.name}: cannot tell: {item.reason}", "", GAP, DIM)
+    paths = [str(path) for path in diagnosis.meta["paths"]]
+    files = [lines.clean(shlex.quote(path)) for path in paths[:_FILES]]
+    more_files = ["..."] if len(paths) > _FILES else []
+    recordings = " ".join(files + more_files)
+    yield f"next: warpline analyze --checklist {recordings}"
+    yield f"      warpline stats -r steps,phases,step_differences {recordings}"

@@ -1,0 +1,192 @@
+"""Small programs written as calls; each launch says when its work began and ended on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from warpline.replay import predict
+from warpline.replay.prediction import Prediction
+from warpline.result.changes import Change, Range
+from warpline.trace import MemorySource, Trace
+
+EXACT = Range(1, 1, 1)
+H2D, D2H = 1, 2
+PAGEABLE, PINNED, DEVICE = 0, 1, 2
+
+
+class Program:
+    """A program of up to two processes, each with a device, two threads and two streams."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[dict[str, Any]]] = {}
+
+    def call(self, name: str, start: int, end: int, thread: int = 0) -> int:
+        """Make a call; its correlation is the number of calls before it."""
+        number = len(self.rows.get("api_call", []))
+        self._add(
+            "api_call",
+            name=name,
+            start_ns=start,
+            end_ns=end,
+            thread_id=thread,
+            process_id=thread // 2,
+            correlation_id=number,
+        )
+        return number
+
+    def launch(
+        self, start: int, end: int, work: tuple[int, int], name: str = "", **place: int
+    ) -> int:
+        """Launch a kernel that ran at a time, in a stream (0 to 3), from a thread (0 to 3)."""
+        thread, stream = place.get("thread", 0), place.get("stream", 0)
+        number = self.call("cudaLaunchKernel_v7000", start, end, thread)
+        # Equal names would look like steps.
+        told = name or f"k{number}"
+        self._work("kernel", number, work, stream, name=told, short_name=told)
+        return number
+
+    def copy(self, start: int, end: int, work: tuple[int, int], size: int, kind: int = H2D) -> int:
+        """Copy between pageable memory and the device."""
+        number = self.call("cudaMemcpyAsync_v3020", start, end)
+        memory = (PAGEABLE, DEVICE) if kind == H2D else (DEVICE, PAGEABLE)
+        self._work(
+            "memcpy", number, work, 0, bytes=size, kind=kind,
+            src_memory=memory[0], dst_memory=memory[1],
+        )  # fmt: skip
+        return number
+
+    def wait_for_stream(self, start: int, end: int, stream: int = 0) -> int:
+        number = self.call("cudaStreamSynchronize_v3020", start, end)
+        self._event("host_wait", number, stream, kind=3, start_ns=start, end_ns=end)
+        return number
+
+    def record(self, start: int, end: int, event: int, sync: int, stream: int = 0) -> int:
+        number = self.call("cudaEventRecord_v3020", start, end)
+        self._event("event_record", number, stream, event_id=event, event_sync_id=sync)
+        return number
+
+    def wait_in_stream(self, start: int, end: int, event: int, sync: int, stream: int) -> int:
+        number = self.call("cudaStreamWaitEvent_v3020", start, end)
+        times = {"start_ns": start, "end_ns": end}
+        self._event("stream_wait", number, stream, event_id=event, event_sync_id=sync, **times)
+        return number
+
+    def wait_for_event(self, start: int, end: int, event: int, sync: int) -> int:
+        number = self.call("cudaEventSynchronize_v3020", start, end)
+        times = {"start_ns": start, "end_ns": end, "kind": 1}
+        self._event("host_wait", number, 0, event_id=event, event_sync_id=sync, **times)
+        return number
+
+    def step(self, number: int, start: int, end: int, thread: int = 0) -> None:
+        """Mark a step."""
+        self._add(
+            "range",
+            name=f"step_{number}",
+            start_ns=start,
+            end_ns=end,
+            thread_id=thread,
+            process_id=thread // 2,
+            source_id=len(self.rows.get("range", [])),
+        )
+
+    def trace(self) -> Trace:
+        tables: dict[str, dict[str, Sequence[Any]]] = {
+            name: {key: [row[key] for row in rows] for key in rows[0]}
+            for name, rows in self.rows.items()
+        }
+        return Trace(
+            MemorySource(
+                {
+                    **tables,
+                    "process": {"pid": [1, 2]},
+                    "thread": {"process_id": [0, 0, 1, 1], "tid": [1, 2, 3, 4]},
+                    "device": {"gpu_index": [0, 1]},
+                    "context": {"process_id": [0, 1], "device_id": [0, 1], "native_id": [1, 1]},
+                    "stream": {
+                        "process_id": [0, 0, 1, 1],
+                        "context_id": [0, 0, 1, 1],
+                        "native_id": [7, 13, 7, 13],
+                    },
+                }
+            )
+        )
+
+    def _work(self, table: str, call: int, work: tuple[int, int], stream: int, **more: Any) -> None:
+        place = stream // 2
+        self._add(
+            table,
+            start_ns=work[0],
+            end_ns=work[1],
+            device_id=place,
+            context_id=place,
+            stream_id=stream,
+            process_id=place,
+            correlation_id=call,
+            **more,
+        )
+
+    def _event(self, table: str, call: int, stream: int, **more: Any) -> None:
+        self._add(
+            table,
+            device_id=0,
+            context_id=0,
+            stream_id=stream,
+            process_id=0,
+            correlation_id=call,
+            **more,
+        )
+
+    def _add(self, table: str, **row: Any) -> None:
+        self.rows.setdefault(table, []).append(row)
+
+
+def predicted(trace: Trace, *changes: Change) -> Prediction:
+    """Return the prediction with a host as fast as it was."""
+    return predict(trace, changes, host_speed=EXACT)
+
+
+def after(trace: Trace, *changes: Change) -> int:
+    return round(predicted(trace, *changes).step_ns.central)
+
+
+def rows(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def synchronous() -> Program:
+    """Two kernels of 50 us, with a wait for the first one before the second is launched."""
+    program = Program()
+    program.launch(0, 5_000, (6_000, 56_000))
+    program.wait_for_stream(5_500, 60_000)
+    program.launch(62_000, 67_000, (68_500, 118_500))
+    return program
+
+
+def two_ranks() -> Program:
+    """Rank 1 reaches each collective 30 us after rank 0; moving the data takes 20 us."""
+    program = Program()
+    for step in range(4):
+        begin = step * 200_000
+        for rank, late in ((0, 0), (1, 30_000)):
+            thread, stream = 2 * rank, 2 * rank
+            at = begin + rank * 100
+            compute = (at + 6_500, at + 56_500 + late)
+            program.launch(at, at + 5_000, compute, thread=thread, stream=stream)
+            start = compute[1] + 1_000
+            end = begin + 57_500 + 30_100 + 20_000
+            name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+            program.launch(
+                at + 8_000, at + 13_000, (start, end), name, thread=thread, stream=stream
+            )
+            program.step(step, begin, begin + 190_000, thread=thread)
+            program.launch(
+                at + 180_000,
+                at + 185_000,
+                (at + 186_500, at + 187_500),
+                thread=thread,
+                stream=stream,
+            )
+    return program
