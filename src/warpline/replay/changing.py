@@ -20,20 +20,8 @@ from warpline.replay.draft import Draft
 from warpline.replay.host import NONE
 from warpline.replay.lanes import outermost_of
 from warpline.replay.overlapping import overlap_collectives
-from warpline.result.changes import (
-    Change,
-    DropCalls,
-    DropOperations,
-    FuseOperations,
-    LaunchAsGraph,
-    MakeAsync,
-    OverlapCollectives,
-    Range,
-    RemoveHostTime,
-    RemoveProfilerCost,
-    RemoveWaits,
-    ScaleOperations,
-)
+from warpline.result import changes as kinds
+from warpline.result.changes import Change, Range
 from warpline.trace import Trace
 
 Side = Literal["low", "central", "high"]
@@ -69,7 +57,7 @@ def _apply(change: Change, trace: Trace, draft: Draft, side: Side) -> None:
 
 
 @_apply.register
-def _(change: DropCalls, trace: Trace, draft: Draft, side: Side) -> None:
+def _(change: kinds.DropCalls, trace: Trace, draft: Draft, side: Side) -> None:
     calls = _places(trace, draft, change.calls)
     if change.keeps_gap:
         draft.drop_calls(calls, keeps_gap=True)
@@ -78,12 +66,12 @@ def _(change: DropCalls, trace: Trace, draft: Draft, side: Side) -> None:
 
 
 @_apply.register
-def _(change: RemoveWaits, trace: Trace, draft: Draft, side: Side) -> None:
+def _(change: kinds.RemoveWaits, trace: Trace, draft: Draft, side: Side) -> None:
     draft.stop_waiting(_places(trace, draft, change.calls))
 
 
 @_apply.register
-def _(change: DropOperations, trace: Trace, draft: Draft, side: Side) -> None:
+def _(change: kinds.DropOperations, trace: Trace, draft: Draft, side: Side) -> None:
     items, remaining = _items(draft, change.operations), _of(change.remaining, side)
     if remaining:
         draft.scale_items(items, remaining)
@@ -94,7 +82,7 @@ def _(change: DropOperations, trace: Trace, draft: Draft, side: Side) -> None:
 
 
 @_apply.register
-def _(change: ScaleOperations, trace: Trace, draft: Draft, side: Side) -> None:
+def _(change: kinds.ScaleOperations, trace: Trace, draft: Draft, side: Side) -> None:
     items, factor = _items(draft, change.operations), _of(change.factor, side)
     if factor == 0:
         draft.drop_items(items)  # with the gaps around them
@@ -103,7 +91,7 @@ def _(change: ScaleOperations, trace: Trace, draft: Draft, side: Side) -> None:
 
 
 @_apply.register
-def _(change: MakeAsync, trace: Trace, draft: Draft, side: Side) -> None:
+def _(change: kinds.MakeAsync, trace: Trace, draft: Draft, side: Side) -> None:
     calls, items = _places(trace, draft, change.calls), _items(draft, change.operations)
     draft.release(calls)
     draft.shorten_calls(calls, _usual_launch_call_ns(draft))
@@ -122,7 +110,7 @@ def _(change: MakeAsync, trace: Trace, draft: Draft, side: Side) -> None:
 
 
 @_apply.register
-def _(change: RemoveHostTime, trace: Trace, draft: Draft, side: Side) -> None:
+def _(change: kinds.RemoveHostTime, trace: Trace, draft: Draft, side: Side) -> None:
     host = draft.graph.host
     calls = np.flatnonzero(host.thread == change.thread)
     gone = union(change.start_ns, change.end_ns)
@@ -137,7 +125,7 @@ def _(change: RemoveHostTime, trace: Trace, draft: Draft, side: Side) -> None:
 
 
 @_apply.register
-def _(change: LaunchAsGraph, trace: Trace, draft: Draft, side: Side) -> None:
+def _(change: kinds.LaunchAsGraph, trace: Trace, draft: Draft, side: Side) -> None:
     for group in change.groups:
         calls = np.unique(_places(trace, draft, group))
         if not len(calls):
@@ -153,7 +141,7 @@ def _(change: LaunchAsGraph, trace: Trace, draft: Draft, side: Side) -> None:
 
 
 @_apply.register
-def _(change: FuseOperations, trace: Trace, draft: Draft, side: Side) -> None:
+def _(change: kinds.FuseOperations, trace: Trace, draft: Draft, side: Side) -> None:
     for group in change.groups:
         items = _items(draft, group)
         items = items[np.argsort(draft.graph.lanes.asked_ns[items], kind="stable")]
@@ -168,12 +156,12 @@ def _(change: FuseOperations, trace: Trace, draft: Draft, side: Side) -> None:
 
 
 @_apply.register
-def _(change: OverlapCollectives, trace: Trace, draft: Draft, side: Side) -> None:
+def _(change: kinds.OverlapCollectives, trace: Trace, draft: Draft, side: Side) -> None:
     overlap_collectives(draft, _items(draft, change.operations), change.buckets)
 
 
 @_apply.register
-def _(change: RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) -> None:
+def _(change: kinds.RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) -> None:
     host = draft.graph.host
     every = working_calls(trace).row
     inside = outermost_of(trace, host, every)

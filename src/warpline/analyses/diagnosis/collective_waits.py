@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived.collectives.kinds import collective_kinds
-from warpline.derived.collectives.matches import cannot_match
+from warpline.derived.collectives.matches import RECORD_HINT, cannot_match
 from warpline.derived.collectives.waits import CollectiveWaits, collective_waits
 from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
 from warpline.derived.texts import labelled
@@ -79,7 +79,7 @@ class _Collectives(NamedTuple):
     fields=FIELDS,
     needs=("kernel",),
     arguments=STEP_ARGUMENT,
-    missing_hint="profile every rank with --trace=cuda,nvtx and name all recordings",
+    missing_hint=RECORD_HINT,
 )
 def collective_waits_table(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """For each kind of collective, how much of its kernels' time is waiting for other ranks.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.collectives.matches import cannot_match
+from warpline.derived.collectives.matches import RECORD_HINT, cannot_match
 from warpline.derived.collectives.waits import CollectiveWaits, collective_waits
 from warpline.derived.ranks.names import UNKNOWN, rank_of_process
 from warpline.derived.ranks.waits import rank_waits
@@ -45,7 +45,7 @@ FIELDS = (
     fields=FIELDS,
     needs=("kernel",),
     arguments=STEP_ARGUMENT,
-    missing_hint="profile every rank with --trace=cuda,nvtx and name all recordings",
+    missing_hint=RECORD_HINT,
 )
 def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """Which ranks arrive last in collectives, and how long the others wait for them.

@@ -6,14 +6,14 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.derived.severity import severity_of
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range
 from warpline.trace import Trace
-from warpline.units import format_ns, format_ratio
+from warpline.units import format_ns
 
 NAME = "cast-copies"
 TITLE = "Tensors are cast to another type over and over"
@@ -40,19 +40,21 @@ def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
         a program with and without the casts.
     """
     scope, casts = step_scope(trace, steps), _repeated(trace, steps)
-    each = scope.ns_of(casts)
-    share = scope.share(each)
-    if share < MEASURABLE_RATIO:
+    weight = scope.weigh(casts)
+    if not weight.is_measurable:
         return []
-    count = scope.number_of(casts)
     return [
         Finding(
             NAME,
-            severity_of(share),
+            severity_of(weight.share),
             TITLE,
-            f"{count:,.0f} kernels{scope.each} only cast tensors to another type; they take"
-            f" {format_ns(each)} ({format_ratio(share)}).",
-            (scope.show_operations(f"{count:,.0f} casts take {format_ns(each)}", casts),),
+            f"{weight.number:,.0f} kernels{scope.each} only cast tensors to another type; they take"
+            f" {weight.time}.",
+            (
+                scope.show_operations(
+                    f"{weight.number:,.0f} casts take {format_ns(weight.ns)}", casts
+                ),
+            ),
             "Cast weights once (model.to(torch.bfloat16), or torch.autocast, which keeps casts of"
             " weights within its block); do not alternate .float() and .bfloat16() between layers",
             "record again: cast-copy is at most 5 % in `warpline stats -r breakdown`",

@@ -6,11 +6,11 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.derived.severity import severity_of
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range
 from warpline.trace import Trace
-from warpline.units import format_ns, format_ratio
+from warpline.units import format_ns
 
 NAME = "layout-copies"
 TITLE = "Tensors are copied into other layouts"
@@ -35,19 +35,21 @@ def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
     """
     scope = step_scope(trace, steps)
     copies = operation_categories(trace) == BUSY_CATEGORIES.index("layout-copy")
-    each = scope.ns_of(copies)
-    share = scope.share(each)
-    if share < MEASURABLE_RATIO:
+    weight = scope.weigh(copies)
+    if not weight.is_measurable:
         return []
-    count = scope.number_of(copies)
     return [
         Finding(
             NAME,
-            severity_of(share),
+            severity_of(weight.share),
             TITLE,
-            f"{count:,.0f} kernels{scope.each} only copy tensors into another layout; they take"
-            f" {format_ns(each)} ({format_ratio(share)}).",
-            (scope.show_operations(f"{count:,.0f} copies take {format_ns(each)}", copies),),
+            f"{weight.number:,.0f} kernels{scope.each} only copy tensors into another layout; they take"
+            f" {weight.time}.",
+            (
+                scope.show_operations(
+                    f"{weight.number:,.0f} copies take {format_ns(weight.ns)}", copies
+                ),
+            ),
             "Keep model and input in one layout: model.to(memory_format=torch.channels_last) and"
             " the same of the input for convolutions; drop .contiguous(), .transpose() and"
             " .permute() pairs around them",

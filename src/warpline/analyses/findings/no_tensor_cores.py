@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.derived.severity import severity_of
 from warpline.derived.texts import number_texts
 from warpline.derived.work.device_peaks import device_peaks
 from warpline.derived.work.operations import operations
@@ -16,7 +16,7 @@ from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import Change, Range, ScaleOperations
 from warpline.trace import Trace
-from warpline.units import format_ns, format_ratio
+from warpline.units import format_ns
 
 NAME = "no-tensor-cores"
 TITLE = "Products in float32 do not use tensor cores"
@@ -50,19 +50,21 @@ def no_tensor_cores(trace: Trace, steps: str | None) -> list[Finding]:
     Source: NVIDIA's data sheets (hardware/); measured on a program with and without TF32.
     """
     scope, products = step_scope(trace, steps), _plain_products(trace)
-    each = scope.ns_of(products)
-    share = scope.share(each)
-    if share < MEASURABLE_RATIO or not _has_tf32(trace, np.flatnonzero(products)):
+    weight = scope.weigh(products)
+    if not weight.is_measurable or not _has_tf32(trace, np.flatnonzero(products)):
         return []
-    count = scope.number_of(products)
     return [
         Finding(
             NAME,
-            severity_of(share),
+            severity_of(weight.share),
             TITLE,
-            f"{count:,.0f} products{scope.each} in float32 run without tensor cores; they take"
-            f" {format_ns(each)} ({format_ratio(share)}).",
-            (scope.show_operations(f"{count:,.0f} products take {format_ns(each)}", products),),
+            f"{weight.number:,.0f} products{scope.each} in float32 run without tensor cores; they take"
+            f" {weight.time}.",
+            (
+                scope.show_operations(
+                    f"{weight.number:,.0f} products take {format_ns(weight.ns)}", products
+                ),
+            ),
             "Call torch.set_float32_matmul_precision('high') (and"
             " torch.backends.cudnn.allow_tf32 = True) for TF32, or train in bfloat16 with"
             " torch.autocast('cuda', torch.bfloat16)",

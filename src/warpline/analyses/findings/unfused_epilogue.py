@@ -6,14 +6,14 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
-from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range
 from warpline.trace import Trace
-from warpline.units import format_ns, format_ratio
+from warpline.units import format_ns
 
 NAME = "unfused-epilogue"
 TITLE = "Element-wise kernels follow products one by one"
@@ -39,19 +39,21 @@ def unfused_epilogue(trace: Trace, steps: str | None) -> list[Finding]:
     Source: cuBLASLt's documentation of epilogues; measured on a program with and without them.
     """
     scope, chains = step_scope(trace, steps), _chains(trace, steps)
-    each = scope.ns_of(chains)
-    share = scope.share(each)
-    if share < MEASURABLE_RATIO:
+    weight = scope.weigh(chains)
+    if not weight.is_measurable:
         return []
-    count = scope.number_of(chains)
     return [
         Finding(
             NAME,
-            severity_of(share),
+            severity_of(weight.share),
             TITLE,
-            f"{count:,.0f} element-wise kernels{scope.each} follow products two or more at a time;"
-            f" they take {format_ns(each)} ({format_ratio(share)}).",
-            (scope.show_operations(f"{count:,.0f} kernels take {format_ns(each)}", chains),),
+            f"{weight.number:,.0f} element-wise kernels{scope.each} follow products two or more at a time;"
+            f" they take {weight.time}.",
+            (
+                scope.show_operations(
+                    f"{weight.number:,.0f} kernels take {format_ns(weight.ns)}", chains
+                ),
+            ),
             "torch.compile the module, or use layers that add the bias themselves (nn.Linear,"
             " torch.addmm) and fused activations",
             "record again: fewer elementwise kernels in `warpline stats -r kernel_class_sum`",

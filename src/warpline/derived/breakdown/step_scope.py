@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS
+from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.steps.times import measure_windows, step_of_operations, steps
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
@@ -16,8 +18,33 @@ from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tree import enclosing
 from warpline.result import Evidence
 from warpline.trace import Trace
+from warpline.units import format_ns, format_ratio
 
 _SHOWN = 5
+
+
+class Weight(NamedTuple):
+    """What some operations that count take, per step.
+
+    Attributes:
+        number: How many there are.
+        ns: The sum of their times.
+        share: That time as a share of the step.
+    """
+
+    number: float
+    ns: float
+    share: float
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether more could be gained without them than runs differ by anyway."""
+        return self.share >= MEASURABLE_RATIO
+
+    @property
+    def time(self) -> str:
+        """Their time and share, in words."""
+        return f"{format_ns(self.ns)} ({format_ratio(self.share)})"
 
 
 @dataclass(frozen=True)
@@ -59,6 +86,11 @@ class StepScope:
     def number_of(self, places: BoolArray) -> float:
         """Return how many operations of some count, per step."""
         return int(np.count_nonzero(places & self.operations)) / self.count
+
+    def weigh(self, places: BoolArray) -> Weight:
+        """Return how many operations of some count, and what they take."""
+        ns = self.ns_of(places)
+        return Weight(self.number_of(places), ns, self.share(ns))
 
     def share(self, ns: float) -> float:
         """Return a time per step as a share of the step."""

@@ -29,6 +29,8 @@ TOGETHER = ("AllReduce", "AllGather", "AllGatherV", "ReduceScatter", "AllToAll",
 
 _ONE_CLOCK_NS = 1_000_000  # ends further apart than this on one clock are not of one collective
 
+RECORD_HINT = "profile every rank with --trace=cuda,nvtx and name all recordings"
+
 
 @dataclass(frozen=True)
 class Lead:
