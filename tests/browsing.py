@@ -111,6 +111,27 @@ class Viewer:
             self.page.keyboard.press(key)
         self.frame()
 
+    def walk(self, key: str) -> str:
+        """Press a key that goes to another event, and return the id of that event."""
+        before = json.dumps(self.selected)
+        self.press(key)
+        self.wait(f"model.address().selected !== {before}")
+        self.frame()
+        selected = self.selected
+        assert selected is not None
+        return selected
+
+    def click(self, row_id: str, time_ns: float) -> None:
+        """Select the event of a row at a time."""
+        x, y, width, height = self.row_box(row_id)
+        start, end = self.view
+        self.page.mouse.click(x + (time_ns - start) / (end - start) * width, y + height / 2)
+        self.wait(
+            f"model.selected.value?.start <= {time_ns} && model.selected.value.end >= {time_ns} &&"
+            f" model.recording.head.rows[model.selected.value.row].id === {json.dumps(row_id)}"
+        )
+        self.frame()
+
     def find(self, selector: str) -> Locator:
         """Return what a selector of CSS or of Playwright finds."""
         return self.page.locator(selector)

@@ -114,12 +114,14 @@ def test_a_drag_on_the_ruler_zooms_to_that_time_and_z_goes_back(opened):
 
 def test_a_double_click_fits_an_event_and_a_drag_with_shift_moves(opened):
     x, y, width, height = opened.row_box("gpu0/phase0")
+    whole = opened.view
     opened.page.mouse.dblclick(x + width / 2, y + height / 2)
-    opened.frame()
+    opened.wait(f"model.view.value.start > {whole[0]}")
     start, end = opened.view
-    (found,) = opened.ask("[model.spanOf(model.selected.value)]")
-    assert start <= found["start"] < found["end"] <= end
-    assert length((start, end)) < 2 * (found["end"] - found["start"])
+    (steps,) = opened.head["steps"]
+    place = next(i for i, until in enumerate(steps["end_ns"]) if until > middle(whole))
+    assert start <= steps["start_ns"][place] < middle(whole) < end
+    assert length((start, end)) < 2 * (steps["end_ns"][place] - steps["start_ns"][place])
     opened.page.keyboard.down("Shift")
     opened.page.mouse.move(x + 0.5 * width, y + height / 2)
     opened.page.mouse.down()
