@@ -42,6 +42,11 @@ class Weight(NamedTuple):
         return self.share >= MEASURABLE_RATIO
 
     @property
+    def count(self) -> str:
+        """Their number, in digits."""
+        return f"{self.number:,.0f}"
+
+    @property
     def time(self) -> str:
         """Their time and share, in words."""
         return f"{format_ns(self.ns)} ({format_ratio(self.share)})"
