@@ -106,12 +106,18 @@ def _compressed(kind: str, parts: list[bytes]) -> Block:
 def write_events(writer: BlockWriter, events: Events, offset_ns: int) -> list[dict[str, Any]]:
     """Add the events of a row and return the descriptions of its parts.
 
+    A long row shares no block with others: a page decodes blocks that share a row one after the
+    other, and all others at the same time.
+
     Args:
         writer: Where to.
         events: In time, without an overlap.
         offset_ns: Taken from all times.
     """
     parts = []
+    is_long = len(events) > _PART_EVENTS
+    if is_long:
+        writer.end_block()
     for begin in range(0, len(events), _PART_EVENTS):
         part = events.taken(slice(begin, begin + _PART_EVENTS))
         first_ns = int(part.start_ns[0]) - offset_ns
@@ -127,6 +133,8 @@ def write_events(writer: BlockWriter, events: Events, offset_ns: int) -> list[di
                 "columns": described,
             }
         )
+    if is_long:
+        writer.end_block()
     return parts
 
 

@@ -2,8 +2,49 @@
 
 import type { ColumnSpec } from "./head";
 
+const MOST_PLANES = 8;
+
 export function partBytes(count: number, columns: readonly ColumnSpec[]): number {
   return columns.reduce((sum, column) => sum + count * column.planes, 0);
+}
+
+/** Throws an Error unless the column lies inside the bytes. */
+export function checkColumn(length: number, offset: number, count: number, column: ColumnSpec): void {
+  const { planes } = column;
+  const isWhole = [offset, count, planes].every((one) => Number.isSafeInteger(one) && one >= 0);
+  if (!isWhole || planes < 1 || planes > MOST_PLANES) {
+    throw new Error(`The column ${column.name} is described wrongly.`);
+  }
+  if (offset + count * planes > length) {
+    throw new Error(`The column ${column.name} reaches beyond its block.`);
+  }
+}
+
+/** Puts the unsigned integers of at most 4 planes into `values`: one pass, no branch per value. */
+export function smallIntegers(
+  bytes: Uint8Array,
+  offset: number,
+  count: number,
+  planes: number,
+  values: Uint32Array,
+): void {
+  const plane1 = offset + count;
+  const plane2 = plane1 + count;
+  const plane3 = plane2 + count;
+  if (planes === 1) {
+    for (let i = 0; i < count; i++) values[i] = bytes[offset + i];
+  } else if (planes === 2) {
+    for (let i = 0; i < count; i++) values[i] = bytes[offset + i] | (bytes[plane1 + i] << 8);
+  } else if (planes === 3) {
+    for (let i = 0; i < count; i++) {
+      values[i] = bytes[offset + i] | (bytes[plane1 + i] << 8) | (bytes[plane2 + i] << 16);
+    }
+  } else {
+    for (let i = 0; i < count; i++) {
+      const low = bytes[offset + i] | (bytes[plane1 + i] << 8) | (bytes[plane2 + i] << 16);
+      values[i] = low | (bytes[plane3 + i] << 24);
+    }
+  }
 }
 
 /** Returns the unsigned integers of a column; exact up to 2^53. */
@@ -12,13 +53,15 @@ export function planesToNumbers(
   offset: number,
   count: number,
   planes: number,
-): Float64Array {
-  const values = new Float64Array(count);
-  let weight = 1;
-  for (let plane = 0; plane < planes; plane++) {
+): Uint32Array | Float64Array {
+  const low = new Uint32Array(count);
+  smallIntegers(bytes, offset, count, Math.min(4, planes), low);
+  if (planes <= 4) return low;
+  const values = Float64Array.from(low);
+  for (let plane = 4; plane < planes; plane++) {
+    const weight = 256 ** plane;
     const at = offset + plane * count;
     for (let i = 0; i < count; i++) values[i] += bytes[at + i] * weight;
-    weight *= 256;
   }
   return values;
 }
@@ -42,15 +85,33 @@ export function planesToFloats(
   return Float64Array.from({ length: count }, (_, i) => read(i));
 }
 
-/** Turns differences (folded: even up, odd down) into values, in place. */
-export function accumulate(values: Float64Array): Float64Array {
-  let value = 0;
-  for (let i = 0; i < values.length; i++) {
-    const folded = values[i];
-    value += folded % 2 === 0 ? folded / 2 : -(folded + 1) / 2;
-    values[i] = value;
+/** Turns an integer of a difference back: even is up, odd is down. */
+function unfolded(folded: number): number {
+  return folded % 2 === 0 ? folded / 2 : -(folded + 1) / 2;
+}
+
+/**
+ * Puts a column's integers into `values` from `at` on: nothing is -1 in optional ones. Throws an
+ * Error if the column lies outside of the bytes.
+ */
+export function decodeInto(
+  values: Float64Array | Int32Array | Uint8Array,
+  at: number,
+  bytes: Uint8Array,
+  offset: number,
+  count: number,
+  column: ColumnSpec,
+): void {
+  checkColumn(bytes.length, offset, count, column);
+  const encoding = column.encoding ?? "plain";
+  const stored = planesToNumbers(bytes, offset, count, column.planes);
+  const less = encoding.startsWith("optional") ? 1 : 0;
+  if (encoding.endsWith("delta")) {
+    let value = 0;
+    for (let i = 0; i < count; i++) values[at + i] = (value += unfolded(stored[i])) - less;
+  } else {
+    for (let i = 0; i < count; i++) values[at + i] = stored[i] - less;
   }
-  return values;
 }
 
 /** Decodes a column; nothing is NaN in floats and -1 in optional integers. */
@@ -60,17 +121,28 @@ export function decodeColumn(
   count: number,
   column: ColumnSpec,
 ): Float64Array {
-  const encoding = column.encoding ?? "plain";
-  if (offset < 0 || offset + count * column.planes > bytes.length) {
-    throw new Error(`The column ${column.name} reaches beyond its block.`);
+  checkColumn(bytes.length, offset, count, column);
+  if (column.encoding === "float32" || column.encoding === "float64") {
+    const planes = column.encoding === "float32" ? 4 : 8;
+    if (planes !== column.planes) throw new Error(`The column ${column.name} is described wrongly.`);
+    return planesToFloats(bytes, offset, count, planes);
   }
-  if (encoding === "float32" || encoding === "float64") {
-    return planesToFloats(bytes, offset, count, column.planes);
-  }
-  const values = planesToNumbers(bytes, offset, count, column.planes);
-  if (encoding === "delta" || encoding === "optional-delta") accumulate(values);
-  if (encoding === "optional" || encoding === "optional-delta") {
-    for (let i = 0; i < count; i++) values[i] -= 1;
-  }
+  const values = new Float64Array(count);
+  decodeInto(values, 0, bytes, offset, count, column);
   return values;
+}
+
+/** Decodes one value of a column without the others, but for those that a difference builds on. */
+export function decodeValue(
+  bytes: Uint8Array,
+  offset: number,
+  count: number,
+  column: ColumnSpec,
+  place: number,
+): number {
+  checkColumn(bytes.length, offset, count, column);
+  const encoding = column.encoding ?? "plain";
+  if (encoding.endsWith("delta")) return decodeColumn(bytes, offset, count, column)[place] as number;
+  const own = Uint8Array.from({ length: column.planes }, (_, plane) => bytes[offset + plane * count + place]);
+  return decodeColumn(own, 0, 1, column)[0] as number;
 }

@@ -1,21 +1,30 @@
-/** Runs in a worker: base64 -> gzip -> columns -> rows. Bundled as text, started from a Blob. */
+/** Runs in a worker: base64 -> gzip -> rows with running totals. Bundled as text, started from a Blob. */
 
-import { type Bounds, buffersOf, decodePart, type Events, joinParts, type Part } from "./events";
-import type { PartSpec, RowKind } from "./head";
+import {
+  type Bounds,
+  buffersOfEvents,
+  checkPart,
+  type EventData,
+  EventsBuilder,
+  eventsOf,
+  type RowBase,
+  type StoredPart,
+} from "./events";
+import type { PartSpec } from "./head";
 import { base64Bytes, inflate } from "./inflate";
 import { buildPyramid, type Pyramid } from "./pyramid";
 
-/** The parts of one row that lie in a block; a row that lies there whole is finished there. */
-export interface RowOrder {
+/** The parts of one row that lie in a block, of `partCount` parts with `count` events in all. */
+export interface RowOrder extends RowBase {
   readonly row: number;
-  readonly label: string;
-  readonly kind: RowKind;
-  readonly isWhole: boolean;
+  readonly count: number;
+  readonly partCount: number;
   readonly parts: readonly { readonly place: number; readonly spec: PartSpec }[];
 }
 
 export interface FinishedRow {
-  readonly events: Events;
+  readonly row: number;
+  readonly events: EventData;
   readonly pyramid: Pyramid | null;
 }
 
@@ -27,12 +36,14 @@ export interface Order {
   readonly isIdle: Uint8Array;
   readonly bounds: Bounds;
   readonly wantsBytes: boolean;
+  /** Blocks of one group share rows: one worker decodes them all. */
+  readonly group?: number;
 }
 
 export interface Delivery {
   readonly block: number;
-  readonly rows: readonly ({ readonly row: number } & FinishedRow)[];
-  readonly parts: readonly { readonly row: number; readonly place: number; readonly part: Part }[];
+  /** Rows whose last part was in this block. */
+  readonly rows: readonly FinishedRow[];
   readonly failed: readonly { readonly row: number; readonly reason: string }[];
   readonly bytes: Uint8Array | null;
   readonly error: string | null;
@@ -40,60 +51,79 @@ export interface Delivery {
 
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** Joins the parts of a row and sums it up. Throws an Error if they do not fit. */
-export function finishRow(
-  row: { readonly kind: RowKind; readonly label: string },
-  parts: readonly Part[],
-  isIdle: Uint8Array,
-  bounds: Bounds,
-): FinishedRow {
-  const events = joinParts(row, parts, isIdle, bounds);
-  const isSummed = row.kind !== "counter";
-  return { events, pyramid: isSummed ? buildPyramid(events, bounds.start_ns, bounds.end_ns) : null };
+/** A row of which some parts are still to come. */
+interface Unfinished {
+  readonly builder: EventsBuilder;
+  /** Parts that came before their turn. */
+  readonly early: Map<number, StoredPart>;
+  next: number;
 }
 
-/** Carries out one order; what fails is told, nothing is thrown. */
-export async function deliver(order: Order): Promise<Delivery> {
-  const rows: ({ row: number } & FinishedRow)[] = [];
-  const parts: { row: number; place: number; part: Part }[] = [];
-  const failed: { row: number; reason: string }[] = [];
-  const { block, isIdle, bounds } = order;
-  try {
-    const packed = typeof order.packed === "string" ? base64Bytes(order.packed) : order.packed;
-    const bytes = await inflate(packed, order.rawBytes);
-    for (const one of order.rows) {
-      try {
-        const own = one.parts.map(({ spec }) => decodePart(bytes, spec));
-        if (one.isWhole) rows.push({ row: one.row, ...finishRow(one, own, isIdle, bounds) });
-        else {
-          own.forEach((part, i) => {
-            parts.push({ row: one.row, place: one.parts[i]?.place ?? 0, part });
-          });
+/** Carries out orders, one after the other; keeps rows that lie in several blocks until they are whole. */
+export class Decoder {
+  private readonly unfinished = new Map<number, Unfinished>();
+  private last: Promise<unknown> = Promise.resolve();
+
+  /** Carries out one order; what fails is told, nothing is thrown. */
+  deliver(order: Order): Promise<Delivery> {
+    const delivery = this.last.then(() => this.carryOut(order));
+    this.last = delivery;
+    return delivery;
+  }
+
+  private async carryOut(order: Order): Promise<Delivery> {
+    const { block } = order;
+    const rows: FinishedRow[] = [];
+    const failed: { row: number; reason: string }[] = [];
+    try {
+      const packed = typeof order.packed === "string" ? base64Bytes(order.packed) : order.packed;
+      const bytes = await inflate(packed, order.rawBytes);
+      for (const row of order.rows) {
+        try {
+          const finished = this.addParts(row, bytes, order);
+          if (finished) rows.push(finished);
+        } catch (error) {
+          this.unfinished.delete(row.row);
+          failed.push({ row: row.row, reason: reason(error) });
         }
-      } catch (error) {
-        failed.push({ row: one.row, reason: reason(error) });
       }
+      return { block, rows, failed, bytes: order.wantsBytes ? bytes : null, error: null };
+    } catch (error) {
+      return { block, rows, failed, bytes: null, error: reason(error) };
     }
-    return { block, rows, parts, failed, bytes: order.wantsBytes ? bytes : null, error: null };
-  } catch (error) {
-    return { block, rows, parts, failed, bytes: null, error: reason(error) };
+  }
+
+  private addParts(order: RowOrder, bytes: Uint8Array, { isIdle, bounds }: Order): FinishedRow | null {
+    const { row } = order;
+    for (const { spec } of order.parts) checkPart(bytes.length, spec);
+    let state = this.unfinished.get(row);
+    if (!state) {
+      state = { builder: new EventsBuilder(order, order.count, isIdle, bounds), early: new Map(), next: 0 };
+      this.unfinished.set(row, state);
+    }
+    for (const { place, spec } of order.parts) state.early.set(place, { bytes, spec });
+    for (let part = state.early.get(state.next); part; part = state.early.get(state.next)) {
+      state.early.delete(state.next++);
+      state.builder.add(part.bytes, part.spec);
+    }
+    if (state.next < order.partCount) return null;
+    this.unfinished.delete(row);
+    const events = state.builder.finish();
+    const isSummed = order.kind !== "counter";
+    const pyramid = isSummed ? buildPyramid(eventsOf(events), bounds.start_ns, bounds.end_ns) : null;
+    return { row, events, pyramid };
   }
 }
 
 function buffersOfRow({ events, pyramid }: FinishedRow): ArrayBuffer[] {
-  const views = [
-    ...[events.start, events.before, events.busy, events.name],
-    ...[events.row, events.table, events.value],
-    ...events.links.values(),
-    ...(pyramid ? [pyramid.busy, pyramid.top, pyramid.topNs, pyramid.rest, pyramid.restNs] : []),
-    pyramid?.long,
-  ];
-  return views.flatMap((view) => (view ? [view.buffer as ArrayBuffer] : []));
+  const views = pyramid
+    ? [pyramid.busy, pyramid.top, pyramid.topNs, pyramid.rest, pyramid.restNs, pyramid.long]
+    : [];
+  return [...buffersOfEvents(events), ...views.map((view) => view.buffer as ArrayBuffer)];
 }
 
 export function buffersOfDelivery(delivery: Delivery): ArrayBuffer[] {
   const buffers = new Set(delivery.rows.flatMap(buffersOfRow));
-  for (const { part } of delivery.parts) for (const buffer of buffersOf(part)) buffers.add(buffer);
   if (delivery.bytes) buffers.add(delivery.bytes.buffer as ArrayBuffer);
   return [...buffers];
 }
@@ -106,9 +136,10 @@ interface WorkerScope {
 
 const scope = globalThis as unknown as WorkerScope;
 if (scope.WorkerGlobalScope !== undefined) {
+  const decoder = new Decoder();
   scope.onmessage = (event) => {
-    void deliver(event.data).then((delivery) =>
-      scope.postMessage(delivery, buffersOfDelivery(delivery)),
-    );
+    void decoder
+      .deliver(event.data)
+      .then((delivery) => scope.postMessage(delivery, buffersOfDelivery(delivery)));
   };
 }

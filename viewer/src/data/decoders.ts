@@ -1,48 +1,85 @@
 /** Workers that decode blocks, and the same work on this thread where workers are refused. */
 
-import { deliver, type Delivery, type Order } from "./decode-worker";
-
-type Listener = (delivery: Delivery) => void;
+import { Decoder, type Delivery, type Order } from "./decode-worker";
 
 export interface Decoders {
   order(order: Order): Promise<Delivery>;
   close(): void;
 }
 
-/** `source` is the text of the worker's script. */
+interface Sent {
+  readonly order: Order;
+  readonly resolve: (delivery: Delivery) => void;
+}
+
+/** One worker, its orders that are not answered yet, and how many bytes they come to. */
+class Hand {
+  readonly worker: Worker;
+  load = 0;
+  private readonly sent = new Map<number, Sent>();
+  private hasAnswered = false;
+
+  constructor(
+    address: string,
+    private readonly fallBack: Decoder,
+  ) {
+    this.worker = new Worker(address);
+    this.worker.onmessage = ({ data }: MessageEvent<Delivery>) => {
+      this.hasAnswered = true;
+      const one = this.sent.get(data.block);
+      this.sent.delete(data.block);
+      this.load -= one?.order.rawBytes ?? 0;
+      one?.resolve(data);
+    };
+    this.worker.onerror = () => this.giveUp();
+  }
+
+  order(order: Order): Promise<Delivery> {
+    return new Promise((resolve) => {
+      this.sent.set(order.block, { order, resolve });
+      this.load += order.rawBytes;
+      if (this.worker.onerror) this.worker.postMessage(order);
+      else this.giveUp();
+    });
+  }
+
+  /** A worker that never answered was refused: its orders are done here. Otherwise rows are lost. */
+  private giveUp(): void {
+    this.worker.onerror = null;
+    for (const { order, resolve } of this.sent.values()) {
+      if (this.hasAnswered) resolve(lost(order));
+      else void this.fallBack.deliver(order).then(resolve);
+    }
+    this.sent.clear();
+  }
+}
+
+function lost({ block }: Order): Delivery {
+  return { block, rows: [], failed: [], bytes: null, error: "The decoding of the events stopped." };
+}
+
+/** `source` is the text of the worker's script; without any worker this thread decodes. */
 export function startDecoders(source: string, wanted: number): Decoders {
-  const workers: Worker[] = [];
-  const waiting = new Map<number, Listener>();
+  const hands: Hand[] = [];
+  const own = new Decoder();
   try {
     const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-    for (let i = 0; i < wanted; i++) {
-      const worker = new Worker(address);
-      worker.onmessage = (event: MessageEvent<Delivery>) => {
-        waiting.get(event.data.block)?.(event.data);
-        waiting.delete(event.data.block);
-      };
-      workers.push(worker);
-    }
+    for (let i = 0; i < wanted; i++) hands.push(new Hand(address, own));
   } catch {
-    workers.length = 0;
+    hands.length = 0;
   }
-  let next = 0;
+  const ofGroup = new Map<number, Hand>();
   return {
     order(order) {
-      const worker = workers[next++ % Math.max(1, workers.length)];
-      if (!worker) return deliver(order);
-      return new Promise((resolve) => {
-        const giveUp = (): void => {
-          waiting.delete(order.block);
-          void deliver(order).then(resolve);
-        };
-        waiting.set(order.block, resolve);
-        worker.onerror = giveUp;
-        worker.postMessage(order);
-      });
+      const known = order.group === undefined ? undefined : ofGroup.get(order.group);
+      const idlest = hands.reduce<Hand | null>((a, b) => (a && a.load <= b.load ? a : b), null);
+      const hand = known ?? idlest;
+      if (!hand) return own.deliver(order);
+      if (order.group !== undefined) ofGroup.set(order.group, hand);
+      return hand.order(order);
     },
     close() {
-      for (const worker of workers) worker.terminate();
+      for (const { worker } of hands) worker.terminate();
     },
   };
 }

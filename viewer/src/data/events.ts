@@ -1,7 +1,9 @@
 /** The events of a row in memory: sorted arrays with running totals. */
 
-import { decodeColumn, partBytes } from "./columns";
-import type { PartSpec, RowSpec } from "./head";
+import { checkColumn, decodeColumn, decodeInto, smallIntegers } from "./columns";
+import type { ColumnSpec, PartSpec, RowKind } from "./head";
+
+export type NamePlaces = Uint16Array | Uint32Array;
 
 /**
  * Events of one row, by start; they do not overlap.
@@ -15,7 +17,7 @@ export interface Events {
   readonly start: Float64Array;
   readonly before: Float64Array;
   readonly busy: Float64Array;
-  readonly name: Uint32Array;
+  readonly name: NamePlaces;
   readonly row: Int32Array | null;
   readonly table: Uint8Array | null;
   readonly value: Float64Array | null;
@@ -30,49 +32,89 @@ export function lengthOf(events: Events, i: number): number {
   return events.before[i + 1] - events.before[i];
 }
 
-/** The columns of one part, as a worker hands them over. */
-export interface Part {
+/** A stretch of a column as it was stored: no drawing needs it, so it is decoded when asked for. */
+interface PackedStretch {
+  readonly at: number;
+  readonly count: number;
+  readonly bytes: Uint8Array;
+  readonly column: ColumnSpec;
+}
+
+/** What a worker hands over: the arrays that drawing needs, and the rest as it was stored. */
+export interface EventData {
   readonly count: number;
   readonly start: Float64Array;
-  readonly duration: Float64Array;
-  readonly name: Uint32Array;
-  readonly others: Readonly<Record<string, Float64Array | Int32Array>>;
+  readonly before: Float64Array;
+  readonly busy: Float64Array;
+  readonly name: NamePlaces;
+  readonly value: Float64Array | null;
+  readonly packed: ReadonlyMap<string, readonly PackedStretch[]>;
 }
 
-/** Decodes one part from the inflated bytes of its block. */
-export function decodePart(bytes: Uint8Array, part: PartSpec): Part {
-  if (part.offset + partBytes(part.count, part.columns) > bytes.length) {
-    throw new Error("A part reaches beyond its block.");
-  }
-  const found = new Map<string, Float64Array>();
-  let offset = part.offset;
-  for (const column of part.columns) {
-    found.set(column.name, decodeColumn(bytes, offset, part.count, column));
-    offset += part.count * column.planes;
-  }
-  const gap = found.get("gap") ?? new Float64Array(part.count);
-  const duration = found.get("duration") ?? new Float64Array(part.count);
-  const start = gap;
-  let end = part.first_ns;
-  for (let i = 0; i < part.count; i++) {
-    const at = end + gap[i];
-    start[i] = at;
-    end = at + duration[i];
-  }
-  const others: Record<string, Float64Array | Int32Array> = {};
-  for (const [name, values] of found) {
-    if (name === "gap" || name === "duration" || name === "name") continue;
-    others[name] = name === "value" ? values : Int32Array.from(values);
-  }
-  const names = found.get("name");
-  const name = names ? Uint32Array.from(names) : new Uint32Array(part.count);
-  return { count: part.count, start, duration, name, others };
+/** Returns the buffers of events, to be handed over without a copy. */
+export function buffersOfEvents(data: EventData): ArrayBuffer[] {
+  const stretches = [...data.packed.values()].flat().map((stretch) => stretch.bytes);
+  const views = [data.start, data.before, data.busy, data.name, data.value, ...stretches];
+  return views.flatMap((view) => (view ? [view.buffer as ArrayBuffer] : []));
 }
 
-/** Returns the buffers of a part, to be handed over without a copy. */
-export function buffersOf(part: Part): ArrayBuffer[] {
-  const arrays = [part.start, part.duration, part.name, ...Object.values(part.others)];
-  return [...new Set(arrays.map((array) => array.buffer as ArrayBuffer))];
+class LazyEvents implements Events {
+  readonly count: number;
+  readonly start: Float64Array;
+  readonly before: Float64Array;
+  readonly busy: Float64Array;
+  readonly name: NamePlaces;
+  readonly value: Float64Array | null;
+  private packed: EventData["packed"];
+  private ownRow: Int32Array | null = null;
+  private ownTable: Uint8Array | null = null;
+  private ownLinks: ReadonlyMap<string, Int32Array> | null = null;
+
+  constructor(data: EventData) {
+    this.count = data.count;
+    this.start = data.start;
+    this.before = data.before;
+    this.busy = data.busy;
+    this.name = data.name;
+    this.value = data.value;
+    this.packed = data.packed;
+  }
+
+  get row(): Int32Array | null {
+    this.ownRow ??= this.packed.has("row") ? this.unpacked("row", new Int32Array(this.count)) : null;
+    return this.ownRow;
+  }
+
+  get table(): Uint8Array | null {
+    this.ownTable ??= this.packed.has("table") ? this.unpacked("table", new Uint8Array(this.count)) : null;
+    return this.ownTable;
+  }
+
+  get links(): ReadonlyMap<string, Int32Array> {
+    if (!this.ownLinks) {
+      const names = [...this.packed.keys()].filter((name) => !OWN_COLUMNS.has(name));
+      const decoded = names.map((name) => {
+        return [name, this.unpacked(name, new Int32Array(this.count).fill(-1))] as const;
+      });
+      this.ownLinks = new Map(decoded);
+    }
+    return this.ownLinks;
+  }
+
+  private unpacked<T extends Int32Array | Uint8Array>(name: string, values: T): T {
+    for (const { at, count, bytes, column } of this.packed.get(name) ?? []) {
+      decodeInto(values, at, bytes, 0, count, column);
+    }
+    // What is decoded is kept; what it came from is no longer needed.
+    this.packed = new Map([...this.packed].map(([key, own]) => [key, key === name ? [] : own]));
+    return values;
+  }
+}
+
+const OWN_COLUMNS: ReadonlySet<string> = new Set(["row", "table"]);
+
+export function eventsOf(data: EventData): Events {
+  return new LazyEvents(data);
 }
 
 export interface Bounds {
@@ -81,100 +123,164 @@ export interface Bounds {
   readonly names: number;
 }
 
-/**
- * Joins the parts of a row, in the order of the head.
- *
- * `isIdle[name]` tells which names of a row of states are idle. Throws an Error if the events are out
- * of order, out of bounds or of unknown names.
- */
-export function joinParts(
-  row: Pick<RowSpec, "kind" | "label">,
-  parts: readonly Part[],
+/** What decoding needs to know of a row; `isIdle[name]` tells which names of a row of states are idle. */
+export interface RowBase {
+  readonly label: string;
+  readonly kind: RowKind;
+}
+
+export interface StoredPart {
+  readonly bytes: Uint8Array;
+  readonly spec: PartSpec;
+}
+
+/** Throws an Error unless a part's columns lie inside a block of `length` bytes. */
+export function checkPart(length: number, { offset, count, columns }: PartSpec): void {
+  let at = offset;
+  for (const column of columns) {
+    checkColumn(length, at, count, column);
+    at += count * column.planes;
+  }
+  if (count > 0 && columns.length === 0) throw new Error("A part has events but no columns.");
+}
+
+/** Decodes the parts of a row, in time. Throws an Error if they do not fit. */
+export function decodeEvents(
+  row: RowBase,
+  parts: readonly StoredPart[],
   isIdle: Uint8Array,
   bounds: Bounds,
 ): Events {
-  const count = parts.reduce((sum, part) => sum + part.count, 0);
-  const start = new Float64Array(count);
-  const before = new Float64Array(count + 1);
-  const name = new Uint32Array(count);
-  let at = 0;
-  let total = 0;
-  for (const part of parts) {
-    start.set(part.start, at);
-    name.set(part.name, at);
-    for (let i = 0; i < part.count; i++) {
-      total += part.duration[i] as number;
-      before[at + i + 1] = total;
-    }
-    at += part.count;
-  }
-  const events: Events = {
-    count,
-    start,
-    before,
-    busy: row.kind === "state" ? busyTotals(before, name, isIdle) : before,
-    name,
-    row: joined(parts, "row", count, Int32Array),
-    table: joined(parts, "table", count, Uint8Array),
-    value: joined(parts, "value", count, Float64Array),
-    links: linksOf(parts, count),
-  };
-  check(row, events, bounds);
-  return events;
+  for (const { bytes, spec } of parts) checkPart(bytes.length, spec);
+  const count = parts.reduce((sum, { spec }) => sum + spec.count, 0);
+  const builder = new EventsBuilder(row, count, isIdle, bounds);
+  for (const { bytes, spec } of parts) builder.add(bytes, spec);
+  return eventsOf(builder.finish());
 }
 
-function busyTotals(before: Float64Array, name: Uint32Array, isIdle: Uint8Array): Float64Array {
+/** Room for the gaps and durations of a part, used again and again. */
+let scratch = [new Uint32Array(0), new Uint32Array(0)] as const;
+
+/** Builds the arrays of a row part by part; each byte and each event is visited once. */
+export class EventsBuilder {
+  private readonly start: Float64Array;
+  private readonly before: Float64Array;
+  private readonly name: NamePlaces;
+  private value: Float64Array | null = null;
+  private readonly packed = new Map<string, PackedStretch[]>();
+  private at = 0;
+  private end: number;
+
+  constructor(
+    private readonly row: RowBase,
+    private readonly count: number,
+    private readonly isIdle: Uint8Array,
+    private readonly bounds: Bounds,
+  ) {
+    this.start = new Float64Array(count);
+    this.before = new Float64Array(count + 1);
+    this.name = bounds.names <= 65536 ? new Uint16Array(count) : new Uint32Array(count);
+    this.end = bounds.start_ns;
+  }
+
+  /** Adds the part that follows in time. Throws an Error if it does not fit. */
+  add(bytes: Uint8Array, part: PartSpec): void {
+    checkPart(bytes.length, part);
+    const { count } = part;
+    if (this.at + count > this.count) throw new Error("A part has more events than its row.");
+    if (scratch[0].length < count) scratch = [new Uint32Array(count), new Uint32Array(count)];
+    let gap: Uint32Array | Float64Array = scratch[0].fill(0, 0, count);
+    let duration: Uint32Array | Float64Array = scratch[1].fill(0, 0, count);
+    let { offset } = part;
+    for (const column of part.columns) {
+      if (column.name === "gap") gap = integers(bytes, offset, count, column, scratch[0]);
+      else if (column.name === "duration") duration = integers(bytes, offset, count, column, scratch[1]);
+      else if (column.name === "name") this.addNames(bytes, offset, count, column);
+      else if (column.name === "value") this.addValues(decodeColumn(bytes, offset, count, column));
+      else this.keep(bytes, offset, count, column);
+      offset += count * column.planes;
+    }
+    this.addTimes(part, gap, duration);
+    this.at += count;
+  }
+
+  private addTimes(
+    part: PartSpec,
+    gap: Uint32Array | Float64Array,
+    duration: Uint32Array | Float64Array,
+  ): void {
+    const { start, before, at } = this;
+    let total = before[at] as number;
+    let least = this.end;
+    let end = part.first_ns;
+    for (let i = 0; i < part.count; i++) {
+      const begin = end + (gap[i] as number);
+      if (!(begin >= least)) this.refuse(at + i, "begins before the one before ends");
+      end = least = begin + (duration[i] as number);
+      if (!(end >= begin)) this.refuse(at + i, "ends before it begins");
+      start[at + i] = begin;
+      before[at + i + 1] = total += duration[i] as number;
+    }
+    if (part.count > 0) this.end = end;
+  }
+
+  private addNames(bytes: Uint8Array, offset: number, count: number, column: ColumnSpec): void {
+    const found = integers(bytes, offset, count, column, new Uint32Array(count));
+    const most = this.bounds.names;
+    for (let i = 0; i < count; i++) {
+      if (!((found[i] as number) < most)) this.refuse(this.at + i, "has no name");
+      this.name[this.at + i] = found[i] as number;
+    }
+  }
+
+  private addValues(values: Float64Array): void {
+    this.value ??= new Float64Array(this.count);
+    this.value.set(values, this.at);
+  }
+
+  private keep(bytes: Uint8Array, offset: number, count: number, column: ColumnSpec): void {
+    const own = this.packed.get(column.name) ?? [];
+    own.push({ at: this.at, count, column, bytes: bytes.slice(offset, offset + count * column.planes) });
+    this.packed.set(column.name, own);
+  }
+
+  /** Returns the row's events. Throws an Error if they reach beyond the recording. */
+  finish(): EventData {
+    const { count, start, before, name, value, packed } = this;
+    if (this.at !== count) throw new Error(`${this.row.label}: some events are missing.`);
+    if (this.end > this.bounds.end_ns) {
+      throw new Error(`${this.row.label}: events reach beyond the recording.`);
+    }
+    if (count > 0 && this.bounds.names === 0) this.refuse(0, "has no name");
+    const busy = this.row.kind === "state" ? busyTotals(before, name, this.isIdle) : before;
+    return { count, start, before, busy, name, value, packed };
+  }
+
+  private refuse(event: number, what: string): never {
+    throw new Error(`${this.row.label}: event ${event} ${what}.`);
+  }
+}
+
+/** Returns a column's values, in `room` where they are small: most are. */
+function integers(
+  bytes: Uint8Array,
+  offset: number,
+  count: number,
+  column: ColumnSpec,
+  room: Uint32Array,
+): Uint32Array | Float64Array {
+  const isPlain = (column.encoding ?? "plain") === "plain";
+  if (!isPlain || column.planes > 4) return decodeColumn(bytes, offset, count, column);
+  smallIntegers(bytes, offset, count, column.planes, room);
+  return room;
+}
+
+function busyTotals(before: Float64Array, name: NamePlaces, isIdle: Uint8Array): Float64Array {
   const busy = new Float64Array(before.length);
+  let total = 0;
   for (let i = 0; i < name.length; i++) {
-    const length = before[i + 1] - before[i];
-    busy[i + 1] = busy[i] + (isIdle[name[i] as number] ? 0 : length);
+    if (!isIdle[name[i] as number]) total += before[i + 1] - before[i];
+    busy[i + 1] = total;
   }
   return busy;
-}
-
-interface Arrays<T> {
-  new (length: number): T & { set(values: ArrayLike<number>, at: number): void };
-}
-
-function joined<T>(parts: readonly Part[], name: string, count: number, kind: Arrays<T>): T | null {
-  if (!parts.some((part) => name in part.others)) return null;
-  const values = new kind(count);
-  let at = 0;
-  for (const part of parts) {
-    const own = part.others[name];
-    if (own) values.set(own, at);
-    at += part.count;
-  }
-  return values;
-}
-
-const OWN_COLUMNS = new Set(["row", "table", "value"]);
-
-function linksOf(parts: readonly Part[], count: number): Map<string, Int32Array> {
-  const names = new Set(parts.flatMap((part) => Object.keys(part.others)));
-  const links = new Map<string, Int32Array>();
-  for (const name of names) {
-    if (OWN_COLUMNS.has(name)) continue;
-    const values = new Int32Array(count).fill(-1);
-    let at = 0;
-    for (const part of parts) {
-      const own = part.others[name];
-      if (own) values.set(own, at);
-      at += part.count;
-    }
-    links.set(name, values);
-  }
-  return links;
-}
-
-function check(row: { readonly label: string }, events: Events, bounds: Bounds): void {
-  const { start, before, name, count } = events;
-  let end = bounds.start_ns;
-  for (let i = 0; i < count; i++) {
-    const at = start[i];
-    if (!(at >= end)) throw new Error(`${row.label}: event ${i} begins before the one before ends.`);
-    if (name[i] >= bounds.names) throw new Error(`${row.label}: event ${i} has no name.`);
-    end = at + before[i + 1] - before[i];
-  }
-  if (end > bounds.end_ns) throw new Error(`${row.label}: events reach beyond the recording.`);
 }

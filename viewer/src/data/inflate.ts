@@ -1,14 +1,16 @@
 /** gzip and base64 by what browsers bring along. */
 
 const MOST_BYTES = 2 ** 29;
+/** So much is inflated before anyone looks at the result: a thousand times as much at the worst. */
+const SLICE_BYTES = 2 ** 16;
 
 /** Inflates one gzip member and stops what grows beyond `rawBytes`. */
 export async function inflate(packed: Uint8Array, rawBytes: number): Promise<Uint8Array> {
-  const stream = new Blob([packed as Uint8Array<ArrayBuffer>])
-    .stream()
-    .pipeThrough(new DecompressionStream("gzip"));
-  const reader = stream.getReader();
   if (!(rawBytes <= MOST_BYTES)) throw new Error("A block is larger than the page takes.");
+  const stream = new DecompressionStream("gzip");
+  // What goes wrong while writing shows in the reading, too.
+  const fed = feed(stream.writable.getWriter(), packed).catch(() => undefined);
+  const reader = (stream.readable as ReadableStream<Uint8Array>).getReader();
   const raw = new Uint8Array(rawBytes);
   let at = 0;
   for (;;) {
@@ -21,8 +23,17 @@ export async function inflate(packed: Uint8Array, rawBytes: number): Promise<Uin
     raw.set(value, at);
     at += value.length;
   }
+  await fed;
   if (at !== rawBytes) throw new Error("A block is smaller than the file says.");
   return raw;
+}
+
+async function feed(writer: WritableStreamDefaultWriter<BufferSource>, packed: Uint8Array): Promise<void> {
+  for (let at = 0; at < packed.length; at += SLICE_BYTES) {
+    await writer.ready;
+    await writer.write(packed.subarray(at, at + SLICE_BYTES) as Uint8Array<ArrayBuffer>);
+  }
+  await writer.close();
 }
 
 interface FromBase64 {

@@ -7,6 +7,7 @@ export const PYRAMID_BINS = 16384;
 /** Rows with fewer events are quick to walk. */
 export const PYRAMID_FROM = 8192;
 const NONE = 0xffffffff;
+const LONG_BINS = 1.5;
 
 /**
  * `busy[b]` is the row's busy time before bin b begins, exact; `top[b]` the name of the busy event that
@@ -45,56 +46,70 @@ export function busyInside(events: Events, i: number, time: number): number {
 export function buildPyramid(events: Events, startNs: number, endNs: number): Pyramid | null {
   if (events.count < PYRAMID_FROM || !(endNs > startNs)) return null;
   const bins = PYRAMID_BINS;
-  const binNs = (endNs - startNs) / bins;
   const pyramid = {
     start_ns: startNs,
-    binNs,
+    binNs: (endNs - startNs) / bins,
     busy: new Float64Array(bins + 1),
     top: new Uint32Array(bins).fill(NONE),
     topNs: new Float32Array(bins),
     rest: new Uint32Array(bins).fill(NONE),
     restNs: new Float32Array(bins),
-    long: longEvents(events, 1.5 * binNs),
+    long: new Uint32Array(0),
   };
-  fillTotals(pyramid, events);
-  fillNames(pyramid, events);
-  return pyramid;
+  return { ...pyramid, long: fill(pyramid, events) };
 }
 
-function longEvents(events: Events, least: number): Uint32Array {
+/** Visits every event once; returns the places of the long ones. */
+function fill(pyramid: Pyramid, events: Events): Uint32Array {
+  const { start, before, busy, name, count } = events;
+  const { start_ns, binNs, top, topNs, rest, restNs } = pyramid;
   const long: number[] = [];
-  for (let i = 0; i < events.count; i++) {
-    if (events.before[i + 1] - events.before[i] >= least) long.push(i);
+  let edge = 0; // the first edge of a bin whose total is not known
+  let edgeNs = start_ns;
+  for (let i = 0; i < count; i++) {
+    const begin = start[i];
+    while (edgeNs < begin && edge <= PYRAMID_BINS) {
+      pyramid.busy[edge] = i === 0 ? 0 : busyInside(events, i - 1, edgeNs);
+      edgeNs = start_ns + ++edge * binNs;
+    }
+    const length = before[i + 1] - before[i];
+    const isBusy = busy[i + 1] > busy[i] || length === 0;
+    const names = isBusy ? top : rest;
+    const most = isBusy ? topNs : restNs;
+    if (begin + length < edgeNs && edge > 0) {
+      // Nearly all events lie inside one bin.
+      const bin = Math.min(edge, PYRAMID_BINS) - 1;
+      if (length > most[bin] || names[bin] === NONE) {
+        names[bin] = name[i];
+        most[bin] = length;
+      }
+      continue;
+    }
+    if (length >= LONG_BINS * binNs) long.push(i);
+    nameBins(begin - start_ns, length, name[i], binNs, names, most);
+  }
+  for (; edge <= PYRAMID_BINS; edge++) {
+    pyramid.busy[edge] = count === 0 ? 0 : busyInside(events, count - 1, start_ns + edge * binNs);
   }
   return Uint32Array.from(long);
 }
 
-function fillTotals(pyramid: Pyramid, events: Events): void {
-  let i = -1;
-  for (let bin = 0; bin <= PYRAMID_BINS; bin++) {
-    const time = pyramid.start_ns + bin * pyramid.binNs;
-    while (i + 1 < events.count && events.start[i + 1] <= time) i++;
-    pyramid.busy[bin] = i < 0 ? 0 : busyInside(events, i, time);
-  }
-}
-
-function fillNames(pyramid: Pyramid, events: Events): void {
-  const { start, before, busy, name, count } = events;
-  const { start_ns, binNs } = pyramid;
+/** Offers an event to all bins that it touches. */
+function nameBins(
+  begin: number,
+  length: number,
+  name: number,
+  binNs: number,
+  names: Uint32Array,
+  most: Float32Array,
+): void {
   const last = PYRAMID_BINS - 1;
-  for (let i = 0; i < count; i++) {
-    const begin = start[i] - start_ns;
-    const length = before[i + 1] - before[i];
-    const isBusy = busy[i + 1] > busy[i] || length === 0;
-    const names = isBusy ? pyramid.top : pyramid.rest;
-    const most = isBusy ? pyramid.topNs : pyramid.restNs;
-    const until = Math.min(last, Math.floor((begin + length) / binNs));
-    for (let bin = Math.min(last, Math.floor(begin / binNs)); bin <= until; bin++) {
-      const inside = Math.min(begin + length, (bin + 1) * binNs) - Math.max(begin, bin * binNs);
-      if (names[bin] === NONE || inside > most[bin]) {
-        names[bin] = name[i];
-        most[bin] = inside;
-      }
+  const until = Math.min(last, Math.floor((begin + length) / binNs));
+  for (let bin = Math.min(last, Math.floor(begin / binNs)); bin <= until; bin++) {
+    const inside = Math.min(begin + length, (bin + 1) * binNs) - Math.max(begin, bin * binNs);
+    if (names[bin] === NONE || inside > most[bin]) {
+      names[bin] = name;
+      most[bin] = inside;
     }
   }
 }

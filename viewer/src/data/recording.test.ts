@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { gzipSync } from "node:zlib";
 import { type Container, encodeContainer, encodePart, joinBytes } from "../../dev/encode";
 import type { Blocks } from "./blocks";
-import { deliver } from "./decode-worker";
+import { startDecoders } from "./decoders";
 import { type BlockSpec, readHead } from "./head";
 import { Recording } from "./recording";
 
@@ -78,7 +78,7 @@ async function open(container: Container, blocks: Partial<Blocks> = {}): Promise
     ...blocks,
   };
   const head = readHead(JSON.stringify(container.head));
-  const recording = new Recording(head, source, { order: deliver, close: () => undefined });
+  const recording = new Recording(head, source, startDecoders("", 0));
   await recording.loadOverview();
   await recording.loadNames();
   await recording.loadEvents(() => undefined);

@@ -2,10 +2,10 @@
 
 import type { Answers } from "./answers";
 import type { Blocks } from "./blocks";
-import { decodeColumn } from "./columns";
+import { decodeValue } from "./columns";
 import type { Decoders } from "./decoders";
-import { type FinishedRow, finishRow, type RowOrder } from "./decode-worker";
-import type { Bounds, Events, Part } from "./events";
+import type { FinishedRow, RowOrder } from "./decode-worker";
+import { type Bounds, type Events, eventsOf } from "./events";
 import type { AttributeColumn, Head, ResultTable } from "./head";
 import { LocalAnswers } from "./local-answers";
 import type { Pyramid } from "./pyramid";
@@ -33,6 +33,12 @@ export interface Attribute {
   readonly unit: string;
   readonly doc: string;
   readonly value: number | string | null;
+}
+
+interface BlockOrder {
+  readonly block: number;
+  readonly group: number;
+  readonly rows: readonly RowOrder[];
 }
 
 export class Recording {
@@ -72,60 +78,50 @@ export class Recording {
 
   /** Loads every row's events; `arrived` is called with each row that is complete or failed. */
   async loadEvents(arrived: (row: number) => void): Promise<void> {
-    const parts: (Part | undefined)[][] = this.head.rows.map((row) => row.parts.map(() => undefined));
     const isIdle = this.idleNames();
-    const load = async (block: number, rows: RowOrder[]): Promise<void> => {
+    const load = async ({ block, rows, group }: BlockOrder): Promise<void> => {
       try {
         const delivery = await this.decoders.order({
-          ...{ block, rows, isIdle, bounds: this.bounds(), wantsBytes: false },
+          ...{ block, rows, group, isIdle, bounds: this.bounds(), wantsBytes: false },
           packed: await this.blocks.get(block),
           rawBytes: this.rawBytes(block),
         });
         if (delivery.error) throw new Error(delivery.error);
-        for (const { row, ...finished } of delivery.rows) this.finish(row, finished);
-        for (const { row, place, part } of delivery.parts) (parts[row] as Part[])[place] = part;
+        for (const finished of delivery.rows) this.finish(finished);
         for (const { row, reason } of delivery.failed) this.fail(row, reason);
       } catch (error) {
         for (const { row } of rows) this.fail(row, (error as Error).message);
       }
-      for (const { row, isWhole } of rows) {
-        if (!isWhole) this.joinIfComplete(row, parts, isIdle);
+      for (const { row } of rows) {
         if (this.rows[row]?.events || this.rows[row]?.error) arrived(row);
       }
     };
-    await Promise.all([...this.rowsByBlock()].map(([block, rows]) => load(block, rows)));
+    await Promise.all(this.ordersOfBlocks().map(load));
   }
 
-  private rowsByBlock(): Map<number, RowOrder[]> {
-    const orders = new Map<number, RowOrder[]>();
+  /** Returns what lies in which block; blocks that share a row, also by others, are one group. */
+  private ordersOfBlocks(): BlockOrder[] {
+    const orders = new Map<number, { block: number; group: number; rows: RowOrder[] }>();
     this.head.rows.forEach(({ label, kind, parts }, row) => {
-      const isWhole = parts.every((part) => part.block === parts[0]?.block);
-      for (const block of new Set(parts.map((part) => part.block))) {
+      const count = parts.reduce((sum, part) => sum + part.count, 0);
+      const blocks = [...new Set(parts.map((part) => part.block))];
+      for (const block of blocks) {
         const own = parts.flatMap((spec, place) => (spec.block === block ? [{ place, spec }] : []));
-        const list = orders.get(block) ?? [];
-        list.push({ row, label, kind, isWhole, parts: own });
-        orders.set(block, list);
+        const order = orders.get(block) ?? { block, group: block, rows: [] };
+        order.rows.push({ row, label, kind, count, partCount: parts.length, parts: own });
+        orders.set(block, order);
       }
+      const groups = new Set(blocks.map((block) => orders.get(block)?.group));
+      if (groups.size < 2) return;
+      for (const order of orders.values()) if (groups.has(order.group)) order.group = blocks[0] as number;
     });
-    return orders;
+    return [...orders.values()];
   }
 
-  private joinIfComplete(row: number, parts: (Part | undefined)[][], isIdle: Uint8Array): void {
-    const own = parts[row] ?? [];
-    const spec = this.head.rows[row];
-    if (!spec || own.length === 0 || own.includes(undefined)) return;
-    try {
-      this.finish(row, finishRow(spec, own as Part[], isIdle, this.bounds()));
-    } catch (error) {
-      this.fail(row, (error as Error).message);
-    }
-    parts[row] = [];
-  }
-
-  private finish(row: number, { events, pyramid }: FinishedRow): void {
+  private finish({ row, events, pyramid }: FinishedRow): void {
     const data = this.rows[row];
     if (!data) return;
-    data.events = events;
+    data.events = eventsOf(events);
     data.pyramid = pyramid;
     this.local.forget();
   }
@@ -155,7 +151,7 @@ export class Recording {
     const raw = await bytes;
     let offset = spec.offset;
     return spec.columns.map((column) => {
-      const value = decodeColumn(raw, offset, spec.count, column)[row] as number;
+      const value = decodeValue(raw, offset, spec.count, column, row);
       offset += spec.count * column.planes;
       return { name: column.name, unit: column.unit, doc: column.doc, value: this.shown(column, value) };
     });

@@ -5,7 +5,7 @@ import { seeded } from "../../dev/random";
 import { contrast, fromHex, luminance } from "../base/colour";
 import { plainText, searchPattern } from "../base/text";
 import { countText, instantText, shareText, timeText } from "../base/units";
-import { deliver } from "../data/decode-worker";
+import { startDecoders } from "../data/decoders";
 import type { Category } from "../data/head";
 import { Recording } from "../data/recording";
 import { pictureCounter } from "./counter";
@@ -48,10 +48,7 @@ async function scene(change: Partial<Scene> = {}): Promise<Scene> {
     ],
   );
   const blocks = { get: (i: number) => Promise.resolve(container.blocks[i] as Uint8Array) };
-  const recording = new Recording(container.head, blocks, {
-    order: deliver,
-    close: () => undefined,
-  });
+  const recording = new Recording(container.head, blocks, startDecoders("", 0));
   await recording.loadOverview();
   await recording.loadNames();
   await recording.loadEvents(() => undefined);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { encodeContainer } from "../../dev/encode";
-import { deliver } from "../data/decode-worker";
+import { startDecoders } from "../data/decoders";
 import { Recording } from "../data/recording";
 import { formatAddress, parseAddress } from "./address";
 import { KEYS } from "./keys";
@@ -65,7 +65,7 @@ async function model(): Promise<Model> {
     ],
   );
   const source = { get: (i: number) => Promise.resolve(blocks[i] as Uint8Array) };
-  const recording = new Recording(head, source, { order: deliver, close: () => undefined });
+  const recording = new Recording(head, source, startDecoders("", 0));
   await recording.loadNames();
   await recording.loadEvents(() => undefined);
   return new Model(recording);
