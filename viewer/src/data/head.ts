@@ -113,6 +113,9 @@ export interface ResultTable {
   readonly columns: readonly { readonly name: string; readonly title: string; readonly unit: string }[];
   readonly rows: readonly (readonly unknown[])[];
   readonly names?: readonly (readonly number[])[];
+  /** A sentence per column, by its name. */
+  readonly doc?: Readonly<Record<string, string>>;
+  readonly notes?: readonly string[];
 }
 
 export interface SummaryFinding {

@@ -37,8 +37,8 @@ export interface LabelRoom {
 /** Draws a name in its room; returns whether it was drawn. */
 export function drawLabel(pen: Pen, widths: LabelWidths, text: string, room: LabelRoom): boolean {
   const width = room.width - 2 * MARGIN;
-  if (width < LEAST_ROOM) return false;
   const shown = plainText(text.length > 400 ? text.slice(0, 400) : text);
+  if (width < LEAST_ROOM && widths.of(pen, shown) > width) return false;
   const fitted = fittedLabel(shown, width, widths.of(pen, shown));
   if (fitted === "") return false;
   pen.fillText(fitted, room.x + MARGIN, room.y + room.height / 2 + 0.5, width);

@@ -123,6 +123,7 @@ const HATCHES: Readonly<Record<string, Hatch>> = {
   tail: "plain",
   unknown: "plain",
 };
+const FADED: Readonly<Record<ThemeName, Colour>> = { dark: [62, 72, 82], light: [190, 198, 206] };
 const SHADES = 8;
 const WHEEL = 24;
 
@@ -159,6 +160,13 @@ function wheel(place: number): Colour {
   return [channel(0), channel(8), channel(4)];
 }
 
+/** The ink of a name of a category, its shade by its text; `isLit` false: one that fades. */
+export function nameInk(text: string, category: Category | undefined, theme: Theme, isLit = true): Ink {
+  const hatch = category?.kind === "idle" ? (HATCHES[category.name] ?? "plain") : null;
+  if (!isLit) return ink(FADED[theme.name], hatch);
+  return ink(shade(onTheme(baseOf(category), theme), textHash(text) % SHADES), hatch);
+}
+
 /** The inks of all names: `of[name]` is a place in `inks`. */
 export interface Inks {
   readonly inks: readonly Ink[];
@@ -181,7 +189,7 @@ export function chooseInks(
 ): Inks {
   const inks: Ink[] = [];
   const known = new Map<string, number>();
-  const grey: Colour = theme.name === "dark" ? [62, 72, 82] : [190, 198, 206];
+  const grey = FADED[theme.name];
   const take = (key: string, make: () => Ink): number => {
     let place = known.get(key);
     if (place === undefined) {

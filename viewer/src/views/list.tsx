@@ -3,12 +3,21 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
+export interface ListColumn {
+  readonly title: ComponentChildren;
+  readonly key: string;
+  readonly isNumber: boolean;
+  readonly sorted?: "ascending" | "descending" | undefined;
+}
+
 export interface ListProps {
   readonly count: number;
   readonly lineHeight: number;
   readonly label: string;
-  readonly columns: readonly { readonly title: ComponentChildren; readonly key: string; readonly isNumber: boolean }[];
+  readonly columns: readonly ListColumn[];
   readonly template: string;
+  /** In em: where there is less room, the list scrolls sideways. */
+  readonly leastWidth?: number;
   readonly selected?: number;
   readonly cells: (line: number) => readonly ComponentChildren[];
   readonly onLine?: (line: number) => void;
@@ -38,7 +47,7 @@ export function List(props: ListProps) {
   const offset = scale === 1 ? first * lineHeight : top - (top * scale - first * lineHeight);
   const lines = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
   return (
-    <div class="list">
+    <div class="list" style={props.leastWidth ? { minWidth: `${props.leastWidth}em` } : undefined}>
       <div
         class="scroll"
         role="table"
@@ -51,7 +60,7 @@ export function List(props: ListProps) {
         <div role="rowgroup">
           <div class="line head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: props.template }}>
             {props.columns.map((column) => (
-              <span role="columnheader" key={column.key} class={column.isNumber ? "number" : ""}>
+              <span role="columnheader" key={column.key} aria-sort={column.sorted} class={column.isNumber ? "number" : ""}>
                 {column.title}
               </span>
             ))}

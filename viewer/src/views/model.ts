@@ -71,6 +71,8 @@ export class Model {
   readonly table = signal<string | null>(null);
   readonly scrollTop = signal(0);
   readonly size = signal({ width: 800, height: 400 });
+  /** How much of the page's height the statistics take. */
+  readonly panelPart = signal(0.4);
   readonly isHelpOpen = signal(false);
   readonly isPaletteOpen = signal(false);
   /** Whether single keys do something; some people cannot have that. */
@@ -81,6 +83,8 @@ export class Model {
   /** What a screen reader says; what `told` holds is shown, too, for a while. */
   readonly said = signal("");
   readonly told = signal("");
+  /** What the page says of the heading that has the focus. */
+  readonly hint = signal("");
   /** The time that a bookmark is being written for. */
   readonly noting = signal<number | null>(null);
 

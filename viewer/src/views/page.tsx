@@ -8,7 +8,7 @@ import { Help } from "./help";
 import { copyLink } from "./keys";
 import type { Model } from "./model";
 import { PaletteWhenOpen } from "./palette";
-import { Panel } from "./panels";
+import { Divider, Panel } from "./panels";
 import { Environment, Tables } from "./tables";
 import { Timeline } from "./timeline";
 
@@ -58,7 +58,7 @@ function Steps({ model }: { model: Model }) {
   return (
     <span class="steps">
       <button type="button" aria-label="Previous step" title="J" onClick={() => model.stepStep(-1)}>‹</button>
-      <span>{now >= 0 ? plainText(steps.text[now] ?? `step ${now}`).slice(0, 24) : "–"} of {steps.start_ns.length} steps</span>
+      <span>{now >= 0 ? `${plainText(steps.text[now] ?? `step ${now}`).slice(0, 24)} of ${steps.start_ns.length}` : `${steps.start_ns.length} steps`}</span>
       <button type="button" aria-label="Next step" title="K" onClick={() => model.stepStep(1)}>›</button>
     </span>
   );
@@ -98,17 +98,17 @@ function Bar({ model }: { model: Model }) {
         </span>
       )}
       {model.page.value === "timeline" && (
-        <label>
-          Colour{" "}
+        <label title="What colours tell">
+          <span class="spoken">Colour</span>
           <select
             value={model.mode.value}
             onChange={(event) => {
               model.mode.value = event.currentTarget.value as "category" | "name" | "cause";
             }}
           >
-            <option value="category">by category</option>
-            <option value="name">by name</option>
-            <option value="cause">idle causes</option>
+            <option value="category">Colour by category</option>
+            <option value="name">Colour by name</option>
+            <option value="cause">Colour idle causes</option>
           </select>
         </label>
       )}
@@ -127,7 +127,7 @@ function Bar({ model }: { model: Model }) {
         >
           Commands
         </button>
-        <button type="button" title="Copy a link to this view (Y)" onClick={() => copyLink(model)}>Copy link</button>
+        <button type="button" aria-label="Copy link" title="Copy a link to this view (Y)" onClick={() => copyLink(model)}>Link</button>
         <button
           type="button"
           aria-label="Dark or light"
@@ -274,6 +274,7 @@ export function Page({ model }: { model: Model }) {
           <Note model={model} />
           <Bookmarks model={model} />
           <Timeline model={model} />
+          <Divider model={model} />
           <Panel model={model} />
         </main>
       )}

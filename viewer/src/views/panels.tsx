@@ -1,26 +1,23 @@
 /** Below the timeline: what is selected, and the events in view as a table. */
 
 import { useEffect, useState } from "preact/hooks";
-import { plainText } from "../base/text";
+import { plainText, searchPattern } from "../base/text";
 import { countText, shareText, timeText, valueText } from "../base/units";
 import type { Found } from "../data/answers";
 import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
-import { categoryInk, THEMES } from "../engine/theme";
 import { fitSpan } from "../engine/view";
 import { useAnswer, useLines } from "./answer";
+import { areaFlame, MOST_EVENTS } from "./area-source";
+import { type Flame, rootOf } from "./flame";
+import { FlameGraph } from "./flame-graph";
 import { List } from "./list";
-import type { Model } from "./model";
+import type { Model, Tab } from "./model";
+import { NamesList } from "./names-list";
+import { Swatch } from "./swatch";
 
 const MOST_NAMES = 200;
-
-function Swatch({ model, name }: { model: Model; name: number }) {
-  const { head, names } = model.recording;
-  const category = head.categories[names.categories[name] ?? -1];
-  const ink = categoryInk(category, THEMES[model.theme.value]);
-  return <span class="swatch" style={{ background: ink.css }} title={category?.name ?? ""} />;
-}
 
 function NameTable({ model, title, totals, of }: {
   model: Model;
@@ -69,9 +66,10 @@ interface Groups {
   readonly work: readonly NameTotals[];
   readonly ranges: readonly NameTotals[];
   readonly calls: readonly NameTotals[];
+  readonly host: readonly NameTotals[];
 }
 
-const NO_GROUPS: Groups = { busy: [], idle: [], work: [], ranges: [], calls: [] };
+const NO_GROUPS: Groups = { busy: [], idle: [], work: [], ranges: [], calls: [], host: [] };
 
 /** Splits an area's rows by what they hold and sums each by name. */
 async function groupsOf(model: Model, area: Area): Promise<Groups> {
@@ -89,7 +87,8 @@ async function groupsOf(model: Model, area: Area): Promise<Groups> {
   const isIdle = (one: NameTotals): boolean =>
     head.categories[names.categories[one.name] ?? -1]?.kind === "idle";
   const [busy, idle] = [states.filter((one) => !isIdle(one)), states.filter(isIdle)];
-  return { busy, idle, work, ranges, calls };
+  const host = [...ranges, ...calls].sort((a, b) => b.ns - a.ns);
+  return { busy, idle, work, ranges, calls, host };
 }
 
 /** One line that follows the pointer: running totals make it quick however much is selected. */
@@ -150,7 +149,8 @@ function RowTable({ model, area }: { model: Model; area: Area }) {
   );
 }
 
-function Selection({ model }: { model: Model }) {
+/** The tabs that are about the names of an area. */
+function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const arrived = model.arrived.value;
   const area = model.settled.value;
   const layout = model.layout.value;
@@ -159,6 +159,9 @@ function Selection({ model }: { model: Model }) {
   const { head } = model.recording;
   const states = model.rowsOfArea(area).filter((row) => head.rows[row]?.kind === "state").length;
   const ofDevices = length * Math.max(1, states);
+  if (tab === "kernels") return <NamesList model={model} title="Device work by name" totals={groups.work} of={ofDevices} />;
+  if (tab === "ranges") return <NamesList model={model} title="Ranges, operators and calls" totals={groups.host} of={0} />;
+  if (tab === "idle") return <NamesList model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} />;
   return (
     <div class="columns">
       <NameTable model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} />
@@ -169,6 +172,17 @@ function Selection({ model }: { model: Model }) {
       <RowTable model={model} area={area} />
     </div>
   );
+}
+
+const NO_FLAME: Flame = { weights: ["Host time", "GPU time"], root: rootOf([]) };
+
+function AreaFlame({ model }: { model: Model }) {
+  const arrived = model.arrived.value;
+  const area = model.settled.value;
+  const flame = useAnswer<Flame | null>(NO_FLAME, () => areaFlame(model, area), [model, area, arrived]);
+  if (!flame) return <p class="empty">More than {countText(MOST_EVENTS)} events lie in this time. Select a shorter one.</p>;
+  if (!flame.root.children.length) return <p class="empty">No ranges, operators or calls of the host lie in this time.</p>;
+  return <FlameGraph model={model} flame={flame} title="Selected time" pattern={searchPattern(model.query.value)} />;
 }
 
 function EventTable({ model }: { model: Model }) {
@@ -299,34 +313,95 @@ function Details({ model, event }: { model: Model; event: Found }) {
   );
 }
 
+const TABS: readonly (readonly [Tab, string])[] = [
+  ["summary", "Summary"],
+  ["events", "Events"],
+  ["kernels", "Kernels"],
+  ["ranges", "Ranges and calls"],
+  ["idle", "Idle causes"],
+  ["flame", "Flame graph"],
+];
+
+function Tabs({ model }: { model: Model }) {
+  const now = TABS.findIndex(([id]) => id === model.tab.value);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (by === 0) return;
+    const next = TABS[(now + by + TABS.length) % TABS.length];
+    if (next) model.tab.value = next[0];
+    document.getElementById(`warpline-tab-${next?.[0]}`)?.focus();
+    event.preventDefault();
+  };
+  return (
+    <div class="tabs" role="tablist" aria-label="Statistics" onKeyDown={onKeyDown}>
+      {TABS.map(([id, title]) => (
+        <button
+          type="button"
+          role="tab"
+          key={id}
+          id={`warpline-tab-${id}`}
+          aria-selected={model.tab.value === id}
+          aria-controls="warpline-tab-body"
+          tabIndex={model.tab.value === id ? 0 : -1}
+          onClick={() => { model.tab.value = id; }}
+        >
+          {title}
+        </button>
+      ))}
+      <span class="faint">{model.area.value ? "of the selected area" : "of what is in view; drag to select an area"}</span>
+    </div>
+  );
+}
+
 export function Panel({ model }: { model: Model }) {
   const event = model.selected.value;
-  const tabs = [
-    ["summary", model.area.value ? "Selection" : "In view"],
-    ["events", "Events"],
-  ] as const;
+  const tab = model.tab.value;
   return (
-    <section class="panel" aria-label="Details">
+    <section class="panel" aria-label="Details" style={{ flexBasis: `${model.panelPart.value * 100}%` }}>
       <div class="panel-left">
-        <div class="tabs" role="tablist">
-          {tabs.map(([id, title]) => (
-            <button
-              type="button"
-              role="tab"
-              key={id}
-              aria-selected={model.tab.value === id}
-              onClick={() => { model.tab.value = id; }}
-            >
-              {title}
-            </button>
-          ))}
-        </div>
+        <Tabs model={model} />
         <Sums model={model} />
-        <div class="tab-body">
-          {model.tab.value === "events" ? <EventTable model={model} /> : <Selection model={model} />}
+        <div class="tab-body" id="warpline-tab-body" role="tabpanel" aria-labelledby={`warpline-tab-${tab}`}>
+          {tab === "events" && <EventTable model={model} />}
+          {tab === "flame" && <AreaFlame model={model} />}
+          {tab !== "events" && tab !== "flame" && <Selection model={model} tab={tab} />}
         </div>
       </div>
       {event && <aside class="panel-right" aria-label="Selected event"><Details model={model} event={event} /></aside>}
     </section>
+  );
+}
+
+const LEAST_PART = 0.12;
+const MOST_PART = 0.8;
+
+/** The bar between timeline and statistics, which mouse and arrow keys move. */
+export function Divider({ model }: { model: Model }) {
+  const move = (part: number): void => {
+    model.panelPart.value = Math.max(LEAST_PART, Math.min(MOST_PART, part));
+  };
+  return (
+    <div
+      class="divider"
+      role="separator"
+      aria-orientation="horizontal"
+      aria-label="Height of the statistics"
+      aria-valuemin={Math.round(LEAST_PART * 100)}
+      aria-valuemax={Math.round(MOST_PART * 100)}
+      aria-valuenow={Math.round(model.panelPart.value * 100)}
+      tabIndex={0}
+      onPointerDown={(event) => event.currentTarget.setPointerCapture(event.pointerId)}
+      onPointerMove={(event) => {
+        const box = event.currentTarget.parentElement?.getBoundingClientRect();
+        if (!box || !event.currentTarget.hasPointerCapture(event.pointerId)) return;
+        move((box.bottom - event.clientY) / box.height);
+      }}
+      onKeyDown={(event) => {
+        const by = event.key === "ArrowUp" ? 0.05 : event.key === "ArrowDown" ? -0.05 : 0;
+        if (by === 0) return;
+        move(model.panelPart.value + by);
+        event.preventDefault();
+      }}
+    />
   );
 }

@@ -2,11 +2,17 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
-import { valueText } from "../base/units";
-import type { ResultTable } from "../data/head";
+import { countText, valueText } from "../base/units";
+import type { ResultSpec, ResultTable } from "../data/head";
+import { fitSpan } from "../engine/view";
+import { flameOfTable } from "./flame";
+import { FlameGraph } from "./flame-graph";
+import { copyText } from "./keys";
 import { List } from "./list";
 import type { Model } from "./model";
 import { arranged, type Order } from "./sorting";
+import { columnOrder, headingOf, LineNames, stepOfLine } from "./table-lines";
+import { byTopic } from "./topics";
 
 function useResult(model: Model, name: string | null): ResultTable | string | null {
   const [found, setFound] = useState<ResultTable | string | null>(null);
@@ -25,95 +31,170 @@ function useResult(model: Model, name: string | null): ResultTable | string | nu
   return found;
 }
 
-function widthOf(table: ResultTable, column: number): string {
-  const isText = table.rows.some((row) => typeof row[column] === "string");
-  return isText ? "minmax(9em, 3fr)" : "minmax(6.5em, 1fr)";
+function isText(table: ResultTable, column: number): boolean {
+  return table.rows.some((row) => typeof row[column] === "string");
 }
 
-function Result({ model, table, title }: { model: Model; table: ResultTable; title: string }) {
+interface ResultProps {
+  readonly model: Model;
+  readonly table: ResultTable;
+  readonly spec: ResultSpec;
+}
+
+function Result({ model, table, spec }: ResultProps) {
   const [order, setOrder] = useState<Order | null>(null);
   const [typed, setTyped] = useState("");
-  const places = useMemo(() => arranged(table, order, searchPattern(typed)), [table, order, typed]);
-  const level = table.columns.findIndex((column) => column.name === "level");
-  const shown = table.columns.flatMap((column, at) => (at === level ? [] : [{ column, at }]));
-  const light = (line: number): void => {
-    const names = table.names?.[places[line] ?? -1];
-    if (!names?.length) return;
-    model.light(names);
-    model.page.value = "timeline";
-  };
-  const cell = (line: number, at: number, unit: string, isFirst: boolean) => {
-    const row = table.rows[places[line] ?? 0] ?? [];
-    const text = plainText(valueText(row[at], unit)).slice(0, 500);
-    if (!isFirst) return text;
-    const depth = level >= 0 && !order ? Number(row[level]) || 0 : 0;
-    const inside = table.names?.[places[line] ?? -1]?.length ? (
-      <button type="button" class="plain" title="Light on the timeline" onClick={() => light(line)}>
-        {text}
-      </button>
-    ) : (
-      text
-    );
-    return <span style={{ paddingLeft: `${depth * 14}px` }}>{inside}</span>;
-  };
-  const first = Math.max(0, shown.findIndex(({ at }) => typeof table.rows[0]?.[at] === "string"));
+  const [isFlame, setFlame] = useState(false);
+  const pattern = useMemo(() => searchPattern(typed), [typed]);
+  const places = useMemo(() => arranged(table, order, pattern), [table, order, pattern]);
+  const { names, head } = model.recording;
+  const lineNames = useMemo(() => new LineNames(names, head.categories), [names, head]);
+  const flame = useMemo(
+    () => flameOfTable(spec.name, table, (line) => lineNames.of(table, line)),
+    [spec, table, lineNames],
+  );
+  const title = plainText(spec.title);
   return (
     <div class="result">
-      <p>
+      <p class="result-bar">
         <input
           type="search"
-          placeholder="Search (text or /pattern/i)"
+          placeholder="Search: text or /regex/"
           aria-label={`Search in ${title}`}
           value={typed}
           onInput={(event) => setTyped(event.currentTarget.value)}
         />
-        <span class="faint"> {places.length} of {table.rows.length} rows</span>
+        <span class="faint" role="status">{countText(places.length)} of {countText(table.rows.length)} rows</span>
+        {flame && (
+          <button type="button" aria-pressed={isFlame} onClick={() => setFlame(!isFlame)}>
+            Flame graph
+          </button>
+        )}
       </p>
-      <List
-        count={places.length}
-        lineHeight={24}
-        label={title}
-        template={shown.map(({ at }) => widthOf(table, at)).join(" ")}
-        columns={shown.map(({ column, at }) => ({
+      {flame && isFlame ? (
+        <div class="flame-room"><FlameGraph model={model} flame={flame} title={title} pattern={pattern} /></div>
+      ) : (
+        <Lines model={model} table={table} spec={spec} places={places} order={order} onOrder={setOrder} lineNames={lineNames} />
+      )}
+      {table.notes?.map((note) => <p class="faint" key={note}>{plainText(note)}</p>)}
+    </div>
+  );
+}
+
+interface LinesProps extends ResultProps {
+  readonly places: readonly number[];
+  readonly order: Order | null;
+  readonly onOrder: (order: Order) => void;
+  readonly lineNames: LineNames;
+}
+
+function Lines({ model, table, spec, places, order, onOrder, lineNames }: LinesProps) {
+  const shown = useMemo(() => columnOrder(table), [table]);
+  const texts = useMemo(() => table.columns.map((_, at) => isText(table, at)), [table]);
+  const depth = table.columns.findIndex((column) => column.name === "depth");
+  const steps = model.recording.head.steps[0];
+  const isWide = (at: number): boolean => texts[at] === true && (at === shown[0] || table.columns[at]?.name === "name");
+  const least = shown.map((at) => (isWide(at) ? 18 : texts[at] ? 8 : 6));
+  const widths = shown.map((at, i) => `minmax(${least[i]}em, ${isWide(at) ? 4 : 1}fr)`);
+  const light = (place: number, text: string): void => {
+    const names = lineNames.of(table, place);
+    const step = stepOfLine(table, place, steps);
+    model.page.value = "timeline";
+    if (step) model.show(fitSpan(step, model.limits, 0.04));
+    if (!names.length || (step && !table.names?.[place]?.length)) return;
+    model.light(names, text.trim());
+    void model.stepMatch(1);
+  };
+  const cell = (line: number, at: number) => {
+    const place = places[line] ?? 0;
+    const row = table.rows[place] ?? [];
+    const text = plainText(valueText(row[at], table.columns[at]?.unit ?? "none")).slice(0, 1000);
+    if (at !== shown[0]) return <span title={texts[at] ? text : undefined}>{text}</span>;
+    const indent = depth >= 0 && !order ? Number(row[depth]) || 0 : 0;
+    const leads = lineNames.of(table, place).length > 0 || stepOfLine(table, place, steps) !== null;
+    const inside = leads ? (
+      <button type="button" class="plain lead" title={`${text}\nLight on the timeline`} onClick={() => light(place, text)}>
+        {text.trim()}
+      </button>
+    ) : (
+      <span title={text}>{text.trim()}</span>
+    );
+    return <span style={{ paddingLeft: `${indent * 14}px` }}>{inside}</span>;
+  };
+  return (
+    <List
+      count={places.length}
+      lineHeight={24}
+      label={plainText(spec.title)}
+      template={widths.join(" ")}
+      leastWidth={least.reduce((sum, one) => sum + one + 1, 2)}
+      columns={shown.map((at) => {
+        const column = table.columns[at] as ResultTable["columns"][number];
+        const doc = table.doc?.[column.name] ?? "";
+        const isSorted = order?.column === at;
+        return {
           key: column.name,
-          isNumber: !widthOf(table, at).includes("3fr"),
+          isNumber: !texts[at],
+          sorted: isSorted ? (order.isFalling ? ("descending" as const) : ("ascending" as const)) : undefined,
           title: (
             <button
               type="button"
               class="plain"
-              aria-label={`Sort by ${column.title}`}
-              onClick={() => setOrder({ column: at, isFalling: order?.column === at ? !order.isFalling : true })}
+              title={doc ? `${plainText(doc)} (${column.name})` : column.name}
+              aria-description={doc ? plainText(doc) : undefined}
+              onClick={() => onOrder({ column: at, isFalling: isSorted ? !order.isFalling : !texts[at] })}
+              onFocus={() => {
+                if (doc) model.hint.value = plainText(`${headingOf(column)}: ${doc}`);
+              }}
+              onBlur={() => {
+                model.hint.value = "";
+              }}
             >
-              {plainText(column.title)}
-              {order?.column === at ? (order.isFalling ? " ▾" : " ▴") : ""}
+              {plainText(headingOf(column))}
+              {isSorted ? (order.isFalling ? " ▾" : " ▴") : ""}
             </button>
           ),
-        }))}
-        cells={(line) => shown.map(({ column, at }, i) => cell(line, at, column.unit, i === first))}
-      />
-    </div>
+        };
+      })}
+      cells={(line) => shown.map((at) => cell(line, at))}
+    />
+  );
+}
+
+export function Command({ model, command }: { model: Model; command: string }) {
+  return (
+    <p class="command">
+      <code>{plainText(command)}</code>{" "}
+      <button type="button" onClick={() => copyText(model, command, "Command")}>Copy</button>
+    </p>
   );
 }
 
 export function Tables({ model }: { model: Model }) {
   const { results } = model.recording.head;
-  const name = model.table.value ?? results[0]?.name ?? null;
+  const topics = useMemo(() => byTopic(results), [results]);
+  const name = model.table.value ?? topics[0]?.tables[0]?.name ?? null;
   const spec = results.find((one) => one.name === name);
   const table = useResult(model, spec?.name ?? null);
   return (
     <section class="tables" aria-label="Tables">
       <nav aria-label="Tables">
-        {results.map((one) => (
-          <button
-            type="button"
-            key={one.name}
-            aria-current={one.name === name ? "page" : undefined}
-            onClick={() => {
-              model.table.value = one.name;
-            }}
-          >
-            {one.title}
-          </button>
+        {topics.map((topic) => (
+          <div key={topic.topic}>
+            <h2>{topic.title}</h2>
+            {topic.tables.map((one) => (
+              <button
+                type="button"
+                key={one.name}
+                aria-current={one.name === name ? "page" : undefined}
+                onClick={() => {
+                  model.table.value = one.name;
+                }}
+              >
+                {plainText(one.title)}
+              </button>
+            ))}
+          </div>
         ))}
         {results.length === 0 && <p>This file holds no tables.</p>}
       </nav>
@@ -121,22 +202,23 @@ export function Tables({ model }: { model: Model }) {
         {spec && (
           <>
             <h2>{plainText(spec.title)}</h2>
-            <p class="faint">
-              <code>{plainText(spec.command)}</code>
-            </p>
+            <Command model={model} command={spec.command} />
           </>
         )}
         {typeof table === "string" && <p role="alert">{plainText(table)}</p>}
         {table !== null && typeof table === "object" && spec && (
-          <Result key={spec.name} model={model} table={table} title={spec.title} />
+          <Result key={spec.name} model={model} table={table} spec={spec} />
         )}
+        <p class="hint" role="status">{model.hint.value}</p>
       </div>
     </section>
   );
 }
 
 export function Environment({ model }: { model: Model }) {
-  const { environment, losses } = model.recording.head;
+  const { environment, losses, results } = model.recording.head;
+  const tables = ["device_sum", "process_sum", "recording", "profiling_cost"];
+  const more = results.filter((one) => tables.includes(one.name));
   return (
     <section class="environment" aria-label="Environment">
       <h2>Environment</h2>
@@ -148,12 +230,31 @@ export function Environment({ model }: { model: Model }) {
           </>
         ))}
       </dl>
+      {more.length > 0 && (
+        <p>
+          More:{" "}
+          {more.map((one) => (
+            <button
+              type="button"
+              key={one.name}
+              onClick={() => {
+                model.table.value = one.name;
+                model.page.value = "tables";
+              }}
+            >
+              {plainText(one.title)}
+            </button>
+          ))}
+        </p>
+      )}
       {losses.length > 0 && (
         <>
-          <h2>Lost</h2>
+          <h2>Warnings of the recorder</h2>
           <ul>
-            {losses.map((loss) => (
-              <li key={loss.text}>{plainText(loss.text)}</li>
+            {losses.map((loss, i) => (
+              <li key={i}>
+                <button type="button" class="link" onClick={() => model.centreOn(loss.time_ns)}>{plainText(loss.text)}</button>
+              </li>
             ))}
           </ul>
         </>

@@ -1,0 +1,162 @@
+/** The flame graph of an area: what each thread was in, and what the devices did for it. Pure. */
+
+import type { Span } from "../base/span";
+import { endOf, type Events } from "../data/events";
+import { type Flame, type FlameNode, rootOf } from "./flame";
+
+/** The events of one thread, row by row; ranges first, then operators, then calls. */
+export interface ThreadEvents {
+  readonly label: string;
+  readonly rows: readonly Events[];
+}
+
+/** Work of a device by the call that launched it. */
+export interface Launched {
+  /** The thread's place, and when the call began. */
+  readonly thread: number;
+  readonly time: number;
+  readonly name: number;
+  readonly ns: number;
+}
+
+interface Growing {
+  readonly names: number[];
+  readonly weights: [host: number, device: number];
+  count: number;
+  readonly children: Map<number, Growing>;
+}
+
+const WEIGHTS = ["Host time", "GPU time"] as const;
+const HOST = 0;
+const DEVICE = 1;
+
+function sprout(name: number): Growing {
+  return { names: name < 0 ? [] : [name], weights: [0, 0], count: 0, children: new Map() };
+}
+
+function childOf(node: Growing, name: number): Growing {
+  let child = node.children.get(name);
+  if (!child) {
+    child = sprout(name);
+    node.children.set(name, child);
+  }
+  return child;
+}
+
+/**
+ * Returns what lies in an area as a tree: a thread, what was open on it, outermost first, and below what
+ * launched it the work of devices. Host times are cut to the area; work of devices counts as given.
+ *
+ * An event lies in another of its thread if that is open from its beginning to its end; of equals, the one in the
+ * earlier row is around.
+ */
+export function flameOfArea(
+  threads: readonly ThreadEvents[],
+  launched: readonly Launched[],
+  area: Span,
+  textOf: (name: number) => string,
+): Flame {
+  const trees = threads.map(({ label, rows }, place) => {
+    const own = launched.filter((one) => one.thread === place).sort((a, b) => a.time - b.time);
+    return finished(grown(rows, own, area), textOf, label);
+  });
+  const unknown = launched.filter((one) => one.thread < 0);
+  if (unknown.length) {
+    const tree = sprout(-1);
+    for (const one of unknown) addWork([tree], one);
+    trees.push(finished(tree, textOf, "launched by no recorded call"));
+  }
+  const filled = trees.filter((one) => one.weights.some((weight) => weight > 0));
+  return { weights: WEIGHTS, root: rootOf(filled) };
+}
+
+function addWork(stack: readonly Growing[], { name, ns }: Launched): void {
+  for (const node of stack) node.weights[DEVICE] += ns;
+  const leaf = childOf(stack[stack.length - 1] as Growing, name);
+  leaf.weights[DEVICE] += ns;
+  leaf.count++;
+}
+
+function grown(rows: readonly Events[], launched: readonly Launched[], area: Span): Growing {
+  const root = sprout(-1);
+  const order = inOrder(rows);
+  const open: { readonly node: Growing; readonly end: number }[] = [];
+  const nodes = (): Growing[] => [root, ...open.map((one) => one.node)];
+  let next = 0;
+  const work = (until: number): void => {
+    for (let one = launched[next]; one && one.time < until; one = launched[++next]) {
+      while (open.length && (open[open.length - 1]?.end ?? 0) <= one.time) open.pop();
+      addWork(nodes(), one);
+    }
+  };
+  for (const [row, event] of order) {
+    const events = rows[row] as Events;
+    const [start, end] = [events.start[event], endOf(events, event)];
+    work(start);
+    for (let top = open.at(-1); top && (top.end < end || top.end <= start); top = open.at(-1)) open.pop();
+    const above = open.at(-1)?.node ?? root;
+    const node = childOf(above, events.name[event]);
+    const inside = Math.max(0, Math.min(end, area.end) - Math.max(start, area.start));
+    node.weights[HOST] += inside;
+    if (inside > 0 || (start >= area.start && start < area.end)) node.count++;
+    if (above === root) root.weights[HOST] += inside;
+    open.push({ node, end });
+  }
+  work(Number.POSITIVE_INFINITY);
+  return root;
+}
+
+/** Returns all events as [row, event]: by start, then the longer first, then by row. */
+function inOrder(rows: readonly Events[]): (readonly [number, number])[] {
+  const all = rows.flatMap((events, row) =>
+    Array.from({ length: events.count }, (_, event) => [row, event] as const),
+  );
+  const start = ([row, event]: readonly [number, number]): number => (rows[row] as Events).start[event];
+  const end = ([row, event]: readonly [number, number]): number => endOf(rows[row] as Events, event);
+  return all.sort((a, b) => start(a) - start(b) || end(b) - end(a) || a[0] - b[0]);
+}
+
+const LEAST_COUNTERS = 3;
+
+/**
+ * Puts names side by side together that only count, as steps do: three or more that differ in their numbers
+ * alone and occur less than twice on average. The table `layers` does the same.
+ */
+function withoutCounters(
+  children: readonly Growing[],
+  textOf: (name: number) => string,
+): { readonly label: string; readonly node: Growing }[] {
+  const groups = new Map<string, Growing[]>();
+  for (const child of children) {
+    const label = child.names.map(textOf)[0]?.replace(/\d+/g, "*") ?? "";
+    groups.set(label, [...(groups.get(label) ?? []), child]);
+  }
+  return [...groups].flatMap(([label, group]) => {
+    const count = group.reduce((sum, one) => sum + one.count, 0);
+    const isCounter = group.length >= LEAST_COUNTERS && count < 2 * group.length;
+    if (isCounter) return [{ label, node: joined(group) }];
+    return group.map((node) => ({ label: node.names.map(textOf)[0] ?? "", node }));
+  });
+}
+
+function joined(group: readonly Growing[]): Growing {
+  const all = sprout(-1);
+  for (const one of group) addTo(all, one);
+  return all;
+}
+
+function addTo(all: Growing, one: Growing): void {
+  for (const name of one.names) if (!all.names.includes(name)) all.names.push(name);
+  all.weights[HOST] += one.weights[HOST];
+  all.weights[DEVICE] += one.weights[DEVICE];
+  all.count += one.count;
+  for (const [name, child] of one.children) addTo(childOf(all, name), child);
+}
+
+function finished(node: Growing, textOf: (name: number) => string, label: string): FlameNode {
+  const children = withoutCounters([...node.children.values()], textOf)
+    .map((child) => finished(child.node, textOf, child.label))
+    .filter((child) => child.weights.some((weight) => weight > 0))
+    .sort((a, b) => Math.max(...b.weights) - Math.max(...a.weights));
+  return { label, names: node.names, weights: node.weights, count: node.count, children };
+}

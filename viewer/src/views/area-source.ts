@@ -1,0 +1,107 @@
+/** Gathers what the flame graph of an area is made of. */
+
+import type { Span } from "../base/span";
+import { endOf, type Events } from "../data/events";
+import type { RowSpec } from "../data/head";
+import type { Area } from "../engine/draw";
+import { flameOfArea, type Launched, type ThreadEvents } from "./area-flame";
+import type { Flame } from "./flame";
+import type { Model } from "./model";
+
+/** More events than this take too long to put into one graph while somebody waits. */
+export const MOST_EVENTS = 400_000;
+
+const LAUNCH = "launch";
+const AROUND = ["python_frame", "range", "op", "api_call"];
+
+interface Chosen {
+  readonly streams: readonly number[];
+  /** Rows of host threads by thread, those around first. */
+  readonly threads: readonly { readonly label: string; readonly rows: readonly number[] }[];
+}
+
+/** Returns the flame graph of an area, or null where it holds too much. */
+export async function areaFlame(model: Model, area: Area): Promise<Flame | null> {
+  const { answers, names } = model.recording;
+  const { streams, threads } = chosenRows(model, area);
+  const work = await answers.events(streams, area.span, MOST_EVENTS);
+  if (!work) return null;
+  const span = await launchSpan(model, work, area.span);
+  const host = await answers.events(threads.flatMap((one) => one.rows), span, MOST_EVENTS);
+  if (!host) return null;
+  let at = 0;
+  const lanes = threads.map(({ label, rows }) => ({ label, rows: host.slice(at, (at += rows.length)) }));
+  const calls = callsByRow(model, threads, lanes);
+  const launched = work.flatMap((events) => launchedBy(events, calls, area.span));
+  return flameOfArea(lanes, launched, area.span, (name) => names.texts[name] ?? "");
+}
+
+/** Takes the rows of an area; whole threads and, for a device's busy time, all its streams. */
+function chosenRows(model: Model, area: Area): Chosen {
+  const { rows } = model.recording.head;
+  const isIn = (place: number): boolean => area.rows === null || area.rows.has(place);
+  const inArea = rows.filter((_, place) => isIn(place));
+  const devices = new Set(inArea.filter((row) => row.kind === "state").map((row) => row.device));
+  const streams = rows.flatMap((row, place) =>
+    row.kind === "stream" && (isIn(place) || devices.has(row.device)) ? [place] : [],
+  );
+  const isHost = (row: RowSpec): boolean => rankOf(model, row) >= 0 && row.thread != null;
+  const own = new Set(inArea.filter(isHost).map((row) => row.thread));
+  const byThread = new Map<number, number[]>();
+  rows.forEach((row, place) => {
+    if (!isHost(row) || (own.size > 0 && !own.has(row.thread))) return;
+    const list = byThread.get(row.thread as number) ?? [];
+    list.push(place);
+    byThread.set(row.thread as number, list);
+  });
+  const threads = [...byThread.values()].map((list) => ({
+    label: model.labelOf(model.tree.parent[list[0] ?? 0] ?? -1),
+    rows: list.sort((a, b) => rankOf(model, rows[a]) - rankOf(model, rows[b]) || a - b),
+  }));
+  return { streams, threads };
+}
+
+function rankOf(model: Model, row: RowSpec | undefined): number {
+  return AROUND.indexOf(model.recording.head.tables[row?.table ?? -1] ?? "");
+}
+
+/** Widens a span to the launches of the work in it: a stream runs in the order of its launches. */
+async function launchSpan(model: Model, work: readonly Events[], span: Span): Promise<Span> {
+  const { answers, head } = model.recording;
+  const link = head.links.find((one) => one.name === LAUNCH);
+  if (!link) return span;
+  const ends = work.flatMap((events) => {
+    const rows = [...(events.links.get(LAUNCH) ?? [])].filter((row) => row >= 0);
+    return rows.length ? [rows[0] as number, rows[rows.length - 1] as number] : [];
+  });
+  const found = await Promise.all(ends.map((row) => answers.find(`${link.table}:${row}`)));
+  const calls = found.flatMap((one) => one ?? []);
+  return {
+    start: Math.min(span.start, ...calls.map((one) => one.start)),
+    end: Math.max(span.end, ...calls.map((one) => one.end)),
+  };
+}
+
+type Calls = ReadonlyMap<number, readonly [thread: number, time: number]>;
+
+function callsByRow(model: Model, threads: Chosen["threads"], lanes: readonly ThreadEvents[]): Calls {
+  const { head } = model.recording;
+  const table = head.tables.indexOf(head.links.find((one) => one.name === LAUNCH)?.table ?? "");
+  const calls = new Map<number, readonly [number, number]>();
+  lanes.forEach(({ rows }, thread) =>
+    rows.forEach((events, lane) => {
+      if (head.rows[threads[thread]?.rows[lane] ?? -1]?.table !== table || !events.row) return;
+      for (let i = 0; i < events.count; i++) calls.set(events.row[i] as number, [thread, events.start[i]]);
+    }),
+  );
+  return calls;
+}
+
+function launchedBy(events: Events, calls: Calls, area: Span): Launched[] {
+  const ends = events.links.get(LAUNCH);
+  return Array.from({ length: events.count }, (_, i) => {
+    const [thread, time] = calls.get(ends?.[i] ?? -1) ?? [-1, 0];
+    const ns = Math.min(endOf(events, i), area.end) - Math.max(events.start[i], area.start);
+    return { thread, time, name: events.name[i], ns };
+  });
+}

@@ -1,0 +1,101 @@
+/** All names of an area in a list that sorts: kernels, ranges, causes of idle time. */
+
+import { useMemo, useState } from "preact/hooks";
+import { plainText } from "../base/text";
+import { countText, shareText, timeText } from "../base/units";
+import type { NameTotals } from "../data/selection";
+import { List } from "./list";
+import type { Model } from "./model";
+import { Swatch } from "./swatch";
+
+interface NameLine extends NameTotals {
+  readonly text: string;
+  readonly category: string;
+}
+
+const COLUMNS = [
+  { key: "text", title: "Name", isNumber: false, of: (one: NameLine) => one.text },
+  { key: "category", title: "Category", isNumber: false, of: (one: NameLine) => one.category },
+  { key: "count", title: "Count", isNumber: true, of: (one: NameLine) => one.count },
+  { key: "ns", title: "Time", isNumber: true, of: (one: NameLine) => one.ns },
+  { key: "mean", title: "Mean", isNumber: true, of: (one: NameLine) => one.ns / one.count },
+  { key: "share", title: "Share", isNumber: true, of: (one: NameLine) => one.ns },
+] as const;
+
+/** Sorts lines by a column; equal ones as they were. */
+export function sortedLines(lines: readonly NameLine[], key: string, isFalling: boolean): NameLine[] {
+  const value = COLUMNS.find((one) => one.key === key)?.of ?? COLUMNS[3].of;
+  const sign = isFalling ? -1 : 1;
+  return [...lines].sort((a, b) => {
+    const [x, y] = [value(a), value(b)];
+    return x === y ? 0 : sign * (x < y ? -1 : 1);
+  });
+}
+
+export function NamesList({ model, title, totals, of }: {
+  model: Model;
+  title: string;
+  totals: readonly NameTotals[];
+  /** The time that shares are of; 0: the times may lie in each other, so there are no shares. */
+  of: number;
+}) {
+  const [order, setOrder] = useState({ key: "ns", isFalling: true });
+  const { names, head } = model.recording;
+  const lines = useMemo(() => {
+    const all = totals.map((one) => ({
+      ...one,
+      text: names.texts[one.name] ?? "",
+      category: head.categories[names.categories[one.name] ?? -1]?.name ?? "",
+    }));
+    return sortedLines(all, order.key, order.isFalling);
+  }, [totals, order, names]);
+  const columns = COLUMNS.filter((one) => of > 0 || one.key !== "share");
+  if (!totals.length) return <p class="empty">{title}: none in this time.</p>;
+  return (
+    <List
+      count={lines.length}
+      lineHeight={22}
+      label={title}
+      template={`minmax(12em, 5fr) minmax(7em, 1fr) 6em 7em 7em${of > 0 ? " 5em" : ""}`}
+      columns={columns.map(({ key, title: heading, isNumber }) => ({
+        key,
+        isNumber,
+        sorted: order.key === key ? (order.isFalling ? "descending" : "ascending") : undefined,
+        title: (
+          <button
+            type="button"
+            class="plain"
+            onClick={() => setOrder({ key, isFalling: order.key === key ? !order.isFalling : isNumber })}
+          >
+            {heading}
+            {order.key === key ? (order.isFalling ? " ▾" : " ▴") : ""}
+          </button>
+        ),
+      }))}
+      cells={(line) => {
+        const one = lines[line];
+        if (!one) return [];
+        const text = plainText(one.text);
+        return [
+          <button
+            type="button"
+            class="plain"
+            key="n"
+            title={text.slice(0, 1000)}
+            onClick={() => {
+              model.light([one.name]);
+              void model.stepMatch(1);
+            }}
+          >
+            <Swatch model={model} name={one.name} /> {text.slice(0, 300)}
+          </button>,
+          one.category,
+          countText(one.count),
+          timeText(one.ns),
+          timeText(one.ns / one.count),
+          ...(of > 0 ? [shareText(one.ns / of)] : []),
+        ];
+      }}
+    />
+  );
+}

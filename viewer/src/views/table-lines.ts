@@ -1,0 +1,85 @@
+/** What a line of a result table is about: names to light, and a stretch of time to show. Pure. */
+
+import type { Span } from "../base/span";
+import type { Category, ResultTable, StepsSpec } from "../data/head";
+import type { Names } from "../data/recording";
+import { lastOfPath } from "./flame";
+
+const LABELS = ["name", "path", "operator", "step"] as const;
+const CATEGORY = "category";
+const HOST_KINDS: ReadonlySet<Category["kind"]> = new Set(["range", "op"]);
+
+/** A heading without the unit that the page writes with each number. */
+export function headingOf({ title, unit }: ResultTable["columns"][number]): string {
+  const plain = unit === "none" || unit === "id" ? title : title.replace(/ \((?:ns|us|ms|s|%|[KMG]?i?B(?:\/s)?)\)$/, "");
+  return plain || title;
+}
+
+/** Returns the columns in the order of display: what a row is about first, then its numbers. */
+export function columnOrder(table: ResultTable): number[] {
+  const places = table.columns.map((_, at) => at);
+  const lead = places.find((at) => table.columns[at]?.name === "name") ??
+    places.find((at) => LABELS.some((one) => table.columns[at]?.name === one));
+  if (lead === undefined) return places;
+  return [lead, ...places.filter((at) => at !== lead)];
+}
+
+/** Finds the names of the recording that a line of a table is about. */
+export class LineNames {
+  private readonly byText = new Map<string, number[]>();
+  private readonly byCategory = new Map<string, number[]>();
+
+  constructor(
+    private readonly names: Names,
+    private readonly categories: readonly Category[],
+  ) {
+    const put = (into: Map<string, number[]>, key: string, name: number): void => {
+      const list = into.get(key);
+      if (list) list.push(name);
+      else into.set(key, [name]);
+    };
+    names.texts.forEach((text, name) => {
+      put(this.byText, text, name);
+      put(this.byCategory, categories[names.categories[name] ?? -1]?.name ?? "", name);
+    });
+  }
+
+  of(table: ResultTable, line: number): readonly number[] {
+    const given = table.names?.[line];
+    if (given?.length) return given;
+    const place = (name: string): number => table.columns.findIndex((one) => one.name === name);
+    const depth = place("depth");
+    for (const label of LABELS) {
+      const column = place(label);
+      if (column < 0) continue;
+      const own = String(table.rows[line]?.[column] ?? "").trim();
+      const text = depth >= 0 ? lastOfPath(table, line, column, depth) : own;
+      const found = this.ofText(text);
+      if (found.length) return found;
+    }
+    const category = place(CATEGORY);
+    return category < 0 ? [] : (this.byCategory.get(String(table.rows[line]?.[category])) ?? []);
+  }
+
+  /** Names equal to a text; `step_*` stands for ranges with any number in the place of the star. */
+  private ofText(text: string): readonly number[] {
+    if (!text.includes("*")) return this.byText.get(text) ?? [];
+    const pattern = new RegExp(`^${text.split("*").map(quoted).join("\\d+")}$`);
+    return this.names.texts.flatMap((one, name) => {
+      const kind = this.categories[this.names.categories[name] ?? -1]?.kind;
+      return kind && HOST_KINDS.has(kind) && pattern.test(one) ? [name] : [];
+    });
+  }
+}
+
+function quoted(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
+/** Returns the time of the step that a line is about, or null. */
+export function stepOfLine(table: ResultTable, line: number, steps: StepsSpec | undefined): Span | null {
+  const column = table.columns.findIndex((one) => one.name === "step");
+  const at = column < 0 ? -1 : (steps?.text.indexOf(String(table.rows[line]?.[column])) ?? -1);
+  if (!steps || at < 0) return null;
+  return { start: steps.start_ns[at] ?? 0, end: steps.end_ns[at] ?? 0 };
+}
