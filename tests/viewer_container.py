@@ -33,17 +33,25 @@ class Decoded:
             assert (described["raw_bytes"], described["bytes"]) == (len(raw), len(data))
         self.names = json.loads(self.raw[1])
         self.rows = {row["id"]: row for row in head["rows"]}
+        self._events: dict[str, list[Event]] = {}
         assert len(self.rows) == len(head["rows"])
 
     def events(self, row_id: str) -> list[Event]:
         """Return the events of a row."""
+        if row_id in self._events:
+            return self._events[row_id]
         row = self.rows[row_id]
         found: list[Event] = []
         for part in row["parts"]:
             columns = self.columns(part)
             assert {len(values) for values in columns.values()} == {part["count"]}
             found += self._part(row, part["first_ns"], columns)
+        self._events[row_id] = found
         return found
+
+    def forget(self) -> None:
+        """Decode again when asked again: the bytes have changed."""
+        self._events.clear()
 
     def columns(self, part: dict[str, Any]) -> dict[str, list[Any]]:
         """Return the columns of a part or of attributes by name."""
@@ -62,7 +70,7 @@ class Decoded:
         found, time = [], first
         for place in range(len(columns["gap"])):
             start = time + columns["gap"][place]
-            end = start + columns.get("duration", [0] * (place + 1))[place]
+            end = start + (columns["duration"][place] if "duration" in columns else 0)
             name = columns["name"][place] if "name" in columns else None
             table = columns["table"][place] if "table" in columns else row["table"]
             found.append(
@@ -104,7 +112,8 @@ class Decoded:
 def decode(data: bytes, count: int, column: dict[str, Any]) -> list[Any]:
     """Return the values of one column."""
     planes, encoding = column["planes"], column.get("encoding", "plain")
-    raws = [bytes(data[plane * count + row] for plane in range(planes)) for row in range(count)]
+    sliced = (data[plane * count : (plane + 1) * count] for plane in range(planes))
+    raws = [bytes(value) for value in zip(*sliced, strict=True)]
     if encoding in {"float32", "float64"}:
         return [struct.unpack("<f" if planes == 4 else "<d", raw)[0] for raw in raws]
     coded = [int.from_bytes(raw, "little") for raw in raws]

@@ -15,6 +15,7 @@ from viewer_container import Decoded
 import warpline
 from warpline.derived.breakdown.segments import PARTS, device_segments
 from warpline.trace import MemorySource, Trace
+from warpline.viewer.lanes import MAX_LANES
 
 from .conftest import packed
 
@@ -37,8 +38,6 @@ def rows_of(trace, table):
     keep = [True] * count
     if table == "graph_launch":
         keep = [level == 0 for level in trace.table(table).column("level").to_list()]
-    elif table in HOST_TABLES:
-        keep = [thread is not None for thread in trace.table(table).column("thread_id").to_list()]
     ends = columns[spec.end]
     return [
         (table, row, columns[spec.start][row], max(ends[row], columns[spec.start][row]))
@@ -239,6 +238,52 @@ def test_ranges_stand_above_the_work_that_was_launched_in_them():
     outer, inner = found.events("gpu0/phase0"), found.events("gpu0/phase1")
     assert [(event.name, event.start_ns, event.end_ns) for event in outer] == [("step", 30, 230)]
     assert [(event.name, event.start_ns, event.end_ns) for event in inner] == [("forward", 30, 90)]
+
+
+def test_what_is_nested_too_deep_is_merged_and_counted():
+    depth = MAX_LANES + 40
+    trace = Trace(
+        MemorySource(
+            {
+                "range": {
+                    "start_ns": [*range(depth), 5000],
+                    "end_ns": [*range(2 * depth, depth, -1), 5001],
+                    "name": ["deeper"] * (depth + 1),
+                }
+            }
+        )
+    )
+    found = decoded(trace)
+    rows = [row for row in found.rows.values() if row["kind"] == "range"]
+    assert [row["count"] for row in rows] == [2, *[1] * (MAX_LANES - 1), 1]
+    assert rows[0]["label"] == "ranges"
+    assert rows[-1]["label"] == "ranges: 40 deeper ones, merged"
+    (event,) = found.events(rows[-1]["id"])
+    assert (event.start_ns, event.end_ns) == (MAX_LANES, 2 * depth - MAX_LANES)
+    assert (event.row, event.table) == (None, None)
+    assert "too deep" in event.name
+
+
+def test_what_has_no_thread_stands_in_a_group_of_its_own():
+    trace = Trace(
+        MemorySource(
+            {
+                "overhead": {
+                    "start_ns": [10, 30],
+                    "end_ns": [20, 60],
+                    "thread_id": [0, None],
+                    "name": ["a", "b"],
+                },
+                "thread": {"process_id": [0], "tid": [7]},
+                "process": {"pid": [1]},
+            }
+        )
+    )
+    found = decoded(trace)
+    groups = [row["label"] for row in found.rows.values() if row["kind"] == "group"]
+    assert groups == ["process 1", "thread 7", "thread not known"]
+    (event,) = found.events("nothread/overhead")
+    assert (event.start_ns, event.end_ns, event.name, event.row) == (30, 60, "b", 1)
 
 
 def test_times_that_a_page_cannot_hold_are_moved():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -11,16 +12,16 @@ from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS, device_segme
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.ranks.names import UNKNOWN, rank_of_process
 from warpline.derived.work.busy import DEVICE_TABLES
-from warpline.derived.work.operations import Operations, operations
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.tree import enclosing
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 from warpline.viewer.counter_rows import device_counters
 from warpline.viewer.lanes import lanes
-from warpline.viewer.names import Names, category
+from warpline.viewer.names import MERGED, Names, category
 from warpline.viewer.projected import projected
-from warpline.viewer.rows import Events, Link, Row, split
+from warpline.viewer.rows import Events, Link, Row, lane_label, split
 
 _SHOWN_PHASES = 6
 _NOT_OF_HOST = ("dependency", "communication-wait", "tail", "unknown")
@@ -74,14 +75,16 @@ def _states(trace: Trace, names: Names) -> Iterator[Row]:
         links={"blame": _blame(trace)},
     )
     no_lane = np.zeros(len(segments), np.int64)
-    for device, _, found in split(events, segments.device, no_lane):
+    merged = partial(names.add, MERGED, category("unknown"))
+    for lane in split(events, segments.device, no_lane, merged):
+        device = f"gpu{lane.group}"
         yield Row(
-            f"gpu{device}/state",
-            f"gpu{device}",
+            f"{device}/state",
+            device,
             "busy / idle",
             "state",
-            device=device,
-            events=found,
+            device=lane.group,
+            events=lane.events,
         )
 
 
@@ -118,18 +121,19 @@ def _phases(trace: Trace, names: Names) -> Iterator[Row]:
         return
     ids = trace.columns("range", "name_id")["name_id"].filled(-1)[found.range]
     events = Events(found.start_ns, found.end_ns, names.add_all(ids, category("nvtx")), found.range)
-    lane = lanes(found.start_ns, found.end_ns, found.device).astype(np.int64)
-    for device, depth, part in split(events, found.device, lane):
+    depth = lanes(found.start_ns, found.end_ns, found.device).astype(np.int64)
+    merged = partial(names.add, MERGED, category("nvtx"))
+    for lane in split(events, found.device, depth, merged):
         yield Row(
-            f"gpu{device}/phase{depth}",
-            f"gpu{device}",
-            "phases",
+            f"gpu{lane.group}/phase{lane.depth}",
+            f"gpu{lane.group}",
+            lane_label("phases", lane),
             "phase",
-            "range",
-            device=device,
-            depth=depth,
-            events=part,
-            is_collapsed=depth >= _SHOWN_PHASES,
+            None if lane.merged else "range",
+            device=lane.group,
+            depth=lane.depth,
+            events=lane.events,
+            is_collapsed=lane.depth >= _SHOWN_PHASES,
         )
 
 
@@ -143,45 +147,44 @@ def _streams(trace: Trace, names: Names) -> Iterator[Row]:
         work.table.astype(np.int64),
         {"launch": Link(np.maximum(work.call, 0), work.call >= 0)},
     )
-    cell = work.device * (int(work.stream.max(initial=0)) + 1) + work.stream
-    lane = lanes(work.start_ns, work.end_ns, cell).astype(np.int64)
-    for _, depth, part in split(events, cell, lane):
-        assert part.row is not None
-        assert part.table is not None
-        yield _stream_row(trace, work, part, depth)
+    count = int(work.stream.max(initial=0)) + 1
+    cell = work.device.astype(np.int64) * count + work.stream
+    cells, first = np.unique(cell, return_index=True)
+    process = dict(zip(cells.tolist(), work.process[first].tolist(), strict=True))
+    labels = _stream_labels(trace)
+    depth = lanes(work.start_ns, work.end_ns, cell).astype(np.int64)
+    merged = partial(names.add, MERGED, category("unknown"))
+    for lane in split(events, cell, depth, merged):
+        device, stream = divmod(lane.group, count)
+        part = lane.events
+        is_mixed = part.table is None or bool((part.table != part.table[0]).any())
+        yield Row(
+            f"gpu{device}/stream{stream}" + (f".{lane.depth}" if lane.depth else ""),
+            f"gpu{device}",
+            lane_label(labels(device, stream, process[lane.group]), lane),
+            "stream",
+            None if is_mixed or part.table is None else DEVICE_TABLES[int(part.table[0])],
+            device,
+            process[lane.group],
+            stream=stream,
+            depth=lane.depth,
+            events=part if is_mixed else replace(part, table=None),
+        )
 
 
-def _stream_row(trace: Trace, work: Operations, part: Events, depth: int) -> Row:
-    assert part.table is not None
-    assert part.row is not None
-    place = np.flatnonzero((work.table == part.table[0]) & (work.row == part.row[0]))[0]
-    device, stream, process = (
-        int(column[place]) for column in (work.device, work.stream, work.process)
-    )
-    is_mixed = bool((part.table != part.table[0]).any())
-    end = f".{depth}" if depth else ""
-    return Row(
-        f"gpu{device}/stream{stream}{end}",
-        f"gpu{device}",
-        _stream_label(trace, device, stream, process),
-        "stream",
-        None if is_mixed else DEVICE_TABLES[int(part.table[0])],
-        device,
-        process,
-        stream=stream,
-        depth=depth,
-        events=part if is_mixed else replace(part, table=None),
-    )
-
-
-def _stream_label(trace: Trace, device: int, stream: int, process: int) -> str:
-    native = int(trace.columns("stream", "native_id")["native_id"].values[stream])
+def _stream_labels(trace: Trace) -> Callable[[int, int, int], str]:
+    """Return what names the stream of a device that a process used."""
     work = operations(trace)
-    users = np.unique(work.process[work.device == device])
-    if len(users) == 1:
-        return f"stream {native}"
-    pid = int(trace.columns("process", "pid")["pid"].values[process])
-    return f"stream {native} · process {pid}"
+    native = trace.columns("stream", "native_id")["native_id"].values if len(work) else ()
+    pids = trace.columns("process", "pid")["pid"].values if len(work) else ()
+    users = np.unique(np.stack((work.device, work.process), axis=1), axis=0)[:, 0]
+    is_shared = dict(zip(*np.unique(users, return_counts=True), strict=True))
+
+    def label(device: int, stream: int, process: int) -> str:
+        text = f"stream {int(native[stream])}"
+        return text if is_shared[device] == 1 else f"{text} · process {int(pids[process])}"
+
+    return label
 
 
 def _operation_names(trace: Trace, names: Names) -> I64:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranks.names import UNKNOWN, rank_of_process
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64
 from warpline.trace import Trace
 from warpline.viewer.lanes import lanes
-from warpline.viewer.names import Names, category
-from warpline.viewer.rows import Events, Row, split
+from warpline.viewer.names import MERGED, Names, category
+from warpline.viewer.rows import Events, Row, lane_label, split
 
 _NO_THREAD = -1
+_UNKNOWN = "nothread"
 
 
 class _Source(NamedTuple):
@@ -51,31 +53,39 @@ _SOURCES = (
 def host_rows(trace: Trace, names: Names) -> Iterator[Row]:
     """Yield the rows of all processes and their threads that did anything that was recorded.
 
-    The thread that made most CUDA calls, else had most ranges, comes first in its process.
+    The thread that made most CUDA calls, else had most ranges, comes first in its process. What
+    was recorded without its thread comes last.
     """
     by_thread: dict[int, list[Row]] = {}
     for source in _SOURCES:
         for row in _rows_of(trace, names, source):
             by_thread.setdefault(_NO_THREAD if row.thread is None else row.thread, []).append(row)
-    threads = trace.columns("thread", "process_id", "tid", "name_id") if by_thread else {}
+    unknown = by_thread.pop(_NO_THREAD, [])
+    if by_thread:
+        yield from _processes(trace, by_thread)
+    if unknown:
+        yield Row(_UNKNOWN, None, "thread not known", "group")
+        yield from unknown
+
+
+def _processes(trace: Trace, by_thread: dict[int, list[Row]]) -> Iterator[Row]:
+    columns = trace.columns("thread", "process_id", "tid", "name_id")
+    owners, tids, titles = (columns[key].to_list() for key in columns)
     by_process: dict[int, list[int]] = {}
     for thread in by_thread:
-        if thread != _NO_THREAD:
-            owner = int(threads["process_id"].values[thread])
-            by_process.setdefault(owner, []).append(thread)
+        by_process.setdefault(owners[thread], []).append(thread)
+    labels = _process_labels(trace)
     for process in sorted(by_process):
         group = f"process{process}"
-        label = _process_label(trace, process)
-        yield Row(group, None, label, "group", process=process)
+        yield Row(group, None, labels[process], "group", process=process)
         ranked = sorted(by_process[process], key=lambda each: (*_weight(by_thread[each]), each))
         for place, thread in enumerate(ranked):
-            tid = int(threads["tid"].values[thread])
-            name = threads["name_id"].to_list()[thread]
-            text = f"thread {tid}" + ("" if name is None else f" · {trace.strings.text(name)}")
+            title = titles[thread]
+            text = f"thread {tids[thread]}"
             yield Row(
                 f"thread{thread}",
                 group,
-                text,
+                text if title is None else f"{text} · {trace.strings.text(title)}",
                 "group",
                 process=process,
                 thread=thread,
@@ -91,18 +101,18 @@ def _weight(rows: list[Row]) -> tuple[int, int]:
     return -calls, -ranges
 
 
-def _process_label(trace: Trace, process: int) -> str:
+def _process_labels(trace: Trace) -> list[str]:
     columns = trace.columns("process", "pid", "name_id", "host_id")
-    name, host = (columns[key].to_list()[process] for key in ("name_id", "host_id"))
-    rank = int(rank_of_process(trace)[process])
-    label = "" if rank == UNKNOWN else f"rank {rank} · "
-    label += f"process {int(columns['pid'].values[process])}"
-    if name is not None:
-        label += f" · {trace.strings.text(name)}"
-    hosts = {each for each in columns["host_id"].to_list() if each is not None}
-    return (
-        f"{label} on {trace.strings.text(host)}" if host is not None and len(hosts) > 1 else label
-    )
+    has_hosts = len({each for each in columns["host_id"].to_list() if each is not None}) > 1
+    found = []
+    ranks = rank_of_process(trace).tolist()
+    values = (columns[key].to_list() for key in columns)
+    for rank, pid, name, host in zip(ranks, *values, strict=True):
+        label = ("" if rank == UNKNOWN else f"rank {rank} · ") + f"process {pid}"
+        label += "" if name is None else f" · {trace.strings.text(name)}"
+        label += f" on {trace.strings.text(host)}" if host is not None and has_hosts else ""
+        found.append(label)
+    return found
 
 
 def _rows_of(trace: Trace, names: Names, source: _Source) -> Iterator[Row]:
@@ -116,27 +126,29 @@ def _rows_of(trace: Trace, names: Names, source: _Source) -> Iterator[Row]:
     columns = trace.columns(source.table, *keys, "thread_id", "name_id")
     start = columns[keys[0]].values[rows]
     end = np.maximum(start, columns[keys[-1]].values[rows])
-    thread = columns["thread_id"].values[rows].astype(np.int64)
+    thread = columns["thread_id"].filled(_NO_THREAD)[rows].astype(np.int64)
     name = names.add_all(columns["name_id"].filled(-1)[rows], category(source.category))
-    lane = lanes(start, end, thread).astype(np.int64)
-    for owner, depth, part in split(Events(start, end, name, rows), thread, lane):
-        tail = f".{depth}" if depth else ""
+    depth = lanes(start, end, thread).astype(np.int64)
+    events = Events(start, end, name, rows)
+    merged = partial(names.add, MERGED, category(source.category))
+    for lane in split(events, thread, depth, merged):
+        owner = _UNKNOWN if lane.group == _NO_THREAD else f"thread{lane.group}"
+        tail = f".{lane.depth}" if lane.depth else ""
         yield Row(
-            f"thread{owner}/{source.key}{tail}",
-            f"thread{owner}",
-            source.label,
+            f"{owner}/{source.key}{tail}",
+            owner,
+            lane_label(source.label, lane),
             source.kind,
-            source.table,
-            thread=owner,
-            depth=depth,
-            events=part,
+            None if lane.merged else source.table,
+            thread=None if lane.group == _NO_THREAD else lane.group,
+            depth=lane.depth,
+            events=lane.events,
         )
 
 
 def _chosen(trace: Trace, source: _Source) -> I64:
-    """Return the rows of the table that belong here: those whose thread is known."""
-    valid: BoolArray = trace.columns(source.table, "thread_id")["thread_id"].is_valid()
-    if source.table == "range":
-        pushed = push_pop_ranges(trace)
-        valid = valid & (pushed if source.key == "range" else ~pushed)
-    return np.flatnonzero(valid)
+    """Return the rows of the table that belong here."""
+    if source.table != "range":
+        return np.arange(trace.row_count(source.table))
+    pushed = push_pop_ranges(trace)
+    return np.flatnonzero(pushed if source.key == "range" else ~pushed)

@@ -24,7 +24,7 @@ def lanes(start: I64, end: I64, group: I64) -> I32:
         group: Shape (n,), such as the thread.
 
     Returns:
-        Shape (n,); `TOO_DEEP` for what would need more than `MAX_LANES` lanes.
+        Shape (n,); `TOO_DEEP` for what would need more than `MAX_LANES` lanes: to be shown merged.
     """
     depth = np.zeros(len(start), np.int32)
     rows = np.flatnonzero(np.isin(group, group[_overlapping(start, end, group, depth)]))
@@ -34,9 +34,10 @@ def lanes(start: I64, end: I64, group: I64) -> I32:
     crossing = np.unique(
         group[rows][_overlapping(start[rows], end[rows], group[rows], depth[rows])]
     )
-    for one in crossing.tolist():
-        inside = np.flatnonzero(group == one)
-        depth[inside] = _first_free(start[inside], end[inside])
+    inside = np.flatnonzero(np.isin(group, crossing))
+    inside = inside[np.argsort(group[inside], kind="stable")]
+    for each in np.split(inside, np.flatnonzero(np.diff(group[inside])) + 1):
+        depth[each] = _first_free(start[each], end[each])
     depth[depth >= MAX_LANES] = TOO_DEEP
     return depth
 

@@ -14,6 +14,7 @@ from warpline.trace import StringPool
 
 LONGEST = 1000
 NO_NAME = "(no name)"
+MERGED = "(nested too deep to be drawn one by one)"
 
 
 class Category(NamedTuple):

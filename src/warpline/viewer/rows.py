@@ -6,13 +6,16 @@ lanes. Times are those of the trace, ns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.interval import union
+from warpline.units import plural
+from warpline.viewer.lanes import MAX_LANES, TOO_DEEP
 
 _NOTHING = np.zeros(0, np.int64)
 
@@ -99,18 +102,46 @@ class Row:
     events: Events = field(default_factory=Events)
 
 
-def split(events: Events, group: I64, lane: I64) -> Iterator[tuple[int, int, Events]]:
-    """Yield group, lane and events, sorted by start; what has a negative lane is left out.
+class Lane(NamedTuple):
+    """One lane of a group of rows.
+
+    Attributes:
+        group: Which group.
+        depth: Which lane of it, 0 for the outermost.
+        events: Sorted by start.
+        merged: How many events these stand for, where they are merged; else 0.
+    """
+
+    group: int
+    depth: int
+    events: Events
+    merged: int = 0
+
+
+def split(events: Events, group: I64, lane: I64, merged_name: Callable[[], int]) -> Iterator[Lane]:
+    """Yield the lanes, by group; below its others a group has what was too deep for a lane, merged.
 
     Args:
         events: In any order.
         group: Shape (n,).
         lane: Shape (n,), from `lanes`.
+        merged_name: Returns the place in the names of events that are merged; asked if needed.
     """
-    order = np.lexsort((events.end_ns, events.start_ns, lane, group))
-    order = order[lane[order] >= 0]
+    wanted = np.where(lane == TOO_DEEP, MAX_LANES, lane)
+    order = np.lexsort((events.end_ns, events.start_ns, wanted, group))
     first = np.flatnonzero(
-        (np.diff(group[order], prepend=-1) != 0) | (np.diff(lane[order], prepend=-1) != 0)
+        (np.diff(group[order], prepend=-2) != 0) | (np.diff(wanted[order], prepend=-1) != 0)
     )
     for rows in np.split(order, first[1:]) if len(order) else ():
-        yield int(group[rows[0]]), int(lane[rows[0]]), events.taken(rows)
+        one, depth, found = int(group[rows[0]]), int(wanted[rows[0]]), events.taken(rows)
+        if depth < MAX_LANES:
+            yield Lane(one, depth, found)
+        else:
+            start, end = union(found.start_ns, found.end_ns)
+            name = np.full(len(start), merged_name())
+            yield Lane(one, depth, Events(start, end, name), len(rows))
+
+
+def lane_label(label: str, lane: Lane) -> str:
+    """Return what the user reads beside a lane of rows that are called so."""
+    return f"{label}: {plural(lane.merged, 'deeper one')}, merged" if lane.merged else label
