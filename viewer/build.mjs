@@ -1,7 +1,7 @@
 // Bundles the page into ../src/warpline/viewer/dist: one script, one style sheet. The same input
 // gives the same bytes, so that a stale bundle shows.
 import { build } from "esbuild";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 
 const MOST_BYTES = 400_000;
@@ -41,6 +41,10 @@ await build({
   outdir: OUT,
 });
 await build({ ...SHARED, entryPoints: { viewer: "src/app/viewer.css" }, outdir: OUT });
+// The rules of the palette come before those that use it.
+const palette = await build({ ...SHARED, entryPoints: ["src/engine/palette-css.ts"], format: "esm", write: false });
+const { paletteCss } = await import(`data:text/javascript,${encodeURIComponent(palette.outputFiles[0].text)}`);
+await writeFile(`${OUT}/viewer.css`, paletteCss() + (await readFile(`${OUT}/viewer.css`, "utf8")));
 
 let bytes = 0;
 for (const name of ["viewer.js", "viewer.css"]) {

@@ -36,6 +36,18 @@ export function contrast(one: Colour, other: Colour): number {
   return (high + 0.05) / (low + 0.05);
 }
 
+const STEPS = 20;
+
+/** Returns the colour, lighter or darker as need be, so that it stands out against a background. */
+export function legible(colour: Colour, background: Colour, least: number): Colour {
+  const away: Colour = luminance(background) < 0.18 ? [255, 255, 255] : [0, 0, 0];
+  for (let step = 0; step < STEPS; step++) {
+    const found = mixed(colour, away, step / STEPS);
+    if (contrast(found, background) >= least) return found;
+  }
+  return away;
+}
+
 const DARK: Colour = [0, 0, 0];
 const LIGHT: Colour = [255, 255, 255];
 

@@ -1,19 +1,25 @@
-/** The only number -> text formatters. */
+/** The only number -> text formatters; they write numbers as the command line does. */
 
-const TIMES: readonly (readonly [number, string])[] = [
-  [1e9, "s"],
-  [1e6, "ms"],
-  [1e3, "µs"],
-  [1, "ns"],
-];
+type Units = readonly (readonly [size: number, name: string])[];
 
-/** Writes a length of time with four significant digits: 41.25 µs. */
+const TIMES: Units = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
+const SIZES: Units = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+const RATES: Units = [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]];
+
+/** Writes a number with three significant digits in the unit that suits it. */
+function scaled(value: number, units: Units): string {
+  // The limits are where rounding to three digits would give 1000, 100.0 or 10.00.
+  const last = units[units.length - 1] as Units[number];
+  const [size, name] = units.find(([one]) => Math.abs(value) / one >= 0.9995) ?? last;
+  if (size === 1 && Number.isInteger(value)) return `${value} ${name}`;
+  const number = value / size;
+  const places = Math.abs(number) < 9.995 ? 2 : Math.abs(number) < 99.95 ? 1 : 0;
+  return `${number.toFixed(places)} ${name}`;
+}
+
+/** Writes a length of time with three significant digits: 41.3 us. */
 export function timeText(ns: number): string {
-  const size = Math.abs(ns);
-  for (const [unit, name] of TIMES) {
-    if (size >= unit || unit === 1) return `${digits(ns / unit)} ${name}`;
-  }
-  return "0 ns";
+  return scaled(ns, TIMES);
 }
 
 /**
@@ -34,17 +40,11 @@ export function shareText(share: number): string {
 }
 
 export function countText(count: number): string {
-  return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, " ");
+  return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 export function bytesText(bytes: number): string {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let place = 0;
-  while (Math.abs(bytes) >= 1024 && place < units.length - 1) {
-    bytes /= 1024;
-    place++;
-  }
-  return place === 0 ? `${bytes} B` : `${digits(bytes)} ${units[place]}`;
+  return scaled(bytes, SIZES);
 }
 
 function digits(value: number): string {
@@ -67,7 +67,7 @@ export function valueText(value: unknown, unit: string): string {
     case "ratio":
       return shareText(value);
     case "bytes_per_s":
-      return `${bytesText(value)}/s`;
+      return scaled(value, RATES);
     default:
       return Number.isInteger(value) ? countText(value) : digits(value);
   }

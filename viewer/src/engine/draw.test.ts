@@ -227,12 +227,13 @@ describe("texts", () => {
   });
 
   it("write numbers with units", () => {
-    expect([0, 41, 41_250, 1.5e6, -2e9].map(timeText)).toEqual(["0 ns", "41 ns", "41.25 µs", "1.500 ms", "-2 s"]);
+    expect([0, 41, 41_240, 1.5e6, -2e9].map(timeText)).toEqual(["0 ns", "41 ns", "41.2 us", "1.50 ms", "-2.00 s"]);
+    expect([999_499, 999_600, 99_950_000, 12.5].map(timeText)).toEqual(["999 us", "1.00 ms", "100 ms", "12.5 ns"]);
     expect(instantText(1_234_567, 1000)).toBe("1.235 ms");
-    expect(instantText(1_234_567, 1)).toBe("1234.567 µs");
+    expect(instantText(1_234_567, 1)).toBe("1234.567 us");
     const ruler = [-500_000, 0, 1_000_000].map((ns) => instantText(ns, 500_000, 2e6));
     expect(ruler).toEqual(["-0.5 ms", "0.0 ms", "1.0 ms"]);
     expect(shareText(0.7134)).toBe("71.3 %");
-    expect(countText(1234567)).toBe("1 234 567");
+    expect(countText(1234567)).toBe("1,234,567");
   });
 });

@@ -1,6 +1,6 @@
 /** Colours and hatches: by category first, lighter or darker by name, in a dark and a light palette. */
 
-import { type Colour, fromHex, mixed, textOn, toCss, toPixel } from "../base/colour";
+import { type Colour, fromHex, legible, mixed, textOn, toCss, toPixel } from "../base/colour";
 import { textHash } from "../base/text";
 import type { Category } from "../data/head";
 
@@ -124,6 +124,7 @@ const HATCHES: Readonly<Record<string, Hatch>> = {
   unknown: "plain",
 };
 const FADED: Readonly<Record<ThemeName, Colour>> = { dark: [62, 72, 82], light: [190, 198, 206] };
+const IDLE_PART = 0.26;
 const SHADES = 8;
 const WHEEL = 24;
 
@@ -138,17 +139,22 @@ function ink(colour: Colour, hatch: Hatch | null): Ink {
 
 /** The ink of a category itself: legends and the overview. */
 export function categoryInk(category: Category | undefined, theme: Theme): Ink {
-  const colour = onTheme(baseOf(category), theme);
+  const colour = legible(onTheme(baseOf(category), theme), theme.background, LEAST_CONTRAST);
   return ink(colour, category?.kind === "idle" ? (HATCHES[category.name] ?? "plain") : null);
 }
+
+/** What WCAG 2.2 asks of graphics (1.4.11). */
+export const LEAST_CONTRAST = 3;
 
 function onTheme(colour: Colour, theme: Theme): Colour {
   return theme.name === "dark" ? colour : mixed(colour, [0, 0, 0], 0.1);
 }
 
-function shade(colour: Colour, step: number): Colour {
+/** A colour by its category, lighter or darker by its text; it stands out against the theme's ground. */
+function shade(colour: Colour, step: number, theme: Theme): Colour {
   const part = step / (SHADES - 1) - 0.5; // -0.5 .. 0.5
-  return part < 0 ? mixed(colour, [0, 0, 0], -part * 0.5) : mixed(colour, [255, 255, 255], part * 0.45);
+  const found = part < 0 ? mixed(colour, [0, 0, 0], -part * 0.5) : mixed(colour, [255, 255, 255], part * 0.45);
+  return legible(found, theme.background, LEAST_CONTRAST);
 }
 
 function wheel(place: number): Colour {
@@ -164,7 +170,7 @@ function wheel(place: number): Colour {
 export function nameInk(text: string, category: Category | undefined, theme: Theme, isLit = true): Ink {
   const hatch = category?.kind === "idle" ? (HATCHES[category.name] ?? "plain") : null;
   if (!isLit) return ink(FADED[theme.name], hatch);
-  return ink(shade(onTheme(baseOf(category), theme), textHash(text) % SHADES), hatch);
+  return ink(shade(onTheme(baseOf(category), theme), textHash(text) % SHADES, theme), hatch);
 }
 
 /** The inks of all names: `of[name]` is a place in `inks`. */
@@ -207,18 +213,26 @@ export function chooseInks(
     const isFaded = lit ? !lit[name] : mode === "cause" && !isIdle;
     const hash = textHash(text);
     if (isFaded) of[name] = take(`faded ${hatch ?? ""}`, () => ink(grey, hatch));
-    else if (isIdle) of[name] = take(`idle ${place}`, () => ink(onTheme(baseOf(category), theme), hatch));
+    else if (isIdle) of[name] = take(`idle ${place}`, () => categoryInk(category, theme));
     else if (mode === "name") {
-      of[name] = take(`name ${hash % WHEEL}`, () => ink(onTheme(wheel(hash % WHEEL), theme), null));
+      of[name] = take(`name ${hash % WHEEL}`, () => ink(legible(onTheme(wheel(hash % WHEEL), theme), theme.background, LEAST_CONTRAST), null));
     } else {
       const step = hash % SHADES;
-      of[name] = take(`${place} ${step}`, () => ink(shade(onTheme(baseOf(category), theme), step), null));
+      of[name] = take(`${place} ${step}`, () => ink(shade(onTheme(baseOf(category), theme), step, theme), null));
     }
   });
   return { inks, of, pixels: Uint32Array.from(inks, (one) => one.pixel) };
 }
 
+/** The categories that have a colour of their own: the parts of the partition, and what hosts did. */
+export const CATEGORY_NAMES: readonly string[] = Object.keys(BASES);
+
+/** The category of a name in `CATEGORY_NAMES`, as a recording would bring it. */
+export function knownCategory(name: string): Category {
+  return { name, kind: name in HATCHES ? "idle" : "busy", meaning: "" };
+}
+
 /** The colour of idle time where it is drawn as an area: faint, so that busy time stands out. */
 export function idleFill(one: Ink, theme: Theme): string {
-  return toCss(mixed(theme.background, one.colour, 0.26));
+  return toCss(mixed(theme.background, one.colour, IDLE_PART));
 }

@@ -86,6 +86,9 @@ export const KEYS: readonly Key[] = [
   { keys: [","], text: "Previous event in the row", run: (model) => void model.stepEvent(-1) },
   { keys: [">"], text: "Next event that is lit: found by a search or chosen in a table", run: (model) => void model.stepMatch(1) },
   { keys: ["<"], text: "Previous event that is lit", run: (model) => void model.stepMatch(-1) },
+  { keys: ["o"], text: "Count times from the step in view, or from the beginning", run: (model) => {
+    model.isFromStep.value = !model.isFromStep.peek();
+  } },
   { keys: ["ArrowDown"], text: "Row below", run: (model) => void model.stepRow(1) },
   { keys: ["ArrowUp"], text: "Row above", run: (model) => void model.stepRow(-1) },
   { keys: ["["], text: "Follow the arrow back: the call that launched it", run: (model) => void model.followLink(true) },

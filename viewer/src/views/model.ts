@@ -73,6 +73,8 @@ export class Model {
   readonly size = signal({ width: 800, height: 400 });
   /** How much of the page's height the statistics take. */
   readonly panelPart = signal(0.4);
+  /** Whether times count from the step in view, where there is one. */
+  readonly isFromStep = signal(true);
   readonly isHelpOpen = signal(false);
   readonly isPaletteOpen = signal(false);
   /** Whether single keys do something; some people cannot have that. */
@@ -467,8 +469,9 @@ export class Model {
     return now >= 0 && middle < (steps.end_ns[now] ?? 0) ? now : -1;
   }
 
-  /** Returns the step that times count from: none where the view holds several. */
+  /** Returns the step that times count from: none where the view holds several, or nobody wants it. */
   anchorStep(): number {
+    if (!this.isFromStep.value) return -1;
     const steps = this.recording.head.steps[0];
     const step = this.stepInView();
     if (!steps || step < 0) return -1;

@@ -27,7 +27,8 @@ function Search({ model }: { model: Model }) {
       <input
         id="warpline-search"
         type="search"
-        placeholder="Search: name or /regex/"
+        placeholder="Search names"
+        title="Text, or a regular expression as /pattern/; Enter and Shift+Enter walk what is found"
         aria-label="Search names"
         value={model.query.value}
         onInput={(event) => {
@@ -106,9 +107,9 @@ function Bar({ model }: { model: Model }) {
               model.mode.value = event.currentTarget.value as "category" | "name" | "cause";
             }}
           >
-            <option value="category">Colour by category</option>
-            <option value="name">Colour by name</option>
-            <option value="cause">Colour idle causes</option>
+            <option value="category">By category</option>
+            <option value="name">By name</option>
+            <option value="cause">Idle causes</option>
           </select>
         </label>
       )}
@@ -176,17 +177,24 @@ function Finding({ model }: { model: Model }) {
           ✕
         </button>
       </p>
-      {found.claim && <p>{plainText(found.claim)}</p>}
-      {found.fix && <p><b>Fix:</b> {plainText(found.fix)}</p>}
-      {found.verify && <p><b>Verify:</b> {plainText(found.verify)}</p>}
       {places > 1 && (
-        <p>
+        <p class="places">
           Places:{" "}
           {focus?.windows_ns.slice(0, 20).map((_, i) => (
-            <button type="button" key={i} onClick={() => model.showFinding(found.id, i)}>{i + 1}</button>
+            <button
+              type="button"
+              key={i}
+              aria-label={`Place ${i + 1} of ${places}`}
+              onClick={() => model.showFinding(found.id, i)}
+            >
+              {i + 1}
+            </button>
           ))}
         </p>
       )}
+      {found.claim && <p>{plainText(found.claim)}</p>}
+      {found.fix && <p><b>Fix:</b> {plainText(found.fix)}</p>}
+      {found.verify && <p><b>Verify:</b> {plainText(found.verify)}</p>}
     </section>
   );
 }
@@ -265,7 +273,7 @@ export function Page({ model }: { model: Model }) {
     document.documentElement.dataset["page"] = page;
   }, [page]);
   return (
-    <div class={`page ${page}`}>
+    <div class={`page page-${page}`}>
       <Bar model={model} />
       <Banner model={model} />
       {page === "timeline" && (

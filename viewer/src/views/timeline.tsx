@@ -76,7 +76,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
     void [model.arrived.value, model.inks.value, model.layout.value, model.scrollTop.value];
     void [model.view.value, model.size.value, model.selected.value, model.hovered.value];
     void [model.area.value, model.measure.value, model.arrows.value, model.bookmarks.value];
-    void [model.finding.value, model.isComplete.value, model.theme.value];
+    void [model.finding.value, model.isComplete.value, model.theme.value, model.isFromStep.value];
     if (!waiting) waiting = requestAnimationFrame(draw);
   });
   return () => {
@@ -147,6 +147,26 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
   );
 }
 
+/** Beside the ruler: what its times count from. */
+function Origin({ model }: { model: Model }) {
+  const steps = model.recording.head.steps[0];
+  const step = model.anchorStep();
+  const text = step >= 0 ? plainText(steps?.text[step] ?? `step ${step}`).slice(0, 30) : "the beginning";
+  if (!steps) return <div class="origin">from the beginning</div>;
+  return (
+    <button
+      type="button"
+      class="origin"
+      title="Whether times count from the step in view or from the recording's beginning (O)"
+      onClick={() => {
+        model.isFromStep.value = !model.isFromStep.value;
+      }}
+    >
+      from {text}
+    </button>
+  );
+}
+
 function Gutter({ model }: { model: Model }) {
   void model.arrived.value;
   const { pinned, scrolled } = visibleRows({
@@ -157,6 +177,7 @@ function Gutter({ model }: { model: Model }) {
   const cut = RULER_HEIGHT + model.layout.value.pinnedHeight;
   return (
     <div class="gutter">
+      <Origin model={model} />
       <div class="zone" style={{ top: `${cut}px` }}>
         {scrolled.map(({ placed, top }) => (
           <Label key={placed.row} model={model} placed={placed} top={top - cut} />
@@ -322,7 +343,7 @@ function ScrollBar({ model }: { model: Model }) {
 
 function Hover({ model }: { model: Model }) {
   const event = model.hovered.value;
-  if (!event) return <div class="hover" />;
+  if (!event) return <div class="hover faint">Drag to select time and rows · Ctrl + wheel zooms · Shift + drag moves · ? lists all keys</div>;
   return (
     <div class="hover">
       <b>{plainText(model.nameOf(event)).slice(0, 300)}</b> {timeText(event.end - event.start)}

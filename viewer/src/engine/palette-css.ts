@@ -1,0 +1,37 @@
+/** The colours of parts as style rules, for what Python writes: one palette for canvas and page. */
+
+import { textOn, toCss } from "../base/colour";
+import { CATEGORY_NAMES, categoryInk, idleFill, knownCategory, type Theme, THEMES } from "./theme";
+
+/** The class that Python gives to a part: `wl-part-` and the category in small letters. */
+function slug(name: string): string {
+  return name.toLowerCase().replace(/[^a-z0-9]/g, "-");
+}
+
+function variables(theme: Theme): string {
+  return CATEGORY_NAMES.map((name) => {
+    const category = knownCategory(name);
+    const own = categoryInk(category, theme);
+    const text = category.kind === "idle" ? theme.text : toCss(textOn(own.colour));
+    const pale = category.kind === "idle" ? `--wl-pale-${slug(name)}:${idleFill(own, theme)};` : "";
+    return `--wl-part-${slug(name)}:${own.css};--wl-on-${slug(name)}:${text};${pale}`;
+  }).join("");
+}
+
+function rules(name: string): string {
+  const part = slug(name);
+  const pale = knownCategory(name).kind === "idle" ? `.wl-idle>.wl-part-${part}{fill:var(--wl-pale-${part})}` : "";
+  return `.wl-part-${part}{fill:var(--wl-part-${part})}.wl-part-${part}+text{fill:var(--wl-on-${part})}${pale}`;
+}
+
+/** Returns the rules. Without a script the reader's preference chooses the theme. */
+export function paletteCss(): string {
+  const { dark, light } = THEMES;
+  return [
+    `:root{${variables(light)}}`,
+    `@media (prefers-color-scheme:dark){:root:not([data-theme=light]){${variables(dark)}}}`,
+    `:root[data-theme=dark]{${variables(dark)}}`,
+    ...CATEGORY_NAMES.map(rules),
+    "",
+  ].join("\n");
+}
