@@ -196,4 +196,5 @@ def new_context(browser: Any, **options: Any) -> BrowserContext:
     """Return a context that is like the window of a laptop, in light colours unless told."""
     settings = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light", **options}
     context: BrowserContext = browser.new_context(**settings)
+    context.set_default_timeout(_LIMIT_MS)
     return context

@@ -1,0 +1,152 @@
+"""Finding events: search, arrows between launch and work, and the findings of the diagnosis."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+import warpline
+
+NAME = "nsys/host_sync.bad"
+
+
+@pytest.fixture
+def opened(viewer, report):
+    viewer.open(report(NAME))
+    return viewer
+
+
+@pytest.fixture
+def trace(recording):
+    return warpline.open(recording(NAME))
+
+
+@pytest.fixture
+def ask_file(recording):
+    """Ask the recording's own database."""
+
+    def ask_file(query, *values):
+        with closing(sqlite3.connect(recording(NAME))) as connection:
+            return connection.execute(query, values).fetchall()
+
+    return ask_file
+
+
+def test_a_regular_expression_is_walked_in_time(opened, trace):
+    pattern = "nvjet.*(TNN|TNT)|splitK"
+    columns = trace.columns("kernel", "start_ns", "name_id")
+    names = columns["name_id"].to_list()
+    found = [
+        (start, f"kernel:{row}")
+        for row, (start, name) in enumerate(zip(columns["start_ns"].values, names, strict=True))
+        if re.search(pattern, trace.strings.text(name))
+    ]
+    expected = [event for _, event in sorted(found)]
+    assert 5 <= len(expected) < len(names)
+    opened.press("/")
+    assert opened.ask("document.activeElement.id") == "warpline-search"
+    opened.page.keyboard.type(f"/{pattern}/")
+    walked = [opened.walk("Enter") for _ in range(4)]
+    assert walked == expected[:4]
+    assert opened.walk("Shift+Enter") == expected[2]
+    # Typing in the field pressed no key of the page.
+    assert opened.view == (opened.head["start_ns"], opened.head["end_ns"])
+    opened.press("Escape", "Escape", "Escape")
+    assert opened.find("#warpline-search").input_value() == ""
+    assert opened.ask("model.lit.value === null")
+
+
+def test_what_a_search_does_not_find_is_drawn_fainter(opened):
+    before = opened.find("canvas[role=application]").screenshot()
+    opened.press("/")
+    opened.page.keyboard.type("no such name")
+    opened.frame()
+    assert opened.find("canvas[role=application]").screenshot() != before
+    opened.find("#warpline-search").fill("/(/")  # not a pattern: a text, and no error
+    opened.frame()
+    assert opened.ask("model.query.value") == "/(/"
+
+
+@pytest.mark.parametrize("row", [0, 57, 200])
+def test_an_arrow_leads_from_work_to_its_launch_and_back(opened, trace, ask_file, row):
+    start = int(trace.columns("kernel", "start_ns")["start_ns"].values[row])
+    ((correlation,),) = ask_file(
+        "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start = ?", start
+    )
+    calls = ask_file(
+        "SELECT start, end FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId = ?", correlation
+    )
+    opened.open(opened.page.url.partition("#")[0], f"#t?sel=kernel:{row}")
+    opened.wait(f"model.address().selected === 'kernel:{row}'")
+    opened.wait("model.arrows.value.length > 0")
+    assert opened.walk("[").startswith("api_call:")
+    call = opened.ask("[model.selected.value.start, model.selected.value.end]")
+    assert [tuple(call)] == calls
+    opened.wait(f"model.arrows.value.some(({{ to }}) => to.id === 'kernel:{row}')")
+    arrows = opened.ask("model.arrows.value.map(({ from, to }) => [from.start, to.start])")
+    assert [call[0], start] in arrows
+    details = opened.find("[aria-label='Selected event']").inner_text()
+    assert "caused" in details
+    assert opened.walk("]") == f"kernel:{row}"
+    opened.wait("model.arrows.value.length > 0")
+    opened.frame()
+    details = opened.find("[aria-label='Selected event']").inner_text()
+    (delay,) = re.findall(r"launched by\s+\S+ ([\d.]+) µs earlier", details)
+    assert float(delay) == pytest.approx((start - call[0]) / 1e3, rel=1e-3)
+
+
+def test_full_stop_and_comma_walk_a_row_in_time(opened, trace):
+    columns = trace.columns("kernel", "start_ns")["start_ns"].values
+    opened.open(opened.page.url.partition("#")[0], "#t?sel=kernel:100")
+    opened.wait("model.selected.value !== null")
+    times = [opened.ask("model.selected.value.start")]
+    assert times == [columns[100]]
+    for _ in range(3):
+        opened.walk(".")
+        times.append(opened.ask("model.selected.value.start"))
+    assert times == sorted(times)
+    for _ in range(3):
+        opened.walk(",")
+    assert opened.selected == "kernel:100"
+
+
+def test_n_walks_the_findings_and_shows_their_places(opened, trace):
+    findings = warpline.analyze(trace).findings
+    assert len(findings) >= 3
+    opened.press("w", "w", "w")
+    for finding in [*findings, findings[0]]:
+        opened.press("n")
+        opened.wait(f"model.finding.value === '{finding.id}'")
+        shown = opened.find("[aria-label=Finding]").inner_text()
+        for text in (finding.id, finding.title, finding.claim, finding.fix):
+            assert text in shown
+        windows = sorted({window for one in finding.evidence for window in one.windows_ns})
+        if windows:
+            start, end = opened.view
+            assert start <= windows[0][0] < windows[0][1] <= end
+            assert end - start < 3 * (windows[0][1] - windows[0][0])
+    opened.press("Shift+N")
+    opened.wait(f"model.finding.value === '{findings[-1].id}'")
+
+
+def test_a_finding_uncovers_its_rows_and_leads_to_each_of_its_places(opened, trace):
+    (finding,) = [one for one in warpline.analyze(trace).findings if one.id == "F1"]
+    evidence = next(one for one in finding.evidence if one.table == "api_call")
+    threads = trace.columns("api_call", "thread_id")["thread_id"].values[list(evidence.rows)]
+    (row_id,) = {f"thread{thread}/api" for thread in threads.tolist()}
+    row = opened.find(f".row-label[data-row='{row_id}']")
+    row.get_by_role("button", name="Hide").click()
+    row.wait_for(state="detached")
+    opened.press("1")
+    opened.find("#warpline-static [data-finding=F1]").first.click()
+    row.wait_for(state="visible")
+    opened.wait(f"model.address().selected === 'api_call:{evidence.rows[0]}'")
+    windows = sorted({window for one in finding.evidence for window in one.windows_ns})
+    for place, (start, end) in enumerate(windows, 1):
+        buttons = opened.find("[aria-label=Finding]").get_by_role("button")
+        buttons.get_by_text(str(place), exact=True).click()
+        opened.wait(f"model.view.value.start <= {start} && model.view.value.end >= {end}")
+        assert opened.view[1] - opened.view[0] < 3 * (end - start)
