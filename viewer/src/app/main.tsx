@@ -14,6 +14,7 @@ import { Model } from "../views/model";
 import { Page } from "../views/page";
 
 const MOST_WORKERS = 4;
+const ARRIVALS_MS = 200;
 
 function startTheme(model: Model): void {
   const light = window.matchMedia("(prefers-color-scheme: light)");
@@ -101,19 +102,22 @@ function enliven(model: Model): void {
 async function load(model: Model): Promise<void> {
   const { recording } = model;
   let waiting = false;
+  let due = 0;
+  // What arrives is shown now and then: most of it would be drawn, and sent to tables, many times.
   const changed = (): void => {
     if (waiting) return;
     waiting = true;
-    requestAnimationFrame(() => {
+    setTimeout(() => {
       waiting = false;
+      due = performance.now() + ARRIVALS_MS;
       model.arrived.value++;
-    });
+    }, due - performance.now());
   };
   await recording.loadOverview().then(
     () => performance.mark("warpline-overview"),
     () => undefined, // only the first picture is missing
   );
-  changed();
+  model.arrived.value++;
   await recording.loadNames();
   await recording.loadEvents(changed);
   model.isComplete.value = true;

@@ -2,6 +2,9 @@
 
 import { Decoder, type Delivery, type Order } from "./decode-worker";
 
+/** Blocks up to this size, other than events, are inflated on this thread. */
+const SMALL_BYTES = 2 ** 20;
+
 export interface Decoders {
   order(order: Order): Promise<Delivery>;
   close(): void;
@@ -62,6 +65,7 @@ function lost({ block }: Order): Delivery {
 export function startDecoders(source: string, wanted: number): Decoders {
   const hands: Hand[] = [];
   const own = new Decoder();
+  const small = new Decoder();
   try {
     const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
     for (let i = 0; i < wanted; i++) hands.push(new Hand(address, own));
@@ -71,6 +75,8 @@ export function startDecoders(source: string, wanted: number): Decoders {
   const ofGroup = new Map<number, Hand>();
   return {
     order(order) {
+      // The first picture does not wait for a worker to start.
+      if (order.rows.length === 0 && order.rawBytes <= SMALL_BYTES) return small.deliver(order);
       const known = order.group === undefined ? undefined : ofGroup.get(order.group);
       const idlest = hands.reduce<Hand | null>((a, b) => (a && a.load <= b.load ? a : b), null);
       const hand = known ?? idlest;

@@ -154,7 +154,10 @@ function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const arrived = model.arrived.value;
   const area = model.settled.value;
   const layout = model.layout.value;
-  const groups = useAnswer(NO_GROUPS, () => groupsOf(model, area), [model, area, arrived, layout]);
+  // Sums over what has arrived so far would be wrong, and slow down what is still to come.
+  const ask = (): Promise<Groups> =>
+    model.isComplete.peek() ? groupsOf(model, area) : Promise.resolve(NO_GROUPS);
+  const groups = useAnswer(NO_GROUPS, ask, [model, area, arrived, layout]);
   const length = area.span.end - area.span.start;
   const { head } = model.recording;
   const states = model.rowsOfArea(area).filter((row) => head.rows[row]?.kind === "state").length;

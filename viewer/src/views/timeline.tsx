@@ -1,7 +1,7 @@
 /** The timeline: row labels, the canvas, and what mouse and wheel do on it. */
 
 import { effect, signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
 import { timeText } from "../base/units";
 import type { Found } from "../data/answers";
@@ -70,7 +70,9 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
       arrows: model.arrows.peek(),
       bookmarks: model.bookmarks.peek(),
     });
-    performance.mark(model.isComplete.peek() ? "warpline-full" : "warpline-frame");
+    const mark = model.isComplete.peek() ? "warpline-full" : "warpline-frame";
+    performance.clearMarks(mark); // only the latest is kept
+    performance.mark(mark);
   };
   const stop = effect(() => {
     void [model.arrived.value, model.inks.value, model.layout.value, model.scrollTop.value];
@@ -355,7 +357,7 @@ function Hover({ model }: { model: Model }) {
 export function Timeline({ model }: { model: Model }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const frame = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const [element, box] = [canvas.current, frame.current];
     if (!element || !box) return;
     const measure = (): void => {
