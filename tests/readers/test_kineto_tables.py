@@ -350,12 +350,14 @@ def test_time_zero_is_the_start_of_recording(opened_events: Open):
 def test_what_is_not_read_is_counted(opened_events: Open):
     trace = opened_events(
         kernel("k", 1, 1),
+        event("user_annotation", "step", 1, 1),
         event("gpu_user_annotation", "step", 1, 1, pid=0, tid=7),
+        event("gpu_user_annotation", "alone", 1, 1, pid=0, tid=7),
         event("hpu_op", "x", 1, 1),
         {"ph": "b", "cat": "request", "name": "r", "id": 1, "pid": PID, "tid": 1, "ts": 3},
     )
     assert trace.meta.unread == {
-        "gpu_user_annotation (follows from user_annotation)": 1,
+        "gpu_user_annotation without its user_annotation": 1,
         "hpu_op of phase X": 1,
         "request of phase b": 1,
     }

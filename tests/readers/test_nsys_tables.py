@@ -493,3 +493,43 @@ def test_a_huge_table_of_dims_is_numbered_in_ascending_order(opened):
     native = trace.columns("stream", "native_id")["native_id"].values
     assert native.tolist() == list(range(500))
     assert native[trace.columns("kernel", "stream_id")["stream_id"].values].tolist() == streams
+
+
+CONTEXTS = "TARGET_INFO_CUDA_CONTEXT_INFO"
+
+
+def wait(device, context, stream=7, **more):
+    """Return a row of the table of waits, to which CUPTI tells no device."""
+    row = {"start": 1, "end": 2, **PLACE, "correlationId": 5, "syncType": 1, "eventId": None}
+    return {**row, "deviceId": device, "contextId": context, "streamId": stream, **more}
+
+
+def context(device, number):
+    return {"processId": 4242, "contextId": number, "deviceId": device, "hwId": 0, "vmId": 1}
+
+
+@pytest.mark.parametrize(
+    ("contexts", "devices"),
+    [
+        ([context(3, 1), context(2, 2)], [3, 2, 0]),  # as declared
+        ([], [3, 0, 0]),  # as the work in the context says; where there is none, as the row says
+        ([context(2, 1)], [2, 0, 0]),  # what is declared counts for more
+        ([context(2, 1), context(3, 1)], [0, 0, 0]),  # an odd file: nobody knows
+    ],
+)
+def test_a_wait_is_on_the_device_of_its_context(opened, rows_of, contexts, devices):
+    trace = opened(
+        {
+            "StringIds": strings("k"),
+            KERNELS: [kernel(5, 9, deviceId=3)],
+            SYNC: [wait(0, 1), wait(0, 2), wait(0, 9)],
+            CONTEXTS: contexts,
+        }
+    )
+    gpus = [index for (index,) in rows_of(trace, "device", "gpu_index")]
+    found = rows_of(trace, "host_wait", "device_id", "context_id")
+    assert [gpus[device] for device, _ in found] == devices
+    natives = rows_of(trace, "context", "native_id", "device_id")
+    assert [natives[row] for _, row in found] == [
+        (native, device) for native, (device, _) in zip((1, 2, 9), found, strict=True)
+    ]

@@ -145,32 +145,7 @@ def event_rows(trace: Trace, table: str, name: str | None) -> EventRows:
     rows = np.flatnonzero(place >= 0)
     rows = rows[np.argsort(place[rows], kind="stable")]
     stream, event, sync = (columns[key].filled(NONE)[rows].astype(np.int64) for key in keys[2:])
-    stream = np.where(stream >= 0, _streams_that_work(trace)[stream], NONE)
     return EventRows(place[rows], stream, event, sync)
-
-
-@derived
-def _streams_that_work(trace: Trace) -> I64:
-    """Return for each stream the one that operations name, shape (streams,).
-
-    Some producers give every wait the first device, whatever device its context belongs to. In a
-    process a context and a stream in it are told by their numbers alone.
-    """
-    streams = trace.columns("stream", "process_id", "context_id", "native_id")
-    context = trace.columns("context", "native_id")["native_id"].values
-    keys = (
-        streams["process_id"].values,
-        context[streams["context_id"].values],
-        streams["native_id"].values,
-    )
-    code = factorize_rows(*keys).codes
-    works = np.zeros(len(code), np.bool_)
-    works[operations(trace).stream] = True
-    chosen = np.full(int(code.max(initial=-1)) + 1, NONE)
-    # Of several writes the last one stays: those that work.
-    order = np.argsort(works, kind="stable")
-    chosen[code[order]] = order
-    return chosen[code]
 
 
 def records_before(records: EventRows, waits: EventRows, host: HostSide) -> I64:

@@ -18,8 +18,7 @@ FORMAT = "kineto"
 
 # Times from 2015 to 2100 count from 1970, others from the start of some clock.
 _UTC_NS = range(1_420_000_000 * 10**9, 4_102_000_000 * 10**9)
-# Their times follow from the work launched inside the annotations.
-_PROJECTIONS = "gpu_user_annotation (follows from user_annotation)"
+_PROJECTIONS = "gpu_user_annotation without its user_annotation"
 # What a scan says when it could not read all of the file.
 _CUT = ("the file is cut", "was not read")
 _MAX_TOLD = 5
@@ -117,10 +116,13 @@ def _lost(events: Events) -> dict[str, int | None]:
 def _unread(events: Events) -> dict[str, int]:
     """Return the events that no table holds, by phase and category, and how many."""
     found: dict[str, int] = {}
-    copies = int(np.count_nonzero(events.kinds == Kind.PROJECTION))
-    if copies:
-        found[_PROJECTIONS] = copies
     rows, scan = events.rows(Kind.OTHER), events.scan
+    # What an annotation shows on the device follows from the work that was launched inside it:
+    # nothing is lost by not reading it, but where the annotation itself is missing.
+    shown, marked = (events.rows(kind) for kind in (Kind.PROJECTION, Kind.ANNOTATION))
+    orphans = int(np.count_nonzero(~np.isin(scan.name[shown], scan.name[marked])))
+    if orphans:
+        found[_PROJECTIONS] = orphans
     if len(rows):
         keys = scan.category[rows].astype(np.int64) * 256 + scan.phase[rows]
         for key, count in zip(*np.unique(keys, return_counts=True), strict=True):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -56,6 +56,8 @@ PLACE_TABLES = (
     "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
     "CUDA_GPU_MEMORY_USAGE_EVENTS",
 )
+_SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+_WORK_TABLES = PLACE_TABLES[:4]
 _PLACE_COLUMNS = ("globalPid", "deviceId", "contextId", "streamId")
 _PEER_COLUMNS = ("srcDeviceId", "dstDeviceId")
 _TABLES = tuple(dict.fromkeys((*THREAD_COLUMNS, *OPTIONAL_COLUMNS)))
@@ -219,7 +221,42 @@ class Identities:
         columns[0] = columns[0] & PROCESS_MASK
         groups = factorize_rows(*columns)
         keys = zip(*(column[groups.first].tolist() for column in columns), strict=True)
-        return groups.codes, [_place(name, *key) for key in keys]
+        found = [_place(name, *key) for key in keys]
+        return groups.codes, [self._repaired(place) for place in found] if name == _SYNC else found
+
+    def _repaired(self, place: Place) -> Place:
+        """Return where a wait was: CUPTI's record of it has no device, and the export says 0."""
+        device = self._context_device.get((pid_of(place.process), place.context))
+        return place if device is None else replace(place, device=device)
+
+    @cached_property
+    def _context_device(self) -> dict[tuple[int, int | None], int]:
+        """Device number of each (pid, context): as declared, else that of the work in it."""
+        worked, declared = self._devices_of_work(), self._devices_of_contexts()
+        return {
+            key: min(devices)
+            for key, devices in {**worked, **declared}.items()
+            if len(devices) == 1  # else the file is odd, and its waits stay as they are
+        }
+
+    def _devices_of_work(self) -> dict[tuple[int, int | None], set[int]]:
+        found: dict[tuple[int, int | None], set[int]] = {}
+        for table in _WORK_TABLES:
+            if self._export.has(table):
+                with suppress(CorruptTraceError):
+                    for place in self.places(table)[1]:
+                        key = pid_of(place.process), place.context
+                        found.setdefault(key, set()).add(place.device)
+        return found
+
+    def _devices_of_contexts(self) -> dict[tuple[int, int | None], set[int]]:
+        names = ("processId", "contextId", "deviceId")
+        table = SourceTable.facts(self._export, "TARGET_INFO_CUDA_CONTEXT_INFO", names)
+        found: dict[tuple[int, int | None], set[int]] = {}
+        for pid, context, device in zip(*map(table.numbers, names), strict=True):
+            if pid is not None and context is not None and device is not None:
+                found.setdefault((pid, context), set()).add(device)
+        return found
 
 
 def _used(codes: Codes, rows: BoolArray) -> list[int]:
@@ -236,6 +273,6 @@ def _columns(table: str) -> tuple[str, ...]:
 def _place(table: str, process: int, device: int, context: int, stream: int) -> Place:
     if table == "CUDA_GPU_MEMORY_USAGE_EVENTS":
         return Place(process, device, None if context in (0, NO_ID) else context, None)
-    if table == "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" and stream in (NO_ID, -1):
+    if table == _SYNC and stream in (NO_ID, -1):
         return Place(process, device, context, None)
     return Place(process, device, context, stream)
