@@ -12,6 +12,7 @@ from warpline.replay.prediction import Prediction
 from warpline.result.changes import Change, Range
 from warpline.trace import MemorySource, Trace
 
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 EXACT = Range(1, 1, 1)
 H2D, D2H = 1, 2
 PAGEABLE, PINNED, DEVICE = 0, 1, 2
@@ -177,9 +178,8 @@ def two_ranks() -> Program:
             program.launch(at, at + 5_000, compute, thread=thread, stream=stream)
             start = compute[1] + 1_000
             end = begin + 57_500 + 30_100 + 20_000
-            name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
             program.launch(
-                at + 8_000, at + 13_000, (start, end), name, thread=thread, stream=stream
+                at + 8_000, at + 13_000, (start, end), ALL_REDUCE, thread=thread, stream=stream
             )
             program.step(step, begin, begin + 190_000, thread=thread)
             program.launch(
@@ -189,4 +189,22 @@ def two_ranks() -> Program:
                 thread=thread,
                 stream=stream,
             )
+    return program
+
+
+def late_rank(extra: int, transfer: int = 20_000, count: int = 4) -> Program:
+    """Two ranks with 100 us of computing per step; rank 1 needs more. The host is far ahead."""
+    program, done = Program(), 10_000
+    for step in range(count):
+        at = step * 30_000
+        computed = [done + 1_000 + 100_000 + late for late in (0, extra)]
+        end = max(computed) + 1_000 + transfer
+        for rank in (0, 1):
+            own = 2 * rank
+            work = (done + 1_000, computed[rank])
+            program.launch(at, at + 5_000, work, thread=own, stream=own)
+            work = (computed[rank] + 1_000, end)
+            program.launch(at + 8_000, at + 13_000, work, ALL_REDUCE, thread=own, stream=own)
+            program.step(step, at, at + 29_000, thread=own)
+        done = end
     return program

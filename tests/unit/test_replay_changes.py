@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import Program, after, predicted, rows, synchronous
+from programs import ALL_REDUCE, Program, after, late_rank, predicted, rows, synchronous, two_ranks
 
 from warpline.derived.work.operations import operations
 from warpline.result.changes import (
+    CatchUp,
     DropCalls,
     DropOperations,
     FuseOperations,
@@ -20,6 +21,7 @@ from warpline.result.changes import (
     RemoveWaits,
     ScaleOperations,
 )
+from warpline.trace import Trace
 
 
 def test_dropped_calls_take_their_gaps_with_them_unless_these_stay() -> None:
@@ -168,7 +170,7 @@ def test_collectives_overlap_what_makes_their_data() -> None:
                 at,
                 at + 2_000,
                 (busy, busy + 100_000),
-                "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                ALL_REDUCE,
                 stream=1,
             )
         program.record(begin + 125_000, begin + 125_500, event=1, sync=step, stream=1)
@@ -196,14 +198,41 @@ def test_a_removed_wait_leaves_what_the_call_did_after_it() -> None:
 
 def test_collectives_with_nothing_beside_them_still_move_their_data() -> None:
     program = Program()
-    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
     for step in range(4):
         begin = step * 2_000_000
         for place in range(16):
             at, busy = begin + place * 10_000, begin + 7_000 + place * 101_000
-            program.launch(at, at + 5_000, (busy, busy + 100_000), name, stream=1)
+            program.launch(at, at + 5_000, (busy, busy + 100_000), ALL_REDUCE, stream=1)
         program.step(step, begin, begin + 1_990_000)
     trace = program.trace()
     collectives = np.arange(len(operations(trace)))
     # Of 16 times 100 us at least the 80 us remain that are no latency.
     assert after(trace, OverlapCollectives(collectives, 8)) >= 16 * 80_000
+
+
+def caught_up(trace: Trace, remaining: Range) -> CatchUp:
+    """Let rank 1 be on time: rank 0's collectives no longer wait for it."""
+    work = operations(trace)
+    starts = [work.start_ns[(work.process == rank) & is_collective(trace)] for rank in (0, 1)]
+    waiting = np.flatnonzero((work.process == 0) & is_collective(trace))
+    return CatchUp(1, waiting, starts[1] - starts[0], remaining)
+
+
+def is_collective(trace: Trace) -> np.typing.NDArray[np.bool_]:
+    names = trace.columns("kernel", "name_id")["name_id"].values
+    return np.asarray(names[operations(trace).row] == trace.strings.find(ALL_REDUCE))
+
+
+def test_a_late_rank_that_catches_up_shortens_the_steps_of_the_others() -> None:
+    trace = late_rank(60_000).trace()
+    # 100 us of computing and a transfer of 20 us, each 1 us after what is before it.
+    assert predicted(trace).unchanged_ns == 122_000 + 60_000
+    assert after(trace, caught_up(trace, Range(0, 0, 0))) == 122_000
+    # What remains of the waits is added to each collective.
+    assert after(trace, caught_up(trace, Range(0.25, 0.25, 0.25))) == 122_000 + 15_000
+    assert after(trace, caught_up(trace, Range(1, 1, 1))) == 122_000 + 60_000
+
+
+def test_where_the_host_governs_a_rank_that_catches_up_saves_nothing() -> None:
+    trace = two_ranks().trace()
+    assert after(trace, caught_up(trace, Range(0, 0, 0))) == predicted(trace).unchanged_ns

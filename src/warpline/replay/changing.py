@@ -157,7 +157,27 @@ def _(change: kinds.FuseOperations, trace: Trace, draft: Draft, side: Side) -> N
 
 @_apply.register
 def _(change: kinds.OverlapCollectives, trace: Trace, draft: Draft, side: Side) -> None:
-    overlap_collectives(draft, _items(draft, change.operations), change.buckets)
+    items = _items(draft, change.operations)
+    step = np.zeros(len(operations(trace)), np.int64)
+    if change.step is not None:
+        step[change.operations] = change.step
+    of_item = step[draft.graph.lanes.operation[items]]
+    moving_ratio = _of(change.moving_ratio, side)
+    overlap_collectives(draft, items, of_item, change.buckets, moving_ratio)
+
+
+@_apply.register
+def _(change: kinds.CatchUp, trace: Trace, draft: Draft, side: Side) -> None:
+    lanes, host = draft.graph.lanes, draft.graph.host
+    # With nothing to do it holds nobody up, and its own steps do not count.
+    draft.drop_items(np.flatnonzero((lanes.process == change.process) & (lanes.operation >= 0)))
+    draft.drop_calls(np.flatnonzero(host.process == change.process), keeps_gap=False)
+    stays = _of(change.remaining, side)
+    wait = np.zeros(len(operations(trace)), np.int64)
+    wait[change.operations] = np.rint(change.wait_ns * stays)
+    items = _items(draft, change.operations)
+    length = draft.length_ns[draft.graph.item_done[items]]
+    draft.set_lengths(items, length + wait[lanes.operation[items]])
 
 
 @_apply.register

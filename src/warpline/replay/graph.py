@@ -33,7 +33,7 @@ from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.inferred import Inferred, inferred_room, inferred_waits
 from warpline.replay.lanes import Lanes, lanes
 from warpline.replay.latencies import Latencies, Moments, latencies
-from warpline.replay.meetings import meetings
+from warpline.replay.meetings import Meetings, meetings
 from warpline.replay.waits import call_costs, host_waits
 from warpline.trace import Trace
 
@@ -229,15 +229,28 @@ def _lane_edges(trace: Trace, layout: _Layout, name: str | None) -> list[_Built]
         *stream_edges(found, found.stream, layout),
         _edges(layout.item[awaited], layout.item_done[found.awaits[awaited]], 0, DEPENDENCY),
     ]
+    for shift in range(_most_parts(met)):
+        one, other = _others(met, shift)
+        done = layout.item_done[one]
+        parts.append(_edges(done, layout.item[other], 0, MEET, from_end=False))
+    return parts
+
+
+def _most_parts(met: Meetings) -> int:
+    """Return how many ranks meet at the most."""
+    return int(np.bincount(met.of_item[met.of_item >= 0]).max(initial=0))
+
+
+def _others(met: Meetings, shift: int) -> tuple[I64, I64]:
+    """Return items that meet, and of each the item that stands `shift` places behind it there."""
     items = np.flatnonzero(met.of_item >= 0)
     items = items[np.argsort(met.of_item[items], kind="stable")]
-    if met.n_meetings:
-        ranks = items.reshape(met.n_meetings, -1)
-        for shift in range(ranks.shape[1]):
-            other = np.roll(ranks, shift, axis=1).ravel()
-            done = layout.item_done[ranks.ravel()]
-            parts.append(_edges(done, layout.item[other], 0, MEET, from_end=False))
-    return parts
+    number = met.of_item[items]
+    count = np.bincount(number, minlength=met.n_meetings)
+    first = np.cumsum(count) - count
+    behind = np.arange(len(items)) - first[number] + shift
+    chosen = shift < count[number]
+    return items[chosen], items[(first[number] + behind % count[number])[chosen]]
 
 
 def _inferred_edges(layout: _Layout, more: Inferred, *, is_room: bool) -> _Built:

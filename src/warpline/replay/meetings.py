@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.collectives.matches import collective_matches
 from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
@@ -34,43 +35,73 @@ class Meetings(NamedTuple):
     offset_ns: I64
 
 
+class _Parts(NamedTuple):
+    """The parts of collectives: which collective, and which operation it is."""
+
+    collective: I64
+    operation: I64
+
+
 @derived
 def meetings(trace: Trace, name: str | None = None) -> Meetings:
-    """Return the collectives of several processes, matched by their order; none if they differ."""
-    found, work = lanes(trace, name), operations(trace)
+    """Return the collectives of several processes that are replayed with all of their parts.
+
+    Where none of those that end together is known, sends and receives are paired by their order.
+    """
+    found, work, matched = lanes(trace, name), operations(trace), collective_matches(trace)
     processes = trace.row_count("process") if trace.has("process") else 0
-    nothing = Meetings(np.full(len(found), NONE), 0, np.zeros(processes, np.int64))
+    at_once = np.zeros(processes, np.int64)
+    if matched.count:
+        # Clocks of different files were brought together when these were opened.
+        parts = _Parts(matched.collective, matched.operation)
+        return _in_window(found.operation, parts, len(work), at_once)
+    parts, offset = _by_order(trace, at_once)
+    return _in_window(found.operation, parts, len(work), offset)
+
+
+def _by_order(trace: Trace, offset_ns: I64) -> tuple[_Parts, I64]:
+    """Return collectives matched by their order, and what clocks are ahead; none if they differ."""
+    work = operations(trace)
+    nothing = np.zeros(0, np.int64)
     collective = BUSY_CATEGORIES.index("collective")
     rows = np.flatnonzero(operation_categories(trace) == collective)
     ranks = [rows[of] for of in by_group(work.process[rows])]
     if len(ranks) < 2 or len({len(rank) for rank in ranks}) > 1:
-        return nothing
+        return _Parts(nothing, nothing), offset_ns
     ranks = [rank[np.argsort(work.start_ns[rank], kind="stable")] for rank in ranks]
     names = [_names(trace, work.row[rank]) for rank in ranks]
     if any(np.any(other != names[0]) for other in names[1:]):
-        return nothing
-    offset = nothing.offset_ns.copy()
+        return _Parts(nothing, nothing), offset_ns
+    offset, files = offset_ns.copy(), trace.meta.file_of_process
     for rank in ranks[1:]:
-        ahead = np.median(work.end_ns[rank] - work.end_ns[ranks[0]])
-        offset[work.process[rank[0]]] = round(float(ahead))
+        one, other = int(work.process[ranks[0][0]]), int(work.process[rank[0]])
+        if len(files) > max(one, other) and files[one] != files[other]:
+            ahead = np.median(work.end_ns[rank] - work.end_ns[ranks[0]])
+            offset[other] = round(float(ahead))
     starts = [work.start_ns[rank] - offset[work.process[rank]] for rank in ranks]
     ends = [work.end_ns[rank] - offset[work.process[rank]] for rank in ranks]
     meet = np.max(starts, axis=0) <= np.min(ends, axis=0)
     if np.mean(meet) < _MATCHED_RATIO:
-        return nothing
-    return _in_window(found.operation, [rank[meet] for rank in ranks], len(work), offset)
+        return _Parts(nothing, nothing), offset_ns
+    kept = np.stack([rank[meet] for rank in ranks])
+    number = np.broadcast_to(np.arange(kept.shape[1]), kept.shape)
+    return _Parts(number.ravel(), kept.ravel()), offset
 
 
-def _in_window(operation: I64, ranks: list[I64], n_operations: int, offset_ns: I64) -> Meetings:
-    """Return the meetings of which all operations are replayed."""
+def _in_window(operation: I64, parts: _Parts, n_operations: int, offset_ns: I64) -> Meetings:
+    """Return the meetings of which all parts are replayed."""
     item = np.full(n_operations + 1, NONE)
     item[operation] = np.arange(len(operation))
     item[NONE] = NONE
-    places = np.stack([item[rank] for rank in ranks])
-    places = places[:, np.all(places >= 0, axis=0)]
-    number = np.full(len(operation), NONE)
-    number[places] = np.arange(places.shape[1])
-    return Meetings(number, places.shape[1], offset_ns)
+    place = item[parts.operation]
+    count = int(parts.collective.max(initial=-1)) + 1
+    is_whole = np.ones(count, np.bool_)
+    is_whole[parts.collective[place < 0]] = False
+    number = np.cumsum(is_whole) - 1
+    chosen = is_whole[parts.collective]
+    of_item = np.full(len(operation), NONE)
+    of_item[place[chosen]] = number[parts.collective[chosen]]
+    return Meetings(of_item, int(is_whole.sum()), offset_ns)
 
 
 def _names(trace: Trace, rows: I64) -> I64:

@@ -49,15 +49,21 @@ def _on_what_remains(
     whole: Prediction,
     name: str | None,
 ) -> list[Finding]:
-    """Return generic findings priced after the changes that were made before them."""
-    made, found = list(made), []
-    for item in generic:
-        before = predict(trace, made, name)
-        after = predict(trace, (*made, *item.changes), name)
-        found.append(_priced(item, whole, after, before.step_ns.central))
+    """Return generic findings priced after the changes that were made before them.
+
+    Of those that are left, the one that saves most is next.
+    """
+    made, left, found = list(made), list(generic), []
+    before = predict(trace, made, name).step_ns.central
+    while left:
+        each = [predict(trace, (*made, *item.changes), name) for item in left]
+        place = min(range(len(left)), key=lambda place: each[place].step_ns.central)
+        item, after = left.pop(place), each[place]
         cumulative = round(max(whole.unchanged_ns - after.step_ns.central, 0))
-        found[-1] = replace(found[-1], cumulative_saving_ns=cumulative)
+        priced = _priced(item, whole, after, before)
+        found.append(replace(priced, cumulative_saving_ns=cumulative))
         made += item.changes
+        before = after.step_ns.central
     return found
 
 

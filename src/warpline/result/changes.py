@@ -27,6 +27,7 @@ class Range(NamedTuple):
 
 
 _NONE = Range(0, 0, 0)
+_ALL = Range(1, 1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +147,32 @@ class OverlapCollectives:
     Attributes:
         operations: Shape (n,), int64, the collectives.
         buckets: How many there are in each step.
+        step: Shape (n,), int64, equal for collectives of one step; None if all are of one.
+        moving_ratio: The part of their time in which they move data, and do not wait for ranks
+            that are not in the trace.
     """
 
     operations: I64
     buckets: int = 8
+    step: I64 | None = None
+    moving_ratio: Range = _ALL
+
+
+@dataclass(frozen=True, eq=False)
+class CatchUp:
+    """A process is never the last one in a collective: nothing else waits for it.
+
+    Attributes:
+        process: Row of the process table.
+        operations: Shape (n,), int64, collectives of others that waited for it.
+        wait_ns: Shape (n,), int64, how long each did.
+        remaining: How much of these waits may have to stay.
+    """
+
+    process: int
+    operations: I64
+    wait_ns: I64
+    remaining: Range = _NONE
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,5 +196,6 @@ Change: TypeAlias = (
     | LaunchAsGraph
     | FuseOperations
     | OverlapCollectives
+    | CatchUp
     | RemoveProfilerCost
 )

@@ -48,9 +48,9 @@ def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
             NAME,
             severity_of(weight.share),
             TITLE,
-            f"{weight.count} kernels{scope.each} only cast tensors to another type; they take"
+            f"{weight.digits} kernels{scope.each} only cast tensors to another type; they take"
             f" {weight.time}.",
-            (scope.show_operations(f"{weight.count} casts take {format_ns(weight.ns)}", casts),),
+            (scope.show_operations(f"{weight.digits} casts take {format_ns(weight.ns)}", casts),),
             "Cast weights once (model.to(torch.bfloat16), or torch.autocast, which keeps casts of"
             " weights within its block); do not alternate .float() and .bfloat16() between layers",
             "record again: cast-copy is at most 5 % in `warpline stats -r breakdown`",

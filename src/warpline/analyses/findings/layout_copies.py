@@ -43,9 +43,9 @@ def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
             NAME,
             severity_of(weight.share),
             TITLE,
-            f"{weight.count} kernels{scope.each} only copy tensors into another layout; they take"
+            f"{weight.digits} kernels{scope.each} only copy tensors into another layout; they take"
             f" {weight.time}.",
-            (scope.show_operations(f"{weight.count} copies take {format_ns(weight.ns)}", copies),),
+            (scope.show_operations(f"{weight.digits} copies take {format_ns(weight.ns)}", copies),),
             "Keep model and input in one layout: model.to(memory_format=torch.channels_last) and"
             " the same of the input for convolutions; drop .contiguous(), .transpose() and"
             " .permute() pairs around them",

@@ -58,11 +58,11 @@ def no_tensor_cores(trace: Trace, steps: str | None) -> list[Finding]:
             NAME,
             severity_of(weight.share),
             TITLE,
-            f"{weight.count} products{scope.each} in float32 run without tensor cores; they take"
+            f"{weight.digits} products{scope.each} in float32 run without tensor cores; they take"
             f" {weight.time}.",
             (
                 scope.show_operations(
-                    f"{weight.count} products take {format_ns(weight.ns)}", products
+                    f"{weight.digits} products take {format_ns(weight.ns)}", products
                 ),
             ),
             "Call torch.set_float32_matmul_precision('high') (and"

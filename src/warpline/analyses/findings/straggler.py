@@ -20,6 +20,7 @@ from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import F64, I64
 from warpline.result import Evidence, Finding, Skipped, rule
+from warpline.result.changes import CatchUp, Change, Range
 from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio, plural
 
@@ -30,6 +31,8 @@ _SHOWN = 5
 _NEARLY_ALL = 0.98
 _BEYOND_CHANCE = 0.25  # of the way from an equal share of the waits to all of them
 _EXPLAINS = 0.25  # of the lateness, from which on what a rank does more of is named
+# Ranks never come all at once: of the waits, this may stay.
+_REMAINING = Range(0.0, 0.1, 0.5)
 # Time that a rank spends because others are late, or that says nothing of what makes it late.
 _NO_REASON = ("collective", "communication-wait", "tail", "unknown")
 
@@ -127,7 +130,24 @@ def _one_rank(
         (_latest(trace, steps, worst, found),),
         fix,
         "record all ranks again: `warpline stats -r stragglers` shows less waiting for it",
+        is_generic=True,
+        changes=_changes(trace, steps, process, device),
     )
+
+
+def _changes(trace: Trace, steps: str | None, process: int, device: int) -> tuple[Change, ...]:
+    """Return what is different if a rank is as fast as the others.
+
+    Nothing for one of several ranks in a process, whose calls are not known to be the rank's.
+    """
+    found = collective_waits(trace, steps)
+    lane_process, lane_device = found.matches.lane_process, found.matches.lane_device
+    if np.count_nonzero(lane_process == process) > 1:
+        return ()
+    late = np.flatnonzero((lane_process == process) & (lane_device == device))
+    is_late = np.isin(found.lane[found.last], late)
+    waited = np.flatnonzero(is_late[found.collective] & ~np.isin(found.lane, late))
+    return (CatchUp(process, found.operation[waited], found.wait_ns[waited], _REMAINING),)
 
 
 def _each_in_turn(trace: Trace, steps: str | None, found: RankWaits, waits: _Waits) -> Finding:

@@ -47,9 +47,9 @@ def unfused_epilogue(trace: Trace, steps: str | None) -> list[Finding]:
             NAME,
             severity_of(weight.share),
             TITLE,
-            f"{weight.count} element-wise kernels{scope.each} follow products, two or more at a"
+            f"{weight.digits} element-wise kernels{scope.each} follow products, two or more at a"
             f" time; they take {weight.time}.",
-            (scope.show_operations(f"{weight.count} kernels take {format_ns(weight.ns)}", chains),),
+            (scope.show_operations(f"{weight.digits} take {format_ns(weight.ns)}", chains),),
             "torch.compile the module, or use layers that add the bias themselves (nn.Linear,"
             " torch.addmm) and fused activations",
             "record again: fewer elementwise kernels in `warpline stats -r kernel_class_sum`",

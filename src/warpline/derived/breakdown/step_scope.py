@@ -42,7 +42,7 @@ class Weight(NamedTuple):
         return self.share >= MEASURABLE_RATIO
 
     @property
-    def count(self) -> str:
+    def digits(self) -> str:
         """Their number, in digits."""
         return f"{self.number:,.0f}"
 

@@ -1,0 +1,57 @@
+"""What is said and priced of ranks that wait for each other: programs worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from programs import ALL_REDUCE, Program, late_rank
+
+import warpline
+from warpline.replay.meetings import meetings
+from warpline.result import Finding
+
+
+def found(program: Program) -> dict[str, Finding]:
+    return {item.rule: item for item in warpline.analyze(program.trace()).findings}
+
+
+def test_a_rank_that_computes_for_longer_is_what_steps_wait_for() -> None:
+    straggler = found(late_rank(60_000, count=12))["straggler"]
+    assert straggler.severity == "high"
+    # Of 182 us per step 60 us are for rank 1 alone; a tenth is taken to stay.
+    assert straggler.saving_ns == pytest.approx(54_000, abs=100)
+    assert straggler.saving_low_ns is not None
+    assert straggler.saving_high_ns is not None
+    assert straggler.saving_low_ns < 30_000
+    assert straggler.saving_high_ns >= 60_000
+
+
+def test_waiting_for_a_late_rank_is_not_exposed_communication() -> None:
+    # Rank 0 is 80 us in the collective, rank 1 20 us; 60 us of that are waiting.
+    claim = found(late_rank(60_000, count=12))["exposed-communication"].claim
+    assert "nothing is computed for 20.0 us (11.0 %), not counting that ranks wait" in claim
+    short = late_rank(60_000, transfer=5_000, count=12)
+    assert "exposed-communication" not in found(short)
+
+
+def test_one_collective_behind_everything_has_nothing_to_run_beside() -> None:
+    item = found(late_rank(0, transfer=50_000, count=12))["exposed-communication"]
+    assert item.severity == "low"
+    assert item.saving_ns is not None
+    assert item.saving_ns < 5_000
+
+
+def test_equal_ranks_have_no_straggler() -> None:
+    assert "straggler" not in found(late_rank(0, count=12))
+
+
+def test_recordings_that_begin_apart_meet_where_both_are() -> None:
+    program = late_rank(60_000, count=16)
+    kernels = program.rows["kernel"]
+    for place, row in enumerate(kernels):  # four of each step, and steps that grow
+        row["start_ns"] += 3_000 * (place // 4) ** 2
+        row["end_ns"] += 3_000 * (place // 4) ** 2
+    first = next(row for row in kernels if row["process_id"] == 1 and row["name"] == ALL_REDUCE)
+    kernels.remove(first)
+    met = meetings(program.trace())
+    assert met.n_meetings == 15
+    assert sorted(met.of_item[met.of_item >= 0].tolist()) == sorted([*range(15), *range(15)])
