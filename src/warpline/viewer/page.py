@@ -103,7 +103,7 @@ def page(
         yield f"\n<style>{style}</style>"
     yield "\n</head><body>\n"
     head = container.head
-    content = static_page(diagnosis, head["steps"], head["environment"])
+    content = static_page(diagnosis, head)
     yield element("div", _banner(head["thinned"]), content, id="warpline-static")
     yield f"\n<noscript><p>{text(_NO_SCRIPT)}</p></noscript>"
     yield '\n<div id="warpline-app"></div>\n'

@@ -6,12 +6,12 @@ what is known about the recording.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from warpline.result import Breakdown, Check, Diagnosis, Finding, Overlap, Part, Phase
 from warpline.units import format_ns, plural
+from warpline.viewer.links import Links, links_of
 from warpline.viewer.markup import Content, Markup, element
 from warpline.viewer.shares import counted_parts, shown, tenths_of_percent
 from warpline.viewer.step_plot import step_plot
@@ -23,49 +23,50 @@ _DEPTH = 4
 _LEAST_PHASE = 5
 _MOST_PHASES = 60
 _CANDIDATES = 5
-_FILES = 3
+# Which table tells more of a line of the checklist.
+_CHECK_TABLES = {
+    "device busy": "breakdown",
+    "copies overlapped": "overlap",
+    "communication small": "collective_kern_sum",
+    "communication overlapped": "overlap",
+    "no needless waits": "cuda_api_sum",
+    "no storm of short kernels": "cuda_gpu_kern_sum",
+    "optimizer in few launches": "kernel_class_sum",
+    "epilogues fused": "kernel_class_sum",
+    "no stray transposes": "kernel_class_sum",
+    "streams concurrent": "overlap",
+    "warm-up excluded": "steps",
+    "enough steps": "steps",
+}
 
 
-def static_page(
-    diagnosis: Diagnosis,
-    step_lists: Sequence[Mapping[str, Any]],
-    environment: Sequence[Sequence[str]],
-) -> Markup:
+def static_page(diagnosis: Diagnosis, head: Mapping[str, Any]) -> Markup:
     """Return the content of the overview.
 
     Args:
         diagnosis: What to tell.
-        step_lists: The steps on each device as the container has them, the slowest first.
-        environment: Names and values of facts about the recording.
+        head: Of the container that the page holds: its steps, tables and facts.
     """
+    links = links_of(diagnosis, head)
     return element(
         "main",
         _head(diagnosis),
-        _cards(diagnosis),
+        _cards(diagnosis, links),
         _warnings(diagnosis),
-        _devices(diagnosis),
-        _findings(diagnosis),
-        _section("wl-steps", "Step times", step_plot(step_lists[0])) if step_lists else None,
-        _phases(diagnosis),
-        _checklist(diagnosis.checks),
+        _devices(diagnosis, links),
+        _findings(diagnosis, links),
+        _steps(head["steps"], links),
+        _phases(diagnosis, links),
+        _checklist(diagnosis.checks, links),
         _candidates(diagnosis),
         _not_judged(diagnosis),
-        _environment(environment),
+        _environment(head["environment"]),
         class_="wl-page",
     )
 
 
 def _section(identity: str, title: str, *content: Content) -> Markup:
     return element("section", element("h2", title), *content, id=identity)
-
-
-def _recordings(diagnosis: Diagnosis) -> str:
-    paths = [shlex.quote(str(path).rpartition("/")[2]) for path in diagnosis.meta["paths"]]
-    return " ".join([*paths[:_FILES], *(["..."] if len(paths) > _FILES else [])])
-
-
-def _command(words: str) -> Markup:
-    return element("p", "By hand: ", element("code", words), class_="wl-command")
 
 
 def _head(diagnosis: Diagnosis) -> Markup:
@@ -88,31 +89,35 @@ def _head(diagnosis: Diagnosis) -> Markup:
     )
 
 
-def _cards(diagnosis: Diagnosis) -> Markup | None:
-    cards = [element("div", *card, class_="wl-card") for card in _card_texts(diagnosis)]
-    return element("div", cards, class_="wl-cards") if cards else None
+def _cards(diagnosis: Diagnosis, links: Links) -> Markup | None:
+    cards = [element("div", *card, class_="wl-card") for card in _card_texts(diagnosis, links)]
+    if not cards:
+        return None
+    return element(
+        "div", element("div", cards, class_="wl-cards"), links.command("warpline analyze")
+    )
 
 
-def _card_texts(diagnosis: Diagnosis) -> Iterator[tuple[Content, ...]]:
+def _card_texts(diagnosis: Diagnosis, links: Links) -> Iterator[tuple[Content, ...]]:
     steps = diagnosis.steps
     if steps.median_ns is not None:
         spread = "" if steps.p95_ns is None else f"95 of 100 within {format_ns(steps.p95_ns)}"
-        yield _card("step time, median", format_ns(steps.median_ns), spread)
+        yield _card("step time, median", links.table("steps", format_ns(steps.median_ns)), spread)
     if diagnosis.breakdown:
         place, item = slowest(diagnosis.breakdown)
         parts = counted_parts(item)
         whole = sum(part.ns for part in parts)
         if whole:
-            yield from _time_cards(item, parts, whole)
+            yield from _time_cards(item, parts, whole, links)
         if whole and place < len(diagnosis.overlaps):
-            yield from _alone_cards(diagnosis.overlaps[place], whole)
+            yield from _alone_cards(diagnosis.overlaps[place], whole, links)
     if diagnosis.checks:
         failed = sum(check.state == "fail" for check in diagnosis.checks)
         passed = sum(check.state == "pass" for check in diagnosis.checks)
         yield _card("checklist", plural(failed, "failure"), f"{passed} passed")
 
 
-def _card(label: str, value: str, note: str) -> tuple[Content, ...]:
+def _card(label: str, value: Content, note: str) -> tuple[Content, ...]:
     return (
         element("div", label, class_="wl-card-label"),
         element("div", value, class_="wl-card-value"),
@@ -128,23 +133,24 @@ def slowest(breakdown: Sequence[Breakdown]) -> tuple[int, Breakdown]:
 
 
 def _time_cards(
-    item: Breakdown, parts: Sequence[Part], whole: int
+    item: Breakdown, parts: Sequence[Part], whole: int, links: Links
 ) -> Iterator[tuple[Content, ...]]:
     busy = sum(part.ns for part in parts if part.kind == "busy")
-    yield _card("GPU busy", _percent(busy, whole), f"device {item.device}")
+    value = links.table("breakdown", _percent(busy, whole))
+    yield _card("GPU busy", value, f"device {item.device}")
     idle = [part for part in parts if part.kind == "idle"]
     if idle and whole > busy:
         most = max(idle, key=lambda part: part.ns)
-        share = _percent(most.ns, whole)
-        yield _card("idle, chiefly", most.category, f"{share}: {most.meaning}")
+        value = links.part(item.device, most.category, most.category)
+        yield _card("idle, chiefly", value, f"{_percent(most.ns, whole)}: {most.meaning}")
 
 
-def _alone_cards(item: Overlap, whole: int) -> Iterator[tuple[Content, ...]]:
+def _alone_cards(item: Overlap, whole: int, links: Links) -> Iterator[tuple[Content, ...]]:
     if item.communication_ns:
-        share = _percent(item.exposed_communication_ns, whole)
+        share = links.table("overlap", _percent(item.exposed_communication_ns, whole))
         yield _card("communication alone", share, "collectives with nothing computed beside")
     if item.copy_ns:
-        share = _percent(item.exposed_copy_ns, whole)
+        share = links.table("overlap", _percent(item.exposed_copy_ns, whole))
         yield _card("copies alone", share, "copies with no kernel beside")
 
 
@@ -159,23 +165,23 @@ def _warnings(diagnosis: Diagnosis) -> Markup | None:
     return element("ul", items, class_="wl-warnings")
 
 
-def _devices(diagnosis: Diagnosis) -> Markup | None:
+def _devices(diagnosis: Diagnosis, links: Links) -> Markup | None:
     if not diagnosis.breakdown:
         return None
     place, longest = slowest(diagnosis.breakdown)
     others = [item for row, item in enumerate(diagnosis.breakdown) if row != place]
-    content = [_device(longest, is_full=True)]
-    content += [_device(item, is_full=False) for item in others[: _DEVICES - 1]]
+    content = [_device(longest, links, is_full=True)]
+    content += [_device(item, links, is_full=False) for item in others[: _DEVICES - 1]]
     hidden = len(others) - (_DEVICES - 1)
     if hidden > 0:
         more = f"and {plural(hidden, 'more device')}, in the table breakdown"
         content.append(element("p", more, class_="wl-facts"))
     per = "one step" if longest.count else "the whole run"
-    command = _command(f"warpline analyze {_recordings(diagnosis)}")
+    command = links.command("warpline stats -r breakdown")
     return _section("wl-breakdown", f"Where the time of {per} went", content, command)
 
 
-def _device(item: Breakdown, *, is_full: bool) -> Markup:
+def _device(item: Breakdown, links: Links, *, is_full: bool) -> Markup:
     parts = counted_parts(item)
     shares = tenths_of_percent([part.ns for part in parts])
     per = max(item.count, 1)
@@ -184,17 +190,17 @@ def _device(item: Breakdown, *, is_full: bool) -> Markup:
     total = format_ns(sum(part.ns for part in parts) / per)
     what = f"{plural(item.count, 'step')} of {total}" if item.count else total
     heading = f"GPU {item.device}{name}{process}: {what}"
-    table = _part_table(item, parts, shares, per) if is_full else None
-    bar = _bar(parts, shares, heading)
+    table = _part_table(item, parts, shares, links) if is_full else None
+    bar = _bar(item.device, parts, shares, heading)
     return element("div", element("h3", heading), bar, table, class_="wl-device")
 
 
-def _bar(parts: Sequence[Part], shares: Sequence[int], label: str) -> Markup:
+def _bar(device: int, parts: Sequence[Part], shares: Sequence[int], label: str) -> Markup:
     """Return the bar whose parts sum to 100 %; idle parts are hatched."""
     drawn, place = [], 0
     for part, share in zip(parts, shares, strict=True):
         if share:
-            drawn.append(_bar_part(part, place, share))
+            drawn.append(_bar_part(device, part, place, share))
         place += share
     said = ", ".join(
         f"{part.category} {shown(share)}" for part, share in zip(parts, shares, strict=True)
@@ -210,7 +216,7 @@ def _bar(parts: Sequence[Part], shares: Sequence[int], label: str) -> Markup:
     )
 
 
-def _bar_part(part: Part, place: int, share: int) -> Markup:
+def _bar_part(device: int, part: Part, place: int, share: int) -> Markup:
     tip = f"{part.category}: {shown(share)}, {part.meaning}"
     name = part.category if share >= max(_LEAST_LABEL, 9 * len(part.category)) else None
     return element(
@@ -222,6 +228,7 @@ def _bar_part(part: Part, place: int, share: int) -> Markup:
         width=f"{share / 10}%",
         height="34",
         class_=f"wl-{part.kind}",
+        data_part=f"{device}/{part.category}",
     )
 
 
@@ -230,7 +237,10 @@ def _part_class(part: Part) -> str:
     return f"wl-part wl-part-{plain}"
 
 
-def _part_table(item: Breakdown, parts: Sequence[Part], shares: Sequence[int], per: int) -> Markup:
+def _part_table(
+    item: Breakdown, parts: Sequence[Part], shares: Sequence[int], links: Links
+) -> Markup:
+    per = max(item.count, 1)
     heads = ("", "", "per step" if item.count else "time", "share", "")
     rows = []
     for kind in ("busy", "idle"):
@@ -242,7 +252,13 @@ def _part_table(item: Breakdown, parts: Sequence[Part], shares: Sequence[int], p
         ns, share = sum(part.ns for part, _ in chosen), sum(share for _, share in chosen)
         rows.append(_cells("", kind, format_ns(ns / per), shown(share), "", class_="wl-sum"))
         rows += [
-            _cells(_key(part), part.category, format_ns(part.ns / per), shown(share), part.meaning)
+            _cells(
+                _key(part),
+                links.part(item.device, part.category, part.category),
+                format_ns(part.ns / per),
+                shown(share),
+                part.meaning,
+            )
             for part, share in chosen
         ]
     return _table(heads, rows, "wl-parts")
@@ -262,13 +278,13 @@ def _table(heads: Sequence[str], rows: Sequence[Markup], name: str) -> Markup:
     return element("table", head, element("tbody", rows), class_=f"wl-table {name}")
 
 
-def _findings(diagnosis: Diagnosis) -> Markup:
-    found = [_finding(item) for item in diagnosis.findings]
+def _findings(diagnosis: Diagnosis, links: Links) -> Markup:
+    found = [_finding(item, links) for item in diagnosis.findings]
     nothing = element("p", "No rule found anything.")
     return _section("wl-findings", "Findings", found or nothing)
 
 
-def _finding(item: Finding) -> Markup:
+def _finding(item: Finding, links: Links) -> Markup:
     heading = element(
         "h3",
         element("span", item.severity, class_=f"wl-severity wl-{item.severity}"),
@@ -282,9 +298,10 @@ def _finding(item: Finding) -> Markup:
         heading,
         element("p", _saving(item), class_="wl-saving") if item.saving_ns is not None else None,
         element("p", item.claim),
-        element("ul", (element("li", each.text) for each in item.evidence)),
+        element("ul", (element("li", links.evidence(each)) for each in item.evidence)),
         element("dl", listed),
-        element("p", show, " ", element("code", f"warpline explain {item.rule}")),
+        element("p", show),
+        links.command(f"warpline explain {item.rule}", has_files=False),
         class_="wl-finding",
         id=f"wl-{item.id}",
     )
@@ -298,7 +315,14 @@ def _saving(item: Finding) -> str:
     return said + (f", {item.share * 100:.1f} % of a step" if item.share is not None else "")
 
 
-def _phases(diagnosis: Diagnosis) -> Markup | None:
+def _steps(step_lists: Sequence[Mapping[str, Any]], links: Links) -> Markup | None:
+    plot = step_plot(step_lists[0]) if step_lists else None
+    if plot is None:
+        return None
+    return _section("wl-steps", "Step times", plot, links.command("warpline stats -r steps"))
+
+
+def _phases(diagnosis: Diagnosis, links: Links) -> Markup | None:
     whole = sum(part.ns for item in diagnosis.breakdown for part in item.parts)
     per = max(sum(item.count for item in diagnosis.breakdown), 1)
     shares = [round(1000 * item.total_ns / whole) if whole else 0 for item in diagnosis.phases]
@@ -311,21 +335,21 @@ def _phases(diagnosis: Diagnosis) -> Markup | None:
         return None
     has_steps = any(item.count for item in diagnosis.breakdown)
     heads = ("range", "calls", "per step" if has_steps else "time", "share", "idle", "most of it")
-    rows = [_phase(item, share, per) for item, share in chosen[:_MOST_PHASES]]
+    rows = [_phase(item, share, per, links) for item, share in chosen[:_MOST_PHASES]]
     hidden = len(diagnosis.phases) - len(rows)
     more = element("p", f"{plural(hidden, 'smaller phase')} left out.") if hidden > 0 else None
-    command = _command(f"warpline stats -r phases {_recordings(diagnosis)}")
+    command = links.command("warpline stats -r phases")
     title = "The devices' time by range"
     return _section("wl-phases", title, _table(heads, rows, "wl-numbers"), more, command)
 
 
-def _phase(item: Phase, share: int, per: int) -> Markup:
+def _phase(item: Phase, share: int, per: int, links: Links) -> Markup:
     depth = str(max(len(item.path) - 1, 0))
     name = item.path[-1] if item.path else "outside of all ranges"
     idle = sum(part.ns for part in item.parts if part.kind == "idle")
     most = max(item.parts, key=lambda part: part.ns, default=None)
     return _cells(
-        element("span", name, class_=f"wl-depth-{depth}"),
+        element("span", links.range(name, name) if item.path else name, class_=f"wl-depth-{depth}"),
         f"{item.calls:,}",
         format_ns(item.total_ns / per),
         shown(share),
@@ -334,7 +358,7 @@ def _phase(item: Phase, share: int, per: int) -> Markup:
     )
 
 
-def _checklist(checks: Sequence[Check]) -> Markup | None:
+def _checklist(checks: Sequence[Check], links: Links) -> Markup | None:
     if not checks:
         return None
     order = {"fail": 0, "can't tell": 1, "pass": 2}
@@ -345,7 +369,7 @@ def _checklist(checks: Sequence[Check]) -> Markup | None:
                 item.state,
                 class_=f"wl-state wl-{item.state.replace(' ', '-').replace(chr(39), '')}",
             ),
-            item.name,
+            links.table(_CHECK_TABLES.get(item.name, ""), item.name),
             item.found,
             item.wanted,
             item.reason,
@@ -353,7 +377,8 @@ def _checklist(checks: Sequence[Check]) -> Markup | None:
         for item in sorted(checks, key=lambda check: order[check.state])
     ]
     heads = ("", "check", "found", "wanted", "why")
-    return _section("wl-checklist", "Checklist", _table(heads, rows, "wl-checks"))
+    command = links.command("warpline stats -r checklist")
+    return _section("wl-checklist", "Checklist", _table(heads, rows, "wl-checks"), command)
 
 
 def _candidates(diagnosis: Diagnosis) -> Markup | None:

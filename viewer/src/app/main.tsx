@@ -12,6 +12,7 @@ import { parseAddress } from "../views/address";
 import { copyText, onKey } from "../views/keys";
 import { Model } from "../views/model";
 import { Page } from "../views/page";
+import { showRange } from "../views/table-lines";
 
 const MOST_WORKERS = 4;
 const ARRIVALS_MS = 200;
@@ -78,15 +79,16 @@ function enliven(model: Model): void {
   root?.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
     const element = target?.closest<HTMLElement | SVGElement>(
-      "[data-finding],[data-part],[data-event],[data-window],[data-table],[data-copy]",
+      "[data-finding],[data-part],[data-range],[data-event],[data-window],[data-table],[data-copy]",
     );
     if (!element) return;
-    const { finding, part, event: id, window: span, table, copy } = element.dataset;
+    const { finding, part, range, event: id, window: span, table, copy } = element.dataset;
     const [, device, category] = /^(\d+)\/(.+)$/s.exec(part ?? "") ?? [];
     const [start, end] = (span ?? "").split(",").map(Number);
     if (copy) copyText(model, copy, "Command");
     else if (finding) model.showFinding(finding);
     else if (category) model.showPart(Number(device), category);
+    else if (range) showRange(model, range);
     else if (table) {
       model.table.value = table;
       model.page.value = "tables";

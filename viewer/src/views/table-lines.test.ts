@@ -32,6 +32,11 @@ describe("what a line of a table is about", () => {
     expect(lines.of(table(["depth", "path"], [[0, "step_*"], [1, "step_*/forward"]]), 1)).toEqual([3]);
   });
 
+  it("finds a range without its domain, which tables write before it", () => {
+    expect(lines.of(table(["name"], [["NCCL:forward"]]), 0)).toEqual([3]);
+    expect(lines.of(table(["name"], [["NCCL::forward"]]), 0)).toEqual([]);
+  });
+
   it("takes all names of a category", () => {
     expect(lines.of(table(["kind", "category"], [["idle", "host-sync"]]), 0)).toEqual([4]);
   });

@@ -1,9 +1,10 @@
-/** What a line of a result table is about: names to light, and a stretch of time to show. Pure. */
+/** What a line of a result table is about: names to light, and a stretch of time to show. */
 
 import type { Span } from "../base/span";
 import type { Category, ResultTable, StepsSpec } from "../data/head";
 import type { Names } from "../data/recording";
 import { lastOfPath } from "./flame";
+import type { Model } from "./model";
 
 const LABELS = ["name", "path", "operator", "step"] as const;
 const CATEGORY = "category";
@@ -61,8 +62,15 @@ export class LineNames {
     return category < 0 ? [] : (this.byCategory.get(String(table.rows[line]?.[category])) ?? []);
   }
 
+  /** Names of a text, otherwise of the text without the range's domain: tables write DOMAIN:NAME. */
+  ofText(text: string): readonly number[] {
+    const found = this.equal(text);
+    const inDomain = /^[^:]+:(?!:)(.+)$/s.exec(text)?.[1];
+    return found.length || inDomain === undefined ? found : this.equal(inDomain);
+  }
+
   /** Names equal to a text; `step_*` stands for ranges with any number in the place of the star. */
-  private ofText(text: string): readonly number[] {
+  private equal(text: string): readonly number[] {
     if (!text.includes("*")) return this.byText.get(text) ?? [];
     const pattern = new RegExp(`^${text.split("*").map(quoted).join("\\d+")}$`);
     return this.names.texts.flatMap((one, name) => {
@@ -70,6 +78,16 @@ export class LineNames {
       return kind && HOST_KINDS.has(kind) && pattern.test(one) ? [name] : [];
     });
   }
+}
+
+/** Lights the ranges so called on the timeline, and shows the next. */
+export function showRange(model: Model, text: string): void {
+  const { names, head } = model.recording;
+  const found = new LineNames(names, head.categories).ofText(text);
+  if (!found.length) return model.tell(`${text}: no such range is on the timeline.`);
+  model.page.value = "timeline";
+  model.light(found, text);
+  void model.stepMatch(1);
 }
 
 function quoted(text: string): string {
