@@ -1,7 +1,9 @@
 """What GPUs can do at most: one data file per model, with its sources.
 
 Numbers are those of the makers, without sparsity, at the clocks they give. Bandwidths of links are
-of one direction. A model that is not here is unknown: nothing is guessed.
+of one direction. A model that is not here is unknown: nothing is guessed. Each file says where the
+maker tells its numbers (``sources``), which copies of these tables they were compared with
+(``compared_with``), and which fields none of them holds (``not_confirmed``).
 """
 
 from __future__ import annotations
