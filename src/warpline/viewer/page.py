@@ -24,6 +24,10 @@ Source = Literal["inline", "http"]
 _TAKE = "warpline.take()"
 _FIRST_BLOCKS = 2  # the overview and the names stand before the script
 _END_OF_SCRIPT = re.compile(r"</(script|style)|<!--", re.IGNORECASE)
+_INCOMPLETE = (
+    "This file is incomplete: its end is missing, and with it events or tables. Copy it again, or"
+    " write the report again."
+)
 _NO_SCRIPT = (
     "The timeline and the tables need JavaScript, which this page may run without any access to"
     " the network. The overview above is complete without it."
@@ -102,6 +106,7 @@ def page(
     for style in parts.styles:
         yield f"\n<style>{style}</style>"
     yield "\n</head><body>\n"
+    yield element("p", _INCOMPLETE, id="warpline-incomplete", role="alert")
     head = container.head
     content = static_page(diagnosis, head)
     yield element("div", _banner(head["thinned"]), content, id="warpline-static")
@@ -117,7 +122,7 @@ def page(
     for number in range(_FIRST_BLOCKS, count):
         yield from _block(container, number)
         yield f"<script>{_TAKE}</script>"
-    yield "\n</body></html>\n"
+    yield '\n<i id="warpline-end" hidden></i></body></html>\n'  # the style sheet looks for it
 
 
 def _banner(thinned: dict[str, str] | None) -> Markup | None:

@@ -14,7 +14,9 @@ export async function inflate(packed: Uint8Array, rawBytes: number): Promise<Uin
   const raw = new Uint8Array(rawBytes);
   let at = 0;
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(() => {
+      throw new Error("The file is damaged or cut short: write the report again.");
+    });
     if (done) break;
     if (at + value.length > rawBytes) {
       await reader.cancel();

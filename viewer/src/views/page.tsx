@@ -291,7 +291,7 @@ export function Page({ model }: { model: Model }) {
       <Help model={model} />
       <PaletteWhenOpen model={model} />
       {model.told.value !== "" && <p class="told" aria-hidden="true">{model.told.value}</p>}
-      <p class="spoken" aria-live="polite">{model.said.value}</p>
+      <p class="spoken" aria-live="polite">{plainText(model.said.value)}</p>
     </div>
   );
 }

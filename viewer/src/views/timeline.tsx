@@ -96,6 +96,7 @@ interface LabelProps {
 }
 
 function Label({ model, placed, top, isApart = false }: LabelProps) {
+  void model.arrived.value; // a row that could not be read says so
   const spec = model.recording.head.rows[placed.row];
   if (!spec) return null;
   const label = plainText(isApart ? model.labelOf(placed.row) : spec.label);
