@@ -116,10 +116,11 @@ export class Decoder {
 }
 
 function buffersOfRow({ events, pyramid }: FinishedRow): ArrayBuffer[] {
-  const views = pyramid
-    ? [pyramid.busy, pyramid.top, pyramid.topNs, pyramid.rest, pyramid.restNs, pyramid.long]
-    : [];
-  return [...buffersOfEvents(events), ...views.map((view) => view.buffer as ArrayBuffer)];
+  const views = pyramid ? [pyramid.busy, pyramid.long] : [];
+  const levels = pyramid ? [pyramid, ...(pyramid.coarser ?? [])] : [];
+  const names = levels.flatMap(({ top, topNs, rest, restNs }) => [top, topNs, rest, restNs]);
+  const buffers = [...views, ...names].map((view) => view.buffer as ArrayBuffer);
+  return [...buffersOfEvents(events), ...buffers];
 }
 
 export function buffersOfDelivery(delivery: Delivery): ArrayBuffer[] {

@@ -18,7 +18,8 @@ interface Sent {
 /** One worker, its orders that are not answered yet, and how many bytes they come to. */
 class Hand {
   readonly worker: Worker;
-  load = 0;
+  private waiting = 0; // bytes
+  private taken = 0;
   private readonly sent = new Map<number, Sent>();
   private hasAnswered = false;
 
@@ -31,16 +32,22 @@ class Hand {
       this.hasAnswered = true;
       const one = this.sent.get(data.block);
       this.sent.delete(data.block);
-      this.load -= one?.order.rawBytes ?? 0;
+      this.waiting -= one?.order.rawBytes ?? 0;
       one?.resolve(data);
     };
     this.worker.onerror = () => this.giveUp();
   }
 
+  /** Tells which of two has less to do, or has done less where both wait for work. */
+  isIdlerThan(other: Hand): boolean {
+    return this.waiting !== other.waiting ? this.waiting < other.waiting : this.taken < other.taken;
+  }
+
   order(order: Order): Promise<Delivery> {
     return new Promise((resolve) => {
       this.sent.set(order.block, { order, resolve });
-      this.load += order.rawBytes;
+      this.waiting += order.rawBytes;
+      this.taken += order.rawBytes;
       if (this.worker.onerror) this.worker.postMessage(order);
       else this.giveUp();
     });
@@ -78,7 +85,7 @@ export function startDecoders(source: string, wanted: number): Decoders {
       // The first picture does not wait for a worker to start.
       if (order.rows.length === 0 && order.rawBytes <= SMALL_BYTES) return small.deliver(order);
       const known = order.group === undefined ? undefined : ofGroup.get(order.group);
-      const idlest = hands.reduce<Hand | null>((a, b) => (a && a.load <= b.load ? a : b), null);
+      const idlest = hands.reduce<Hand | null>((a, b) => (a && !b.isIdlerThan(a) ? a : b), null);
       const hand = known ?? idlest;
       if (!hand) return own.deliver(order);
       if (order.group !== undefined) ofGroup.set(order.group, hand);

@@ -8,21 +8,28 @@ export const PYRAMID_BINS = 16384;
 export const PYRAMID_FROM = 8192;
 const NONE = 0xffffffff;
 const LONG_BINS = 1.5;
+const COARSER = 4;
+
+/** What covers most of each of some equal bins, by name and for how long. */
+export interface NameBins {
+  readonly binNs: number;
+  readonly top: Uint32Array;
+  readonly topNs: Float32Array;
+  readonly rest: Uint32Array;
+  readonly restNs: Float32Array;
+}
 
 /**
  * `busy[b]` is the row's busy time before bin b begins, exact; `top[b]` the name of the busy event that
  * covers most of the bin, `rest[b]` that of the idle one; NONE where there is none.
  * `long` holds the places of all events of at least 1.5 bins.
  */
-export interface Pyramid {
+export interface Pyramid extends NameBins {
   readonly start_ns: number;
-  readonly binNs: number;
   readonly busy: Float64Array;
-  readonly top: Uint32Array;
-  readonly topNs: Float32Array;
-  readonly rest: Uint32Array;
-  readonly restNs: Float32Array;
   readonly long: Uint32Array;
+  /** The same names in bins that are twice, four times... as wide. */
+  readonly coarser?: readonly NameBins[];
 }
 
 export { NONE as NO_NAME };
@@ -56,7 +63,40 @@ export function buildPyramid(events: Events, startNs: number, endNs: number): Py
     restNs: new Float32Array(bins),
     long: new Uint32Array(0),
   };
-  return { ...pyramid, long: fill(pyramid, events) };
+  const long = fill(pyramid, events);
+  const coarser: NameBins[] = [];
+  for (let level = 0; level < COARSER; level++) coarser.push(twiceAsWide(coarser.at(-1) ?? pyramid));
+  return { ...pyramid, long, coarser };
+}
+
+function twiceAsWide(fine: NameBins): NameBins {
+  const count = Math.ceil(fine.top.length / 2);
+  const wide: NameBins = {
+    binNs: fine.binNs * 2,
+    top: new Uint32Array(count).fill(NONE),
+    topNs: new Float32Array(count),
+    rest: new Uint32Array(count).fill(NONE),
+    restNs: new Float32Array(count),
+  };
+  for (const [names, most, from, lengths] of [
+    [wide.top, wide.topNs, fine.top, fine.topNs],
+    [wide.rest, wide.restNs, fine.rest, fine.restNs],
+  ] as const) {
+    for (let bin = 0; bin < from.length; bin++) {
+      const into = bin >> 1;
+      if (from[bin] === NONE || (names[into] !== NONE && lengths[bin] <= most[into])) continue;
+      names[into] = from[bin];
+      most[into] = lengths[bin];
+    }
+  }
+  return wide;
+}
+
+/** Returns the widest bins of which a stretch of this length still holds two; otherwise the finest. */
+export function binsFor(pyramid: Pyramid, lengthNs: number): NameBins {
+  let found: NameBins = pyramid;
+  for (const wider of pyramid.coarser ?? []) if (2 * wider.binNs <= lengthNs) found = wider;
+  return found;
 }
 
 /** Visits every event once; returns the places of the long ones. */

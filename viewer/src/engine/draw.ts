@@ -1,5 +1,6 @@
 /** Draws a frame of the timeline on a 2D context. */
 
+import { lowerBound } from "../base/search";
 import { instantText } from "../base/units";
 import type { Found } from "../data/answers";
 import type { Events } from "../data/events";
@@ -18,6 +19,7 @@ import { lengthOfSpan, type Span, timeToX } from "./view";
 
 export const RULER_HEIGHT = 24;
 const LINES = 8; // lines of the strip per row: busy time is drawn as height, too
+const SHADES = 16; // steps of brightness by how much of a pixel is busy
 const MOST_LABELS = 2500;
 const HATCH_PX = 5; // narrower ones show no pattern, and patterns are slow to fill
 
@@ -73,6 +75,7 @@ interface DrawnRow {
 export class Painter {
   private readonly picture = new RowPicture();
   private readonly widths = new LabelWidths();
+  private shades: Shades | null = null;
   private size = 0;
   private x = new Float64Array(1024);
   private w = new Float64Array(1024);
@@ -92,7 +95,8 @@ export class Painter {
     const all = [...zones.scrolled, ...zones.pinned];
     const strip = this.surface.strip(Math.max(1, Math.ceil(width)), Math.max(1, all.length) * LINES);
     strip.pixels.fill(0);
-    all.forEach((row, place) => this.prepare(scene, row, strip, place));
+    const shades = this.shadesOf(scene);
+    all.forEach((row, place) => this.prepare(scene, shades, row, strip, place));
     strip.upload();
     drawSteps(pen, scene);
     let labels = 0;
@@ -118,19 +122,26 @@ export class Painter {
     return { rows: all.length, rects: this.size, labels };
   }
 
+  private shadesOf({ inks, theme, head }: Scene): Shades {
+    const old = this.shades;
+    if (old?.inks === inks && old.theme === theme) return old;
+    this.shades = new Shades(inks, theme, head.categories);
+    return this.shades;
+  }
+
   /** Works out a row's look: pixels into the strip, rectangles into the list. */
-  private prepare(scene: Scene, row: DrawnRow, strip: Strip, place: number): void {
+  private prepare(scene: Scene, shades: Shades, row: DrawnRow, strip: Strip, place: number): void {
     const { shows } = row.placed;
     if (shows === null) return;
     const data = scene.rows[shows] as RowData;
     const spec = scene.head.rows[shows];
     if (spec?.kind === "counter") return;
     if (!data.events) {
-      if (scene.overview && !data.error) stripOfOverview(scene, scene.overview, shows, strip, place);
+      if (scene.overview && !data.error) stripOfOverview(scene, shades, scene.overview, shows, strip, place);
       return;
     }
     pictureRow(data.events, data.pyramid, scene.span, strip.width, this.picture);
-    stripOfPicture(scene, this.picture, strip, place);
+    stripOfPicture(shades, this.picture, strip, place);
     this.takeRects(scene, data.events, row);
   }
 
@@ -306,36 +317,63 @@ export function visibleRows(scene: Pick<Scene, "layout" | "scrollTop" | "height"
   return { pinned, scrolled };
 }
 
-function stripOfPicture(scene: Scene, picture: RowPicture, strip: Strip, place: number): void {
-  const { of, pixels } = scene.inks;
-  const { width } = strip;
-  const back = scene.theme.background;
+/** The colours of the pixels of strips: mixing them anew for each pixel of each frame takes longer. */
+class Shades {
+  /** Per ink, its colour by how much of a pixel's time is busy. */
+  readonly busy: Uint32Array;
+  readonly idle: Uint32Array;
+  /** Per category, its colour before the events are there. */
+  readonly early: Uint32Array;
+
+  constructor(
+    readonly inks: Inks,
+    readonly theme: Theme,
+    categories: Head["categories"],
+  ) {
+    const back = theme.background;
+    const { inks: all } = inks;
+    this.idle = Uint32Array.from(all, (ink) => faded(ink.pixel, back, 0.3));
+    this.busy = new Uint32Array(all.length * (SHADES + 1));
+    all.forEach((ink, place) => {
+      for (let shade = 0; shade <= SHADES; shade++) {
+        this.busy[place * (SHADES + 1) + shade] = faded(ink.pixel, back, 0.55 + (0.45 * shade) / SHADES);
+      }
+    });
+    this.early = Uint32Array.from(categories, (category) =>
+      faded(categoryInk(category, theme).pixel, back, 0.75),
+    );
+  }
+}
+
+function stripOfPicture({ inks, busy, idle }: Shades, picture: RowPicture, strip: Strip, place: number): void {
+  const { of } = inks;
+  const { width, pixels } = strip;
   const base = place * LINES * width;
   for (let x = 0; x < width; x++) {
     const top = picture.top[x];
     const rest = picture.rest[x];
     if (top === NO_NAME && rest === NO_NAME) continue;
-    const share = picture.share[x];
-    const filled = top === NO_NAME ? 0 : Math.max(1, Math.min(LINES, Math.round(share * LINES)));
-    const idle = rest === NO_NAME ? 0 : faded(pixels[of[rest]], back, 0.3);
-    const busy =
-      top === NO_NAME ? 0 : faded(pixels[of[top]], back, 0.55 + 0.45 * Math.min(1, share));
-    for (let line = 0; line < LINES; line++) {
-      strip.pixels[base + line * width + x] = LINES - line <= filled ? busy : idle;
-    }
+    const share = Math.min(1, picture.share[x]);
+    const filled = top === NO_NAME ? 0 : Math.max(1, Math.round(share * LINES));
+    const below = rest === NO_NAME ? 0 : idle[of[rest]];
+    const shade = top === NO_NAME ? 0 : busy[of[top] * (SHADES + 1) + Math.round(share * SHADES)];
+    const edge = base + (LINES - filled) * width;
+    const end = base + LINES * width;
+    if (below) for (let at = base + x; at < edge; at += width) pixels[at] = below;
+    for (let at = edge + x; at < end; at += width) pixels[at] = shade;
   }
 }
 
 function stripOfOverview(
   scene: Scene,
+  { early }: Shades,
   overview: Overview,
   row: number,
   strip: Strip,
   place: number,
 ): void {
-  const { head, theme } = scene;
+  const { head } = scene;
   const whole = head.end_ns - head.start_ns || 1;
-  const inks = head.categories.map((category) => categoryInk(category, theme).pixel);
   for (let x = 0; x < strip.width; x++) {
     const time = scene.span.start + ((x + 0.5) / strip.width) * lengthOfSpan(scene.span);
     const bin = Math.floor(((time - head.start_ns) / whole) * overview.bins);
@@ -343,7 +381,7 @@ function stripOfOverview(
     const at = row * overview.bins + bin;
     const coverage = overview.coverage[at];
     if (!coverage) continue;
-    const pixel = faded(inks[overview.category[at]] ?? 0xff888888, theme.background, 0.75);
+    const pixel = early[overview.category[at]] ?? 0xff888888;
     const filled = Math.max(1, Math.round((coverage / 255) * LINES));
     for (let line = LINES - filled; line < LINES; line++) {
       strip.pixels[(place * LINES + line) * strip.width + x] = pixel;
@@ -362,12 +400,12 @@ function faded(pixel: number, back: readonly [number, number, number], part: num
 function drawSteps(pen: Pen, scene: Scene): void {
   const steps = scene.head.steps[0];
   if (!steps) return;
-  const apart = scene.width / Math.max(1, steps.start_ns.length);
-  const inView = steps.start_ns.filter((ns) => ns >= scene.span.start && ns < scene.span.end);
-  if (inView.length * 4 > scene.width || apart === 0) return;
+  const first = lowerBound(steps.start_ns, scene.span.start);
+  const last = lowerBound(steps.start_ns, scene.span.end, first);
+  if ((last - first) * 4 > scene.width) return;
   pen.fillStyle = scene.theme.strongLine;
-  for (const ns of inView) {
-    pen.fillRect(timeToX(ns, scene.span, scene.width), RULER_HEIGHT, 1, scene.height);
+  for (let step = first; step < last; step++) {
+    pen.fillRect(timeToX(steps.start_ns[step], scene.span, scene.width), RULER_HEIGHT, 1, scene.height);
   }
 }
 

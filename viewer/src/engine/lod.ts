@@ -8,7 +8,7 @@
 
 import { gallop } from "../base/search";
 import { endOf, type Events, lengthOf } from "../data/events";
-import { busyInside, NO_NAME, type Pyramid, roughlyBusyBefore } from "../data/pyramid";
+import { binsFor, busyInside, type NameBins, NO_NAME, type Pyramid, roughlyBusyBefore } from "../data/pyramid";
 import { eventsIn } from "../data/selection";
 import { lengthOfSpan, type Span } from "./view";
 
@@ -189,13 +189,15 @@ function offer(events: Events, i: number, picture: RowPicture, pixel: number): v
 function fromPyramid(events: Events, pyramid: Pyramid, span: Span, picture: RowPicture): void {
   const { width } = picture;
   const pixelNs = lengthOfSpan(span) / width;
+  const bins = binsFor(pyramid, pixelNs);
   let before = roughlyBusyBefore(pyramid, span.start);
   for (let pixel = 0; pixel < width; pixel++) {
     const from = span.start + pixel * pixelNs;
     const after = roughlyBusyBefore(pyramid, from + pixelNs);
     picture.share[pixel] = (after - before) / pixelNs;
     before = after;
-    nameFromPyramid(pyramid, from, from + pixelNs, picture, pixel);
+    const begin = from - pyramid.start_ns;
+    nameFromBins(bins, begin / bins.binNs, (begin + pixelNs) / bins.binNs, picture, pixel);
   }
   const { long } = pyramid;
   for (let k = firstLong(events, long, span.start); k < long.length; k++) {
@@ -218,26 +220,26 @@ function firstLong(events: Events, long: Uint32Array, time: number): number {
   return low;
 }
 
-function nameFromPyramid(
-  pyramid: Pyramid,
+/** Takes the names of the bins from place `from` to place `to`. */
+function nameFromBins(
+  { top, topNs, rest, restNs }: NameBins,
   from: number,
   to: number,
   picture: RowPicture,
   pixel: number,
 ): void {
-  const bins = pyramid.top.length;
-  const first = Math.max(0, Math.floor((from - pyramid.start_ns) / pyramid.binNs));
-  const last = Math.min(bins, Math.max(first + 1, Math.ceil((to - pyramid.start_ns) / pyramid.binNs)));
+  const first = Math.max(0, Math.floor(from));
+  const last = Math.min(top.length, Math.max(first + 1, Math.ceil(to)));
   let most = -1;
   let mostIdle = -1;
   for (let bin = first; bin < last; bin++) {
-    if (pyramid.topNs[bin] > most && pyramid.top[bin] !== NO_NAME) {
-      most = pyramid.topNs[bin];
-      picture.top[pixel] = pyramid.top[bin];
+    if (topNs[bin] > most && top[bin] !== NO_NAME) {
+      most = topNs[bin];
+      picture.top[pixel] = top[bin];
     }
-    if (pyramid.restNs[bin] > mostIdle && pyramid.rest[bin] !== NO_NAME) {
-      mostIdle = pyramid.restNs[bin];
-      picture.rest[pixel] = pyramid.rest[bin];
+    if (restNs[bin] > mostIdle && rest[bin] !== NO_NAME) {
+      mostIdle = restNs[bin];
+      picture.rest[pixel] = rest[bin];
     }
   }
 }

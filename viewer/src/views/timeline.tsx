@@ -28,7 +28,7 @@ interface Drag {
 /** Draws whenever something that a frame shows has changed, at most once a frame. */
 function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
   const painter = new Painter(browserSurface());
-  const pen = canvas.getContext("2d");
+  const pen = canvas.getContext("2d", { alpha: false }); // what covers all is quicker to show
   let waiting = 0;
   const draw = (): void => {
     waiting = 0;
