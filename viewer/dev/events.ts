@@ -3,7 +3,7 @@
 import type { Events } from "../src/data/events";
 import { decodeEvents } from "../src/data/events";
 import type { RowKind } from "../src/data/head";
-import { encodePart } from "./encode";
+import { encodePart, type RowEvents } from "./encode";
 import { seeded } from "./random";
 
 export interface RandomRow {
@@ -28,9 +28,17 @@ export function randomRow(seed: number, count: number, kind: RowKind = "stream")
     name.push(Math.floor(random() * 5));
     end = (start[i] as number) + (duration[i] as number);
   }
-  const { spec, bytes } = encodePart({ start, duration, name }, 0, 0);
+  return makeRow({ start, duration, name }, kind);
+}
+
+/** Makes a row of given events, in time; name 4 is idle. */
+export function makeRow(events: RowEvents, kind: RowKind = "stream"): RandomRow {
+  const { start, duration, name } = events;
+  const { spec, bytes } = encodePart(events, 0, 0);
   const isIdle = Uint8Array.of(0, 0, 0, 0, 1);
-  const bounds = { start_ns: 0, end_ns: end, names: 5 };
-  const events = decodeEvents({ label: "row", kind }, [{ bytes, spec }], isIdle, bounds);
-  return { events, start, duration, name };
+  const last = start.length - 1;
+  const end = last < 0 ? 0 : (start[last] as number) + (duration[last] as number);
+  const bounds = { start_ns: Math.min(0, start[0] ?? 0), end_ns: end, names: 5 };
+  const made = decodeEvents({ label: "row", kind }, [{ bytes, spec }], isIdle, bounds);
+  return { events: made, start: [...start], duration: [...duration], name: [...name] };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { encodeColumn } from "../../dev/encode";
-import { decodeColumn } from "./columns";
+import { decodeColumn, decodeValue } from "./columns";
 import type { Encoding } from "./head";
 
 function roundTrip(values: number[], encoding: Encoding): number[] {
@@ -28,6 +28,28 @@ describe("columns", () => {
   it("gives back floats", () => {
     expect(roundTrip([0, -1.5, 1e30], "float64")).toEqual([0, -1.5, 1e30]);
     expect(roundTrip([0.1], "float32")).toEqual([Math.fround(0.1)]);
+  });
+
+  it.each(["plain", "optional", "delta", "optional-delta", "float32", "float64"] as const)(
+    "gives one value of %s as it gives all",
+    (encoding) => {
+      const values = [0, 7, 255, 65_536, 2 ** 24, 12, 2 ** 31 + 5];
+      const { spec, bytes } = encodeColumn("x", values, encoding);
+      const all = decodeColumn(bytes, 0, values.length, spec);
+      values.forEach((_, place) => {
+        expect(decodeValue(bytes, 0, values.length, spec, place)).toBe(all[place]);
+      });
+    },
+  );
+
+  it.each([
+    { planes: 0 },
+    { planes: 9 },
+    { planes: 1.5 },
+    { planes: -1 },
+    { planes: 3, encoding: "float64" as const },
+  ])("refuses a column of %o", (wrong) => {
+    expect(() => decodeColumn(new Uint8Array(64), 0, 3, { name: "x", ...wrong })).toThrow("wrongly");
   });
 
   it("refuses a column that reaches beyond its block", () => {

@@ -139,6 +139,41 @@ describe("a frame", () => {
     expect(calls.some((call) => call.name === "bezierCurveTo")).toBe(true);
   });
 
+  it.each([1, 1.5, 2])("puts edges on pixels of a screen with %d pixels per unit", async (pixelRatio) => {
+    const { pen, calls } = recordingPen();
+    const span = { start: 333.3, end: 933.7 };
+    new Painter(recordingSurface()).draw(pen, await scene({ pixelRatio, span }));
+    const fills = calls.filter((call) => call.name === "fillRect" && call.values[1] === RULER_HEIGHT + 23);
+    const edge = (time: number): number => ((time - span.start) / (span.end - span.start)) * 500;
+    const [busy] = fills.filter((call) => call.values[0] === Math.round(edge(800) * pixelRatio) / pixelRatio);
+    expect(busy).toBeDefined();
+    for (const { values } of fills) {
+      const [x, , width] = values as [number, number, number];
+      for (const place of [x, x + width]) {
+        expect(Math.abs(place * pixelRatio - Math.round(place * pixelRatio))).toBeLessThan(1e-9);
+      }
+      const times = [0, 400, 800, 1000].map(edge);
+      const nearest = Math.min(...times.map((one) => Math.abs(one - x)), x <= 0 ? 0 : 9);
+      expect(nearest).toBeLessThanOrEqual(0.5 / pixelRatio + 1e-9);
+    }
+  });
+
+  it("shows a pixel as full as it is busy, whatever is drawn before", async () => {
+    const surface = recordingSurface();
+    const painter = new Painter(surface);
+    const full = await scene({ width: 10 });
+    painter.draw(recordingPen().pen, full);
+    const strip = surface.strips.at(-1);
+    const lines = 8;
+    const filled = (row: number, x: number): number => {
+      const column = Array.from({ length: lines }, (_, i) => strip?.pixels[(row * lines + i) * 10 + x] ?? 0);
+      return column.filter((pixel) => pixel !== 0).length;
+    };
+    const share = (1 + 1 + 96) / 100; // of the pixel from 100 to 200 ns: two short ranges and the long one
+    expect(filled(2, 1)).toBe(Math.round(share * lines));
+    expect(filled(2, 0)).toBe(0);
+  });
+
   it("visits only rows on the screen", async () => {
     const full = await scene();
     expect(visibleRows({ ...full, scrollTop: 23 }).scrolled.map((one) => one.placed.row)).toEqual([1, 2]);
