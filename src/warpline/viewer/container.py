@@ -121,7 +121,7 @@ def write_events(writer: BlockWriter, events: Events, offset_ns: int) -> list[di
     for begin in range(0, len(events), _PART_EVENTS):
         part = events.taken(slice(begin, begin + _PART_EVENTS))
         first_ns = int(part.start_ns[0]) - offset_ns
-        columns = _columns(part)
+        columns = event_columns(part)
         block, offset = writer.append("events", columns)
         described = [column.head() for column in columns]
         parts.append(
@@ -138,7 +138,7 @@ def write_events(writer: BlockWriter, events: Events, offset_ns: int) -> list[di
     return parts
 
 
-def _columns(part: Events) -> list[Packed]:
+def event_columns(part: Events) -> list[Packed]:
     if part.value is not None:
         gap = np.diff(part.start_ns, prepend=part.start_ns[:1])
         return [plain("gap", gap), _value(part)]

@@ -1,0 +1,161 @@
+"""The longest event of every bin of time, however wide the bins, without visiting the events.
+
+Bins are powers of two of nanoseconds, so that those of one width lie within those of a larger one.
+For a few widths the longest event of every bin that has any is kept; of wider bins it follows
+from these. A width is only kept where it has at most half as many bins as the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.ops.arrays import F64, I64, U8
+
+NOTHING = -1
+_SHARE = 8  # events per bin of the finest width that is kept
+_FEWEST = 64
+_PIECE = 2**19
+
+Weigh = Callable[[I64], "I64 | F64"]
+
+
+class _Level(NamedTuple):
+    """Bins of ``2**shift`` ns in which an event begins, in time.
+
+    Attributes:
+        shift: Power of two.
+        first: The first event that begins in each bin, shape (bins,).
+        best: The heaviest that begins there but for the last, or `NOTHING`; shape (bins,).
+    """
+
+    shift: int
+    first: I64
+    best: I64
+
+
+class RangeMax:
+    """Finds the heaviest event among those that begin in each of many bins, but for the last.
+
+    The last that begins in a bin is left to the caller: it may reach into the next one.
+    """
+
+    def __init__(self, start_ns: I64, origin_ns: int, weigh: Weigh) -> None:
+        """Sum up events.
+
+        Args:
+            start_ns: Shape (n,), ascending, from the origin on.
+            origin_ns: Where all bins begin.
+            weigh: Gives the weights of events by their numbers: below 0 for those that are not
+                to be found.
+        """
+        self._weigh = weigh
+        self._count = len(start_ns)
+        self._levels: list[_Level] = []
+        apart = _apart(start_ns, origin_ns)
+        bins = np.cumsum(np.bincount(apart, minlength=64)[::-1])[::-1]  # by shift, at least
+        wanted = self._count // _SHARE
+        first = best = None
+        for shift in range(63):
+            count = int(bins[shift + 1])
+            if count > wanted or count < _FEWEST:
+                continue
+            if first is None or best is None:
+                groups = np.flatnonzero(apart > shift)
+                first, best = groups, self._best(None, None, groups)
+            else:
+                groups = np.flatnonzero(apart[first] > shift)
+                first, best = first[groups], self._best(first, best, groups)
+            self._levels.append(_Level(shift, first, best))
+            wanted = count // 2
+
+    def best(self, shift: int, edges: I64) -> I64:
+        """Return the heaviest of the events ``[edges[i], edges[i + 1])`` but for the last.
+
+        Args:
+            shift: The ranges are what begins in bins of ``2**shift`` ns.
+            edges: Ascending, shape (ranges + 1,).
+
+        Returns:
+            Shape (ranges,): numbers of events, `NOTHING` where there is none.
+        """
+        found = np.full(len(edges) - 1, NOTHING, np.int64)
+        filled = np.flatnonzero(np.diff(edges) > 1)
+        if not len(filled):
+            return found
+        low, high = int(edges[0]), int(edges[-1])
+        usable = [level for level in self._levels if level.shift <= shift]
+        if not usable:
+            begins = edges[:-1][np.diff(edges) > 0] - low
+            best = self._best(np.arange(low, high), None, begins, high)
+        else:
+            level = usable[-1]
+            place = np.searchsorted(level.first, edges)
+            begins = place[:-1][np.diff(place) > 0] - place[0]
+            span = slice(int(place[0]), int(place[-1]))
+            best = self._best(level.first[span], level.best[span], begins, high)
+        found[np.diff(edges) > 0] = best
+        return found
+
+    def _best(
+        self, first: I64 | None, best: I64 | None, groups: I64, end: int | None = None
+    ) -> I64:
+        """Return the heaviest event of each group of bins but for the last.
+
+        Args:
+            first: First event of each bin; None for a bin per event.
+            best: Heaviest event of each bin but for its last; None for none.
+            groups: The first bin of each group, ascending from 0.
+            end: Where the events of the last bin end; None for the end of the row.
+        """
+        count = self._count if first is None else len(first)
+        end = self._count if end is None else end
+        found = np.full(len(groups), NOTHING, np.int64)
+        begin = 0
+        while begin < len(groups):
+            until = int(np.searchsorted(groups, groups[begin] + _PIECE, side="right")) - 1
+            until = len(groups) if groups[-1] < groups[begin] + _PIECE else max(until, begin + 1)
+            low = int(groups[begin])
+            high = int(groups[until]) if until < len(groups) else count
+            last = self._last(first, low, high, end)
+            own = None if best is None else best[low:high]
+            found[begin:until] = self._heaviest(last, own, groups[begin:until] - low)
+            begin = until
+        return found
+
+    @staticmethod
+    def _last(first: I64 | None, low: int, high: int, end: int) -> I64:
+        """Return the last event of each of the bins ``[low, high)``."""
+        if first is None:
+            return np.arange(low, high)
+        return np.append(first[low + 1 : high + 1], end)[: high - low] - 1
+
+    def _heaviest(self, last: I64, best: I64 | None, groups: I64) -> I64:
+        """Return the heaviest of the bests and lasts of each group, but for the very last."""
+        sizes = np.diff(np.append(groups, len(last)))
+        weight = self._weigh(last).copy()
+        weight[groups + sizes - 1] = NOTHING
+        candidate = last
+        if best is not None:
+            own = np.where(best >= 0, self._weigh(np.maximum(best, 0)), NOTHING)
+            candidate = np.where(weight > own, last, best)
+            weight = np.maximum(weight, own)
+        most = np.maximum.reduceat(weight, groups)
+        hit = np.flatnonzero(weight == np.repeat(most, sizes))
+        group = np.searchsorted(groups, hit, side="right") - 1
+        found = candidate[hit[np.diff(group, prepend=-1) != 0]]
+        found[most < 0] = NOTHING
+        return found
+
+
+def _apart(start_ns: I64, origin_ns: int) -> U8:
+    """Return the least shift at which each event's bin is that of the event before; 63 for none."""
+    apart = np.empty(len(start_ns), np.uint8)
+    apart[:1] = 63
+    for begin in range(1, len(start_ns), _PIECE):
+        piece = start_ns[begin - 1 : begin + _PIECE] - origin_ns
+        changed = (piece[1:] ^ piece[:-1]).astype(np.float64)
+        apart[begin : begin + _PIECE] = np.frexp(changed)[1]
+    return apart

@@ -1,0 +1,271 @@
+"""Tiles: what some rows look like in a stretch of time at one level of detail.
+
+A tile of level ``k`` has `BINS` bins of ``2**k`` ns. A row with few events in it is given event by
+event, any other by bins, so that a tile is small and quick whatever lies in it.
+``viewer/CONTAINER.md`` is the contract.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.viewer.columns import Packed, delta, float64, optional, plain
+from warpline.viewer.container import event_columns
+from warpline.viewer.range_max import NOTHING
+from warpline.viewer.rows import Events
+from warpline.viewer.stored_rows import StoredRow
+
+BINS = 512
+MOST_EVENTS = 1024
+_WIDE_BINS = 1.5
+_HEAD_BYTES = 4
+
+
+class Grid(NamedTuple):
+    """Where tiles lie.
+
+    Attributes:
+        origin_ns: Where the first tile of each level begins, in the trace's time.
+        end_ns: Where the recording ends.
+        offset_ns: Taken from all times that the page is told.
+    """
+
+    origin_ns: int
+    end_ns: int
+    offset_ns: int
+
+    @property
+    def levels(self) -> int:
+        """How many levels there are: the only tile of the last one holds everything."""
+        return max(0, (self.end_ns - self.origin_ns - 1).bit_length() - BINS.bit_length() + 1) + 1
+
+    def has(self, level: int, index: int) -> bool:
+        """Return whether there is such a tile."""
+        if not 0 <= level < self.levels or index < 0:
+            return False
+        return self.origin_ns + index * (BINS << level) < self.end_ns
+
+    def edges(self, level: int, index: int) -> I64:
+        """Return the edges of a tile's bins, shape (BINS + 1,)."""
+        first = self.origin_ns + index * (BINS << level)
+        return first + (np.arange(BINS + 1, dtype=np.int64) << level)
+
+
+class _Bins(NamedTuple):
+    """A row by bins: arrays of shape (BINS,), and the events that are wide, shape (w,)."""
+
+    busy_ns: I64
+    top: I64
+    top_ns: I64
+    rest: I64
+    rest_ns: I64
+    wide: I64
+
+
+class _CounterBins(NamedTuple):
+    """A counter by bins, shape (BINS,); NaN before the first sample."""
+
+    mean: F64
+    most: F64
+
+
+class _Writer:
+    """Collects columns, one after the other."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, columns: Sequence[Packed], count: int) -> dict[str, Any]:
+        """Add columns of so many values and return where they are."""
+        described = {
+            "offset": self._size,
+            "count": count,
+            "columns": [column.head() for column in columns],
+        }
+        self._parts += [column.data for column in columns]
+        self._size += sum(len(column.data) for column in columns)
+        return described
+
+    def framed(self, head: dict[str, Any]) -> bytes:
+        """Return the length of a head, the head and the columns."""
+        text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
+        return b"".join((len(text).to_bytes(_HEAD_BYTES, "little"), text, *self._parts))
+
+
+def tile(rows: Sequence[StoredRow], grid: Grid, level: int, index: int, wanted: list[int]) -> bytes:
+    """Return a tile of some rows.
+
+    Args:
+        rows: All rows.
+        grid: Where tiles lie.
+        level: One that the grid has.
+        index: Likewise.
+        wanted: Places of the rows to be told of.
+    """
+    edges = grid.edges(level, index)
+    low, high = int(edges[0]), int(edges[-1])
+    writer = _Writer()
+    told: list[dict[str, Any]] = []
+    bins: list[_Bins] = []
+    counters: list[_CounterBins] = []
+    wide: list[I64] = []
+    for place in wanted:
+        row = rows[place]
+        first, last = row.touching(low, high)
+        if last - first <= MOST_EVENTS:
+            told.append({"row": place, "first": first, **_events(writer, row, first, last, grid)})
+        elif row.is_counter:
+            told.append({"row": place, "counter": len(counters)})
+            counters.append(_counter_bins(row, level, edges))
+        else:
+            found = _bins(row, level, edges)
+            told.append({"row": place, "bins": len(bins), "wide": len(found.wide)})
+            bins.append(found)
+            wide.append(_wide_of(row, found.wide, low))
+    head: dict[str, Any] = {"level": level, "index": index, "rows": told}
+    if bins:
+        head["bins"] = _write_bins(writer, bins)
+        head["wide"] = _write_wide(writer, np.concatenate(wide, axis=1))
+    if counters:
+        count = len(counters) * BINS
+        mean, most = (np.concatenate(each) for each in zip(*counters, strict=True))
+        head["counters"] = writer.add([float64("mean", mean), float64("most", most)], count)
+    return writer.framed(head)
+
+
+def cut_out(
+    rows: Sequence[StoredRow], grid: Grid, wanted: list[int], span: tuple[float, float], most: int
+) -> bytes | None:
+    """Return all events of some rows that touch a span of the trace's time, as a tile does.
+
+    None where they are more than `most`.
+    """
+    found = [(place, *rows[place].touching(*span)) for place in wanted]
+    if sum(last - first for _, first, last in found) > most:
+        return None
+    writer = _Writer()
+    told = [
+        {"row": place, "first": first, **_events(writer, rows[place], first, last, grid)}
+        for place, first, last in found
+    ]
+    return writer.framed({"rows": told})
+
+
+def _events(
+    writer: _Writer, row: StoredRow, first: int, last: int, grid: Grid
+) -> dict[str, Any]:
+    """Write some events as a part, of what is drawn."""
+    if first == last:
+        return {"count": 0}
+    whole = row.events(first, last)
+    shown = Events(whole.start_ns, whole.end_ns, whole.name, value=whole.value)
+    described = writer.add(event_columns(shown), last - first)
+    return {**described, "first_ns": int(whole.start_ns[0]) - grid.offset_ns}
+
+
+def _bins(row: StoredRow, level: int, edges: I64) -> _Bins:
+    begun = np.searchsorted(row.start_ns, edges)
+    before = begun - 1  # the last event that began before each edge
+    known = np.maximum(before, 0)
+    start, length = row.start_ns[known], row.lengths(known)
+    low = row.busy_ns[known]
+    inside = np.minimum(row.busy_ns[known + 1] - low, edges - start)
+    reach = np.where(before >= 0, low + inside, 0)
+    crosses = (before >= 0) & (start + length > edges)
+    chosen = [
+        _heaviest(row, level, edges, begun, crosses, is_idle=is_idle)
+        for is_idle in ((False, True) if row.longest_idle is not None else (False,))
+    ]
+    if len(chosen) == 1:
+        chosen.append((np.full(BINS, NOTHING, np.int64), np.zeros(BINS, np.int64)))
+    (top, top_ns), (rest, rest_ns) = chosen
+    is_wide = crosses & (length >= _WIDE_BINS * (1 << level))
+    wide = before[is_wide]
+    return _Bins(
+        np.diff(reach),
+        _names(row, top),
+        top_ns,
+        _names(row, rest),
+        rest_ns,
+        wide[np.diff(wide, prepend=-1) != 0],
+    )
+
+
+def _heaviest(
+    row: StoredRow, level: int, edges: I64, begun: I64, crosses: BoolArray, *, is_idle: bool
+) -> tuple[I64, I64]:
+    """Return the busy or idle event that covers most of each bin, or `NOTHING`, and how much."""
+    sums = row.longest_idle if is_idle else row.longest
+    assert sums is not None
+    into = np.where(crosses[:-1], begun[:-1] - 1, NOTHING)
+    last = np.where(np.diff(begun) > 0, begun[1:] - 1, NOTHING)
+    candidates = np.stack((into, sums.best(level, begun), last))
+    known = np.maximum(candidates, 0)
+    start = row.start_ns[known]
+    inside = np.minimum(start + row.lengths(known), edges[1:]) - np.maximum(start, edges[:-1])
+    usable = (candidates >= 0) & (row.idle(known.ravel()).reshape(known.shape) == is_idle)
+    inside = np.where(usable, inside, -1)
+    best = np.argmax(inside, axis=0)
+    most = inside[best, np.arange(BINS)]
+    found = candidates[best, np.arange(BINS)]
+    return np.where(most >= 0, found, NOTHING), np.maximum(most, 0)
+
+
+def _names(row: StoredRow, events: I64) -> I64:
+    return np.where(events >= 0, row.name[np.maximum(events, 0)], NOTHING).astype(np.int64)
+
+
+def _counter_bins(row: StoredRow, level: int, edges: I64) -> _CounterBins:
+    assert row.value is not None
+    assert row.area is not None
+    value = row.value
+    begun = np.searchsorted(row.start_ns, edges)
+    held = np.maximum(begun - 1, 0)  # the sample that holds just before each edge
+    reach = row.area[held] + value[held] * (edges - row.start_ns[held])
+    reach = np.where(begun > 0, reach, 0.0)
+    since = np.maximum(edges[:-1], row.start_ns[0])
+    mean = np.diff(reach) / np.maximum(edges[1:] - since, 1)
+    is_known = begun[1:] > 0
+    inner = row.longest.best(level, begun)
+    last = np.where(np.diff(begun) > 0, begun[1:] - 1, NOTHING)
+    # What held before counts unless another sample begins with the bin.
+    follows = np.minimum(begun[:-1], len(row) - 1)
+    is_held = (begun[:-1] > 0) & ((row.start_ns[follows] != edges[:-1]) | (begun[:-1] == len(row)))
+    into = np.where(is_held, begun[:-1] - 1, NOTHING)
+    candidates = np.stack((into, inner, last))
+    values = np.where(candidates >= 0, value[np.maximum(candidates, 0)], -np.inf)
+    most = values.max(axis=0)
+    return _CounterBins(np.where(is_known, mean, np.nan), np.where(is_known, most, np.nan))
+
+
+def _wide_of(row: StoredRow, events: I64, low: int) -> I64:
+    """Return start in the tile, length and name of some events, shape (3, w)."""
+    names = row.name[events].astype(np.int64)
+    return np.stack((row.start_ns[events] - low, row.lengths(events), names))
+
+
+def _write_bins(writer: _Writer, bins: list[_Bins]) -> dict[str, Any]:
+    busy, top, top_ns, rest, rest_ns = (
+        np.concatenate([getattr(each, name) for each in bins])
+        for name in ("busy_ns", "top", "top_ns", "rest", "rest_ns")
+    )
+    columns = [
+        plain("busy", busy),
+        optional("top", top, top >= 0),
+        plain("top_ns", top_ns),
+        optional("rest", rest, rest >= 0),
+        plain("rest_ns", rest_ns),
+    ]
+    return writer.add(columns, len(bins) * BINS)
+
+
+def _write_wide(writer: _Writer, wide: I64) -> dict[str, Any]:
+    start, length, name = wide
+    columns = [delta("start", start), plain("duration", length), plain("name", name)]
+    return writer.add(columns, len(start))
