@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 
@@ -11,6 +12,7 @@ import pytest
 from viewer_container import decode
 
 import warpline
+from warpline.viewer.attributes import EVENT_TABLES
 from warpline.viewer.device_rows import device_rows
 from warpline.viewer.host_rows import host_rows
 from warpline.viewer.names import CATEGORIES, Names
@@ -84,7 +86,7 @@ def check_bins(row, found, edges):
     events = row.events
     start, end, name = events.start_ns, events.end_ns, events.name
     idle = ~busy_of(row, name) & (end > start)
-    for bin_, (low, high) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
+    for bin_, (low, high) in enumerate(itertools.pairwise(edges.tolist())):
         inside = touching(events, low, high)
         part = np.minimum(end[inside], high) - np.maximum(start[inside], low)
         assert found["busy"][bin_] == part[busy_of(row, name[inside])].sum()
@@ -138,7 +140,9 @@ def check_events(row, found, told, inside):
 
 
 @pytest.mark.parametrize("kind", ["stream", "state"])
-@pytest.mark.parametrize(("seed", "count", "scale"), [(1, 9000, 50), (2, 20000, 3000), (3, 3000, 4)])
+@pytest.mark.parametrize(
+    ("seed", "count", "scale"), [(1, 9000, 50), (2, 20000, 3000), (3, 3000, 4)]
+)
 def test_tiles_of_random_rows_equal_sums_over_all_events_at_every_level(kind, seed, count, scale):
     row = made(seed, count, scale, kind)
     rows = stored([row])
@@ -173,7 +177,7 @@ def test_a_counter_keeps_its_mean_and_its_highest_value(seed):
                 continue
             found = columns(head["counters"])
             edges = grid.edges(level, index).tolist()
-            for bin_, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+            for bin_, (low, high) in enumerate(itertools.pairwise(edges)):
                 samples = list(range(*np.searchsorted(start, [low, high]).tolist()))
                 if low not in start and start[0] < low:
                     samples.insert(0, int(np.searchsorted(start, low)) - 1)
@@ -206,7 +210,7 @@ def test_tiles_of_a_capture_equal_sums_over_all_events(capture, name, monkeypatc
         store.add(row, is_idle)
     rows = store.stored(len(names), low)
     grid = Grid(low, high + 1, 0)
-    monkeypatch.setitem(globals(), "busy_of", lambda row, name: ~is_idle[name])
+    monkeypatch.setitem(globals(), "busy_of", lambda _, name: ~is_idle[name])
     for level in range(grid.levels - 1, max(grid.levels - 9, -1), -4):
         for place, row in enumerate(made_rows):
             if len(row.events):
@@ -245,8 +249,9 @@ def test_an_event_is_found_by_its_row_and_by_what_its_link_leads_to():
     events = Events(start, end, name, number, table, {"launch": Link(call, valid)})
     (row,) = stored([Row("r", None, "r", "stream", events=events)])
     for event in range(900):
-        assert row.find(int(table[event]), int(number[event])) == event
-        assert row.find((int(table[event]) + 1) % 3, int(number[event])) is None
+        own, other = EVENT_TABLES[table[event]], EVENT_TABLES[(table[event] + 1) % 3]
+        assert row.find(own, int(number[event])) == event
+        assert row.find(other, int(number[event])) is None
     for wanted in range(51):
         expected = np.flatnonzero(valid & (call == wanted)).tolist()
         assert row.pointing_at("launch", wanted, 10_000) == expected

@@ -139,6 +139,7 @@ def write_events(writer: BlockWriter, events: Events, offset_ns: int) -> list[di
 
 
 def event_columns(part: Events) -> list[Packed]:
+    """Return the columns of a part: events in time, without an overlap."""
     if part.value is not None:
         gap = np.diff(part.start_ns, prepend=part.start_ns[:1])
         return [plain("gap", gap), _value(part)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from warpline.ops.arrays import I64, BoolArray
 CHUNK = 2**14
 
 
-class NameSums(NamedTuple):
+@dataclass(frozen=True)
+class NameSums:
     """Running sums by name at every `CHUNK` events.
 
     Attributes:
@@ -31,15 +32,17 @@ class NameSums(NamedTuple):
     def chunks_with(self, lit: BoolArray) -> BoolArray:
         """Return which chunks have an event of a name that is lit, shape (chunks,)."""
         found = self.count[:, lit[self.names]].sum(axis=1)
-        return np.diff(found) > 0
+        has_any: BoolArray = np.diff(found) > 0
+        return has_any
 
 
-def name_sums(name: I64, length: I64, names: int) -> NameSums | None:
+def name_sums(name: I64, start_ns: I64, end_ns: I64, names: int) -> NameSums | None:
     """Return the sums of a row; None where it has too many names for sums to be of use.
 
     Args:
         name: Shape (n,), places in the names.
-        length: Shape (n,), ns.
+        start_ns: Shape (n,).
+        end_ns: Shape (n,).
         names: How many names there are.
     """
     present = np.zeros(names, np.bool_)
@@ -54,7 +57,7 @@ def name_sums(name: I64, length: I64, names: int) -> NameSums | None:
     count = np.zeros_like(ns)
     for chunk in range(chunks):
         own = slice(chunk * CHUNK, (chunk + 1) * CHUNK)
-        codes = code[name[own]]
+        codes, length = code[name[own]], end_ns[own] - start_ns[own]
         count[chunk + 1] = np.bincount(codes, minlength=len(used))
-        ns[chunk + 1] = np.rint(np.bincount(codes, length[own], len(used))).astype(np.int64)
+        ns[chunk + 1] = np.rint(np.bincount(codes, length, len(used))).astype(np.int64)
     return NameSums(used, np.cumsum(ns, axis=0), np.cumsum(count, axis=0))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from warpline.result import Diagnosis, Result
+from warpline.result import Diagnosis, Result, source_name
 from warpline.schema.tables import SEVERITIES
 from warpline.trace import Trace
 from warpline.units import format_bytes, plural
@@ -28,7 +29,7 @@ _MAX_LOSSES = 500
 _LARGEST_TIME = 1 << 53  # integers below it are exact in the page
 _TRIES = 6
 _BASE64 = 4 / 3
-_LINKS = (
+LINKS = (
     {"name": "launch", "table": "api_call", "text": "launched by"},
     {"name": "blame", "table": "api_call", "text": "waited for"},
 )
@@ -94,6 +95,97 @@ def report_bytes(container: Container) -> int:
     return blocks + len(container.head_json("inline"))
 
 
+class Frame:
+    """What a container tells apart from the events themselves.
+
+    Args:
+        trace: What to show.
+        steps: What the ranges that are steps are called; None finds them.
+        names: Of all rows.
+        rows: In order of display.
+    """
+
+    def __init__(self, trace: Trace, steps: str | None, names: Names, rows: Sequence[Row]) -> None:
+        self._trace, self._steps, self._names, self._rows = trace, steps, names, rows
+        self.span = span_of(trace, rows)
+        is_exact = max(map(abs, self.span)) < _LARGEST_TIME
+        self.offset_ns = 0 if is_exact else self.span[0]
+
+    @cached_property
+    def _overview(self) -> bytes:
+        return overview(self._rows, self._names.categories(), *self.span)
+
+    @cached_property
+    def _step_lists(self) -> list[dict[str, Any]]:
+        return step_lists(self._trace, self._steps, self.offset_ns)
+
+    @staticmethod
+    def begin(writer: BlockWriter) -> None:
+        """Make room for the blocks that come first and are known last."""
+        writer.add("overview", b"")
+        writer.add("names", b"")
+
+    def finish(
+        self,
+        writer: BlockWriter,
+        diagnosis: Diagnosis | None,
+        tables: Sequence[TableOfStats],
+        more: Mapping[str, Any],
+        parts: Sequence[list[dict[str, Any]]] | None = None,
+    ) -> Container:
+        """Return the container.
+
+        Args:
+            writer: With all blocks of events and attributes.
+            diagnosis: None while it is not known.
+            tables: Tables to show.
+            more: What the head says beside.
+            parts: Where the events of each row are; None where they are not in it.
+        """
+        places = self._names.places_of()
+        results = [_result(writer, table, places) for table in tables]
+        writer.replace(0, self._overview)
+        writer.replace(1, _json(self._names.content()))
+        blocks = writer.blocks()
+        each: Iterable[list[dict[str, Any]]] = parts or ([] for _ in self._rows)
+        head = {
+            **self._facts(diagnosis),
+            "blocks": [
+                {"kind": block.kind, "raw_bytes": block.raw_bytes, "bytes": len(block.data)}
+                for block in blocks
+            ],
+            "rows": [_row(row, own) for row, own in zip(self._rows, each, strict=True)],
+            "results": results,
+            **more,
+        }
+        return Container(head, blocks)
+
+    def _facts(self, diagnosis: Diagnosis | None) -> dict[str, Any]:
+        """Return what the head says of the recording as a whole."""
+        trace, offset_ns = self._trace, self.offset_ns
+        low, high = self.span
+        origin = trace.meta.origin_utc_ns
+        ids = (row.id for row in self._rows)
+        return {
+            "container_version": VERSION,
+            "producer": f"warpline {_version()}",
+            "title": source_name(trace.meta.paths) if diagnosis is None else diagnosis.title,
+            "start_ns": low - offset_ns,
+            "end_ns": high - offset_ns,
+            "offset_ns": str(offset_ns),
+            "origin_utc_ns": None if origin is None else str(origin + offset_ns),
+            "overview_bins": BINS,
+            "tables": list(EVENT_TABLES),
+            "categories": [category._asdict() for category in CATEGORIES],
+            "links": list(LINKS),
+            "steps": self._step_lists,
+            "findings": [] if diagnosis is None else focuses(trace, diagnosis, ids, offset_ns),
+            "summary": {} if diagnosis is None else plain_json(diagnosis.to_dict()),
+            "environment": [list(pair) for pair in environment(trace)],
+            "losses": list(_losses(trace, offset_ns)),
+        }
+
+
 class _Packer:
     """What is the same however much is left out."""
 
@@ -104,64 +196,27 @@ class _Packer:
         tables: Sequence[TableOfStats],
         steps: str | None,
     ) -> None:
-        self._trace, self._diagnosis, self._tables, self._steps = trace, diagnosis, tables, steps
+        self._trace, self._diagnosis, self._tables = trace, diagnosis, tables
         self._names = Names(trace.strings)
-        self.rows = (*device_rows(trace, self._names), *host_rows(trace, self._names))
-        self._span = _span(trace, self.rows)
-        is_exact = max(map(abs, self._span)) < _LARGEST_TIME
-        self._offset_ns = 0 if is_exact else self._span[0]
+        self.rows = tuple(timeline_rows(trace, self._names))
+        self._frame = Frame(trace, steps, self._names, self.rows)
 
     def pack(self, thinned: Thinned) -> _Packed:
         """Return the container of some of the events."""
         writer = BlockWriter()
-        writer.add("overview", b"")
-        writer.add("names", b"")
-        parts = [write_events(writer, row.events, self._offset_ns) for row in thinned.rows]
+        self._frame.begin(writer)
+        offset_ns = self._frame.offset_ns
+        parts = [write_events(writer, row.events, offset_ns) for row in thinned.rows]
         attributes = write_attributes(writer, self._trace, self._names)
-        places = self._names.places_of()
-        results = [_result(writer, table, places) for table in self._tables]
-        categories = self._names.categories()
-        writer.replace(0, overview(self.rows, categories, *self._span))
-        writer.replace(1, _json(self._names.content()))
-        blocks = writer.blocks()
-        rows = [_row(whole, described) for whole, described in zip(self.rows, parts, strict=True)]
-        head = {
-            **self._facts(),
-            "blocks": [
-                {"kind": block.kind, "raw_bytes": block.raw_bytes, "bytes": len(block.data)}
-                for block in blocks
-            ],
-            "rows": rows,
-            "attributes": attributes,
-            "results": results,
-            "thinned": thinned.head(self._offset_ns),
-        }
-        container = Container(head, blocks)
+        more = {"attributes": attributes, "thinned": thinned.head(offset_ns)}
+        container = self._frame.finish(writer, self._diagnosis, self._tables, more, parts)
         return _Packed(container, _sizes(container))
 
-    def _facts(self) -> dict[str, Any]:
-        """Return what the head says of the recording as a whole."""
-        trace, diagnosis, offset_ns = self._trace, self._diagnosis, self._offset_ns
-        low, high = self._span
-        origin = trace.meta.origin_utc_ns
-        return {
-            "container_version": VERSION,
-            "producer": f"warpline {_version()}",
-            "title": diagnosis.title,
-            "start_ns": low - offset_ns,
-            "end_ns": high - offset_ns,
-            "offset_ns": str(offset_ns),
-            "origin_utc_ns": None if origin is None else str(origin + offset_ns),
-            "overview_bins": BINS,
-            "tables": list(EVENT_TABLES),
-            "categories": [category._asdict() for category in CATEGORIES],
-            "links": list(_LINKS),
-            "steps": step_lists(trace, self._steps, offset_ns),
-            "findings": focuses(trace, diagnosis, (row.id for row in self.rows), offset_ns),
-            "summary": plain_json(diagnosis.to_dict()),
-            "environment": [list(pair) for pair in environment(trace)],
-            "losses": list(_losses(trace, offset_ns)),
-        }
+
+def timeline_rows(trace: Trace, names: Names) -> Iterator[Row]:
+    """Yield all rows of a timeline, in order of display."""
+    yield from device_rows(trace, names)
+    yield from host_rows(trace, names)
 
 
 def _version() -> str:
@@ -170,7 +225,7 @@ def _version() -> str:
     return __version__
 
 
-def _span(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
+def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
     """Return when the timeline begins and ends: the trace's span, widened to every event."""
     low, high = trace.span()
     filled = [row.events for row in rows if len(row.events)]

@@ -145,7 +145,7 @@ class RangeMax:
         most = np.maximum.reduceat(weight, groups)
         hit = np.flatnonzero(weight == np.repeat(most, sizes))
         group = np.searchsorted(groups, hit, side="right") - 1
-        found = candidate[hit[np.diff(group, prepend=-1) != 0]]
+        found: I64 = candidate[hit[np.diff(group, prepend=-1) != 0]]
         found[most < 0] = NOTHING
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import IO, Any
 
@@ -19,47 +19,57 @@ import numpy.typing as npt
 from warpline.errors import InputError
 from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.units import format_bytes
-from warpline.viewer.range_max import RangeMax
+from warpline.viewer.attributes import EVENT_TABLES
 from warpline.viewer.name_sums import NameSums, name_sums
-from warpline.viewer.rows import Events, Link, Row
+from warpline.viewer.range_max import RangeMax
+from warpline.viewer.rows import Events, Row
 
 _PIECE = 2**20
 _NO_END = -1
+TABLE_PLACES = {name: place for place, name in enumerate(EVENT_TABLES)}
 
 AnyArray = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class StoredRow:
-    """The events of a row, in time; arrays are mapped and of shape (n,) if nothing else is said.
+    """A row whose events are mapped; arrays are of shape (n,) if nothing else is said.
 
     Attributes:
-        row: What it is; its own events are empty.
-        start_ns: When each began.
-        before_ns: Time that the events before each take, shape (n + 1,).
-        busy_ns: The same of busy ones: of a row of states only, otherwise `before_ns`.
-        name: Places in the names.
-        number: Rows of the tables that the events are of; None for events that are rows of none.
-        table: Places in `EVENT_TABLES` where a row mixes tables, else None.
+        row: The row; its events have no links.
+        busy_ns: Busy time of the events before each, shape (n + 1,).
         links: By name: row of the table at the other end, -1 for none.
-        value: Of a counter.
-        area: Of a counter: value times ns before each sample, shape (n,).
+        area: Of a counter: value times ns before each sample.
         names: How many names there are.
         origin_ns: Where the bins of all rows begin.
     """
 
     row: Row
-    start_ns: I64
-    before_ns: I64
     busy_ns: I64
-    name: AnyArray
-    number: AnyArray | None = None
-    table: AnyArray | None = None
-    links: Mapping[str, AnyArray] = field(default_factory=dict)
-    value: F64 | None = None
-    area: F64 | None = None
-    names: int = 0
-    origin_ns: int = 0
+    links: Mapping[str, AnyArray]
+    area: F64 | None
+    names: int
+    origin_ns: int
+
+    @property
+    def start_ns(self) -> I64:
+        """When each event began."""
+        return self.row.events.start_ns
+
+    @property
+    def name(self) -> I64:
+        """Places in the names."""
+        return self.row.events.name
+
+    @property
+    def value(self) -> F64 | None:
+        """Of a counter."""
+        return self.row.events.value
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether some of the events are idle time."""
+        return self.row.kind == "state"
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -67,11 +77,11 @@ class StoredRow:
     @property
     def is_counter(self) -> bool:
         """Whether the row holds samples of a value."""
-        return self.value is not None
+        return self.row.kind == "counter"
 
     def end_ns(self, event: int) -> int:
         """Return when an event ended."""
-        return int(self.start_ns[event] + self.before_ns[event + 1] - self.before_ns[event])
+        return int(self.row.events.end_ns[event])
 
     def touching(self, start_ns: float, end_ns: float) -> tuple[int, int]:
         """Return the events ``[first, last)`` that reach into a span or begin in it."""
@@ -96,24 +106,6 @@ class StoredRow:
         low, high = int(self.busy_ns[event]), int(self.busy_ns[event + 1])
         return low + min(high - low, time_ns - int(self.start_ns[event]))
 
-    def events(self, first: int, last: int) -> Events:
-        """Return some of the events, read into memory."""
-        own = slice(first, last)
-        start = np.array(self.start_ns[own])
-        links = {
-            name: Link(np.maximum(ends[own], 0).astype(np.int64), ends[own] >= 0)
-            for name, ends in self.links.items()
-        }
-        return Events(
-            start,
-            start + np.diff(self.before_ns[first : last + 1]),
-            self.name[own].astype(np.int64),
-            None if self.number is None else self.number[own].astype(np.int64),
-            None if self.table is None else self.table[own].astype(np.int64),
-            links,
-            None if self.value is None else np.array(self.value[own]),
-        )
-
     @cached_property
     def longest(self) -> RangeMax:
         """The longest busy event of each bin; of a counter, the highest value."""
@@ -127,24 +119,24 @@ class StoredRow:
     @cached_property
     def longest_idle(self) -> RangeMax | None:
         """The longest idle event of each bin; None where no event is idle."""
-        if self.busy_ns is self.before_ns:
+        if not self.has_idle:
             return None
         return RangeMax(self.start_ns, self.origin_ns, self._idle_lengths)
 
     def lengths(self, events: I64) -> I64:
         """Return how long some events took."""
-        found: I64 = self.before_ns[events + 1] - self.before_ns[events]
+        found: I64 = self.row.events.end_ns[events] - self.start_ns[events]
         return found
 
     def idle(self, events: I64) -> BoolArray:
         """Return which of some events are idle time: those that have a length, none of it busy."""
-        if self.busy_ns is self.before_ns:
-            return np.zeros(len(events), np.bool_)
         is_busy = self.busy_ns[events + 1] > self.busy_ns[events]
         found: BoolArray = ~is_busy & (self.lengths(events) > 0)
         return found
 
     def _busy_lengths(self, events: I64) -> I64:
+        if not self.has_idle:
+            return self.lengths(events)
         return np.where(self.idle(events), -1, self.lengths(events))
 
     def _idle_lengths(self, events: I64) -> I64:
@@ -153,34 +145,28 @@ class StoredRow:
     @cached_property
     def sums(self) -> NameSums | None:
         """Sums by name."""
-        return name_sums(self.name, np.diff(self.before_ns), self.names)
+        events = self.row.events
+        return name_sums(events.name, events.start_ns, events.end_ns, self.names)
 
-    def find(self, table: int, number: int) -> int | None:
+    def find(self, table: str, number: int) -> int | None:
         """Return the first event that is this row of a table."""
-        own = self.row_table if self.table is None else None
-        if self.number is None or (own is not None and own != table):
+        events = self.row.events
+        if events.row is None or (events.table is None and self.row.table != table):
             return None
-        events, ascending = self._by_number(table)
-        place = int(np.searchsorted(ascending, number)) if len(ascending) else 0
+        places, ascending = self._by_number(table)
+        place = int(np.searchsorted(ascending, number))
         if place == len(ascending) or ascending[place] != number:
             return None
-        return place if events is None else int(events[place])
+        return place if places is None else int(places[place])
 
-    @cached_property
-    def row_table(self) -> int | None:
-        """The place in `EVENT_TABLES` of the one table that all events are of."""
-        from warpline.viewer.attributes import EVENT_TABLES  # noqa: PLC0415 - a circle otherwise
-
-        return None if self.row.table is None else EVENT_TABLES.index(self.row.table)
-
-    def _by_number(self, table: int) -> tuple[I64 | None, AnyArray]:
+    def _by_number(self, table: str) -> tuple[I64 | None, AnyArray]:
         """Return the events of a table by their rows in it, and these rows; None for all."""
         known = self._orders.get(table)
         if known is None:
-            assert self.number is not None
-            events = None if self.table is None else np.flatnonzero(self.table == table)
-            numbers = self.number if events is None else self.number[events]
-            known = _ascending(events, numbers)
+            numbers, tables = self.row.events.row, self.row.events.table
+            assert numbers is not None
+            events = None if tables is None else np.flatnonzero(tables == TABLE_PLACES[table])
+            known = _ascending(events, numbers if events is None else numbers[events])
             self._orders[table] = known
         return known
 
@@ -189,18 +175,18 @@ class StoredRow:
         ends = self.links.get(link)
         if ends is None:
             return []
-        known = self._orders.get(link)
+        known = self._orders.get(f"link {link}")
         if known is None:
-            events = np.flatnonzero(ends >= 0)
-            known = _ascending(events, ends[events])
-            self._orders[link] = known
+            with_end = np.flatnonzero(ends >= 0)
+            known = _ascending(with_end, ends[with_end])
+            self._orders[f"link {link}"] = known
         events, ascending = known
         assert events is not None
         low, high = np.searchsorted(ascending, [number, number + 1]).tolist()
         return sorted(int(event) for event in events[low : min(high, low + most)])
 
     @cached_property
-    def _orders(self) -> dict[int | str, tuple[I64 | None, AnyArray]]:
+    def _orders(self) -> dict[str, tuple[I64 | None, AnyArray]]:
         return {}
 
 
@@ -290,14 +276,13 @@ def _columns(row: Row, idle_names: BoolArray) -> dict[str, AnyArray]:
     """Return what is kept of a row, in as few bytes as hold it."""
     events = row.events
     length = events.end_ns - events.start_ns
+    busy = np.where(idle_names[events.name], 0, length) if row.kind == "state" else length
     columns: dict[str, AnyArray] = {
         "start": events.start_ns,
-        "before": np.append(0, np.cumsum(length)),
+        "end": events.end_ns,
+        "busy": np.append(0, np.cumsum(busy)),
         "name": _small(events.name),
     }
-    if row.kind == "state":
-        busy = np.where(idle_names[events.name], 0, length)
-        columns["busy"] = np.append(0, np.cumsum(busy))
     if events.row is not None:
         columns["number"] = _small(events.row)
     if events.table is not None:
@@ -307,8 +292,7 @@ def _columns(row: Row, idle_names: BoolArray) -> dict[str, AnyArray]:
             columns[f"link {name}"] = _small(np.where(link.valid, link.row, _NO_END))
     if events.value is not None:
         columns["value"] = events.value
-        held = np.append(0.0, np.cumsum(events.value * length))
-        columns["area"] = held[:-1]
+        columns["area"] = np.append(0.0, np.cumsum(events.value * length))[:-1]
     return columns
 
 
@@ -328,17 +312,18 @@ def _mapped(
         for name, (dtype, begin, count) in described.items()
     }
     nothing = np.zeros(0, np.int64)
-    before = columns.get("before", np.zeros(1, np.int64))
-    return StoredRow(
-        row,
+    events = Events(
         columns.get("start", nothing),
-        before,
-        columns.get("busy", before),
+        columns.get("end", nothing),
         columns.get("name", nothing),
         columns.get("number"),
         columns.get("table"),
+        value=columns.get("value"),
+    )
+    return StoredRow(
+        replace(row, events=events),
+        columns.get("busy", np.zeros(1, np.int64)),
         {key[5:]: ends for key, ends in columns.items() if key.startswith("link ")},
-        columns.get("value"),
         columns.get("area"),
         names,
         origin_ns,

@@ -157,16 +157,15 @@ def cut_out(
     return writer.framed({"rows": told})
 
 
-def _events(
-    writer: _Writer, row: StoredRow, first: int, last: int, grid: Grid
-) -> dict[str, Any]:
+def _events(writer: _Writer, row: StoredRow, first: int, last: int, grid: Grid) -> dict[str, Any]:
     """Write some events as a part, of what is drawn."""
     if first == last:
         return {"count": 0}
-    whole = row.events(first, last)
-    shown = Events(whole.start_ns, whole.end_ns, whole.name, value=whole.value)
+    whole, own = row.row.events, slice(first, last)
+    value = None if whole.value is None else whole.value[own]
+    shown = Events(whole.start_ns[own], whole.end_ns[own], whole.name[own], value=value)
     described = writer.add(event_columns(shown), last - first)
-    return {**described, "first_ns": int(whole.start_ns[0]) - grid.offset_ns}
+    return {**described, "first_ns": int(shown.start_ns[0]) - grid.offset_ns}
 
 
 def _bins(row: StoredRow, level: int, edges: I64) -> _Bins:
@@ -180,7 +179,7 @@ def _bins(row: StoredRow, level: int, edges: I64) -> _Bins:
     crosses = (before >= 0) & (start + length > edges)
     chosen = [
         _heaviest(row, level, edges, begun, crosses, is_idle=is_idle)
-        for is_idle in ((False, True) if row.longest_idle is not None else (False,))
+        for is_idle in ((False, True) if row.has_idle else (False,))
     ]
     if len(chosen) == 1:
         chosen.append((np.full(BINS, NOTHING, np.int64), np.zeros(BINS, np.int64)))
@@ -209,7 +208,9 @@ def _heaviest(
     known = np.maximum(candidates, 0)
     start = row.start_ns[known]
     inside = np.minimum(start + row.lengths(known), edges[1:]) - np.maximum(start, edges[:-1])
-    usable = (candidates >= 0) & (row.idle(known.ravel()).reshape(known.shape) == is_idle)
+    usable = candidates >= 0
+    if row.has_idle:
+        usable &= row.idle(known) == is_idle
     inside = np.where(usable, inside, -1)
     best = np.argmax(inside, axis=0)
     most = inside[best, np.arange(BINS)]
