@@ -224,21 +224,39 @@ def make_report(trace: Trace, *, steps: str | None = None, max_bytes: int | None
     return made.make_report(trace, diagnosis, tables, steps=steps, max_bytes=max_bytes)
 
 
-def serve(trace: Trace, *, steps: str | None = None, port: int = 0) -> PageServer:
+def serve(
+    trace: Trace,
+    *,
+    steps: str | None = None,
+    port: int = 0,
+    tile_from: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> PageServer:
     """Return a server of the same page for a browser on this machine; it does not run yet.
+
+    A recording with more events than a page holds is shown by tiles, which the page fetches as
+    it moves; its diagnosis is computed while the server runs, and the page says when it is there.
 
     Args:
         trace: From `warpline.open`, or a part of such a trace.
         steps: The name of the ranges that are steps, or a pattern; None finds the steps.
         port: Where to listen; 0 takes a free one.
+        tile_from: How many events are shown by tiles; None for some millions.
+        tell: Takes a sentence about what goes on, where that takes long.
 
     Raises:
-        InputError: The port is taken.
+        InputError: The port is taken, or there is no room to lay out the events.
     """
-    from warpline.viewer.report import page_server  # noqa: PLC0415 - start-up
+    from warpline.viewer import serving  # noqa: PLC0415 - start-up
 
-    diagnosis, tables = _to_view(trace, steps)
-    return page_server(trace, diagnosis, tables, steps=steps, port=port)
+    return serving.page_server(
+        trace,
+        partial(_to_view, trace, steps),
+        steps=steps,
+        port=port,
+        tile_from=serving.TILE_FROM if tile_from is None else tile_from,
+        tell=tell,
+    )
 
 
 def timeline(

@@ -50,7 +50,7 @@ def run(args: Namespace) -> int:
     api = load_api()
     if not 0 <= args.port <= _PORTS:
         raise UsageError(f"--port {args.port}: a port is a number up to {_PORTS}")
-    server = api.serve(open_trace(args), steps=args.steps, port=args.port)
+    server = api.serve(open_trace(args), steps=args.steps, port=args.port, tell=talk.note)
     with contextlib.closing(server.socket), _opened(server.url, is_wanted=not args.no_browser):
         write_text(server.url)
         sys.stdout.flush()

@@ -12,7 +12,7 @@ from warpline.trace import Trace
 from warpline.units import Unit
 from warpline.viewer.columns import Packed, float64, plain, smallest
 from warpline.viewer.container import BlockWriter
-from warpline.viewer.names import Names, category
+from warpline.viewer.names import Names, category, cut
 
 # The order is that of `Row.table` in the container.
 EVENT_TABLES = (
@@ -49,21 +49,46 @@ def write_attributes(writer: BlockWriter, trace: Trace, names: Names) -> list[di
     return described
 
 
+def row_attributes(trace: Trace, table: str, row: int) -> list[dict[str, Any]]:
+    """Return the same of one row: name, unit, meaning and value of each column."""
+    found = []
+    for spec, values, valid in _shown(trace, table):
+        value = values[row].item() if valid is None or valid[row] else None
+        unit = Unit.NONE if spec.ref == "string" else spec.unit
+        if value is not None and spec.ref == "string":
+            value = cut(trace.strings.text(value))
+        elif value is not None and spec.labels is not None:
+            value = spec.labels.get(value, value)
+        name = spec.name.removesuffix(_TABLE_END) if spec.ref == "string" else spec.name
+        facts = {"name": name, "unit": unit.value or "none", "doc": spec.doc}
+        found.append({**facts, "value": int(value) if isinstance(value, bool) else value})
+    return found
+
+
+def _shown(trace: Trace, table: str) -> Iterator[tuple[Column, Any, Any]]:
+    """Yield the columns that are shown, with their values and which of these are known."""
+    specs = [
+        spec
+        for spec in TABLES[table].columns
+        if spec.name not in _SHOWN_ELSEWHERE
+        and spec.name != "chain_id"
+        and spec.ref in {None, "string"}
+    ]
+    columns = trace.columns(table, *(spec.name for spec in specs))
+    for spec in specs:
+        data = columns[spec.name]
+        if data.valid is None or data.valid.any():
+            yield spec, data.values, data.valid
+
+
 def _columns(trace: Trace, names: Names, table: str) -> Iterator[tuple[Packed, dict[str, Any]]]:
-    for spec in TABLES[table].columns:
-        if spec.name in _SHOWN_ELSEWHERE or spec.name == "chain_id":
-            continue
-        if spec.ref is not None and spec.ref != "string":
-            continue
-        data = trace.columns(table, spec.name)[spec.name]
-        if data.valid is not None and not data.valid.any():
-            continue
+    for spec, values, valid in _shown(trace, table):
         facts: dict[str, Any] = {"unit": spec.unit.value or "none", "doc": spec.doc}
         if spec.labels is not None:
             facts["labels"] = {str(value): label for value, label in spec.labels.items()}
         if spec.ref == "string":
             facts = {**facts, "unit": Unit.NONE.value or "none", "texts": True}
-        yield _packed(names, spec, data.values, data.valid), facts
+        yield _packed(names, spec, values, valid), facts
 
 
 def _packed(names: Names, spec: Column, values: Any, valid: Any) -> Packed:

@@ -86,12 +86,12 @@ def _hash(content: str) -> str:
 
 
 def page(
-    diagnosis: Diagnosis, container: Container, parts: Assets, source: Source
+    diagnosis: Diagnosis | None, container: Container, parts: Assets, source: Source
 ) -> Iterator[str]:
     """Yield the page in pieces; a report holds the blocks, a served page fetches them.
 
     Args:
-        diagnosis: What the overview tells.
+        diagnosis: What the overview tells; None while it is not known.
         container: What the timeline and the tables show.
         parts: From `assets`.
         source: ``inline`` for a report, ``http`` for a page that a server gives.
@@ -102,13 +102,16 @@ def page(
     yield void("meta", name="viewport", content="width=device-width,initial-scale=1")
     yield void("meta", name="referrer", content="no-referrer")
     yield void("meta", name="color-scheme", content="light dark")
-    yield element("title", f"{diagnosis.title} · Warpline")
+    head = container.head
+    yield element("title", f"{head['title']} · Warpline")
     for style in parts.styles:
         yield f"\n<style>{style}</style>"
     yield "\n</head><body>\n"
     yield element("p", _INCOMPLETE, id="warpline-incomplete", role="alert")
-    head = container.head
-    content = static_page(diagnosis, head)
+    if diagnosis is None:
+        content = element("p", head["pending"])
+    else:
+        content = static_page(diagnosis, head)
     yield element("div", _banner(head["thinned"]), content, id="warpline-static")
     yield f"\n<noscript><p>{text(_NO_SCRIPT)}</p></noscript>"
     yield '\n<div id="warpline-app"></div>\n'

@@ -19,8 +19,7 @@ from warpline.units import format_bytes
 from warpline.viewer.container import Container
 from warpline.viewer.markup import element
 from warpline.viewer.pack import TableOfStats, pack, report_bytes
-from warpline.viewer.page import Assets, assets, page, policy
-from warpline.viewer.server import PageServer
+from warpline.viewer.page import Assets, assets, page
 
 ZIP = ".zip"
 
@@ -126,38 +125,6 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
-
-
-def page_server(
-    trace: Trace,
-    diagnosis: Diagnosis,
-    tables: Sequence[TableOfStats] = (),
-    *,
-    steps: str | None = None,
-    port: int = 0,
-) -> PageServer:
-    """Return a server of the page, which does not run yet.
-
-    Args:
-        trace: What to show.
-        diagnosis: Of that trace.
-        tables: Tables to show beside it.
-        steps: What the ranges that are steps are called; None finds them.
-        port: Where to listen; 0 takes a free one.
-
-    Raises:
-        InputError: The port is taken, or the viewer's script is not installed.
-    """
-    parts = assets()
-    container = pack(trace, diagnosis, tables, steps=steps)
-    content = "".join(page(diagnosis, container, parts, "http")).encode()
-    blocks = [block.data for block in container.blocks]
-    try:
-        return PageServer(content, blocks, policy(parts, "http"), port)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        hint = "without --port a free one is taken"
-        raise InputError(f"port {port} cannot be used: {reason}", hint=hint) from None
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 LOOPBACK = "127.0.0.1"
 _HOSTS = (LOOPBACK, "localhost")
 _SILENCE_S = 30  # a connection that says nothing for so long is closed
+_LONGEST_QUESTION = 4_000_000
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -34,16 +36,34 @@ class Answer(NamedTuple):
     content: bytes
 
 
+class Site(Protocol):
+    """Answers what does not stand still; addresses are relative to the page."""
+
+    def get(self, name: str, query: str) -> Answer | None:
+        """Return what stands at an address, None for nothing."""
+
+    def post(self, name: str, body: bytes) -> Answer | None:
+        """Return the answer to a question, None for one that makes no sense."""
+
+
 class PageServer(ThreadingHTTPServer):
     """Serves one page and its blocks on the loopback interface.
 
     Attributes:
         url: The address to open; it holds the secret.
+        meanwhile: What is done beside answering, once the server runs.
     """
 
     daemon_threads = True
 
-    def __init__(self, page: bytes, blocks: Sequence[bytes], policy: str, port: int = 0) -> None:
+    def __init__(
+        self,
+        page: bytes,
+        blocks: Sequence[bytes],
+        policy: str,
+        port: int = 0,
+        site: Site | None = None,
+    ) -> None:
         """Bind the port; nothing is answered before `serve_forever`.
 
         Args:
@@ -51,6 +71,7 @@ class PageServer(ThreadingHTTPServer):
             blocks: What it fetches from ``blocks/N``.
             policy: Content security policy of the page.
             port: Where to listen; 0 takes a free one.
+            site: Answers what is neither the page nor a block.
 
         Raises:
             OSError: The port is taken.
@@ -58,20 +79,53 @@ class PageServer(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), _Handler)
         self._secret = secrets.token_urlsafe(24)
         self._policy = policy
+        self._site = site
+        self._answers: Mapping[str, Answer] = {}
+        self.replace(page, blocks)
+        self.meanwhile: Callable[[], None] | None = None
+        self.url = f"http://{LOOPBACK}:{self.server_port}/{self._secret}/"
+
+    def replace(self, page: bytes, blocks: Sequence[bytes]) -> None:
+        """Serve another page from now on."""
         octets = "application/octet-stream"
-        self._answers: Mapping[str, Answer] = {
+        self._answers = {
             "": Answer("text/html; charset=utf-8", page),
             **{f"blocks/{number}": Answer(octets, data) for number, data in enumerate(blocks)},
         }
-        self.url = f"http://{LOOPBACK}:{self.server_port}/{self._secret}/"
+
+    def serve_forever(self, poll_interval: float = 0.5) -> None:
+        """Answer until `shutdown`."""
+        if self.meanwhile is not None:
+            threading.Thread(target=self.meanwhile, daemon=True).start()
+        super().serve_forever(poll_interval)
 
     def find(self, host: str | None, target: str) -> Answer | None:
         """Return what stands at an address, None for nothing or a wrong secret or host."""
+        name = self._name(host, target)
+        if name is None:
+            return None
+        found = self._answers.get(name)
+        if found is None and self._site is not None:
+            return self._site.get(name, urlsplit(target).query)
+        return found
+
+    @property
+    def takes_questions(self) -> bool:
+        """Whether anything can be posted here."""
+        return self._site is not None
+
+    def ask(self, host: str | None, target: str, body: bytes) -> Answer | None:
+        """Return the answer to what was posted, None for nothing or a wrong secret or host."""
+        name = self._name(host, target)
+        return None if name is None or self._site is None else self._site.post(name, body)
+
+    def _name(self, host: str | None, target: str) -> str | None:
+        """Return an address relative to the page; None with a wrong secret or host."""
         if host not in {f"{name}:{self.server_port}" for name in _HOSTS}:
             return None
         secret, _, name = urlsplit(target).path.removeprefix("/").partition("/")
         is_right = hmac.compare_digest(secret.encode(), self._secret.encode())
-        return self._answers.get(name) if is_right else None
+        return name if is_right else None
 
     @property
     def answer_headers(self) -> Mapping[str, str]:
@@ -83,13 +137,14 @@ class PageServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD; every other method is refused by the base class."""
+    """Answers GET and HEAD, and POST to a site; the base class refuses every other method."""
 
     server: PageServer
     protocol_version = "HTTP/1.1"
     server_version = "warpline"
     sys_version = ""
     timeout = _SILENCE_S
+    disable_nagle_algorithm = True  # answers are sent in two parts, of which the first need not wait
 
     def do_GET(self) -> None:
         self._answer(has_body=True)
@@ -97,9 +152,25 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._answer(has_body=False)
 
+    def do_POST(self) -> None:
+        if not self.server.takes_questions:
+            self.send_error(HTTPStatus.NOT_IMPLEMENTED)
+            return
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length[:12]) > _LONGEST_QUESTION:
+            self.close_connection = True  # what follows is not read
+            self._send(None, HTTPStatus.BAD_REQUEST, has_body=True)
+            return
+        body = self.rfile.read(int(length))
+        found = self.server.ask(self.headers.get("Host"), self.path, body)
+        self._send(found, HTTPStatus.NOT_FOUND, has_body=True)
+
     def _answer(self, *, has_body: bool) -> None:
         found = self.server.find(self.headers.get("Host"), self.path)
-        status = HTTPStatus.NOT_FOUND if found is None else HTTPStatus.OK
+        self._send(found, HTTPStatus.NOT_FOUND, has_body=has_body)
+
+    def _send(self, found: Answer | None, otherwise: HTTPStatus, *, has_body: bool) -> None:
+        status = otherwise if found is None else HTTPStatus.OK
         answer = found or Answer("text/plain; charset=utf-8", b"not found\n")
         self.send_response(status)
         for name, value in self.server.answer_headers.items():

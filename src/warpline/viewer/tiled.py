@@ -1,0 +1,162 @@
+"""A recording with more events than a page holds: rows in a file, and tiles of them on demand."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from warpline.ops.arrays import BoolArray
+from warpline.result import Diagnosis
+from warpline.trace import Trace
+from warpline.units import format_count
+from warpline.viewer.attributes import EVENT_TABLES, row_attributes
+from warpline.viewer.container import BlockWriter, Container
+from warpline.viewer.names import CATEGORIES, Names
+from warpline.viewer.pack import LINKS, Frame, TableOfStats, plain_json, span_of, timeline_rows
+from warpline.viewer.questions import BadQuestion, Questions
+from warpline.viewer.server import Answer
+from warpline.viewer.stored_rows import RowStore
+from warpline.viewer.tiles import BINS, Grid, tile
+
+View = Callable[[], tuple[Diagnosis, Sequence[TableOfStats]]]
+
+_THREADS = 2  # answers that are worked out at a time
+_LONGEST_LIST = 20_000  # letters that name rows
+_TILE = re.compile(r"tiles/(\d{1,2})/(\d{1,16})")
+_ROWS = re.compile(r"rows=(\d{1,6}(?:-\d{1,6})?(?:,\d{1,6}(?:-\d{1,6})?)*)")
+_OCTETS = "application/octet-stream"
+_JSON = "application/json"
+_IDLE = [place for place, category in enumerate(CATEGORIES) if category.kind == "idle"]
+_PENDING = (
+    "The diagnosis of {count} events is being computed. The timeline and its sums are there"
+    " already; verdict, findings, tables and the details of events come with it."
+)
+
+
+class TiledPage:
+    """What a page of tiles shows, and the answers to what it asks."""
+
+    def __init__(self, trace: Trace, steps: str | None) -> None:
+        """Lay out all rows; InputError if there is no room for them."""
+        self._trace = trace
+        self._trace_lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(_THREADS)
+        names = Names(trace.strings)
+        store, count = RowStore(), 0
+        for row in timeline_rows(trace, names):
+            store.add(row, _idle(names))
+            count += len(row.events)
+        plain_rows = [row.row for row in store.stored(len(names), 0)]
+        origin = span_of(trace, plain_rows)[0]
+        self._rows = store.stored(len(names), origin)
+        self._frame = Frame(trace, steps, names, [row.row for row in self._rows])
+        self._grid = Grid(origin, self._frame.span[1], self._frame.offset_ns)
+        self._questions = Questions(self._rows, self._grid, LINKS, len(names))
+        self.pending: str | None = _PENDING.format(count=format_count(count))
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for _ in pool.map(_prepare, self._rows):
+                pass
+
+    def container(
+        self, diagnosis: Diagnosis | None, tables: Sequence[TableOfStats] = ()
+    ) -> Container:
+        """Return what the page gets at once: everything but events.
+
+        Args:
+            diagnosis: None while it is not known.
+            tables: To be shown.
+        """
+        writer = BlockWriter()
+        self._frame.begin(writer)
+        first = self._grid.origin_ns - self._grid.offset_ns
+        more: dict[str, Any] = {
+            "attributes": [],
+            "thinned": None,
+            "tiles": {"bins": BINS, "levels": self._grid.levels, "start_ns": first},
+            "pending": self.pending if diagnosis is None else None,
+        }
+        return self._frame.finish(writer, diagnosis, tables, more)
+
+    def compute(self, view: View) -> tuple[Diagnosis, Sequence[TableOfStats]]:
+        """Return the diagnosis; details of events have to wait meanwhile."""
+        with self._trace_lock:
+            return view()
+
+    # -- answers ---------------------------------------------------------------------------
+
+    def get(self, name: str, query: str) -> Answer | None:
+        """Return a tile, or whether the diagnosis is there; None for what does not exist."""
+        if name == "state":
+            return _as_json({"pending": self.pending})
+        asked, rows = _TILE.fullmatch(name), _ROWS.fullmatch(query[:_LONGEST_LIST])
+        if asked is None or rows is None:
+            return None
+        level, index = int(asked[1]), int(asked[2])
+        wanted = _numbers(rows[1], len(self._rows))
+        if wanted is None or not self._grid.has(level, index):
+            return None
+        with self._slots:
+            return Answer(_OCTETS, tile(self._rows, self._grid, level, index, wanted))
+
+    def post(self, name: str, body: bytes) -> Answer | None:
+        """Return the answer to a question; None for one that does not exist or makes no sense."""
+        try:
+            asked = json.loads(body)
+            if not isinstance(asked, dict):
+                return None
+            with self._slots:
+                return self._answer(name.removeprefix("ask/"), asked)
+        except (BadQuestion, KeyError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+            return None
+
+    def _answer(self, name: str, asked: dict[str, Any]) -> Answer | None:
+        if name == "events":
+            return Answer(_OCTETS, self._questions.events(asked) or b"")
+        if name == "attributes":
+            return self._attributes(asked.get("table"), asked.get("row"))
+        return _as_json(self._questions.answer(name, asked))
+
+    def _attributes(self, table: Any, row: Any) -> Answer | None:
+        if table not in EVENT_TABLES or not isinstance(row, int) or not self._trace.has(table):
+            return None
+        if not 0 <= row < self._trace.row_count(table):
+            return None
+        if not self._trace_lock.acquire(blocking=False):
+            return _as_json(None)  # the diagnosis is reading
+        try:
+            return _as_json(plain_json(row_attributes(self._trace, table, row)))
+        finally:
+            self._trace_lock.release()
+
+
+def _prepare(row: Any) -> None:
+    if len(row):
+        _ = row.longest, row.sums, row.longest_idle
+
+
+def _idle(names: Names) -> BoolArray:
+    found: BoolArray = np.isin(names.categories(), _IDLE)
+    return found
+
+
+def _numbers(text: str, count: int) -> list[int] | None:
+    """Return the numbers of a list such as 1,4-6; None if some are not below `count`."""
+    found: list[int] = []
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        first, last = int(low), int(high or low)
+        if not first <= last < count or len(found) > count:
+            return None
+        found += range(first, last + 1)
+    return found if len(found) <= count else None
+
+
+def _as_json(value: Any) -> Answer:
+    content = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return Answer(_JSON, content.encode())
