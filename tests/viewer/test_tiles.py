@@ -148,7 +148,7 @@ def test_tiles_of_random_rows_equal_sums_over_all_events_at_every_level(kind, se
     rows = stored([row])
     grid = Grid(0, int(row.events.end_ns[-1]) + 1, 0)
     rng = np.random.default_rng(seed)
-    seen = Counter()
+    seen: Counter[str] = Counter()
     for level in range(grid.levels):
         tiles = -(-grid.end_ns // (BINS << level))
         chosen = {0, tiles - 1, *rng.integers(0, tiles, 3).tolist()}

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from warpline.units import format_count
 from warpline.viewer.attributes import EVENT_TABLES, row_attributes
 from warpline.viewer.container import BlockWriter, Container
 from warpline.viewer.names import CATEGORIES, Names
-from warpline.viewer.pack import LINKS, Frame, TableOfStats, plain_json, span_of, timeline_rows
+from warpline.viewer.pack import LINKS, Frame, TableOfStats, plain_json, timeline_rows
 from warpline.viewer.questions import BadQuestion, Questions
 from warpline.viewer.server import Answer
 from warpline.viewer.stored_rows import RowStore
@@ -52,11 +53,11 @@ class TiledPage:
         for row in timeline_rows(trace, names):
             store.add(row, _idle(names))
             count += len(row.events)
-        plain_rows = [row.row for row in store.stored(len(names), 0)]
-        origin = span_of(trace, plain_rows)[0]
-        self._rows = store.stored(len(names), origin)
-        self._frame = Frame(trace, steps, names, [row.row for row in self._rows])
-        self._grid = Grid(origin, self._frame.span[1], self._frame.offset_ns)
+        stored = store.stored(len(names), 0)
+        self._frame = Frame(trace, steps, names, [row.row for row in stored])
+        origin, end = self._frame.span
+        self._rows = [replace(row, origin_ns=origin) for row in stored]
+        self._grid = Grid(origin, end, self._frame.offset_ns)
         self._questions = Questions(self._rows, self._grid, LINKS, len(names))
         self.pending: str | None = _PENDING.format(count=format_count(count))
         with ThreadPoolExecutor(_THREADS) as pool:

@@ -7,6 +7,7 @@ import { type Blocks, pageBlocks, serverBlocks } from "../data/blocks";
 import { startDecoders } from "../data/decoders";
 import { readHead } from "../data/head";
 import { Recording } from "../data/recording";
+import { serverTiles } from "../data/tile-source";
 import { fitSpan } from "../engine/view";
 import { parseAddress } from "../views/address";
 import { copyText, onKey } from "../views/keys";
@@ -120,12 +121,28 @@ async function load(model: Model): Promise<void> {
     () => undefined, // only the first picture is missing
   );
   model.arrived.value++;
+  recording.onTiles = (error) => {
+    model.failure.value = error?.message ?? null;
+    model.refined.value++;
+  };
   await recording.loadNames();
   await recording.loadEvents(changed);
   model.isComplete.value = true;
   model.arrived.value++;
   const address = parseAddress(window.location.hash);
   if (address?.selected) await model.selectArrived(address.selected);
+}
+
+const ASK_AGAIN_MS = 2000;
+
+/** Tells of what the server still computes until it is there. */
+async function watchPending(model: Model): Promise<void> {
+  for (let text = model.recording.head.pending ?? null; text; ) {
+    model.pending.value = { text, isReady: false };
+    await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
+    text = await model.recording.pending().catch(() => text);
+    if (text === null) model.pending.value = { text: "The diagnosis is ready.", isReady: true };
+  }
 }
 
 function start(): void {
@@ -137,7 +154,8 @@ function start(): void {
     const page = pageBlocks(document);
     const blocks: Blocks = head.source === "http" ? serverBlocks() : page;
     const workers = Math.max(1, Math.min(MOST_WORKERS, navigator.hardwareConcurrency || 2));
-    const recording = new Recording(head, blocks, startDecoders(workerScript, workers));
+    const source = head.tiles ? serverTiles() : null;
+    const recording = new Recording(head, blocks, startDecoders(workerScript, workers), source);
     const model = new Model(recording);
     Object.assign(window, { warpline: { take: page.take, model } });
     page.take();
@@ -145,12 +163,13 @@ function start(): void {
       document.addEventListener("DOMContentLoaded", () => page.end());
     } else page.end();
     const overview = document.getElementById("warpline-static");
-    model.page.value = overview?.childElementCount ? "overview" : "timeline";
+    model.page.value = overview?.childElementCount && !head.pending ? "overview" : "timeline";
     startTheme(model);
     enliven(model);
     render(<Page model={model} />, root);
     startAddress(model);
     startKeys(model);
+    void watchPending(model);
     load(model).catch((error: unknown) => {
       model.failure.value = error instanceof Error ? error.message : String(error);
     });

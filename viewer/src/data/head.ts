@@ -147,6 +147,13 @@ export interface Thinned {
   }[];
 }
 
+/** Where tiles lie: level k has bins of 2 ** k ns, `bins` a tile. */
+export interface TilesSpec {
+  readonly bins: number;
+  readonly levels: number;
+  readonly start_ns: number;
+}
+
 export interface Head {
   readonly container_version: number;
   readonly producer?: string;
@@ -169,6 +176,10 @@ export interface Head {
   readonly environment: readonly (readonly [string, string])[];
   readonly losses: readonly { readonly time_ns: number; readonly text: string }[];
   readonly thinned: Thinned | null;
+  /** The events are not in the file: the server is asked for tiles. */
+  readonly tiles?: TilesSpec | null;
+  /** What is still being computed, as a sentence. */
+  readonly pending?: string | null;
 }
 
 /** Reads a head and refuses what this page cannot show. */

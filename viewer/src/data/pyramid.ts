@@ -30,6 +30,8 @@ export interface Pyramid extends NameBins {
   readonly long: Uint32Array;
   /** The same names in bins that are twice, four times... as wide. */
   readonly coarser?: readonly NameBins[];
+  /** The row's events are only the long ones: nothing but the bins tells of the others. */
+  readonly isAlone?: boolean;
 }
 
 export { NONE as NO_NAME };
@@ -158,7 +160,7 @@ function nameBins(
 export function roughlyBusyBefore(pyramid: Pyramid, time: number): number {
   const place = (time - pyramid.start_ns) / pyramid.binNs;
   if (place <= 0) return 0;
-  if (place >= PYRAMID_BINS) return pyramid.busy[PYRAMID_BINS];
+  if (place >= pyramid.top.length) return pyramid.busy[pyramid.top.length];
   const bin = Math.floor(place);
   const low = pyramid.busy[bin];
   return low + (pyramid.busy[bin + 1] - low) * (place - bin);

@@ -1,14 +1,20 @@
 /** A recording in the page: the head, names and, as they arrive, the events of every row. */
 
+import type { Span } from "../base/span";
 import type { Answers } from "./answers";
 import type { Blocks } from "./blocks";
 import { decodeValue } from "./columns";
+import type { CounterBins } from "./counter-bins";
 import type { Decoders } from "./decoders";
 import type { FinishedRow, RowOrder } from "./decode-worker";
 import { type Bounds, type Events, eventsOf } from "./events";
-import type { AttributeColumn, Head, ResultTable } from "./head";
+import type { AttributeColumn, Head, ResultTable, TilesSpec } from "./head";
 import { LocalAnswers } from "./local-answers";
 import type { Pyramid } from "./pyramid";
+import { RemoteAnswers } from "./remote-answers";
+import type { TileBase } from "./tile";
+import type { TileSource } from "./tile-source";
+import { Tiles } from "./tiles";
 
 export interface Names {
   readonly texts: readonly string[];
@@ -26,6 +32,8 @@ export interface RowData {
   events: Events | null;
   pyramid: Pyramid | null;
   error: string | null;
+  /** Of a counter of which only sums over bins are here. */
+  counter?: CounterBins | null;
 }
 
 export interface Attribute {
@@ -46,8 +54,11 @@ export class Recording {
   overview: Overview | null = null;
   readonly rows: RowData[];
   readonly rowOf: ReadonlyMap<string, number>;
+  readonly answers: Answers;
+  /** Called when more of a tiled recording has arrived, and with what went wrong or null. */
+  onTiles: (error: Error | null) => void = () => undefined;
   private readonly local = new LocalAnswers(this);
-  readonly answers: Answers = this.local;
+  private tiles: Tiles | null = null;
   private readonly attributeBytes = new Map<number, Promise<Uint8Array>>();
   private readonly results = new Map<string, Promise<ResultTable>>();
 
@@ -55,7 +66,9 @@ export class Recording {
     readonly head: Head,
     private readonly blocks: Blocks,
     private readonly decoders: Decoders,
+    private readonly source: TileSource | null = null,
   ) {
+    this.answers = source && head.tiles ? new RemoteAnswers(source, () => this.tileBase()) : this.local;
     this.rows = head.rows.map(() => ({ events: null, pyramid: null, error: null }));
     this.rowOf = new Map(head.rows.map((row, place) => [row.id, place]));
   }
@@ -78,6 +91,7 @@ export class Recording {
 
   /** Loads every row's events; `arrived` is called with each row that is complete or failed. */
   async loadEvents(arrived: (row: number) => void): Promise<void> {
+    if (this.head.tiles && this.source) return this.startTiles(this.head.tiles, this.source);
     const isIdle = this.idleNames();
     const load = async ({ block, rows, group }: BlockOrder): Promise<void> => {
       try {
@@ -97,6 +111,43 @@ export class Recording {
       }
     };
     await Promise.all(this.ordersOfBlocks().map(load));
+  }
+
+  private startTiles(grid: TilesSpec, source: TileSource): Promise<void> {
+    let error: Error | null = null;
+    this.tiles = new Tiles(
+      grid,
+      this.tileBase(),
+      source,
+      () => this.onTiles(error),
+      (found) => {
+        if (found?.message !== error?.message) this.onTiles(found);
+        error = found;
+      },
+    );
+    return this.tiles.start();
+  }
+
+  private tileBase(): TileBase {
+    const { rows, tiles } = this.head;
+    return { rows, bins: tiles?.bins ?? 0, isIdle: this.idleNames(), bounds: this.bounds() };
+  }
+
+  /** Makes ready what is drawn of some rows; of a tiled recording, what is missing is asked for. */
+  prepare(rows: readonly number[], span: Span, width: number): void {
+    if (!this.tiles) return;
+    this.tiles.want(rows, span, width);
+    for (const row of rows) {
+      const data = this.rows[row];
+      const window = this.tiles.window(row, span, width);
+      if (data && window) Object.assign(data, window);
+    }
+  }
+
+  /** Returns what is still being computed, null once it is there: the page is then to be reloaded. */
+  async pending(): Promise<string | null> {
+    if (!this.head.pending || !this.source) return null;
+    return ((await this.source.state()) as { readonly pending: string | null }).pending;
   }
 
   /** Returns what lies in which block; blocks that share a row, also by others, are one group. */
@@ -140,7 +191,11 @@ export class Recording {
   }
 
   /** Reads what the file says about a row of a table. */
-  async attributes(table: string, row: number): Promise<Attribute[]> {
+  async attributes(table: string, row: number): Promise<readonly Attribute[]> {
+    if (this.source && this.head.tiles) {
+      const told = (await this.source.ask("attributes", { table, row })) as readonly Attribute[] | null;
+      return told ?? [{ name: "more", unit: "none", doc: "", value: "comes with the diagnosis" }];
+    }
     const spec = this.head.attributes.find((one) => one.table === table);
     if (!spec || row >= spec.count) return [];
     let bytes = this.attributeBytes.get(spec.block);

@@ -3,12 +3,12 @@ import { encodeContainer } from "../../dev/encode";
 import { recordingPen, recordingSurface } from "../../dev/pen";
 import { seeded } from "../../dev/random";
 import { contrast, fromHex, luminance } from "../base/colour";
+import { averages } from "../data/counter-bins";
 import { plainText, searchPattern } from "../base/text";
 import { countText, instantText, shareText, timeText } from "../base/units";
 import { startDecoders } from "../data/decoders";
 import type { Category } from "../data/head";
 import { Recording } from "../data/recording";
-import { pictureCounter } from "./counter";
 import { Painter, RULER_HEIGHT, type Scene, visibleRows } from "./draw";
 import { fittedLabel } from "./labels";
 import { layoutRows, rowTree } from "./layout";
@@ -232,7 +232,7 @@ describe("counters", () => {
       value,
       links: new Map(),
     };
-    const { mean, most } = pictureCounter(events, { start: 0, end: 2000 }, 40);
+    const { mean, most } = averages(events, { start: 0, end: 2000 }, 40);
     for (let pixel = 1; pixel < 40; pixel++) {
       let sum = 0;
       let high = 0;

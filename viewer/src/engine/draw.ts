@@ -3,6 +3,7 @@
 import { lowerBound } from "../base/search";
 import { instantText } from "../base/units";
 import type { Found } from "../data/answers";
+import { averages, averagesOfBins, type CounterPicture } from "../data/counter-bins";
 import type { Events } from "../data/events";
 import type { Head } from "../data/head";
 import { NO_NAME } from "../data/pyramid";
@@ -193,9 +194,10 @@ export class Painter {
     if (placed.shows === null) return;
     const data = scene.rows[placed.shows] as RowData;
     if (scene.head.rows[placed.shows]?.kind === "counter") {
-      if (data.events) {
-        drawCounter(pen, data.events, scene.head.rows[placed.shows] as Head["rows"][number], {
-          span: scene.span,
+      const spec = scene.head.rows[placed.shows] as Head["rows"][number];
+      const picture = pictureOfCounter(data, scene.span, Math.ceil(scene.width));
+      if (picture) {
+        drawCounter(pen, picture, spec, {
           width: scene.width,
           top: top + 2,
           height: placed.height - 4,
@@ -298,6 +300,11 @@ export class Painter {
     pen.fillStyle = scene.theme.faintText;
     return drawLabel(pen, this.widths, text, room) ? 1 : 0;
   }
+}
+
+function pictureOfCounter(data: RowData, span: Span, width: number): CounterPicture | null {
+  if (data.counter) return averagesOfBins(data.counter, span, width);
+  return data.events && averages(data.events, span, width);
 }
 
 /** Returns the rows that are on the screen, with their tops. */

@@ -69,8 +69,9 @@ export function pictureRow(
   picture: RowPicture,
 ): void {
   picture.reset(width);
-  if (events.count === 0 || width === 0) return;
-  if (pyramid && lengthOfSpan(span) / width >= pyramid.binNs) fromPyramid(events, pyramid, span, picture);
+  if (width === 0 || (events.count === 0 && !pyramid)) return;
+  const isCoarse = pyramid && lengthOfSpan(span) / width >= pyramid.binNs;
+  if (pyramid && (isCoarse || pyramid.isAlone)) fromPyramid(events, pyramid, span, picture);
   else byWalking(events, span, picture);
 }
 

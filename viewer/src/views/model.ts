@@ -50,7 +50,11 @@ export class Model {
   readonly tree;
   /** Grows as rows arrive, so that what shows them is done again. */
   readonly arrived = signal(0);
+  /** Grows as what is drawn of a tiled recording becomes finer. */
+  readonly refined = signal(0);
   readonly isComplete = signal(false);
+  /** What is still being computed, and whether it has come since: the page is to be reloaded then. */
+  readonly pending = signal<{ readonly text: string; readonly isReady: boolean } | null>(null);
   readonly failure = signal<string | null>(null);
   readonly page = signal<PageName>("timeline");
   readonly theme = signal<ThemeName>("dark");

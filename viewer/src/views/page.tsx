@@ -202,10 +202,17 @@ function Finding({ model }: { model: Model }) {
 function Banner({ model }: { model: Model }) {
   const { thinned } = model.recording.head;
   void model.arrived.value;
+  const pending = model.pending.value;
   const broken = model.recording.rows.filter((row) => row.error).length;
   return (
     <>
       {model.failure.value && <p class="banner" role="alert">{plainText(model.failure.value)}</p>}
+      {pending && (
+        <p class="banner" role="status">
+          {plainText(pending.text)}
+          {pending.isReady && <button type="button" onClick={() => location.reload()}>Reload</button>}
+        </p>
+      )}
       {thinned && <p class="banner">{plainText(thinned.text)} What was thinned is hatched.</p>}
       {broken > 0 && model.isComplete.value && (
         <p class="banner" role="alert">{broken} rows could not be read: their labels say why.</p>

@@ -47,6 +47,13 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
     const step = model.anchorStep();
     const focus = head.findings.find((one) => one.id === model.finding.peek());
     const focusRows = (focus?.rows ?? []).flatMap((id) => recording.rowOf.get(id) ?? []);
+    const { pinned, scrolled } = visibleRows({
+      layout: model.layout.peek(),
+      scrollTop: model.scrollTop.peek(),
+      height,
+    });
+    const shown = [...pinned, ...scrolled].flatMap(({ placed }) => placed.shows ?? []);
+    recording.prepare(shown, model.view.peek(), Math.ceil(width));
     painter.draw(pen, {
       head,
       rows: recording.rows,
@@ -79,6 +86,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
     void [model.view.value, model.size.value, model.selected.value, model.hovered.value];
     void [model.area.value, model.measure.value, model.arrows.value, model.bookmarks.value];
     void [model.finding.value, model.isComplete.value, model.theme.value, model.isFromStep.value];
+    void model.refined.value;
     if (!waiting) waiting = requestAnimationFrame(draw);
   });
   return () => {
