@@ -108,10 +108,7 @@ def page(
         yield f"\n<style>{style}</style>"
     yield "\n</head><body>\n"
     yield element("p", _INCOMPLETE, id="warpline-incomplete", role="alert")
-    if diagnosis is None:
-        content = element("p", head["pending"])
-    else:
-        content = static_page(diagnosis, head)
+    content = element("p", head["pending"]) if diagnosis is None else static_page(diagnosis, head)
     yield element("div", _banner(head["thinned"]), content, id="warpline-static")
     yield f"\n<noscript><p>{text(_NO_SCRIPT)}</p></noscript>"
     yield '\n<div id="warpline-app"></div>\n'
