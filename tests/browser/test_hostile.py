@@ -132,7 +132,8 @@ ATTEMPTS = """async (url) => {
     return result;
   };
   await attempt("fetch", () => fetch(url, { mode: "no-cors" }));
-  await attempt("socket", () => heard(new WebSocket(url.replace("http", "ws")), "onopen", "onerror"));
+  const socket = () => new WebSocket(url.replace("http", "ws"));
+  await attempt("socket", () => heard(socket(), "onopen", "onerror"));
   await attempt("image", () => element("img", { src: url }));
   await attempt("script", () => element("script", { src: url }));
   await attempt("style", () => element("link", { rel: "stylesheet", href: url }));

@@ -1,0 +1,101 @@
+"""`warpline view`: the same page from a server that answers nobody else."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+import pytest
+
+
+@contextlib.contextmanager
+def served(path):
+    """Run `warpline view` on a recording, and give its address."""
+    command = [sys.executable, "-m", "warpline", "view", "--no-browser", str(path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            url = process.stdout.readline().strip()
+            assert url.startswith("http://127.0.0.1:"), process.communicate()[1]
+            yield url
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def address(recording):
+    with served(recording("nsys/host_sync.bad")) as url:
+        yield url
+
+
+def test_a_served_page_asks_its_own_origin_alone(open_viewer, address):
+    viewer = open_viewer()
+    hosts = []
+    viewer.page.on("request", lambda request: hosts.append(request.headers.get("host")))
+    viewer.open(address)
+    viewer.press("w", "w", "n")
+    viewer.wait("model.finding.value === 'F1'")
+    viewer.press("3")
+    viewer.find(".tables-body .scroll").wait_for()
+    assert viewer.problems == []
+    asked = [url for url in viewer.requests if not url.startswith("blob:")]
+    assert len(asked) > 3
+    assert all(url.startswith(address) for url in asked)
+    answers = viewer.page.evaluate(
+        """() => performance.getEntriesByType("resource").map((one) => one.responseStatus)"""
+    )
+    assert set(answers) <= {0, 200}  # 0: workers, which are no answers
+
+
+def test_the_served_page_shows_what_the_report_shows(open_viewer, address, report):
+    shown = []
+    for target in (address, report("nsys/host_sync.bad")):
+        viewer = open_viewer(viewport={"width": 1440, "height": 1200})
+        viewer.open(target, "#t?a=20000000,60000000")
+        viewer.settle()
+        sums = viewer.find("[data-testid=selection-sums]").inner_text()
+        pixels = viewer.find("canvas[role=application]").screenshot()
+        shown.append((sums, pixels, viewer.table("Device work by name")))
+        assert viewer.problems == []
+    assert shown[0][0] == shown[1][0]
+    assert shown[0][2] == shown[1][2]
+    assert shown[0][2]
+    assert shown[0][1] == shown[1][1]
+
+
+def test_a_name_that_leads_here_is_refused(open_viewer, address):
+    viewer = open_viewer()
+    parts = urlsplit(address)
+    answer = viewer.page.goto(f"http://attacker.example:{parts.port}{parts.path}")
+    assert answer.status == 404
+    assert viewer.find("body").inner_text().strip() == "not found"
+    answer = viewer.page.goto(f"http://127.0.0.1:{parts.port}/")
+    assert answer.status == 404
+
+
+def test_another_page_can_neither_frame_nor_read_nor_embed_it(open_viewer, address, tmp_path):
+    viewer = open_viewer()
+    path = tmp_path / "attacker.html"
+    path.write_text(f"<p>mine</p><iframe src='{address}'></iframe>")
+    viewer.page.goto(path.as_uri())
+    viewer.page.wait_for_load_state("networkidle")
+    (frame,) = viewer.page.frames[1:]
+    assert frame.locator("#warpline-head, canvas, main").count() == 0
+    read = viewer.page.evaluate(
+        """async (url) => {
+          const went = [];
+          for (const mode of ["cors", "no-cors"]) {
+            await fetch(url + "blocks/0", { mode }).then(() => went.push(mode), () => undefined);
+          }
+          return went;
+        }""",
+        address,
+    )
+    assert read == []
