@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the modules of tests are read where there is no Playwright, too
-    from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request
+    from playwright.sync_api import BrowserContext, ConsoleMessage, Frame, Locator, Page, Request
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FIREFOX = ("firefox-esr", "firefox")
@@ -89,6 +89,11 @@ class Viewer:
         if self.page.evaluate(_WAIT % condition, _LIMIT_MS):
             return
         raise AssertionError(f"the page never came to {condition}; it said {self.problems}")
+
+    def wait_in(self, frame: Frame, condition: str) -> None:
+        """Wait for a condition in the language of a frame, about `model` and `marks(NAME)`."""
+        if not frame.evaluate(_WAIT % condition, _LIMIT_MS):
+            raise AssertionError(f"the frame never came to {condition}; it said {self.problems}")
 
     def settle(self) -> None:
         """Wait until the tables are about what is in view or selected."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from warpline.sql import Answer
     from warpline.viewer.pack import TableOfStats
-    from warpline.viewer.report import Inline, Report
+    from warpline.viewer.report import FirstPage, Inline, Report
     from warpline.viewer.server import PageServer
 
     PathLike = str | os.PathLike[str]
@@ -207,13 +207,20 @@ def report(
     return target
 
 
-def make_report(trace: Trace, *, steps: str | None = None, max_bytes: int | None = None) -> Report:
+def make_report(
+    trace: Trace,
+    *,
+    steps: str | None = None,
+    max_bytes: int | None = None,
+    first_page: FirstPage = "overview",
+) -> Report:
     """Return what `report` would write, with its size.
 
     Args:
         trace: From `warpline.open`, or a part of such a trace.
         steps: The name of the ranges that are steps, or a pattern; None finds the steps.
         max_bytes: How large the page may be.
+        first_page: What it shows first.
 
     Raises:
         UsageError: It cannot be so small.
@@ -221,7 +228,9 @@ def make_report(trace: Trace, *, steps: str | None = None, max_bytes: int | None
     from warpline.viewer import report as made  # noqa: PLC0415 - start-up
 
     diagnosis, tables = _to_view(trace, steps)
-    return made.make_report(trace, diagnosis, tables, steps=steps, max_bytes=max_bytes)
+    return made.make_report(
+        trace, diagnosis, tables, steps=steps, max_bytes=max_bytes, first_page=first_page
+    )
 
 
 def serve(
@@ -266,21 +275,21 @@ def timeline(
     height: int = 720,
     max_bytes: int | None = 10_000_000,
 ) -> Inline:
-    """Return the report for a notebook, which shows it below the cell and saves it.
+    """Return the report for a notebook, which shows it below the cell, its timeline first.
 
     Args:
         trace: From `warpline.open`, or a part of such a trace.
         steps: The name of the ranges that are steps, or a pattern; None finds the steps.
         height: Of the frame, in pixels.
-        max_bytes: How much it may add to the notebook. Where it would be more, short events are
-            left out, and the page says which; None keeps all.
+        max_bytes: How much it may add to the notebook, which saves it. Where it would be more,
+            short events are left out, and the page says which; None keeps all.
 
     Raises:
         UsageError: It cannot be so small.
     """
     from warpline.viewer.report import Inline  # noqa: PLC0415 - start-up
 
-    made = make_report(trace, steps=steps, max_bytes=max_bytes)
+    made = make_report(trace, steps=steps, max_bytes=max_bytes, first_page="timeline")
     return Inline("".join(made.pieces), height)
 
 

@@ -243,3 +243,23 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own(monkeypatch):
     assert frame["sandbox"] == "allow-scripts"
     assert frame["height"] == "300"
     assert frame["srcdoc"] == shown.html
+    assert '"first_page":"timeline"' in shown.html
+
+
+def test_where_a_notebook_is_not_trusted_a_line_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr("warpline.viewer.report.assets", lambda: Assets("take()", ("p{}", "b{}")))
+    shown = api.timeline(hostile_trace())._repr_html_()
+    # Such a notebook is shown without frames and styles.
+    kept = re.sub(r"<iframe.*?</iframe>|<style>.*?</style>", "", shown, flags=re.DOTALL)
+    assert "trusted" in "".join(Elements(kept).text)
+    assert re.search(r"<style>\.warpline-untrusted \{ display: none; \}</style>", shown)
+
+
+def test_a_notebook_is_kept_small(monkeypatch, capture):
+    monkeypatch.setattr("warpline.viewer.report.assets", lambda: Assets("take()", ("p{}", "b{}")))
+    trace = warpline.open(capture("host_sync.bad"))
+    whole = api.timeline(trace, max_bytes=None)
+    small = api.timeline(trace, max_bytes=len(whole.html) - 10_000)
+    assert len(small.html) <= len(whole.html) - 10_000
+    assert "short events were left out" in small.html
+    assert "short events were left out" not in whole.html

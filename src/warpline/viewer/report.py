@@ -8,9 +8,9 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 from warpline.errors import InputError, UsageError
 from warpline.result import Diagnosis
@@ -21,7 +21,15 @@ from warpline.viewer.markup import element
 from warpline.viewer.pack import TableOfStats, pack, report_bytes
 from warpline.viewer.page import Assets, assets, page
 
+FirstPage = Literal["overview", "timeline"]
+
 ZIP = ".zip"
+# A notebook of somebody else is shown without frames and style sheets, so that this is seen.
+_UNTRUSTED = (
+    '<p class="warpline-untrusted">A timeline of Warpline stands here. It is shown where the'
+    " notebook is trusted (in JupyterLab: Trust Notebook, among the commands) or run again.</p>"
+    "<style>.warpline-untrusted { display: none; }</style>"
+)
 
 
 class Report(NamedTuple):
@@ -45,6 +53,7 @@ def make_report(
     *,
     steps: str | None = None,
     max_bytes: int | None = None,
+    first_page: FirstPage = "overview",
 ) -> Report:
     """Return the page with everything in it.
 
@@ -55,6 +64,7 @@ def make_report(
         steps: What the ranges that are steps are called; None finds them.
         max_bytes: How large the file may be. Where it would be larger, short events are left
             out, and the page says which.
+        first_page: What it shows first.
 
     Raises:
         UsageError: The file is larger than that whatever is left out.
@@ -62,12 +72,12 @@ def make_report(
     """
     parts = assets()
     container = pack(trace, diagnosis, tables, steps=steps)
-    report = _report(diagnosis, container, parts)
+    report = _report(diagnosis, container, parts, first_page)
     if max_bytes is None or report.size <= max_bytes:
         return report
     frame = report.size - report_bytes(container)
     container = pack(trace, diagnosis, tables, steps=steps, max_bytes=max(max_bytes - frame, 0))
-    report = _report(diagnosis, container, parts)
+    report = _report(diagnosis, container, parts, first_page)
     if report.size > max_bytes:
         raise UsageError(
             f"the report takes at least {format_bytes(report.size)}, more than"
@@ -77,8 +87,11 @@ def make_report(
     return report
 
 
-def _report(diagnosis: Diagnosis, container: Container, parts: Assets) -> Report:
-    pieces = list(page(diagnosis, container, parts, "inline"))
+def _report(
+    diagnosis: Diagnosis, container: Container, parts: Assets, first_page: FirstPage
+) -> Report:
+    shown = replace(container, head={**container.head, "first_page": first_page})
+    pieces = list(page(diagnosis, shown, parts, "inline"))
     thinned = container.head["thinned"]
     return Report(pieces, _size(pieces), thinned and thinned["text"])
 
@@ -148,4 +161,4 @@ class Inline:
         # Between apostrophes, because a page has few of them and many quotation marks.
         content = self.html.replace("&", "&amp;").replace("'", "&#39;")
         frame = element("iframe", sandbox="allow-scripts", width="100%", height=str(self.height))
-        return frame.replace("<iframe ", f"<iframe srcdoc='{content}' ", 1)
+        return frame.replace("<iframe ", f"<iframe srcdoc='{content}' ", 1) + _UNTRUSTED

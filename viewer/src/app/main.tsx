@@ -163,7 +163,8 @@ function start(): void {
       document.addEventListener("DOMContentLoaded", () => page.end());
     } else page.end();
     const overview = document.getElementById("warpline-static");
-    model.page.value = overview?.childElementCount && !head.pending ? "overview" : "timeline";
+    const hasOverview = overview?.childElementCount && !head.pending && head.first_page !== "timeline";
+    model.page.value = hasOverview ? "overview" : "timeline";
     startTheme(model);
     enliven(model);
     render(<Page model={model} />, root);

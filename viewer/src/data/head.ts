@@ -159,6 +159,8 @@ export interface Head {
   readonly producer?: string;
   readonly title: string;
   readonly source: "inline" | "http";
+  /** What is shown first where the address says nothing; absent: the overview. */
+  readonly first_page?: "overview" | "timeline";
   readonly start_ns: number;
   readonly end_ns: number;
   readonly origin_utc_ns: string | null;
