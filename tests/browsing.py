@@ -19,6 +19,12 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FIREFOX = ("firefox-esr", "firefox")
 REQUIRE = "WARPLINE_REQUIRE_BROWSER"
 
+# Start, end and kind of everything that a device did, in a capture of Nsight Systems.
+OPERATIONS = """
+    SELECT start, end, 0 FROM CUPTI_ACTIVITY_KIND_KERNEL
+    UNION ALL SELECT start, end, 1 FROM CUPTI_ACTIVITY_KIND_MEMCPY
+    UNION ALL SELECT start, end, 2 FROM CUPTI_ACTIVITY_KIND_MEMSET"""
+
 _LIMIT_MS = 20_000
 _WAIT = """async (limit) => {
   const end = performance.now() + limit;
@@ -38,6 +44,15 @@ def find_program(variable: str, names: tuple[str, ...]) -> str | None:
     if named:
         return shutil.which(named)
     return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def busy_ns(operations: list[tuple[int, int, int]], start: int, end: int) -> int:
+    """Return the time in which anything ran, by going through all moments of change."""
+    total, until = 0, start
+    for first, last, _ in sorted(operations):
+        total += max(0, min(last, end) - max(first, until))
+        until = max(until, min(last, end))
+    return total
 
 
 def strangers(requests: list[str]) -> list[str]:

@@ -7,16 +7,13 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 
+import browsing
 import pytest
 
 import warpline
 
 NAME = "bundled/pageable_h2d.bad"
 FACTORS = {"ns": 1, "µs": 1e3, "us": 1e3, "ms": 1e6, "s": 1e9}
-OPERATIONS = """
-    SELECT start, end, 0 FROM CUPTI_ACTIVITY_KIND_KERNEL
-    UNION ALL SELECT start, end, 1 FROM CUPTI_ACTIVITY_KIND_MEMCPY
-    UNION ALL SELECT start, end, 2 FROM CUPTI_ACTIVITY_KIND_MEMSET"""
 
 
 def nanoseconds(text):
@@ -61,7 +58,7 @@ def trace(recording):
 def operations(recording):
     """Start and end of every operation of the device, from the file itself."""
     with closing(sqlite3.connect(recording(NAME))) as connection:
-        return connection.execute(OPERATIONS).fetchall()
+        return connection.execute(browsing.OPERATIONS).fetchall()
 
 
 def select_step(viewer, place):
@@ -71,15 +68,6 @@ def select_step(viewer, place):
     viewer.press("r")
     viewer.wait("model.area.value !== null")
     viewer.settle()
-
-
-def busy_ns(operations, start, end):
-    """Return the time in which anything ran, by going through all moments of change."""
-    total, until = 0, start
-    for first, last, _ in sorted(operations):
-        total += max(0, min(last, end) - max(first, until))
-        until = max(until, min(last, end))
-    return total
 
 
 def busy_of_page(viewer):
@@ -95,7 +83,7 @@ def test_an_area_that_cuts_nothing_equals_stats(opened, trace, operations, place
     expected = kernels_of_stats(trace.window(start, end))
     assert sum(count for count, _ in expected.values()) >= 20
     assert kernels_of_page(opened) == expected
-    assert busy_of_page(opened) == busy_ns(operations, start, end)
+    assert busy_of_page(opened) == browsing.busy_ns(operations, start, end)
     share = f"{100 * busy_of_page(opened) / (end - start):.1f} % busy"
     assert share in opened.find("[data-testid=selection-sums]").inner_text()
 
@@ -135,7 +123,7 @@ def test_a_drag_selects_an_area_whose_sums_are_clipped(opened, operations, left,
     )
     inside = [one for one in operations if one[0] < end and one[1] > start]
     assert [one for one in inside if one[0] < start or one[1] > end]  # edges do cut some
-    assert busy_of_page(opened) == busy_ns(operations, start, end)
+    assert busy_of_page(opened) == browsing.busy_ns(operations, start, end)
     clipped = sum(min(last, end) - max(first, start) for first, last, _ in inside)
     work = opened.table("Device work by name")
     assert sum(int(count) for count, _, _ in work.values()) == len(inside)
