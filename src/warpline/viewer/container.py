@@ -62,6 +62,7 @@ class BlockWriter:
 
     _raw: list[tuple[str, list[bytes]]] = field(default_factory=list)
     _sizes: list[int] = field(default_factory=list)
+    _packed: dict[int, Block] = field(default_factory=dict)
     _is_open: bool = False
 
     def add(self, kind: str, data: bytes) -> int:
@@ -70,6 +71,14 @@ class BlockWriter:
         self._sizes.append(len(data))
         self._is_open = False
         return len(self._raw) - 1
+
+    def extend(self, blocks: Sequence[Block]) -> int:
+        """Add blocks that are compressed already; return the number of the first."""
+        first = len(self._raw)
+        for block in blocks:
+            self.add(block.kind, b"")
+            self._packed[len(self._raw) - 1] = block
+        return first
 
     def replace(self, number: int, data: bytes) -> None:
         """Give a block that was added the bytes that were not known then."""
@@ -94,8 +103,11 @@ class BlockWriter:
     def blocks(self) -> tuple[Block, ...]:
         """Return all blocks, compressed."""
         with ThreadPoolExecutor(_THREADS) as pool:
-            packed = pool.map(lambda item: _compressed(*item), self._raw)
-            return tuple(packed)
+            return tuple(pool.map(self._block, range(len(self._raw))))
+
+    def _block(self, number: int) -> Block:
+        known = self._packed.get(number)
+        return known or _compressed(*self._raw[number])
 
 
 def _compressed(kind: str, parts: list[bytes]) -> Block:

@@ -177,7 +177,7 @@ def _stream_labels(trace: Trace) -> Callable[[int, int, int], str]:
     work = operations(trace)
     native = trace.columns("stream", "native_id")["native_id"].values if len(work) else ()
     pids = trace.columns("process", "pid")["pid"].values if len(work) else ()
-    users = np.unique(np.stack((work.device, work.process), axis=1), axis=0)[:, 0]
+    users = np.unique(work.device.astype(np.int64) << 32 | work.process) >> 32
     is_shared = dict(zip(*np.unique(users, return_counts=True), strict=True))
 
     def label(device: int, stream: int, process: int) -> str:

@@ -15,7 +15,7 @@ from warpline.schema.tables import SEVERITIES
 from warpline.trace import Trace
 from warpline.units import format_bytes, plural
 from warpline.viewer.attributes import EVENT_TABLES, write_attributes
-from warpline.viewer.container import VERSION, BlockWriter, Container, write_events
+from warpline.viewer.container import VERSION, Block, BlockWriter, Container, write_events
 from warpline.viewer.device_rows import device_rows
 from warpline.viewer.focus import focuses, step_lists
 from warpline.viewer.host_rows import host_rows
@@ -207,10 +207,19 @@ class _Packer:
         self._frame.begin(writer)
         offset_ns = self._frame.offset_ns
         parts = [write_events(writer, row.events, offset_ns) for row in thinned.rows]
-        attributes = write_attributes(writer, self._trace, self._names)
+        blocks, described = self._attributes
+        first = writer.extend(blocks)
+        attributes = [{**item, "block": item["block"] + first} for item in described]
         more = {"attributes": attributes, "thinned": thinned.head(offset_ns)}
         container = self._frame.finish(writer, self._diagnosis, self._tables, more, parts)
         return _Packed(container, _sizes(container))
+
+    @cached_property
+    def _attributes(self) -> tuple[tuple[Block, ...], list[dict[str, Any]]]:
+        """What is the same however much is left out; its blocks count from 0."""
+        writer = BlockWriter()
+        described = write_attributes(writer, self._trace, self._names)
+        return writer.blocks(), described
 
 
 def timeline_rows(trace: Trace, names: Names) -> Iterator[Row]:

@@ -62,7 +62,8 @@ class Thinned:
         ]
         text = (
             f"{format_count(self.left_out)} short events were left out to keep this file small."
-            " Totals, tables and findings are of the whole recording."
+            " Totals, tables and findings are of the whole recording; sums of an area of the"
+            " timeline are of what was kept."
         )
         return {"text": text, "spans": spans}
 
