@@ -66,5 +66,9 @@ def test_the_line_for_notebooks_that_are_not_trusted_is_hidden(viewer, notebook)
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_follows_the_theme_of_the_system(open_viewer, notebook, scheme):
-    frame = shown(open_viewer(color_scheme=scheme), notebook)
-    assert frame.evaluate("document.documentElement.dataset.theme") == scheme
+    viewer = open_viewer(color_scheme=scheme)
+    frame = shown(viewer, notebook)
+    viewer.wait_in(frame, f"document.documentElement.dataset.theme === '{scheme}'")
+    other = {"light": "dark", "dark": "light"}[scheme]
+    viewer.page.emulate_media(color_scheme=other)
+    viewer.wait_in(frame, f"document.documentElement.dataset.theme === '{other}'")

@@ -20,7 +20,11 @@ const ARRIVALS_MS = 200;
 
 function startTheme(model: Model): void {
   const light = window.matchMedia("(prefers-color-scheme: light)");
-  model.theme.value = light.matches ? "light" : "dark";
+  const follow = (): void => {
+    model.theme.value = light.matches ? "light" : "dark";
+  };
+  follow();
+  light.addEventListener("change", follow); // some systems change it in the evening
   effect(() => {
     document.documentElement.dataset["theme"] = model.theme.value;
   });
