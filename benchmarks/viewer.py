@@ -102,6 +102,7 @@ def write(events: int, folder: Path) -> Report:
     if not recording.exists():
         make(kernels, recording)
     path = folder / f"report_{kernels}.html"
+    path.unlink(missing_ok=True)
     command = (sys.executable, "-m", "warpline", "report", str(recording), "-o", str(path))
     cost = run(command)
     return Report(path, count_events(path), cost.wall_s, cost.peak_mb)

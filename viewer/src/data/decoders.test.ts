@@ -104,11 +104,11 @@ describe("a decoder", () => {
 
 describe("inflating", () => {
   it("stops what grows beyond its size, long before all of it is there", async () => {
-    const bomb = new Uint8Array(gzipSync(new Uint8Array(2 ** 28)));
+    const bomb = new Uint8Array(gzipSync(new Uint8Array(2 ** 27), { level: 1 }));
     const before = process.memoryUsage().arrayBuffers;
     await expect(inflate(bomb, 1000)).rejects.toThrow("larger");
-    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(2 ** 27);
-  });
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(2 ** 26);
+  }, 60_000);
 
   it("refuses what is cut, damaged or no gzip at all", async () => {
     const whole = new Uint8Array(gzipSync(joinBytes([new Uint8Array(90_000).map((_, i) => i * i)])));

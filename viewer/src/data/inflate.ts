@@ -2,7 +2,7 @@
 
 const MOST_BYTES = 2 ** 29;
 /** So much is inflated before anyone looks at the result: a thousand times as much at the worst. */
-const SLICE_BYTES = 2 ** 16;
+const SLICE_BYTES = 2 ** 15;
 
 /** Inflates one gzip member and stops what grows beyond `rawBytes`. */
 export async function inflate(packed: Uint8Array, rawBytes: number): Promise<Uint8Array> {

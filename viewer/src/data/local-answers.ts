@@ -216,39 +216,51 @@ type Selector = (
   row: number,
 ) => { readonly row: Int32Array; readonly keep: (event: number) => boolean } | null;
 
-/** Finds events by a number that they carry: sorted once, when first asked. */
+/** Finds events by a number that they carry: put into as many drawers as there are events, once. */
 class TableIndex {
-  private readonly numbers: Float64Array;
+  private readonly mask: number;
+  /** Where each drawer begins. */
+  private readonly first: Uint32Array;
+  private readonly number: Int32Array;
   private readonly row: Uint32Array;
   private readonly event: Uint32Array;
 
   constructor(source: LocalSource, select: Selector) {
-    const numbers: number[] = [];
-    const rows: number[] = [];
-    const places: number[] = [];
-    source.rows.forEach((data, place) => {
-      const chosen = data.events && select(data.events, place);
-      if (!data.events || !chosen) return;
-      for (let i = 0; i < data.events.count; i++) {
-        const number = chosen.row[i] as number;
-        if (number < 0 || !chosen.keep(i)) continue;
-        numbers.push(number);
-        rows.push(place);
-        places.push(i);
-      }
+    let count = 0;
+    const visit = (each: (number: number, row: number, event: number) => void): void => {
+      source.rows.forEach((data, row) => {
+        const chosen = data.events && select(data.events, row);
+        if (!data.events || !chosen) return;
+        for (let i = 0; i < data.events.count; i++) {
+          const number = chosen.row[i] as number;
+          if (number >= 0 && chosen.keep(i)) each(number, row, i);
+        }
+      });
+    };
+    visit(() => count++);
+    const drawers = 2 ** Math.ceil(Math.log2(count + 1));
+    this.mask = drawers - 1;
+    this.first = new Uint32Array(drawers + 1);
+    this.number = new Int32Array(count);
+    this.row = new Uint32Array(count);
+    this.event = new Uint32Array(count);
+    visit((number) => this.first[(number & this.mask) + 1]++);
+    for (let drawer = 0; drawer < drawers; drawer++) this.first[drawer + 1] += this.first[drawer];
+    const next = this.first.slice();
+    visit((number, row, event) => {
+      const at = next[number & this.mask]++;
+      this.number[at] = number;
+      this.row[at] = row;
+      this.event[at] = event;
     });
-    const order = Uint32Array.from(numbers.keys()).sort(
-      (a, b) => (numbers[a] as number) - (numbers[b] as number),
-    );
-    this.numbers = Float64Array.from(order, (i) => numbers[i] as number);
-    this.row = Uint32Array.from(order, (i) => rows[i] as number);
-    this.event = Uint32Array.from(order, (i) => places[i] as number);
   }
 
   findAll(number: number, most: number): Place[] {
     const found: Place[] = [];
-    for (let i = lowerBound(this.numbers, number); this.numbers[i] === number && found.length < most; i++) {
-      found.push({ row: this.row[i], event: this.event[i] });
+    const drawer = number & this.mask;
+    const end = this.first[drawer + 1];
+    for (let i = this.first[drawer]; i < end && found.length < most; i++) {
+      if (this.number[i] === number) found.push({ row: this.row[i], event: this.event[i] });
     }
     return found;
   }

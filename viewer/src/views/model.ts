@@ -128,14 +128,17 @@ export class Model {
       }),
     );
     this.lit = computed(() => this.findLit());
-    this.inks = computed(() => {
+    const names = computed(() => {
       void this.arrived.value;
-      return chooseInks(recording.names, head.categories, {
+      return recording.names;
+    });
+    this.inks = computed(() =>
+      chooseInks(names.value, head.categories, {
         theme: THEMES[this.theme.value],
         mode: this.mode.value,
         lit: this.lit.value,
-      });
-    });
+      }),
+    );
     this.linked = follow<readonly Linked[]>([], () => {
       void this.arrived.value;
       return this.selected.value ? recording.answers.links(this.selected.value) : [];
