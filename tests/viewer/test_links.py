@@ -94,8 +94,8 @@ def test_evidence_leads_to_its_first_event_otherwise_to_its_time():
     links = Links(("a b.sqlite",), frozenset(), frozenset({"kernel"}), 100)
     one = Evidence("x", "kernel", (7, 9), 2, ((300, 400),))
     other = Evidence("x", "stream_wait", (7,), 1, ((300, 400),))
-    assert 'data-event="kernel:7"' in links.evidence(one)
-    assert 'data-window="200,300"' in links.evidence(other)
+    assert 'data-event="kernel:7"' in str(links.evidence(one))
+    assert 'data-window="200,300"' in str(links.evidence(other))
     assert links.evidence(Evidence("x")) == "x"
     assert links.table("steps", "14 ms") == "14 ms"
 

@@ -15,6 +15,7 @@ from warpline.schema.tables import SEVERITIES
 from warpline.trace import Trace
 from warpline.units import format_bytes, plural
 from warpline.viewer.attributes import EVENT_TABLES, write_attributes
+from warpline.viewer.clocks import with_clock_errors
 from warpline.viewer.container import VERSION, Block, BlockWriter, Container, write_events
 from warpline.viewer.device_rows import device_rows
 from warpline.viewer.focus import focuses, step_lists
@@ -224,8 +225,8 @@ class _Packer:
 
 def timeline_rows(trace: Trace, names: Names) -> Iterator[Row]:
     """Yield all rows of a timeline, in order of display."""
-    yield from device_rows(trace, names)
-    yield from host_rows(trace, names)
+    rows = (*device_rows(trace, names), *host_rows(trace, names))
+    yield from with_clock_errors(trace, rows)
 
 
 def _version() -> str:

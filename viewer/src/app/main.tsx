@@ -124,6 +124,7 @@ async function load(model: Model): Promise<void> {
     () => performance.mark("warpline-overview"),
     () => undefined, // only the first picture is missing
   );
+  model.goHome();
   model.arrived.value++;
   recording.onTiles = (error) => {
     model.failure.value = error?.message ?? null;

@@ -80,6 +80,31 @@ async function scene(change: Partial<Scene> = {}): Promise<Scene> {
   };
 }
 
+describe("the doubt about a clock", () => {
+  const draw = async (error: number | null) => {
+    const base = await scene();
+    const rows = base.head.rows.map((row, at) => (at === 0 ? { ...row, clock_error_ns: error } : row));
+    const { pen, calls } = recordingPen();
+    new Painter(recordingSurface()).draw(pen, { ...base, head: { ...base.head, rows } });
+    return { calls, width: base.width };
+  };
+
+  it("is a bar on the scale of the view, and a number", async () => {
+    const { calls, width } = await draw(50);
+    expect(calls.some((call) => call.name === "fillText" && call.values[0] === "clock ±50 ns")).toBe(true);
+    const wide = (2 * 50 * width) / 1000;
+    expect(calls.some((call) => call.name === "fillRect" && call.values[2] === wide && call.values[3] === 1)).toBe(true);
+  });
+
+  it("never leaves the row, and is nothing where nothing is known", async () => {
+    const { calls, width } = await draw(10_000);
+    const bars = calls.filter((call) => call.name === "fillRect" && call.values[3] === 1);
+    for (const bar of bars) expect(Number(bar.values[0]) + Number(bar.values[2])).toBeLessThanOrEqual(width);
+    const none = await draw(null);
+    expect(none.calls.some((call) => call.name === "fillText" && String(call.values[0]).includes("clock"))).toBe(false);
+  });
+});
+
 describe("a frame", () => {
   it("draws every wide event as a rectangle in its row, and idle time hatched by cause", async () => {
     const { pen, calls } = recordingPen();

@@ -12,6 +12,7 @@ import { drawCounter } from "./counter";
 import { drawLabel, LabelWidths } from "./labels";
 import type { Layout, PlacedRow } from "./layout";
 import { topOfRow } from "./layout";
+import { drawClockError } from "./marks";
 import { pictureRow, RowPicture } from "./lod";
 import { tickStep, ticks } from "./ruler";
 import type { Pen, Strip, Surface } from "./surface";
@@ -188,6 +189,8 @@ export class Painter {
     if (spec?.kind === "group") {
       pen.fillStyle = scene.theme.band;
       pen.fillRect(0, top, scene.width, placed.height);
+      const { span, width, theme } = scene;
+      drawClockError(pen, spec, { span, width, top, height: placed.height, theme });
     }
     pen.fillStyle = scene.theme.line;
     pen.fillRect(0, top + placed.height - 0.5, scene.width, 0.5);

@@ -122,6 +122,46 @@ describe("the page's state", () => {
     expect(page.selected.value).toMatchObject({ row: 1, event: 0 });
   });
 
+  it("begins where the devices worked, unless an address says otherwise", async () => {
+    const page = await model();
+    const bins = 100;
+    const coverage = new Uint8Array(bins * page.recording.head.rows.length);
+    for (let bin = 20; bin < 40; bin++) coverage[1 * bins + bin] = 9; // of the stream
+    coverage.fill(255, 2 * bins, 3 * bins); // of a row of the host
+    page.recording.overview = { bins, coverage, category: coverage };
+    page.goHome();
+    expect(page.view.value).toEqual({ start: 2000 - 60, end: 4000 + 60 });
+    expect(page.address().view).toBeNull();
+    page.show(page.limits);
+    expect(page.address().view).toEqual(page.limits);
+    page.go({ ...page.address(), view: null });
+    expect(page.view.value).toEqual(page.home);
+
+    const other = await model();
+    other.recording.overview = page.recording.overview;
+    other.show({ start: 5, end: 50 });
+    other.goHome();
+    expect(other.view.value).toEqual({ start: 5, end: 50 });
+    coverage.fill(1, 1 * bins, 2 * bins);
+    other.goHome();
+    expect(other.home).toEqual(other.limits);
+  });
+
+  it("lights a part of a device's time and walks its stretches in that row alone", async () => {
+    const page = await model();
+    page.page.value = "overview";
+    page.light([0, 2], "two", [1]);
+    await page.stepMatch(1);
+    expect(page.selected.value?.id).toBe("kernel:5");
+    await page.stepMatch(1);
+    expect(page.selected.value?.id).toBe("kernel:7"); // not the calls, which have the name, too
+    await page.stepMatch(1);
+    expect(page.told.value).toContain("No further");
+    page.showPart(7, "gemm");
+    expect(page.page.value).toBe("timeline");
+    expect(page.lighting.value).toMatchObject({ title: "gemm", rows: null });
+  });
+
   it("lights names from a table or from a search, never what both share", async () => {
     const page = await model();
     page.search("forward");

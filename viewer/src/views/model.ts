@@ -47,6 +47,8 @@ export interface RowStretch {
 
 export class Model {
   readonly limits: Span;
+  /** What is shown at first: the time that the devices worked in, once it is known. */
+  home: Span;
   readonly tree;
   /** Grows as rows arrive, so that what shows them is done again. */
   readonly arrived = signal(0);
@@ -114,6 +116,7 @@ export class Model {
   constructor(readonly recording: Recording) {
     const { head } = recording;
     this.limits = { start: head.start_ns, end: Math.max(head.end_ns, head.start_ns + 20) };
+    this.home = this.limits;
     this.tree = rowTree(head.rows);
     this.view = signal<Span>(this.limits);
     const ids = (wanted: (row: RowSpec) => boolean): ReadonlySet<string> =>
@@ -273,6 +276,13 @@ export class Model {
       this.history.value = history;
       this.view.value = view;
     });
+  }
+
+  /** Begins with the time of the devices' work, unless somebody has already looked elsewhere. */
+  goHome(): void {
+    const isUnmoved = this.view.peek() === this.home;
+    this.home = workSpan(this.recording) ?? this.limits;
+    if (isUnmoved) this.view.value = this.home;
   }
 
   /** Shows the surroundings of an instant, on the scale of the view. */
@@ -552,11 +562,11 @@ export class Model {
     const { head } = this.recording;
     const byDefault = new Set(head.rows.filter((row) => row.hidden).map((row) => row.id));
     const view = this.view.value;
-    const isWhole = view.start <= this.limits.start && view.end >= this.limits.end;
+    const isHome = view.start === this.home.start && view.end === this.home.end;
     const selected = this.selected.value;
     return {
       page: this.page.value,
-      view: isWhole ? null : view,
+      view: isHome ? null : view,
       selected: selected?.id ?? null,
       area: this.area.value?.span ?? null,
       pinned: this.pinned.value,
@@ -578,7 +588,7 @@ export class Model {
     const known = (id: string): boolean => this.recording.rowOf.has(id);
     batch(() => {
       this.page.value = address.page;
-      this.view.value = address.view ? clampSpan(address.view, this.limits) : this.limits;
+      this.view.value = address.view ? clampSpan(address.view, this.limits) : this.home;
       this.area.value = address.area && { span: clampSpan(address.area, this.limits), rows: null };
       this.pinned.value = address.pinned.filter(known);
       this.hidden.value = new Set([...this.hidden.value, ...address.hidden.filter(known)]);
@@ -602,6 +612,28 @@ export class Model {
   }
 }
 
+/** Returns the time from the first to the last work of a device, as the overview tells; or null. */
+function workSpan({ head, overview }: Recording): Span | null {
+  if (!overview) return null;
+  const { bins, coverage } = overview;
+  let [first, last] = [bins, -1];
+  head.rows.forEach((row, at) => {
+    if (row.kind !== "stream") return;
+    const own = coverage.subarray(at * bins, (at + 1) * bins);
+    const begin = own.findIndex((part) => part > 0);
+    if (begin < 0) return;
+    first = Math.min(first, begin);
+    last = Math.max(last, own.findLastIndex((part) => part > 0));
+  });
+  if (last < first) return null;
+  const bin = (head.end_ns - head.start_ns) / bins;
+  const work = { start: head.start_ns + first * bin, end: head.start_ns + (last + 1) * bin };
+  const limits = { start: head.start_ns, end: head.end_ns };
+  return work.end - work.start >= LEAST_WORK * (limits.end - limits.start) ? null : fitSpan(work, limits, 0.03);
+}
+
+/** Where the devices worked nearly all the time, all is shown. */
+const LEAST_WORK = 0.9;
 const MOST_ARROWS = 64;
 
 function arrowsOf(event: Found, links: readonly Linked[]): Arrow[] {

@@ -81,6 +81,14 @@ function Result({ model, table, spec }: ResultProps) {
   );
 }
 
+/** Returns how wide a column must be for its heading and for what stands in it, in em. */
+function leastWidth(table: ResultTable, column: number, isWord: boolean): number {
+  const spec = table.columns[column];
+  const longest = isWord ? Math.max(...table.rows.slice(0, 200).map((row) => String(row[column] ?? "").length)) : 8;
+  const letters = Math.max(longest, spec ? headingOf(spec).length : 0);
+  return Math.min(16, Math.max(4.5, 0.56 * letters + 1));
+}
+
 interface LinesProps extends ResultProps {
   readonly places: readonly number[];
   readonly order: Order | null;
@@ -94,8 +102,8 @@ function Lines({ model, table, spec, places, order, onOrder, lineNames }: LinesP
   const depth = table.columns.findIndex((column) => column.name === "depth");
   const steps = model.recording.head.steps[0];
   const isWide = (at: number): boolean => texts[at] === true && (at === shown[0] || table.columns[at]?.name === "name");
-  const least = shown.map((at) => (isWide(at) ? 18 : texts[at] ? 8 : 6));
-  const widths = shown.map((at, i) => `minmax(${least[i]}em, ${isWide(at) ? 4 : 1}fr)`);
+  const least = shown.map((at) => (isWide(at) ? 18 : leastWidth(table, at, texts[at] === true)));
+  const widths = shown.map((at, i) => `minmax(${least[i]}em, ${isWide(at) ? "1fr" : `${(least[i] ?? 6) + 0.5}em`})`);
   const light = (place: number, text: string): void => {
     const names = lineNames.of(table, place);
     const step = stepOfLine(table, place, steps);

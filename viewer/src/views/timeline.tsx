@@ -204,6 +204,7 @@ function Gutter({ model }: { model: Model }) {
 /** Returns the handlers of the drawing area. */
 function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
   let drag: Drag | null = null;
+  let isSpaceDown = false;
   const at = (event: MouseEvent): { x: number; y: number } => {
     const box = canvas()?.getBoundingClientRect();
     return { x: event.clientX - (box?.left ?? 0), y: event.clientY - (box?.top ?? 0) };
@@ -241,7 +242,7 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
   return {
     down(event: PointerEvent): void {
       const { x, y } = at(event);
-      const isPan = event.button === 1 || event.shiftKey;
+      const isPan = event.button === 1 || event.shiftKey || isSpaceDown;
       if (event.button > 1) return;
       drag = {
         kind: y < RULER_HEIGHT ? "ruler" : isPan ? "pan" : "area",
@@ -293,6 +294,11 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
         model.area.value = null;
         model.show(span);
       }
+    },
+    space(event: KeyboardEvent): void {
+      if (event.key !== " ") return;
+      isSpaceDown = event.type === "keydown";
+      event.preventDefault();
     },
     leave(): void {
       pointed.value = null;
@@ -381,6 +387,8 @@ export function Timeline({ model }: { model: Model }) {
     element.addEventListener("pointermove", handlers.move);
     element.addEventListener("pointerup", handlers.up);
     element.addEventListener("pointerleave", handlers.leave);
+    element.addEventListener("keydown", handlers.space);
+    element.addEventListener("keyup", handlers.space);
     element.addEventListener("dblclick", handlers.twice);
     element.addEventListener("wheel", handlers.wheel, { passive: false });
     const stop = keepDrawn(element, model);

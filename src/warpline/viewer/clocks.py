@@ -1,0 +1,62 @@
+"""How far the clocks of several files may be apart, at the rows of their processes and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from warpline.derived.collectives.matches import collective_matches
+from warpline.derived.work.operations import operations
+from warpline.trace import Trace
+from warpline.viewer.rows import Row
+
+
+def with_clock_errors(trace: Trace, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows; those of processes and devices of other files with what their clock is off.
+
+    Ends of collectives tell it, after the clocks were brought together: what is left between two
+    ranks of different files, and how far single ends stray from that. The first file's clock is
+    the one that all others are measured by; where nothing tells, nothing is said.
+    """
+    errors = _errors(trace)
+    if not errors:
+        yield from rows
+        return
+    of_device = _by_device(trace, errors)
+    for row in rows:
+        if row.kind != "group" or row.thread is not None:
+            yield row
+        elif row.device is not None:
+            yield replace(row, clock_error_ns=of_device.get(row.device))
+        else:
+            yield replace(
+                row, clock_error_ns=errors.get(-1 if row.process is None else row.process)
+            )
+
+
+def _errors(trace: Trace) -> dict[int, int]:
+    """Return the error of each process whose file is not the first, ns."""
+    files = trace.meta.file_of_process
+    if len(set(files)) < 2:
+        return {}
+    found = collective_matches(trace)
+    of_file: dict[int, float] = {}
+    for lead in found.leads:
+        pair = {files[int(found.lane_process[lane])] for lane in (lead.first, lead.second)}
+        error = abs(lead.lead_ns) + lead.spread_ns
+        for file in pair - {files[0]} if len(pair) > 1 else ():
+            of_file[file] = max(of_file.get(file, 0.0), error)
+    return {process: round(of_file[file]) for process, file in enumerate(files) if file in of_file}
+
+
+def _by_device(trace: Trace, errors: dict[int, int]) -> dict[int, int]:
+    """Return the error of each device that only processes of other files used."""
+    work = operations(trace)
+    found = {}
+    for device in np.unique(work.device).tolist():
+        users = np.unique(work.process[work.device == device]).tolist()
+        if all(process in errors for process in users):
+            found[device] = max(errors[process] for process in users)
+    return found
