@@ -46,6 +46,7 @@ def test_a_regular_expression_is_walked_in_time(opened, trace):
     ]
     expected = [event for _, event in sorted(found)]
     assert 5 <= len(expected) < len(names)
+    whole = opened.view
     opened.press("/")
     assert opened.ask("document.activeElement.id") == "warpline-search"
     opened.page.keyboard.type(f"/{pattern}/")
@@ -53,7 +54,7 @@ def test_a_regular_expression_is_walked_in_time(opened, trace):
     assert walked == expected[:4]
     assert opened.walk("Shift+Enter") == expected[2]
     # Typing in the field pressed no key of the page.
-    assert opened.view == (opened.head["start_ns"], opened.head["end_ns"])
+    assert opened.view == whole
     opened.press("Escape", "Escape", "Escape")
     assert opened.find("#warpline-search").input_value() == ""
     assert opened.ask("model.lit.value === null")
@@ -94,8 +95,8 @@ def test_an_arrow_leads_from_work_to_its_launch_and_back(opened, trace, ask_file
     opened.wait("model.arrows.value.length > 0")
     opened.frame()
     details = opened.find("[aria-label='Selected event']").inner_text()
-    (delay,) = re.findall(r"launched by\s+\S+ ([\d.]+) µs earlier", details)
-    assert float(delay) == pytest.approx((start - call[0]) / 1e3, rel=1e-3)
+    (delay,) = re.findall(r"launched by\s+\S+ ([\d.]+) us earlier", details)
+    assert float(delay) == pytest.approx((start - call[0]) / 1e3, rel=5e-3)
 
 
 def test_full_stop_and_comma_walk_a_row_in_time(opened, trace):

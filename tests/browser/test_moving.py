@@ -20,6 +20,7 @@ def middle(span):
 
 
 def test_w_and_s_zoom_about_the_middle(opened):
+    opened.press("0")
     whole = opened.view
     opened.press("w")
     assert length(opened.view) == pytest.approx(0.7 * length(whole))
