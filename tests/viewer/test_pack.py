@@ -16,6 +16,7 @@ import warpline
 from warpline.derived.breakdown.segments import PARTS, device_segments
 from warpline.trace import MemorySource, Trace
 from warpline.viewer.lanes import MAX_LANES
+from warpline.viewer.overview import bin_count
 
 from .conftest import packed
 
@@ -238,6 +239,16 @@ def test_ranges_stand_above_the_work_that_was_launched_in_them():
     outer, inner = found.events("gpu0/phase0"), found.events("gpu0/phase1")
     assert [(event.name, event.start_ns, event.end_ns) for event in outer] == [("step", 30, 230)]
     assert [(event.name, event.start_ns, event.end_ns) for event in inner] == [("forward", 30, 90)]
+
+
+def test_many_rows_have_wider_bins(capture, monkeypatch):
+    assert bin_count(8_192) == 2048
+    assert bin_count(9_000) == 1024
+    assert bin_count(10**9) == 64
+    monkeypatch.setattr("warpline.viewer.overview._MOST_BYTES", 5_000)
+    found = decoded(warpline.open(capture("pageable_h2d.fixed")))
+    assert found.head["overview_bins"] == 64
+    check_overview(found)
 
 
 def test_what_is_nested_too_deep_is_merged_and_counted():

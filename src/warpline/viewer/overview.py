@@ -10,23 +10,36 @@ import numpy as np
 from warpline.ops.arrays import F64, I64, U8
 from warpline.viewer.rows import Events, Row
 
-BINS = 2048
+_MOST_BINS, _LEAST_BINS = 2048, 64
+_MOST_BYTES = 1 << 26  # the page holds them all; with thousands of threads a bin is wider
 NO_CATEGORY = 255
 _FULL = 255
 
 
 class _Bins(NamedTuple):
-    """Edges of the bins, ns: shape (BINS + 1,), ascending."""
+    """Edges of the bins, ns: shape (bins + 1,), ascending."""
 
     edges: F64
+
+    @property
+    def count(self) -> int:
+        return len(self.edges) - 1
 
     @property
     def width(self) -> F64:
         return np.maximum(np.diff(self.edges), 1e-9)
 
 
+def bin_count(rows: int) -> int:
+    """Return how many bins each of so many rows has."""
+    count = _MOST_BINS
+    while count > _LEAST_BINS and 2 * rows * count > _MOST_BYTES:
+        count //= 2
+    return count
+
+
 def overview(rows: Sequence[Row], categories: I64, start_ns: int, end_ns: int) -> bytes:
-    """Return coverage, then main category, of every row and bin: 2 * rows * BINS bytes.
+    """Return coverage, then main category, of every row and bin: 2 * rows * bins bytes.
 
     Args:
         rows: All rows, groups included.
@@ -34,9 +47,10 @@ def overview(rows: Sequence[Row], categories: I64, start_ns: int, end_ns: int) -
         start_ns: Where the first bin begins.
         end_ns: Where the last one ends.
     """
-    bins = _Bins(np.linspace(start_ns, end_ns, BINS + 1))
-    coverage = np.zeros((len(rows), BINS), np.uint8)
-    main = np.full((len(rows), BINS), NO_CATEGORY, np.uint8)
+    count = bin_count(len(rows))
+    bins = _Bins(np.linspace(start_ns, end_ns, count + 1))
+    coverage = np.zeros((len(rows), count), np.uint8)
+    main = np.full((len(rows), count), NO_CATEGORY, np.uint8)
     for place, row in enumerate(rows):
         if not len(row.events):
             continue
@@ -57,7 +71,7 @@ def _of_events(events: Events, categories: I64, bins: _Bins) -> tuple[U8, U8]:
     if len(present) == 1:
         main = np.where(level > 0, present[0], NO_CATEGORY)
         return level, main.astype(np.uint8)
-    best = np.zeros(BINS)
+    best = np.zeros(bins.count)
     main = np.where(level > 0, present[0], NO_CATEGORY)
     for each in present.tolist():
         rows = np.flatnonzero(category == each)
@@ -80,12 +94,12 @@ def _covered(start: I64, end: I64, bins: _Bins) -> F64:
 def _touched(events: Events, bins: _Bins) -> U8:
     """Return 1 for each bin in which an event begins, ends or goes on."""
     low, width = bins.edges[0], bins.width[0]
-    first = np.clip((events.start_ns - low) / width, 0, BINS - 1).astype(np.int64)
-    last = np.ceil(np.clip((events.end_ns - low) / width, 0, BINS)).astype(np.int64) - 1
+    first = np.clip((events.start_ns - low) / width, 0, bins.count - 1).astype(np.int64)
+    last = np.ceil(np.clip((events.end_ns - low) / width, 0, bins.count)).astype(np.int64) - 1
     last = np.maximum(first, last)
-    change = np.bincount(first, minlength=BINS + 1)
-    change = change - np.bincount(last + 1, minlength=BINS + 1)
-    touched: U8 = (np.cumsum(change)[:BINS] > 0).astype(np.uint8)
+    change = np.bincount(first, minlength=bins.count + 1)
+    change = change - np.bincount(last + 1, minlength=bins.count + 1)
+    touched: U8 = (np.cumsum(change)[: bins.count] > 0).astype(np.uint8)
     return touched
 
 
@@ -95,7 +109,7 @@ def _mean_of_counter(events: Events, bins: _Bins) -> U8:
     value = np.maximum(events.value, 0.0)
     largest = float(value.max())
     if largest <= 0:
-        return np.zeros(BINS, np.uint8)
+        return np.zeros(bins.count, np.uint8)
     held = (events.end_ns - events.start_ns) * (value / largest)
     before = np.append(0.0, np.cumsum(held))
     place = np.searchsorted(events.start_ns, bins.edges, side="right")

@@ -21,7 +21,7 @@ from warpline.viewer.device_rows import device_rows
 from warpline.viewer.focus import focuses, step_lists
 from warpline.viewer.host_rows import host_rows
 from warpline.viewer.names import CATEGORIES, Names, cut
-from warpline.viewer.overview import BINS, overview
+from warpline.viewer.overview import bin_count, overview
 from warpline.viewer.rows import Row
 from warpline.viewer.thinning import NOTHING_KEPT, Thinned, kept_windows, thin
 
@@ -175,7 +175,7 @@ class Frame:
             "end_ns": high - offset_ns,
             "offset_ns": str(offset_ns),
             "origin_utc_ns": None if origin is None else str(origin + offset_ns),
-            "overview_bins": BINS,
+            "overview_bins": bin_count(len(self._rows)),
             "tables": list(EVENT_TABLES),
             "categories": [category._asdict() for category in CATEGORIES],
             "links": list(LINKS),
