@@ -77,6 +77,7 @@ def test_names_run_nowhere_and_are_seen(viewer, hostile):
         assert_harmless(viewer)
     viewer.find("#warpline-search").fill(NAMES[1])
     viewer.press("Enter", "Escape", "b")
+    viewer.wait("document.activeElement.closest('.note')")
     viewer.page.keyboard.type(NAMES[1])
     viewer.press("Enter", "m", "r", "p", "n", "n")
     assert_harmless(viewer)

@@ -25,6 +25,7 @@ def arranged(open_viewer, report):
     viewer.page.mouse.move(x + 0.6 * width, y + height - 3, steps=3)
     viewer.page.mouse.up()
     viewer.press("b")
+    viewer.wait("document.activeElement.closest('.note')")
     viewer.page.keyboard.type(NOTE)
     viewer.press("Enter")
     viewer.find("#warpline-search").fill("/gemm|nvjet/i")
