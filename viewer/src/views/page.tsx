@@ -1,6 +1,6 @@
 /** The page: bar, overview, timeline, tables, environment, help. */
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
 import { timeText } from "../base/units";
 import type { PageName } from "./address";
@@ -224,7 +224,7 @@ function Banner({ model }: { model: Model }) {
 function Note({ model }: { model: Model }) {
   const time = model.noting.value;
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.focus(), [time]);
+  useLayoutEffect(() => input.current?.focus(), [time]); // before the next key comes
   if (time === null) return null;
   return (
     <form
