@@ -5,6 +5,8 @@ export type PackedBlock = string | Uint8Array;
 export interface Blocks {
   /** Resolves once the block is there; rejects if it is not in the file. */
   get(block: number): Promise<PackedBlock>;
+  /** The block will not be asked for again: its memory can go. */
+  forget?(block: number): void;
 }
 
 export interface PageBlocks extends Blocks {
@@ -44,6 +46,7 @@ export function pageBlocks(page: ParentNode): PageBlocks {
       for (const [block, one] of waiting) one.reject(missing(block));
       waiting.clear();
     },
+    forget: (block) => found.delete(block),
     get(block) {
       const own = found.get(block);
       if (own !== undefined) return Promise.resolve(own);

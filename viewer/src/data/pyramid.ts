@@ -10,7 +10,10 @@ const NONE = 0xffffffff;
 const LONG_BINS = 1.5;
 const COARSER = 4;
 
-/** What covers most of each of some equal bins, by name and for how long. */
+/**
+ * What covers most of each of some equal bins, by name and for how long; `rest` and `restNs` are
+ * empty where nothing is idle.
+ */
 export interface NameBins {
   readonly binNs: number;
   readonly top: Uint32Array;
@@ -55,14 +58,15 @@ export function busyInside(events: Events, i: number, time: number): number {
 export function buildPyramid(events: Events, startNs: number, endNs: number): Pyramid | null {
   if (events.count < PYRAMID_FROM || !(endNs > startNs)) return null;
   const bins = PYRAMID_BINS;
+  const idleBins = events.busy === events.before ? 0 : bins; // no idle time, no names of it
   const pyramid = {
     start_ns: startNs,
     binNs: (endNs - startNs) / bins,
     busy: new Float64Array(bins + 1),
     top: new Uint32Array(bins).fill(NONE),
     topNs: new Float32Array(bins),
-    rest: new Uint32Array(bins).fill(NONE),
-    restNs: new Float32Array(bins),
+    rest: new Uint32Array(idleBins).fill(NONE),
+    restNs: new Float32Array(idleBins),
     long: new Uint32Array(0),
   };
   const long = fill(pyramid, events);
@@ -72,13 +76,13 @@ export function buildPyramid(events: Events, startNs: number, endNs: number): Py
 }
 
 function twiceAsWide(fine: NameBins): NameBins {
-  const count = Math.ceil(fine.top.length / 2);
+  const half = (bins: ArrayLike<number>): number => Math.ceil(bins.length / 2);
   const wide: NameBins = {
     binNs: fine.binNs * 2,
-    top: new Uint32Array(count).fill(NONE),
-    topNs: new Float32Array(count),
-    rest: new Uint32Array(count).fill(NONE),
-    restNs: new Float32Array(count),
+    top: new Uint32Array(half(fine.top)).fill(NONE),
+    topNs: new Float32Array(half(fine.top)),
+    rest: new Uint32Array(half(fine.rest)).fill(NONE),
+    restNs: new Float32Array(half(fine.rest)),
   };
   for (const [names, most, from, lengths] of [
     [wide.top, wide.topNs, fine.top, fine.topNs],

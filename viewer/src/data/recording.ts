@@ -100,6 +100,7 @@ export class Recording {
           packed: await this.blocks.get(block),
           rawBytes: this.rawBytes(block),
         });
+        this.blocks.forget?.(block);
         if (delivery.error) throw new Error(delivery.error);
         for (const finished of delivery.rows) this.finish(finished);
         for (const { row, reason } of delivery.failed) this.fail(row, reason);

@@ -232,14 +232,17 @@ function nameFromBins(
   const first = Math.max(0, Math.floor(from));
   const last = Math.min(top.length, Math.max(first + 1, Math.ceil(to)));
   let most = -1;
-  let mostIdle = -1;
   for (let bin = first; bin < last; bin++) {
     if (topNs[bin] > most && top[bin] !== NO_NAME) {
       most = topNs[bin];
       picture.top[pixel] = top[bin];
     }
-    if (restNs[bin] > mostIdle && rest[bin] !== NO_NAME) {
-      mostIdle = restNs[bin];
+  }
+  if (rest.length === 0) return;
+  most = -1;
+  for (let bin = first; bin < last; bin++) {
+    if (restNs[bin] > most && rest[bin] !== NO_NAME) {
+      most = restNs[bin];
       picture.rest[pixel] = rest[bin];
     }
   }
