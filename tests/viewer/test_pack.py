@@ -242,8 +242,8 @@ def test_ranges_stand_above_the_work_that_was_launched_in_them():
 
 
 def test_many_rows_have_wider_bins(capture, monkeypatch):
-    assert bin_count(8_192) == 2048
-    assert bin_count(9_000) == 1024
+    assert bin_count(16_384) == 2048
+    assert bin_count(16_385) == 1024
     assert bin_count(10**9) == 64
     monkeypatch.setattr("warpline.viewer.overview._MOST_BYTES", 5_000)
     found = decoded(warpline.open(capture("pageable_h2d.fixed")))

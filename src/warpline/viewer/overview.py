@@ -22,7 +22,7 @@ class _Bins(NamedTuple):
     edges: F64
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         return len(self.edges) - 1
 
     @property
@@ -71,7 +71,7 @@ def _of_events(events: Events, categories: I64, bins: _Bins) -> tuple[U8, U8]:
     if len(present) == 1:
         main = np.where(level > 0, present[0], NO_CATEGORY)
         return level, main.astype(np.uint8)
-    best = np.zeros(bins.count)
+    best = np.zeros(bins.number)
     main = np.where(level > 0, present[0], NO_CATEGORY)
     for each in present.tolist():
         rows = np.flatnonzero(category == each)
@@ -94,12 +94,12 @@ def _covered(start: I64, end: I64, bins: _Bins) -> F64:
 def _touched(events: Events, bins: _Bins) -> U8:
     """Return 1 for each bin in which an event begins, ends or goes on."""
     low, width = bins.edges[0], bins.width[0]
-    first = np.clip((events.start_ns - low) / width, 0, bins.count - 1).astype(np.int64)
-    last = np.ceil(np.clip((events.end_ns - low) / width, 0, bins.count)).astype(np.int64) - 1
+    first = np.clip((events.start_ns - low) / width, 0, bins.number - 1).astype(np.int64)
+    last = np.ceil(np.clip((events.end_ns - low) / width, 0, bins.number)).astype(np.int64) - 1
     last = np.maximum(first, last)
-    change = np.bincount(first, minlength=bins.count + 1)
-    change = change - np.bincount(last + 1, minlength=bins.count + 1)
-    touched: U8 = (np.cumsum(change)[: bins.count] > 0).astype(np.uint8)
+    change = np.bincount(first, minlength=bins.number + 1)
+    change = change - np.bincount(last + 1, minlength=bins.number + 1)
+    touched: U8 = (np.cumsum(change)[: bins.number] > 0).astype(np.uint8)
     return touched
 
 
@@ -109,7 +109,7 @@ def _mean_of_counter(events: Events, bins: _Bins) -> U8:
     value = np.maximum(events.value, 0.0)
     largest = float(value.max())
     if largest <= 0:
-        return np.zeros(bins.count, np.uint8)
+        return np.zeros(bins.number, np.uint8)
     held = (events.end_ns - events.start_ns) * (value / largest)
     before = np.append(0.0, np.cumsum(held))
     place = np.searchsorted(events.start_ns, bins.edges, side="right")
