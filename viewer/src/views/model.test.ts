@@ -179,12 +179,15 @@ describe("the page's state", () => {
     page.stepFinding(1);
     expect(page.collapsed.value.has("gpu")).toBe(false);
     expect(page.mode.value).toBe("cause");
+    expect(page.layout.value.pinned.map((one) => one.row)).toEqual([1]); // in view wherever it lies
+    expect(page.pinned.value).toEqual([]);
     expect(page.view.value.start).toBeLessThanOrEqual(6000);
     expect(page.view.value.end).toBeGreaterThanOrEqual(7000);
     await answered();
     expect(page.selected.value).toMatchObject({ row: 1, event: 2 });
     page.stepFinding(1);
     expect(page.finding.value).toBe("F2");
+    expect(page.layout.value.pinned).toEqual([]);
     page.stepFinding(1);
     expect(page.finding.value).toBe("F1");
   });

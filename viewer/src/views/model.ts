@@ -127,7 +127,7 @@ export class Model {
       layoutRows(this.tree, {
         collapsed: this.collapsed.value,
         hidden: this.hidden.value,
-        pinned: this.pinned.value,
+        pinned: [...new Set([...this.pinned.value, ...this.rowsOfFinding()])],
       }),
     );
     this.lit = computed(() => this.findLit());
@@ -192,6 +192,14 @@ export class Model {
     if (!spec) return "";
     const above = this.tree.parent[row];
     return above >= 0 ? `${this.labelOf(above)} · ${spec.label}` : spec.label;
+  }
+
+  /** Returns the label of a row that stands apart from its groups, its own first: it may be cut. */
+  labelApart(row: number): string {
+    const spec = this.recording.head.rows[row];
+    if (!spec) return "";
+    const above = this.tree.parent[row];
+    return above >= 0 ? `${spec.label} · ${this.labelApart(above)}` : spec.label;
   }
 
   private findLit(): Uint8Array | null {
@@ -519,6 +527,12 @@ export class Model {
     });
   }
 
+  /** Returns the rows that stay at the top while a finding is shown: those that it is about. */
+  private rowsOfFinding(): readonly string[] {
+    const focus = this.recording.head.findings.find((one) => one.id === this.finding.value);
+    return (focus?.rows ?? []).filter((id) => this.recording.rowOf.has(id)).slice(0, MOST_FINDING_ROWS);
+  }
+
   stepFinding(direction: 1 | -1): void {
     const all = (this.recording.head.summary.findings ?? []).map((one) => one.id);
     if (!all.length) return;
@@ -635,6 +649,7 @@ function workSpan({ head, overview }: Recording): Span | null {
 /** Where the devices worked nearly all the time, all is shown. */
 const LEAST_WORK = 0.9;
 const MOST_ARROWS = 64;
+const MOST_FINDING_ROWS = 4;
 
 function arrowsOf(event: Found, links: readonly Linked[]): Arrow[] {
   return links.slice(0, MOST_ARROWS).map((link) => ({

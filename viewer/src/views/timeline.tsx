@@ -107,7 +107,7 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
   void model.arrived.value; // a row that could not be read says so
   const spec = model.recording.head.rows[placed.row];
   if (!spec) return null;
-  const label = plainText(isApart ? model.labelOf(placed.row) : spec.label);
+  const label = plainText(isApart ? model.labelApart(placed.row) : spec.label);
   const isPinned = model.pinned.value.includes(spec.id);
   const error = model.recording.rows[placed.row]?.error;
   const isLane = !isApart && (spec.depth ?? 0) > 0;
