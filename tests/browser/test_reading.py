@@ -173,6 +173,24 @@ def test_without_a_script_the_overview_is_whole(open_viewer, report, recording):
     assert viewer.problems == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_without_a_script_text_stands_out(open_viewer, report, scheme):
+    viewer = open_viewer(java_script_enabled=False, color_scheme=scheme)
+    viewer.page.goto(report("nsys/host_sync.bad").as_uri())
+
+    def brightness(selector, what):
+        style = f"element => getComputedStyle(element).{what}"
+        red, green, blue = re.findall(r"[\d.]+", viewer.find(selector).first.evaluate(style))[:3]
+        return (float(red) + float(green) + float(blue)) / 3
+
+    page = brightness("body", "backgroundColor")
+    assert (page > 128) == (scheme == "light")
+    for selector in (".wl-verdict", ".wl-card"):
+        ground = brightness(selector, "backgroundColor")
+        assert abs(ground - page) < 40
+        assert abs(ground - brightness(selector, "color")) > 128
+
+
 def test_on_paper_there_is_the_overview(viewer, report):
     viewer.open(report("nsys/host_sync.bad"))
     viewer.page.emulate_media(media="print")
