@@ -49,12 +49,15 @@ class Program:
         self._work("kernel", number, work, stream, name=told, short_name=told)
         return number
 
-    def copy(self, start: int, end: int, work: tuple[int, int], size: int, kind: int = H2D) -> int:
-        """Copy between pageable memory and the device."""
+    def copy(
+        self, start: int, end: int, work: tuple[int, int], size: int, kind: int = H2D, **place: int
+    ) -> int:
+        """Copy between the device and the host's memory, pageable if nothing else is said."""
         number = self.call("cudaMemcpyAsync_v3020", start, end)
-        memory = (PAGEABLE, DEVICE) if kind == H2D else (DEVICE, PAGEABLE)
+        host = place.get("host", PAGEABLE)
+        memory = (host, DEVICE) if kind == H2D else (DEVICE, host)
         self._work(
-            "memcpy", number, work, 0, bytes=size, kind=kind,
+            "memcpy", number, work, place.get("stream", 0), bytes=size, kind=kind,
             src_memory=memory[0], dst_memory=memory[1],
         )  # fmt: skip
         return number
@@ -93,7 +96,8 @@ class Program:
             source_id=len(self.rows.get("range", [])),
         )
 
-    def trace(self) -> Trace:
+    def trace(self, gpu: str | None = None) -> Trace:
+        """Return the program as it was recorded, on GPUs of some name."""
         tables: dict[str, dict[str, Sequence[Any]]] = {
             name: {key: [row[key] for row in rows] for key in rows[0]}
             for name, rows in self.rows.items()
@@ -104,7 +108,7 @@ class Program:
                     **tables,
                     "process": {"pid": [1, 2]},
                     "thread": {"process_id": [0, 0, 1, 1], "tid": [1, 2, 3, 4]},
-                    "device": {"gpu_index": [0, 1]},
+                    "device": {"gpu_index": [0, 1], "name": [gpu, gpu]},
                     "context": {"process_id": [0, 1], "device_id": [0, 1], "native_id": [1, 1]},
                     "stream": {
                         "process_id": [0, 0, 1, 1],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_file_is_whole(facts: dict[str, Any]) -> None:
 
 def test_half_the_bits_are_multiplied_twice_as_fast(facts: dict[str, Any]) -> None:
     rates = [facts[f"{kind}_flop_per_s"] for kind in ("tf32", "half", "fp8")]
-    pairs = [(wide, narrow) for wide, narrow in zip(rates, rates[1:], strict=False) if wide]
+    pairs = [(wide, narrow) for wide, narrow in pairwise(rates) if wide]
     for wide, narrow in pairs:
         assert narrow is None or narrow / wide == pytest.approx(2, rel=0.025)
     assert rates[1] > facts["fp32_flop_per_s"]

@@ -34,6 +34,9 @@ GRAPH_GAP_NS = Range(250, 280, 1_000)
 # What the host still spends on each operation that goes into a fused one, such as on the list of
 # its arguments: measured on an optimizer of 290 tensors, of 8 operations each.
 FUSED_HOST_NS = Range(0, 400, 1_000)
+# Of what the host does before a call that is no longer made, this much was done for it: in units of
+# what it usually does before a launch.
+_OWN_GAPS = Range(1.2, 1.2, 2.0)
 # An asynchronous copy's call, where there is no launch to compare it with.
 _CALL_NS = 5_000
 
@@ -62,7 +65,7 @@ def _(change: kinds.DropCalls, trace: Trace, draft: Draft, side: Side) -> None:
     if change.keeps_gap:
         draft.drop_calls(calls, keeps_gap=True)
     else:
-        _drop(draft, calls)
+        _drop(draft, calls, _of(_OWN_GAPS, side, reverse=True))
 
 
 @_apply.register
@@ -78,7 +81,7 @@ def _(change: kinds.DropOperations, trace: Trace, draft: Draft, side: Side) -> N
         return
     draft.drop_items(items)
     if change.with_calls:
-        _drop(draft, _calls_of(draft, items))
+        _drop(draft, _calls_of(draft, items), _of(_OWN_GAPS, side, reverse=True))
 
 
 @_apply.register
@@ -235,22 +238,52 @@ def _calls_of(draft: Draft, items: I64) -> I64:
     return np.flatnonzero((np.bincount(known, minlength=n) == total) & (total > 0))
 
 
-def _drop(draft: Draft, calls: I64) -> None:
-    """Let calls not be made, nor those just before them that only prepare them."""
+def _drop(draft: Draft, calls: I64, own_gaps: float | None = None) -> None:
+    """Let calls not be made, nor those just before them that only prepare them.
+
+    Args:
+        draft: The graph.
+        calls: Places of calls.
+        own_gaps: How much of the time before a call goes with it, in units of what is usual
+            before a launch. More than that is the program's own work, which it does all the same.
+            None if all of it goes.
+    """
     if not len(calls):
         return
+    decides = _decides(draft, calls)
+    dropped = np.zeros(len(decides), np.bool_)
+    dropped[calls] = True
+    dropped = dropped[decides]
+    gap = np.zeros(len(decides), np.int64)
+    np.add.at(gap, decides, draft.gaps_before(np.arange(len(decides))))
+    draft.drop_calls(np.flatnonzero(dropped), keeps_gap=False)
+    if own_gaps is not None:
+        kept = np.maximum(gap - own_gaps * _usual_gap_ns(draft, gap), 0)[calls]
+        draft.add_host_time(calls, np.rint(kept).astype(np.int64))
+
+
+def _decides(draft: Draft, calls: I64) -> I64:
+    """Return for each call the next one of its thread that does something, or is among some.
+
+    A call that only prepares that one is made if it is; others decide for themselves.
+    """
     host = draft.graph.host
     prepares = (host.kind == 0) | (host.kind == CALL_KINDS.index("module-load-or-JIT"))
     idles = _launches_nothing(draft) & prepares & (host.end_ns - host.start_ns < LONG_CALL_NS)
-    dropped = np.zeros(len(host), np.bool_)
-    dropped[calls] = True
+    idles[calls] = False
+    found = np.arange(len(host))
     for rows in by_group(host.thread):
-        # The next call of the thread that does something decides.
-        place = np.where(idles[rows] & ~dropped[rows], len(rows), np.arange(len(rows)))
-        decides = np.minimum.accumulate(place[::-1])[::-1]
-        known = decides < len(rows)
-        dropped[rows[known]] = dropped[rows[decides[known]]]
-    draft.drop_calls(np.flatnonzero(dropped), keeps_gap=False)
+        place = np.where(idles[rows], len(rows), np.arange(len(rows)))
+        upcoming = np.minimum.accumulate(place[::-1])[::-1]
+        known = upcoming < len(rows)
+        found[rows[known]] = rows[upcoming[known]]
+    return found
+
+
+def _usual_gap_ns(draft: Draft, gap_ns: I64) -> float:
+    """Return the median of the time before launches, of all times before calls."""
+    launches = draft.graph.host.kind == CALL_KINDS.index("launch")
+    return float(np.median(gap_ns[launches])) if launches.any() else 0.0
 
 
 def _between(draft: Draft, calls: I64, items: I64) -> I64:

@@ -143,6 +143,13 @@ class Draft:
         self.weight_ns[chosen] = np.maximum(less, np.minimum(self.weight_ns[chosen], 0))
         self.length_ns[calls] = np.maximum(self.length_ns[calls] - own_ns, 0)
 
+    def add_host_time(self, calls: I64, ns: I64) -> None:
+        """Let the host be busy for a time before calls."""
+        more = np.zeros(len(self.length_ns), np.int64)
+        more[calls] = ns
+        chosen = self._into(calls, HOST)
+        self.weight_ns[chosen] += more[self._target[chosen]]
+
     def scale_host(self, factor: float) -> None:
         """Let the host take another time for all that it does."""
         chosen = np.flatnonzero((self._edges.kind == HOST) & (self.weight_ns > 0))

@@ -11,7 +11,7 @@ from warpline.derived.severity import severity_of
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls
 from warpline.trace import Trace
-from warpline.units import format_ns
+from warpline.units import format_ns, plural
 
 NAME = "allocator"
 TITLE = "Device memory is allocated and released in every step"
@@ -46,9 +46,9 @@ def allocator(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
             NAME,
             severity_of(scope.share(min(each, scope.idle_ns()))),
             TITLE,
-            f"{count:,.0f} calls{scope.each} allocate or release memory; the host spends"
-            f" {format_ns(each)} in them, and cudaFree waits for the device.",
-            (scope.show_calls(f"{count:,.0f} calls take {format_ns(each)}", rows),),
+            f"Memory is allocated or released {plural(round(count), 'time')}{scope.each}; the host"
+            f" spends {format_ns(each)} in these calls, and cudaFree waits for the device.",
+            (scope.show_calls(f"{plural(round(count), 'call')} in {format_ns(each)}", rows),),
             "Do not call torch.cuda.empty_cache() in the loop; if memory is short, set"
             " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and keep shapes equal from step"
             " to step",

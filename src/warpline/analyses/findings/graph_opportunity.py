@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.host_pauses import paused_ns
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.severity import severity_of
@@ -27,7 +28,8 @@ def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
     """Steps that launch the same work each time, while the device waits for launches.
 
     What it finds: Launch-bound idle time of at least 15 % of a step (see breakdown), where the
-        steps launch the same 20 or more operations in the same order.
+        steps launch the same 20 or more operations in the same order. Long pauses of the host are
+        left out (see launch-bound).
     Why it matters: A CUDA graph launches them all with one call, without the framework's work.
     How it is found: By the names of the kernels in the order of their launches; nine in ten steps
         must be equal, and at least three.
@@ -38,7 +40,7 @@ def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
     Source: CUDA C++ Programming Guide, CUDA graphs; measured on a program with and without one.
     """
     scope = step_scope(trace, steps)
-    idle_ns = scope.idle_ns("launch-bound")
+    idle_ns = scope.idle_ns("launch-bound") - paused_ns(trace, steps)
     share = scope.share(idle_ns)
     groups = _launches(trace, steps)
     if share < _LEAST_SHARE or not groups or not steps_repeat(trace, steps):

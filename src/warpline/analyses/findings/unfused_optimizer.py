@@ -60,15 +60,18 @@ def unfused_optimizer(trace: Trace, steps: str | None) -> list[Finding]:
     if count < _LEAST:
         return []
     each = scope.ns_of(places)
-    share = scope.share(max(_host_ns(trace, scope, np.flatnonzero(places)), each))
+    host_ns = _host_ns(trace, scope, np.flatnonzero(places))
+    share = scope.share(max(host_ns, each))
+    again = f"repeat the same {runs.cycle}" if runs.cycle > 1 else "are the same"
+    slow = "; launching them takes the host longer than the device" if host_ns > each else ""
     text = f"{count:,.0f} kernels{scope.each} in cycles of {runs.cycle} take {format_ns(each)}"
     return [
         Finding(
             NAME,
             severity_of(share),
             TITLE,
-            f"{count:,.0f} short element-wise kernels{scope.each} repeat the same {runs.cycle} for"
-            " one tensor after the other; launching them takes the host longer than the device.",
+            f"{count:,.0f} short element-wise kernels{scope.each} {again} for one tensor after the"
+            f" other{slow}.",
             (scope.show_operations(text, places),),
             "Create the optimizer with fused=True, else foreach=True; scale and clip gradients"
             " with torch._foreach_* functions instead of a loop over parameters",

@@ -64,7 +64,9 @@ class StepScope:
         step: Shape (operations,), int64, the place of the step that launched it, -1 for none;
             without steps 0 for all.
         count: How many steps count, of all processes; at least 1.
-        step_ns: What one of them takes on the slowest device; the whole without steps.
+        step_ns: What one of them takes on the slowest device, the mean or the median, whichever is
+            longer: where some steps are much longer, shares are of what they take together. The
+            whole without steps.
         has_steps: Whether there are any.
     """
 
@@ -150,6 +152,10 @@ def step_scope(trace: Trace, name: str | None = None) -> StepScope:
         step = np.zeros(len(everything), np.int64)
         whole = float(length.max(initial=0))
         return StepScope(trace, name, everything, every_call, step, 1, whole, has_steps=False)
+    partition = step_partition(trace, name)
+    means = [
+        float(partition.total(lane).sum()) / max(len(lane.windows), 1) for lane in partition.lanes
+    ]
     step = step_of_operations(trace, name)
     of_step = np.append(found.included, np.zeros(1, np.bool_))  # the last one is -1: no step
     rows = np.flatnonzero(found.included)
@@ -164,5 +170,12 @@ def step_scope(trace: Trace, name: str | None = None) -> StepScope:
             group=found.process[rows],
         ).found
     return StepScope(
-        trace, name, of_step[step], calls, step, len(rows), float(median), has_steps=True
+        trace,
+        name,
+        of_step[step],
+        calls,
+        step,
+        len(rows),
+        max(float(median), *means),
+        has_steps=True,
     )

@@ -65,7 +65,7 @@ class ThreadTimes(NamedTuple):
 @derived
 def data_waits(trace: Trace) -> ThreadTimes:
     """Return when threads that launch work waited for data; these times may overlap."""
-    silence = _silences(trace)
+    silence = silences(trace)
     of_system = _within(trace, _joined([_os_waits(trace), _off_processor(trace)]), silence)
     of_system = of_system.taken(_lasting(of_system, SHORTEST_WAIT_NS))
     of_system = of_system.taken(_before_copies(trace, of_system, 0))
@@ -79,7 +79,7 @@ def _lasting(times: ThreadTimes, least_ns: int) -> BoolArray:
     return lasting
 
 
-def _silences(trace: Trace) -> ThreadTimes:
+def silences(trace: Trace) -> ThreadTimes:
     """Return when no thread of a process that launches work made a call, by process and start.
 
     The thread is the one that made the next call.

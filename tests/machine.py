@@ -1,0 +1,107 @@
+"""A host and a device that run small programs by CUDA's rules: what a repair saves is then known.
+
+A program is written as a function that makes calls on a `Machine`. Running it with a fault and
+without gives two recordings, and their steps say what the repair really saved.
+"""
+
+from __future__ import annotations
+
+from programs import D2H, H2D, PAGEABLE, PINNED, Program
+
+from warpline.trace import Trace
+
+LAUNCH_NS = 6_000  # from the beginning of a call to that of its work
+GAP_NS = 1_200  # between two operations of a stream
+WAKE_NS = 5_000  # from the end of the work to the return of a call that waits
+CALL_NS = 5_000
+PAGEABLE_BYTES_PER_S = 8e9
+PINNED_BYTES_PER_S = 50e9
+GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
+ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>"
+REDUCTION = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, sum_functor>>"
+GPU = "NVIDIA H200"
+
+
+class Machine:
+    """One process with one device; the host's clock runs on as calls are made.
+
+    Attributes:
+        now: Time on the host.
+        steps: How many steps were marked.
+        program: What was recorded so far.
+    """
+
+    def __init__(self) -> None:
+        self.now = 1_000_000
+        self.program = Program()
+        self._end = [0, 0]  # of each stream's last operation
+        self.steps = 0
+        self._begun = self.now
+
+    def work(self, ns: int) -> None:
+        """Let the host do something that is no call."""
+        self.now += ns
+
+    def launch(self, ns: int, name: str = GEMM, stream: int = 0) -> None:
+        """Launch a kernel, and go on."""
+        start, self._end[stream] = self._queued(stream, ns)
+        self.program.launch(
+            self.now, self.now + CALL_NS, (start, self._end[stream]), name, stream=stream
+        )
+        self.now += CALL_NS + 1_000
+
+    def copy(self, size: int, *, pinned: bool, to_host: bool = False, stream: int = 0) -> None:
+        """Copy between host and device; of pageable memory the call returns when it is done."""
+        rate = PINNED_BYTES_PER_S if pinned else PAGEABLE_BYTES_PER_S
+        start, end = self._queued(stream, round(size / rate * 1e9) + 1_000)
+        self._end[stream] = end
+        returns = self.now + CALL_NS if pinned else max(self.now + CALL_NS, end + WAKE_NS)
+        self.program.copy(
+            self.now, returns, (start, end), size, D2H if to_host else H2D, stream=stream,
+            host=PINNED if pinned else PAGEABLE,
+        )  # fmt: skip
+        self.now = returns + 1_000
+
+    def wait(self, stream: int = 0) -> None:
+        """Wait for a stream."""
+        returns = max(self.now + CALL_NS, self._end[stream] + WAKE_NS)
+        self.program.wait_for_stream(self.now, returns, stream)
+        self.now = returns + 1_000
+
+    def read(self) -> None:
+        """Read a small result, as .item() does."""
+        self.copy(4, pinned=False, to_host=True)
+        self.wait()
+
+    def allocate(self, ns: int, *, frees: bool) -> None:
+        """Take memory from the driver, or give it back, which waits for the device."""
+        name = "cudaFree_v3020" if frees else "cudaMalloc_v3020"
+        begun = max(self.now, *self._end) if frees else self.now
+        self.program.call(name, self.now, begun + ns)
+        self.now = begun + ns + 1_000
+
+    def join(self, stream: int, other: int) -> None:
+        """Let a stream go on only when another one has done all that it was given."""
+        number = len(self.program.rows.get("event_record", []))
+        self.program.record(self.now, self.now + 500, event=number, sync=number, stream=other)
+        self.now += 1_000
+        self.program.wait_in_stream(
+            self.now, self.now + 500, event=number, sync=number, stream=stream
+        )
+        self.now += 1_000
+        self._end[stream] = max(self._end[stream], self._end[other])
+
+    def end_step(self) -> None:
+        """Mark what was done since the last mark as a step."""
+        self.program.step(self.steps, self._begun, self.now)
+        self.steps += 1
+        self.now += 1_000
+        self._begun = self.now
+
+    def trace(self) -> Trace:
+        """Return the recording."""
+        return self.program.trace(GPU)
+
+    def _queued(self, stream: int, ns: int) -> tuple[int, int]:
+        start = max(self.now + LAUNCH_NS, self._end[stream] + GAP_NS)
+        return start, start + ns

@@ -1,0 +1,278 @@
+"""Programs with a fault and without, run by a machine whose rules are known.
+
+Each program is a function of the machine and of whether the fault is in it. The saving of the first
+finding has to be what the repaired program really saves; where that is next to nothing, so must be
+said of every finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from machine import ELEMENTWISE, GEMM, Machine
+
+import warpline
+from warpline.result import Diagnosis, Finding
+
+STEPS = 14
+CAST = (
+    "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda,"
+    " std::array<char*, 2>, 4, TrivialOffsetCalculator<1>, TrivialOffsetCalculator<1>,"
+    " at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1>>"
+)
+LAYOUT = "void cudnn::ops::nchwToNhwcKernel<__nv_bfloat16, __nv_bfloat16, float, false, true>"
+FLOAT32 = "void cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
+FUSED = "void at::native::multi_tensor_apply_kernel<FusedAdam>"
+
+Program = Callable[[Machine, bool], None]
+
+
+def a_wait_behind_each_short_kernel(machine: Machine, bad: bool) -> None:
+    for _ in range(40):
+        machine.launch(30_000)
+        if bad:
+            machine.wait()
+
+
+def a_wait_in_steps_of_several_lengths(machine: Machine, bad: bool) -> None:
+    for _ in range((20, 35, 50, 27)[machine.steps % 4]):
+        machine.launch(30_000)
+        if bad:
+            machine.wait()
+
+
+def a_batch_from_pageable_memory(machine: Machine, bad: bool) -> None:
+    machine.copy(8_000_000, pinned=not bad)
+    for _ in range(30):
+        machine.launch(60_000)
+    machine.copy(400_000, pinned=True, to_host=True)
+    machine.wait()
+
+
+def a_large_result_to_pageable_memory(machine: Machine, bad: bool) -> None:
+    for _ in range(20):
+        machine.launch(100_000)
+    if bad:
+        machine.copy(16_000_000, pinned=False, to_host=True)
+        machine.wait()
+
+
+def a_loader_that_takes_longer_than_the_device(machine: Machine, bad: bool) -> None:
+    machine.work(8_000_000 if bad else 0)
+    machine.copy(4_000_000, pinned=True)
+    for _ in range(20):
+        machine.launch(300_000)
+    machine.read()
+
+
+def other_work_between_steps(machine: Machine, bad: bool) -> None:
+    machine.work(20_000_000 if bad else 0)
+    for _ in range(20):
+        machine.launch(100_000)
+
+
+def memory_from_the_driver(machine: Machine, bad: bool) -> None:
+    for place in range(40):
+        machine.work(20_000)
+        machine.launch(10_000)
+        if bad and place % 8 == 0:
+            machine.allocate(100_000, frees=False)
+
+
+def casts_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
+    for _ in range(20):
+        if bad:
+            machine.launch(150_000, CAST)
+        machine.launch(400_000)
+
+
+def an_optimizer_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
+    for _ in range(10):
+        machine.launch(2_000_000)
+    if not bad:
+        machine.launch(640_000, FUSED)
+        return
+    for _ in range(40):
+        for what in ("Mul", "Add", "Sqrt", "Div"):
+            machine.launch(20_000, ELEMENTWISE.replace("Add", what))
+
+
+@pytest.mark.parametrize(
+    ("program", "rule"),
+    [
+        (a_wait_behind_each_short_kernel, "host-sync"),
+        (a_wait_in_steps_of_several_lengths, "host-sync"),
+        (a_batch_from_pageable_memory, "pageable-copy"),
+        (a_large_result_to_pageable_memory, "pageable-copy"),
+        (a_loader_that_takes_longer_than_the_device, "data-starved"),
+        (other_work_between_steps, "launch-bound"),
+        (memory_from_the_driver, "allocator"),
+        (casts_that_the_device_waits_for, "cast-copies"),
+        (an_optimizer_that_the_device_waits_for, "unfused-optimizer"),
+    ],
+)
+def test_the_fault_is_first_and_its_price_true(program: Program, rule: str) -> None:
+    bad, fixed = diagnosis(program, bad=True), diagnosis(program, bad=False)
+    first = priced(bad)[0]
+    assert first.rule == rule
+    assert first.severity in {"medium", "high"}
+    saved = step_ns(bad) - step_ns(fixed)
+    assert first.saving_ns == pytest.approx(saved, abs=0.05 * step_ns(bad))
+    assert (first.saving_low_ns or 0) <= saved <= 1.001 * (first.saving_high_ns or 0)
+
+
+def a_read_while_the_device_is_far_behind(machine: Machine, bad: bool) -> None:
+    for _ in range(40):
+        machine.launch(500_000)
+    if bad:
+        machine.read()
+
+
+def waits_behind_long_kernels(machine: Machine, bad: bool) -> None:
+    for _ in range(10):
+        machine.launch(5_000_000)
+        if bad:
+            machine.wait()
+
+
+def a_wait_for_the_stream_that_has_less_to_do(machine: Machine, bad: bool) -> None:
+    for _ in range(10):
+        machine.launch(1_000_000, stream=1)
+        machine.launch(50_000)
+        if bad:
+            machine.wait()
+
+
+def a_pageable_copy_beside_longer_work(machine: Machine, bad: bool) -> None:
+    for _ in range(20):
+        machine.launch(1_000_000)
+    machine.copy(20_000_000, pinned=not bad, stream=1)
+    machine.join(0, 1)
+
+
+def memory_from_the_driver_while_the_device_works(machine: Machine, bad: bool) -> None:
+    for _ in range(20):
+        machine.launch(1_000_000)
+    for _ in range(5 if bad else 0):
+        machine.allocate(150_000, frees=False)
+
+
+def a_loader_behind_which_the_device_works(machine: Machine, bad: bool) -> None:
+    machine.work(5_000_000 if bad else 0)
+    machine.copy(4_000_000, pinned=True)
+    for _ in range(20):
+        machine.launch(1_000_000)
+
+
+def layouts_on_a_stream_beside(machine: Machine, bad: bool) -> None:
+    for _ in range(20):
+        machine.launch(1_000_000)
+        if bad:
+            machine.launch(300_000, LAYOUT, stream=1)
+
+
+def small_updates_behind_long_kernels(machine: Machine, bad: bool) -> None:
+    for _ in range(10):
+        machine.launch(4_000_000)
+    if not bad:
+        machine.launch(60_000, FUSED)
+        return
+    for _ in range(40):
+        for what in ("Mul", "Add", "Sqrt", "Div"):
+            machine.launch(2_000, ELEMENTWISE.replace("Add", what))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        a_read_while_the_device_is_far_behind,
+        waits_behind_long_kernels,
+        a_wait_for_the_stream_that_has_less_to_do,
+        a_pageable_copy_beside_longer_work,
+        memory_from_the_driver_while_the_device_works,
+        a_loader_behind_which_the_device_works,
+        layouts_on_a_stream_beside,
+        small_updates_behind_long_kernels,
+    ],
+)
+def test_where_the_repair_saves_nothing_nothing_is_promised(program: Program) -> None:
+    bad, fixed = diagnosis(program, bad=True), diagnosis(program, bad=False)
+    assert step_ns(bad) - step_ns(fixed) < 0.05 * step_ns(bad)
+    for found in priced(bad):
+        assert found.severity == "low"
+        assert (found.saving_ns or 0) < 0.05 * step_ns(bad)
+
+
+def casts_before_which_the_host_is_slow(machine: Machine, bad: bool) -> None:
+    for _ in range(20):
+        machine.work(80_000)
+        if bad:
+            machine.launch(15_000, CAST)
+        machine.launch(20_000)
+
+
+def products_while_the_host_is_slow(machine: Machine, bad: bool) -> None:
+    for _ in range(30):
+        machine.work(200_000)
+        machine.launch(60_000 if bad else 10_000, FLOAT32 if bad else GEMM)
+
+
+@pytest.mark.parametrize(
+    ("program", "rule"),
+    [
+        (casts_before_which_the_host_is_slow, "cast-copies"),
+        (products_while_the_host_is_slow, "no-tensor-cores"),
+    ],
+)
+def test_work_that_the_device_does_while_the_host_is_slow_costs_little(
+    program: Program, rule: str
+) -> None:
+    bad, fixed = diagnosis(program, bad=True), diagnosis(program, bad=False)
+    (found,) = (item for item in bad.findings if item.rule == rule)
+    assert found.saving_ns == pytest.approx(step_ns(bad) - step_ns(fixed), abs=0.02 * step_ns(bad))
+    assert priced(bad)[0].rule in {rule, "graph-opportunity"}
+
+
+def test_two_faults_are_priced_alone_and_together() -> None:
+    def program(machine: Machine, bad: bool) -> None:
+        machine.copy(8_000_000, pinned=not bad)
+        a_wait_behind_each_short_kernel(machine, bad)
+
+    bad, fixed = diagnosis(program, bad=True), diagnosis(program, bad=False)
+    first, second = priced(bad)[:2]
+    assert {first.rule, second.rule} == {"pageable-copy", "host-sync"}
+    saved = step_ns(bad) - step_ns(fixed)
+    assert second.cumulative_saving_ns == pytest.approx(saved, rel=0.15)
+    assert (first.saving_ns or 0) + (second.saving_ns or 0) <= 1.1 * saved
+
+
+def test_a_pause_in_some_steps_is_told_without_a_price() -> None:
+    def program(machine: Machine, bad: bool) -> None:
+        other_work_between_steps(machine, bad and machine.steps % 4 == 3)
+
+    (found,) = (
+        item for item in diagnosis(program, bad=True).findings if item.rule == "launch-bound"
+    )
+    assert "only 3 steps of 13 have one" in found.claim
+    assert found.saving_ns is None
+    assert found.severity == "high"
+
+
+def diagnosis(program: Program, *, bad: bool) -> Diagnosis:
+    machine = Machine()
+    for _ in range(STEPS):
+        program(machine, bad)
+        machine.end_step()
+    return warpline.analyze(machine.trace())
+
+
+def priced(found: Diagnosis) -> list[Finding]:
+    """Return the findings with a saving, those of one fault before the generic ones."""
+    items = [item for item in found.findings if item.saving_ns is not None]
+    return sorted(items, key=lambda item: item.is_generic)
+
+
+def step_ns(found: Diagnosis) -> int:
+    assert found.replay is not None
+    return found.replay.step_ns
