@@ -55,7 +55,7 @@ function chosenRows(model: Model, area: Area): Chosen {
     byThread.set(row.thread as number, list);
   });
   const threads = [...byThread.values()].map((list) => ({
-    label: model.labelOf(model.tree.parent[list[0] ?? 0] ?? -1),
+    label: model.labelApart(model.tree.parent[list[0] ?? 0] ?? -1),
     rows: list.sort((a, b) => rankOf(model, rows[a]) - rankOf(model, rows[b]) || a - b),
   }));
   return { streams, threads };

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Head } from "../data/head";
 import { readHead } from "../data/head";
@@ -5,7 +6,7 @@ import { Recording } from "../data/recording";
 import { fuzzyFind } from "../base/fuzzy";
 import { commandsOf } from "./commands";
 import { keyName } from "./help";
-import { chordOf, isSingle, KEYS, keyOf } from "./keys";
+import { chordOf, isSingle, KEYS, keyOf, MOUSE } from "./keys";
 import { Model } from "./model";
 import { byTopic, openTopic, TOPICS } from "./topics";
 
@@ -120,5 +121,13 @@ describe("topics and commands", () => {
     expect(one.view.value).toEqual({ start: 335, end: 365 });
     find("host waits")?.run(one);
     expect(one.finding.value).toBe("F1");
+  });
+});
+
+describe("docs/timeline.md", () => {
+  it("lists all keys and what the mouse does", () => {
+    const page = readFileSync(new URL("../../../docs/timeline.md", import.meta.url), "utf8");
+    const lines = KEYS.map(({ keys, text }) => `| ${keys.map((key) => `\`${keyName(key)}\``).join(", ")} | ${text} |`);
+    for (const line of [...lines, ...MOUSE.map(([what, text]) => `| ${what} | ${text} |`)]) expect(page).toContain(line);
   });
 });
