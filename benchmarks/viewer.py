@@ -1,7 +1,10 @@
 """How fast a report opens and moves in a browser without a GPU.
 
 Usage: python benchmarks/viewer.py [--events 1000000 5000000] [--opens 7] [--folder DIR] [--check]
-       python benchmarks/viewer.py --report RUN.html...
+       python benchmarks/viewer.py --report RUN.html... [--quick] [--markdown]
+
+--quick opens each report three times and moves for a third as long: two minutes in all on two quiet
+cores, where the whole takes four. --markdown prints the rows of docs/benchmarks.md as well.
 
 Every open is a new browser process with an empty profile, from a file, 1600 x 920; one open that
 does not count comes first. Times are from the start of the navigation to the second frame after the
@@ -170,13 +173,13 @@ def _cpu_ms(process: int) -> float:
     return (int(user) + int(system)) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
-def move(page: Page, session: CDPSession, throttle: int) -> Iterator[Motion]:
+def move(page: Page, session: CDPSession, throttle: int, frames: int) -> Iterator[Motion]:
     """Pan at every width, then zoom from the whole to a ten-thousandth and back."""
     session.send("Emulation.setCPUThrottlingRate", {"rate": throttle})
     for width in WIDTHS:
-        got: dict[str, Any] = page.evaluate(f"probe.pan({width}, {FRAMES})")
+        got: dict[str, Any] = page.evaluate(f"probe.pan({width}, {frames})")
         yield Motion(f"pan at {width * 100:g} %", throttle, got["own"], got["apart"])
-    got = page.evaluate(f"probe.zoom({FRAMES})")
+    got = page.evaluate(f"probe.zoom({frames})")
     yield Motion("zoom", throttle, got["own"], got["apart"])
     session.send("Emulation.setCPUThrottlingRate", {"rate": 1})
 
@@ -226,6 +229,27 @@ def print_motions(motions: Sequence[Motion]) -> None:
         print(f"  {what:24} {own[9]:13.1f} {own[18]:7.1f} {apart[9]:13.1f} {apart[18]:7.1f}")
 
 
+def print_markdown(report: Report, opens: Sequence[Opened], motions: Sequence[Motion]) -> None:
+    """Print the rows of the tables in docs/benchmarks.md."""
+    cells = [f"{report.events / 1e6:.1f} M", f"{report.size_mb:.1f} MB"]
+    for name in PICTURES:
+        low, middle, high = quartiles([item.drawn_ms[name] / 1000 for item in opens])
+        cells.append(f"{middle:.2f} ({low:.2f} to {high:.2f})")
+    cells.append(f"{statistics.median(item.cpu_ms for item in opens) / 1000:.2f}")
+    cells.append(f"{statistics.median(item.arrays_mb for item in opens) * 1e6 / report.events:.0f}")
+    cells.append(f"{statistics.median(item.resident_mb for item in opens):.0f} MB")
+    cells.append(f"{statistics.median(item.yardstick_ms for item in opens):.0f} ms")
+    print(f"| {' | '.join(cells)} |")
+    for throttle in (1, 4):
+        cells = [f"{report.events / 1e6:.1f} M" + (", 4 x slower" if throttle == 4 else "")]
+        for motion in motions:
+            if motion.throttle != throttle:
+                continue
+            own = statistics.quantiles(motion.own_ms, n=20, method="inclusive")
+            cells.append(f"{own[9]:.1f}, {own[18]:.1f}; {statistics.median(motion.apart_ms):.1f}")
+        print(f"| {' | '.join(cells)} |")
+
+
 def measure(
     playwright: Playwright, report: Report, options: argparse.Namespace
 ) -> tuple[list[Opened], list[Motion]]:
@@ -241,7 +265,7 @@ def measure(
                 opens.append(observe(browser, page, session, yardstick_ms))
             if turn == options.opens:
                 for throttle in (1, 4):
-                    motions.extend(move(page, session, throttle))
+                    motions.extend(move(page, session, throttle, options.frames))
         finally:
             browser.close()
     return opens, motions
@@ -285,10 +309,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--report", type=Path, nargs="+", help="open these instead")
     parser.add_argument("--folder", type=Path, help="keep recordings and reports here")
     parser.add_argument("--opens", type=int, default=7)
+    parser.add_argument("--frames", type=int, default=FRAMES, help="of each movement")
+    parser.add_argument("--quick", action="store_true", help="three opens, a third of the frames")
+    parser.add_argument("--markdown", action="store_true", help="print rows of the documentation")
     parser.add_argument("--pixel-ratio", type=float, default=1)
     parser.add_argument("--chromium", default=shutil.which("chromium") or "chromium")
     parser.add_argument("--check", action="store_true", help="fail where a target is missed")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.quick:
+        options.opens, options.frames = 3, FRAMES // 3
+    return options
 
 
 def main() -> None:
@@ -307,6 +337,8 @@ def main() -> None:
             opens, motions = measure(playwright, report, options)
             print_opens(report, opens)
             print_motions(motions)
+            if options.markdown:
+                print_markdown(report, opens, motions)
             missed += [f"{report.path.name}: {what}" for what in failures(report, opens, motions)]
             print(f"  load of the machine {os.getloadavg()[0]:.1f}", flush=True)
     for what in missed:
