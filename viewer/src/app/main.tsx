@@ -25,9 +25,18 @@ function startTheme(model: Model): void {
   };
   follow();
   light.addEventListener("change", follow); // some systems change it in the evening
-  effect(() => {
-    document.documentElement.dataset["theme"] = model.theme.value;
-  });
+  let isPaper = false; // which is white, and printed without backgrounds
+  const show = (): void => {
+    document.documentElement.dataset["theme"] = isPaper ? "light" : model.theme.value;
+  };
+  const print = (is: boolean): void => {
+    isPaper = is;
+    show();
+  };
+  window.addEventListener("beforeprint", () => print(true));
+  window.addEventListener("afterprint", () => print(false));
+  window.matchMedia("print").addEventListener("change", (event) => print(event.matches));
+  effect(show);
 }
 
 /** Keeps the address and the page the same, both ways. */
