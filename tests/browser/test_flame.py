@@ -28,7 +28,9 @@ def boxes(viewer):
     )
     found = []
     for level, text in said:
-        label, times = re.fullmatch(r"(.*?): ((?:\w+ time [\d.]+ \w+(?:, )?)+), .*", text).groups()
+        parts = re.fullmatch(r"(.*?): ((?:\w+ time [\d.]+ \w+(?:, )?)+), .*", text)
+        assert parts, text
+        label, times = parts.groups()
         found.append((level, label, dict(re.findall(r"(\w+) time ([\d.]+ \w+)", times))))
     return found
 

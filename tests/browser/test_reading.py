@@ -47,6 +47,15 @@ def test_axe_objects_to_nothing(open_viewer, report, page, scheme):
         viewer.press("Escape", "?")
         viewer.find("dialog[open]").wait_for()
         assert violations(viewer, "dialog") == []
+    if page == "tables":
+        viewer.page.get_by_role("button", name="Layer latency").click()
+        viewer.page.get_by_role("button", name="Flame graph").click()
+        viewer.find("[role=treeitem]").first.wait_for()
+        assert violations(viewer) == []
+    if page == "overview":
+        viewer.press("Control+k")
+        viewer.find("dialog [role=option]").first.wait_for()
+        assert violations(viewer, "dialog") == []
     assert viewer.problems == []
 
 
