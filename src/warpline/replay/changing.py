@@ -29,6 +29,7 @@ SIDES: tuple[Side, ...] = ("low", "central", "high")
 
 # What is known of CUDA graphs, measured on H200: a launch, per node of it, and between nodes.
 GRAPH_LAUNCH_NS = 8_000
+GRAPH_BEGIN_NS = 6_000  # from the return of its launch
 GRAPH_NODE_NS = Range(50, 100, 300)
 GRAPH_GAP_NS = Range(250, 280, 1_000)
 # What the host still spends on each operation that goes into a fused one, such as on the list of
@@ -139,7 +140,8 @@ def _(change: kinds.LaunchAsGraph, trace: Trace, draft: Draft, side: Side) -> No
         draft.release(calls[:1])
         draft.length_ns[calls[0]] = cost
         usual = draft.graph.latencies.usual_launch_ns[items]
-        draft.hasten_launches(items, np.minimum(usual, np.median(usual).astype(np.int64)))
+        most = min(int(np.median(usual)), cost + GRAPH_BEGIN_NS) if len(items) else 0
+        draft.hasten_launches(items, np.minimum(usual, most))
         draft.narrow_gaps(items[1:], round(_of(GRAPH_GAP_NS, side)))
 
 
