@@ -48,23 +48,25 @@ function childOf(node: Growing, name: number): Growing {
  * launched it the work of devices. Host times are cut to the area; work of devices counts as given.
  *
  * An event lies in another of its thread if that is open from its beginning to its end; of equals, the one in the
- * earlier row is around.
+ * earlier row is around. `isMerged`: names that only count are one, see `withoutCounters`.
  */
 export function flameOfArea(
   threads: readonly ThreadEvents[],
   launched: readonly Launched[],
   area: Span,
   textOf: (name: number) => string,
+  isMerged = true,
 ): Flame {
+  const texts: Texts = { of: textOf, isMerged };
   const trees = threads.map(({ label, rows }, place) => {
     const own = launched.filter((one) => one.thread === place).sort((a, b) => a.time - b.time);
-    return finished(grown(rows, own, area), textOf, label);
+    return finished(grown(rows, own, area), texts, label);
   });
   const unknown = launched.filter((one) => one.thread < 0);
   if (unknown.length) {
     const tree = sprout(-1);
     for (const one of unknown) addWork([tree], one);
-    trees.push(finished(tree, textOf, "launched by no recorded call"));
+    trees.push(finished(tree, texts, "launched by no recorded call"));
   }
   const filled = trees.filter((one) => one.weights.some((weight) => weight > 0));
   return { weights: WEIGHTS, root: rootOf(filled) };
@@ -116,6 +118,11 @@ function inOrder(rows: readonly Events[]): (readonly [number, number])[] {
   return all.sort((a, b) => start(a) - start(b) || end(b) - end(a) || a[0] - b[0]);
 }
 
+interface Texts {
+  readonly of: (name: number) => string;
+  readonly isMerged: boolean;
+}
+
 const LEAST_COUNTERS = 3;
 
 /**
@@ -124,18 +131,18 @@ const LEAST_COUNTERS = 3;
  */
 function withoutCounters(
   children: readonly Growing[],
-  textOf: (name: number) => string,
+  texts: Texts,
 ): { readonly label: string; readonly node: Growing }[] {
   const groups = new Map<string, Growing[]>();
   for (const child of children) {
-    const label = child.names.map(textOf)[0]?.replace(/\d+/g, "*") ?? "";
+    const label = child.names.map(texts.of)[0]?.replace(/\d+/g, "*") ?? "";
     groups.set(label, [...(groups.get(label) ?? []), child]);
   }
   return [...groups].flatMap(([label, group]) => {
     const count = group.reduce((sum, one) => sum + one.count, 0);
-    const isCounter = group.length >= LEAST_COUNTERS && count < 2 * group.length;
+    const isCounter = texts.isMerged && group.length >= LEAST_COUNTERS && count < 2 * group.length;
     if (isCounter) return [{ label, node: joined(group) }];
-    return group.map((node) => ({ label: node.names.map(textOf)[0] ?? "", node }));
+    return group.map((node) => ({ label: node.names.map(texts.of)[0] ?? "", node }));
   });
 }
 
@@ -153,9 +160,9 @@ function addTo(all: Growing, one: Growing): void {
   for (const [name, child] of one.children) addTo(childOf(all, name), child);
 }
 
-function finished(node: Growing, textOf: (name: number) => string, label: string): FlameNode {
-  const children = withoutCounters([...node.children.values()], textOf)
-    .map((child) => finished(child.node, textOf, child.label))
+function finished(node: Growing, texts: Texts, label: string): FlameNode {
+  const children = withoutCounters([...node.children.values()], texts)
+    .map((child) => finished(child.node, texts, child.label))
     .filter((child) => child.weights.some((weight) => weight > 0))
     .sort((a, b) => Math.max(...b.weights) - Math.max(...a.weights));
   return { label, names: node.names, weights: node.weights, count: node.count, children };

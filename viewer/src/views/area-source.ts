@@ -21,7 +21,7 @@ interface Chosen {
 }
 
 /** Returns the flame graph of an area, or null where it holds too much. */
-export async function areaFlame(model: Model, area: Area): Promise<Flame | null> {
+export async function areaFlame(model: Model, area: Area, isMerged: boolean): Promise<Flame | null> {
   const { answers, names } = model.recording;
   const { streams, threads } = chosenRows(model, area);
   const work = await answers.events(streams, area.span, MOST_EVENTS);
@@ -33,7 +33,7 @@ export async function areaFlame(model: Model, area: Area): Promise<Flame | null>
   const lanes = threads.map(({ label, rows }) => ({ label, rows: host.slice(at, (at += rows.length)) }));
   const calls = callsByRow(model, threads, lanes);
   const launched = work.flatMap((events) => launchedBy(events, calls, area.span));
-  return flameOfArea(lanes, launched, area.span, (name) => names.texts[name] ?? "");
+  return flameOfArea(lanes, launched, area.span, (name) => names.texts[name] ?? "", isMerged);
 }
 
 /** Takes the rows of an area; whole threads and, for a device's busy time, all its streams. */

@@ -1,5 +1,6 @@
 /** Draws a flame graph, hanging down: a click or Enter zooms in, Escape out. */
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plainText } from "../base/text";
 import { countText, shareText, timeText } from "../base/units";
@@ -17,6 +18,8 @@ interface Props {
   /** What the graph is of: "Layer latency". */
   readonly title: string;
   readonly pattern: RegExp | null;
+  /** More to choose, beside the widths. */
+  readonly children?: ComponentChildren;
 }
 
 /** Says what a box shows: "forward: 45.4 ms of GPU time, 83.4 % of all, 6 times". */
@@ -28,7 +31,7 @@ function sentence(node: FlameNode, flame: Flame, weight: number): string {
   return `${plainText(node.label).slice(0, 400)}: ${times.join(", ")}, ${share} of all${count}`;
 }
 
-export function FlameGraph({ model, flame, title, pattern }: Props) {
+export function FlameGraph({ model, flame, title, pattern, children }: Props) {
   const [weight, setWeight] = useState(0);
   const [zoomed, setZoomed] = useState<readonly number[]>([]);
   const [chosen, setChosen] = useState(0);
@@ -75,6 +78,7 @@ export function FlameGraph({ model, flame, title, pattern }: Props) {
             {flame.weights.map((one, at) => <option key={one} value={String(at)}>{one}</option>)}
           </select>
         </label>
+        {children}
         <Path flame={flame} zoomed={zoomed} onZoom={zoom} />
         {names.length > 0 && (
           <button

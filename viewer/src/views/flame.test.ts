@@ -152,6 +152,8 @@ describe("the flame graph of an area", () => {
     const found = flameOfArea([{ label: "t", rows: [steps, layers] }], [], { start: 0, end: 30 }, (name) => texts[name] ?? "");
     const all = find(found.root, "t", "step_*");
     expect(all).toMatchObject({ names: [0, 1, 2], weights: [30, 0], count: 3 });
+    const apart = flameOfArea([{ label: "t", rows: [steps] }], [], { start: 0, end: 30 }, (name) => texts[name] ?? "", false);
+    expect(find(apart.root, "t").children.map((one) => one.label)).toEqual(["step_0", "step_1", "step_2"]);
     expect(all.children.map((one) => [one.label, one.weights[0], one.count])).toEqual([
       ["layer_0", 3, 3],
       ["layer_1", 3, 3],

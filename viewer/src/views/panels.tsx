@@ -182,12 +182,20 @@ const NO_FLAME: Flame = { weights: ["Host time", "GPU time"], root: rootOf([]) }
 function AreaFlame({ model }: { model: Model }) {
   const arrived = model.arrived.value;
   const area = model.settled.value;
+  const [isMerged, setMerged] = useState(true);
   const ask = (): Promise<Flame | null> =>
-    model.isComplete.peek() ? areaFlame(model, area) : Promise.resolve(NO_FLAME);
-  const flame = useAnswer<Flame | null>(NO_FLAME, ask, [model, area, arrived]);
+    model.isComplete.peek() ? areaFlame(model, area, isMerged) : Promise.resolve(NO_FLAME);
+  const flame = useAnswer<Flame | null>(NO_FLAME, ask, [model, area, arrived, isMerged]);
   if (!flame) return <p class="empty">More than {countText(MOST_EVENTS)} events lie in this time. Select a shorter one.</p>;
   if (!flame.root.children.length) return <p class="empty">No ranges, operators or calls of the host lie in this time.</p>;
-  return <FlameGraph model={model} flame={flame} title="Selected time" pattern={searchPattern(model.query.value)} />;
+  return (
+    <FlameGraph model={model} flame={flame} title="Selected time" pattern={searchPattern(model.query.value)}>
+      <label>
+        <input type="checkbox" checked={isMerged} onChange={(event) => setMerged(event.currentTarget.checked)} />{" "}
+        Names that only count as one (step_*)
+      </label>
+    </FlameGraph>
+  );
 }
 
 function EventTable({ model }: { model: Model }) {
