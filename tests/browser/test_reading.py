@@ -12,11 +12,11 @@ PAGES = {"overview": "#o", "timeline": "#t", "tables": "#k", "environment": "#e"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 
 
-def violations(viewer, within="html"):
+def violations(viewer, within="html", rules=RULES):
     """Return what axe-core objects to: rule, why, and the elements."""
     from axe_playwright_python.sync_playwright import Axe
 
-    options = {"runOnly": RULES, "resultTypes": ["violations"]}
+    options = {"runOnly": rules, "resultTypes": ["violations"]}
     found = Axe().run(viewer.page, within, options).response["violations"]
     return [
         (
@@ -28,34 +28,40 @@ def violations(viewer, within="html"):
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", PAGES)
-def test_axe_objects_to_nothing(open_viewer, report, page, scheme):
-    viewer = open_viewer(color_scheme=scheme)
-    viewer.open(report("nsys/host_sync.bad"), PAGES[page])
+def test_axe_objects_to_nothing(open_viewer, report, page):
+    viewer = open_viewer()
+    viewer.open(report("bundled/pageable_h2d.bad"), PAGES[page])
     viewer.frame()
-    assert viewer.ask("document.documentElement.dataset.theme") == scheme
     assert violations(viewer) == []
-    if page == "timeline":
-        viewer.press("n", "b")
-        viewer.wait("model.selected.value !== null")
-        for tab in viewer.find("[role=tab]").all():
-            tab.click()
-            viewer.settle()
-            assert violations(viewer, ".panel") == []
-        assert violations(viewer, ".finding") == violations(viewer, ".note") == []
-        viewer.press("Escape", "?")
-        viewer.find("dialog[open]").wait_for()
-        assert violations(viewer, "dialog") == []
-    if page == "tables":
-        viewer.page.get_by_role("button", name="Layer latency").click()
-        viewer.page.get_by_role("button", name="Flame graph").click()
-        viewer.find("[role=treeitem]").first.wait_for()
-        assert violations(viewer) == []
-    if page == "overview":
-        viewer.press("Control+k")
-        viewer.find("dialog [role=option]").first.wait_for()
-        assert violations(viewer, "dialog") == []
+    viewer.press("t")  # of the rules, colours alone hang on the theme
+    assert viewer.ask("document.documentElement.dataset.theme") == "dark"
+    assert violations(viewer, rules=["color-contrast"]) == []
+    assert viewer.problems == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_objects_to_nothing_that_opens_later(open_viewer, report, scheme):
+    viewer = open_viewer(color_scheme=scheme)
+    viewer.open(report("bundled/pageable_h2d.bad"))
+    viewer.press("n", "b")
+    viewer.wait("model.selected.value !== null")
+    for tab in viewer.find("[role=tab]").all():
+        tab.click()
+        viewer.settle()
+        assert violations(viewer, ".panel") == []
+    assert violations(viewer, ".finding") == violations(viewer, ".note") == []
+    for key, opened in (("?", "dialog[open]"), ("Control+k", ".palette")):
+        viewer.find("canvas[role=application]").focus()
+        viewer.press(key)
+        viewer.find(opened).wait_for()
+        assert violations(viewer, opened) == []
+        viewer.press("Escape")
+        viewer.find(opened).wait_for(state="detached")
+    viewer.press("g", "n")
+    viewer.page.get_by_role("button", name="Flame graph").click()
+    viewer.find("[role=treeitem]").first.wait_for()
+    assert violations(viewer, ".tables") == []
     assert viewer.problems == []
 
 
@@ -182,39 +188,14 @@ def test_without_a_script_the_overview_is_whole(open_viewer, report, recording):
     assert viewer.problems == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_without_a_script_text_stands_out(open_viewer, report, scheme):
-    viewer = open_viewer(java_script_enabled=False, color_scheme=scheme)
-    viewer.page.goto(report("nsys/host_sync.bad").as_uri())
-
-    def brightness(selector, what):
-        style = f"element => getComputedStyle(element).{what}"
-        red, green, blue = re.findall(r"[\d.]+", viewer.find(selector).first.evaluate(style))[:3]
-        return (float(red) + float(green) + float(blue)) / 3
-
-    page = brightness("body", "backgroundColor")
-    assert (page > 128) == (scheme == "light")
-    for selector in (".wl-verdict", ".wl-card"):
-        ground = brightness(selector, "backgroundColor")
-        assert abs(ground - page) < 40
-        assert abs(ground - brightness(selector, "color")) > 128
-
-
-def test_on_paper_there_is_the_overview(open_viewer, report):
-    viewer = open_viewer(color_scheme="dark")
+def test_on_paper_there_is_the_overview(viewer, report):
     viewer.open(report("nsys/host_sync.bad"))
-    theme = "document.documentElement.dataset.theme"
-    assert viewer.ask(theme) == "dark"
-    viewer.page.emulate_media(media="print", color_scheme="dark")
-    viewer.wait(f"{theme} === 'light'")
+    viewer.page.emulate_media(media="print")
     assert not viewer.find("header.bar").is_visible()
     assert viewer.find("#warpline-static .wl-verdict").is_visible()
     paper = viewer.page.pdf(format="A4")
     assert paper.startswith(b"%PDF")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 12
-    viewer.page.emulate_media(media="screen", color_scheme="dark")
-    viewer.wait(f"{theme} === 'dark'")
-    assert viewer.problems == []
 
 
 def test_what_is_selected_is_said(viewer, report):
