@@ -211,7 +211,8 @@ export function isSingle(keys: string): boolean {
 }
 
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && target.closest("input, textarea, select") !== null;
+  const fields = "input:not([type=checkbox]), textarea, select";
+  return target instanceof HTMLElement && target.closest(fields) !== null;
 }
 
 /** Finds the key that a press completes, remembering the first of two in `model.firstKey`. */
