@@ -55,8 +55,8 @@ function bookmark(model: Model): void {
 
 function clear(model: Model): void {
   const steps: readonly [boolean, () => void][] = [
-    [model.noting.peek() !== null, () => (model.noting.value = null)],
     [model.isHelpOpen.peek(), () => (model.isHelpOpen.value = false)],
+    [model.noting.peek() !== null, () => (model.noting.value = null)],
     [model.measure.peek() !== null, () => (model.measure.value = null)],
     [model.area.peek() !== null, () => (model.area.value = null)],
     [model.selected.peek() !== null, () => model.select(null)],
