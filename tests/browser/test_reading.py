@@ -188,14 +188,39 @@ def test_without_a_script_the_overview_is_whole(open_viewer, report, recording):
     assert viewer.problems == []
 
 
-def test_on_paper_there_is_the_overview(viewer, report):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_without_a_script_text_stands_out(open_viewer, report, scheme):
+    viewer = open_viewer(java_script_enabled=False, color_scheme=scheme)
+    viewer.page.goto(report("nsys/host_sync.bad").as_uri())
+
+    def brightness(selector, what):
+        style = f"element => getComputedStyle(element).{what}"
+        red, green, blue = re.findall(r"[\d.]+", viewer.find(selector).first.evaluate(style))[:3]
+        return (float(red) + float(green) + float(blue)) / 3
+
+    page = brightness("body", "backgroundColor")
+    assert (page > 128) == (scheme == "light")
+    for selector in (".wl-verdict", ".wl-card"):
+        ground = brightness(selector, "backgroundColor")
+        assert abs(ground - page) < 40
+        assert abs(ground - brightness(selector, "color")) > 128
+
+
+def test_on_paper_there_is_the_overview(open_viewer, report):
+    viewer = open_viewer(color_scheme="dark")
     viewer.open(report("nsys/host_sync.bad"))
-    viewer.page.emulate_media(media="print")
+    theme = "document.documentElement.dataset.theme"
+    assert viewer.ask(theme) == "dark"
+    viewer.page.emulate_media(media="print", color_scheme="dark")
+    viewer.wait(f"{theme} === 'light'")
     assert not viewer.find("header.bar").is_visible()
     assert viewer.find("#warpline-static .wl-verdict").is_visible()
     paper = viewer.page.pdf(format="A4")
     assert paper.startswith(b"%PDF")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 12
+    viewer.page.emulate_media(media="screen", color_scheme="dark")
+    viewer.wait(f"{theme} === 'dark'")
+    assert viewer.problems == []
 
 
 def test_what_is_selected_is_said(viewer, report):
