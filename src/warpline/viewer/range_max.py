@@ -82,21 +82,22 @@ class RangeMax:
             Shape (ranges,): numbers of events, `NOTHING` where there is none.
         """
         found = np.full(len(edges) - 1, NOTHING, np.int64)
-        filled = np.flatnonzero(np.diff(edges) > 1)
-        if not len(filled):
+        is_filled = edges[1:] > edges[:-1]
+        begins = edges[:-1][is_filled]
+        if not len(begins):
             return found
-        low, high = int(edges[0]), int(edges[-1])
+        high = int(edges[-1])
         usable = [level for level in self._levels if level.shift <= shift]
         if not usable:
-            begins = edges[:-1][np.diff(edges) > 0] - low
-            best = self._best(np.arange(low, high), None, begins, high)
+            low = int(begins[0])
+            best = self._best(np.arange(low, high), None, begins - low, high)
         else:
             level = usable[-1]
-            place = np.searchsorted(level.first, edges)
-            begins = place[:-1][np.diff(place) > 0] - place[0]
-            span = slice(int(place[0]), int(place[-1]))
-            best = self._best(level.first[span], level.best[span], begins, high)
-        found[np.diff(edges) > 0] = best
+            place = np.searchsorted(level.first, begins)
+            low = int(place[0])
+            span = slice(low, int(np.searchsorted(level.first, high)))
+            best = self._best(level.first[span], level.best[span], place - low, high)
+        found[is_filled] = best
         return found
 
     def _best(
@@ -134,18 +135,18 @@ class RangeMax:
 
     def _heaviest(self, last: I64, best: I64 | None, groups: I64) -> I64:
         """Return the heaviest of the bests and lasts of each group, but for the very last."""
-        sizes = np.diff(np.append(groups, len(last)))
-        weight = self._weigh(last).copy()
-        weight[groups + sizes - 1] = NOTHING
+        ends = np.empty_like(groups)
+        ends[:-1], ends[-1] = groups[1:], len(last)
+        weight = self._weigh(last)
+        weight[ends - 1] = NOTHING
         candidate = last
         if best is not None:
             own = np.where(best >= 0, self._weigh(np.maximum(best, 0)), NOTHING)
             candidate = np.where(weight > own, last, best)
             weight = np.maximum(weight, own)
         most = np.maximum.reduceat(weight, groups)
-        hit = np.flatnonzero(weight == np.repeat(most, sizes))
-        group = np.searchsorted(groups, hit, side="right") - 1
-        found: I64 = candidate[hit[np.diff(group, prepend=-1) != 0]]
+        hit = np.flatnonzero(weight == np.repeat(most, ends - groups))
+        found: I64 = candidate[hit[np.searchsorted(hit, groups)]]  # the first of equals
         found[most < 0] = NOTHING
         return found
 

@@ -24,6 +24,7 @@ BINS = 512
 MOST_EVENTS = 1024
 _WIDE_BINS = 1.5
 _HEAD_BYTES = 4
+_PLACES = np.arange(BINS)
 
 
 class Grid(NamedTuple):
@@ -187,7 +188,7 @@ def _bins(row: StoredRow, level: int, edges: I64) -> _Bins:
     is_wide = crosses & (length >= _WIDE_BINS * (1 << level))
     wide = before[is_wide]
     return _Bins(
-        np.diff(reach),
+        reach[1:] - reach[:-1],
         _names(row, top),
         top_ns,
         _names(row, rest),
@@ -202,19 +203,20 @@ def _heaviest(
     """Return the busy or idle event that covers most of each bin, or `NOTHING`, and how much."""
     sums = row.longest_idle if is_idle else row.longest
     assert sums is not None
-    into = np.where(crosses[:-1], begun[:-1] - 1, NOTHING)
-    last = np.where(np.diff(begun) > 0, begun[1:] - 1, NOTHING)
-    candidates = np.stack((into, sums.best(level, begun), last))
+    candidates = np.empty((3, BINS), np.int64)
+    candidates[0] = np.where(crosses[:-1], begun[:-1] - 1, NOTHING)
+    candidates[1] = sums.best(level, begun)
+    candidates[2] = np.where(begun[1:] > begun[:-1], begun[1:] - 1, NOTHING)
     known = np.maximum(candidates, 0)
     start = row.start_ns[known]
-    inside = np.minimum(start + row.lengths(known), edges[1:]) - np.maximum(start, edges[:-1])
+    end = row.row.events.end_ns[known]
+    inside = np.minimum(end, edges[1:]) - np.maximum(start, edges[:-1])
     usable = candidates >= 0
     if row.has_idle:
         usable &= row.idle(known) == is_idle
     inside = np.where(usable, inside, -1)
-    best = np.argmax(inside, axis=0)
-    most = inside[best, np.arange(BINS)]
-    found = candidates[best, np.arange(BINS)]
+    best = np.argmax(inside, axis=0), _PLACES
+    most, found = inside[best], candidates[best]
     return np.where(most >= 0, found, NOTHING), np.maximum(most, 0)
 
 

@@ -8,7 +8,7 @@ import { joinTiles, type PlacedTile, type RowWindow } from "./window";
 
 const MOST_TILES = 4000; // rows of tiles that are kept: some 20 kB each
 const AT_ONCE = 4;
-const ROWS_AT_ONCE = 64;
+const ROWS_AT_ONCE = 32;
 const KEPT_LEVELS = 2; // the widest levels are never forgotten
 const AGAIN_MS = 1000;
 
