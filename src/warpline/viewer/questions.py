@@ -24,8 +24,8 @@ _FURTHEST = 2**62
 _MOST_LINES = 1_000
 _MOST_LINKED = 10_000
 _MOST_CUT = 500_000
-_MADE_ID = re.compile(r"(.+)#(\d{1,15})", re.DOTALL)
-_TABLE_ID = re.compile(r"([a-z_]+):(\d{1,18})")
+_MADE_ID = re.compile(r"(.+)#(\d{1,15})", re.DOTALL | re.ASCII)
+_TABLE_ID = re.compile(r"([a-z_]+):(\d{1,18})", re.ASCII)
 
 Asked = Mapping[str, Any]
 
@@ -61,6 +61,8 @@ class Questions:
     ) -> None:
         self._rows, self._grid, self._links, self._names = rows, grid, links, names
         self._places = {row.row.id: place for place, row in enumerate(rows)}
+        # A phase has the id of its range, which is meant.
+        self._seeking = sorted(range(len(rows)), key=lambda place: rows[place].row.kind == "phase")
         self._answers: Mapping[str, Callable[[Asked], Any]] = {
             "event": lambda asked: self._found(_whole(asked, "row"), _whole(asked, "event")),
             "stretch": self._stretch,
@@ -146,8 +148,8 @@ class Questions:
     def _of_table(self, table: str, number: int) -> dict[str, Any] | None:
         if table not in EVENT_TABLES:
             return None
-        for place, row in enumerate(self._rows):
-            event = row.find(table, number)
+        for place in self._seeking:
+            event = self._rows[place].find(table, number)
             if event is not None:
                 return self._found(place, event)
         return None

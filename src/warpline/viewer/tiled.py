@@ -29,8 +29,8 @@ View = Callable[[], tuple[Diagnosis, Sequence[TableOfStats]]]
 
 _THREADS = 2  # answers that are worked out at a time
 _LONGEST_LIST = 20_000  # letters that name rows
-_TILE = re.compile(r"tiles/(\d{1,2})/(\d{1,16})")
-_ROWS = re.compile(r"rows=(\d{1,6}(?:-\d{1,6})?(?:,\d{1,6}(?:-\d{1,6})?)*)")
+_TILE = re.compile(r"tiles/(\d{1,2})/(\d{1,16})", re.ASCII)
+_ROWS = re.compile(r"rows=(\d{1,6}(?:-\d{1,6})?(?:,\d{1,6}(?:-\d{1,6})?)*)", re.ASCII)
 _OCTETS = "application/octet-stream"
 _JSON = "application/json"
 _IDLE = [place for place, category in enumerate(CATEGORIES) if category.kind == "idle"]

@@ -169,7 +169,9 @@ export class LocalAnswers implements Answers {
       });
       this.indices.set(table, index);
     }
-    const [place] = index.findAll(row, 1);
+    const all = index.findAll(row, MOST_LINKED);
+    // A phase has the id of its range, which is meant.
+    const place = all.find((one) => this.source.head.rows[one.row]?.kind !== "phase") ?? all[0];
     return place ? this.foundAt(place) : null;
   }
 

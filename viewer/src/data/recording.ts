@@ -134,6 +134,11 @@ export class Recording {
     return { rows, bins: tiles?.bins ?? 0, isIdle: this.idleNames(), bounds: this.bounds() };
   }
 
+  /** Whether what is drawn is as fine as it can be. */
+  get isSettled(): boolean {
+    return this.tiles?.isSettled ?? true;
+  }
+
   /** Makes ready what is drawn of some rows; of a tiled recording, what is missing is asked for. */
   prepare(rows: readonly number[], span: Span, width: number): void {
     if (!this.tiles) return;

@@ -105,6 +105,11 @@ export class Tiles {
     this.proceed();
   }
 
+  /** Whether all that the last view lacked is here. */
+  get isSettled(): boolean {
+    return this.running.size === 0 && this.wishes.length === 0 && !this.isResting;
+  }
+
   private missing(rows: readonly number[], level: number, index: number): Wish[] {
     const lacking = rows.filter((row) => !this.isKnown(row, level, index));
     const wishes: Wish[] = [];
