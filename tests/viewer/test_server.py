@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
 
-from warpline.viewer.server import PageServer
+from warpline.viewer.server import Answer, PageServer
 
 POLICY = "default-src 'none'"
 
@@ -32,9 +33,26 @@ def server():
         yield server
 
 
-def ask(server, path, method="GET", **headers):
+class Site:
+    """Answers one address and one question."""
+
+    def get(self, name, query):
+        return Answer("text/plain", query.encode()) if name == "now" else None
+
+    def post(self, name, body):
+        return Answer("text/plain", body[::-1]) if name == "turn" else None
+
+
+@pytest.fixture
+def site():
+    with running(PageServer(b"<p>page", [b"zero"], POLICY, site=Site())) as server:
+        yield server
+
+
+def ask(server, path, method="GET", body=None, **headers):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
-    connection.request(method, path, headers={key.title(): value for key, value in headers.items()})
+    named = {key.replace("_", "-").title(): value for key, value in headers.items()}
+    connection.request(method, path, body=body, headers=named)
     answer = connection.getresponse()
     content = answer.read()
     connection.close()
@@ -120,3 +138,49 @@ def test_the_log_says_no_secret(server, capfd):
     ask(server, secret_path(server))
     ask(server, "/nowhere")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_site_answers_what_is_no_page_and_no_block(site):
+    path = secret_path(site)
+    assert ask(site, f"{path}now?x=1")[1] == b"x=1"
+    assert ask(site, path)[1] == b"<p>page"
+    assert ask(site, f"{path}blocks/0")[1] == b"zero"
+    assert ask(site, f"{path}never")[0].status == 404
+    answer, content = ask(site, f"{path}turn", "POST", body=b"abc")
+    assert (answer.status, content) == (200, b"cba")
+    assert answer.getheader("Content-Security-Policy") == f"{POLICY}; frame-ancestors 'none'"
+    assert ask(site, f"{path}now", "POST", body=b"abc")[0].status == 404
+
+
+def test_a_question_needs_the_secret_and_the_host(site):
+    path = secret_path(site)
+    assert ask(site, "/turn", "POST", body=b"abc")[0].status == 404
+    assert ask(site, "/wrong/turn", "POST", body=b"abc")[0].status == 404
+    host = f"attacker.example:{site.server_port}"
+    assert ask(site, f"{path}turn", "POST", body=b"abc", host=host)[0].status == 404
+
+
+@pytest.mark.parametrize("length", ["", "-1", "x", "1e9", "4000001", "9" * 5000, "٣"])
+def test_a_question_without_a_sensible_length_is_not_read(site, length):
+    with socket.create_connection(("127.0.0.1", site.server_port), timeout=10) as connection:
+        host = f"127.0.0.1:{site.server_port}"
+        head = f"POST {secret_path(site)}turn HTTP/1.1\r\nHost: {host}\r\n"
+        connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+        while connection.recv(1000):
+            pass  # it hangs up
+
+
+def test_a_page_can_be_replaced_while_it_is_served(site):
+    site.replace(b"<p>other", [b"one", b"two"])
+    assert ask(site, secret_path(site))[1] == b"<p>other"
+    assert ask(site, f"{secret_path(site)}blocks/1")[1] == b"two"
+
+
+def test_what_is_done_meanwhile_begins_with_the_server():
+    done = threading.Event()
+    server = PageServer(b"", [], POLICY)
+    server.meanwhile = done.set
+    assert not done.is_set()
+    with running(server):
+        assert done.wait(10)

@@ -7,6 +7,7 @@ to point at this machine is refused by the Host header.
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ LOOPBACK = "127.0.0.1"
 _HOSTS = (LOOPBACK, "localhost")
 _SILENCE_S = 30  # a connection that says nothing for so long is closed
 _LONGEST_QUESTION = 4_000_000
+_LENGTH = re.compile(r"[0-9]{1,12}")
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -159,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_IMPLEMENTED)
             return
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length[:12]) > _LONGEST_QUESTION:
+        if not _LENGTH.fullmatch(length) or int(length) > _LONGEST_QUESTION:
             self.close_connection = True  # what follows is not read
             self._send(None, HTTPStatus.BAD_REQUEST, has_body=True)
             return
