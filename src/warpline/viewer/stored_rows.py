@@ -84,9 +84,12 @@ class StoredRow:
         return int(self.row.events.end_ns[event])
 
     def touching(self, start_ns: float, end_ns: float) -> tuple[int, int]:
-        """Return the events ``[first, last)`` that reach into a span or begin in it."""
+        """Return the events ``[first, last)`` that reach into a span or begin in it.
+
+        A sample of a counter holds until the next.
+        """
         first = self.begun_before(start_ns)
-        if first > 0 and self.end_ns(first - 1) > start_ns:
+        if first > 0 and (self.is_counter or self.end_ns(first - 1) > start_ns):
             first -= 1
         return first, max(first, self.begun_before(end_ns))
 

@@ -1,0 +1,238 @@
+"""How a recording that is too large for a page opens and moves by tiles.
+
+Usage: python benchmarks/tiles.py [--recording FILE | --kernels 9100000 | --url URL] [--browser]
+
+Without a recording one is made by make_nsys.py; a kernel brings about five and a half events with
+it. `warpline view` is started on it, and its address, its memory and the time until it is printed
+are told. Then tiles are fetched as a page of 1450 pixels does, of at most 32 rows each, at random
+places of several zoom levels: time from request to last byte, on the loopback interface, and the
+server's processor time a tile, which other work on the machine leaves alone. With
+``--browser`` a headless Chromium without a GPU opens the page and pans at each zoom level.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import math
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from make_nsys import make
+
+WIDTHS = (1.0, 0.1, 0.01, 0.001, 0.0001)
+PIXELS = 1450
+MOST_ROWS = 32
+REQUESTS = 60
+_HEAD = re.compile(r'<script type="application/json" id="warpline-head">(.*?)</script>', re.DOTALL)
+
+PAN = """async ([start, end, frames]) => {
+  const { model } = window.warpline;
+  const frame = () => new Promise(requestAnimationFrame);
+  const rest = async () => { do await frame(); while (!model.recording.isSettled); };
+  model.show({ start, end });
+  const began = performance.now();
+  await rest();
+  const sharp = performance.now() - began;
+  performance.clearResourceTimings();
+  const between = [];
+  for (let i = 0, last = performance.now(); i < frames; i++) {
+    const by = (end - start) * 0.02;
+    const view = model.view.peek();
+    model.show({ start: view.start + by, end: view.end + by }, false);
+    await frame();
+    between.push(performance.now() - last);
+    last = performance.now();
+  }
+  await rest();
+  const fetched = performance.getEntriesByType("resource");
+  const tiles = fetched.filter((one) => one.name.includes("/tiles/"));
+  return { sharp, between, tiles: tiles.map((one) => one.duration) };
+}"""
+
+
+class Page(NamedTuple):
+    """A page that is served: its address and its head."""
+
+    url: str
+    head: dict[str, Any]
+
+
+def opened(url: str) -> Page:
+    """Return the page at an address."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=60)
+    connection.request("GET", parts.path)
+    found = _HEAD.search(connection.getresponse().read().decode())
+    if not found:
+        raise SystemExit("this is no page of Warpline")
+    head = json.loads(found[1])
+    if not head.get("tiles"):
+        raise SystemExit("this recording has so few events that it needs no tiles")
+    return Page(url, head)
+
+
+def start(recording: Path) -> tuple[subprocess.Popen[str], str]:
+    """Start `warpline view`; print how long it takes and the memory that it needs."""
+    begin = time.perf_counter()
+    words = [sys.executable, "-m", "warpline", "view", "--no-browser", str(recording)]
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    url = server.stdout.readline().strip()
+    seconds = time.perf_counter() - begin
+    if not url:
+        raise SystemExit(f"warpline view ended with {server.wait()}")
+    status = Path(f"/proc/{server.pid}/status")
+    peak = re.search(r"VmHWM:\s*(\d+)", status.read_text()) if status.exists() else None
+    memory = f", {int(peak[1]) / 1e6:.1f} GB at most" if peak else ""
+    print(f"address printed after {seconds:.1f} s{memory}")
+    return server, url
+
+
+def tiles_of(page: Page, width: float, place: float) -> Iterator[str]:
+    """Yield the addresses of the tiles of a view."""
+    head, grid = page.head, page.head["tiles"]
+    whole = head["end_ns"] - head["start_ns"]
+    length = whole * width
+    low = head["start_ns"] + place * (whole - length)
+    level = min(max(math.floor(math.log2(length / PIXELS)), 0), grid["levels"] - 1)
+    tile_ns = grid["bins"] << level
+    first = int((low - grid["start_ns"]) // tile_ns)
+    last = int(min(low + length, head["end_ns"] - 1) - grid["start_ns"]) // tile_ns
+    rows = [place for place, row in enumerate(head["rows"]) if row["count"]]
+    for index in range(first, last + 1):
+        for begin in range(0, len(rows), MOST_ROWS):
+            wanted = ",".join(map(str, rows[begin : begin + MOST_ROWS]))
+            yield f"tiles/{level}/{index}?rows={wanted}"
+
+
+def fetch(page: Page) -> Callable[[str], tuple[float, int]]:
+    """Return a function that fetches an address: seconds and bytes."""
+    parts = urlsplit(page.url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=60)
+
+    def get(path: str) -> tuple[float, int]:
+        begin = time.perf_counter()
+        connection.request("GET", parts.path + path)
+        answer = connection.getresponse()
+        size = len(answer.read())
+        assert answer.status == 200, path
+        return time.perf_counter() - begin, size
+
+    return get
+
+
+def at(values: list[float], share: float) -> float:
+    """Return a quantile."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def cpu_seconds(pid: int | None) -> float:
+    """Return the processor time that a process has taken; NaN where that cannot be known."""
+    status = Path(f"/proc/{pid}/stat")
+    if not status.exists():
+        return math.nan
+    fields = status.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure_tiles(page: Page, pid: int | None) -> None:
+    """Print a row per zoom level."""
+    get = fetch(page)
+    randomly = random.Random(1)
+    events = sum(row["count"] for row in page.head["rows"])
+    rows = sum(row["count"] > 0 for row in page.head["rows"])
+    print(f"{events:,} events in {rows} rows\n")
+    heads = " ".join(f"{head:>8}" for head in ("p50 ms", "p95 ms", "max ms", "CPU ms"))
+    print(f"{'view':>8} {'tiles':>6} {heads} {'kB':>6}")
+    for width in WIDTHS:
+        times: list[float] = []
+        sizes: list[float] = []
+        used = cpu_seconds(pid)
+        while len(times) < REQUESTS:
+            for path in tiles_of(page, width, randomly.random()):
+                seconds, size = get(path)
+                times.append(seconds * 1e3)
+                sizes.append(size / 1e3)
+        quantiles = " ".join(f"{at(times, share):8.1f}" for share in (0.5, 0.95, 1.0))
+        cpu = (cpu_seconds(pid) - used) / len(times) * 1e3
+        told = f"{width:8.2%} {len(times):6} {quantiles} {cpu:8.1f} {at(sizes, 0.5):6.0f}"
+        print(told, flush=True)
+
+
+def measure_browser(page: Page) -> None:
+    """Print when the page is there, and how it pans at each zoom level."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only this needs it
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--disable-gpu"]
+        )
+        view = browser.new_page(viewport={"width": 1600, "height": 920})
+        view.goto(page.url + "#t")
+        ready = "() => performance.getEntriesByName('warpline-full')[0]?.startTime ?? 0"
+        while not view.evaluate(ready):
+            view.wait_for_timeout(20)
+        marks = [
+            view.evaluate(f"() => performance.getEntriesByName('warpline-{name}')[0]?.startTime")
+            for name in ("overview", "full")
+        ]
+        print(f"\nChromium {browser.version}: overview after {marks[0]:.0f} ms,", end=" ")
+        print(f"all rows after {marks[1]:.0f} ms")
+        heads = (
+            f"{'sharp ms':>9} {'frame p50':>10} {'p95':>6} {'tiles':>6} {'p50 ms':>8} {'p95':>6}"
+        )
+        print(f"{'view':>8} {heads}")
+        low, high = page.head["start_ns"], page.head["end_ns"]
+        for width in WIDTHS:
+            length = (high - low) * width
+            begin = low + 0.4 * (high - low) - length * 0.4
+            told = view.evaluate(PAN, [begin, begin + length, 90])
+            tiles = told["tiles"] or [math.nan]
+            frames = f"{at(told['between'], 0.5):10.1f} {at(told['between'], 0.95):6.1f}"
+            fetched = f"{len(told['tiles']):6} {at(tiles, 0.5):8.1f} {at(tiles, 0.95):6.1f}"
+            print(f"{width:8.2%} {told['sharp']:9.0f} {frames} {fetched}", flush=True)
+        browser.close()
+
+
+def main() -> None:
+    """Serve a recording and measure."""
+    parser = argparse.ArgumentParser(description="Tiles of large recordings.")
+    parser.add_argument("--recording", type=Path, help="one that is too large for a page")
+    parser.add_argument("--kernels", type=int, default=9_100_000, help="of the one that is made")
+    parser.add_argument("--url", help="of a page that is served already")
+    parser.add_argument("--pid", type=int, help="of the process that serves it")
+    parser.add_argument("--browser", action="store_true", help="pan in Chromium, too")
+    options = parser.parse_args()
+    server = None
+    url = options.url
+    if url is None:
+        recording = options.recording
+        if recording is None:
+            recording = Path(tempfile.gettempdir()) / f"tiles_{options.kernels}.sqlite"
+            if not recording.exists():
+                make(options.kernels, recording)
+        server, url = start(recording)
+    try:
+        page = opened(url)
+        measure_tiles(page, options.pid if server is None else server.pid)
+        if options.browser:
+            measure_browser(page)
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait()
+
+
+if __name__ == "__main__":
+    main()

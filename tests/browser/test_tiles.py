@@ -1,0 +1,161 @@
+"""A recording by tiles shows and says what its report does; only the events stay on the server."""
+
+from __future__ import annotations
+
+import threading
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+import warpline
+from warpline import api
+from warpline.viewer import tiles
+
+NAMES = ("bundled/pageable_h2d.bad", "faults/allocator.bad", "nsys/rich_metrics_sampling")
+PIXELS = """async () => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const canvas = document.querySelector("canvas[role=application]");
+  const { width, height } = canvas;
+  const copy = Object.assign(document.createElement("canvas"), { width, height });
+  const pen = copy.getContext("2d", { willReadFrequently: true });
+  pen.drawImage(canvas, 0, 0);
+  const { data } = pen.getImageData(0, 0, width, height);
+  let text = "";
+  for (let at = 0; at < data.length; at++) text += String.fromCharCode(32 + (data[at] >> 4));
+  return text;
+}"""
+WIDTHS = (1.0, 0.2, 0.02, 0.0005)
+
+
+@pytest.fixture
+def serve(recording):
+    """Serve a recording by tiles, as if it were large, and return the address."""
+    servers = []
+
+    def serve(name):
+        server = api.serve(warpline.open(recording(name)), tile_from=0)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        servers.append((server, thread))
+        return server.url
+
+    yield serve
+    for server, thread in servers:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def open_tiled(viewer, url):
+    """Open the page, and wait until its diagnosis is there and it was loaded with it."""
+    viewer.open(url, "#t")
+    viewer.wait("!model.pending.value || model.pending.value.isReady")
+    if viewer.ask("model.pending.value !== null"):
+        viewer.find("text=Reload").click()
+        viewer.wait("model.isComplete.value && !model.recording.head.pending")
+        viewer.drawn()
+    rest(viewer)
+
+
+def rest(viewer):
+    """Wait until nothing finer is to come."""
+    viewer.settle()
+    viewer.wait("model.recording.isSettled")
+    viewer.frame()
+    viewer.wait("model.recording.isSettled")
+
+
+def show(viewer, start, end):
+    viewer.ask(f"model.show({{ start: {start}, end: {end} }})")
+    rest(viewer)
+
+
+def statistics(viewer):
+    """Return what the panel says, once its answers have come."""
+    said = None
+    for _ in range(50):
+        now = viewer.find("[data-testid=selection-sums]").inner_text()
+        now += viewer.find(".tab-body").inner_text()
+        if now == said:
+            return now
+        said = now
+        viewer.frame()
+        viewer.frame()
+    raise AssertionError("the statistics do not come to rest")
+
+
+def pixels(viewer):
+    """Return the timeline's pixels in 16 shades of each colour, shape (n, 4)."""
+    octets = viewer.page.evaluate(PIXELS).encode("ascii")
+    return np.frombuffer(octets, np.uint8).reshape(-1, 4)
+
+
+def views(viewer):
+    start, end = viewer.ask("[model.limits.start, model.limits.end]")
+    middle = viewer.ask("model.recording.head.findings[0]?.windows_ns[0]?.[0] ?? null")
+    middle = (start + end) / 2 if middle is None else middle
+    for width in WIDTHS:
+        length = (end - start) * width
+        low = min(max(start, middle - length / 2), end - length)
+        yield low, low + length
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_picture_and_the_statistics_are_those_of_the_report(
+    open_viewer, report, serve, name, monkeypatch
+):
+    monkeypatch.setattr(tiles, "MOST_EVENTS", 30)  # most rows come as bins
+    whole, tiled = open_viewer(), open_viewer()
+    whole.open(report(name))
+    open_tiled(tiled, serve(name))
+    for start, end in views(whole):
+        for each in (whole, tiled):
+            show(each, start, end)
+        assert statistics(tiled) == statistics(whole)
+        one, other = (pixels(each) for each in (whole, tiled))
+        assert one.shape == other.shape
+        assert np.mean(np.any(one != other, axis=1)) <= 0.02
+    assert tiled.problems == []
+    fetched = {urlsplit(url).path.split("/")[2] for url in tiled.requests if "http" in url}
+    assert {"tiles", "ask", "blocks"} <= fetched
+
+
+def test_events_are_selected_walked_and_followed(open_viewer, report, serve):
+    name = "bundled/pageable_h2d.bad"
+    whole, tiled = open_viewer(), open_viewer()
+    whole.open(report(name))
+    open_tiled(tiled, serve(name))
+    said = []
+    for viewer in (whole, tiled):
+        seen = []
+        viewer.ask("model.selectId('kernel:40')")
+        viewer.wait("model.selected.value?.id === 'kernel:40' && model.linked.value.length > 0")
+        seen.append(viewer.find("[aria-label='Selected event']").inner_text().split("In ranges")[0])
+        seen.append(viewer.walk("."))
+        seen.append(viewer.walk(","))
+        seen.append(viewer.walk("["))
+        seen.append(viewer.ask("model.arrows.value.length"))
+        viewer.ask("model.search('/gemm|elementwise/i')")
+        for _ in range(3):
+            viewer.page.focus("#warpline-search")
+            seen.append(viewer.walk("Enter"))
+        viewer.page.keyboard.press("Escape")
+        said.append(seen)
+    assert said[0] == said[1]
+
+
+def test_a_server_that_is_gone_is_told_of(open_viewer, serve, monkeypatch):
+    monkeypatch.setattr(tiles, "MOST_EVENTS", 30)
+    viewer = open_viewer()
+    open_tiled(viewer, serve(NAMES[0]))
+    context = viewer.page.context
+    context.set_offline(True)
+    start, end = list(views(viewer))[2]
+    viewer.ask(f"model.show({{ start: {start}, end: {end} }})")
+    viewer.wait("model.failure.value?.includes('still running')")
+    viewer.frame()
+    assert "still running" in viewer.find("[role=alert].banner").first.inner_text()
+    context.set_offline(False)
+    viewer.wait("model.failure.value === null")
+    rest(viewer)
