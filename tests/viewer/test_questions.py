@@ -157,7 +157,7 @@ def test_sums_and_names_equal_plain_sums(both):
 
 
 def check_names(both, start, end):
-    expected = {}
+    expected: dict[tuple[str, str], tuple[int, float]] = {}
     for row in both.summed:
         for each in both.events[both.ids[row]]:
             if touches(each, start, end):
@@ -177,7 +177,7 @@ def check_names(both, start, end):
 
 
 def test_links_lead_both_ways(both):
-    ends = {}
+    ends: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for row in both.ids:
         for place, each in enumerate(both.events[row]):
             for link, end in each.links.items():
