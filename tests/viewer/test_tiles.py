@@ -245,6 +245,20 @@ def test_events_can_be_cut_out_unless_they_are_too_many():
     assert cut_out(rows, grid, [0], span, len(inside) - 1) is None
 
 
+def test_what_is_cut_out_has_ids_and_links():
+    rng = np.random.default_rng(9)
+    start, end, name = random_events(rng, 300, 100)
+    number, call, valid = rng.permutation(300), rng.integers(0, 50, 300), rng.random(300) < 0.7
+    events = Events(start, end, name, number, None, {"launch": Link(call, valid)})
+    rows = stored([Row("r", None, "r", "stream", "kernel", events=events)])
+    head, columns = decoded(cut_out(rows, Grid(0, int(end[-1]) + 1, 0), [0], (0, 1 << 40), 300))
+    found = columns(head["rows"][0])
+    assert list(found["row"]) == number.tolist()
+    known = zip(call.tolist(), valid.tolist(), strict=True)
+    expected = [row if is_known else None for row, is_known in known]
+    assert [None if one is None or one < 0 else one for one in found["launch"]] == expected
+
+
 def test_an_event_is_found_by_its_row_and_by_what_its_link_leads_to():
     rng = np.random.default_rng(8)
     start, end, name = random_events(rng, 900, 100)

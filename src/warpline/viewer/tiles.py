@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.viewer.columns import Packed, delta, float64, optional, plain
 from warpline.viewer.container import event_columns
 from warpline.viewer.range_max import NOTHING
-from warpline.viewer.rows import Events
+from warpline.viewer.rows import Events, Link
 from warpline.viewer.stored_rows import StoredRow
 
 BINS = 512
@@ -120,7 +121,9 @@ def tile(rows: Sequence[StoredRow], grid: Grid, level: int, index: int, wanted: 
         row = rows[place]
         first, last = row.touching(low, high)
         if last - first <= MOST_EVENTS:
-            told.append({"row": place, "first": first, **_events(writer, row, first, last, grid)})
+            told.append(
+                {"row": place, "first": first, **_events(writer, _drawn(row, first, last), grid)}
+            )
         elif row.is_counter:
             told.append({"row": place, "counter": len(counters)})
             counters.append(_counter_bins(row, level, edges))
@@ -143,7 +146,7 @@ def tile(rows: Sequence[StoredRow], grid: Grid, level: int, index: int, wanted: 
 def cut_out(
     rows: Sequence[StoredRow], grid: Grid, wanted: list[int], span: tuple[float, float], most: int
 ) -> bytes | None:
-    """Return all events of some rows that touch a span of the trace's time, as a tile does.
+    """Return all events of some rows that touch a span of the trace's time, with ids and links.
 
     None where they are more than `most`.
     """
@@ -152,20 +155,33 @@ def cut_out(
         return None
     writer = _Writer()
     told = [
-        {"row": place, "first": first, **_events(writer, rows[place], first, last, grid)}
+        {"row": place, "first": first, **_events(writer, events, grid)}
         for place, first, last in found
+        for events in [_with_links(rows[place], first, last)]
     ]
     return writer.framed({"rows": told})
 
 
-def _events(writer: _Writer, row: StoredRow, first: int, last: int, grid: Grid) -> dict[str, Any]:
-    """Write some events as a part, of what is drawn."""
-    if first == last:
-        return {"count": 0}
+def _with_links(row: StoredRow, first: int, last: int) -> Events:
+    """Return some events with all that is known of them."""
+    own = slice(first, last)
+    ends = {name: row.links[name][own].astype(np.int64) for name in row.links}
+    links = {name: Link(rows, rows >= 0) for name, rows in ends.items()}
+    return replace(row.row.events.taken(own), links=links)
+
+
+def _drawn(row: StoredRow, first: int, last: int) -> Events:
+    """Return some events with what is drawn of them: a tile needs no ids and no links."""
     whole, own = row.row.events, slice(first, last)
     value = None if whole.value is None else whole.value[own]
-    shown = Events(whole.start_ns[own], whole.end_ns[own], whole.name[own], value=value)
-    described = writer.add(event_columns(shown), last - first)
+    return Events(whole.start_ns[own], whole.end_ns[own], whole.name[own], value=value)
+
+
+def _events(writer: _Writer, shown: Events, grid: Grid) -> dict[str, Any]:
+    """Write some events as a part."""
+    if not len(shown):
+        return {"count": 0}
+    described = writer.add(event_columns(shown), len(shown))
     return {**described, "first_ns": int(shown.start_ns[0]) - grid.offset_ns}
 
 
