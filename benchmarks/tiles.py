@@ -132,6 +132,21 @@ def fetch(page: Page) -> Callable[[str], tuple[float, int]]:
     return get
 
 
+def wait_for_diagnosis(page: Page) -> None:
+    """Wait until the server has nothing to do but to answer; print how long that took."""
+    begin = time.perf_counter()
+    parts = urlsplit(page.url)
+    while True:
+        connection = http.client.HTTPConnection(parts.netloc, timeout=60)
+        connection.request("GET", f"{parts.path}state")
+        pending = json.loads(connection.getresponse().read())["pending"]
+        connection.close()
+        if pending is None or "could not" in pending:
+            print(f"diagnosis ready after {time.perf_counter() - begin:.1f} s more")
+            return
+        time.sleep(0.5)
+
+
 def at(values: list[float], share: float) -> float:
     """Return a quantile."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
@@ -225,6 +240,7 @@ def main() -> None:
         server, url = start(recording)
     try:
         page = opened(url)
+        wait_for_diagnosis(page)
         measure_tiles(page, options.pid if server is None else server.pid)
         if options.browser:
             measure_browser(page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 from warpline.errors import InputError, WarplineError
@@ -15,6 +16,7 @@ from warpline.viewer.server import PageServer, Site
 from warpline.viewer.tiled import TiledPage, View
 
 TILE_FROM = 4_000_000
+_SHORT_TURN_S = 0.0005
 _DEVICE_TABLES = EVENT_TABLES[:3]  # busy time is shown once more, as states
 
 Tell = Callable[[str], None]
@@ -85,6 +87,8 @@ def _listening(
 
 def _diagnose(server: PageServer, tiled: TiledPage, view: View, parts: Assets, tell: Tell) -> None:
     """Compute the diagnosis, and give the page with it from then on."""
+    # Answers must not wait for the 5 ms that a thread may otherwise keep the interpreter.
+    sys.setswitchinterval(_SHORT_TURN_S)
     try:
         diagnosis, tables = tiled.compute(view)
         container = tiled.container(diagnosis, tables)
