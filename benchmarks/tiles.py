@@ -225,18 +225,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Tiles of large recordings.")
     parser.add_argument("--recording", type=Path, help="one that is too large for a page")
     parser.add_argument("--kernels", type=int, default=9_100_000, help="of the one that is made")
+    parser.add_argument("--quick", action="store_true", help="make a tenth of them")
     parser.add_argument("--url", help="of a page that is served already")
     parser.add_argument("--pid", type=int, help="of the process that serves it")
     parser.add_argument("--browser", action="store_true", help="pan in Chromium, too")
     options = parser.parse_args()
+    kernels = options.kernels // 10 if options.quick else options.kernels
     server = None
     url = options.url
     if url is None:
         recording = options.recording
         if recording is None:
-            recording = Path(tempfile.gettempdir()) / f"tiles_{options.kernels}.sqlite"
+            recording = Path(tempfile.gettempdir()) / f"tiles_{kernels}.sqlite"
             if not recording.exists():
-                make(options.kernels, recording)
+                make(kernels, recording)
         server, url = start(recording)
     try:
         page = opened(url)
