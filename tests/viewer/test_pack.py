@@ -329,6 +329,25 @@ def test_memory_is_what_was_allocated_and_not_released():
     assert values == [(10, 130), (20, 180), (30, 80), (40, 0)]
 
 
+def test_the_longest_events_of_each_row_are_the_last_to_go(capture, make):
+    _, whole = make(warpline.open(capture("host_sync.bad")))
+    _, small = make(warpline.open(capture("host_sync.bad")), max_bytes=1)
+    complete = Decoded(whole.head, [block.data for block in whole.blocks])
+    found = Decoded(small.head, [block.data for block in small.blocks])
+    left_out = 0
+    for row_id, row in found.rows.items():
+        kept, every = found.events(row_id), complete.events(row_id)
+        left_out += len(every) - len(kept)
+        assert len(kept) >= min(len(every), 16)
+        if row["kind"] != "counter" and len(kept) < len(every):
+            lengths = sorted((item.end_ns - item.start_ns for item in every), reverse=True)
+            assert (
+                lengths[:16]
+                == sorted((item.end_ns - item.start_ns for item in kept), reverse=True)[:16]
+            )
+    assert left_out > 0
+
+
 def test_a_small_report_says_what_it_left_out(capture, make):
     trace = warpline.open(capture("host_sync.bad"))
     from warpline.viewer.pack import report_bytes

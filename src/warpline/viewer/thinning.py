@@ -29,6 +29,7 @@ _TIERS = (
     frozenset({"stream", "state"}),
 )
 _LEAST_KEPT = 0.01
+_LEAST_EVENTS = 16  # of each row, so that its outline stays: steps are few, long and cheap
 _KEPT_STEPS = 3
 _MOST_WINDOWS = 30
 NOTHING_KEPT = (np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -138,8 +139,8 @@ def _outside(row: Row, kept: tuple[I64, I64]) -> Any:
 
 def _thinned(row: Row, share: float, kept: tuple[I64, I64]) -> Thinned:
     outside = np.flatnonzero(_outside(row, kept)) if share < 1 else np.zeros(0, np.int64)
-    count = len(outside) - int(len(outside) * share)
-    if not count:
+    count = len(outside) - max(int(len(outside) * share), _LEAST_EVENTS)
+    if count <= 0:
         return Thinned((row,))
     events = row.events
     if row.kind == "counter":
