@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warpline.derived.breakdown.verdict import counted_ns, verdict
-from warpline.result import Breakdown, Overlap, Part
+from warpline.derived.breakdown.verdict import counted_ns, verdict, what_first
+from warpline.result import Breakdown, Finding, Overlap, Part, Severity
 
 MS = 1_000_000
 
@@ -86,3 +86,21 @@ def test_of_several_the_slowest_is_told():
 
 def test_no_time_at_all():
     assert "no time" in verdict([lane(("gemm", 0))], [overlap()])
+
+
+def finding(severity: Severity, saving_ns: int | None = None, title: str = "A fault") -> Finding:
+    share = None if saving_ns is None else saving_ns / 10_000_000
+    return Finding("r", severity, title, "", (), "", "", "F1", saving_ns=saving_ns, share=share)
+
+
+def test_what_to_do_first_is_the_first_grave_finding() -> None:
+    found = (finding("high", 4_710_000), finding("medium", 600_000))
+    steps = (Breakdown(7, 0, None, 10, 100, ()),)
+    said = what_first(found, steps, is_priced=True)
+    assert said == "First: a fault (F1); the fix saves about 4.71 ms (47.1 %) per step."
+    assert what_first(found, (), is_priced=True).endswith("about 4.71 ms (47.1 %).")
+    graphs = finding("medium", title="CUDA graphs are made anew")
+    assert what_first((graphs,), steps, is_priced=True) == "First: CUDA graphs are made anew (F1)."
+    nothing = "Nothing measurable to save was found."
+    assert what_first((finding("low", 10_000), finding("info")), steps, is_priced=True) == nothing
+    assert what_first((), steps, is_priced=False) == ""

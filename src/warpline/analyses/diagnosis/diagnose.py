@@ -14,7 +14,7 @@ from warpline.derived.breakdown.part_meanings import PART_MEANINGS
 from warpline.derived.breakdown.partition import Lane, step_partition, window_segments
 from warpline.derived.breakdown.phases import phases
 from warpline.derived.breakdown.segments import PARTS, device_segments, is_busy
-from warpline.derived.breakdown.verdict import verdict
+from warpline.derived.breakdown.verdict import verdict, what_first
 from warpline.derived.kernels.categories import ORIGINS, operation_origins
 from warpline.derived.ranks.names import UNKNOWN as UNKNOWN_RANK
 from warpline.derived.ranks.names import rank_of_process
@@ -84,6 +84,8 @@ def diagnose(trace: Trace, name: str | None, attempt: Attempt) -> Diagnosis:
     if isinstance(replay, Skipped):
         not_judged.append(replay)
     priced = _priced(trace, name, attempt, found) if isinstance(replay, Replay) else found
+    ranked = _ranked(priced)
+    first = what_first(ranked, breakdown, is_priced=bool(lanes) and isinstance(replay, Replay))
     tables = {table: _table(trace, table, name, attempt) for table in _SECTIONS}
     failed = [item for item in tables.values() if isinstance(item, Skipped) and item.is_failure]
     sections = tuple(item for item in tables.values() if isinstance(item, Result))
@@ -92,10 +94,10 @@ def diagnose(trace: Trace, name: str | None, attempt: Attempt) -> Diagnosis:
         meta=_meta(trace),
         sections=sections,
         warnings=warnings_of(trace),
-        verdict=verdict(breakdown, overlaps),
+        verdict=" ".join(filter(None, (verdict(breakdown, overlaps), first))),
         steps=_steps(trace, name),
         breakdown=breakdown,
-        findings=_ranked(priced),
+        findings=ranked,
         checks=tuple(Check(**row) for row in _rows(tables["checklist"])),
         overlaps=overlaps,
         phases=_phases(trace, name) if lanes else (),

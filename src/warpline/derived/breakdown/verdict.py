@@ -1,15 +1,16 @@
-"""One sentence on where the time of a run went."""
+"""A sentence on where the time of a run went, and one on what to do first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpline.result import Breakdown, Overlap, Part, PartKind
+from warpline.result import Breakdown, Finding, Overlap, Part, PartKind
 from warpline.units import format_ns, format_ratio
 
 _MATTERS = 0.10  # idle time below this share of a step is not worth a clause
 _ALONE = 0.15  # communication or copies with nothing beside them, from this share on
 _MOST = 0.5
+_GRAVE = ("high", "medium")
 _NEARLY_ALL = 0.98
 _WELL_BUSY = 0.8  # from this share on it matters what the device was busy with
 
@@ -36,6 +37,28 @@ def verdict(breakdown: Sequence[Breakdown], overlaps: Sequence[Overlap]) -> str:
     clauses = f"{subject} busy {format_ratio(busy)} of {of_what}"
     clauses += _busy_clause(item, overlaps[place] if place < len(overlaps) else None)
     return f"{clauses}{_idle_clause(item)}."
+
+
+def what_first(
+    findings: Sequence[Finding], breakdown: Sequence[Breakdown], *, is_priced: bool
+) -> str:
+    """Return what to look at first, with what it saves; empty where nothing can be said.
+
+    Args:
+        findings: In their order, numbered.
+        breakdown: From the diagnosis.
+        is_priced: Whether savings were predicted, so that none means that there is none.
+    """
+    first = next((item for item in findings if item.severity in _GRAVE), None)
+    if first is None:
+        return "Nothing measurable to save was found." if is_priced else ""
+    is_word = not first.title[1:2].isupper()  # but an abbreviation
+    title = first.title[:1].lower() + first.title[1:] if is_word else first.title
+    if first.saving_ns is None:
+        return f"First: {title} ({first.id})."
+    saves = f"{format_ns(first.saving_ns)} ({format_ratio(first.share or 0.0)})"
+    each = " per step" if any(item.count for item in breakdown) else ""
+    return f"First: {title} ({first.id}); the fix saves about {saves}{each}."
 
 
 def _subject(item: Breakdown, every: Sequence[Breakdown]) -> str:
