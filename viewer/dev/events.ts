@@ -13,6 +13,9 @@ export interface RandomRow {
   readonly name: number[];
 }
 
+/** The categories of the names: the idle one is shared, so that busy and idle time of it must stay apart. */
+export const CATEGORIES: readonly number[] = [7, 2, 7, 3, 2];
+
 /** Makes `count` events whose lengths and gaps span several powers of ten; name 0 to 4, 4 is idle. */
 export function randomRow(seed: number, count: number, kind: RowKind = "stream"): RandomRow {
   const random = seeded(seed);

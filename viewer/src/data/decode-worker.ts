@@ -34,6 +34,8 @@ export interface Order {
   readonly rawBytes: number;
   readonly rows: readonly RowOrder[];
   readonly isIdle: Uint8Array;
+  /** The category of each name. */
+  readonly categories: Uint8Array;
   readonly bounds: Bounds;
   readonly wantsBytes: boolean;
   /** Blocks of one group share rows: one worker decodes them all. */
@@ -93,7 +95,7 @@ export class Decoder {
     }
   }
 
-  private addParts(order: RowOrder, bytes: Uint8Array, { isIdle, bounds }: Order): FinishedRow | null {
+  private addParts(order: RowOrder, bytes: Uint8Array, { isIdle, categories, bounds }: Order): FinishedRow | null {
     const { row } = order;
     for (const { spec } of order.parts) checkPart(bytes.length, spec);
     let state = this.unfinished.get(row);
@@ -109,8 +111,8 @@ export class Decoder {
     if (state.next < order.partCount) return null;
     this.unfinished.delete(row);
     const events = state.builder.finish();
-    const isSummed = order.kind !== "counter";
-    const pyramid = isSummed ? buildPyramid(eventsOf(events), bounds.start_ns, bounds.end_ns) : null;
+    if (order.kind === "counter") return { row, events, pyramid: null };
+    const pyramid = buildPyramid(eventsOf(events), bounds.start_ns, bounds.end_ns, categories);
     return { row, events, pyramid };
   }
 }
@@ -118,7 +120,7 @@ export class Decoder {
 function buffersOfRow({ events, pyramid }: FinishedRow): ArrayBuffer[] {
   const views = pyramid ? [pyramid.busy, pyramid.long] : [];
   const levels = pyramid ? [pyramid, ...(pyramid.coarser ?? [])] : [];
-  const names = levels.flatMap(({ top, topNs, rest, restNs }) => [top, topNs, rest, restNs]);
+  const names = levels.flatMap((bins) => [bins.from, bins.key, bins.ns, bins.name, bins.longestNs]);
   const buffers = [...views, ...names].map((view) => view.buffer as ArrayBuffer);
   return [...buffersOfEvents(events), ...buffers];
 }

@@ -56,7 +56,7 @@ describe("a decoder", () => {
       const { spec, bytes } = part(from, block);
       const row = { row: 4, label: "r", kind: "stream" as const, count: 6, partCount: 3 };
       return {
-        ...{ block, rawBytes: bytes.length, isIdle: new Uint8Array(3), bounds: BOUNDS, wantsBytes: false },
+        ...{ block, rawBytes: bytes.length, isIdle: new Uint8Array(3), categories: new Uint8Array(3), bounds: BOUNDS, wantsBytes: false },
         packed: new Uint8Array(gzipSync(bytes)),
         rows: [{ ...row, parts: [{ place, spec }] }],
       };
@@ -94,7 +94,7 @@ describe("a decoder", () => {
   it("works on this thread where there are no workers", async () => {
     const { bytes } = part(0, 2);
     const delivery = await startDecoders("", 0).order({
-      ...{ block: 1, rows: [], isIdle: new Uint8Array(3), bounds: BOUNDS, wantsBytes: true },
+      ...{ block: 1, rows: [], isIdle: new Uint8Array(3), categories: new Uint8Array(3), bounds: BOUNDS, wantsBytes: true },
       packed: Buffer.from(gzipSync(bytes)).toString("base64"),
       rawBytes: bytes.length,
     });

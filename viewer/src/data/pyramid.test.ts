@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { type RandomRow, randomRow } from "../../dev/events";
+import { CATEGORIES, type RandomRow, randomRow } from "../../dev/events";
 import { seeded } from "../../dev/random";
+import { keyOf } from "./category-bins";
 import { endOf } from "./events";
 import { buildPyramid, busyBefore, PYRAMID_BINS, PYRAMID_FROM, roughlyBusyBefore } from "./pyramid";
 
@@ -34,10 +35,10 @@ describe("running totals", () => {
 describe("the pyramid", () => {
   const row = randomRow(7, 20_000, "state");
   const end = endOf(row.events, 19_999);
-  const pyramid = buildPyramid(row.events, 0, end);
+  const pyramid = buildPyramid(row.events, 0, end, CATEGORIES);
 
   it("is left out where a walk is quick", () => {
-    expect(buildPyramid(randomRow(1, PYRAMID_FROM - 1).events, 0, 1e9)).toBeNull();
+    expect(buildPyramid(randomRow(1, PYRAMID_FROM - 1).events, 0, 1e9, CATEGORIES)).toBeNull();
   });
 
   it("is exact at the edges of its bins, and its bins sum to the row", () => {
@@ -49,16 +50,36 @@ describe("the pyramid", () => {
     expect(pyramid.busy[PYRAMID_BINS]).toBe(row.events.busy[20_000]);
   });
 
-  it("names the event that covers most of a bin", () => {
+  it("has the time of every category in every bin, and the event of it that covers most", () => {
     if (!pyramid) throw new Error("no pyramid");
-    for (let bin = 0; bin < PYRAMID_BINS; bin += 501) {
-      const [low, high] = [bin * pyramid.binNs, (bin + 1) * pyramid.binNs];
-      let most = 0;
+    const { from, key, ns, name, longestNs, binNs } = pyramid;
+    let checked = 0;
+    for (let bin = 0; bin < PYRAMID_BINS; bin += 101) {
+      const sums = new Map<number, { ns: number; longest: number; names: Set<number> }>();
       row.start.forEach((start, i) => {
-        if (row.name[i] === 4) return;
-        most = Math.max(most, Math.min(high, start + (row.duration[i] as number)) - Math.max(low, start));
+        const length = row.duration[i] as number;
+        const inside = Math.min((bin + 1) * binNs, start + length) - Math.max(bin * binNs, start);
+        if (length === 0 ? Math.floor(start / binNs) !== bin : inside <= 0) return;
+        const own = row.name[i] as number;
+        const one = keyOf(CATEGORIES[own] as number, own === 4 && length > 0);
+        const sum = sums.get(one) ?? { ns: 0, longest: -1, names: new Set() };
+        sums.set(one, sum);
+        sum.ns += inside;
+        if (inside > sum.longest) sum.names.clear();
+        if (inside >= sum.longest) sum.names.add(own);
+        sum.longest = Math.max(sum.longest, inside);
       });
-      expect(pyramid.topNs[bin]).toBeCloseTo(Math.fround(most), 1);
+      const places = Array.from({ length: from[bin + 1] - from[bin] }, (_, i) => from[bin] + i);
+      expect(new Set(places.map((i) => key[i]))).toEqual(new Set(sums.keys()));
+      expect(places.length).toBe(sums.size);
+      for (const i of places) {
+        const sum = sums.get(key[i]);
+        expect(ns[i]).toBeCloseTo(sum?.ns ?? -1, 1);
+        expect(longestNs[i]).toBeCloseTo(sum?.longest ?? -1, 1);
+        expect(sum?.names).toContain(name[i]);
+        checked++;
+      }
     }
+    expect(checked).toBeGreaterThan(100);
   });
 });

@@ -93,10 +93,11 @@ export class Recording {
   async loadEvents(arrived: (row: number) => void): Promise<void> {
     if (this.head.tiles && this.source) return this.startTiles(this.head.tiles, this.source);
     const isIdle = this.idleNames();
+    const categories = Uint8Array.from(this.names.categories);
     const load = async ({ block, rows, group }: BlockOrder): Promise<void> => {
       try {
         const delivery = await this.decoders.order({
-          ...{ block, rows, group, isIdle, bounds: this.bounds(), wantsBytes: false },
+          ...{ block, rows, group, isIdle, categories, bounds: this.bounds(), wantsBytes: false },
           packed: await this.blocks.get(block),
           rawBytes: this.rawBytes(block),
         });
@@ -131,7 +132,8 @@ export class Recording {
 
   private tileBase(): TileBase {
     const { rows, tiles } = this.head;
-    return { rows, bins: tiles?.bins ?? 0, isIdle: this.idleNames(), bounds: this.bounds() };
+    const { categories } = this.names;
+    return { rows, bins: tiles?.bins ?? 0, isIdle: this.idleNames(), categories, bounds: this.bounds() };
   }
 
   /** Whether what is drawn is as fine as it can be. */
@@ -244,6 +246,7 @@ export class Recording {
       rawBytes: this.rawBytes(block),
       rows: [],
       isIdle: new Uint8Array(0),
+      categories: new Uint8Array(0),
       bounds: this.bounds(),
       wantsBytes: true,
     });

@@ -3,7 +3,7 @@
 import { decodeColumn } from "./columns";
 import { type Bounds, decodeEvents, type Events } from "./events";
 import type { ColumnSpec, RowSpec } from "./head";
-import { NO_NAME } from "./pyramid";
+import { type Categories, NO_NAME } from "./category-bins";
 
 /** All events of a row that touch the tile; `first` is the number of the first in the row. */
 export interface EventTile {
@@ -17,8 +17,10 @@ export interface BinTile {
   readonly kind: "bins";
   /** Busy time inside each bin. */
   readonly busy: Float64Array;
+  /** The category with most busy time in each bin: a name of it, and how much time that is. */
   readonly top: Uint32Array;
   readonly topNs: Float64Array;
+  /** Likewise of idle time. */
   readonly rest: Uint32Array;
   readonly restNs: Float64Array;
   readonly wide: readonly WideEvent[];
@@ -66,6 +68,7 @@ export interface TileBase {
   readonly rows: readonly RowSpec[];
   readonly bins: number;
   readonly isIdle: Uint8Array;
+  readonly categories: Categories;
   readonly bounds: Bounds;
 }
 

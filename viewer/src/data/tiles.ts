@@ -82,6 +82,7 @@ export class Tiles {
         start: this.grid.start_ns + first * tileNs,
         ...{ level, count: tiles.length * this.grid.bins, perTile: this.grid.bins },
       },
+      this.base.categories,
       this.base.rows[row]?.kind === "state" ? this.base.isIdle : null,
     );
     this.windows.set(row, { key, window });

@@ -2,7 +2,8 @@
 
 import { averages, type CounterBins } from "./counter-bins";
 import { endOf, type Events, lengthOf } from "./events";
-import { NO_NAME, type Pyramid } from "./pyramid";
+import { type Categories, CategoryBinsWriter, keyOf, NO_NAME } from "./category-bins";
+import type { Pyramid } from "./pyramid";
 import type { BinTile, EventTile, RowTile, WideEvent } from "./tile";
 
 const WIDE_BINS = 1.5;
@@ -36,6 +37,7 @@ export interface WindowGrid {
 export function joinTiles(
   tiles: readonly (PlacedTile | null)[],
   grid: WindowGrid,
+  categories: Categories,
   isIdle: Uint8Array | null,
 ): RowWindow {
   const known = tiles.filter((one) => one !== null);
@@ -46,7 +48,7 @@ export function joinTiles(
   if (known.some(({ tile }) => tile.kind === "counter")) {
     return { events: joinEvents([], null), pyramid: null, counter: joinCounters(tiles, grid) };
   }
-  return joinBins(tiles, grid, isIdle);
+  return joinBins(tiles, grid, categories, isIdle);
 }
 
 function joinEvents(tiles: readonly EventTile[], isIdle: Uint8Array | null): Events {
@@ -104,9 +106,10 @@ function wideOnly(wide: readonly WideEvent[], isIdle: Uint8Array | null): Events
 function joinBins(
   tiles: readonly (PlacedTile | null)[],
   grid: WindowGrid,
+  categories: Categories,
   isIdle: Uint8Array | null,
 ): RowWindow {
-  const sums = new BinSums(grid);
+  const sums = new BinSums(grid, categories);
   tiles.forEach((placed, place) => {
     if (!placed) return;
     if (placed.tile.kind === "events") sums.addEvents(placed.tile.events, place, isIdle);
@@ -121,18 +124,15 @@ class BinSums {
   readonly wide: WideEvent[] = [];
   private readonly binNs: number;
   private readonly busy: Float64Array;
-  private readonly top: Uint32Array;
-  private readonly topNs: Float32Array;
-  private readonly rest: Uint32Array;
-  private readonly restNs: Float32Array;
+  private readonly names: CategoryBinsWriter;
 
-  constructor(private readonly grid: WindowGrid) {
+  constructor(
+    private readonly grid: WindowGrid,
+    private readonly categories: Categories,
+  ) {
     this.binNs = 2 ** grid.level;
     this.busy = new Float64Array(grid.count + 1);
-    this.top = new Uint32Array(grid.count).fill(NO_NAME);
-    this.topNs = new Float32Array(grid.count);
-    this.rest = new Uint32Array(grid.count).fill(NO_NAME);
-    this.restNs = new Float32Array(grid.count);
+    this.names = new CategoryBinsWriter(grid.count, this.binNs);
   }
 
   /** Takes the bins of a tile of this level or a wider one, as far as they lie in a place. */
@@ -145,10 +145,8 @@ class BinSums {
       const bin = Math.floor((offset + i) * share);
       const at = from + i;
       this.busy[at + 1] = tile.busy[bin] * share;
-      this.top[at] = tile.top[bin];
-      this.topNs[at] = tile.topNs[bin] * share;
-      this.rest[at] = tile.rest[bin];
-      this.restNs[at] = tile.restNs[bin] * share;
+      this.addName(at, tile.top[bin], tile.topNs[bin] * share, false);
+      this.addName(at, tile.rest[bin], tile.restNs[bin] * share, true);
     }
     this.wide.push(...tile.wide);
   }
@@ -169,26 +167,24 @@ class BinSums {
       do {
         const edge = grid.start + bin * binNs;
         const inside = Math.min(last, edge + binNs) - Math.max(start, edge, low);
-        this.offer(bin, events.name[i], Math.max(0, inside), isBusy);
+        if (isBusy) this.busy[bin + 1] += Math.max(0, inside);
+        this.addName(bin, events.name[i], Math.max(0, inside), !isBusy);
         bin++;
       } while (grid.start + bin * binNs < last);
     }
   }
 
-  private offer(bin: number, name: number, inside: number, isBusy: boolean): void {
-    const [names, most] = isBusy ? [this.top, this.topNs] : [this.rest, this.restNs];
-    if (isBusy) this.busy[bin + 1] += inside;
-    if (names[bin] !== NO_NAME && inside <= most[bin]) return;
-    names[bin] = name;
-    most[bin] = inside;
+  private addName(bin: number, name: number, inside: number, isIdle: boolean): void {
+    if (name === NO_NAME) return;
+    this.names.add(bin, keyOf(this.categories[name] ?? 0, isIdle), inside, name, inside);
   }
 
   /** Returns the sums with running totals; no more can be added. */
   pyramid(events: Events): Pyramid {
-    const { busy, top, topNs, rest, restNs, grid } = this;
+    const { busy, grid } = this;
     for (let i = 0; i < grid.count; i++) busy[i + 1] += busy[i];
     const long = Uint32Array.from({ length: events.count }, (_, i) => i);
-    return { start_ns: grid.start, binNs: this.binNs, busy, top, topNs, rest, restNs, long, isAlone: true };
+    return { ...this.names.finish(), start_ns: grid.start, busy, long, isAlone: true };
   }
 }
 

@@ -6,7 +6,7 @@ import type { Found } from "../data/answers";
 import { averages, averagesOfBins, type CounterPicture } from "../data/counter-bins";
 import type { Events } from "../data/events";
 import type { Head } from "../data/head";
-import { NO_NAME } from "../data/pyramid";
+import { NO_NAME } from "../data/category-bins";
 import type { Names, Overview, RowData } from "../data/recording";
 import { drawCounter } from "./counter";
 import { drawLabel, LabelWidths } from "./labels";
@@ -142,7 +142,7 @@ export class Painter {
       if (scene.overview && !data.error) stripOfOverview(scene, shades, scene.overview, shows, strip, place);
       return;
     }
-    pictureRow(data.events, data.pyramid, scene.span, strip.width, this.picture);
+    pictureRow(data.events, data.pyramid, scene.names.categories, scene.span, strip.width, this.picture);
     stripOfPicture(shades, this.picture, strip, place);
     this.takeRects(scene, data.events, row);
   }

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { randomRow, type RandomRow } from "../../dev/events";
+import { CATEGORIES, randomRow, type RandomRow } from "../../dev/events";
 import { seeded } from "../../dev/random";
 import { endOf } from "../data/events";
 import type { RowSpec } from "../data/head";
-import { buildPyramid, NO_NAME } from "../data/pyramid";
+import { NO_NAME } from "../data/category-bins";
+import { buildPyramid } from "../data/pyramid";
 import { eventAt } from "./hit";
 import { type LayoutState, layoutRows, rowAt, rowTree } from "./layout";
 import { pictureRow, RowPicture, WIDE_PX } from "./lod";
@@ -56,7 +57,7 @@ describe.each(["stream", "state"] as const)("level of detail of a %s", (kind) =>
     const picture = new RowPicture();
     const width = 200;
     for (const span of someSpans(random, endOf(row.events, 999), 8)) {
-      pictureRow(row.events, null, span, width, picture);
+      pictureRow(row.events, null, CATEGORIES, span, width, picture);
       const pixelNs = (span.end - span.start) / width;
       const wide = new Set(picture.rectEvent.subarray(0, picture.rects));
       for (let pixel = 0; pixel < width; pixel++) {
@@ -81,7 +82,7 @@ describe.each(["stream", "state"] as const)("level of detail of a %s", (kind) =>
     const row = randomRow(5, 3000, kind);
     const picture = new RowPicture();
     for (const span of someSpans(random, endOf(row.events, 2999), 40)) {
-      pictureRow(row.events, null, span, 300, picture);
+      pictureRow(row.events, null, CATEGORIES, span, 300, picture);
       const least = (WIDE_PX * (span.end - span.start)) / 300;
       const wanted = row.duration.flatMap((length, i) =>
         length >= least && touches(row, i, span) ? [i] : [],
@@ -93,10 +94,10 @@ describe.each(["stream", "state"] as const)("level of detail of a %s", (kind) =>
   it("sums to the row's busy time from the pyramid, and shows what is wide there", () => {
     const row = randomRow(21, 30_000, kind);
     const end = endOf(row.events, 29_999);
-    const pyramid = buildPyramid(row.events, 0, end);
+    const pyramid = buildPyramid(row.events, 0, end, CATEGORIES);
     const picture = new RowPicture();
     for (const span of [{ start: 0, end }, { start: end * 0.25, end: end * 0.6 }]) {
-      pictureRow(row.events, pyramid, span, 640, picture);
+      pictureRow(row.events, pyramid, CATEGORIES, span, 640, picture);
       const pixelNs = (span.end - span.start) / 640;
       const sum = picture.share.reduce((total, share) => total + share * pixelNs, 0);
       const exact = slowBusy(row, span, counts);

@@ -3,18 +3,23 @@
  * with the events.
  *
  * Events of at least `WIDE_PX` become rectangles. All others become, per pixel, the exact share of
- * its time that is busy, taken from running totals, and the name of the longest event.
+ * its time that is busy, taken from running totals, and a name for it: of the category with the most time
+ * in the pixel, the longest event's. Busy and idle time each have their own.
  */
 
 import { gallop } from "../base/search";
 import { endOf, type Events, lengthOf } from "../data/events";
-import { binsFor, busyInside, type NameBins, NO_NAME, type Pyramid, roughlyBusyBefore } from "../data/pyramid";
+import { type Categories, CategorySums, keyOf, NO_NAME, sumBins } from "../data/category-bins";
+import { binsFor, busyInside, type Pyramid, roughlyBusyBefore } from "../data/pyramid";
 import { eventsIn } from "../data/selection";
 import { lengthOfSpan, type Span } from "./view";
 
 export const WIDE_PX = 1.5;
-const LOOK_AT_ALL = 12;
-const LOOK_AT = 8;
+/** In rows with a pyramid, up to so many events of a pixel are all looked at; of more, those at some moments. */
+const LOOK_AT_ALL = 16;
+const MOMENTS = 12;
+
+const sums = new CategorySums(); // of the pixel at hand
 
 /** One row's picture; arrays are reused from frame to frame. */
 export class RowPicture {
@@ -60,10 +65,14 @@ export class RowPicture {
   }
 }
 
-/** Fills `picture` with the row's look in `span` on `width` pixels. Rectangles are in ns. */
+/**
+ * Fills `picture` with the row's look in `span` on `width` pixels. Rectangles are in ns;
+ * `categories[name]` is the category of a name.
+ */
 export function pictureRow(
   events: Events,
   pyramid: Pyramid | null,
+  categories: Categories,
   span: Span,
   width: number,
   picture: RowPicture,
@@ -72,10 +81,16 @@ export function pictureRow(
   if (width === 0 || (events.count === 0 && !pyramid)) return;
   const isCoarse = pyramid && lengthOfSpan(span) / width >= pyramid.binNs;
   if (pyramid && (isCoarse || pyramid.isAlone)) fromPyramid(events, pyramid, span, picture);
-  else byWalking(events, span, picture);
+  else byWalking(events, categories, pyramid ? LOOK_AT_ALL : events.count, span, picture);
 }
 
-function byWalking(events: Events, span: Span, picture: RowPicture): void {
+function byWalking(
+  events: Events,
+  categories: Categories,
+  lookAtAll: number,
+  span: Span,
+  picture: RowPicture,
+): void {
   const { width } = picture;
   const { start } = events;
   const pixelNs = lengthOfSpan(span) / width;
@@ -96,10 +111,16 @@ function byWalking(events: Events, span: Span, picture: RowPicture): void {
     if (next <= i) next = i + 1;
     // Only the last event that begins in a pixel can be wide: it reaches beyond the pixel.
     if (next - 1 > i && lengthOf(events, next - 1) >= wide) next--;
-    choose(events, i, next, picture, pixel);
+    // What reaches into the pixel counts, too, unless it is a rectangle.
+    const pixelStart = pixelEnd - pixelNs;
+    const reaches = i > 0 && endOf(events, i - 1) > pixelStart && lengthOf(events, i - 1) < wide;
+    const from = reaches ? i - 1 : i;
+    if (next - from <= lookAtAll) addAll(events, from, next, categories, pixelStart, pixelEnd);
+    else addSome(events, from, next, categories, pixelStart, pixelEnd);
+    nameFromSums(picture, pixel);
     if (pixel > done) {
       const until = busyInside(events, firstAfter(start, pixelEnd, next, last) - 1, pixelEnd);
-      picture.share[pixel] = (until - busyUntil(events, pixelEnd - pixelNs, i)) / pixelNs;
+      picture.share[pixel] = (until - busyUntil(events, pixelStart, i)) / pixelNs;
       done = pixel;
     }
     done = Math.max(done, spill(events, next - 1, pixel, picture, pixelNs, span));
@@ -150,35 +171,69 @@ function spill(
   return at;
 }
 
-function choose(events: Events, from: number, to: number, picture: RowPicture, pixel: number): void {
-  const many = to - from;
-  if (many <= LOOK_AT_ALL) {
-    for (let i = from; i < to; i++) offerLonger(events, i, picture, pixel);
-    return;
+/** Sums up the time of the events `[from, to)` between two times. */
+function addAll(
+  events: Events,
+  from: number,
+  to: number,
+  categories: Categories,
+  low: number,
+  high: number,
+): void {
+  for (let i = from; i < to; i++) {
+    const end = endOf(events, i);
+    const inside = Math.max(0, Math.min(end, high) - Math.max(events.start[i], low));
+    sums.add(keyOfEvent(events, i, categories), inside, events.name[i], inside);
   }
-  const stride = many / LOOK_AT;
-  for (let k = 0; k < LOOK_AT; k++) offerLonger(events, from + Math.floor(k * stride), picture, pixel);
-  offerLonger(events, to - 1, picture, pixel);
 }
 
-let longestPixel = -1;
-let longestTop = 0;
-let longestRest = 0;
+/** The same by a sample. */
+function addSome(
+  events: Events,
+  from: number,
+  to: number,
+  categories: Categories,
+  low: number,
+  high: number,
+): void {
+  atMoments(events, events.busy, from, to, categories, low, high);
+  if (events.busy !== events.before) atMoments(events, events.before, from, to, categories, low, high);
+}
 
-function offerLonger(events: Events, i: number, picture: RowPicture, pixel: number): void {
-  if (pixel !== longestPixel || picture.top[pixel] === NO_NAME) longestTop = -1;
-  if (pixel !== longestPixel || picture.rest[pixel] === NO_NAME) longestRest = -1;
-  longestPixel = pixel;
-  const length = lengthOf(events, i);
-  if (length > 0 && events.busy[i + 1] === events.busy[i]) {
-    if (length <= longestRest) return;
-    longestRest = length;
-    picture.rest[pixel] = events.name[i];
-  } else {
-    if (length <= longestTop) return;
-    longestTop = length;
-    picture.top[pixel] = events.name[i];
+/**
+ * Looks at the events at equal steps of a running total: a category is met as often as its time asks
+ * for, however many events that is. Each of busy and idle time is taken from its own total.
+ */
+function atMoments(
+  events: Events,
+  total: Float64Array,
+  from: number,
+  to: number,
+  categories: Categories,
+  low: number,
+  high: number,
+): void {
+  const isBusy = total === events.busy;
+  const begin = Math.min(total[from + 1], total[from] + Math.max(0, low - events.start[from]));
+  const end = Math.max(total[to - 1], total[to] - Math.max(0, endOf(events, to - 1) - high));
+  const step = (end - begin) / MOMENTS;
+  let event = from;
+  for (let k = 0; k < MOMENTS; k++) {
+    event = Math.max(from, gallop(total, begin + (k + 0.5) * step, event, to) - 1);
+    const key = keyOfEvent(events, event, categories);
+    if (isBusy === ((key & 1) === 0)) sums.add(key, step, events.name[event], lengthOf(events, event));
   }
+}
+
+function keyOfEvent({ before, busy, name }: Events, i: number, categories: Categories): number {
+  return keyOf(categories[name[i]], busy[i + 1] === busy[i] && before[i + 1] > before[i]);
+}
+
+/** Takes the names of the sums, which are then empty. */
+function nameFromSums(picture: RowPicture, pixel: number): void {
+  picture.top[pixel] = sums.most(false);
+  picture.rest[pixel] = sums.most(true);
+  sums.clear();
 }
 
 function offer(events: Events, i: number, picture: RowPicture, pixel: number): void {
@@ -198,7 +253,8 @@ function fromPyramid(events: Events, pyramid: Pyramid, span: Span, picture: RowP
     picture.share[pixel] = (after - before) / pixelNs;
     before = after;
     const begin = from - pyramid.start_ns;
-    nameFromBins(bins, begin / bins.binNs, (begin + pixelNs) / bins.binNs, picture, pixel);
+    sumBins(bins, begin / bins.binNs, (begin + pixelNs) / bins.binNs, sums);
+    nameFromSums(picture, pixel);
   }
   const { long } = pyramid;
   for (let k = firstLong(events, long, span.start); k < long.length; k++) {
@@ -219,31 +275,4 @@ function firstLong(events: Events, long: Uint32Array, time: number): number {
     else high = middle;
   }
   return low;
-}
-
-/** Takes the names of the bins from place `from` to place `to`. */
-function nameFromBins(
-  { top, topNs, rest, restNs }: NameBins,
-  from: number,
-  to: number,
-  picture: RowPicture,
-  pixel: number,
-): void {
-  const first = Math.max(0, Math.floor(from));
-  const last = Math.min(top.length, Math.max(first + 1, Math.ceil(to)));
-  let most = -1;
-  for (let bin = first; bin < last; bin++) {
-    if (topNs[bin] > most && top[bin] !== NO_NAME) {
-      most = topNs[bin];
-      picture.top[pixel] = top[bin];
-    }
-  }
-  if (rest.length === 0) return;
-  most = -1;
-  for (let bin = first; bin < last; bin++) {
-    if (restNs[bin] > most && rest[bin] !== NO_NAME) {
-      most = restNs[bin];
-      picture.rest[pixel] = rest[bin];
-    }
-  }
 }
