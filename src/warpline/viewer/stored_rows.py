@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,38 @@ TABLE_PLACES = {name: place for place, name in enumerate(EVENT_TABLES)}
 AnyArray = npt.NDArray[Any]
 
 
+class OfCategory(NamedTuple):
+    """The events of a row that are of one category, m of n.
+
+    Attributes:
+        key: Twice the category, plus 1 if they are idle time.
+        events: Their numbers, ascending, shape (m,); None for all.
+        before_ns: Time of those before each, shape (m + 1,).
+        longest: Finds the longest in bins; by their places among the m.
+    """
+
+    key: int
+    events: AnyArray | None
+    before_ns: I64
+    longest: RangeMax
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether they are idle time."""
+        return self.key % 2 == 1
+
+    def places(self, events: I64) -> I64:
+        """Return how many of them are before each of some events of the row."""
+        if self.events is None:
+            return events
+        found: I64 = np.searchsorted(self.events, events)
+        return found
+
+    def numbers(self, places: I64) -> I64:
+        """Return the numbers in the row of some of them."""
+        return places if self.events is None else self.events[places].astype(np.int64)
+
+
 @dataclass(frozen=True)
 class StoredRow:
     """A row whose events are mapped; arrays are of shape (n,) if nothing else is said.
@@ -40,7 +72,7 @@ class StoredRow:
         busy_ns: Busy time of the events before each, shape (n + 1,).
         links: By name: row of the table at the other end, -1 for none.
         area: Of a counter: value times ns before each sample.
-        names: How many names there are.
+        categories: Category of each name, shape (names,).
         origin_ns: Where the bins of all rows begin.
     """
 
@@ -48,7 +80,7 @@ class StoredRow:
     busy_ns: I64
     links: Mapping[str, AnyArray]
     area: F64 | None
-    names: int
+    categories: I64
     origin_ns: int
 
     @property
@@ -110,21 +142,48 @@ class StoredRow:
         return low + min(high - low, time_ns - int(self.start_ns[event]))
 
     @cached_property
-    def longest(self) -> RangeMax:
-        """The longest busy event of each bin; of a counter, the highest value."""
-        if self.value is not None:
-            value = self.value
-            # Values may be negative, and less than nothing means not to be found.
-            lowest = float(np.min(value, initial=0.0))
-            return RangeMax(self.start_ns, self.origin_ns, lambda rows: value[rows] - lowest)
-        return RangeMax(self.start_ns, self.origin_ns, self._busy_lengths)
+    def highest(self) -> RangeMax:
+        """The highest value of a counter in each bin."""
+        assert self.value is not None
+        value = self.value
+        # Values may be negative, and less than nothing means not to be found.
+        lowest = float(np.min(value, initial=0.0))
+        return RangeMax(self.start_ns, self.origin_ns, lambda rows: value[rows] - lowest)
 
     @cached_property
-    def longest_idle(self) -> RangeMax | None:
-        """The longest idle event of each bin; None where no event is idle."""
-        if not self.has_idle:
-            return None
-        return RangeMax(self.start_ns, self.origin_ns, self._idle_lengths)
+    def by_category(self) -> tuple[OfCategory, ...]:
+        """The events of each category, busy and idle ones apart."""
+        keys = self._keys()
+        present = np.unique(keys).tolist()
+        if len(present) <= 1 and not any(key % 2 for key in present):
+            every = RangeMax(self.start_ns, self.origin_ns, self.lengths)
+            return tuple(OfCategory(key, None, self.busy_ns, every) for key in present)
+        columns: list[AnyArray] = []
+        for key in present:
+            events = np.flatnonzero(keys == key)
+            columns += [_small(events), np.append(0, np.cumsum(self.lengths(events)))]
+        columns = _in_file(columns)
+        return tuple(
+            self._of_category(key, *columns[2 * place : 2 * place + 2])
+            for place, key in enumerate(present)
+        )
+
+    def _keys(self) -> AnyArray:
+        """Return twice the category of each event, plus 1 if it is idle; piece by piece."""
+        keys = np.empty(len(self), np.int16)
+        for begin in range(0, len(self), _PIECE):
+            events = np.arange(begin, min(begin + _PIECE, len(self)))
+            keys[events] = 2 * self.categories[self.name[events]]
+            if self.has_idle:
+                keys[events] += self.idle(events)
+        return keys
+
+    def _of_category(self, key: int, events: AnyArray, before_ns: I64) -> OfCategory:
+        starts = self.start_ns[events]
+        longest = RangeMax(
+            starts, self.origin_ns, lambda rows: before_ns[rows + 1] - before_ns[rows]
+        )
+        return OfCategory(key, events, before_ns, longest)
 
     def lengths(self, events: I64) -> I64:
         """Return how long some events took."""
@@ -137,19 +196,11 @@ class StoredRow:
         found: BoolArray = ~is_busy & (self.lengths(events) > 0)
         return found
 
-    def _busy_lengths(self, events: I64) -> I64:
-        if not self.has_idle:
-            return self.lengths(events)
-        return np.where(self.idle(events), -1, self.lengths(events))
-
-    def _idle_lengths(self, events: I64) -> I64:
-        return np.where(self.idle(events), self.lengths(events), -1)
-
     @cached_property
     def sums(self) -> NameSums | None:
         """Sums by name."""
         events = self.row.events
-        return name_sums(events.name, events.start_ns, events.end_ns, self.names)
+        return name_sums(events.name, events.start_ns, events.end_ns, len(self.categories))
 
     def find(self, table: str, number: int) -> int | None:
         """Return the first event that is this row of a table."""
@@ -201,6 +252,25 @@ def _ascending(events: I64 | None, numbers: AnyArray) -> tuple[I64 | None, AnyAr
     return (order if events is None else events[order]), numbers[order]
 
 
+def _in_file(columns: Sequence[AnyArray]) -> list[AnyArray]:
+    """Return the same arrays mapped from a file that nobody else sees; InputError for no room."""
+    begins = np.cumsum([0, *(values.nbytes + -values.nbytes % 8 for values in columns)]).tolist()
+    try:
+        with _private_file() as file:
+            for begin, values in zip(begins, columns, strict=False):
+                file.seek(begin)
+                file.write(np.ascontiguousarray(values).data)
+            file.truncate(begins[-1])
+            file.flush()
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise _no_room(error, begins[-1]) from None
+    return [
+        np.frombuffer(data, values.dtype, len(values), begin)
+        for begin, values in zip(begins, columns, strict=False)
+    ]
+
+
 class RowStore:
     """Takes rows one by one and gives them back mapped."""
 
@@ -239,11 +309,11 @@ class RowStore:
         self._size = begin + values.nbytes
         return values.dtype.str, begin, len(values)
 
-    def stored(self, names: int, origin_ns: int) -> tuple[StoredRow, ...]:
+    def stored(self, categories: I64, origin_ns: int) -> tuple[StoredRow, ...]:
         """Return all rows that were taken, in order; no more can be.
 
         Args:
-            names: How many names there are.
+            categories: Category of each name, shape (names,).
             origin_ns: Where the bins begin: no event begins before.
         """
         try:
@@ -255,7 +325,7 @@ class RowStore:
         finally:
             self._file.close()  # what is mapped stays
         return tuple(
-            _mapped(row, data, described, names, origin_ns) for row, described in self._rows
+            _mapped(row, data, described, categories, origin_ns) for row, described in self._rows
         )
 
 
@@ -307,7 +377,7 @@ def _mapped(
     row: Row,
     data: mmap.mmap,
     described: Mapping[str, tuple[str, int, int]],
-    names: int,
+    categories: I64,
     origin_ns: int,
 ) -> StoredRow:
     columns: dict[str, AnyArray] = {
@@ -328,6 +398,6 @@ def _mapped(
         columns.get("busy", np.zeros(1, np.int64)),
         {key[5:]: ends for key, ends in columns.items() if key.startswith("link ")},
         columns.get("area"),
-        names,
+        categories,
         origin_ns,
     )

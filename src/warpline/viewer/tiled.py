@@ -53,7 +53,7 @@ class TiledPage:
         for row in timeline_rows(trace, names):
             store.add(row, _idle(names))
             count += len(row.events)
-        stored = store.stored(len(names), 0)
+        stored = store.stored(names.categories(), 0)
         self._frame = Frame(trace, steps, names, [row.row for row in stored])
         origin, end = self._frame.span
         self._rows = [replace(row, origin_ns=origin) for row in stored]
@@ -138,7 +138,7 @@ class TiledPage:
 
 def _prepare(row: Any) -> None:
     if len(row):
-        _ = row.longest, row.sums, row.longest_idle
+        _ = row.highest if row.is_counter else row.by_category, row.sums
 
 
 def _idle(names: Names) -> BoolArray:

@@ -19,7 +19,7 @@ from warpline.viewer.columns import Packed, delta, float64, optional, plain
 from warpline.viewer.container import event_columns
 from warpline.viewer.range_max import NOTHING
 from warpline.viewer.rows import Events, Link
-from warpline.viewer.stored_rows import StoredRow
+from warpline.viewer.stored_rows import OfCategory, StoredRow
 
 BINS = 512
 MOST_EVENTS = 1024
@@ -194,13 +194,9 @@ def _bins(row: StoredRow, level: int, edges: I64) -> _Bins:
     inside = np.minimum(row.busy_ns[known + 1] - low, edges - start)
     reach = np.where(before >= 0, low + inside, 0)
     crosses = (before >= 0) & (start + length > edges)
-    chosen = [
-        _heaviest(row, level, edges, begun, crosses, is_idle=is_idle)
-        for is_idle in ((False, True) if row.has_idle else (False,))
-    ]
-    if len(chosen) == 1:
-        chosen.append((np.full(BINS, NOTHING, np.int64), np.zeros(BINS, np.int64)))
-    (top, top_ns), (rest, rest_ns) = chosen
+    (top, top_ns), (rest, rest_ns) = (
+        _heaviest(row, level, edges, begun, crosses, is_idle=is_idle) for is_idle in (False, True)
+    )
     is_wide = crosses & (length >= _WIDE_BINS * (1 << level))
     wide = before[is_wide]
     return _Bins(
@@ -216,24 +212,62 @@ def _bins(row: StoredRow, level: int, edges: I64) -> _Bins:
 def _heaviest(
     row: StoredRow, level: int, edges: I64, begun: I64, crosses: BoolArray, *, is_idle: bool
 ) -> tuple[I64, I64]:
-    """Return the busy or idle event that covers most of each bin, or `NOTHING`, and how much."""
-    sums = row.longest_idle if is_idle else row.longest
-    assert sums is not None
+    """Return what covers most of each bin, by category.
+
+    Returns:
+        Of the busy or idle category with most time in each bin, the event that covers most of the
+        bin, or `NOTHING`, and the category's time.
+    """
+    found = np.full(BINS, NOTHING, np.int64)
+    kept = [own for own in row.by_category if own.is_idle == is_idle]
+    if not kept:
+        return found, np.zeros(BINS, np.int64)
+    sums = np.full((len(kept), BINS), NOTHING, np.int64)
+    reached = []
+    for own, its_sums in zip(kept, sums, strict=True):
+        places = own.places(begun)
+        into = _reaching_in(own, places, begun, crosses)
+        over = np.where(into, _ends(row, begun - 1) - edges, 0)  # beyond each edge
+        before = own.before_ns[places] - over
+        is_here = into[:-1] | (places[1:] > places[:-1])
+        its_sums[is_here] = (before[1:] - before[:-1])[is_here]
+        reached.append((places, into))
+    chosen = np.argmax(sums, axis=0)
+    most_ns = sums[chosen, _PLACES]
+    chosen[most_ns < 0] = NOTHING
+    for place, (own, (places, into)) in enumerate(zip(kept, reached, strict=True)):
+        bins = np.flatnonzero(chosen == place)
+        if len(bins):
+            found[bins] = _longest(row, own, level, edges, places, into)[bins]
+    return found, np.maximum(most_ns, 0)
+
+
+def _reaching_in(own: OfCategory, places: I64, begun: I64, crosses: BoolArray) -> BoolArray:
+    """Return at which edges an event of a category goes on."""
+    last = own.numbers(np.maximum(places - 1, 0))
+    found: BoolArray = crosses & (places > 0) & (last == begun - 1)
+    return found
+
+
+def _ends(row: StoredRow, events: I64) -> I64:
+    found: I64 = row.row.events.end_ns[np.maximum(events, 0)]
+    return found
+
+
+def _longest(
+    row: StoredRow, own: OfCategory, level: int, edges: I64, places: I64, into: BoolArray
+) -> I64:
+    """Return the event of a category that covers most of each bin; any where there is none."""
     candidates = np.empty((3, BINS), np.int64)
-    candidates[0] = np.where(crosses[:-1], begun[:-1] - 1, NOTHING)
-    candidates[1] = sums.best(level, begun)
-    candidates[2] = np.where(begun[1:] > begun[:-1], begun[1:] - 1, NOTHING)
-    known = np.maximum(candidates, 0)
-    start = row.start_ns[known]
-    end = row.row.events.end_ns[known]
-    inside = np.minimum(end, edges[1:]) - np.maximum(start, edges[:-1])
-    usable = candidates >= 0
-    if row.has_idle:
-        usable &= row.idle(known) == is_idle
-    inside = np.where(usable, inside, -1)
-    best = np.argmax(inside, axis=0), _PLACES
-    most, found = inside[best], candidates[best]
-    return np.where(most >= 0, found, NOTHING), np.maximum(most, 0)
+    candidates[0] = np.where(into[:-1], places[:-1] - 1, NOTHING)
+    candidates[1] = own.longest.best(level, places)
+    candidates[2] = np.where(places[1:] > places[:-1], places[1:] - 1, NOTHING)
+    events = own.numbers(np.maximum(candidates, 0))
+    inside = np.minimum(_ends(row, events), edges[1:])
+    inside -= np.maximum(row.start_ns[events], edges[:-1])
+    inside[candidates < 0] = NOTHING
+    chosen: I64 = events[np.argmax(inside, axis=0), _PLACES]
+    return chosen
 
 
 def _names(row: StoredRow, events: I64) -> I64:
@@ -251,7 +285,7 @@ def _counter_bins(row: StoredRow, level: int, edges: I64) -> _CounterBins:
     since = np.maximum(edges[:-1], row.start_ns[0])
     mean = np.diff(reach) / np.maximum(edges[1:] - since, 1)
     is_known = begun[1:] > 0
-    inner = row.longest.best(level, begun)
+    inner = row.highest.best(level, begun)
     last = np.where(np.diff(begun) > 0, begun[1:] - 1, NOTHING)
     # What held before counts unless another sample begins with the bin.
     follows = np.minimum(begun[:-1], len(row) - 1)

@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { encodeColumn, encodePart, joinBytes } from "../../dev/encode";
-import { randomRow, type RandomRow } from "../../dev/events";
+import { CATEGORIES, randomRow, type RandomRow } from "../../dev/events";
 import { pictureRow, RowPicture } from "../engine/lod";
+import { CategorySums, NO_NAME, sumBins } from "./category-bins";
 import { endOf } from "./events";
 import type { RowSpec, TilesSpec } from "./head";
-import { NO_NAME } from "./pyramid";
+import type { Pyramid } from "./pyramid";
 import { bitsText } from "./remote-answers";
 import { decodeTile, type TileBase } from "./tile";
 import { rangesText, type TileSource } from "./tile-source";
@@ -16,6 +17,43 @@ const MOST_EVENTS = 12;
 interface Piece {
   readonly row: number;
   readonly inside: readonly number[];
+}
+
+interface OfCategory {
+  ns: number;
+  longest: number;
+  name: number;
+}
+
+/** Sums up some events between two times by category, busy and idle time apart, by a plain loop. */
+function sumsOf(row: RandomRow, inside: readonly number[], idle: number, low: number, high: number) {
+  const found = { top: [] as (OfCategory | undefined)[], rest: [] as (OfCategory | undefined)[] };
+  for (const i of inside) {
+    const [begin, length, name] = [row.start[i] as number, row.duration[i] as number, row.name[i] as number];
+    if (begin >= high || (begin + length <= low && begin < low)) continue;
+    const part = Math.min(begin + length, high) - Math.max(begin, low);
+    const sums = found[name === idle && length > 0 ? "rest" : "top"];
+    const category = CATEGORIES[name] as number;
+    const one = (sums[category] ??= { ns: 0, longest: -1, name });
+    one.ns += part;
+    if (part > one.longest) Object.assign(one, { longest: part, name });
+  }
+  return found;
+}
+
+/** Expects that the bin's colour is that of the category with most time in it. */
+function expectMost(row: RandomRow, idle: number, pyramid: Pyramid, bin: number): void {
+  const low = pyramid.start_ns + bin * pyramid.binNs;
+  const every = row.start.map((_, i) => i);
+  const found = sumsOf(row, every, idle, low, low + pyramid.binNs);
+  const sums = new CategorySums();
+  sumBins(pyramid, bin, bin + 1, sums);
+  for (const [kind, isIdle] of [["top", false], ["rest", true]] as const) {
+    const name = sums.most(isIdle);
+    const most = Math.max(-1, ...found[kind].flatMap((one) => (one ? [one.ns] : [])));
+    if (most < 0) expect(name).toBe(NO_NAME);
+    else expect(found[kind][CATEGORIES[name] as number]?.ns).toBe(most);
+  }
 }
 
 /** Says what a server says of a row in a tile, by plain loops. */
@@ -123,27 +161,14 @@ class SlowServer implements TileSource {
     const best = { top: [] as number[], rest: [] as number[] };
     const most = { top: [] as number[], rest: [] as number[] };
     for (const { row, inside } of coarse) {
-      const own = this.rows[row] as RandomRow;
       for (let bin = 0; bin < BINS; bin++) {
         const low = start + bin * binNs;
-        let sum = 0;
-        const name = { top: -1, rest: -1 };
-        const longest = { top: 0, rest: 0 };
-        for (const i of inside) {
-          const [begin, length] = [own.start[i] as number, own.duration[i] as number];
-          if (begin >= low + binNs || (begin + length <= low && begin < low)) continue;
-          const part = Math.min(begin + length, low + binNs) - Math.max(begin, low);
-          const kind = own.name[i] === this.idle && length > 0 ? "rest" : "top";
-          if (kind === "top") sum += part;
-          if (name[kind] < 0 || part > longest[kind]) {
-            name[kind] = own.name[i] as number;
-            longest[kind] = part;
-          }
-        }
-        busy.push(sum);
+        const found = sumsOf(this.rows[row] as RandomRow, inside, this.idle, low, low + binNs);
+        busy.push(found.top.reduce((sum, one) => sum + (one?.ns ?? 0), 0));
         for (const kind of ["top", "rest"] as const) {
-          best[kind].push(name[kind]);
-          most[kind].push(longest[kind]);
+          const first = found[kind].filter((one) => one !== undefined).sort((a, b) => b.ns - a.ns)[0];
+          best[kind].push(first?.name ?? -1);
+          most[kind].push(first?.ns ?? 0);
         }
       }
     }
@@ -178,7 +203,7 @@ function setup(kind: "stream" | "state" = "stream", count = 900, many = 2): Setu
     ...{ id: `r${i}`, parent: null, label: `r${i}`, kind, count, parts: [] },
   }));
   const base = {
-    ...{ rows: specs, bins: BINS, isIdle: Uint8Array.from([0, 0, 0, 0, 1]) },
+    ...{ rows: specs, bins: BINS, isIdle: Uint8Array.from([0, 0, 0, 0, 1]), categories: CATEGORIES },
     bounds: { start_ns: -100, end_ns: end, names: 5 },
   };
   const server = new SlowServer(rows, grid, kind === "state" ? IDLE : -1);
@@ -233,7 +258,7 @@ describe.each(["stream", "state"] as const)("tiles of a %s", (kind) => {
           const { pyramid, events } = window;
           if (!pyramid) return;
           const bin = pyramid.binNs;
-          for (let i = 0; i < pyramid.top.length; i++) {
+          for (let i = 0; i < pyramid.from.length - 1; i++) {
             const low = pyramid.start_ns + i * bin;
             const busy = pyramid.busy[i + 1] - pyramid.busy[i];
             expect(busy).toBeCloseTo(busyIn(row, kind === "state", low, low + bin), 3);
@@ -241,7 +266,8 @@ describe.each(["stream", "state"] as const)("tiles of a %s", (kind) => {
               const until = begin + (row.duration[k] as number);
               return begin < low + bin && (until > low || begin >= low);
             });
-            expect(pyramid.top[i] !== NO_NAME || pyramid.rest[i] !== NO_NAME).toBe(touches);
+            expect(pyramid.from[i + 1] > pyramid.from[i]).toBe(touches);
+            expectMost(row, kind === "state" ? IDLE : -1, pyramid, i);
           }
           for (let i = 0; i < events.count; i++) expect(endOf(events, i) - events.start[i]).toBeGreaterThanOrEqual(1.5 * bin);
         });
@@ -263,8 +289,8 @@ describe.each(["stream", "state"] as const)("tiles of a %s", (kind) => {
       if (!window || window.pyramid) continue;
       exact++;
       const row = rows[0] as RandomRow;
-      pictureRow(row.events, null, span, width, whole);
-      pictureRow(window.events, null, span, width, cut);
+      pictureRow(row.events, null, CATEGORIES, span, width, whole);
+      pictureRow(window.events, null, CATEGORIES, span, width, cut);
       expect([...cut.share].map((one) => one.toFixed(5))).toEqual([...whole.share].map((one) => one.toFixed(5)));
       expect([...cut.top]).toEqual([...whole.top]);
       expect([...cut.rest]).toEqual([...whole.rest]);
@@ -305,10 +331,10 @@ describe("the cache of tiles", () => {
     const total = (window: typeof before): number => {
       const { pyramid } = window ?? {};
       if (!pyramid) return Number.NaN;
-      return pyramid.busy[pyramid.top.length];
+      return pyramid.busy[pyramid.from.length - 1];
     };
     const row = rows[0] as RandomRow;
-    const [low, high] = [before?.pyramid?.start_ns ?? 0, (before?.pyramid?.start_ns ?? 0) + (before?.pyramid?.top.length ?? 0) * (before?.pyramid?.binNs ?? 0)];
+    const [low, high] = [before?.pyramid?.start_ns ?? 0, (before?.pyramid?.start_ns ?? 0) + ((before?.pyramid?.from.length ?? 1) - 1) * (before?.pyramid?.binNs ?? 0)];
     expect(total(before)).toBeGreaterThan(0);
     for (const go of server.late.splice(0)) go();
     await settled(tiles);
