@@ -26,6 +26,11 @@ PIXELS = """async () => {
   return text;
 }"""
 WIDTHS = (1.0, 0.2, 0.02, 0.0005)
+# Bins and pixels do not share their edges, so that a column is off by one here and there: pictures
+# are compared by the mean shade of pieces of a row. Pieces that differ, as a share of all:
+PIECE_PX = 16
+MOST_DIFFERENT = 0.005  # of the same view; 0.002 was seen
+LEAST_DIFFERENT = 0.02  # of views that are not the same: what the limit above would find
 
 
 @pytest.fixture
@@ -85,10 +90,17 @@ def statistics(viewer):
     raise AssertionError("the statistics do not come to rest")
 
 
-def pixels(viewer):
-    """Return the timeline's pixels in 16 shades of each colour, shape (n, 4)."""
+def pieces(viewer):
+    """Return mean shades, 0 to 15, of pieces of the timeline's rows of pixels, shape (n, 4)."""
+    width = viewer.ask("document.querySelector('canvas[role=application]').width")
     octets = viewer.page.evaluate(PIXELS).encode("ascii")
-    return np.frombuffer(octets, np.uint8).reshape(-1, 4)
+    shades = np.frombuffer(octets, np.uint8).reshape(-1, width, 4)[:, : width - width % PIECE_PX]
+    return shades.reshape(-1, PIECE_PX, 4).mean(axis=1)
+
+
+def different(one, other):
+    """Return the share of pieces that differ by more than two shades."""
+    return float(np.mean(np.abs(one - other).max(axis=1) > 2))
 
 
 def views(viewer):
@@ -109,13 +121,16 @@ def test_the_picture_and_the_statistics_are_those_of_the_report(
     whole, tiled = open_viewer(), open_viewer()
     whole.open(report(name))
     open_tiled(tiled, serve(name))
+    before = None
     for start, end in views(whole):
         for each in (whole, tiled):
             show(each, start, end)
         assert statistics(tiled) == statistics(whole)
-        one, other = (pixels(each) for each in (whole, tiled))
+        one, other = (pieces(each) for each in (whole, tiled))
         assert one.shape == other.shape
-        assert np.mean(np.any(one != other, axis=1)) <= 0.02
+        assert different(one, other) <= MOST_DIFFERENT
+        assert before is None or different(one, before) > LEAST_DIFFERENT
+        before = one
     assert tiled.problems == []
     fetched = {urlsplit(url).path.split("/")[2] for url in tiled.requests if "http" in url}
     assert {"tiles", "ask", "blocks"} <= fetched
