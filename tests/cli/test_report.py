@@ -121,7 +121,7 @@ def test_interrupted_while_writing(bad, tmp_path, monkeypatch):
 
 def test_what_was_left_out_is_said(run, bad, tmp_path):
     assert run("report", bad, "-o", "whole.html", "-q").status == 0
-    allowed = (tmp_path / "whole.html").stat().st_size - 3_000
+    allowed = (tmp_path / "whole.html").stat().st_size - 1_500
     err = run("report", bad, "-o", "small.html", "--max-size", str(allowed)).err
     assert head_of(tmp_path / "small.html")["thinned"]["text"] in err
 
@@ -145,7 +145,7 @@ def test_a_size_that_can_be_met_and_one_that_cannot(run, bad, tmp_path):
     assert run("report", bad, "-o", "whole.html", "-q").status == 0
     whole = (tmp_path / "whole.html").stat().st_size
     assert head_of(tmp_path / "whole.html")["thinned"] is None
-    allowed = whole - 3_000
+    allowed = whole - 1_500
     words = ("-o", "small.html", "-q", "--max-size")
     assert run("report", bad, *words, str(allowed)).status == 0
     assert (tmp_path / "small.html").stat().st_size <= allowed
