@@ -119,9 +119,10 @@ def test_interrupted_while_writing(bad, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_left_out_is_said(run, bad, tmp_path):
+def test_what_was_left_out_is_said(run, capture, tmp_path):
+    bad = str(capture("host_sync.bad"))
     assert run("report", bad, "-o", "whole.html", "-q").status == 0
-    allowed = (tmp_path / "whole.html").stat().st_size - 1_500
+    allowed = (tmp_path / "whole.html").stat().st_size - 4_000
     err = run("report", bad, "-o", "small.html", "--max-size", str(allowed)).err
     assert head_of(tmp_path / "small.html")["thinned"]["text"] in err
 
@@ -141,11 +142,21 @@ def test_ranks_stand_in_one_timeline(run, bad, fixed, tmp_path):
     assert {"process0", "process1"} <= set(kinds)
 
 
-def test_a_size_that_can_be_met_and_one_that_cannot(run, bad, tmp_path):
+@pytest.mark.parametrize("less", [1, 4_000, 8_000, 12_000, 16_000])
+def test_every_size_down_to_the_least_is_met(run, capture, tmp_path, less):
+    bad = str(capture("host_sync.bad"))
+    assert run("report", bad, "-o", "whole.html", "-q").status == 0
+    allowed = (tmp_path / "whole.html").stat().st_size - less
+    assert run("report", bad, "-o", "small.html", "-q", "--max-size", str(allowed)).status == 0
+    assert (tmp_path / "small.html").stat().st_size <= allowed
+
+
+def test_a_size_that_can_be_met_and_one_that_cannot(run, capture, tmp_path):
+    bad = str(capture("host_sync.bad"))
     assert run("report", bad, "-o", "whole.html", "-q").status == 0
     whole = (tmp_path / "whole.html").stat().st_size
     assert head_of(tmp_path / "whole.html")["thinned"] is None
-    allowed = whole - 1_500
+    allowed = whole - 4_000
     words = ("-o", "small.html", "-q", "--max-size")
     assert run("report", bad, *words, str(allowed)).status == 0
     assert (tmp_path / "small.html").stat().st_size <= allowed

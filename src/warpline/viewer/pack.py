@@ -78,8 +78,10 @@ def pack(
     found = whole.container
     for kept in (kept_windows(trace, diagnosis, steps), NOTHING_KEPT):
         budget = float(max_bytes - fixed)
-        for _ in range(_TRIES):
-            # Long events compress worse than all of them do: the next try aims lower.
+        for tries_left in reversed(range(_TRIES)):
+            # Long events compress worse than all of them do: the next try aims lower, the last as
+            # low as can be.
+            budget = budget if tries_left else 0.0
             found = packer.pack(thin(packer.rows, whole.sizes, max(budget, 0.0), kept)).container
             over = report_bytes(found) - max_bytes
             if over <= 0:

@@ -55,8 +55,7 @@ class OfCategory(NamedTuple):
         """Return how many of them are before each of some events of the row."""
         if self.events is None:
             return events
-        found: I64 = np.searchsorted(self.events, events)
-        return found
+        return _places(self.events, events)
 
     def numbers(self, places: I64) -> I64:
         """Return the numbers in the row of some of them."""
@@ -208,7 +207,7 @@ class StoredRow:
         if events.row is None or (events.table is None and self.row.table != table):
             return None
         places, ascending = self._by_number(table)
-        place = int(np.searchsorted(ascending, number))
+        place = int(_places(ascending, np.array([number]))[0])
         if place == len(ascending) or ascending[place] != number:
             return None
         return place if places is None else int(places[place])
@@ -236,12 +235,22 @@ class StoredRow:
             self._orders[f"link {link}"] = known
         events, ascending = known
         assert events is not None
-        low, high = np.searchsorted(ascending, [number, number + 1]).tolist()
+        low, high = _places(ascending, np.array([number, number + 1])).tolist()
         return sorted(int(event) for event in events[low : min(high, low + most)])
 
     @cached_property
     def _orders(self) -> dict[str, tuple[I64 | None, AnyArray]]:
         return {}
+
+
+def _places(ascending: AnyArray, wanted: I64) -> I64:
+    """Return how many of some integers are below each of others, which are 0 or more.
+
+    They are compared in their own type: with another, numpy would first copy all of them.
+    """
+    largest = np.iinfo(ascending.dtype).max
+    found: I64 = np.searchsorted(ascending, np.minimum(wanted, largest).astype(ascending.dtype))
+    return np.where(wanted > largest, len(ascending), found)
 
 
 def _ascending(events: I64 | None, numbers: AnyArray) -> tuple[I64 | None, AnyArray]:
