@@ -15,20 +15,20 @@ import { columnOrder, headingOf, LineNames, stepOfLine } from "./table-lines";
 import { byTopic } from "./topics";
 
 function useResult(model: Model, name: string | null): ResultTable | string | null {
-  const [found, setFound] = useState<ResultTable | string | null>(null);
+  const [answer, setAnswer] = useState<{ name: string; found: ResultTable | string } | null>(null);
   useEffect(() => {
-    setFound(null);
     let isStale = false;
     if (name === null) return;
-    model.recording.result(name).then(
-      (table) => !isStale && setFound(table),
-      (error: unknown) => !isStale && setFound(String((error as Error).message)),
-    );
+    const take = (found: ResultTable | string): void => {
+      if (!isStale) setAnswer({ name, found });
+    };
+    model.recording.result(name).then(take, (error: unknown) => take(String((error as Error).message)));
     return () => {
       isStale = true;
     };
   }, [model, name]);
-  return found;
+  // Until the answer comes there is none: never the rows of one table under another's title.
+  return answer?.name === name ? answer.found : null;
 }
 
 function isText(table: ResultTable, column: number): boolean {
