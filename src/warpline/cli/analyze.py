@@ -7,7 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from warpline.cli import talk
-from warpline.cli.arguments import add_filters, add_recordings, filters_in_words, open_trace
+from warpline.cli.arguments import (
+    add_filters,
+    add_recordings,
+    add_steps,
+    filters_in_words,
+    open_trace,
+)
 from warpline.cli.output import Output, Render, add_output
 from warpline.cli.startup import load_api
 from warpline.errors import UsageError
@@ -26,12 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the words of this command."""
     add_recordings(parser)
     group = parser.add_argument_group("analysis")
-    group.add_argument(
-        "--steps",
-        metavar="NAME",
-        help="the ranges that are steps, with * for any text, such as 'epoch_*'; without it they"
-        " are found",
-    )
+    add_steps(group)
     group.add_argument(
         "--checklist", action="store_true", help="print the checklist, with thresholds and reasons"
     )

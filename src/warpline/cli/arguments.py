@@ -10,6 +10,8 @@ from warpline.cli.startup import load_api
 from warpline.errors import UsageError
 
 if TYPE_CHECKING:
+    from argparse import _ArgumentGroup
+
     from warpline.trace import Trace
 
 _FILTERS = ("filter_time", "filter_nvtx", "exclude", "process", "device", "stream")
@@ -24,6 +26,16 @@ def add_recordings(parser: ArgumentParser) -> None:
         help="a recording; several, such as one per rank, are read as one",
     )
     parser.usage = f"{parser.prog} RECORDING... [OPTIONS]"
+
+
+def add_steps(parser: ArgumentParser | _ArgumentGroup) -> None:
+    """Declare the option that names the steps."""
+    parser.add_argument(
+        "--steps",
+        metavar="NAME",
+        help="the ranges that are steps, with * for any text, such as 'epoch_*'; without it they"
+        " are found",
+    )
 
 
 def add_filters(parser: ArgumentParser) -> None:

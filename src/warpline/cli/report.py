@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from warpline.cli import talk
-from warpline.cli.arguments import add_filters, add_recordings, open_trace
+from warpline.cli.arguments import add_filters, add_recordings, add_steps, open_trace
 from warpline.cli.output import say_unread, write_text
 from warpline.cli.startup import load_api
 from warpline.errors import UsageError, WarplineError
@@ -43,12 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="how large the page may be, such as 20MB: if need be short events are left out, and"
         " the page says where; a mail of 25 MB has room for 18MB",
     )
-    parser.add_argument(
-        "--steps",
-        metavar="NAME",
-        help="the ranges that are steps, with * for any text, such as 'epoch_*'; without it they"
-        " are found",
-    )
+    add_steps(parser)
     parser.add_argument(
         "--force-overwrite", action="store_true", help="replace the output if it exists"
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from warpline.cli import talk
-from warpline.cli.arguments import add_filters, add_recordings, open_trace
+from warpline.cli.arguments import add_filters, add_recordings, add_steps, open_trace
 from warpline.cli.output import write_text
 from warpline.cli.startup import load_api
 from warpline.errors import UsageError
@@ -36,12 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="only print the address, to be opened by hand: on another machine through"
         " ssh -L PORT:127.0.0.1:PORT",
     )
-    parser.add_argument(
-        "--steps",
-        metavar="NAME",
-        help="the ranges that are steps, with * for any text, such as 'epoch_*'; without it they"
-        " are found",
-    )
+    add_steps(parser)
     add_filters(parser)
 
 
