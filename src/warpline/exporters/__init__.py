@@ -6,13 +6,10 @@ what was computed from them. Importing a module registers its exporter.
 
 from __future__ import annotations
 
-import contextlib
-import secrets
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpline.errors import InputError
 from warpline.registry import Registry
 from warpline.trace.trace import Trace
 
@@ -40,20 +37,3 @@ class Exporter:
 
 
 EXPORTERS: Registry[Exporter] = Registry("export format")
-
-
-@contextlib.contextmanager
-def complete_file(path: Path) -> Iterator[Path]:
-    """Yield a name beside `path` to write to; the file moves to `path` when the block ends well.
-
-    Raises InputError if the system refuses to write it.
-    """
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)

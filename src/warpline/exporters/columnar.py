@@ -9,7 +9,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from warpline.errors import InputError
-from warpline.exporters import EXPORTERS, Exporter, complete_file
+from warpline.exporters import EXPORTERS, Exporter
+from warpline.files import complete_file
 from warpline.trace.trace import Trace
 
 

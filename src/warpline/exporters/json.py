@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from warpline.exporters import EXPORTERS, Exporter, complete_file
+from warpline.exporters import EXPORTERS, Exporter
+from warpline.files import complete_file
 from warpline.schema import SCHEMA_VERSION, TABLES, Column
 from warpline.trace.column import ColumnData
 from warpline.trace.recording import meta_to_json

@@ -17,8 +17,9 @@ from typing import TextIO
 import numpy as np
 import numpy.typing as npt
 
-from warpline.exporters import EXPORTERS, Exporter, complete_file
+from warpline.exporters import EXPORTERS, Exporter
 from warpline.exporters.lanes import assign_lanes
+from warpline.files import complete_file
 from warpline.ops.join import lookup_rows
 from warpline.schema import TABLES
 from warpline.trace.trace import Trace

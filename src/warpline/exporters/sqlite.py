@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpline.errors import InputError
-from warpline.exporters import EXPORTERS, Exporter, complete_file
+from warpline.exporters import EXPORTERS, Exporter
 from warpline.exporters.nsys_tables import (
     ENUMERATIONS,
     GRAPHS,
@@ -29,6 +29,7 @@ from warpline.exporters.nsys_tables import (
     Inline,
     Source,
 )
+from warpline.files import complete_file
 from warpline.ops.group import factorize_rows
 from warpline.schema import TABLES
 from warpline.trace.trace import Trace

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 import time
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -12,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
 
-from warpline.errors import InputError, UsageError
+from warpline.errors import UsageError
+from warpline.files import complete_file
 from warpline.result import Diagnosis
 from warpline.trace import Trace
 from warpline.units import format_bytes
@@ -106,24 +104,11 @@ def write(path: Path, pieces: Iterable[str]) -> None:
 
     A name that ends in ``.zip`` gets an archive with the page in it.
     """
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    partial = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            if path.suffix.lower() == ZIP:
-                _write_zip(file, path.with_suffix(".html").name, pieces)
-            else:
-                file.writelines(piece.encode() for piece in pieces)
-        partial.chmod(0o666 & ~_umask())
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+    with complete_file(path) as unfinished, unfinished.open("wb") as file:
+        if path.suffix.lower() == ZIP:
+            _write_zip(file, path.with_suffix(".html").name, pieces)
+        else:
+            file.writelines(piece.encode() for piece in pieces)
 
 
 def _write_zip(file: IO[bytes], name: str, pieces: Iterable[str]) -> None:
@@ -132,13 +117,6 @@ def _write_zip(file: IO[bytes], name: str, pieces: Iterable[str]) -> None:
     with zipfile.ZipFile(file, "w") as archive, archive.open(entry, "w") as content:
         for piece in pieces:
             content.write(piece.encode())
-
-
-def _umask() -> int:
-    """Return the process's mask of permissions, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 @dataclass(frozen=True, repr=False)
