@@ -1,16 +1,15 @@
-// What calls of CUDA cost the host: cuda_cost launches | calls | long COUNT
+// What calls of CUDA cost the host: cuda_cost launches FOLDER | calls FOLDER | long COUNT
 //
-// launches: ns per launch of an empty kernel, the median of 40 rows of 500 with the device idle at
-//   the beginning of each.
-// calls: ns per event record, stream wait, stream synchronize and event query, medians of 60 rows of 400.
+// launches: ns per launch of an empty kernel, 500 in a row, the device idle at the beginning.
+// calls: ns per event record, stream wait, stream synchronize and event query, 400 of each in a row.
+//   Both take turns as turns.py says, in FOLDER.
 // long: COUNT launches; prints private memory of the process at tenths of the way, in kB.
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
+#include <string>
 
 namespace {
 
@@ -24,19 +23,34 @@ void check(cudaError_t error) {
   std::exit(1);
 }
 
+constexpr int kWarm = 200;  // before each row: another program has just had its turn
+
 template <class Call>
-double median_ns(int rows, int calls, Call call) {
+double mean_ns(int calls, Call call) {
   using clock = std::chrono::steady_clock;
-  std::vector<double> took;
-  for (int row = 0; row < rows; ++row) {
-    check(cudaDeviceSynchronize());
-    const auto begun = clock::now();
-    for (int i = 0; i < calls; ++i) call();
-    const std::chrono::duration<double, std::nano> all = clock::now() - begun;
-    took.push_back(all.count() / calls);
+  for (int i = 0; i < kWarm; ++i) call();
+  check(cudaDeviceSynchronize());
+  const auto begun = clock::now();
+  for (int i = 0; i < calls; ++i) call();
+  const std::chrono::duration<double, std::nano> all = clock::now() - begun;
+  check(cudaDeviceSynchronize());
+  return all.count() / calls;
+}
+
+template <class Work>
+int take_turns(const char* folder, Work work) {
+  const std::string path = folder;
+  std::FILE* asked = std::fopen((path + "/ask").c_str(), "r");
+  std::FILE* answer = std::fopen((path + "/answer").c_str(), "w");
+  if (!asked || !answer) return 2;
+  std::fprintf(answer, "ready\n");
+  std::fflush(answer);
+  for (int read; (read = std::fgetc(asked)) != EOF;) {
+    if (read != '\n') continue;
+    work(answer);
+    std::fflush(answer);
   }
-  std::nth_element(took.begin(), took.begin() + rows / 2, took.end());
-  return took[rows / 2];
+  return 0;
 }
 
 long private_kb() {
@@ -50,21 +64,29 @@ long private_kb() {
   return sum;
 }
 
-void launches(int* target) {
-  std::printf("launch %.0f\n", median_ns(40, 500, [=] { kernel<<<1, 32>>>(target, 1); }));
+int launches(const char* folder, int* target) {
+  return take_turns(folder, [=](std::FILE* answer) {
+    const auto launch = [=] { kernel<<<1, 32>>>(target, 1); };
+    std::fprintf(answer, "launch %.1f\n", mean_ns(500, launch));
+  });
 }
 
-void calls() {
+int calls(const char* folder) {
   cudaStream_t stream, other;
   cudaEvent_t event;
   check(cudaStreamCreate(&stream));
   check(cudaStreamCreate(&other));
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   check(cudaEventRecord(event, stream));
-  std::printf("record %.0f\n", median_ns(60, 400, [=] { cudaEventRecord(event, stream); }));
-  std::printf("wait %.0f\n", median_ns(60, 400, [=] { cudaStreamWaitEvent(other, event, 0); }));
-  std::printf("synchronize %.0f\n", median_ns(60, 400, [=] { cudaStreamSynchronize(stream); }));
-  std::printf("query %.0f\n", median_ns(60, 400, [=] { cudaEventQuery(event); }));
+  return take_turns(folder, [=](std::FILE* answer) {
+    constexpr int count = 400;
+    const double record = mean_ns(count, [=] { cudaEventRecord(event, stream); });
+    const double wait = mean_ns(count, [=] { cudaStreamWaitEvent(other, event, 0); });
+    const double synchronize = mean_ns(count, [=] { cudaStreamSynchronize(stream); });
+    const double query = mean_ns(count, [=] { cudaEventQuery(event); });
+    std::fprintf(answer, "record %.1f wait %.1f synchronize %.1f query %.1f\n", record, wait,
+                 synchronize, query);
+  });
 }
 
 void many(int* target, long count) {
@@ -86,16 +108,13 @@ int main(int count, char** words) {
   check(cudaMalloc(&target, sizeof *target));
   kernel<<<1, 32>>>(target, 1);
   check(cudaDeviceSynchronize());
-  const char* mode = count > 1 ? words[1] : "";
-  if (!std::strcmp(mode, "launches")) {
-    launches(target);
-  } else if (!std::strcmp(mode, "calls")) {
-    calls();
-  } else if (!std::strcmp(mode, "long") && count > 2 && std::atol(words[2]) >= 10) {
+  const char* mode = count > 2 ? words[1] : "";
+  if (!std::strcmp(mode, "launches")) return launches(words[2], target);
+  if (!std::strcmp(mode, "calls")) return calls(words[2]);
+  if (!std::strcmp(mode, "long") && std::atol(words[2]) >= 10) {
     many(target, std::atol(words[2]));
-  } else {
-    std::fprintf(stderr, "cuda_cost launches | calls | long COUNT\n");
-    return 2;
+    return 0;
   }
-  return cudaDeviceSynchronize() != cudaSuccess;
+  std::fprintf(stderr, "cuda_cost launches FOLDER | calls FOLDER | long COUNT\n");
+  return 2;
 }

@@ -1,32 +1,39 @@
-"""What recording CUDA costs a program: whole processes of each kind take turns.
+"""What recording CUDA costs a program: processes of every kind live together and work in turn.
 
-Usage: PYTHONPATH=src python benchmarks/capture/cuda_cost.py PROGRAM [--rounds 11] [--nsys NSYS]
-           [--kinds alone,kernels,ours,rest,nsys,torch] [--limit SECONDS] [--json FILE]
+Usage: PYTHONPATH=src:benchmarks python benchmarks/capture/cuda_cost.py PROGRAM [--sets 11]
+           [--turns 60] [--nsys NSYS] [--kinds alone,ours,...] [--limit SECONDS] [--json FILE]
 
 PROGRAM is `launches` or `calls` (cuda_cost.cu; needs nvcc), or `gpt` (workloads.py; needs PyTorch).
 Kinds: `alone`; `kernels`, CUPTI's records of kernels and nothing else, the floor of every profiler;
-`ours`, `warpline profile`; `rest`, the same before cudaProfilerStart; `nsys`; `torch`, its profiler
-(gpt only). Prints per figure the median of each kind, its quintiles, the median of what it adds
-(paired within a round), and the ratio of the whole figure to nsys's, paired, with its quintiles.
-Rounds end early at --limit.
+`ours`, `warpline profile`; `rest`, the same before cudaProfilerStart; `sampled`, the same between
+two samples of steps (gpt only); `nsys`; `torch`, its profiler (gpt only).
+
+A set is one process of each kind. In a turn each of them works for some milliseconds, so that the
+slow and the fast states of a machine are the same for all. A set's figure is the median of its
+turns; what is added to `alone`, and the ratios, are medians of the differences and ratios within a
+turn. Printed are the median of the sets and their quintiles. Sets end early at --limit.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+import turns
+from turns import Command, Figures, TurnError
+
 HERE = Path(__file__).resolve().parent
-FIGURE = re.compile(r"(\w+) ([0-9.]+)(?= ms|$)", re.MULTILINE)
-Figures = dict[str, float]
+WARM = 4  # turns: until memory is there and a step has been sampled
+STEPS = 3  # of gpt in a turn
+PEERS = ("nsys", "torch")
+Set = list[dict[str, Figures]]
 
 
 def build(folder: Path) -> None:
@@ -47,10 +54,11 @@ def build(folder: Path) -> None:
 
 def prefixes(folder: Path, nsys: str | None) -> dict[str, list[str]]:
     """Return what stands before the program, by kind."""
-    profile = [sys.executable, "-m", "warpline", "profile", "--no-summary", "-f", "true"]
-    profile += ["-o", str(folder / "ours")]
-    kinds = {"alone": [], "torch": [], "ours": [*profile, "--"]}
-    kinds["rest"] = [*profile, "-c", "cudaProfilerApi", "--"]
+    profile = [sys.executable, "-m", "warpline", "profile", "--no-summary", "-f", "true", "-o"]
+    kinds = {"alone": [], "torch": [], "ours": [*profile, str(folder / "ours"), "--"]}
+    kinds["rest"] = [*profile, str(folder / "rest"), "-c", "cudaProfilerApi", "--"]
+    sample = ["--steps", "1", "--every", "65535"]
+    kinds["sampled"] = [*profile, str(folder / "sampled"), *sample, "--"]
     floor = folder / "kernel_records.so"
     if floor.exists():
         kinds["kernels"] = ["env", f"CUDA_INJECTION64_PATH={floor}"]
@@ -60,40 +68,39 @@ def prefixes(folder: Path, nsys: str | None) -> dict[str, list[str]]:
     return kinds
 
 
-def program(name: str, kind: str, folder: Path) -> list[str]:
-    """Return the program's command."""
+def command(before: Sequence[str], name: str, kind: str, built: Path, folder: str) -> list[str]:
+    """Return the command of a program that takes turns in a folder."""
     if name != "gpt":
-        return [str(folder / "cuda_cost"), name]
-    command = [sys.executable, str(HERE.parent / "workloads.py"), "gpt", "bad"]
-    return [*command, *(["--kineto", ""] if kind == "torch" else [])]
+        return [*before, str(built / "cuda_cost"), name, folder]
+    words = [*before, sys.executable, str(HERE.parent / "workloads.py"), "gpt", "bad"]
+    words += ["--turns", folder, "--steps", str(STEPS)]
+    if kind == "rest":
+        words.append("--unbounded")
+    return [*words, *(["--kineto", ""] if kind == "torch" else [])]
 
 
-def measure(command: Sequence[str]) -> Figures:
-    """Run a program and return what it printed: the numbers after its words."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = {name: float(value) for name, value in FIGURE.findall(done.stdout)}
-    if done.returncode or not found:
-        raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return found
+def spread(values: Sequence[float], form: str) -> str:
+    """Return the median and the quintiles."""
+    middle, low, high = (format(value, form) for value in turns.quintiles(values))
+    return f"{middle} ({low} to {high})"
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """Return the value at a share of the way from the smallest to the largest."""
-    return sorted(values)[round(share * (len(values) - 1))]
-
-
-def line(figure: str, kind: str, rounds: Sequence[dict[str, Figures]]) -> str:
+def line(figure: str, kind: str, sets: Sequence[Set]) -> str:
     """Return one row of the table."""
-    values = [one[kind][figure] for one in rounds]
-    added = [one[kind][figure] - one["alone"][figure] for one in rounds if "alone" in one]
-    low, high = quantile(values, 0.2), quantile(values, 0.8)
-    text = f"{figure:12} {kind:8} {len(values):3} {statistics.median(values):10.2f}"
-    text += f" {low:10.2f} {high:10.2f}"
-    text += f" {statistics.median(added):+10.2f}" if added else f" {'':10}"
-    if "nsys" in rounds[0]:
-        ratios = [one[kind][figure] / one["nsys"][figure] for one in rounds]
-        text += f"   {statistics.median(ratios):.3f}"
-        text += f" ({quantile(ratios, 0.2):.3f} to {quantile(ratios, 0.8):.3f})"
+    form = ".3f" if sets[0][0][kind][figure] < 100 else ".0f"
+    text = f"{figure:12} {kind:8} {len(sets):3}"
+    text += f"  {spread([turns.median(one, kind, figure) for one in sets], form):>28}"
+    if "alone" in sets[0][0]:
+        values = [turns.added(one, kind, "alone", figure) for one in sets]
+        text += f"  {spread(values, f'+{form}'):>28}"
+        ratios = [turns.ratio(one, kind, "alone", figure) for one in sets]
+        text += f"  {spread(ratios, '.4f'):>26}"
+        for other in (peer for peer in PEERS if peer in sets[0][0] and peer != kind):
+            shares = [
+                value / turns.added(one, other, "alone", figure)
+                for value, one in zip(values, sets, strict=True)
+            ]
+            text += f"  {spread(shares, '.2f')} of {other}'s"
     return text
 
 
@@ -101,36 +108,42 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description="What recording CUDA costs a program.")
     parser.add_argument("program", choices=("launches", "calls", "gpt"))
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--sets", type=int, default=11)
+    parser.add_argument("--turns", type=int, default=60)
     parser.add_argument("--kinds", default="alone,kernels,ours,nsys")
     parser.add_argument("--nsys", help="its path")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     parser.add_argument("--json", type=Path, help="write every figure here")
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp())
+    built = Path(tempfile.mkdtemp())
     if options.program != "gpt":
-        build(folder)
-    before = prefixes(folder, options.nsys)
-    kinds = [kind for kind in options.kinds.split(",") if kind in before]
+        build(built)
+    before = prefixes(built, options.nsys)
+    commands: dict[str, Command] = {
+        kind: partial(command, before[kind], options.program, kind, built)
+        for kind in options.kinds.split(",")
+        if kind in before
+    }
     begun = time.monotonic()
-    rounds: list[dict[str, Figures]] = []
-    while len(rounds) < options.rounds and time.monotonic() - begun < options.limit:
-        first = len(rounds) % len(kinds)
-        order = [*kinds[first:], *kinds[:first]]
-        took = {
-            kind: measure([*before[kind], *program(options.program, kind, folder)])
-            for kind in order
-        }
-        rounds.append(took)
+    sets: list[Set] = []
+    while len(sets) < options.sets and time.monotonic() - begun < options.limit:
+        try:
+            sets.append(turns.in_turn(commands, options.turns, WARM))
+        except TurnError as error:
+            print(error, file=sys.stderr)
+            break
         if options.json:
-            options.json.write_text(json.dumps(rounds))
-    heads = (
-        f"{'figure':12} {'kind':8} {'n':>3} {'median':>10} {'p20':>10} {'p80':>10} {'added':>10}"
+            options.json.write_text(json.dumps(sets))
+    if not sets:
+        return 1
+    print(f"{options.program}: ms for gpt, otherwise ns; {options.turns} turns a set")
+    print(
+        f"{'figure':12} {'kind':8} {'n':>3}  {'median (quintiles)':>28}  {'added':>28}"
+        f"  {'to alone':>26}  what is added, to what others add"
     )
-    print(f"{options.program}: ms for gpt, otherwise ns\n{heads}   to nsys")
-    for figure in rounds[0][kinds[0]]:
-        for kind in kinds:
-            print(line(figure, kind, rounds), flush=True)
+    for figure in sets[0][0]["alone" if "alone" in commands else next(iter(commands))]:
+        for kind in commands:
+            print(line(figure, kind, sets), flush=True)
     return 0
 
 

@@ -15,20 +15,25 @@ if [ -z "${WARPLINE_AGENT:-}" ]; then
   cmake -S native -B "$build" -DCMAKE_BUILD_TYPE=Release >/dev/null && cmake --build "$build" -j >/dev/null || exit 1
   export WARPLINE_AGENT="$build/libwarpline_agent.so" WARPLINE_CORE="$build/libwarpline_core.so"
 fi
-export PYTHONPATH="$root/src:$root/tests${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="$root/src:$root/tests:$root/benchmarks${PYTHONPATH:+:$PYTHONPATH}"
 nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv,noheader
 "$python" -c 'import sys, torch; print(sys.version.split()[0], torch.__version__, torch.version.cuda)'
 cost() { "$python" benchmarks/capture/cuda_cost.py "$@" $nsys; }
+judged() {
+  for kind in ours nsys kineto; do
+    [ -d "$out/$kind" ] && timeout 60 "$python" benchmarks/findings_quality.py "$out/$kind"
+  done
+  tar -C "$out" -cf - ours nsys kineto | xz -T0 -2 >"$out/recordings.tar.xz"
+  rm -rf "$out/ours" "$out/nsys" "$out/kineto"
+}
 say() { printf '\n== %s (%s)\n' "$*" "$(date -u +%T)"; }
 
 case $part in
 checks)
   say "GPU tests"
-  "$python" -m pytest -q -m gpu tests/gpu -p no:cacheprovider 2>&1 | tail -15
+  timeout 300 "$python" -m pytest -q -m gpu tests/gpu -p no:cacheprovider 2>&1 | tail -15
   say "at rest"
-  timeout 100 "$python" benchmarks/capture/sampling.py --rest --rounds 5 2>&1 | tail -8
-  say "sampled"
-  timeout 100 "$python" benchmarks/capture/sampling.py --rounds 5 2>&1 | tail -8
+  timeout 150 "$python" benchmarks/capture/sampling.py --rest --rounds 5 2>&1 | tail -8
   say "ten million launches"
   nvcc -O2 -o /tmp/cuda_cost benchmarks/capture/cuda_cost.cu
   timeout 200 "$python" -m warpline profile -f -o /tmp/long -- /tmp/cuda_cost long 10000000 2>&1 | tail -30
@@ -36,35 +41,22 @@ checks)
   ;;
 cost)
   say launches
-  cost launches --rounds 11 --json "$out/launches.json"
+  cost launches --sets 11 --kinds alone,kernels,ours,rest,nsys --json "$out/launches.json"
   say calls
-  cost calls --rounds 7 --kinds alone,ours,nsys --json "$out/calls.json"
+  cost calls --sets 7 --kinds alone,kernels,ours,nsys --json "$out/calls.json"
   say "a training program"
-  cost gpt --rounds 11 --kinds alone,ours,nsys,torch --limit 330 --json "$out/gpt.json"
+  kinds=alone,ours,rest,sampled,nsys,torch
+  cost gpt --sets 11 --turns 30 --kinds $kinds --limit 300 --json "$out/gpt.json"
   ;;
 pairs)
   say "pairs"
-  "$python" benchmarks/pairs.py "$out" --limit 200 $nsys
-  for kind in ours nsys; do
-    [ -d "$out/$kind" ] && timeout 120 "$python" benchmarks/findings_quality.py "$out/$kind"
-  done
-  tar -C "$out" -cf - ours nsys | xz -T0 -2 >"$out/recordings.tar.xz" && rm -rf "$out/ours" "$out/nsys"
+  "$python" benchmarks/pairs.py "$out" --limit 330 $nsys
+  judged
   ;;
 ranks)
   say "ddp_serial on two GPUs"
-  mkdir -p "$out/ours"
-  run() { "$python" -m torch.distributed.run --standalone --nproc-per-node 2 "$@"; }
-  for round in 1 2 3 4 5; do
-    for variant in bad fixed; do
-      run benchmarks/workloads.py ddp_serial $variant 2>/dev/null
-    done
-  done
-  for variant in bad fixed; do
-    "$python" -m warpline profile -q -f -c cudaProfilerApi -o "$out/ours/ddp_serial.$variant.warpline" -- \
-      "$python" -m torch.distributed.run --standalone --nproc-per-node 2 \
-      benchmarks/workloads.py ddp_serial $variant
-  done
-  "$python" benchmarks/findings_quality.py "$out/ours"
+  "$python" benchmarks/pairs.py "$out" ddp_serial --ranks 2 $nsys
+  judged
   ;;
 *)
   sed -n 2,7p "$0"

@@ -1,6 +1,6 @@
 """Is a sampled run recorded exactly, and what does it cost at rest? Needs a GPU and PyTorch.
 
-Usage: PYTHONPATH=src WARPLINE_CORE=... WARPLINE_AGENT=... \
+Usage: PYTHONPATH=src:benchmarks WARPLINE_CORE=... WARPLINE_AGENT=... \
            python benchmarks/capture/sampling.py [--rounds 6] [--steps 600] [--unmarked | --rest]
 
 The program launches small kernels in steps. First the kernels in the recording are counted, with a
@@ -12,8 +12,10 @@ each step that is one call to be seen at rest; without one (the last two lines) 
 While they are searched for, all launches are seen, up to 80,000: medians of steps 10 to 30. Medians
 at rest are those of all steps after the first 400, few of which are in a sample.
 
-With --rest only what a launch takes at rest is compared: alone, and with graphs recorded as wholes
-and by their nodes. One step is recorded, the first. CUPTI's kind for whole graphs stays on at rest.
+With --rest only what a launch takes at rest is compared, in --rounds sets of processes that work
+in turn: alone, with graphs recorded as wholes and by their nodes, and before cudaProfilerStart.
+One step is recorded, the first. CUPTI's kind for whole graphs stays on at rest. Printed are medians,
+and quintiles of the sets.
 """
 
 from __future__ import annotations
@@ -25,10 +27,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import turns
+
 SAMPLED, EVERY = 5, 100
+_RESTING = 2000  # launches in a turn
 _REST = range(20, 95)  # of each EVERY: steps well away from a sample
 _TOLD = 400  # steps after which the launches have told what a step is
 _SEARCHING = slice(10, 30)  # and while they have not
@@ -60,17 +66,32 @@ def program(steps: int, launches: int, spin: int, is_marked: int, waits: int) ->
     sys.stdout.write(json.dumps(took) + "\n")
 
 
+def rest(folder: str) -> None:
+    """Take turns in which small kernels are launched, and tell ns per launch."""
+    import torch  # noqa: PLC0415 - the program alone needs it
+
+    values = torch.ones(1024, device="cuda")
+
+    def work() -> turns.Figures:
+        for _ in range(_RESTING // 10):
+            values.add_(1.0)
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        with torch.cuda.nvtx.range("step_0"):
+            for _ in range(_RESTING):
+                values.add_(1.0)
+        torch.cuda.synchronize()
+        return {"launch": (time.perf_counter() - began) / _RESTING * 1e9}
+
+    turns.serve(folder, work)
+
+
 def run(folder: Path, *words: object, is_sampled: bool) -> list[float]:
     """Run the program, recorded or alone, and return what its steps took."""
-    sample = ("--steps", str(SAMPLED), "--every", str(EVERY))
-    return run_with(folder, sample if is_sampled else (), *words)
-
-
-def run_with(folder: Path, flags: tuple[str, ...], *words: object) -> list[float]:
-    """Run the program, recorded with flags or alone without, and return what its steps took."""
     command = [sys.executable, __file__, "--program", *map(str, words)]
-    if flags:
-        flags = ("--no-summary", "-f", "-o", str(folder / "run"), *flags)
+    if is_sampled:
+        flags = ["--no-summary", "-f", "-o", str(folder / "run")]
+        flags += ["--steps", str(SAMPLED), "--every", str(EVERY)]
         command = [sys.executable, "-m", "warpline", "profile", *flags, *command]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
@@ -158,24 +179,29 @@ def cost_unmarked(folder: Path, rounds: int, steps: int, launches: int, waits: i
     )
 
 
-def compare_rests(folder: Path, rounds: int) -> None:
-    """Compare what a launch takes at rest, by what CUPTI keeps on."""
-    launches, steps = 2000, 60
-    sample = ("--steps", "1", "--every", "65535")
-    ways: dict[str, tuple[str, ...]] = {
-        "alone": (),
-        "whole graphs": (*sample, "--cuda-graph-trace=graph"),
-        "nodes of graphs": (*sample, "--cuda-graph-trace=node"),
+def compare_rests(folder: Path, sets: int) -> None:
+    """Compare what a launch takes at rest, by what CUPTI keeps on: processes that work in turn."""
+    profile = [sys.executable, "-m", "warpline", "profile", "--no-summary", "-f", "true"]
+    sample = ["--steps", "1", "--every", "65535"]
+    ways = {
+        "alone": [],
+        "whole graphs": [*profile, "-o", str(folder / "a"), *sample, "--cuda-graph-trace=graph"],
+        "nodes of graphs": [*profile, "-o", str(folder / "b"), *sample, "--cuda-graph-trace=node"],
+        "not begun": [*profile, "-o", str(folder / "c"), "-c", "cudaProfilerApi"],
     }
-    found: dict[str, list[float]] = {way: [] for way in ways}
-    for _ in range(rounds):
-        for way, flags in ways.items():
-            took = run_with(folder, flags, steps, launches, 0, 1, 1)
-            found[way].append(statistics.median(took[steps // 4 :]))
-    for way, values in found.items():
-        per_launch = statistics.median(values) / launches * 1e9
-        ratios = "" if way == "alone" else f", {_ratios(found['alone'], values)}"
-        print(f"{way}: {per_launch:,.0f} ns per launch at rest, {rounds} processes{ratios}")
+    commands: dict[str, turns.Command] = {
+        way: partial(_rest_command, before) for way, before in ways.items()
+    }
+    told = [turns.in_turn(commands, 100, warm=5) for _ in range(sets)]
+    for way in ways:
+        ns = statistics.median(turns.median(one, way, "launch") for one in told)
+        ratios = (turns.ratio(one, way, "alone", "launch") for one in told)
+        ratio, low, high = turns.quintiles(ratios)
+        print(f"{way}: {ns:,.0f} ns per launch at rest, {ratio:.4f} ({low:.4f} to {high:.4f})")
+
+
+def _rest_command(before: list[str], folder: str) -> list[str]:
+    return [*before, sys.executable, __file__, "--rest-in", folder]
 
 
 def _ratios(alone: list[float], other: list[float]) -> str:
@@ -198,11 +224,15 @@ def main() -> None:
     parser.add_argument("--program", nargs=5, type=int)
     parser.add_argument("--unmarked", action="store_true")
     parser.add_argument("--rest", action="store_true")
+    parser.add_argument("--rest-in", help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--steps", type=int, default=600)
     args = parser.parse_args()
     if args.program:
         program(*args.program)
+        return
+    if args.rest_in:
+        rest(args.rest_in)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
