@@ -14,8 +14,8 @@ at rest are those of all steps after the first 400, few of which are in a sample
 
 With --rest only what a launch takes at rest is compared, in --rounds sets of processes that work
 in turn: alone, with graphs recorded as wholes and by their nodes, and before cudaProfilerStart.
-One step is recorded, the first. CUPTI's kind for whole graphs stays on at rest. Printed are medians,
-and quintiles of the sets.
+One step is recorded, the first. CUPTI's kind for whole graphs stays on at rest. Medians are
+printed, and quintiles of the sets.
 """
 
 from __future__ import annotations
