@@ -1,15 +1,14 @@
 """The truth about the programs of torch_programs.py: their steps, alone and recorded, in turn.
 
-Usage: PYTHONPATH=src:benchmarks python benchmarks/pairs.py FOLDER [NAME...] [--turns 5]
-           [--steps 30] [--ranks N] [--nsys NSYS] [--limit SECONDS]
+Usage: PYTHONPATH=src:benchmarks python benchmarks/pairs.py FOLDER [NAME...] [--turns 15]
+           [--steps 5] [--ranks N] [--nsys NSYS] [--limit SECONDS]
 
-Of each program "bad" and "fixed" live at the same time, alone, under `warpline profile` and under
-nsys where it is given, and run the steps of a turn one after the other. A row is printed as soon as
-a program is done: median, smallest and largest of the turns' mean step in ms. All figures go to
-FOLDER/steps.json. Then bad and fixed are recorded for one turn each, to
-FOLDER/ours/NAME.bad.warpline and so on, FOLDER/nsys/NAME.bad.sqlite and, from PyTorch's profiler,
-FOLDER/kineto/NAME.bad.json.gz: what findings_quality.py reads. A program of several ranks is named
-with --ranks.
+Of each program "bad" and "fixed" live at the same time, alone, under `warpline profile`, under
+PyTorch's profiler, and under nsys where it is given, and run their steps in turn. A row is printed
+as soon as a program is done: median, smallest and largest of the turns' mean step in ms. All
+figures go to FOLDER/steps.json. What was recorded is in FOLDER/ours/NAME.bad.warpline and so on, in
+FOLDER/nsys/NAME.bad.sqlite and FOLDER/kineto/NAME.bad.json.gz, for findings_quality.py. --ranks says
+of how many processes the programs are.
 """
 
 from __future__ import annotations
@@ -34,29 +33,16 @@ PAIRS = [
     "fp32_matmul",
 ]
 VARIANTS = ("bad", "fixed")
-BOUNDED = ("-c", "cudaProfilerApi", "--capture-range-end=stop")
+FOLDERS = ("ours", "nsys", "kineto")
 
 
-def ours(output: Path, *flags: str) -> list[str]:
-    """Return what stands before a program that we record."""
-    profile = [sys.executable, "-m", "warpline", "profile", "-q", "-f", "true", *flags]
-    return [*profile, "-o", f"{output}.warpline", "--"]
-
-
-def theirs(nsys: str, output: Path, *flags: str) -> list[str]:
-    """Return what stands before a program that nsys records."""
-    traced = [nsys, "profile", "-t", "cuda,nvtx", "-s", "none", "--cpuctxsw=none", *flags]
-    return [*traced, "-f", "true", "-o", str(output)]
-
-
-def program(name: str, variant: str, options: argparse.Namespace) -> list[str]:
+def program(name: str, variant: str, steps: int, ranks: int) -> list[str]:
     """Return a program's command, but for the folder of its turns."""
     words = [sys.executable]
-    if options.ranks > 1:
-        words += ["-m", "torch.distributed.run", "--standalone"]
-        words += ["--nproc-per-node", str(options.ranks)]
+    if ranks > 1:
+        words += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     words += [str(HERE / "workloads.py"), name, variant]
-    return [*words, "--steps", str(options.steps), "--turns"]
+    return [*words, "--steps", str(steps), "--turns"]
 
 
 def in_folder(words: list[str], folder: str) -> list[str]:
@@ -64,46 +50,25 @@ def in_folder(words: list[str], folder: str) -> list[str]:
     return [*words, folder]
 
 
-def timed(name: str, options: argparse.Namespace) -> list[dict[str, Figures]]:
-    """Run the steps of a pair in turn."""
-    commands: dict[str, Command] = {}
+def commands(name: str, options: argparse.Namespace) -> dict[str, Command]:
+    """Return the programs of a pair by variant and kind."""
+    found: dict[str, list[str]] = {}
     for variant in VARIANTS:
-        words = program(name, variant, options)
-        output = options.folder / f"whole.{variant}"
-        before = {"alone": [], "ours": ours(output)}
+        words = program(name, variant, options.steps, options.ranks)
+        output = {kind: str(options.folder / kind / f"{name}.{variant}") for kind in FOLDERS}
+        found[f"{variant} alone"] = words
+        ours = [sys.executable, "-m", "warpline", "profile", "-q", "-f", "true"]
+        found[f"{variant} ours"] = [*ours, "-o", f"{output['ours']}.warpline", "--", *words]
         if options.nsys is not None:
-            before["nsys"] = theirs(options.nsys, output, "--export=none")
-        for kind, tool in before.items():
-            commands[f"{variant} {kind}"] = partial(in_folder, [*tool, *words])
-    try:
-        return turns.in_turn(commands, options.turns)
-    finally:
-        for left in options.folder.glob("whole.*"):
-            left.unlink()
-
-
-def record(name: str, options: argparse.Namespace) -> None:
-    """Record a pair for one turn in every form."""
-    commands: dict[str, Command] = {}
-    for variant in VARIANTS:
-        words = program(name, variant, options)
-        outputs = {kind: options.folder / kind for kind in ("ours", "nsys", "kineto")}
-        for folder in outputs.values():
-            folder.mkdir(exist_ok=True)
-        file = f"{name}.{variant}"
-        commands[f"{variant} ours"] = partial(
-            in_folder, [*ours(outputs["ours"] / file, *BOUNDED), *words]
-        )
-        if options.nsys is not None:
-            before = theirs(options.nsys, outputs["nsys"] / file, *BOUNDED, "--export=sqlite")
-            commands[f"{variant} nsys"] = partial(in_folder, [*before, *words])
+            theirs = [options.nsys, "profile", "-t", "cuda,nvtx", "-s", "none", "--cpuctxsw=none"]
+            theirs += ["--export=sqlite", "-f", "true", "-o", output["nsys"]]
+            found[f"{variant} nsys"] = [*theirs, *words]
         rank = ".rankRANK" if options.ranks > 1 else ""
-        trace = outputs["kineto"] / f"{file}{rank}.json.gz"
-        words = [*words[:-1], "--kineto", str(trace), words[-1]]
-        commands[f"{variant} kineto"] = partial(in_folder, words)
-    turns.in_turn(commands, 1)
-    for report in (options.folder / "nsys").glob("*.nsys-rep"):
-        report.unlink()
+        # Its traces are large, and it takes long to write them: one step in a turn.
+        words = program(name, variant, 1, options.ranks)
+        trace = f"{output['kineto']}{rank}.json.gz"
+        found[f"{variant} torch"] = [*words[:-1], "--kineto", trace, words[-1]]
+    return {kind: partial(in_folder, words) for kind, words in found.items()}
 
 
 def row(name: str, told: list[dict[str, Figures]]) -> str:
@@ -121,13 +86,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Steps of programs with faults and without.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", default=PAIRS)
-    parser.add_argument("--turns", type=int, default=5, help="0: only record")
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--nsys", help="its path")
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
+    for folder in FOLDERS:
+        (options.folder / folder).mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     found: dict[str, list[dict[str, Figures]]] = {}
     status = 0
@@ -136,16 +102,17 @@ def main() -> int:
             print(f"{name} and what follows was left out: the time was over", flush=True)
             break
         try:
-            if options.turns:
-                found[name] = timed(name, options)
-                if len(found) == 1:
-                    print(" " * 16 + "".join(f"{kind:>29}" for kind in found[name][0]))
-                print(row(name, found[name]), flush=True)
-                (options.folder / "steps.json").write_text(json.dumps(found))
-            record(name, options)
+            found[name] = turns.in_turn(commands(name, options), options.turns)
         except TurnError as error:
             print(error, flush=True)
             status = 1
+            continue
+        if len(found) == 1:
+            print(" " * 16 + "".join(f"{kind:>29}" for kind in found[name][0]))
+        print(row(name, found[name]), flush=True)
+        (options.folder / "steps.json").write_text(json.dumps(found))
+        for report in (options.folder / "nsys").glob("*.nsys-rep"):
+            report.unlink()
     return status
 
 

@@ -173,7 +173,7 @@ def check_correlations(bench: Bench) -> None:
     bench.say("calls", f"{Counter(call.name for call in calls.values())}")
     bench.say("start after the call's end, ns", f"least {min(lags)}, {_quartiles(lags)}")
     aimed = Counter(
-        call.name for call in calls.values() if call.flags & (logs.HAS_PLACE | logs.HAS_EVENT)
+        call.name for call in calls.values() if call.place is not None or call.event is not None
     )
     bench.say("calls with a stream or an event", f"{dict(aimed)}", is_good=bool(aimed))
 

@@ -21,10 +21,11 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv,noheader
 cost() { "$python" benchmarks/capture/cuda_cost.py "$@" $nsys; }
 judged() {
   for kind in ours nsys kineto; do
-    [ -d "$out/$kind" ] && timeout 60 "$python" benchmarks/findings_quality.py "$out/$kind"
+    timeout 200 "$python" benchmarks/findings_quality.py "$out/$kind" >"$out/$kind.txt" 2>&1 &
   done
-  tar -C "$out" -cf - ours nsys kineto | xz -T0 -2 >"$out/recordings.tar.xz"
-  rm -rf "$out/ours" "$out/nsys" "$out/kineto"
+  wait
+  cat "$out/ours.txt" "$out/nsys.txt" "$out/kineto.txt"
+  (cd "$out" && tar -cf - ours/*.warpline | xz -T0 -2 >ours.tar.xz; rm -rf ours nsys kineto)
 }
 say() { printf '\n== %s (%s)\n' "$*" "$(date -u +%T)"; }
 
