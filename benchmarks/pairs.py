@@ -6,9 +6,9 @@ Usage: PYTHONPATH=src:benchmarks python benchmarks/pairs.py FOLDER [NAME...] [--
 Of each program "bad" and "fixed" live at the same time, alone, under `warpline profile`, under
 PyTorch's profiler, and under nsys where it is given, and run their steps in turn. A row is printed
 as soon as a program is done: median, smallest and largest of the turns' mean step in ms. All
-figures go to FOLDER/steps.json. What was recorded is in FOLDER/ours/NAME.bad.warpline and so on, in
-FOLDER/nsys/NAME.bad.sqlite and FOLDER/kineto/NAME.bad.json.gz, for findings_quality.py. --ranks says
-of how many processes the programs are.
+figures go to FOLDER/steps.json. What was recorded is in FOLDER/ours/NAME.bad.warpline and so on,
+and in FOLDER/nsys/NAME.bad.sqlite, for findings_quality.py. Only ours leaves out what is between
+turns: the host seems to pause there. --ranks says of how many processes the programs are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ PAIRS = [
     "fp32_matmul",
 ]
 VARIANTS = ("bad", "fixed")
-FOLDERS = ("ours", "nsys", "kineto")
+FOLDERS = ("ours", "nsys")
+RANGES = ("-c", "cudaProfilerApi", "--capture-range-end=repeat")
 
 
 def program(name: str, variant: str, steps: int, ranks: int) -> list[str]:
@@ -57,17 +58,13 @@ def commands(name: str, options: argparse.Namespace) -> dict[str, Command]:
         words = program(name, variant, options.steps, options.ranks)
         output = {kind: str(options.folder / kind / f"{name}.{variant}") for kind in FOLDERS}
         found[f"{variant} alone"] = words
-        ours = [sys.executable, "-m", "warpline", "profile", "-q", "-f", "true"]
+        ours = [sys.executable, "-m", "warpline", "profile", "-q", "-f", "true", *RANGES]
         found[f"{variant} ours"] = [*ours, "-o", f"{output['ours']}.warpline", "--", *words]
         if options.nsys is not None:
             theirs = [options.nsys, "profile", "-t", "cuda,nvtx", "-s", "none", "--cpuctxsw=none"]
             theirs += ["--export=sqlite", "-f", "true", "-o", output["nsys"]]
             found[f"{variant} nsys"] = [*theirs, *words]
-        rank = ".rankRANK" if options.ranks > 1 else ""
-        # Its traces are large, and it takes long to write them: one step in a turn.
-        words = program(name, variant, 1, options.ranks)
-        trace = f"{output['kineto']}{rank}.json.gz"
-        found[f"{variant} torch"] = [*words[:-1], "--kineto", trace, words[-1]]
+        found[f"{variant} torch"] = [*words[:-1], "--kineto", "", words[-1]]
     return {kind: partial(in_folder, words) for kind, words in found.items()}
 
 

@@ -20,12 +20,12 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm --format=csv,noheader
 "$python" -c 'import sys, torch; print(sys.version.split()[0], torch.__version__, torch.version.cuda)'
 cost() { "$python" benchmarks/capture/cuda_cost.py "$@" $nsys; }
 judged() {
-  for kind in ours nsys kineto; do
+  for kind in ours nsys; do
     timeout 200 "$python" benchmarks/findings_quality.py "$out/$kind" >"$out/$kind.txt" 2>&1 &
   done
   wait
-  cat "$out/ours.txt" "$out/nsys.txt" "$out/kineto.txt"
-  (cd "$out" && tar -cf - ours/*.warpline | xz -T0 -2 >ours.tar.xz; rm -rf ours nsys kineto)
+  cat "$out/ours.txt" "$out/nsys.txt"
+  (cd "$out" && tar -cf - ours/*.warpline | xz -T0 -2 >ours.tar.xz; rm -rf ours nsys)
 }
 say() { printf '\n== %s (%s)\n' "$*" "$(date -u +%T)"; }
 
