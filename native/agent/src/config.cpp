@@ -85,6 +85,8 @@ void set_cuda(CudaConfig& config, std::string_view key, const std::string& value
     config.cupti_waits = value == "cupti";
   } else if (key == "cuda_flush_ms") {
     config.flush_ms = std::clamp<std::uint64_t>(number(value, config.flush_ms), 10, 3'600'000);
+  } else if (key == "cuda_detach_ms") {
+    config.detach_ms = std::min<std::uint64_t>(number(value, config.detach_ms), 3'600'000);
   } else if (key == "cuda_buffer_bytes") {
     const std::uint64_t bytes = number(value, config.buffer_bytes);
     config.buffer_bytes =

@@ -19,6 +19,7 @@ inline constexpr Result kOtherSubscriber = 39;
 
 // As cuptiGetVersion numbers them: a counter up to CUDA 12, then major * 10000 + minor * 100.
 inline constexpr std::uint32_t kVersion12_0 = 18;
+inline constexpr std::uint32_t kVersion12_6 = 24;
 inline constexpr std::uint32_t kVersion12_8 = 26;
 inline constexpr std::uint32_t kVersion13_0_0 = 130000;
 inline constexpr std::uint32_t kVersion13_2 = 130200;
@@ -43,6 +44,7 @@ enum class Kind : std::uint32_t {
 enum class CallSite : std::uint32_t { kEnter = 0, kExit = 1 };
 enum class Domain : std::uint32_t { kDriver = 1, kRuntime = 2, kResource = 3 };
 inline constexpr std::uint32_t kGraphNodeCreated = 13;  // call ids of the resource domain
+inline constexpr std::uint32_t kGraphExecCreated = 18;
 inline constexpr std::uint32_t kGraphNodeCloned = 20;
 inline constexpr std::uint32_t kThreadIdsOfSystem = 1;
 inline constexpr std::uint32_t kFlushForced = 1;
@@ -422,6 +424,7 @@ struct Functions {
   Result (*graph_id)(void* graph, std::uint32_t*);
   Result (*stream_id)(void* context, void* stream, std::uint8_t per_thread, std::uint32_t*);
   Result (*context_id)(void* context, std::uint32_t*);
+  Result (*finalize)();
 };
 
 }  // namespace warpline::cupti

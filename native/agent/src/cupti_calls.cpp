@@ -9,6 +9,7 @@
 #include "call_chain.h"
 #include "call_signature.h"
 #include "clock.h"
+#include "cupti_detach.h"
 #include "cupti_parameters.h"
 #include "process.h"
 #include "steps.h"
@@ -171,7 +172,7 @@ void record(std::uint32_t key, const Call& call, const cupti::CallData& data) no
       data.status == nullptr ? 0 : *static_cast<const std::uint32_t*>(data.status);
   room[1] = static_cast<std::uint64_t>(t_calls.start);
   room[2] = static_cast<std::uint64_t>(end);
-  room[3] = std::uint64_t{status} << 32 | data.correlation;
+  room[3] = std::uint64_t{status} << 32 | written_correlation(data.correlation);
   if (chain != 0) room[4] = chain;
   std::copy_n(target.words, target.count, room + words - target.count);
   unsigned flags = call.flags | target.flags | (chain != 0 ? raw::kCallHasChain : 0u);
@@ -223,6 +224,7 @@ void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
     return;
   }
   if (call.is_chosen) record(key, call, data);
+  if ((call.flags & raw::kCallIsGraph) != 0) [[unlikely]] meet_graph();
   // After it, as recording may begin or end by that.
   if (sees_calls() && call.signature != SignatureForm::kNot) {
     see_call(signature_of(call.signature, key >> 16, key & 0xffff, data.parameters), t_calls.start);
@@ -305,6 +307,7 @@ void on_call(std::uint32_t domain, std::uint32_t id, const cupti::CallData& data
   const Call& call = g_calls[domain - 1][id];
   const std::uint32_t key = domain << 16 | id;
   if (data.site == CallSite::kEnter) {
+    see_correlation(data.correlation);
     enter(key, call, changed);
   } else {
     leave(key, call, data, changed);

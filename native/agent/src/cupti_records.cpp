@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bitset>
@@ -12,6 +13,7 @@
 
 #include "clock.h"
 #include "cuda_devices.h"
+#include "cupti_detach.h"
 #include "machine_gpus.h"
 #include "process.h"
 
@@ -148,6 +150,7 @@ class Writer {
     const auto now = static_cast<std::uint64_t>(now_ns());
     if (lost != 0) put(CudaKind::kLost, 0, 0, false, {now, lost});
     put(CudaKind::kBuffer, 0, not_taken, false, {now, records});
+    saw_written_correlation(largest_);
   }
 
  private:
@@ -156,6 +159,11 @@ class Writer {
     return reinterpret_cast<const Record&>(record);
   }
   bool has(std::uint32_t since) const noexcept { return reading_.version >= since; }
+  std::uint32_t written(std::uint32_t correlation) noexcept {
+    const std::uint32_t id = written_correlation(correlation);
+    largest_ = std::max(largest_, id);
+    return id;
+  }
 
   template <std::size_t N>
   bool put(CudaKind kind, std::uint8_t flags, std::uint32_t aux, bool is_event,
@@ -186,7 +194,7 @@ class Writer {
         k.start,
         k.end,
         pair(k.device, k.context),
-        pair(k.stream, k.correlation),
+        pair(k.stream, written(k.correlation)),
         std::uint64_t{static_cast<std::uint32_t>(k.grid[0])} |
             (four(0, 0, static_cast<std::uint32_t>(k.grid[1]),
                   static_cast<std::uint32_t>(k.grid[2]))),
@@ -224,7 +232,7 @@ class Writer {
 
   bool copy(const cupti::CopyRecord& c) noexcept {
     std::uint64_t words[8] = {c.start, c.end, pair(c.device, c.context),
-                              pair(c.stream, c.correlation), c.bytes};
+                              pair(c.stream, written(c.correlation)), c.bytes};
     std::size_t count = 5;
     std::uint8_t flags = 0;
     add_graph_node(words, count, flags, c.graph_node, c.graph);
@@ -239,7 +247,7 @@ class Writer {
 
   bool peer_copy(const cupti::PeerCopyRecord& c) noexcept {
     std::uint64_t words[9] = {c.start, c.end, pair(c.device, c.context),
-                              pair(c.stream, c.correlation), c.bytes};
+                              pair(c.stream, written(c.correlation)), c.bytes};
     std::size_t count = 5;
     std::uint8_t flags = raw::kHasPeer;
     add_graph_node(words, count, flags, c.graph_node, c.graph);
@@ -252,7 +260,7 @@ class Writer {
 
   bool fill(const cupti::FillRecord& f) noexcept {
     std::uint64_t words[8] = {f.start, f.end, pair(f.device, f.context),
-                              pair(f.stream, f.correlation), f.bytes, pair(f.memory, f.flags)};
+                              pair(f.stream, written(f.correlation)), f.bytes, pair(f.memory, f.flags)};
     std::size_t count = 6;
     std::uint8_t flags = 0;
     add_graph_node(words, count, flags, f.graph_node, f.graph);
@@ -262,7 +270,7 @@ class Writer {
   bool graph(const cupti::GraphRecord& g) noexcept {
     if (reading_.graph_spans != nullptr && !reading_.graph_spans->holds(g.start)) return false;
     std::uint64_t words[6] = {g.start, g.end, pair(g.device, g.context),
-                              pair(g.stream, g.correlation)};
+                              pair(g.stream, written(g.correlation))};
     std::size_t count = 4;
     std::uint8_t flags = 0;
     if (has(cupti::kHasGraphEnd) && (g.end_device != g.device || g.end_context != g.context)) {
@@ -276,14 +284,14 @@ class Writer {
   bool wait(const cupti::WaitRecord& w) noexcept {
     const bool has_sync = has(cupti::kHasEventSync);
     return put(CudaKind::kWait, 0, w.type, false,
-               {w.start, w.end, pair(w.context, w.stream), pair(w.correlation, w.event),
+               {w.start, w.end, pair(w.context, w.stream), pair(written(w.correlation), w.event),
                 has_sync ? w.event_sync : 0, has_sync ? w.status : 0});
   }
 
   bool event(const cupti::EventRecord& e) noexcept {
     const bool is_long = has(cupti::kHasEventSync);
     const std::uint64_t words[4] = {
-        pair(e.context, e.stream), pair(e.correlation, is_long ? e.device : raw::kCudaNone),
+        pair(e.context, e.stream), pair(written(e.correlation), is_long ? e.device : raw::kCudaNone),
         is_long ? e.event_sync : 0, is_long ? e.device_time : 0};
     const bool has_time = words[3] != 0;
     return put(CudaKind::kEvent, has_time ? raw::kHasDeviceTime : 0, e.event, false, words,
@@ -291,7 +299,7 @@ class Writer {
   }
 
   bool memory(const cupti::MemoryRecord& m) noexcept {
-    std::uint64_t words[10] = {m.time, pair(m.device, m.context), pair(m.stream, m.correlation),
+    std::uint64_t words[10] = {m.time, pair(m.device, m.context), pair(m.stream, written(m.correlation)),
                                m.address, m.bytes};
     std::size_t count = 5;
     std::uint8_t flags = 0;
@@ -313,12 +321,12 @@ class Writer {
 
   bool pool(const cupti::PoolRecord& p) noexcept {
     return put(CudaKind::kPool, 0, (p.operation & 0xff) | (p.type & 0xff) << 8, false,
-               {p.time, pair(p.device, p.correlation), p.address, p.size, p.used, p.threshold,
+               {p.time, pair(p.device, written(p.correlation)), p.address, p.size, p.used, p.threshold,
                 p.min_bytes_to_keep});
   }
 
   bool overhead(const cupti::OverheadRecord& o) noexcept {
-    const std::uint32_t correlation = has(cupti::kHasOverheadCorrelation) ? o.correlation : 0;
+    const std::uint32_t correlation = has(cupti::kHasOverheadCorrelation) ? written(o.correlation) : 0;
     return put(CudaKind::kOverhead, 0, o.overhead, false,
                {o.start, o.end, pair(o.object, o.ids[1]), correlation});
   }
@@ -362,6 +370,7 @@ class Writer {
   const RecordReading& reading_;
   ThreadLog& log_;
   std::bitset<NamesWritten::kRemembered>& written_;
+  std::uint32_t largest_ = 0;
 };
 
 std::uint64_t dropped(const RecordReading& reading, void* context, std::uint32_t stream) noexcept {

@@ -16,10 +16,12 @@
 #include "cuda_devices.h"
 #include "cupti_buffers.h"
 #include "cupti_calls.h"
+#include "cupti_detach.h"
 #include "cupti_library.h"
 #include "cupti_records.h"
 #include "launch_watch.h"
 #include "process.h"
+#include "steps.h"
 #include "thread_log.h"
 #include "warpline_agent.h"
 #include "warpline_cuda.h"
@@ -32,6 +34,7 @@ namespace {
 constexpr std::int64_t kTickNs = 20'000'000;         // how soon the launcher's switch is noticed
 constexpr std::int64_t kPatienceNs = 10'000'000;     // else the watcher notices it at a tick
 constexpr std::int64_t kFirstFlushNs = 100'000'000;  // then twice as long each time, to flush_ms
+constexpr std::int64_t kSettledNs = 100'000'000;    // so long after a sample CUPTI may be detached
 constexpr std::size_t kReadyBuffers = 2;             // as many threads may begin to launch at once
 constexpr int kInjected = 1;                         // what the driver expects of an injection
 
@@ -60,6 +63,11 @@ struct Tracing {
   bool traces_graphs = false;         // that kind is on, also while nothing is recorded
   std::uint32_t collects = 0;         // of CudaCollects, when recording
   std::uint32_t told_failed = 0;      // kinds whose failure was told
+  std::int64_t detach_ns = 0;         // rests likely to be as long are without CUPTI; 0: none are
+  bool is_worn = false;               // kinds have been on since CUPTI was set up
+  bool is_lost = false;               // another tool has taken CUPTI, in a rest
+  std::int64_t sample_from_ns = 0;    // when recording began last,
+  std::int64_t rest_from_ns = 0;      // and ended
   RecordingSpans spans;
 };
 
@@ -186,7 +194,11 @@ void on_graph_node(const cupti::ResourceData& resource) noexcept {
 void on_callback(void*, std::uint32_t domain, std::uint32_t id, const void* what) {
   if (what == nullptr) return;
   if (domain == static_cast<std::uint32_t>(cupti::Domain::kResource)) {
-    on_graph_node(*static_cast<const cupti::ResourceData*>(what));
+    if (id == cupti::kGraphExecCreated) {
+      meet_graph();
+    } else {
+      on_graph_node(*static_cast<const cupti::ResourceData*>(what));
+    }
   } else {
     on_call(domain, id, *static_cast<const cupti::CallData*>(what), follow_recording_state);
   }
@@ -241,9 +253,11 @@ void switch_graph_nodes(const Tracing& t, bool is_on) noexcept {
 }
 
 void set_recording(Tracing& t, bool is_on) noexcept {
-  if (t.is_recording == is_on) return;
+  if (t.is_recording == is_on || t.is_lost) return;
   t.is_recording = is_on;
+  (is_on ? t.sample_from_ns : t.rest_from_ns) = now_ns();
   if (is_on) {
+    t.is_worn = true;
     t.spans.begin(timestamp());
     tell_collecting(enable_kinds(t));
   } else {
@@ -279,7 +293,7 @@ bool is_fork_of_traced() noexcept {
   return traced != 0 && traced != getpid();
 }
 
-// ---- the watcher
+// ---- flushing
 
 void write_clock() noexcept {
   const Tracing& t = tracing();
@@ -328,59 +342,7 @@ void drain(const Tracing& t) noexcept {
   tell_drain(t, raw::DrainState::kDrained);
 }
 
-// CUPTI's own periodic flush returns full buffers only; a killed program would lose the rest.
-void* watch(void* flush_ns_pointer) {
-  const auto longest = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(flush_ns_pointer));
-  pthread_setname_np(pthread_self(), "warpline-cuda");
-  ignore_calls_of_this_thread();
-  std::int64_t period = std::min(kFirstFlushNs, longest);
-  std::int64_t next_flush = now_ns() + period;
-  bool is_drained = false;
-  while (wait_a_tick()) {
-    tick_launch_watch();
-    follow_recording_state();
-    g_pool.keep_ready(kReadyBuffers);
-    if (!is_drained && is_drain_wanted(*tracing().session->control)) {
-      is_drained = true;
-      drain(tracing());
-    }
-    if (now_ns() < next_flush) continue;
-    flush(0);
-    period = std::min(period * 2, longest);
-    next_flush = now_ns() + period;
-  }
-  return nullptr;
-}
-
-bool start_watcher(std::uint64_t flush_ms) noexcept {
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&g_watch_wake, &attributes);
-  pthread_condattr_destroy(&attributes);
-  g_watch_ends = false;
-  // The program's signals are for its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  auto* argument = reinterpret_cast<void*>(static_cast<std::intptr_t>(flush_ms * 1'000'000));
-  const bool is_started = pthread_create(&g_watcher, nullptr, watch, argument) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return is_started;
-}
-
-void stop_watcher() noexcept {
-  {
-    const Lock lock(g_watch_lock);
-    g_watch_ends = true;
-    pthread_cond_signal(&g_watch_wake);
-  }
-  pthread_join(g_watcher, nullptr);
-  pthread_cond_destroy(&g_watch_wake);
-}
-
-// ---- beginning and ending
+// ---- CUPTI set up
 
 // Becomes CUPTI's subscriber, of which a process has one. Returns 0 or CUPTI's error.
 cupti::Result subscribe(Tracing& t, std::string& other) noexcept {
@@ -438,6 +400,125 @@ cupti::Result set_up(const Tracing& t, const char*& function) noexcept {
   function = "cuptiActivityRegisterCallbacks";
   return f.register_callbacks(on_buffer_wanted, on_buffer_done);
 }
+
+// ---- detached between samples
+
+void watch_graphs(const Tracing& t) noexcept {
+  if (t.detach_ns == 0) return;
+  t.library.functions.enable_callback(1, t.subscriber,
+                                      static_cast<std::uint32_t>(cupti::Domain::kResource),
+                                      cupti::kGraphExecCreated);
+}
+
+// From what a session asks and CUPTI can; see cupti_detach.h. Without calls no graph launch is seen.
+std::int64_t shortest_detached_ns(const Tracing& t, const CudaConfig& config, bool is_late) noexcept {
+  const Session& session = *t.session;
+  const bool rests = read_switch(*session.control).mode() == raw::RangeMode::kSteps &&
+                     !session.config.sample.by_calls;
+  const bool sees_graphs = !is_late && (t.collects & raw::kCollectsCalls) != 0 &&
+                           (t.collects & raw::kCollectsGraphs) == 0;
+  const bool can = t.library.functions.finalize != nullptr &&
+                   t.library.version >= cupti::kVersion12_6;
+  return rests && sees_graphs && can ? static_cast<std::int64_t>(config.detach_ms) * 1'000'000 : 0;
+}
+
+// Whether this is the time for it. With g_lock held.
+bool is_detach_due(const Tracing& t) noexcept {
+  if (t.detach_ns == 0 || !t.is_worn || t.is_recording || t.is_lost || has_met_graph()) return false;
+  if (t.records_calls || t.watched != WatchedCalls{}) return false;
+  if (now_ns() - t.rest_from_ns < kSettledNs) return false;
+  return likely_rest_ns(t.rest_from_ns - t.sample_from_ns) >= t.detach_ns;
+}
+
+// Detaches CUPTI and sets it up again with nothing turned on, which leaves launches as quick as
+// without it. With g_lock held; all that was recorded is written down.
+void renew(Tracing& t) noexcept {
+  t.library.functions.unsubscribe(t.subscriber);
+  t.library.functions.finalize();
+  t.is_worn = false;
+  std::string other;
+  const char* function = "";
+  cupti::Result result = subscribe(t, other);
+  if (result == cupti::kSuccess) {
+    result = set_up(t, function);
+    watch_graphs(t);
+    expect_another_count();
+  }
+  if (result == cupti::kSuccess) return;
+  t.is_lost = true;
+  tell_subscribe_failed(t, result, other);
+}
+
+// The watcher, which calls no CUDA otherwise. What is on the device from the sample ends first: CUPTI
+// must not be detached from under it.
+void detach_if_due() noexcept {
+  {
+    const Lock lock(g_lock);
+    if (!is_detach_due(tracing())) return;
+  }
+  wait_for_device_work();
+  flush(0);
+  flush(cupti::kFlushForced);
+  const Lock lock(g_lock);
+  if (is_detach_due(tracing())) renew(tracing());
+}
+
+// ---- the watcher
+
+// CUPTI's own periodic flush returns full buffers only; a killed program would lose the rest.
+void* watch(void* flush_ns_pointer) {
+  const auto longest = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(flush_ns_pointer));
+  pthread_setname_np(pthread_self(), "warpline-cuda");
+  ignore_calls_of_this_thread();
+  std::int64_t period = std::min(kFirstFlushNs, longest);
+  std::int64_t next_flush = now_ns() + period;
+  bool is_drained = false;
+  while (wait_a_tick()) {
+    tick_launch_watch();
+    follow_recording_state();
+    g_pool.keep_ready(kReadyBuffers);
+    detach_if_due();
+    if (!is_drained && is_drain_wanted(*tracing().session->control)) {
+      is_drained = true;
+      drain(tracing());
+    }
+    if (now_ns() < next_flush) continue;
+    flush(0);
+    period = std::min(period * 2, longest);
+    next_flush = now_ns() + period;
+  }
+  return nullptr;
+}
+
+bool start_watcher(std::uint64_t flush_ms) noexcept {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&g_watch_wake, &attributes);
+  pthread_condattr_destroy(&attributes);
+  g_watch_ends = false;
+  // The program's signals are for its own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  auto* argument = reinterpret_cast<void*>(static_cast<std::intptr_t>(flush_ms * 1'000'000));
+  const bool is_started = pthread_create(&g_watcher, nullptr, watch, argument) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return is_started;
+}
+
+void stop_watcher() noexcept {
+  {
+    const Lock lock(g_watch_lock);
+    g_watch_ends = true;
+    pthread_cond_signal(&g_watch_wake);
+  }
+  pthread_join(g_watcher, nullptr);
+  pthread_cond_destroy(&g_watch_wake);
+}
+
+// ---- beginning and ending
 
 // Stops the watcher and waits for it. Without g_lock, which it takes itself.
 void end_watching() noexcept {
@@ -534,6 +615,9 @@ int begin(Tracing& t, Session& session, bool is_late) {
     return ENOTSUP;
   }
   enable_lasting_kinds(t);
+  t.detach_ns = shortest_detached_ns(t, config, is_late);
+  t.is_worn = t.is_lost = false;
+  watch_graphs(t);
   t.is_begun = true;
   g_traced.store(getpid(), std::memory_order_release);
   if (profiler_calls_bound_ranges(session)) {

@@ -335,6 +335,17 @@ bool launches_may_begin_steps() noexcept {
          g_process->steps.source.load(std::memory_order_acquire) != StepSource::kMarked;
 }
 
+std::int64_t likely_rest_ns(std::int64_t sample_ns) noexcept {
+  const Session* session = g_session.load(std::memory_order_acquire);
+  if (session == nullptr) return 0;
+  const raw::SamplePlan plan = plan_of(*session);
+  const bool rests = g_process->steps.own.load(std::memory_order_acquire) == OwnSteps::kResting;
+  if (!rests || plan.steps == 0 || plan.every <= plan.steps) return 0;
+  const double share = static_cast<double>(plan.every - plan.steps) / plan.steps;
+  constexpr double kLongest = 1e18;
+  return static_cast<std::int64_t>(std::min(static_cast<double>(sample_ns) * share, kLongest));
+}
+
 void plan_samples(std::int64_t step_ns) noexcept {
   const Session* session = g_session.load(std::memory_order_acquire);
   if (session == nullptr || session->config.sample.every != 0) return;

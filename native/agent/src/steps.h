@@ -34,6 +34,10 @@ bool steps_by_launch_end() noexcept;
 // Whether no range and no call marks steps in this process, and its session goes on. Any thread.
 bool launches_may_begin_steps() noexcept;
 
+// How long the rest after a sample that took so long is likely to last; 0: this process does not
+// rest, or that cannot be said. Any thread.
+std::int64_t likely_rest_ns(std::int64_t sample_ns) noexcept;
+
 // Chooses which steps are recorded, unless that is given or chosen. Any thread.
 void plan_samples(std::int64_t step_ns) noexcept;
 

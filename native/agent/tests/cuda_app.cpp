@@ -20,6 +20,7 @@
 //     call_with DOMAIN ID STATUS A,B,...
 //                            one call with parameters of 8 bytes each, in hexadecimal
 //     streams_end            handles of streams come to mean others
+//     graph_exec             a graph is instantiated
 //     start, stop            cudaProfilerStart, cudaProfilerStop
 //     hold, release          keep buffers incomplete, and no longer
 //     sleep MS, touch FILE, wait FILE (until it exists)
@@ -308,6 +309,10 @@ const std::map<std::string, Command>& commands() {
        {2, [](App& app, const Words& w) {
           find<FakeNode>(app.cupti(), "fake_node")(static_cast<std::uint64_t>(number(w[0])),
                                                    static_cast<std::uint64_t>(number(w[1])), 0);
+        }}},
+      {"graph_exec",
+       {0, [](App& app, const Words&) {
+          find<FakeGraphExec>(app.cupti(), "fake_graph_exec")();
         }}},
       {"start", {0, [](App& app, const Words&) { app.profiler(26, 7); }}},
       {"stop", {0, [](App& app, const Words&) { app.profiler(27, 8); }}},

@@ -4,7 +4,8 @@
 // from the versions of CUPTI named beside them. The environment sets it up:
 // FAKE_CUPTI_VERSION (as cuptiGetVersion tells it), FAKE_CUPTI_BUSY (the name of another
 // subscriber), FAKE_CUPTI_SUBSCRIBE (an error), FAKE_CUPTI_FAIL_KIND (a kind that cannot be
-// enabled), FAKE_CUPTI_LOG (a file that is told of every kind turned on or off).
+// enabled), FAKE_CUPTI_LOG (a file that is told of every kind turned on or off), FAKE_CUPTI_RESTARTS
+// (after cuptiFinalize correlation ids count from 1), FAKE_CUPTI_TAKEN (then another has subscribed).
 #include "fake_cupti.h"
 
 #include <cstdio>
@@ -125,6 +126,8 @@ std::atomic<bool> g_is_subscribed{false};
 std::atomic<std::uint32_t> g_streams_ended{0};  // what has a handle then is another stream
 std::atomic<bool> g_kinds[64];
 std::atomic<bool> g_calls[4][kIds];
+std::atomic<std::uint32_t> g_last_correlation{0};
+std::atomic<std::uint32_t> g_counted_from{0};  // what a correlation id is made less
 std::atomic<std::uint64_t> g_callbacks{0};  // of calls, made since they were asked for
 
 std::uint64_t cupti_now() {
@@ -394,6 +397,27 @@ EXPORT int cuptiSubscribe(void** subscriber, Callback callback, void*) {
   return 0;
 }
 
+// What CUPTI leaves is nothing: buffers that were not flushed are gone.
+EXPORT int cuptiFinalize() {
+  if (std::any_of(std::begin(g_kinds), std::end(g_kinds), [](const auto& kind) { return !!kind; })) {
+    std::abort();  // kinds were left on
+  }
+  tell("finalize", 0);
+  g_callback = nullptr;
+  g_is_subscribed = false;
+  g_timestamp = nullptr;
+  for (auto& domain : g_calls) {
+    for (auto& id : domain) id = false;
+  }
+  const std::lock_guard lock(g_lock);
+  g_buffers.clear();
+  g_request = nullptr;
+  g_done = nullptr;
+  if (std::getenv("FAKE_CUPTI_RESTARTS") != nullptr) g_counted_from = g_last_correlation.load();
+  if (std::getenv("FAKE_CUPTI_TAKEN") != nullptr) g_is_subscribed = true;
+  return 0;
+}
+
 EXPORT int cuptiUnsubscribe(void* subscriber) {
   if (subscriber != &g_callback) return kInvalidParameter;
   g_callback = nullptr;
@@ -571,7 +595,8 @@ EXPORT void fake_call_with(std::uint32_t domain, std::uint32_t id, std::uint32_t
     std::uint64_t* shared;
     std::uint32_t correlation;
   } data = {site, "",      parameters, site == 1 ? &status : nullptr, "", nullptr,
-            2,    nullptr, correlation};
+            2,    nullptr, correlation - g_counted_from};
+  g_last_correlation = std::max<std::uint32_t>(g_last_correlation, correlation);
   data.context = reinterpret_cast<void*>(std::uintptr_t{0x2000});
   if (!g_calls[domain][id]) return;
   ++g_callbacks;
@@ -590,7 +615,7 @@ EXPORT void fake_kernel(std::uint32_t correlation, const char* name, std::uint64
                         std::uint64_t ns) {
   if (!g_kinds[10]) return;
   const std::uint64_t begun = start == 0 ? cupti_now() : start;
-  add(kernel(correlation, name, begun, begun + (ns == 0 ? 1000 : ns)));
+  add(kernel(correlation - g_counted_from, name, begun, begun + (ns == 0 ? 1000 : ns)));
 }
 
 EXPORT void fake_every_record() {
@@ -623,6 +648,16 @@ EXPORT void fake_node(std::uint64_t node, std::uint64_t original, std::uint32_t 
   const std::uint32_t id = original == 0 ? 13 : 20;
   if (!g_calls[3][id]) return;
   if (const Callback callback = g_callback.load()) callback(nullptr, 3, id, &data);
+}
+
+EXPORT void fake_graph_exec() {
+  struct {
+    void* context;
+    void* handle;
+    void* descriptor;
+  } data = {nullptr, nullptr, nullptr};
+  if (!g_calls[3][18]) return;
+  if (const Callback callback = g_callback.load()) callback(nullptr, 3, 18, &data);
 }
 
 EXPORT void fake_hold(std::int32_t holds) {

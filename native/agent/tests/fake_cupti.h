@@ -23,6 +23,8 @@ using FakeKernel = void (*)(std::uint32_t correlation, const char* name, std::ui
 using FakeEveryRecord = void (*)();
 // A graph node is created, by cloning when original is not 0.
 using FakeNode = void (*)(std::uint64_t node, std::uint64_t original, std::uint32_t type);
+// A graph is instantiated.
+using FakeGraphExec = void (*)();
 // While held, the current buffer counts as incomplete: only a forced flush returns it.
 using FakeHold = void (*)(std::int32_t holds);
 }

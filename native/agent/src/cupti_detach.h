@@ -1,0 +1,41 @@
+// What has to be known to detach CUPTI from the process between samples, and to take it up again.
+//
+// Kinds of records that have been on once leave every launch 0.5 to 1 us dearer, whatever is turned
+// off after them (CUPTI 13.0.1, H200); only cuptiFinalize takes that away. A CUDA graph that was
+// launched while kinds were on fails with the device when CUPTI is detached under it: a process that
+// has made one keeps CUPTI.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace warpline::agent {
+
+extern std::atomic<bool> g_has_met_graph;
+extern std::atomic<bool> g_may_count_anew;
+extern std::atomic<std::uint32_t> g_correlation_offset;
+
+// Takes note that the process makes or launches CUDA graphs. Any thread.
+inline void meet_graph() noexcept { g_has_met_graph.store(true, std::memory_order_relaxed); }
+inline bool has_met_graph() noexcept { return g_has_met_graph.load(std::memory_order_relaxed); }
+
+// Returns what is written for one of CUPTI's correlation ids, which may begin again when CUPTI has
+// been taken up anew: unique in the process. 0, which is none, stays. Any thread.
+inline std::uint32_t written_correlation(std::uint32_t id) noexcept {
+  return id == 0 ? 0 : id + g_correlation_offset.load(std::memory_order_relaxed);
+}
+
+// Takes the largest id that was written with a buffer's records. One thread at a time.
+void saw_written_correlation(std::uint32_t largest) noexcept;
+
+// CUPTI was taken up: the next call tells whether ids begin again. While no call is recorded.
+void expect_another_count() noexcept;
+
+void settle_count(std::uint32_t id) noexcept;
+
+// Takes CUPTI's id of a call that begins, before anything of it is written. Any thread.
+inline void see_correlation(std::uint32_t id) noexcept {
+  if (g_may_count_anew.load(std::memory_order_relaxed)) [[unlikely]] settle_count(id);
+}
+
+}  // namespace warpline::agent

@@ -1,0 +1,90 @@
+"""CUPTI detached between samples: when, when not, and what is written after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from agent_cuda import cuda_logs as logs
+
+from warpline.capture.control import RangeMode
+
+LAUNCH = "cudaLaunchKernel_v7000"
+GRAPH = "cudaGraphLaunch_v10000"
+BEGIN, END, OTHER_PROFILER = 6, 7, 66
+# About 1 ms each: rests of some 0.4 s, in which no call is seen.
+STEP = "k1x20,k2,u1000"
+SAMPLED = {
+    "mode": RangeMode.STEPS,
+    "sample_steps": 5,
+    "sample_every": 400,
+    "cuda_graph": "node",
+    "cuda_detach_ms": 200,
+}
+STEPS = 2500
+
+
+def detached(folder: Path) -> int:
+    """Return how often CUPTI was detached."""
+    return (folder.parent / "told").read_text().split("\n").count("finalize 0")
+
+
+@pytest.fixture
+def sample(run, tmp_path):
+    """Return a function that records sampled steps, and where the fake CUPTI told its story."""
+
+    def record(*words, environment=(), **keys):
+        told = {"FAKE_CUPTI_LOG": str(tmp_path / "told"), **dict(environment)}
+        return run("init", *words, environment=told, **{**SAMPLED, **keys})
+
+    return record
+
+
+def windows(folder: Path) -> tuple[list[int], list[int]]:
+    """Return the steps with which samples began and ended."""
+    notes = [note for log in logs.read(folder) for note in log.notes]
+    return tuple(sorted(int(text) for kind, text in notes if kind == way) for way in (BEGIN, END))
+
+
+@pytest.mark.parametrize("environment", [{}, {"FAKE_CUPTI_RESTARTS": "1"}])
+def test_it_is_detached_in_every_rest_and_nothing_is_lost(sample, environment):
+    folder = sample("repeat", STEPS, STEP, environment=environment)
+    begins, ends = windows(folder)
+    assert len(ends) >= 4
+    assert begins == [400 * n for n in range(len(begins))]
+    assert detached(folder) in (len(ends) - 1, len(ends))
+    assert logs.calls(folder)[LAUNCH] == 105 * len(ends)
+    calls = [call.correlation for call in logs.found(folder, logs.CALL)]
+    kernels = [kernel.correlation for kernel in logs.found(folder, logs.KERNEL)]
+    assert len(set(calls)) == len(calls)
+    assert sorted(kernels) == sorted(calls)
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        (["repeat", STEPS, STEP], {"cuda_detach_ms": 5000}),
+        (["repeat", STEPS, STEP], {"cuda_detach_ms": 0}),
+        (["repeat", STEPS, STEP], {"cuda_graph": "graph"}),
+        (["graph_exec", "repeat", STEPS, STEP], {}),
+        (["repeat", STEPS, STEP + ",g1"], {}),
+    ],
+)
+def test_it_stays(sample, words, keys):
+    folder = sample(*words, **keys)
+    assert len(windows(folder)[1]) >= 4
+    assert detached(folder) == 0
+
+
+def test_an_older_one_stays(sample, cuda):
+    folder = sample(
+        "repeat", STEPS, STEP, cupti=cuda.cupti12, environment={"FAKE_CUPTI_VERSION": "23"}
+    )
+    assert detached(folder) == 0
+
+
+def test_another_tool_that_takes_its_place_is_told(sample):
+    folder = sample("repeat", STEPS, STEP, environment={"FAKE_CUPTI_TAKEN": "1"})
+    assert detached(folder) == 1
+    assert logs.calls(folder)[LAUNCH] == 105
+    assert [kind for log in logs.read(folder) for kind, _ in log.notes].count(OTHER_PROFILER) == 1
