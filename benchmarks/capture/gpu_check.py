@@ -235,6 +235,33 @@ def check_windows(bench: Bench) -> None:
     )
 
 
+def check_detach(bench: Bench) -> None:
+    """CUPTI detached between samples of steps: they are whole, and every id is one call's."""
+    run = bench.run(
+        *("steps", 2000),
+        mode=RangeMode.STEPS,
+        sample_steps=5,
+        sample_every=200,
+        cuda_graph="node",
+        cuda_detach_ms=200,
+    )
+    calls = run.found(logs.CALL)
+    ids = {call.correlation: call for call in calls}
+    work = run.found(*DEVICE_WORK)
+    lone = sum(one.correlation not in ids for one in work)
+    early = sum(_is_early(one, ids) for one in work if one.correlation in ids)
+    twice = len(calls) - len(ids)
+    is_right = run.told["sum"] == run.told["adds"]
+    streams = sorted({one.stream for one in run.found(logs.KERNEL)})
+    bench.say(
+        "detached between samples",
+        f"status {run.status}, sum {'right' if is_right else 'WRONG'}; {run.adds()} of 1000 kernels,"
+        f" {lone} without a call, {early} before theirs; {twice} ids twice; streams {streams};"
+        f" {run.notes()} {run.errors}",
+        is_good=run.status == 0 and is_right and run.adds() == 1000 and lone == early == twice == 0,
+    )
+
+
 def check_ends(bench: Bench) -> None:
     """All is kept at an end in order, little is lost at any other."""
     for name, status in (("quit", 5), ("fails", 7), ("loader", 0)):
@@ -318,6 +345,7 @@ CHECKS: dict[str, Callable[[Bench], None]] = {
     "waits": check_waits,
     "graphs": check_graphs,
     "windows": check_windows,
+    "detach": check_detach,
     "ends": check_ends,
     "others": check_others,
     "long": check_long,

@@ -116,6 +116,31 @@ def window(count: int) -> Told:
     return {"adds": 2 * count, "start_stop_ns": times}
 
 
+def steps(count: int) -> Told:
+    """Mark steps of 20 launches and a wait, while another thread launches all the time."""
+    is_over = threading.Event()
+
+    def launch() -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            value = torch.ones(64, device="cuda")
+            while not is_over.is_set():
+                value.mul_(1.0)
+                time.sleep(0.0005)
+
+    other = threading.Thread(target=launch)
+    other.start()
+    tensor = torch.zeros(1024, device="cuda")
+    for step in range(count):
+        with torch.cuda.nvtx.range(f"step_{step}"):
+            for _ in range(20):
+                tensor.add_(1.0)
+            torch.cuda.synchronize()
+            time.sleep(0.002)
+    is_over.set()
+    other.join()
+    return {"adds": 20 * count, "sum": float(tensor[0])}
+
+
 def killed(count: int) -> Told:
     """Launch for three seconds and be killed, with nothing of an end."""
     tensor = torch.ones(1024, device="cuda")
@@ -197,6 +222,7 @@ PROGRAMS: dict[str, Callable[[int], Told]] = {
     "graph": graph,
     "threads": threads,
     "window": window,
+    "steps": steps,
     "killed": killed,
     "quit": quit_at_once,
     "fails": fails,

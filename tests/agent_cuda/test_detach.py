@@ -40,10 +40,10 @@ def sample(run, tmp_path):
     return record
 
 
-def windows(folder: Path) -> tuple[list[int], list[int]]:
+def windows(folder: Path) -> list[list[int]]:
     """Return the steps with which samples began and ended."""
     notes = [note for log in logs.read(folder) for note in log.notes]
-    return tuple(sorted(int(text) for kind, text in notes if kind == way) for way in (BEGIN, END))
+    return [sorted(int(text) for kind, text in notes if kind == way) for way in (BEGIN, END)]
 
 
 @pytest.mark.parametrize("environment", [{}, {"FAKE_CUPTI_RESTARTS": "1"}])

@@ -57,3 +57,5 @@ def test_the_agents_are_told_what_to_record() -> None:
         "cuda_waits=calls",
     ]
     assert "cuda=1" not in AgentConfig().text()
+    detached = AgentConfig(cuda=CudaConfig(detach_ms=1000)).text().splitlines()
+    assert "cuda_detach_ms=1000" in detached

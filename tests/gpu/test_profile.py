@@ -125,7 +125,7 @@ def test_a_profile_in_process_sees_what_happens_in_it(tmp_path):
 def test_every_check_of_the_agent_holds(tmp_path):
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
     command = [sys.executable, str(ROOT / "benchmarks" / "capture" / "gpu_check.py")]
-    for name in ("library", "complete", "correlations", "graphs", "windows", "ends"):
+    for name in ("library", "complete", "correlations", "graphs", "windows", "detach", "ends"):
         command += ["--only", name]
     done = subprocess.run(command, check=False, **CAPTURED, env=environment, timeout=500)
     assert "BAD" not in done.stdout, done.stdout

@@ -37,8 +37,8 @@ struct CudaConfig {
   // call chain.
   std::int64_t chains_from_ns[kCallKinds] = {kNoChains, kNoChains, kNoChains, kNoChains};
   std::uint64_t flush_ms = 1000;           // at most so much is lost when the program is killed
-  // Rests likely to last so long or longer are spent without CUPTI; 0: none (see cupti_detach.h).
-  std::uint64_t detach_ms = 1000;
+  // Rests likely to last so long or longer are spent without CUPTI (see cupti_detach.h); 0: none.
+  std::uint64_t detach_ms = 0;
   std::uint64_t buffer_bytes = 2u << 20;
   std::uint64_t max_buffers = 64;
 };

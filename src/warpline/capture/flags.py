@@ -59,6 +59,7 @@ class Options:
     cuda_memory_usage: bool = False
     cuda_trace_all_apis: bool = False
     cuda_waits: str = "calls"
+    cuda_detach: bool = False
     cuda_flush_interval: int = 1000
     cudabacktrace: dict[str, int] = field(default_factory=dict)
     export: tuple[str, ...] = ()
@@ -369,6 +370,8 @@ FLAGS = (
     Flag(("--cuda-waits",), "SOURCE", "where waits and event records are from: calls (the default),"
          " or CUPTI's own records (cupti), which make every launch dearer",
          _one_of("calls", "cupti")),
+    Flag(("--cuda-detach",), "BOOL", "detach CUPTI in rests of a second or more between samples of"
+         " steps, as even then launches are dearer for it (default: false; experimental)", _flag_value, is_switch=True),
     Flag(("--cudabacktrace",), "KINDS", "record which calls led to CUDA calls of these kinds: all,"
          " kernel, memory, sync, other; KIND:NS those that took longer (80000)", _call_chains),
     Flag(("--cuda-flush-interval",), "MS", "CUPTI hands its records over so often: a program that"

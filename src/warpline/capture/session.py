@@ -95,6 +95,7 @@ class CudaConfig:
         waits: Where waits and event records are from: "calls", or "cupti" for CUPTI's own records.
         chains: Which calls have call chains, as `call_chains.parse_call_chains` says it.
         flush_ms: At most so much is lost when a program is killed.
+        detach_ms: Rests between samples that are likely to be as long are without CUPTI; 0: none.
         is_silent: Nothing is recorded; calls of cudaProfilerStart are only seen.
     """
 
@@ -105,12 +106,15 @@ class CudaConfig:
     waits: str = "calls"
     chains: Mapping[str, int] = field(default_factory=dict)
     flush_ms: int = 1000
+    detach_ms: int = 0
     is_silent: bool = False
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return the keys and values of agent.conf."""
         found = [("cuda", "1"), *(("cupti_path", path) for path in self.library_paths)]
         found.append(("cuda_flush_ms", str(self.flush_ms)))
+        if self.detach_ms:
+            found.append(("cuda_detach_ms", str(self.detach_ms)))
         if self.is_silent:
             return [*found, ("cuda_api", "none"), *((key, "0") for key in _CUDA_KINDS)]
         memory = str(int(self.memory))
