@@ -255,7 +255,7 @@ def check_detach(bench: Bench) -> None:
     streams = sorted({one.stream for one in run.found(logs.KERNEL)})
     bench.say(
         "detached between samples",
-        f"status {run.status}, sum {'right' if is_right else 'WRONG'}; {run.adds()} of 1000 kernels,"
+        f"status {run.status}, sum {'right' if is_right else 'WRONG'}, {run.adds()} of 1000 adds,"
         f" {lone} without a call, {early} before theirs; {twice} ids twice; streams {streams};"
         f" {run.notes()} {run.errors}",
         is_good=run.status == 0 and is_right and run.adds() == 1000 and lone == early == twice == 0,

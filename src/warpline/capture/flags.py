@@ -371,7 +371,8 @@ FLAGS = (
          " or CUPTI's own records (cupti), which make every launch dearer",
          _one_of("calls", "cupti")),
     Flag(("--cuda-detach",), "BOOL", "detach CUPTI in rests of a second or more between samples of"
-         " steps, as even then launches are dearer for it (default: false; experimental)", _flag_value, is_switch=True),
+         " steps, as even then launches are dearer for it (default: false; experimental)",
+         _flag_value, is_switch=True),
     Flag(("--cudabacktrace",), "KINDS", "record which calls led to CUDA calls of these kinds: all,"
          " kernel, memory, sync, other; KIND:NS those that took longer (80000)", _call_chains),
     Flag(("--cuda-flush-interval",), "MS", "CUPTI hands its records over so often: a program that"
