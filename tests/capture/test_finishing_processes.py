@@ -130,3 +130,12 @@ def test_a_pid_that_is_used_again_is_another_process(tmp_path: Path) -> None:
     trace, finished = read(tmp_path, log)
     assert rows(trace, "range", *RANGE) == [(10, 20, "open", True)]
     assert finished.alive == 0
+
+
+def test_what_was_open_when_recording_stopped_is_not_called_an_abrupt_end(tmp_path: Path) -> None:
+    log = Log(closed=None)
+    log.push(10, "open")
+    log.mark(70)
+    _, finished = read(tmp_path, log, stopped_monotonic_ns=ORIGIN_NS + 300)
+    (warning,) = finished.warnings
+    assert "had 1 range open when it ended or recording stopped, cut at its last sign" in warning

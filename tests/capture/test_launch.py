@@ -217,6 +217,9 @@ def test_the_program_is_looked_for_in_its_own_path(tmp_path):
     with pytest.raises(TargetFailedError):
         program.find("mine", {"PATH": "/none"})
     assert profile(tmp_path, "-q", "-e", f"PATH={script.parent}", "mine").out == "mine\n"
+    without = profile(tmp_path, "-n", "false", "mine", PATH=str(script.parent))
+    hint = f"its environment has no PATH: warpline profile ... -- {script}"
+    assert without.err.splitlines() == ["error: mine: command not found", f"hint: {hint}"]
 
 
 def test_names_are_never_overwritten_unasked(tmp_path):

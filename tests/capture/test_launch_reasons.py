@@ -51,6 +51,8 @@ def test_each_reason_is_told_before_those_that_follow_from_it():
     assert why("") == "no process called NVTX or CUDA"
     assert why("-t nvtx") == "no process called NVTX"
     assert why("-t cuda") == "no process called CUDA"
+    assert why("-t cuda -c nvtx -p x", counted()) == "no process called CUDA"
+    assert why("-t cuda --steps 1 --every 5", counted()) == "no process called CUDA"
     used = replace(NOTHING, attached=1, cuda_bound=1)
     assert why("", used).startswith("CUDA was loaded, but none of its calls came")
     told = "the program never called cudaProfilerStart"

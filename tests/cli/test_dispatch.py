@@ -27,7 +27,7 @@ positional arguments:
 
 options:
   -h, --help                    show this help
-  --debug                       show where an error arose in the program
+  --debug                       show where in Warpline an error arose
 
 choose a part:
   --filter-time START/END       what overlaps this time; such as 1.5s/2s, 200ms/ or /3000 (ns)

@@ -47,6 +47,7 @@ def test_a_duration_ends_the_program(lab, way, kill, status):
     assert run.status == status, run.said
     found = run.recording
     assert 1.1 < span_s(found)[1] < 1.2 + LATE_S
+    assert "ends the program; -x false lets it go on" in run.said
     assert found.truncated() == ["started", "whole run"]
     assert found.lost == 0
     noted = lab.noted().popitem()[1]["step"]
@@ -130,6 +131,7 @@ def test_windows_that_end_the_program(lab, end, numbers):
     flags = ["-p", "window", "--capture-range-end", end]
     run = windows(lab, "3", flags=flags, linger="20")
     assert run.status == 0, run.said
+    assert "SIGTERM ends the program; --capture-range-end=stop lets it go on" in run.said
     assert without_window(run.recording) == inside(numbers)
     assert not (lab.folder / "ledger.lingered").exists()
 

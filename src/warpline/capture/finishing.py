@@ -128,7 +128,8 @@ def finish(
         clock = _Clock.of(facts, session, logs)
         session.seal(clock.origin_ns, clock.end_ns)
         counters = _counters(folder)
-        told = tell(session, logs, counters)
+        was_stopped = _time(facts, "stopped_monotonic_ns") is not None
+        told = tell(session, logs, counters, was_stopped=was_stopped)
         cuda_tables.tell_cuda(told, session)
         told.warnings[:0] = [*complaints, *_texts(facts.get("notes"))]
         told.windows = _tell_samples(told, session, facts, clock, counters)

@@ -178,7 +178,8 @@ def _seconds(options: Options, name: str, value: str) -> None:
         raise _bad(name, value, "a number of seconds") from None
     is_duration = _attribute(name) == "duration"
     if not 0 <= seconds <= 1e9 or (is_duration and seconds == 0):
-        raise _bad(name, value, "a number of seconds above 0" if is_duration else "from 0 up")
+        least = " above 0" if is_duration else ", 0 or more"
+        raise _bad(name, value, f"a number of seconds{least}")
     setattr(options, _attribute(name), seconds)
 
 
@@ -203,8 +204,9 @@ def _trace(options: Options, name: str, value: str) -> None:
     wanted = tuple(word.strip().lower() for word in value.split(",") if word.strip())
     for word in wanted:
         if word not in capabilities.KNOWN:
-            near = difflib.get_close_matches(word, capabilities.KNOWN, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(capabilities.KNOWN)}"
+            near = difflib.get_close_matches(word, capabilities.COLLECTED, n=1)
+            there_are = f"this version records {' and '.join(capabilities.COLLECTED)}"
+            hint = f"did you mean {near[0]}?" if near else there_are
             raise UsageError(f"{name}: there is nothing called {word!r} to trace", hint=hint)
     wanted = tuple(capabilities.ALIASES.get(word, word) for word in wanted)
     if not wanted:
@@ -395,7 +397,7 @@ FLAGS = (
          is_switch=True, is_hidden=True),
     Flag(("--no-summary",), "", "print no summary at the end", _flag_value, is_switch=True),
     Flag(("-q", "--quiet"), "", "say nothing beside errors", _flag_value, is_switch=True),
-    Flag(("--debug",), "", "show where an error arose in the program", lambda *_: None,
+    Flag(("--debug",), "", "show where in Warpline an error arose", lambda *_: None,
          is_switch=True),
     Flag(("--command-file",), "FILE", "read flags from a file", _text),
 )  # fmt: skip

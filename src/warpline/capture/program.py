@@ -35,7 +35,7 @@ def find(word: str, environment: Mapping[str, str]) -> Path:
             raise TargetFailedError(
                 f"{word}: command not found",
                 exit_code=TargetFailedError.NOT_FOUND,
-                hint=_is_here(word),
+                hint=_is_here(word) or _elsewhere(word, environment),
             )
         path = Path(found)
     if not path.exists():
@@ -167,3 +167,9 @@ def _is_here(word: str) -> str | None:
     if not Path(word).is_file():
         return None
     return f"warpline profile -- {'python ' if word.endswith('.py') else './'}{word}"
+
+
+def _elsewhere(word: str, environment: Mapping[str, str]) -> str | None:
+    """Return a hint if the program is not found only because its environment has no PATH."""
+    path = None if "PATH" in environment else shutil.which(word)
+    return path and f"its environment has no PATH: warpline profile ... -- {path}"

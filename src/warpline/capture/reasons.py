@@ -11,6 +11,7 @@ from warpline.capture.flags import Options
 from warpline.capture.watching import Ending
 
 _PLAIN_HINT = "ranges come from nvtx, torch.cuda.nvtx or python -m warpline.annotate SCRIPT"
+_CUDA_HINT = "warpline doctor says whether CUDA can be recorded on this machine"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def why_nothing(evidence: Evidence) -> Reason:
     """Return why not a single event was recorded."""
     explains = (
         *(_asked_for_nothing, _agent_failed, _too_short, _no_agent),
-        *(_no_steps, _no_window, _filters),
+        *(_no_cuda, _no_steps, _no_window, _filters),
     )
     for explain in explains:
         reason = explain(evidence)
@@ -111,8 +112,16 @@ def _no_agent(evidence: Evidence) -> Reason | None:
     if lost is not None:
         return Reason(lost, "pass the environment on where the program starts its processes")
     wanted = [name.upper() for name in capabilities.collected(evidence.options.trace)]
-    hint = _PLAIN_HINT if "NVTX" in wanted else None
+    hint = _PLAIN_HINT if "NVTX" in wanted else _CUDA_HINT
     return Reason(f"no process called {' or '.join(reversed(wanted))}", hint)
+
+
+def _no_cuda(evidence: Evidence) -> Reason | None:
+    """Only CUDA is to be recorded; that a process has called NVTX explains nothing."""
+    wants_nvtx = "nvtx" in capabilities.collected(evidence.options.trace)
+    if wants_nvtx or evidence.counters.cuda_bound:
+        return None
+    return Reason("no process called CUDA", _CUDA_HINT)
 
 
 def _no_steps(evidence: Evidence) -> Reason | None:

@@ -150,7 +150,8 @@ def _steps_told(
         about = "about " if any(one.is_timed for one in patterns) else ""
         run = f" in the {about}{plural(begun, 'step')} after the first was told"
     run += f" of {processes:,} processes" if processes > 1 else ""
-    return f"{which} were recorded: {plural(windows, 'window')}{run}"
+    verb = "was" if steps == 1 else "were"
+    return f"{which} {verb} recorded: {plural(windows, 'window')}{run}"
 
 
 def _sampling(options: Mapping[str, Any]) -> Sampling | None:

@@ -60,18 +60,25 @@ class Told:
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
-def tell(session: RawSession, logs: Sequence[LogFile], counters: Counters | None = None) -> Told:
+def tell(
+    session: RawSession,
+    logs: Sequence[LogFile],
+    counters: Counters | None = None,
+    *,
+    was_stopped: bool = False,
+) -> Told:
     """Return what there is to tell about a sealed session.
 
     Args:
         session: What the logs hold.
         logs: The logs.
         counters: What the agents counted, if it is known.
+        was_stopped: Whether recording stopped before the program ended.
     """
     told = Told()
     _tell_losses(told, session, counters)
     _tell_damage(told, session, logs)
-    _tell_processes(told, session)
+    _tell_processes(told, session, was_stopped=was_stopped)
     _tell_notes(told, session)
     return told
 
@@ -118,16 +125,21 @@ def _tell_damage(told: Told, session: RawSession, logs: Sequence[LogFile]) -> No
         told.warnings.append(f"{plural(len(damaged) - _SHOWN, 'more log')} damaged likewise")
 
 
-def _tell_processes(told: Told, session: RawSession) -> None:
+def _tell_processes(told: Told, session: RawSession, *, was_stopped: bool) -> None:
     truncated = session.facts("process", "truncated")
     alive = session.facts("process", "is_alive")
     closed = session.facts("process", "is_closed")
     told.truncated, told.alive = sum(truncated), sum(alive)
     pids = session.facts("process", "pid")
     rows = list(zip(pids, truncated, alive, closed, strict=True))
+    # How a process ended after that is in no log.
+    abrupt, stopped = (
+        "ended abruptly with {} open",
+        "had {} open when it ended or recording stopped",
+    )
+    how = stopped if was_stopped else abrupt
     died = [
-        f"process {pid} ended abruptly with {plural(count, 'range')} open,"
-        " cut at its last sign of life"
+        f"process {pid} {how.format(plural(count, 'range'))}, cut at its last sign of life"
         for pid, count, lives, ended in rows
         if count and not lives and not ended
     ]
@@ -136,7 +148,8 @@ def _tell_processes(told: Told, session: RawSession) -> None:
         for pid, _, lives, _ in rows
         if lives
     ]
-    for sentences, rest in ((died, "ended likewise"), (lived, "still ran likewise")):
+    alike = "had some open likewise" if was_stopped else "ended likewise"
+    for sentences, rest in ((died, alike), (lived, "still ran likewise")):
         told.warnings += sentences[:_SHOWN]
         if len(sentences) > _SHOWN:
             more = plural(len(sentences) - _SHOWN, "more process", "more processes")

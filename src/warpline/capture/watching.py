@@ -259,11 +259,13 @@ class Watch:
         if options.duration is not None and passed >= options.delay + options.duration:
             self._stop_recording()
             if options.stop_on_exit:
-                self._end_program()
+                self._end_program("the time of -d has passed", "-x false lets it go on")
         elif options.windows_wanted and self._control.state is State.STOPPED:
             self._stop_recording()
             if options.ends_program:
-                self._end_program()
+                self._end_program(
+                    "the capture range has ended", "--capture-range-end=stop lets it go on"
+                )
 
     def _stop_recording(self) -> None:
         if not self._has_stopped and self._ended is None:
@@ -271,8 +273,10 @@ class Watch:
         self._has_stopped = True
         self._control.state = State.STOPPED
 
-    def _end_program(self) -> None:
+    def _end_program(self, why: str, hint: str) -> None:
         if self._options.kill is not None:
+            name = _signal_name(self._options.kill)
+            self._tell(f"{why}: {name} ends the program; {hint}")
             self._drain_asked_at = time.monotonic()
             self._control.ask_to_drain()
             self._end_drained_program()
@@ -321,7 +325,7 @@ class Watch:
         elif self._ending.interrupted and now - (self._asked_at or now) > _PATIENCE_S:
             self._tell_once("recording has stopped; waiting for the program, Ctrl-C kills it")
         elif self._end_asked_at is not None and now - self._end_asked_at > _LEFT_BEHIND_S:
-            name = self._kill_name()
+            name = _signal_name(self._ending.ended_by)
             self._tell_once(
                 f"the program goes on after {name}; Ctrl-C twice, or --kill=sigkill, ends it"
             )
@@ -357,10 +361,6 @@ class Watch:
         if not self._told_waiting and self._ended is None:
             self._told_waiting = True
             self._tell(text)
-
-    def _kill_name(self) -> str:
-        number = self._ending.ended_by
-        return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
     def _tell_left(self, alive: list[int]) -> None:
         if self._told_left or not alive:
@@ -401,3 +401,7 @@ class Watch:
         if volume.dropped:
             parts.append(f"{volume.dropped:,} lost")
         return "  ".join(parts)
+
+
+def _signal_name(number: int | None) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"

@@ -63,7 +63,7 @@ class Parser(ArgumentParser):
         self.color = False  # read by Python 3.14 and later
         self.add_argument("-h", "--help", action="store_true", help="show this help")
         self.add_argument(
-            "--debug", action="store_true", help="show where an error arose in the program"
+            "--debug", action="store_true", help="show where in Warpline an error arose"
         )
 
     def error(self, message: str) -> NoReturn:
@@ -170,7 +170,7 @@ def overview() -> str:
     options = {
         "-h, --help": "show this help; after a command, that command's",
         "-V, --version": "show the version",
-        "--debug": "show where an error arose in the program",
+        "--debug": "show where in Warpline an error arose",
     }
     return "\n".join(
         [
