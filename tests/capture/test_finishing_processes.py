@@ -97,6 +97,21 @@ def test_nothing_lasts_longer_than_the_recording(tmp_path: Path) -> None:
     assert trace.meta.span_ns == (0, 300)
 
 
+def test_a_delay_is_no_part_of_what_was_recorded(tmp_path: Path) -> None:
+    log = Log(closed=900)
+    log.push(450, "late")
+    facts = {"recording_monotonic_ns": ORIGIN_NS + 400, "ended_monotonic_ns": ORIGIN_NS + 900}
+    trace, _ = read(tmp_path, log, **facts)
+    assert rows(trace, "range", *RANGE) == [(450, 900, "late", True)]
+    assert (trace.meta.span_ns, trace.recorded_ns()) == ((400, 900), 500)
+
+
+def test_a_delay_longer_than_the_run_is_no_negative_time(tmp_path: Path) -> None:
+    facts = {"recording_monotonic_ns": ORIGIN_NS + 400, "ended_monotonic_ns": ORIGIN_NS + 100}
+    trace, _ = read(tmp_path, Log(closed=80), **facts)
+    assert trace.meta.span_ns == (400, 400)
+
+
 def test_a_thread_that_takes_a_log_over_ends_what_its_predecessor_left(tmp_path: Path) -> None:
     log = Log()
     log.push(10, "left")

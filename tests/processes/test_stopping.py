@@ -22,7 +22,9 @@ def test_a_delay(lab):
     assert run.status == 0, run.said
     found = run.recording
     first, _ = span_s(found)
-    assert 1.2 <= first < 1.2 + LATE_S
+    began_ns, ended_ns = found.trace.meta.span_ns
+    assert 1.2 <= began_ns / 1e9 <= first < 1.2 + LATE_S
+    assert span_s(found)[1] <= ended_ns / 1e9
     recorded, noted = found.totals()["step"], lab.noted().popitem()[1]["step"]
     assert 0 < recorded < noted
 

@@ -209,12 +209,14 @@ class _Clock:
     Attributes:
         origin_ns: The monotonic time that becomes 0.
         origin_utc_ns: The same moment in UTC, if known.
+        begin_ns: The monotonic time when recording began, the origin if it did at once.
         end_ns: The monotonic time when recording stopped, if known.
         last_ns: The last time met, monotonic; the origin if there is none.
     """
 
     origin_ns: int
     origin_utc_ns: int | None
+    begin_ns: int
     end_ns: int | None
     last_ns: int
 
@@ -226,13 +228,15 @@ class _Clock:
             origin = min(times, default=0)
             utc = next((origin + log.utc_offset_ns for log in logs if log.pid), None)
         end = _time(facts, "stopped_monotonic_ns") or _time(facts, "ended_monotonic_ns")
-        last = max(session.facts("process", "last_ns"), default=origin)
-        return cls(origin, utc, end if end is None else max(end, origin), max(last, origin))
+        begin = max(_time(facts, "recording_monotonic_ns") or origin, origin)
+        last = max(session.facts("process", "last_ns"), default=begin)
+        return cls(origin, utc, begin, end if end is None else max(end, begin), max(last, begin))
 
     @property
     def span_ns(self) -> tuple[int, int]:
         """When recording began and ended, from the origin."""
-        return 0, (self.last_ns if self.end_ns is None else self.end_ns) - self.origin_ns
+        end_ns = self.last_ns if self.end_ns is None else self.end_ns
+        return self.begin_ns - self.origin_ns, end_ns - self.origin_ns
 
 
 class _Draft:

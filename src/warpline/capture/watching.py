@@ -249,9 +249,7 @@ class Watch:
         passed = time.monotonic() - self._began
         options = self._options
         if not self._is_recording and passed >= options.delay:
-            self._is_recording = True
-            if self._control.state is State.WAITING:
-                self._control.state = State.RECORDING
+            self._begin_recording()
         if self._drain_asked_at is not None:
             self._end_drained_program()
         if self._has_stopped:
@@ -266,6 +264,14 @@ class Watch:
                 self._end_program(
                     "the capture range has ended", "--capture-range-end=stop lets it go on"
                 )
+
+    def _begin_recording(self) -> None:
+        """Record from here: the delay has passed."""
+        self._is_recording = True
+        if self._control.state is State.WAITING:
+            with contextlib.suppress(OSError):  # a full disk: what comes now is recorded or told
+                self._session.write_facts(recording_monotonic_ns=time.monotonic_ns())
+            self._control.state = State.RECORDING
 
     def _stop_recording(self) -> None:
         if not self._has_stopped and self._ended is None:
