@@ -138,7 +138,8 @@ def test_many_short_kernels_are_for_a_graph(recording: Callable[[str], Trace]) -
     savings = (found.saving_high_ns, found.saving_ns, found.saving_low_ns)
     low, central, high = (replay.step_ns - (saving or 0) for saving in savings)
     # The graph takes 1.07 to 1.18 ms, by the process; recorded node by node it takes 1.28.
-    assert low < 1.07e6 < central < 1.18e6 < 1.28e6 < high
+    assert low < 1.07e6 < central < 1.18e6
+    assert high > 1.28e6
 
 
 def test_bundled_captures(capture: Callable[[str], Path], repository: Path) -> None:
