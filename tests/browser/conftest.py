@@ -6,6 +6,7 @@ import contextlib
 import lzma
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import kineto_files
 import pytest
 
 import warpline
+from warpline.trace import Trace
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
@@ -127,6 +129,53 @@ def report(shared: Path, recording: Callable[[str], Path]) -> Callable[..., Path
         return path
 
     return report
+
+
+@pytest.fixture
+def subject(request: pytest.FixtureRequest) -> str:
+    """The recording that a module is about, as its ``pytest.mark.shows(NAME)`` says."""
+    marker = request.node.get_closest_marker("shows")
+    assert marker is not None, "pytestmark = pytest.mark.shows(NAME)"
+    name: str = marker.args[0]
+    return name
+
+
+@pytest.fixture
+def show(
+    viewer: browsing.Viewer, report: Callable[..., Path], subject: str
+) -> Callable[..., browsing.Viewer]:
+    """Open the subject's report, on its timeline or where an address leads."""
+
+    def show(address: str = "#t") -> browsing.Viewer:
+        viewer.open(report(subject), address)
+        return viewer
+
+    return show
+
+
+@pytest.fixture
+def opened(show: Callable[..., browsing.Viewer]) -> browsing.Viewer:
+    """The timeline of the subject."""
+    return show()
+
+
+@pytest.fixture
+def trace(recording: Callable[[str], Path], subject: str) -> Trace:
+    """The subject."""
+    return warpline.open(recording(subject))
+
+
+@pytest.fixture
+def ask_file(
+    recording: Callable[[str], Path], subject: str
+) -> Callable[..., list[tuple[Any, ...]]]:
+    """Ask the subject's own database, which no code of ours reads then."""
+
+    def ask_file(query: str, *values: object) -> list[tuple[Any, ...]]:
+        with contextlib.closing(sqlite3.connect(recording(subject))) as connection:
+            return connection.execute(query, values).fetchall()
+
+    return ask_file
 
 
 @pytest.fixture

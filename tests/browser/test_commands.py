@@ -8,13 +8,7 @@ import pytest
 
 import warpline
 
-NAME = "nsys/host_sync.bad"
-
-
-@pytest.fixture
-def opened(viewer, report):
-    viewer.open(report(NAME))
-    return viewer
+pytestmark = pytest.mark.shows("nsys/host_sync.bad")
 
 
 def choose(viewer, typed):
@@ -95,8 +89,8 @@ def test_the_help_names_what_the_keys_do(opened):
     opened.find("dialog[open]").wait_for(state="detached")
 
 
-def test_every_control_of_the_overview_leads_somewhere(viewer, report):
-    viewer.open(report(NAME), "#o")
+def test_every_control_of_the_overview_leads_somewhere(show):
+    viewer = show("#o")
     static = "#warpline-static"
     controls = viewer.find(
         f"{static} :is([data-finding], [data-event], [data-window], [data-table], [data-part])"
@@ -111,9 +105,9 @@ def test_every_control_of_the_overview_leads_somewhere(viewer, report):
         assert viewer.ask("model.page.value") != "overview"
 
 
-def test_a_part_of_the_step_lights_what_it_is_made_of(viewer, report, recording):
-    viewer.open(report(NAME), "#o")
-    (breakdown,) = warpline.analyze(warpline.open(recording(NAME))).breakdown
+def test_a_part_of_the_step_lights_what_it_is_made_of(show, trace):
+    viewer = show("#o")
+    (breakdown,) = warpline.analyze(trace).breakdown
     part = max((one for one in breakdown.parts if one.kind == "idle"), key=lambda one: one.ns)
     viewer.find("#warpline-static").get_by_role("button", name=part.category).first.click()
     viewer.wait("model.page.value === 'timeline' && model.selected.value !== null")

@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from contextlib import closing
 
 import pytest
 
 import warpline
 
-NAME = "nsys/host_sync.bad"
-
-
-@pytest.fixture
-def opened(viewer, report):
-    viewer.open(report(NAME))
-    return viewer
-
-
-@pytest.fixture
-def trace(recording):
-    return warpline.open(recording(NAME))
-
-
-@pytest.fixture
-def ask_file(recording):
-    """Ask the recording's own database."""
-
-    def ask_file(query, *values):
-        with closing(sqlite3.connect(recording(NAME))) as connection:
-            return connection.execute(query, values).fetchall()
-
-    return ask_file
+pytestmark = pytest.mark.shows("nsys/host_sync.bad")
 
 
 def test_a_regular_expression_is_walked_in_time(opened, trace):

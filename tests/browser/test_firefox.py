@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-
 import browsing
 import firefox_bidi
 import pytest
 
-NAME = "bundled/pageable_h2d.bad"
+pytestmark = pytest.mark.shows("bundled/pageable_h2d.bad")
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +20,11 @@ def firefox(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(firefox, report):
+def opened(firefox, report, subject):
     """The timeline of a report, complete, which complains of nothing."""
     firefox.problems.clear()
     firefox.requests.clear()
-    url = report(NAME).as_uri()
+    url = report(subject).as_uri()
     firefox.open("about:blank")
     firefox.open(f"{url}#t")
     firefox.wait("model.isComplete.value && marks('warpline-full') > 0")
@@ -58,7 +55,7 @@ def test_it_draws_and_zooms_by_keys(opened):
     assert rows == 0
 
 
-def test_a_selected_area_s_sum_is_right(opened, recording):
+def test_a_selected_area_s_sum_is_right(opened, ask_file):
     opened.press("0")
     box = opened.ask(
         """(() => {
@@ -76,9 +73,7 @@ def test_a_selected_area_s_sum_is_right(opened, recording):
     )
     whole = view(opened)
     assert (end - start) == pytest.approx(0.25 * (whole[1] - whole[0]), rel=0.02)
-    with closing(sqlite3.connect(recording(NAME))) as connection:
-        found = connection.execute(browsing.OPERATIONS).fetchall()
-    expected = browsing.busy_ns(found, start, end)
+    expected = browsing.busy_ns(ask_file(browsing.OPERATIONS), start, end)
     assert 0 < expected < end - start
     opened.wait(f"document.querySelector('[data-busy-ns]')?.dataset.busyNs === '{expected}'")
 

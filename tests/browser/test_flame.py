@@ -11,13 +11,7 @@ import warpline
 from warpline.derived.work.operations import operations
 from warpline.units import format_ns
 
-NAME = "nsys/host_sync.bad"
-
-
-@pytest.fixture
-def trace(recording):
-    """The recording that the report shows."""
-    return warpline.open(recording(NAME))
+pytestmark = pytest.mark.shows("nsys/host_sync.bad")
 
 
 def boxes(viewer):
@@ -35,8 +29,8 @@ def boxes(viewer):
     return found
 
 
-def test_the_flame_graph_of_layers_has_the_numbers_of_the_table(viewer, report, trace):
-    viewer.open(report(NAME), "#k?k=layers")
+def test_the_flame_graph_of_layers_has_the_numbers_of_the_table(show, trace):
+    viewer = show("#k?k=layers")
     viewer.page.get_by_role("button", name="Flame graph").click()
     viewer.find("[role=treeitem]").first.wait_for()
     table = warpline.stats(trace, "layers").columns
@@ -55,8 +49,8 @@ def test_the_flame_graph_of_layers_has_the_numbers_of_the_table(viewer, report, 
     assert {one for one in wanted if one[1].startswith(("step", "forward", "layer"))} <= set(shown)
 
 
-def test_the_flame_graph_of_an_area_holds_all_work_in_it(viewer, report, trace):
-    viewer.open(report(NAME), "#t")
+def test_the_flame_graph_of_an_area_holds_all_work_in_it(show, trace):
+    viewer = show()
     start, end = 30_000_000, 60_000_000
     viewer.page.evaluate(
         f"warpline.model.area.value = {{ span: {{ start: {start}, end: {end} }}, rows: null }}"
@@ -80,8 +74,8 @@ def test_the_flame_graph_of_an_area_holds_all_work_in_it(viewer, report, trace):
     assert len(boxes(viewer)) == count + 1
 
 
-def test_the_palette_leads_to_a_row_and_gives_the_focus_back(viewer, report):
-    viewer.open(report(NAME), "#o")
+def test_the_palette_leads_to_a_row_and_gives_the_focus_back(show):
+    viewer = show("#o")
     viewer.press("Control+k")
     assert viewer.find("dialog [role=combobox]").count() == 1
     viewer.page.keyboard.type("go stream 7")
@@ -94,8 +88,8 @@ def test_the_palette_leads_to_a_row_and_gives_the_focus_back(viewer, report):
     viewer.wait("model.page.value === 'environment'")
 
 
-def test_figures_of_the_overview_lead_to_their_events(viewer, report):
-    viewer.open(report(NAME), "#o")
+def test_figures_of_the_overview_lead_to_their_events(show):
+    viewer = show("#o")
     viewer.find("button[data-part='0/host-sync']").first.click()
     viewer.wait("model.selected.value !== null")
     assert viewer.ask("model.page.value") == "timeline"
@@ -114,8 +108,8 @@ def test_figures_of_the_overview_lead_to_their_events(viewer, report):
     viewer.wait("model.selected.value.id.startsWith('api_call:')")
 
 
-def test_a_finding_keeps_its_rows_in_view(viewer, report):
-    viewer.open(report(NAME), "#o")
+def test_a_finding_keeps_its_rows_in_view(show):
+    viewer = show("#o")
     viewer.find("button[data-finding=F1]").click()
     viewer.wait("model.finding.value === 'F1'")
     pinned = viewer.ask(

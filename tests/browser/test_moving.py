@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-
-@pytest.fixture
-def opened(viewer, report):
-    viewer.open(report("bundled/pageable_h2d.bad"))
-    return viewer
+pytestmark = pytest.mark.shows("bundled/pageable_h2d.bad")
 
 
 def length(span):

@@ -6,17 +6,12 @@ import pytest
 
 import warpline
 
+pytestmark = pytest.mark.shows("bundled/pageable_h2d.bad")
 RANKS = ("nsys/ddp_serial.bad.rank0", "nsys/ddp_serial.bad.rank1")
 
 
 def rows_of(viewer):
     return viewer.find(".row-label").evaluate_all("all => all.map((one) => one.dataset.row)")
-
-
-@pytest.fixture
-def opened(viewer, report):
-    viewer.open(report("bundled/pageable_h2d.bad"))
-    return viewer
 
 
 def test_a_row_is_hidden_and_comes_back(opened):

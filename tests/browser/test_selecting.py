@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections import Counter
-from contextlib import closing
 
 import browsing
 import pytest
 
 import warpline
 
-NAME = "bundled/pageable_h2d.bad"
+pytestmark = pytest.mark.shows("bundled/pageable_h2d.bad")
 FACTORS = {"ns": 1, "µs": 1e3, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
@@ -44,21 +42,9 @@ def kernels_of_stats(trace):
 
 
 @pytest.fixture
-def opened(viewer, report):
-    viewer.open(report(NAME))
-    return viewer
-
-
-@pytest.fixture
-def trace(recording):
-    return warpline.open(recording(NAME))
-
-
-@pytest.fixture
-def operations(recording):
+def operations(ask_file):
     """Start and end of every operation of the device, from the file itself."""
-    with closing(sqlite3.connect(recording(NAME))) as connection:
-        return connection.execute(browsing.OPERATIONS).fetchall()
+    return ask_file(browsing.OPERATIONS)
 
 
 def select_step(viewer, place):

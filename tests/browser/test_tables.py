@@ -10,7 +10,7 @@ from viewer_container import Decoded
 
 import warpline
 
-NAME = "nsys/host_sync.bad"
+pytestmark = pytest.mark.shows("nsys/host_sync.bad")
 
 
 def decoded(path):
@@ -55,16 +55,16 @@ def lines_of(viewer, label):
 
 
 @pytest.fixture
-def kernels(recording):
+def kernels(trace):
     """The kernels' summary, as `warpline stats` has it."""
-    result = warpline.stats(warpline.open(recording(NAME)), "cuda_gpu_kern_sum")
+    result = warpline.stats(trace, "cuda_gpu_kern_sum")
     names = [field.name for field in result.fields]
     return [dict(zip(names, row, strict=True)) for row in result.rows()]
 
 
 @pytest.fixture
-def table(viewer, report):
-    viewer.open(report(NAME), "#k?k=cuda_gpu_kern_sum")
+def table(show):
+    viewer = show("#k?k=cuda_gpu_kern_sum")
     viewer.find(".scroll").wait_for()
     return viewer
 
@@ -165,8 +165,8 @@ def test_the_events_in_view_are_there_as_text(open_viewer, report, place):
     assert viewer.problems == []
 
 
-def test_the_environment_is_what_the_recording_says(viewer, report):
-    viewer.open(report(NAME), "#e")
+def test_the_environment_is_what_the_recording_says(show):
+    viewer = show("#e")
     shown = viewer.find("section.environment").inner_text()
     assert viewer.head["environment"]
     for name, value in viewer.head["environment"]:
