@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpline.capture.raw_session import RawSession
-from warpline.capture.told import Diagnostic, Told
+from warpline.capture.told import INFO, WARNING, Told
 from warpline.units import plural
 
 CUDA = "cuda"
@@ -39,17 +39,14 @@ _WORK: Mapping[str, tuple[str, str]] = {
     "fills": ("memset", "memsets"),
 }
 
-_INFO, _WARNING = 1, 2  # of schema.tables.SEVERITIES
-_SHOWN = 3  # processes that are named one by one
-
 # CudaNote in native/raw/warpline_cuda.h -> severity and sentence.
 _UNAVAILABLE = (65, 66)
 _NOTES = {
-    64: (_INFO, "CUDA is recorded through {}"),
-    65: (_WARNING, "CUDA is not recorded: {}"),
-    66: (_WARNING, "CUDA is not recorded, because another profiler is attached: {}"),
-    67: (_WARNING, "CUDA is recorded, but {}"),
-    68: (_WARNING, "CUDA is recorded in part: {}"),
+    64: (INFO, "CUDA is recorded through {}"),
+    65: (WARNING, "CUDA is not recorded: {}"),
+    66: (WARNING, "CUDA is not recorded, because another profiler is attached: {}"),
+    67: (WARNING, "CUDA is recorded, but {}"),
+    68: (WARNING, "CUDA is recorded in part: {}"),
 }
 
 
@@ -77,7 +74,7 @@ def tell_cuda(told: Told, session: RawSession) -> None:
     """Add what there is to tell about CUDA in a sealed session."""
     _tell_dropped(told, session)
     _tell_missing(told, session)
-    _tell_notes(told, session)
+    told.add_notes(session, _NOTES)
 
 
 def _tell_dropped(told: Told, session: RawSession) -> None:
@@ -119,24 +116,10 @@ def _tell_missing(told: Told, session: RawSession) -> None:
         elif not dropped[row]:
             unfinished.append(f"{what} {has} no record: recording ended before {them}")
     told.more_lost.update({_WORK[name][1]: count for name, count in lost.items() if count})
-    for sentences in (killed, unfinished):
-        told.warnings += sentences[:_SHOWN]
-        if len(sentences) > _SHOWN:
-            more = plural(len(sentences) - _SHOWN, "more process", "more processes")
-            told.warnings.append(f"{more} likewise")
+    told.warn_of_each(killed, "likewise")
+    told.warn_of_each(unfinished, "likewise")
 
 
 def _counted(counts: Mapping[str, int]) -> str:
     parts = [plural(count, *_WORK[name]) for name, count in counts.items() if count]
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
-
-
-def _tell_notes(told: Told, session: RawSession) -> None:
-    columns = (session.facts("note", name) for name in ("time_ns", "kind", "text_id", "process_id"))
-    for time_ns, kind, text, process in zip(*columns, strict=True):
-        if kind in _NOTES:
-            severity, sentence = _NOTES[kind]
-            said = sentence.format(session.text(text) or "?")
-            told.diagnostics.append(Diagnostic(time_ns, severity, said, process))
-            if severity == _WARNING and said not in told.warnings:
-                told.warnings.append(said)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from warpline.capture.control import Counters
 from warpline.capture.raw_session import LogFile, RawSession
 from warpline.units import plural
 
-_INFO, _WARNING = 1, 2  # of schema.tables.SEVERITIES
+INFO, WARNING = 1, 2  # of schema.tables.SEVERITIES
+PROCESSES = ("process", "processes")
 _MOST = 1 << 61  # what damaged counters add up to must fit a recording
 _SHOWN = 3  # processes or logs that are named one by one
 
 # Note in native/raw/warpline_raw.h -> severity and sentence. A fork's note says nothing that the
 # log's header does not.
 _NOTES = {
-    1: (_INFO, "NVTX is recorded: {}"),
-    2: (_WARNING, "NVTX calls of this kind are not recorded: {}"),
-    3: (_WARNING, "an NVTX extension is not known: {}"),
-    4: (_INFO, "a text or payload was too long: {}"),
+    1: (INFO, "NVTX is recorded: {}"),
+    2: (WARNING, "NVTX calls of this kind are not recorded: {}"),
+    3: (WARNING, "an NVTX extension is not known: {}"),
+    4: (INFO, "a text or payload was too long: {}"),
 }
 
 
@@ -58,6 +59,40 @@ class Told:
     windows: tuple[tuple[int, int], ...] | None = None
     warnings: list[str] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    def warn_of_each(
+        self, sentences: Sequence[str], likewise: str, *, of: tuple[str, str] = PROCESSES
+    ) -> None:
+        """Warn by the first of the sentences, and say how many more there are.
+
+        Args:
+            sentences: One for each of some things.
+            likewise: What is the same of the rest, such as "ended likewise".
+            of: What the things are called, one and many.
+        """
+        self.warnings += sentences[:_SHOWN]
+        if len(sentences) > _SHOWN:
+            one, many = of
+            more = plural(len(sentences) - _SHOWN, f"more {one}", f"more {many}")
+            self.warnings.append(f"{more} {likewise}")
+
+    def add_notes(self, session: RawSession, known: Mapping[int, tuple[int, str]]) -> None:
+        """Add the agents' notes of some kinds; warnings among them are told once each.
+
+        Args:
+            session: What the logs hold.
+            known: Kind of note -> its severity, and the sentence that takes the note's text.
+        """
+        names = ("time_ns", "kind", "text_id", "process_id")
+        columns = (session.facts("note", name) for name in names)
+        for time_ns, kind, text, process in zip(*columns, strict=True):
+            if kind not in known:
+                continue
+            severity, sentence = known[kind]
+            said = sentence.format(session.text(text) or "?")
+            self.diagnostics.append(Diagnostic(time_ns, severity, said, process))
+            if severity == WARNING and said not in self.warnings:
+                self.warnings.append(said)
 
 
 def tell(
@@ -115,14 +150,14 @@ def _tell_damage(told: Told, session: RawSession, logs: Sequence[LogFile]) -> No
     events = session.facts("log", "unread_events")
     damaged = [place for place, is_so in enumerate(session.facts("log", "is_damaged")) if is_so]
     told.damaged_logs = len(damaged)
-    for place in damaged[:_SHOWN]:
-        lost = f", with {plural(events[place], 'event')} in it" if events[place] else ""
-        told.warnings.append(
-            f"the log {logs[place].path.name} is damaged:"
-            f" {plural(unread[place], 'byte')} of it could not be read{lost}"
-        )
-    if len(damaged) > _SHOWN:
-        told.warnings.append(f"{plural(len(damaged) - _SHOWN, 'more log')} damaged likewise")
+    sentences = [_damage(logs[place], unread[place], events[place]) for place in damaged]
+    told.warn_of_each(sentences, "damaged likewise", of=("log", "logs"))
+
+
+def _damage(log: LogFile, unread_bytes: int, unread_events: int) -> str:
+    lost = f", with {plural(unread_events, 'event')} in it" if unread_events else ""
+    unread = f"{plural(unread_bytes, 'byte')} of it could not be read"
+    return f"the log {log.path.name} is damaged: {unread}{lost}"
 
 
 def _tell_processes(told: Told, session: RawSession, *, was_stopped: bool) -> None:
@@ -149,22 +184,12 @@ def _tell_processes(told: Told, session: RawSession, *, was_stopped: bool) -> No
         if lives
     ]
     alike = "had some open likewise" if was_stopped else "ended likewise"
-    for sentences, rest in ((died, alike), (lived, "still ran likewise")):
-        told.warnings += sentences[:_SHOWN]
-        if len(sentences) > _SHOWN:
-            more = plural(len(sentences) - _SHOWN, "more process", "more processes")
-            told.warnings.append(f"{more} {rest}")
+    told.warn_of_each(died, alike)
+    told.warn_of_each(lived, "still ran likewise")
 
 
 def _tell_notes(told: Told, session: RawSession) -> None:
-    columns = (session.facts("note", name) for name in ("time_ns", "kind", "text_id", "process_id"))
-    for time_ns, kind, text, process in zip(*columns, strict=True):
-        if kind in _NOTES:
-            severity, sentence = _NOTES[kind]
-            said = sentence.format(session.text(text) or "?")
-            told.diagnostics.append(Diagnostic(time_ns, severity, said, process))
-            if severity == _WARNING and said not in told.warnings:
-                told.warnings.append(said)
+    told.add_notes(session, _NOTES)
     left_out = sum(session.facts("session", "notes_left_out"))
     if left_out:
         told.warnings.append(f"{plural(left_out, 'note')} of the agents left out")
