@@ -1,6 +1,7 @@
 /** Writes containers: for tests and for trying the page without a trace. */
 
 import { gzipSync } from "node:zlib";
+import { EMPTY_HEAD } from "../src/data/head";
 import type { BlockSpec, ColumnSpec, Encoding, Head, PartSpec, RowSpec } from "../src/data/head";
 
 export interface RowEvents {
@@ -138,18 +139,7 @@ export function encodeContainer(
   return {
     head: {
       container_version: 1,
-      title: "",
-      source: "inline",
-      origin_utc_ns: null,
-      links: [],
-      steps: [],
-      findings: [],
-      attributes: [],
-      results: [],
-      summary: {},
-      environment: [],
-      losses: [],
-      thinned: null,
+      ...EMPTY_HEAD,
       ...head,
       overview_bins: BINS,
       rows: specs,

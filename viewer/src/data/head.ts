@@ -184,6 +184,28 @@ export interface Head {
   readonly pending?: string | null;
 }
 
+/** What a head says where it says nothing. */
+export const EMPTY_HEAD = {
+  producer: "",
+  title: "",
+  source: "inline",
+  origin_utc_ns: null,
+  overview_bins: 0,
+  blocks: [],
+  tables: [],
+  categories: [],
+  rows: [],
+  links: [],
+  steps: [],
+  findings: [],
+  attributes: [],
+  results: [],
+  summary: {},
+  environment: [],
+  losses: [],
+  thinned: null,
+} satisfies Partial<Head>;
+
 /** Reads a head and refuses what this page cannot show. */
 export function readHead(text: string): Head {
   const head = JSON.parse(text) as Partial<Head>;
@@ -194,25 +216,5 @@ export function readHead(text: string): Head {
   }
   const length = (head.end_ns ?? Number.NaN) - (head.start_ns ?? Number.NaN);
   if (!(length >= 0)) throw new Error("The file does not say when its recording began and ended.");
-  return {
-    producer: "",
-    title: "",
-    source: "inline",
-    origin_utc_ns: null,
-    overview_bins: 0,
-    blocks: [],
-    tables: [],
-    categories: [],
-    rows: [],
-    links: [],
-    steps: [],
-    findings: [],
-    attributes: [],
-    results: [],
-    summary: {},
-    environment: [],
-    losses: [],
-    thinned: null,
-    ...head,
-  } as Head;
+  return { ...EMPTY_HEAD, ...head } as Head;
 }
