@@ -259,6 +259,29 @@ def test_a_pause_in_some_steps_is_told_without_a_price() -> None:
     assert found.severity == "high"
 
 
+@pytest.mark.parametrize(
+    ("fault", "rule", "pause"),
+    [
+        (a_batch_from_pageable_memory, "pageable-copy", "data-starved"),  # a copy comes next
+        (a_wait_behind_each_short_kernel, "host-sync", "launch-bound"),
+    ],
+)
+def test_pauses_in_some_steps_hide_no_fault(fault: Program, rule: str, pause: str) -> None:
+    def program(machine: Machine, bad: bool) -> None:
+        machine.work(500_000_000 if machine.steps % 5 == 4 else 0)
+        fault(machine, bad)
+
+    bad, fixed = diagnosis(program, bad=True), diagnosis(program, bad=False)
+    first, second = bad.findings[:2]
+    assert (first.rule, second.rule) == (pause, rule)  # of all the time most goes in pauses
+    assert (first.severity, second.severity) == ("high", "high")
+    assert first.saving_ns is None
+    assert "; only 2 steps of 13 " in first.claim
+    assert " on average (half of them take at most " in bad.verdict
+    saved = step_ns(bad) - step_ns(fixed)
+    assert second.saving_ns == pytest.approx(saved, abs=0.05 * step_ns(bad))
+
+
 def diagnosis(program: Program, *, bad: bool) -> Diagnosis:
     machine = Machine()
     for _ in range(STEPS):

@@ -51,6 +51,13 @@ def test_no_cause_has_most():
     assert "; the largest part of the idle time (2.00 ms of 5.70 ms) is launch-bound" in said
 
 
+def test_steps_of_which_some_are_much_longer():
+    item = lane(("gemm", 4), ("launch-bound", 6))
+    assert "40.0 % of each 10.0 ms step;" in verdict([item], [overlap()], 7 * MS)
+    said = verdict([item], [overlap()], 5 * MS)
+    assert "40.0 % of each 10.0 ms step on average (half of them take at most 5.00 ms);" in said
+
+
 def test_a_busy_device_by_what_it_does():
     item = lane(("gemm", 9.5), ("launch-bound", 0.5))
     assert verdict([item], [overlap()]) == (

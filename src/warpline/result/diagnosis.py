@@ -51,7 +51,8 @@ class Finding:
         saving_low_ns: The least it may save.
         saving_high_ns: The most it may save.
         cumulative_saving_ns: What this and all findings before it save together.
-        share: The saving as a share of the step.
+        share: The saving as a share of the step. Where nothing is predicted, which part of all
+            that was measured the claim is about, or None.
         fix_cuda: The same in terms of CUDA C++, where that differs.
         is_generic: Whether it is priced on what remains after the findings that are not.
         changes: What the fix changes in the run; replay says what that saves.

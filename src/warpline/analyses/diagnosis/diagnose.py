@@ -53,6 +53,7 @@ T = TypeVar("T")
 
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
 _LEAST_PHASE = 1e-4  # inner phases with a smaller share of the time are left out
+_MOST = 0.5
 _WORST_REPLAY = 0.1  # of the step: what is reproduced no better predicts nothing
 _PART_IS_BUSY = is_busy(np.arange(len(PARTS), dtype=np.int8))
 
@@ -79,6 +80,7 @@ def diagnose(trace: Trace, name: str | None, attempt: Attempt) -> Diagnosis:
         _breakdown(trace, name, lane, sums) for lane, sums in zip(lanes, by_origin, strict=True)
     )
     overlaps = tuple(_overlap(trace, name, lane) for lane in lanes)
+    counted = _steps(trace, name)
     found, not_judged = _judged(trace, name, attempt)
     replay = attempt("replay", partial(_replay, trace, name))
     if isinstance(replay, Skipped):
@@ -94,8 +96,8 @@ def diagnose(trace: Trace, name: str | None, attempt: Attempt) -> Diagnosis:
         meta=_meta(trace),
         sections=sections,
         warnings=warnings_of(trace),
-        verdict=" ".join(filter(None, (verdict(breakdown, overlaps), first))),
-        steps=_steps(trace, name),
+        verdict=" ".join(filter(None, (verdict(breakdown, overlaps, counted.median_ns), first))),
+        steps=counted,
         breakdown=breakdown,
         findings=ranked,
         checks=tuple(Check(**row) for row in _rows(tables["checklist"])),
@@ -249,8 +251,16 @@ def _priced(
 
 
 def _ranked(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return findings in the order of their severity, numbered; else they stay in order."""
-    ranked = sorted(found, key=lambda item: SEVERITIES.index(item.severity))
+    """Return findings in the order of their severity, numbered; else they stay in order.
+
+    Of those that are as severe, what most of the time is lost in comes first, without a price too.
+    """
+
+    def order(item: Finding) -> tuple[int, bool]:
+        has_most = item.saving_ns is None and (item.share or 0.0) > _MOST
+        return SEVERITIES.index(item.severity), not has_most
+
+    ranked = sorted(found, key=order)
     return tuple(replace(item, id=f"F{n}") for n, item in enumerate(ranked, 1))
 
 

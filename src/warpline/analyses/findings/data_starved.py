@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.breakdown.segments import PARTS
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.kinds import IDLE_CAUSES
@@ -11,12 +13,13 @@ from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.result import Evidence, Finding, rule
 from warpline.result.changes import Range, RemoveHostTime
 from warpline.trace import Trace
-from warpline.units import format_ns, format_ratio
+from warpline.units import format_ns, format_ratio, plural
 
 NAME = "data-starved"
 TITLE = "The device waits for the next batch"
 
 _SHOWN = 5
+_MOST_STEPS = 0.5  # of the steps; what fewer wait for is nothing that the median step has
 # Taking a batch that is ready from its queue costs a little of what making it did.
 _REMAINING = Range(0.0, 0.02, 0.05)
 
@@ -37,7 +40,7 @@ def data_starved(trace: Trace, steps: str | None) -> list[Finding]:
     """
     scope = step_scope(trace, steps)
     idle_ns = scope.idle_ns("data")
-    share = scope.share(idle_ns)
+    share = scope.share_of_all(idle_ns)
     if share < MEASURABLE_RATIO:
         return []
     held = blocking(trace)
@@ -53,6 +56,7 @@ def data_starved(trace: Trace, steps: str | None) -> list[Finding]:
         )
         for thread in np.unique(held.thread[rows]).tolist()
     )
+    often, where = _how_often(trace, steps)
     text = f"the host was {len(rows):,} times busy with data, the longest ones first"
     return [
         Finding(
@@ -60,13 +64,25 @@ def data_starved(trace: Trace, steps: str | None) -> list[Finding]:
             severity_of(share),
             TITLE,
             f"The device is idle for {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
-            " because the host is still waiting for data or preparing it.",
+            f" because the host is still waiting for data or preparing it{where}.",
             (Evidence(text, None, (), len(rows), tuple(windows)),),
             "Give the DataLoader more workers (num_workers), prefetch_factor and pin_memory=True;"
             " move decoding and augmentation out of the training loop, to workers or to the GPU",
             "record again: `warpline analyze` shows no idle time of the cause data",
             fix_cuda="Fill pinned buffers in other threads, and copy the next one with"
             " cudaMemcpyAsync on a second stream while the device works on this one",
-            changes=changes,
+            changes=changes if often else (),
+            share=share,
         )
     ]
+
+
+def _how_often(trace: Trace, steps: str | None) -> tuple[bool, str]:
+    """Return whether most steps wait for data, which a price per step needs; if not, how many."""
+    found, scope = step_partition(trace, steps), step_scope(trace, steps)
+    idle_ns = found.ns[:, PARTS.index("data")]
+    length = found.windows.end_ns - found.windows.start_ns
+    many = int(np.count_nonzero((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0)))
+    if not scope.has_steps or many > _MOST_STEPS * len(length):
+        return True, ""
+    return False, f"; only {plural(many, 'step')} of {len(length):,} have such a wait"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.host_pauses import paused_ns
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.severity import severity_of
@@ -40,7 +39,7 @@ def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
     Source: CUDA C++ Programming Guide, CUDA graphs; measured on a program with and without one.
     """
     scope = step_scope(trace, steps)
-    idle_ns = scope.idle_ns("launch-bound") - paused_ns(trace, steps)
+    idle_ns = scope.idle_ns("launch-bound") - scope.paused_ns
     share = scope.share(idle_ns)
     groups = _launches(trace, steps)
     if share < _LEAST_SHARE or not groups or not steps_repeat(trace, steps):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses, paused_ns
+from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import steps_repeat
@@ -41,11 +41,11 @@ def launch_bound(trace: Trace, steps: str | None) -> list[Finding]:
         host did in a pause shows only with ranges or samples; half of it may have to stay.
     Source: Warpline.
     """
-    scope, paused = step_scope(trace, steps), paused_ns(trace, steps)
-    idle_ns = scope.idle_ns("launch-bound") - paused
+    scope = step_scope(trace, steps)
+    idle_ns = scope.idle_ns("launch-bound") - scope.paused_ns
     found = []
-    if paused:
-        found.append(_pauses(scope, host_pauses(trace, steps), paused))
+    if scope.paused_ns:
+        found.append(_pauses(scope, host_pauses(trace, steps)))
     if scope.share(idle_ns) >= _LEAST_SHARE and not steps_repeat(trace, steps):
         found.append(_launches(scope, idle_ns))
     return found
@@ -69,11 +69,11 @@ def _launches(scope: StepScope, idle_ns: float) -> Finding:
     )
 
 
-def _pauses(scope: StepScope, pauses: HostPauses, idle_ns: float) -> Finding:
-    times = pauses.times
+def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
+    times, idle_ns = pauses.times, scope.paused_ns
     longest = np.argsort(times.start_ns - times.end_ns, kind="stable")[:_SHOWN]
     windows = zip(times.start_ns[longest].tolist(), times.end_ns[longest].tolist(), strict=True)
-    share = scope.share(idle_ns)
+    share = scope.share_of_all(idle_ns)
     often = not scope.has_steps or pauses.windows > _MOST_STEPS * scope.count
     where = "" if often else f"; only {plural(pauses.windows, 'step')} of {scope.count:,} have one"
     changes: tuple[Change, ...] = tuple(
@@ -105,4 +105,5 @@ def _pauses(scope: StepScope, pauses: HostPauses, idle_ns: float) -> Finding:
         " less often, or launch the next step's work first",
         "record again: less launch-bound time in `warpline stats -r breakdown`",
         changes=changes if often else (),
+        share=share,
     )

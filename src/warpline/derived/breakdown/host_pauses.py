@@ -9,9 +9,8 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.breakdown.partition import window_segments
 from warpline.derived.breakdown.segments import PARTS, device_segments
-from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.data_waits import ThreadTimes, silences
-from warpline.derived.steps.times import measure_windows
+from warpline.derived.steps.times import Windows, measure_windows
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
@@ -20,7 +19,6 @@ from warpline.trace import Trace
 
 _SHORTEST_NS = 500_000
 _LEAST_SHARE = 0.15  # of a step
-_LEAST_STEPS = 2
 
 
 class HostPauses(NamedTuple):
@@ -28,30 +26,25 @@ class HostPauses(NamedTuple):
 
     Attributes:
         times: The pauses, and the thread that made the next call.
-        idle_ns: How long devices were idle in them, in the windows that count.
+        idle_ns: Shape (windows,), int64, how long its device was idle in them, of each window of
+            `measure_windows`.
+        with_data_ns: Shape (windows,), int64, the same with times before a copy from the host,
+            which are of the cause data.
         windows: In how many of these windows they took a good part of the time.
     """
 
     times: ThreadTimes
-    idle_ns: int
+    idle_ns: I64
+    with_data_ns: I64
     windows: int
-
-
-def paused_ns(trace: Trace, name: str | None = None) -> float:
-    """Return how long devices are idle in pauses per step; 0 if that is little, or of one step.
-
-    Frameworks make short ones in most programs, as before an optimizer's first kernel, and long
-    ones in a step in which they prepare something.
-    """
-    scope, found = step_scope(trace, name), host_pauses(trace, name)
-    each = found.idle_ns / scope.count
-    is_once = scope.has_steps and found.windows < _LEAST_STEPS
-    return 0.0 if is_once or scope.share(each) < _LEAST_SHARE else each
 
 
 @derived
 def host_pauses(trace: Trace, name: str | None = None) -> HostPauses:
     """Return the pauses of the host that kept devices waiting.
+
+    Frameworks make short ones in most programs, as before an optimizer's first kernel, and long
+    ones in a step in which they prepare something.
 
     Args:
         trace: The trace.
@@ -59,20 +52,28 @@ def host_pauses(trace: Trace, name: str | None = None) -> HostPauses:
     """
     silent = silences(trace)
     silent = silent.taken(silent.end_ns - silent.start_ns >= _SHORTEST_NS)
-    windows, segments = measure_windows(trace, name), device_segments(trace)
-    pieces = window_segments(trace, windows)
-    idle = segments.part[pieces.row] == PARTS.index("launch-bound")
-    span, start, end = (column[idle] for column in (pieces.span, pieces.start_ns, pieces.end_ns))
-    inside = cut(Grouped(start, end, windows.device[span]), _by_device(trace, silent))
-    lost = Grouped(inside.start_ns, inside.end_ns, windows.device[span[inside.span]])
-    of_window = np.zeros(len(windows.device), np.int64)
-    np.add.at(of_window, span[inside.span], lost.end_ns - lost.start_ns)
+    windows, places = measure_windows(trace, name), _by_device(trace, silent)
+    lost, of_window = _lost(trace, windows, places, "launch-bound")
+    _, for_data = _lost(trace, windows, places, "data")
     is_long = of_window >= _LEAST_SHARE * (windows.end_ns - windows.start_ns)
     return HostPauses(
         silent.taken(_holds(silent, lost)),
-        int((lost.end_ns - lost.start_ns).sum()),
+        of_window,
+        of_window + for_data,
         int(np.count_nonzero(is_long & (of_window > 0))),
     )
+
+
+def _lost(trace: Trace, windows: Windows, silent: Grouped, cause: str) -> tuple[Grouped, I64]:
+    """Return when devices were idle in silences for a cause, and how long in each window."""
+    segments, pieces = device_segments(trace), window_segments(trace, windows)
+    idle = segments.part[pieces.row] == PARTS.index(cause)
+    span, start, end = (column[idle] for column in (pieces.span, pieces.start_ns, pieces.end_ns))
+    inside = cut(Grouped(start, end, windows.device[span]), silent)
+    lost = Grouped(inside.start_ns, inside.end_ns, windows.device[span[inside.span]])
+    of_window = np.zeros(len(windows.device), np.int64)
+    np.add.at(of_window, span[inside.span], lost.end_ns - lost.start_ns)
+    return lost, of_window
 
 
 def _by_device(trace: Trace, times: ThreadTimes) -> Grouped:

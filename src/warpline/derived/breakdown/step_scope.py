@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.breakdown.host_pauses import host_pauses
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS
 from warpline.derived.severity import MEASURABLE_RATIO
@@ -21,6 +22,8 @@ from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio
 
 _SHOWN = 5
+_LEAST_PAUSED = 0.15  # of what a step takes with its pauses
+_LEAST_WITH_PAUSES = 2  # steps
 
 
 class Weight(NamedTuple):
@@ -64,9 +67,13 @@ class StepScope:
         step: Shape (operations,), int64, the place of the step that launched it, -1 for none;
             without steps 0 for all.
         count: How many steps count, of all processes; at least 1.
-        step_ns: What one of them takes on the slowest device, the mean or the median, whichever is
-            longer: where some steps are much longer, shares are of what they take together. The
-            whole without steps.
+        step_ns: What one of them takes on the slowest device, the median, or the mean without
+            pauses of the host if that is longer: where some steps have much more work, shares are
+            of what they take together; where a program launched nothing for a while in some steps,
+            as to write a checkpoint, shares are of the others. The whole without steps.
+        with_pauses_ns: The median or the mean, whichever is longer, with the pauses.
+        paused_ns: How long devices are idle in pauses of the host per step; 0 if that is little,
+            or of one step.
         has_steps: Whether there are any.
     """
 
@@ -77,6 +84,8 @@ class StepScope:
     step: I64
     count: int
     step_ns: float
+    with_pauses_ns: float
+    paused_ns: float
     has_steps: bool
 
     @property
@@ -102,6 +111,10 @@ class StepScope:
     def share(self, ns: float) -> float:
         """Return a time per step as a share of the step."""
         return ns / self.step_ns if self.step_ns else 0.0
+
+    def share_of_all(self, ns: float) -> float:
+        """Return a time per step as a share of what it takes with pauses of the host."""
+        return ns / self.with_pauses_ns if self.with_pauses_ns else 0.0
 
     def idle_ns(self, *causes: str) -> float:
         """Return the idle time of the devices per step, of some causes or of all."""
@@ -145,20 +158,15 @@ def step_scope(trace: Trace, name: str | None = None) -> StepScope:
     n_calls = trace.row_count("api_call") if trace.has("api_call") else 0
     median = found.times().median_ns
     if median is None or not found.included.any():
-        windows = measure_windows(trace, name)
-        length = np.bincount(windows.device, windows.end_ns - windows.start_ns)
         everything = np.ones(len(operations(trace)), np.bool_)
         every_call = np.ones(n_calls, np.bool_)
         step = np.zeros(len(everything), np.int64)
-        whole = float(length.max(initial=0))
-        return StepScope(trace, name, everything, every_call, step, 1, whole, has_steps=False)
-    partition = step_partition(trace, name)
-    means = [
-        float(partition.total(lane).sum()) / max(len(lane.windows), 1) for lane in partition.lanes
-    ]
+        whole = _of_whole(trace, name)
+        return StepScope(trace, name, everything, every_call, step, 1, *whole, has_steps=False)
+    rows = np.flatnonzero(found.included)
+    times = _of_steps(trace, name, float(median), len(rows))
     step = step_of_operations(trace, name)
     of_step = np.append(found.included, np.zeros(1, np.bool_))  # the last one is -1: no step
-    rows = np.flatnonzero(found.included)
     calls = np.zeros(n_calls, np.bool_)
     if n_calls:
         columns = trace.columns("api_call", "start_ns", "process_id")
@@ -169,13 +177,46 @@ def step_scope(trace: Trace, name: str | None = None) -> StepScope:
             point_group=columns["process_id"].values.astype(np.int64),
             group=found.process[rows],
         ).found
-    return StepScope(
-        trace,
-        name,
-        of_step[step],
-        calls,
-        step,
-        len(rows),
-        max(float(median), *means),
-        has_steps=True,
+    return StepScope(trace, name, of_step[step], calls, step, len(rows), *times, has_steps=True)
+
+
+class _Times(NamedTuple):
+    """What a step takes without and with pauses of the host, and in pauses that count."""
+
+    step_ns: float
+    with_pauses_ns: float
+    paused_ns: float
+
+
+def _of_whole(trace: Trace, name: str | None) -> _Times:
+    """Return what the whole takes, where there are no steps."""
+    length = _lane_sums(trace, name, _lengths(trace, name))
+    whole = max((total for total, _ in length), default=0.0)
+    return _Times(whole, whole, _if_much(float(host_pauses(trace, name).idle_ns.sum()), whole))
+
+
+def _of_steps(trace: Trace, name: str | None, median_ns: float, count: int) -> _Times:
+    """Return what each of some steps takes."""
+    pauses, length = host_pauses(trace, name), _lengths(trace, name)
+    worked, whole = (
+        max(median_ns, *(total / number for total, number in _lane_sums(trace, name, ns)))
+        for ns in (length - pauses.with_data_ns, length)
     )
+    is_once = pauses.windows < _LEAST_WITH_PAUSES
+    paused = 0.0 if is_once else _if_much(float(pauses.idle_ns.sum()) / count, whole)
+    return _Times(worked, whole, paused)
+
+
+def _lengths(trace: Trace, name: str | None) -> I64:
+    windows = measure_windows(trace, name)
+    return windows.end_ns - windows.start_ns
+
+
+def _lane_sums(trace: Trace, name: str | None, ns: I64) -> list[tuple[float, int]]:
+    """Return of each lane the sum over its windows, and their number."""
+    lanes = step_partition(trace, name).lanes
+    return [(float(ns[lane.windows].sum()), len(lane.windows)) for lane in lanes]
+
+
+def _if_much(paused_ns: float, whole_ns: float) -> float:
+    return paused_ns if paused_ns >= _LEAST_PAUSED * whole_ns else 0.0

@@ -12,15 +12,19 @@ _ALONE = 0.15  # communication or copies with nothing beside them, from this sha
 _MOST = 0.5
 _GRAVE = ("high", "medium")
 _NEARLY_ALL = 0.98
+_UNEVEN = 1.5  # the mean by the median
 _WELL_BUSY = 0.8  # from this share on it matters what the device was busy with
 
 
-def verdict(breakdown: Sequence[Breakdown], overlaps: Sequence[Overlap]) -> str:
+def verdict(
+    breakdown: Sequence[Breakdown], overlaps: Sequence[Overlap], median_ns: float | None = None
+) -> str:
     """Return what is to be known first: how busy the slowest device was, and why not busier.
 
     Args:
         breakdown: From the diagnosis; empty if no device worked.
         overlaps: What ran at a time, in the same order.
+        median_ns: The median step; said where it is far from the mean, of which shares are.
     """
     if not breakdown:
         return "No GPU work was recorded, so there is nothing to say about the GPU's time."
@@ -33,7 +37,10 @@ def verdict(breakdown: Sequence[Breakdown], overlaps: Sequence[Overlap]) -> str:
     subject = _subject(item, breakdown)
     of_what = f"the {format_ns(whole_ns)} from its first operation to its last"
     if item.count:
-        of_what = f"each {format_ns(_step_ns(item))} step"
+        mean_ns = _step_ns(item)
+        of_what = f"each {format_ns(mean_ns)} step"
+        if median_ns is not None and mean_ns > _UNEVEN * median_ns:
+            of_what += f" on average (half of them take at most {format_ns(median_ns)})"
     clauses = f"{subject} busy {format_ratio(busy)} of {of_what}"
     clauses += _busy_clause(item, overlaps[place] if place < len(overlaps) else None)
     return f"{clauses}{_idle_clause(item)}."
