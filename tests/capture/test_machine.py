@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import launching
 import pytest
 
 from warpline.capture import cupti, machine
@@ -19,19 +27,32 @@ def _no_cupti(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "find_cupti", lambda _: [])
 
 
+@pytest.fixture(autouse=True)
+def free(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Say how many bytes the disk has left; many, where a test says nothing."""
+
+    def free(count: int) -> None:
+        usage = SimpleNamespace(free=count)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+
+    free(50 << 30)
+    return free
+
+
 def put(root: Path, name: str, text: str) -> None:
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(text)
 
 
 def found(root: Path, **environment: str) -> dict[str, Finding]:
-    return {item.name: item for item in machine.findings(environment, root)}
+    return {item.name: item for item in machine.findings(environment, root, root)}
 
 
 def test_a_machine_without_a_gpu(tmp_path: Path) -> None:
     assert {name: item.is_good for name, item in found(tmp_path).items()} == {
         "CUDA driver": False,
         "CUPTI": False,
+        "disk": True,
     }
     assert found(tmp_path)["CUPTI"].fix is None
 
@@ -83,3 +104,55 @@ def test_a_cupti_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(machine, "find_cupti", cupti.find_cupti)
     text = found(tmp_path)["CUPTI"].text
     assert text.startswith("libcupti.so.13, which cannot be loaded")
+
+
+def test_the_room_for_recordings(tmp_path: Path, free: Callable[[int], None]) -> None:
+    assert found(tmp_path)["disk"] == Finding.good("disk", f"50.0 GiB free in {tmp_path}")
+    free(700 << 20)
+    full = found(tmp_path)["disk"]
+    assert (full.is_good, full.text) == (False, f"700 MiB free in {tmp_path}")
+    assert "warpline profile -o" in (full.fix or "")
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (tmp_path, 3))
+    assert found(tmp_path)["disk"].text == f"{tmp_path} cannot be written"
+
+
+@pytest.mark.parametrize("name", ["memory.max", "memory/memory.limit_in_bytes"])
+def test_the_memory_of_a_container(tmp_path: Path, name: str) -> None:
+    for text, is_good in (("max", None), ("9223372036854771712", None), ("8589934592", True)):
+        put(tmp_path, f"sys/fs/cgroup/{name}", text + "\n")
+        item = found(tmp_path).get("memory")
+        assert (item and item.is_good) is is_good
+    assert item is not None
+    assert item.text == "8.00 GiB for all that runs in this container"
+    put(tmp_path, f"sys/fs/cgroup/{name}", "268435456\n")
+    assert "--memory=" in (found(tmp_path)["memory"].fix or "")
+
+
+def test_a_limit_on_files_is_told() -> None:
+    code = (
+        "import os; from warpline.capture import machine\n"
+        "print(*(one.text for one in machine.findings(os.environ) if one.name == 'file size'))"
+    )
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        env=launching.environment(),
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "1.00 GiB at most, the recording's too\n"
+
+
+def test_a_monitor_that_holds_the_counters(tmp_path: Path) -> None:
+    put(tmp_path, "proc/7/comm", "nv-hostengine-x\n")
+    assert "DCGM" not in found(tmp_path)
+    put(tmp_path, "proc/41/comm", "nv-hostengine\n")
+    assert "process 41" in found(tmp_path)["DCGM"].text

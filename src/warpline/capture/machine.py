@@ -1,22 +1,30 @@
-"""What this machine offers for recording CUDA, and what stands in its way: facts for ``doctor``."""
+"""What this machine offers for recording, and what stands in its way: facts for ``doctor``."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import re
-from collections.abc import Mapping
+import resource
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from warpline.capture.cupti import find_cupti
 from warpline.capture.libraries import AGENT_NAME
 from warpline.capture.session import CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE
+from warpline.units import format_bytes
 
 _DRIVER = Path("proc/driver/nvidia")
 _PARANOID = Path("proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # up to here users may sample their own processes
 _ADMIN = 1 << 21 | 1 << 38  # CAP_SYS_ADMIN, CAP_PERFMON
+_DCGM = "nv-hostengine"
+_MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of control groups 2 and 1
+_LEAST_BYTES = 1 << 30  # of disk, and of memory: with less a recording of some length may fail
+_UNLIMITED = 1 << 60  # version 1 says so by a number near 2^63
+_ELSEWHERE = "warpline profile -o /ANOTHER/FOLDER/NAME ..."
 
 
 @dataclass(frozen=True)
@@ -46,17 +54,20 @@ class Finding:
         return cls(name, is_good=False, text=text, fix=fix)
 
 
-def findings(environment: Mapping[str, str], root: Path = Path("/")) -> list[Finding]:
-    """Return what matters to recording CUDA on this machine.
+def findings(
+    environment: Mapping[str, str], root: Path = Path("/"), folder: Path = Path()
+) -> list[Finding]:
+    """Return what matters to recording on this machine.
 
     Args:
         environment: The variables that a program would be started with.
         root: Where the system's files are.
+        folder: Where recordings would be written.
     """
     driver = _driver(root)
     found = [driver, _cupti(environment, has_driver=driver.is_good)]
     found += [item for item in (_counters(root), _perf_events(root)) if item is not None]
-    return [*found, *_other_tools(environment)]
+    return [*found, *_other_tools(environment), *_dcgm(root), _disk(folder), *_limits(root)]
 
 
 def _driver(root: Path) -> Finding:
@@ -139,6 +150,45 @@ def _other_tools(environment: Mapping[str, str]) -> list[Finding]:
         for name in (CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE)
         if environment.get(name) and Path(environment[name]).name != AGENT_NAME
     ]
+
+
+def _dcgm(root: Path) -> Iterator[Finding]:
+    """Yield the monitor that may hold the counters which only one tool can have at a time."""
+    for path in sorted(root.glob("proc/[0-9]*/comm")):
+        if _read(path).strip() == _DCGM:
+            yield Finding.bad(
+                "DCGM",
+                f"{_DCGM} runs (process {path.parent.name}) and may hold the GPU counters;"
+                " kernels and copies are recorded all the same",
+                "dcgmi profile --pause",
+            )
+            return
+
+
+def _disk(folder: Path) -> Finding:
+    """Return what room there is for recordings."""
+    place = folder.absolute()
+    if not os.access(place, os.W_OK | os.X_OK):
+        return Finding.bad("disk", f"{place} cannot be written", _ELSEWHERE)
+    free = shutil.disk_usage(place).free
+    text = f"{format_bytes(free)} free in {place}"
+    is_enough = free >= _LEAST_BYTES
+    return Finding.good("disk", text) if is_enough else Finding.bad("disk", text, _ELSEWHERE)
+
+
+def _limits(root: Path) -> Iterator[Finding]:
+    """Yield limits of this shell and its container that may cut a recording short."""
+    largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if largest != resource.RLIM_INFINITY:
+        text = f"{format_bytes(largest)} at most, the recording's too"
+        yield Finding.bad("file size", text, "ulimit -f unlimited")
+    limits = (_read(root / "sys/fs/cgroup" / name).strip() for name in _MEMORY_LIMITS)
+    limit = next((int(text) for text in limits if text.isdecimal()), _UNLIMITED)
+    if limit < _LEAST_BYTES:
+        text = f"{format_bytes(limit)} for all that runs in this container"
+        yield Finding.bad("memory", text, "docker run --memory=4g, or what your container takes")
+    elif limit < _UNLIMITED:
+        yield Finding.good("memory", f"{format_bytes(limit)} for all that runs in this container")
 
 
 def _read(path: Path) -> str:
