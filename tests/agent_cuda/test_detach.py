@@ -63,7 +63,7 @@ def test_it_is_detached_in_every_rest_and_nothing_is_lost(sample, environment):
 @pytest.mark.parametrize(
     ("words", "keys"),
     [
-        (["repeat", STEPS, STEP], {"cuda_detach_ms": 5000}),
+        (["repeat", STEPS, STEP], {"cuda_detach_ms": 3_600_000}),
         (["repeat", STEPS, STEP], {"cuda_detach_ms": 0}),
         (["repeat", STEPS, STEP], {"cuda_graph": "graph"}),
         (["graph_exec", "repeat", STEPS, STEP], {}),
