@@ -5,19 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lock.h"
+
 namespace warpline::agent {
 namespace {
-
-class Lock {
- public:
-  explicit Lock(pthread_mutex_t& mutex) noexcept : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-  ~Lock() { pthread_mutex_unlock(&mutex_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
-};
 
 std::uint8_t* map_memory(std::size_t bytes, int more_flags) noexcept {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

@@ -1,6 +1,6 @@
 #include "cupti_detach.h"
 
-#include <pthread.h>
+#include "lock.h"
 
 namespace warpline::agent {
 namespace {
@@ -26,15 +26,13 @@ void saw_written_correlation(std::uint32_t largest) noexcept {
 void expect_another_count() noexcept { g_may_count_anew.store(true, std::memory_order_relaxed); }
 
 void settle_count(std::uint32_t id) noexcept {
-  pthread_mutex_lock(&g_settling);
-  if (g_may_count_anew.load(std::memory_order_relaxed)) {
-    const std::uint32_t largest = g_largest.load(std::memory_order_relaxed);
-    if (id != 0 && written_correlation(id) <= largest) {
-      g_correlation_offset.store(largest + kMargin, std::memory_order_relaxed);
-    }
-    g_may_count_anew.store(id == 0, std::memory_order_relaxed);
+  const Lock lock(g_settling);
+  if (id == 0 || !g_may_count_anew.load(std::memory_order_relaxed)) return;
+  const std::uint32_t largest = g_largest.load(std::memory_order_relaxed);
+  if (written_correlation(id) <= largest) {
+    g_correlation_offset.store(largest + kMargin, std::memory_order_relaxed);
   }
-  pthread_mutex_unlock(&g_settling);
+  g_may_count_anew.store(false, std::memory_order_release);  // after the offset
 }
 
 }  // namespace warpline::agent

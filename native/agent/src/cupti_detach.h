@@ -35,7 +35,7 @@ void settle_count(std::uint32_t id) noexcept;
 
 // Takes CUPTI's id of a call that begins, before anything of it is written. Any thread.
 inline void see_correlation(std::uint32_t id) noexcept {
-  if (g_may_count_anew.load(std::memory_order_relaxed)) [[unlikely]] settle_count(id);
+  if (g_may_count_anew.load(std::memory_order_acquire)) [[unlikely]] settle_count(id);
 }
 
 }  // namespace warpline::agent

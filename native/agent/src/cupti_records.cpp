@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "cuda_devices.h"
 #include "cupti_detach.h"
+#include "lock.h"
 #include "machine_gpus.h"
 #include "process.h"
 
@@ -32,17 +33,6 @@ constexpr std::uint64_t four(std::uint32_t a, std::uint32_t b, std::uint32_t c, 
   };
   return part(a, 0) | part(b, 16) | part(c, 32) | part(d, 48);
 }
-
-class Lock {
- public:
-  explicit Lock(pthread_mutex_t& mutex) noexcept : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-  ~Lock() { pthread_mutex_unlock(&mutex_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
-};
 
 // Numbers for the names of kernels. CUPTI's pointers are a hint only: when a module is unloaded,
 // another's name may take its place. Used with g_writing held.

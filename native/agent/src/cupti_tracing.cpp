@@ -20,6 +20,7 @@
 #include "cupti_library.h"
 #include "cupti_records.h"
 #include "launch_watch.h"
+#include "lock.h"
 #include "process.h"
 #include "steps.h"
 #include "thread_log.h"
@@ -37,17 +38,6 @@ constexpr std::int64_t kFirstFlushNs = 100'000'000;  // then twice as long each 
 constexpr std::int64_t kSettledNs = 100'000'000;    // so long after a sample CUPTI may be detached
 constexpr std::size_t kReadyBuffers = 2;             // as many threads may begin to launch at once
 constexpr int kInjected = 1;                         // what the driver expects of an injection
-
-class Lock {
- public:
-  explicit Lock(pthread_mutex_t& mutex) noexcept : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-  ~Lock() { pthread_mutex_unlock(&mutex_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
-};
 
 // Everything about the tracing of this process. Guarded by g_lock where nothing else is said.
 struct Tracing {
