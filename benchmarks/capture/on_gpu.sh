@@ -46,7 +46,7 @@ cost)
   say calls
   cost calls --sets 7 --kinds alone,kernels,ours,nsys --json "$out/calls.json"
   say "a training program"
-  kinds=alone,ours,rest,sampled,nsys,torch
+  kinds=alone,ours,sampled,detached,nsys,torch
   cost gpt --sets 11 --turns 30 --kinds $kinds --limit 300 --json "$out/gpt.json"
   ;;
 pairs)

@@ -13,9 +13,9 @@ While they are searched for, all launches are seen, up to 80,000: medians of ste
 at rest are those of all steps after the first 400, few of which are in a sample.
 
 With --rest only what a launch takes at rest is compared, in --rounds sets of processes that work
-in turn: alone, with graphs recorded as wholes and by their nodes, and before cudaProfilerStart.
-One step is recorded, the first. CUPTI's kind for whole graphs stays on at rest. Medians are
-printed, and quintiles of the sets.
+in turn: alone, with graphs recorded as wholes and by their nodes, with CUPTI detached, and before
+cudaProfilerStart. One step is recorded, the first. CUPTI's kind for whole graphs stays on at rest.
+Medians are printed, and quintiles of the sets.
 """
 
 from __future__ import annotations
@@ -187,6 +187,7 @@ def compare_rests(folder: Path, sets: int) -> None:
         "alone": [],
         "whole graphs": [*profile, "-o", str(folder / "a"), *sample, "--cuda-graph-trace=graph"],
         "nodes of graphs": [*profile, "-o", str(folder / "b"), *sample, "--cuda-graph-trace=node"],
+        "detached": [*profile, "-o", str(folder / "d"), *sample, "--cuda-detach"],
         "not begun": [*profile, "-o", str(folder / "c"), "-c", "cudaProfilerApi"],
     }
     commands: dict[str, turns.Command] = {
