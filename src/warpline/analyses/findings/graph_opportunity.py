@@ -10,7 +10,7 @@ from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import launch_sequences, steps_repeat
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.result import Evidence, Finding, rule
+from warpline.result import Finding, rule
 from warpline.result.changes import LaunchAsGraph
 from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio
@@ -50,6 +50,7 @@ def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
     held = blocking(trace)
     columns = trace.columns("api_call", "start_ns")
     waits = int(np.isin(held.start_ns, columns["start_ns"].values[scope.calls]).sum())
+    text = f"{count:,} launches{scope.each}, equal in order and names"
     hindrance = ""
     if waits >= scope.count:
         hindrance = f"; {waits / scope.count:,.0f} calls per step that wait or allocate must go"
@@ -61,7 +62,7 @@ def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
             f"The device is idle for {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
             f" because the host launches {count:,} operations one by one, the same each time"
             f"{hindrance}.",
-            (Evidence(f"{count:,} launches{scope.each}, equal in order and names"),),
+            (scope.show_calls(text, np.concatenate(groups)),),
             "Capture it as a CUDA graph: torch.compile(mode='reduce-overhead'),"
             " torch.cuda.make_graphed_callables, or torch.cuda.graph around the step",
             "record again with --cuda-graph-trace=graph: one graph launch per step, and little"

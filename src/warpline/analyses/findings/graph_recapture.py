@@ -19,10 +19,13 @@ NAME = "graph-recapture"
 TITLE = "CUDA graphs are made anew in every step"
 
 _LEAST_SHARE = 0.05
-_GRAPH, _BEGIN, _END = (
-    CALL_KINDS.index(kind) for kind in ("graph-instantiation", "begin-capture", "end-capture")
+_GRAPH, _BEGIN, _END, _LAUNCH = (
+    CALL_KINDS.index(kind)
+    for kind in ("graph-instantiation", "begin-capture", "end-capture", "launch")
 )
-# What frameworks do just before they capture: they wait, and return memory.
+# What frameworks do just before they capture: they wait, return memory, and fill the state of
+# their random numbers, which is done for each launch of the graph too.
+_FILLS = 2
 _BEFORE = [CALL_KINDS.index(kind) for kind in ("", "host-sync", "allocator")]
 
 
@@ -83,12 +86,11 @@ def _making(calls: WorkingCalls) -> I64:
         kind = calls.kind[rows]
         opened = np.cumsum(kind == _BEGIN) - np.cumsum(kind == _END)
         own = (opened > 0) | np.isin(kind, [_END, _GRAPH])
-        leads = np.isin(kind, _BEFORE)
+        leads, fills = np.isin(kind, _BEFORE), kind == _LAUNCH
         for begin in np.flatnonzero(kind == _BEGIN).tolist():
-            place = begin - 1
-            while place >= 0 and leads[place]:
-                own[place] = True
-                place -= 1
+            before = np.cumsum(fills[:begin][::-1]) <= _FILLS
+            count = int(np.argmin(np.append(before & (leads | fills)[:begin][::-1], False)))
+            own[begin - count : begin] |= leads[begin - count : begin]
         chosen[rows[own]] = True
     return np.sort(calls.row[chosen])
 

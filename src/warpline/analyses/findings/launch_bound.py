@@ -20,7 +20,8 @@ PAUSES = "The host does something else, and launches nothing meanwhile"
 _LEAST_SHARE = 0.15
 _SHOWN = 5
 _MOST_STEPS = 0.5  # of the steps; a pause in fewer is nothing that the median step has
-_REMAINING = Range(0.0, 0.05, 0.5)
+# What goes to another thread, or is not done, is gone; of what cannot, a part stays.
+_REMAINING = Range(0.0, 0.0, 0.25)
 
 
 @rule(name=NAME, title=TITLE)
@@ -38,7 +39,7 @@ def launch_bound(trace: Trace, steps: str | None) -> list[Finding]:
     What to do: Launch fewer and larger operations, or make the host's work less.
     Limits: Recording costs the host time too, so that the share is smaller without it. What fewer
         launches save is not predicted: it depends on how much of the host's work can go. What the
-        host did in a pause shows only with ranges or samples; half of it may have to stay.
+        host did in a pause shows only with ranges or samples; a quarter of it may have to stay.
     Source: Warpline.
     """
     scope = step_scope(trace, steps)
