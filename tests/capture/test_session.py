@@ -212,6 +212,16 @@ def test_there_is_one_ending(given):
     assert with_ending(given) == "run.warpline"
 
 
+@pytest.mark.parametrize(
+    ("given", "instead"),
+    [(".", "./NAME"), ("out/", "out/NAME"), ("out/..", "out/../NAME"), ("/", "/NAME")],
+)
+def test_a_folder_is_no_name(tmp_path, given, instead):
+    with pytest.raises(UsageError, match="names a folder") as caught:
+        reserve(given, {}, pid=1, overwrite=True, warn=pytest.fail)
+    assert caught.value.hint == f"-o {instead}"
+
+
 def test_numbered_names_never_overwrite(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = [

@@ -195,6 +195,7 @@ def check_room(folder: Path, warn: Warn) -> None:
 
 def _path(pattern: str, environment: Mapping[str, str], pid: int, number: int) -> Path:
     name = expand(pattern, environment, pid=pid, number=number)
-    if name.endswith("/"):
-        raise UsageError(f"-o {name} names a folder", hint=f"-o {name}NAME")
+    if name.rpartition("/")[2] in {"", ".", ".."}:
+        hint = f"-o {name.rstrip('/') if name.strip('/') else ''}/NAME"
+        raise UsageError(f"-o {name} names a folder", hint=hint)
     return Path(with_ending(name)).absolute()
