@@ -73,7 +73,8 @@ enum class Note : std::uint32_t {
   kPayloadUnknown = 3,   // an extension's version is not known; text: which
   kTooLong = 4,          // a text or payload was cut or left out
   kFork = 5,             // this process is a fork; text: the parent's "PID-INCARNATION"
-  kSampleBegin = 6,      // step sampling: this process records from here; text: the step's number
+  kSampleBegin = 6,      // this process records from here; text: the step's number where steps are
+                         // sampled, else nothing: a capture range begins
   kSampleEnd = 7,        // and rests from here; text: the number of the first step not recorded
   kStepsByLaunch = 8,    // steps are told from the launches, which repeat; text: "PERIOD_NS LAUNCHES
                          // BY_CLOCK": how long and how many one is, and 1 if rests are timed

@@ -86,6 +86,10 @@ def test_calls_of_cuda_bound_the_recording(profile: Profile) -> None:
     flags = ("-c", "cudaProfilerApi", "--capture-range-end=stop")
     trace = profile(*words, flags=flags)
     assert len(trace["kernel"]) == 2
+    ((start, end),) = trace.meta.windows_ns or ()
+    calls = trace.columns("api_call", "start_ns", "end_ns")
+    assert start <= calls["start_ns"].values.min() < calls["end_ns"].values.max() <= end
+    assert trace.recorded_ns() == end - start
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from warpline import native
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
 RANGE = ("start_ns", "end_ns", "name", "is_truncated")
+SAMPLE_BEGIN, SAMPLE_END = 6, 7  # of Note in native/raw/warpline_raw.h
 
 
 def test_threads_and_processes(tmp_path: Path) -> None:
@@ -154,3 +155,29 @@ def test_what_was_open_when_recording_stopped_is_not_called_an_abrupt_end(tmp_pa
     _, finished = read(tmp_path, log, stopped_monotonic_ns=ORIGIN_NS + 300)
     (warning,) = finished.warnings
     assert "had 1 range open when it ended or recording stopped, cut at its last sign" in warning
+
+
+def test_capture_ranges_are_what_was_recorded(tmp_path: Path) -> None:
+    """Of two processes, whose ranges overlap; the last one is open when its process dies."""
+    first, second = Log(closed=900), Log(pid=200, tid=200, closed=None)
+    for log, begin, end in ((first, 100, 300), (second, 200, 350), (first, 500, 600)):
+        log.note(begin, SAMPLE_BEGIN, "")
+        log.mark(begin + 10)
+        log.note(end, SAMPLE_END, "")
+    second.note(700, SAMPLE_BEGIN, "")
+    second.mark(750)
+    facts = {"options": {"capture_range": "nvtx"}, "ended_monotonic_ns": ORIGIN_NS + 1_000}
+    trace, finished = read(tmp_path, first, second, **facts)
+    assert trace.meta.windows_ns == ((100, 350), (500, 600), (700, 750))
+    assert (trace.span(), trace.recorded_ns()) == ((0, 1_000), 400)
+    assert finished.warnings == ()
+
+
+def test_ranges_from_before_the_delay_and_after_the_end_are_cut(tmp_path: Path) -> None:
+    log = Log(closed=900)
+    for begin, end in ((100, 300), (500, 800), (850, 890)):
+        log.note(begin, SAMPLE_BEGIN, "")
+        log.note(end, SAMPLE_END, "")
+    facts = {"recording_monotonic_ns": 200, "stopped_monotonic_ns": 600}
+    trace, _ = read(tmp_path, log, **{name: ORIGIN_NS + at for name, at in facts.items()})
+    assert trace.meta.windows_ns == ((200, 300), (500, 600))

@@ -121,6 +121,13 @@ def test_windows(lab, form, end, numbers):
     found = run.recording
     assert without_window(found) == inside(numbers)
     assert found.totals()["window"] == len(numbers)
+    # What lies between the ranges is not called recorded.
+    ranges = found.trace["range"]
+    asked = ranges.filter(ranges["name"] == "window").select("start_ns", "end_ns").rows()
+    noted = found.trace.meta.windows_ns
+    assert len(asked) == len(noted)
+    for (begin_ns, end_ns), (low, high) in zip(sorted(asked), noted, strict=True):
+        assert low <= begin_ns < end_ns <= high
     assert not found.truncated()
     assert (lab.folder / "ledger.lingered").exists()
     assert found.lost == 0

@@ -17,7 +17,9 @@ WL_EXPORT int32_t wl_agent_detach(void) {
   if (error == 0) close_logs();
   return error;
 }
-WL_EXPORT void wl_agent_window_begin(void) { window_begin(); }
+WL_EXPORT void wl_agent_window_begin(void) {
+  if (window_begin()) note_window(warpline::raw::Note::kSampleBegin, {});
+}
 WL_EXPORT void wl_agent_window_end(void) { window_end(); }
 WL_EXPORT uint64_t wl_agent_nvtx_bound(void) { return nvtx_bound(); }
 WL_EXPORT uint64_t wl_agent_records(void) { return recorded_events(); }

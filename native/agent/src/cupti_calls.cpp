@@ -217,8 +217,9 @@ void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
       if (begins_steps()) {
         step_begins();
       } else {
-        window_begin();
+        const bool is_outermost = window_begin();
         changed();
+        if (is_outermost) note_window(raw::Note::kSampleBegin, {});
       }
     }
     return;

@@ -118,8 +118,9 @@ std::atomic<std::uint32_t> g_window_id_count{0};
 
 // Both without a lease; CUDA tracing follows at once.
 void begin_window() noexcept {
-  window_begin();
+  const bool is_outermost = window_begin();
   follow_recording_state();
+  if (is_outermost) note_window(raw::Note::kSampleBegin, {});  // turning kinds on is not its own
 }
 
 void end_window() noexcept {

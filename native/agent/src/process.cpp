@@ -198,11 +198,13 @@ void count_range_miss() noexcept {
   }
 }
 
-void window_begin() noexcept {
+bool window_begin() noexcept {
   Session* session = g_session.load(std::memory_order_acquire);
-  if (session == nullptr) return;
+  if (session == nullptr) return false;
   if (g_process->generation.load(std::memory_order_acquire) == 0) definition_log();
-  if (g_process->windows_open.fetch_add(1) == 0) open_window(*session->control, g_process->slot);
+  if (g_process->windows_open.fetch_add(1) != 0) return false;
+  open_window(*session->control, g_process->slot);
+  return true;
 }
 
 void window_end() noexcept {
@@ -212,6 +214,10 @@ void window_end() noexcept {
   while (open != 0 && !g_process->windows_open.compare_exchange_weak(open, open - 1)) {
   }
   if (open != 1) return;
+  // Steps say which of them ends.
+  if (read_switch(*session->control).mode() != raw::RangeMode::kSteps) {
+    note_window(raw::Note::kSampleEnd, {});
+  }
   if (LogLease log = recording_log()) {
     if (std::uint64_t* room = log->reserve(2)) {
       room[1] = static_cast<std::uint64_t>(now_ns());
@@ -219,6 +225,13 @@ void window_end() noexcept {
     }
   }
   close_window(*session->control, g_process->slot);
+}
+
+void note_window(raw::Note note, std::string_view step) noexcept {
+  if (LogLease log = definition_log()) {
+    log->define(raw::Kind::kNote, static_cast<std::uint32_t>(note),
+                static_cast<std::uint64_t>(now_ns()), step);
+  }
 }
 
 }  // namespace warpline::agent

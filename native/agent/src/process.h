@@ -120,8 +120,12 @@ raw::RangeMode ranges_wanted() noexcept;
 bool is_capture_range(std::string_view name, std::string_view domain) noexcept;
 void count_range_miss() noexcept;
 
-// Open and close a capture range of this process. They nest: the outermost counts.
-void window_begin() noexcept;
+// Open and close a capture range of this process. They nest: the outermost counts. Whether this is
+// one is returned by the first; when all kinds are on it is to be told by note_window.
+bool window_begin() noexcept;
 void window_end() noexcept;
+
+// Tells that this process records from here, or rests; the text says of which step, if of one.
+void note_window(raw::Note note, std::string_view step) noexcept;
 
 }  // namespace warpline::agent

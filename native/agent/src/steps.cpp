@@ -176,11 +176,7 @@ bool is_sampled(StepCount& steps, const Session& session, std::uint64_t step) no
 void note_step(raw::Note note, std::uint64_t step) noexcept {
   char text[24];
   const auto [end, error] = std::to_chars(text, text + sizeof text, step);
-  if (LogLease log = definition_log()) {
-    log->define(raw::Kind::kNote, static_cast<std::uint32_t>(note),
-                static_cast<std::uint64_t>(now_ns()),
-                {text, static_cast<std::size_t>(end - text)});
-  }
+  note_window(note, {text, static_cast<std::size_t>(end - text)});
 }
 
 void begin_sample(StepCount& steps, std::uint64_t step) noexcept {

@@ -1,4 +1,7 @@
-"""Which parts of a sampled run were recorded, by what the agents and the launcher noted."""
+"""Which parts of a run were recorded, by what the agents and the launcher noted.
+
+Parts are samples of steps, or capture ranges: those need no sentence, as they were asked for.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +47,11 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Samples:
-    """What was recorded of a sampled run.
+    """What was recorded of a run of which parts were wanted.
 
     Attributes:
         windows: Beginnings and ends, from the origin: the union over processes, ascending.
-        sentence: What its readers must know; None if nothing was recorded.
+        sentence: What its readers must know; None if nothing was recorded, or capture ranges.
     """
 
     windows: tuple[Window, ...]
@@ -63,7 +66,7 @@ def find_samples(
     origin_ns: int,
     span_ns: Window,
 ) -> Samples | None:
-    """Return the samples of a session, or None if all of it was recorded.
+    """Return the samples or capture ranges of a session, or None if all of it was recorded.
 
     Args:
         session: What the logs hold, sealed.
@@ -74,15 +77,17 @@ def find_samples(
     """
     options = facts.get("options")
     sampling = _sampling(options if isinstance(options, dict) else {})
-    by_steps, count = _by_steps(session)
+    noted, count = _noted(session)
     by_time = _by_time(facts)
-    if sampling is None and not by_steps:
+    if sampling is None and not noted:
         return None
     low, high = span_ns
     windows = _union(
         (max(start - origin_ns, low), min(end - origin_ns, high))
-        for start, end in (*by_steps, *by_time)
+        for start, end in (*noted, *by_time)
     )
+    if sampling is None and not count:
+        return Samples(windows, None)
     sentences = []
     if count:
         patterns = _patterns(session)
@@ -165,21 +170,23 @@ def _sampling(options: Mapping[str, Any]) -> Sampling | None:
         return None  # a damaged file: what was recorded is known without it
 
 
-def _by_steps(session: RawSession) -> tuple[list[Window], int]:
-    """Return the windows that processes recorded by their steps, and how many there were."""
-    names = ("time_ns", "kind", "process_id")
+def _noted(session: RawSession) -> tuple[list[Window], int]:
+    """Return the windows that processes noted, and how many of them are samples of steps."""
+    names = ("time_ns", "kind", "process_id", "text_id")
     ends = session.facts("process", "last_ns")
     opened: dict[int, int] = {}
     windows: list[Window] = []
-    for time_ns, kind, process in sorted(
+    samples = 0
+    for time_ns, kind, process, text in sorted(
         zip(*(session.facts("note", name) for name in names), strict=True)
     ):
         if kind == _BEGIN:
             opened.setdefault(process, time_ns)
+            samples += bool(session.text(text))  # the step's number
         elif kind == _END and process in opened:
             windows.append((opened.pop(process), time_ns))
     windows += [(start, max(start, ends[process])) for process, start in opened.items()]
-    return windows, len(windows)
+    return windows, samples
 
 
 def _by_time(facts: Mapping[str, Any]) -> list[Window]:

@@ -21,7 +21,8 @@ class TraceMeta:
         origin_utc_ns: UTC time of time 0 of the trace, ns since 1970, or None if unknown.
         span_ns: When recording began and ended, from the origin, or None if unknown.
         windows_ns: Beginnings and ends of what was recorded of that, ascending and apart, where
-            only samples were: nothing is known of the time between. None if all of it was.
+            only samples or capture ranges were: nothing is known of the time between. None if all
+            of it was.
         lost: What the producer says it dropped, as subject -> count, None where it gave no count.
         unread: Tables of the file that this program does not map -> rows.
         warnings: What the reader or the producer wants the user to know, one sentence each.
