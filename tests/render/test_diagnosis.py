@@ -195,6 +195,8 @@ def test_savings_in_words():
     together = text(priced(is_generic=True, cumulative_saving_ns=300), width=120)
     said = "200 ns per step (40 %; 150 ns to 250 ns) after the findings above; 300 ns together"
     assert said in together
+    first = text(priced(is_generic=True))
+    assert "Saves: 200 ns per step (40 %; 150 ns to 250 ns)\n" in first  # nothing is above it
     assert "Saves" not in text(EXAMPLE)
     written = text(priced(fix_cuda="a stream"), as_markdown.render)
     assert "- saves: 200 ns per step (40 %; 150 ns to 250 ns)" in written

@@ -67,6 +67,16 @@ def finding(rule: str, *changes: Change, is_generic: bool = False) -> Finding:
     return Finding(rule, "info", "", "", (), "", "", is_generic=is_generic, changes=changes)
 
 
+def test_what_goes_with_another_finding_is_low(trace: Trace) -> None:
+    both = finding("both", DropOperations(np.append(kernels(0), kernels(1))))
+    part = finding("part", DropOperations(kernels(0)))
+    first, second = price(trace, [part, both])
+    assert (first.rule, first.severity) == ("both", "high")
+    assert (second.rule, second.severity) == ("part", "low")
+    assert second.saving_ns == pytest.approx(500_000, abs=3_000)  # alone
+    assert second.cumulative_saving_ns == first.cumulative_saving_ns
+
+
 def test_each_alone_and_all_together(trace: Trace) -> None:
     assert len(operations(trace)) == COUNT * 3
     small = finding("small", ScaleOperations(kernels(1), Values(0.2, 0.5, 0.9)))

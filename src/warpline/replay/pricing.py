@@ -70,16 +70,22 @@ def _on_what_remains(
 def _accumulated(
     trace: Trace, findings: Sequence[Finding], whole: Prediction, name: str | None
 ) -> list[Finding]:
-    """Return findings with what each and all before it save together."""
+    """Return findings with what each and all before it save together.
+
+    What saves no more than those before it do, such as calls that go with theirs, is low.
+    """
     made: list[Change] = []
-    found = []
+    found: list[Finding] = []
     for place, item in enumerate(findings):
         made += item.changes
-        together = item.saving_ns
+        together, severity = _saving(item), item.severity
         if place:
             step = predict(trace, made, name).step_ns.central
             together = round(max(whole.unchanged_ns - step, 0))
-        found.append(replace(item, cumulative_saving_ns=together))
+            more = together - (found[-1].cumulative_saving_ns or 0)
+            if more < MEASURABLE_RATIO * whole.unchanged_ns:
+                severity = "low"
+        found.append(replace(item, cumulative_saving_ns=together, severity=severity))
     return found
 
 

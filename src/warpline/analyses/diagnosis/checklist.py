@@ -298,7 +298,7 @@ def _no_needless_waits(run: _Run) -> Line:
         return Line("can't tell", "no needless waits", _NO_CALLS, wanted, reason)
     ratio = run.worst(run.part_ns("host-sync"))
     waits = _count_waits(run)
-    said = "" if waits is None else f"; {waits / run.count:,.0f} waits{run.each}"
+    said = "" if waits is None else f"; {plural(round(waits / run.count), 'wait')}{run.each}"
     return Line(
         _at_most(ratio, _HOST_SYNC),
         "no needless waits",

@@ -19,12 +19,13 @@ def saving_text(item: Finding, step: str) -> str:
     if item.saving_ns is None or item.saving_low_ns is None or item.saving_high_ns is None:
         return ""
     low, high = format_ns(item.saving_low_ns), format_ns(item.saving_high_ns)
-    after = " after the findings above" if item.is_generic else ""
+    together = item.cumulative_saving_ns
+    is_alone = together is None or abs(together - item.saving_ns) <= _SAME * together
+    after = " after the findings above" if item.is_generic and not is_alone else ""
     if (item.share or 0.0) < _LEAST_SAVING:
         return f"nothing measurable{step}, {high} at most{after}"
     share = f"{(item.share or 0.0) * 100:.0f} %"
     text = f"{format_ns(item.saving_ns)}{step} ({share}; {low} to {high}){after}"
-    together = item.cumulative_saving_ns
-    if together is None or abs(together - item.saving_ns) < _SAME * together:
+    if together is None or is_alone:
         return text
     return f"{text}; {format_ns(together)} together with those above"
