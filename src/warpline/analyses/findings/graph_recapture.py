@@ -33,8 +33,8 @@ _BEFORE = [CALL_KINDS.index(kind) for kind in ("", "host-sync", "allocator")]
 def graph_recapture(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     """CUDA graphs that are captured, instantiated or destroyed in every step.
 
-    What it finds: Calls that make or destroy graphs in at least every second step, and what is
-        called while a graph is captured, if they take at least 5 % of it.
+    What it finds: Calls that make or destroy graphs in at least every second step, and what the
+        host does while a graph is captured, if they take at least 5 % of it.
     Why it matters: To make a graph takes longer than to launch its work once. It pays only if the
         graph is launched many times.
     How it is found: By the functions' names, on threads that launch work. Waits and memory calls
@@ -53,9 +53,7 @@ def graph_recapture(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     if not scope.has_steps or count < 0.5:
         return []
     rows = _making(calls)
-    columns = trace.columns("api_call", "start_ns", "end_ns")
-    length = np.maximum(columns["end_ns"].values - columns["start_ns"].values, 0)
-    each = float(length[rows[scope.calls[rows]]].sum()) / scope.count
+    each = _making_ns(calls, rows[scope.calls[rows]]) / scope.count
     share = scope.share(each)
     if share < _LEAST_SHARE:
         return []
@@ -65,7 +63,7 @@ def graph_recapture(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
             severity_of(share),
             TITLE,
             f"The host makes and destroys CUDA graphs in {plural(round(count), 'call')} per step;"
-            f" with what it calls meanwhile that takes {format_ns(each)} ({format_ratio(share)}).",
+            f" with what it does meanwhile that takes {format_ns(each)} ({format_ratio(share)}).",
             (scope.show_calls(f"{plural(round(count), 'call')} per step", made),),
             "Capture once before the loop and call replay() in it: copy new inputs into the tensors"
             " that were captured; with torch.compile(mode='reduce-overhead') keep shapes equal, or"
@@ -93,6 +91,18 @@ def _making(calls: WorkingCalls) -> I64:
             own[begin - count : begin] |= leads[begin - count : begin]
         chosen[rows[own]] = True
     return np.sort(calls.row[chosen])
+
+
+def _making_ns(calls: WorkingCalls, rows: I64) -> float:
+    """Return how long the host takes for some calls, with the time from one of them to the next."""
+    total = 0
+    for places in by_group(calls.thread):
+        own = np.isin(calls.row[places], rows)
+        began, ended = calls.start_ns[places], np.maximum.accumulate(calls.end_ns[places])
+        follows = np.append(False, own[1:] & own[:-1])
+        since = np.where(follows, np.append(0, ended[:-1]), began)
+        total += int(np.maximum(ended - since, 0)[own].sum())
+    return float(total)
 
 
 def _changes(trace: Trace, calls: WorkingCalls, rows: I64) -> tuple[Change, ...]:
