@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,15 @@ def test_records_times_their_cost_and_what_cupti_says():
     assert result.notes[0].startswith("CUDA calls cost most: ")
     assert "-t nvtx" in result.notes[0]
     assert result.notes[1].startswith("not included: ")
+
+
+def test_of_a_sampled_run_the_share_is_of_the_samples():
+    whole = trace_of({"range": 2.5}, range=RANGES)
+    meta = replace(whole.meta, windows_ns=((100, 200), (500, 600)))
+    table = {name: [values[place] for place in (2, 4)] for name, values in RANGES.items()}
+    sampled = Trace(MemorySource({"range": table}, meta))
+    (row,) = api.stats(sampled, "profiling_cost").rows()
+    assert row[2:6] == (2, 2.5, 5, 5 / 200)
 
 
 def test_call_chains_count_by_their_frames():

@@ -97,12 +97,12 @@ def profiling_cost(trace: Trace, arguments: Arguments) -> Result | Skipped:
 
 
 def _values(trace: Trace, steps: _Steps, lines: list[_Line]) -> dict[str, Values]:
-    start_ns, end_ns = trace.span()
+    recorded_ns = trace.recorded_ns()
     every = np.arange(len(lines))
     records = np.array([line.records for line in lines], np.int64)
     total_ns = np.array([line.total_ns for line in lines], np.int64)
     has_steps = np.full(len(lines), steps.count > 0)
-    has_span = np.full(len(lines), end_ns > start_ns)
+    has_span = np.full(len(lines), recorded_ns > 0)
     in_steps_ns = np.array([line.in_steps_ns for line in lines], np.float64)
     return {
         "kind": labelled(every, [line.kind for line in lines]),
@@ -110,7 +110,7 @@ def _values(trace: Trace, steps: _Steps, lines: list[_Line]) -> dict[str, Values
         "records": Numbers(records),
         "mean_ns": Numbers(total_ns / np.maximum(records, 1)),
         "total_ns": Numbers(total_ns),
-        "span_ratio": Numbers(total_ns / max(end_ns - start_ns, 1), has_span),
+        "span_ratio": Numbers(total_ns / max(recorded_ns, 1), has_span),
         "step_ns": Numbers(np.rint(in_steps_ns / max(steps.count, 1)).astype(np.int64), has_steps),
     }
 
