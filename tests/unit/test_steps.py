@@ -338,6 +338,13 @@ def test_samples_of_one_step_each_have_no_periods():
     assert "--steps 2" in found.notes[0]
 
 
+def test_where_no_device_worked_no_longer_samples_are_asked_for():
+    windows = ((0, 195 * US), (200 * US, 395 * US))
+    program = regular(4, windows_ns=windows, span_ns=(0, 400 * US))
+    del program.tables["kernel"], program.tables["api_call"]
+    assert steps(program.trace()).notes == ()
+
+
 def test_steps_of_a_program_without_a_device_have_host_times():
     program = regular(4)
     del program.tables["kernel"], program.tables["api_call"]

@@ -44,8 +44,8 @@ __all__ = [
 
 
 _ONE_BY_ONE = (
-    "the time of a step on a device ends where the next one begins, which the samples here do not"
-    " hold: record at least two steps in each, with --steps 2"
+    "the time of a step on a device ends where the next one begins, which the parts recorded here do"
+    " not hold: record at least two steps in each, with --steps 2 or a longer capture range"
 )
 
 # Calls with which a program sets itself up: it loads code, takes memory, instantiates graphs.
@@ -317,7 +317,9 @@ def _with_exclusions(
     trace: Trace, found: Steps, marked: HostSteps, has_work: BoolArray, rests: BoolArray
 ) -> Steps:
     """Return the steps with those excluded that do not stand for the run."""
-    period = found.period_ns
+    period, notes = found.period_ns, found.notes
+    if trace.meta.windows_ns is not None and has_work.any() and not len(found.window_step):
+        notes = (*notes, _ONE_BY_ONE)
     if not len(found.window_step):
         period = found.host_period_ns  # a program that never used a device has steps as well
         has_work = np.ones(len(found), np.bool_)
@@ -334,9 +336,6 @@ def _with_exclusions(
     )
     included = np.ones(len(found), np.bool_)
     included[[step for step, _ in excluded]] = False
-    notes = found.notes
-    if trace.meta.windows_ns is not None and len(found) and not len(found.window_step):
-        notes = (*notes, _ONE_BY_ONE)
     return replace(found, included=included, excluded=excluded, notes=notes)
 
 
