@@ -44,8 +44,8 @@ __all__ = [
 
 
 _ONE_BY_ONE = (
-    "the time of a step on a device ends where the next one begins, which the parts recorded here do"
-    " not hold: record at least two steps in each, with --steps 2 or a longer capture range"
+    "the time of a step on a device ends where the next one begins, which the parts recorded here"
+    " do not hold: record at least two steps in each, with --steps 2 or a longer capture range"
 )
 
 # Calls with which a program sets itself up: it loads code, takes memory, instantiates graphs.
