@@ -62,6 +62,12 @@ def test_records_times_their_cost_and_what_cupti_says():
     assert result.notes[1].startswith("not included: ")
 
 
+def test_what_costs_next_to_nothing_needs_no_cure():
+    assert api.stats(trace_of({"range": 0.05}, range=RANGES), "profiling_cost").notes == ()
+    (note,) = api.stats(trace_of({"range": 0.5}, range=RANGES), "profiling_cost").notes
+    assert note.startswith("NVTX ranges cost most: ")
+
+
 def test_of_a_sampled_run_the_share_is_of_the_samples():
     whole = trace_of({"range": 2.5}, range=RANGES)
     meta = replace(whole.meta, windows_ns=((100, 200), (500, 600)))

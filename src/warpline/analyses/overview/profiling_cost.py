@@ -40,6 +40,7 @@ _CURES = {
 }
 _CURE_OF_BUFFERS = "--cuda-flush-interval makes it rarer"
 _CURE_OF_CUPTI = "-t nvtx leaves CUDA out"
+_WORTH_A_CURE = 0.001  # of the time recorded: with less there is nothing to gain
 _NOT_INCLUDED = "not included: what CUPTI takes for each call and kernel, often 1 us each launch"
 
 
@@ -93,7 +94,8 @@ def profiling_cost(trace: Trace, arguments: Arguments) -> Result | Skipped:
         *_cupti_lines(trace, steps),
     ]
     lines.sort(key=lambda line: (-line.total_ns, line.source, line.kind))
-    return Result(NAME, TITLE, FIELDS, _values(trace, steps, lines), ("kind",), _notes(lines))
+    notes = _notes(lines, trace.recorded_ns())
+    return Result(NAME, TITLE, FIELDS, _values(trace, steps, lines), ("kind",), notes)
 
 
 def _values(trace: Trace, steps: _Steps, lines: list[_Line]) -> dict[str, Values]:
@@ -115,9 +117,9 @@ def _values(trace: Trace, steps: _Steps, lines: list[_Line]) -> dict[str, Values
     }
 
 
-def _notes(lines: list[_Line]) -> tuple[str, ...]:
+def _notes(lines: list[_Line], recorded_ns: int) -> tuple[str, ...]:
     notes = []
-    if lines:
+    if lines and lines[0].total_ns >= _WORTH_A_CURE * recorded_ns:
         worst = lines[0].kind
         is_buffer = worst.lower().startswith("cupti buffer")
         cure = _CURES.get(worst, _CURE_OF_BUFFERS if is_buffer else _CURE_OF_CUPTI)
