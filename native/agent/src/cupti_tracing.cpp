@@ -19,6 +19,7 @@
 #include "cupti_detach.h"
 #include "cupti_library.h"
 #include "cupti_records.h"
+#include "cupti_setup.h"
 #include "launch_watch.h"
 #include "lock.h"
 #include "process.h"
@@ -78,19 +79,6 @@ pthread_mutex_t g_watch_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t g_watch_wake;
 bool g_watch_ends = false;
 pthread_t g_watcher;
-
-void note(raw::CudaNote kind, const std::string& text) noexcept {
-  if (LogLease log = definition_log()) {
-    log->define(raw::Kind::kNote, static_cast<std::uint32_t>(kind),
-                static_cast<std::uint64_t>(now_ns()), text);
-  }
-}
-
-std::string words_of(const cupti::Functions& functions, cupti::Result result) {
-  const char* text = nullptr;
-  functions.get_result_string(result, &text);
-  return (text == nullptr ? "" : text) + (" (" + std::to_string(result) + ")");
-}
 
 struct KindChoice {
   cupti::Kind kind;
@@ -193,6 +181,8 @@ void on_callback(void*, std::uint32_t domain, std::uint32_t id, const void* what
     on_call(domain, id, *static_cast<const cupti::CallData*>(what), follow_recording_state);
   }
 }
+
+constexpr CuptiHooks kHooks{on_callback, timestamp, on_buffer_wanted, on_buffer_done};
 
 // ---- on and off; with g_lock held
 
@@ -332,65 +322,6 @@ void drain(const Tracing& t) noexcept {
   tell_drain(t, raw::DrainState::kDrained);
 }
 
-// ---- CUPTI set up
-
-// Becomes CUPTI's subscriber, of which a process has one. Returns 0 or CUPTI's error.
-cupti::Result subscribe(Tracing& t, std::string& other) noexcept {
-  const cupti::Functions& f = t.library.functions;
-  if (f.subscribe_v2 == nullptr) return f.subscribe(&t.subscriber, on_callback, nullptr);
-  char name[128] = "";
-  cupti::SubscriberParams parameters{};
-  parameters.bytes = t.library.version < cupti::kVersion13_2 ? cupti::kSubscriberParamsBytes13_0
-                                                             : sizeof parameters;
-  parameters.name = "Warpline";
-  parameters.other_name = name;
-  parameters.other_name_bytes = sizeof name;
-  const cupti::Result result = f.subscribe_v2(&t.subscriber, on_callback, nullptr, &parameters);
-  name[sizeof name - 1] = '\0';
-  other = name;
-  return result;
-}
-
-void tell_subscribe_failed(const Tracing& t, cupti::Result result, const std::string& other) {
-  if (result == cupti::kOtherSubscriber) {
-    note(raw::CudaNote::kOtherProfiler, other.empty() ? "its name is not told" : other);
-  } else {
-    note(raw::CudaNote::kUnavailable,
-         t.library.file + ": cuptiSubscribe: " + words_of(t.library.functions, result));
-  }
-}
-
-void tell_library(const Tracing& t) {
-  note(raw::CudaNote::kUsing, "CUPTI " + std::to_string(t.library.version) + " " + t.library.file);
-  if (t.library.version == cupti::kVersion13_0_0) {
-    note(raw::CudaNote::kDoubt,
-         "CUPTI 13.0.0 can hang or crash; update nvidia-cuda-cupti to 13.0.85 or later");
-  } else if (t.library.version >= cupti::kVersionAfterKnown) {
-    note(raw::CudaNote::kDoubt, "this CUPTI is newer than Warpline knows");
-  }
-}
-
-// Sets CUPTI up; kinds are turned on later. Returns 0 or CUPTI's error, with the function's name.
-cupti::Result set_up(const Tracing& t, const char*& function) noexcept {
-  const cupti::Functions& f = t.library.functions;
-  cupti::Result result = cupti::kSuccess;
-  if (f.register_timestamp != nullptr) {
-    function = "cuptiActivityRegisterTimestampCallback";
-    result = f.register_timestamp(timestamp);
-  }
-  if (result != cupti::kSuccess) return result;
-  if (f.set_thread_id_type != nullptr) f.set_thread_id_type(cupti::kThreadIdsOfSystem);
-  if (f.set_attribute != nullptr) {
-    std::uint8_t yes = 1;
-    std::size_t bytes = sizeof yes;
-    f.set_attribute(cupti::kBuffersAreZeroed, &bytes, &yes);
-  }
-  // Of the queries of events and streams that find work unfinished there may be millions.
-  if (f.enable_all_sync_records != nullptr) f.enable_all_sync_records(0);
-  function = "cuptiActivityRegisterCallbacks";
-  return f.register_callbacks(on_buffer_wanted, on_buffer_done);
-}
-
 // ---- detached between samples
 
 void watch_graphs(const Tracing& t) noexcept {
@@ -428,15 +359,15 @@ void renew(Tracing& t) noexcept {
   t.is_worn = false;
   std::string other;
   const char* function = "";
-  cupti::Result result = subscribe(t, other);
+  cupti::Result result = subscribe(t.library, kHooks, t.subscriber, other);
   if (result == cupti::kSuccess) {
-    result = set_up(t, function);
+    result = set_up(t.library, kHooks, function);
     watch_graphs(t);
     expect_another_count();
   }
   if (result == cupti::kSuccess) return;
   t.is_lost = true;
-  tell_subscribe_failed(t, result, other);
+  tell_subscribe_failed(t.library, result, other);
 }
 
 // The watcher, which calls no CUDA otherwise. What is on the device from the sample ends first: CUPTI
@@ -578,12 +509,12 @@ int begin(Tracing& t, Session& session, bool is_late) {
   if (is_late) trace_nodes_of_graphs(config);
   if (!have_library(t, config)) return ENOTSUP;
   std::string other;
-  cupti::Result result = subscribe(t, other);
+  cupti::Result result = subscribe(t.library, kHooks, t.subscriber, other);
   if (result != cupti::kSuccess) {
-    tell_subscribe_failed(t, result, other);
+    tell_subscribe_failed(t.library, result, other);
     return ENOTSUP;
   }
-  tell_library(t);
+  tell_library(t.library);
   t.session = &session;
   t.collects = wanted(config);
   t.told_failed = 0;
@@ -597,7 +528,7 @@ int begin(Tracing& t, Session& session, bool is_late) {
   g_pool.keep_ready(kReadyBuffers);
   forget_written();
   const char* function = "";
-  result = set_up(t, function);
+  result = set_up(t.library, kHooks, function);
   if (result != cupti::kSuccess) {
     note(raw::CudaNote::kUnavailable,
          std::string(function) + ": " + words_of(t.library.functions, result));
