@@ -17,15 +17,19 @@ Tasks = Queue  # of ints
 
 
 def loader() -> None:
-    """Workers that stay between epochs and are ended by SIGTERM, as a data loader's are."""
+    """Workers that stay between epochs and are ended by SIGTERM, as a data loader's are.
+
+    Each has a queue of its own, as there, so each gets its share however they are scheduled.
+    """
     context = multiprocessing.get_context("fork")
-    tasks, done = context.Queue(), context.Queue()
-    workers = [context.Process(target=load, args=(tasks, done), daemon=True) for _ in range(4)]
+    done = context.Queue()
+    tasks = [context.Queue() for _ in range(4)]
+    workers = [context.Process(target=load, args=(own, done), daemon=True) for own in tasks]
     for worker in workers:
         worker.start()
     for _ in range(3):
         for batch in range(20):
-            tasks.put(batch)
+            tasks[batch % len(tasks)].put(batch)
         for _ in range(20):
             done.get()
             work("step")
