@@ -204,6 +204,10 @@ def test_a_recording_without_gpu_work_is_told(run, tmp_path):
     assert found["breakdown"] == []
     assert [item["rule"] for item in found["findings"]][:1] == ["capture-quality"]
     assert run("analyze", "-q", "--fail-on", "medium", str(path)).status == 3
+    checklist = run("analyze", "-q", "--checklist", str(path)).out
+    assert "No line of the checklist can be judged" in checklist
+    assert checklist.endswith(f"findings: warpline analyze {path}\n")
+    assert "No line" in run("analyze", "-q", "--checklist", "-f", "md", str(path)).out
 
 
 def test_the_page_names_every_cause_and_key(repository, schema, analysed):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import warpline
 from warpline.exporters.lanes import assign_lanes
 from warpline.trace import MemorySource, Trace
+from warpline.trace.meta import TraceMeta
 
 SLICES = ("kernel", "memcpy", "memset", "range", "api_call", "os_call")
 
@@ -112,3 +113,11 @@ def test_many_open_ranges_are_quick():
     count = 50_000
     lanes = assign_lanes(range(count), range(count, 2 * count), nested=True)
     assert len(set(lanes)) == count
+
+
+def test_what_is_missing_is_said(tmp_path):
+    meta = TraceMeta((), "x", windows_ns=((1, 5),), lost={"kernel": 3}, warnings=("late",))
+    said = exported(Trace(MemorySource({}, meta)), tmp_path)["otherData"]
+    assert said["windows_ns"] == [[1, 5]]
+    assert said["lost"] == {"kernel": 3}
+    assert said["warnings"] == ["late"]

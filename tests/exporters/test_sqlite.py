@@ -12,6 +12,7 @@ from canonical_dump import dump
 
 import warpline
 from warpline.trace import MemorySource, Trace
+from warpline.trace.meta import TraceMeta
 
 # What nsys has a place for, but the exporter leaves out, and what depends on rows of the file.
 _NOT_KEPT = re.compile(r" (chain|source)=\S+|^ +(chain_id|source_id): .*$", re.MULTILINE)
@@ -101,3 +102,21 @@ def test_a_folder_that_vanishes_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(warpline.InputError, match="cannot be written: disk I/O error"):
         warpline.export(trace, tmp_path / "a.sqlite", "sqlite")
     assert not [*tmp_path.iterdir()]
+
+
+def test_what_qualifies_the_numbers_is_kept(tmp_path):
+    meta = TraceMeta(
+        (),
+        "x",
+        windows_ns=((-5, 10), (20, 35)),
+        lost={"kernel": 3, "range": None},
+        warnings=("the program was killed",),
+        damaged={"memcpy": "cut"},
+    )
+    path = warpline.export(Trace(MemorySource({}, meta)), tmp_path / "a.sqlite", "sqlite")
+    again = warpline.open(path).meta
+    assert again.windows_ns == ((-5, 10), (20, 35))
+    assert again.lost == {"kernel": 3, "range": None}
+    assert again.warnings == ("the program was killed", "memcpy could not be read: cut")
+    twice = warpline.export(warpline.open(path), tmp_path / "b.sqlite", "sqlite")
+    assert warpline.open(twice).meta.warnings == again.warnings

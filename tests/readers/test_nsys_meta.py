@@ -151,3 +151,13 @@ def test_unread_tables_are_counted_and_descriptive_ones_are_not(opened):
         "TARGET_INFO_NIC_INFO": [{"id": 1}],
     }
     assert opened(tables).meta.unread == {"CUBLAS_EVENTS": 3}
+
+
+@pytest.mark.parametrize("window", ["5", "5 x", "9 5", "1 2 3", "1 " + "9" * 5000])
+def test_times_of_recording_that_cannot_be_read_are_told(opened, window):
+    facts = {"WARPLINE_WINDOW_NS": window, "WARPLINE_LOST:kernel": "9" * 5000}
+    rows = [{"name": name, "value": value} for name, value in facts.items()]
+    meta = opened({"StringIds": strings("x"), "META_DATA_CAPTURE": rows}).meta
+    assert meta.windows_ns is None
+    assert meta.lost == {"kernel": None}
+    assert "cannot be read" in meta.warnings[0]

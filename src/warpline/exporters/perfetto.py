@@ -90,7 +90,15 @@ class _Writing:
             self._arrows(calls[0], part)
         self._marks()
         self._counters()
-        facts = {"producer": self._trace.meta.producer, "zero_ns": self._zero_ns}
+        meta = self._trace.meta
+        facts = {
+            "producer": meta.producer,
+            "zero_ns": self._zero_ns,
+            "windows_ns": meta.windows_ns,
+            "lost": dict(meta.lost),
+            "warnings": list(meta.warnings),
+            "damaged": dict(meta.damaged),
+        }
         self._out.write(f'\n], "otherData": {json.dumps(facts)}}}\n')
 
     def _earliest(self, table: str) -> int:

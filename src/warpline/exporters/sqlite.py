@@ -32,6 +32,7 @@ from warpline.exporters.nsys_tables import (
 from warpline.files import complete_file
 from warpline.ops.group import factorize_rows
 from warpline.schema import TABLES
+from warpline.trace import reservations
 from warpline.trace.trace import Trace
 
 I64 = npt.NDArray[np.int64]
@@ -340,6 +341,7 @@ class _Filling:
         settings = [("CAPTURE_EVENT_TYPE", kind) for kind in captured]
         if meta.command is not None:
             settings.append(("PROCESS_0:COMMAND", meta.command))
+        settings += reservations.to_pairs(meta)
         names, values = ([setting[part] for setting in settings] for part in (0, 1))
         self._insert("META_DATA_CAPTURE", {"name": names, "value": values})
         start = {"utcEpochNs": [meta.origin_utc_ns]} if meta.origin_utc_ns is not None else {}

@@ -10,6 +10,7 @@ from warpline.errors import UnsupportedVersionError
 from warpline.readers.nsys.declared import Declared
 from warpline.readers.nsys.export import Export, SourceTable
 from warpline.readers.nsys.redact import redacted_command
+from warpline.trace import reservations
 from warpline.trace.meta import TraceMeta
 
 FORMAT = "nsys-sqlite"
@@ -69,7 +70,8 @@ def read_facts(export: Export, declared: Declared) -> Facts:
     captured = _values(export, "META_DATA_CAPTURE")
     version = _first(exported, "EXPORT_SCHEMA_VERSION")
     path = export.database.path
-    warnings = [*_version_warnings(str(path), version), *_cut(export), *_said(export)]
+    noted = reservations.from_pairs(captured)
+    said = [*_version_warnings(str(path), version), *_cut(export), *_said(export)]
     meta = TraceMeta(
         paths=(path,),
         format=FORMAT,
@@ -79,8 +81,9 @@ def read_facts(export: Export, declared: Declared) -> Facts:
         host=declared.host,
         origin_utc_ns=_number(export, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs"),
         span_ns=_span(export),
-        lost=_losses(text for _, text in _diagnostics(export)),
-        warnings=tuple(warnings),
+        windows_ns=noted["windows_ns"],
+        lost={**_losses(text for _, text in _diagnostics(export)), **noted["lost"]},
+        warnings=tuple(dict.fromkeys((*said, *noted["warnings"]))),
     )
     kinds = captured.get("CAPTURE_EVENT_TYPE")
     is_lazy = _first(exported, "EXPORT_LAZY") != "false"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from warpline.render import Options
+from warpline.render.diagnosis import NOTHING_CHECKED
 from warpline.render.diagnosis.devices import device_label
 from warpline.render.diagnosis.overlaps import device_overlaps
 from warpline.render.diagnosis.saving import saving_text
@@ -38,7 +39,8 @@ def render_checklist(document: Document, out: TextIO, options: Options) -> None:
     """Write the checklist of a diagnosis."""
     assert isinstance(document, Diagnosis)
     writer = _Writer(options)
-    _write([*writer.head(document), list(writer.checklist(document.checks))], out)
+    listed = list(writer.checklist(document.checks)) or [NOTHING_CHECKED]
+    _write([*writer.head(document), listed], out)
 
 
 def _write(blocks: Sequence[Sequence[str]], out: TextIO) -> None:

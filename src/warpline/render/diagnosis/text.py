@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from warpline.render import Options
+from warpline.render.diagnosis import NOTHING_CHECKED
 from warpline.render.diagnosis.devices import devices
 from warpline.render.diagnosis.lines import BOLD, DIM, GAP, Lines
 from warpline.render.diagnosis.overlaps import device_overlaps
@@ -46,7 +47,9 @@ def render_checklist(document: Document, out: TextIO, options: Options) -> None:
     """Write the checklist of a diagnosis, each line with its number, threshold and reason."""
     assert isinstance(document, Diagnosis)
     lines = Lines(options)
-    _write([list(_head(lines, document)), list(_checklist(lines, document.checks))], out)
+    listed = list(_checklist(lines, document.checks)) or [NOTHING_CHECKED]
+    findings = [f"findings: warpline analyze {_recordings(lines, document)}"]
+    _write([list(_head(lines, document)), listed, findings if document.findings else []], out)
 
 
 def _write(blocks: Sequence[Sequence[str]], out: TextIO) -> None:
@@ -142,9 +145,13 @@ def _last(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
         yield from lines.wrapped(text, "", GAP, DIM)
     for item in diagnosis.not_judged:
         yield from lines.wrapped(f"{item.name}: cannot tell: {item.reason}", "", GAP, DIM)
-    paths = [str(path) for path in diagnosis.meta["paths"]]
-    files = [lines.clean(shlex.quote(path)) for path in paths[:_FILES]]
-    more_files = ["..."] if len(paths) > _FILES else []
-    recordings = " ".join(files + more_files)
+    recordings = _recordings(lines, diagnosis)
     yield f"next: warpline analyze --checklist {recordings}"
     yield f"      warpline stats -r steps,phases,step_differences {recordings}"
+
+
+def _recordings(lines: Lines, diagnosis: Diagnosis) -> str:
+    """Return the recordings as words of a command."""
+    paths = [str(path) for path in diagnosis.meta["paths"]]
+    files = [lines.clean(shlex.quote(path)) for path in paths[:_FILES]]
+    return " ".join([*files, *(["..."] if len(paths) > _FILES else [])])
