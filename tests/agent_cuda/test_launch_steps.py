@@ -77,8 +77,12 @@ def test_rests_by_the_clock(run):
     begins, ends = windows(folder)
     assert begins == [100 * n for n in range(len(begins))]
     assert len(begins) >= 3
-    assert logs.calls(folder) == {LAUNCH: 105 * len(ends)}
-    # The share of the steps is about right: the clock decides where the samples lie.
+    # The clock decides where the samples lie: the program may end within one.
+    assert len(begins) - len(ends) in (0, 1)
+    (name, launched), *others = logs.calls(folder).items()
+    assert (name, others) == (LAUNCH, [])
+    assert 105 * len(ends) <= launched <= 105 * len(begins)
+    # The share of the steps is about right.
     begun = _counters(folder).steps_begun
     assert 80 * (len(begins) - 1) <= begun <= 130 * len(begins)
 
