@@ -44,11 +44,18 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def start(
-    folder: Path, words: Sequence[str], *, more: Mapping[str, str] | None = None
+    folder: Path,
+    words: Sequence[str],
+    *,
+    more: Mapping[str, str] | None = None,
+    through: Sequence[str] = (),
 ) -> subprocess.Popen[str]:
-    """Start ``warpline profile`` with these words in a folder, and do not wait for it."""
+    """Start ``warpline profile`` with these words in a folder, and do not wait for it.
+
+    With `through` another program, which these words of a command name, becomes it.
+    """
     return subprocess.Popen(
-        [sys.executable, "-m", "warpline", "profile", *words],
+        [*through, sys.executable, "-m", "warpline", "profile", *words],
         cwd=folder,
         env=environment(**(more or {})),
         stdin=subprocess.DEVNULL,

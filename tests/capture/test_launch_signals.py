@@ -74,7 +74,7 @@ def test_a_program_may_answer_a_signal_as_it_likes(tmp_path, loop, number):
 
 
 def test_user_signals_are_passed_on_and_mean_nothing_to_us(tmp_path, loop):
-    more = {"CATCH": str(int(signal.SIGUSR1)), "SECONDS": "0.6"}
+    more = {"CATCH": str(int(signal.SIGUSR1)), "SECONDS": "1.5"}
     process = ready(start(tmp_path, ["-q", *loop, "count"], more=more))
     process.send_signal(signal.SIGUSR1)
     found = end(process)
@@ -113,19 +113,30 @@ def test_a_program_that_outlives_its_end_is_told_of(tmp_path, loop):
     assert "note: the program goes on after SIGTERM; Ctrl-C twice, or --kill" in found.err
 
 
-def test_a_signal_that_was_ignored_stays_so(tmp_path, loop):
-    """As under nohup."""
-    words = [sys.executable, "-m", "warpline", "profile", "-q", *loop]
-    process = subprocess.Popen(
-        ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *words],
-        cwd=tmp_path,
-        env=environment(SECONDS="0.5"),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    ready(process).send_signal(signal.SIGHUP)
-    assert process.wait(timeout=_DEADLINE_S) == 0
-    process.communicate()
+NOHUP = ["sh", "-c", 'trap "" INT QUIT HUP; exec "$@"', "sh"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
+def test_a_signal_that_was_ignored_stays_so(tmp_path, loop, number):
+    """As under nohup, and for the background jobs of a script."""
+    process = start(tmp_path, ["-q", "-o", "run", *loop], more={"SECONDS": "0.8"}, through=NOHUP)
+    ready(process).send_signal(number)
+    assert end(process).status == 0
+    assert len(names(tmp_path / "run.warpline")) > 10  # it was recorded to its end
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
+def test_a_signal_that_was_ignored_is_passed_on_to_a_handler(tmp_path, loop, number):
+    """And a second one does not kill, as it would if the first had asked us to end."""
+    more = {"CATCH": str(int(number)), "SECONDS": "1.5"}
+    process = ready(start(tmp_path, ["-q", *loop, "count"], more=more, through=NOHUP))
+    process.send_signal(number)
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"caught {int(number)}\n"
+    time.sleep(0.4)
+    process.send_signal(number)
+    found = end(process)
+    assert (found.status, found.out) == (0, f"caught {int(number)}\n")
 
 
 # --- On a terminal -------------------------------------------------------------------------------

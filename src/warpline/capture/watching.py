@@ -8,6 +8,8 @@ The rules:
 - SIGUSR1, SIGUSR2: for the program.
 - What is for the program is passed on if only we got it, not if it came from the terminal or to our
   whole process group.
+- What was ignored when we began, as by nohup or for the background jobs of a script, means nothing
+  to us; it is for the program, which may have a handler.
 - SIGTSTP: the row of the status line is given back, then we stop as the program does.
 """
 
@@ -82,7 +84,8 @@ class Signals:
     def __init__(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else nothing could be waited for
         ignored = {number for number in _TAKEN if signal.getsignal(number) is signal.SIG_IGN}
-        self._taken = _TAKEN - ignored  # nohup, and jobs in the background of a script
+        self._taken = _TAKEN - (ignored & {signal.SIGTSTP})
+        self._ours = _PASSED_ON - ignored
         self.before: set[int] = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._taken))
         self._ear = GroupEar(self._taken & (_PASSED_ON | _FORWARDED))
 
@@ -93,6 +96,10 @@ class Signals:
     def was_for_all(self, number: int) -> bool:
         """Return whether a signal that was taken was sent to our whole process group."""
         return self._ear.has_heard(number)
+
+    def is_ours(self, number: int) -> bool:
+        """Return whether a signal asks us to end, and not the program alone."""
+        return number in self._ours
 
     def give_back(self) -> None:
         """Forget what has come meanwhile, and block nothing any more."""
@@ -204,8 +211,9 @@ class Watch:
             self._signals.stop_here()
         elif number in _PASSED_ON | _FORWARDED:
             has_it = self._signals.was_for_all(number) and self._is_in_our_group()
-            if number in _PASSED_ON:
-                self._asked(number, has_it=has_it or received.si_code == _FROM_KERNEL)
+            has_it = has_it or received.si_code == _FROM_KERNEL
+            if self._signals.is_ours(number):
+                self._asked(number, has_it=has_it)
             elif not has_it:
                 self._pass_on(number)
 
