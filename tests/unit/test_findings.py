@@ -23,7 +23,7 @@ from warpline.derived.idle.result_reads import result_reads, waits_behind
 from warpline.derived.work.operations import operations
 from warpline.hardware import peaks_of
 from warpline.result import RULES, Finding, Skipped
-from warpline.result.changes import DropCalls, DropOperations, RemoveWaits
+from warpline.result.changes import DropCalls, DropOperations
 from warpline.trace import MemorySource, Trace
 
 for module in pkgutil.iter_modules(findings.__path__):
@@ -286,11 +286,11 @@ def test_reads_and_what_feeds_them() -> None:
     assert len(waits.calls) == 15
 
 
-def test_a_wait_alone_is_only_removed() -> None:
+def test_a_wait_alone_is_dropped() -> None:
     trace = program([GEMM, GEMM, (WAIT, "", 0)])
     (found,) = judged("host-sync", trace)
     (change,) = found.changes
-    assert isinstance(change, RemoveWaits)
+    assert isinstance(change, DropCalls)
     assert len(change.calls) == 5
     assert judged("host-sync", program([GEMM, GEMM])) == []
 

@@ -18,7 +18,6 @@ from warpline.result.changes import (
     Range,
     RemoveHostTime,
     RemoveProfilerCost,
-    RemoveWaits,
     ScaleOperations,
 )
 from warpline.trace import Trace
@@ -61,10 +60,9 @@ def test_shorter_work_helps_only_where_the_device_governs() -> None:
     assert after(trace, ScaleOperations(rows(0, 1, 2), Range(0, 0, 0))) == 8_000
 
 
-def test_a_removed_wait_lets_the_launch_come_early() -> None:
+def test_without_a_wait_the_launch_comes_early() -> None:
     trace = synchronous().trace()
     # The second kernel now follows the first after a usual gap.
-    assert after(trace, RemoveWaits(rows(1))) == 56_000 + 1_200 + 50_000
     assert after(trace, DropCalls(rows(1))) == 56_000 + 1_200 + 50_000
 
 
@@ -183,17 +181,6 @@ def test_collectives_overlap_what_makes_their_data() -> None:
     found = after(trace, OverlapCollectives(collectives, 4))
     # 800 us after 930 us of kernels become at most a quarter of them, beside the last two thirds.
     assert found < predicted(trace).unchanged_ns - 400_000
-
-
-def test_a_removed_wait_leaves_what_the_call_did_after_it() -> None:
-    program = Program()
-    program.launch(0, 5_000, (6_000, 56_000))
-    free = program.call("cudaFree_v3020", 5_500, 356_000)
-    program.launch(362_000, 367_000, (368_500, 418_500))
-    trace = program.trace()
-    # It waited for 50.5 us and gave memory back for 300 us.
-    found = after(trace, RemoveWaits(rows(free)))
-    assert found == pytest.approx(418_500 - 50_500, abs=6_000)
 
 
 def test_collectives_with_nothing_beside_them_still_move_their_data() -> None:

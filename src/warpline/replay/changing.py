@@ -12,6 +12,7 @@ import numpy as np
 from warpline.derived.idle.host_blocking import LONG_CALL_NS
 from warpline.derived.idle.host_calls import working_calls
 from warpline.derived.idle.kinds import CALL_KINDS
+from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
@@ -74,11 +75,6 @@ def _(change: kinds.DropCalls, trace: Trace, draft: Draft, side: Side) -> None:
 
 
 @_apply.register
-def _(change: kinds.RemoveWaits, trace: Trace, draft: Draft, side: Side) -> None:
-    draft.stop_waiting(_places(trace, draft, change.calls))
-
-
-@_apply.register
 def _(change: kinds.DropOperations, trace: Trace, draft: Draft, side: Side) -> None:
     items, remaining = _items(draft, change.operations), _of(change.remaining, side)
     if remaining:
@@ -113,8 +109,10 @@ def _(change: kinds.MakeAsync, trace: Trace, draft: Draft, side: Side) -> None:
         draft.set_lengths(items, np.rint(size / speed * 1e9).astype(np.int64))
     if change.own_stream:
         draft.move_to_own_streams(items)
-        consumer = _next_items(draft, items)
-        draft.add_dependencies(consumer[consumer >= 0], items[consumer >= 0])
+        # What goes to the device is needed there next; at best it has been asked for a step ahead.
+        needed = items[_leads_to_device(trace, draft, items)] if side != "low" else items[:0]
+        consumer = _next_items(draft, needed)
+        draft.add_dependencies(consumer[consumer >= 0], needed[consumer >= 0])
 
 
 @_apply.register
@@ -337,6 +335,13 @@ def _copied_bytes(trace: Trace, draft: Draft, items: I64) -> I64:
     rows = work.row[place[is_copy]]
     size[is_copy] = trace.columns("memcpy", "bytes")["bytes"].values[rows]
     return size
+
+
+def _leads_to_device(trace: Trace, draft: Draft, items: I64) -> BoolArray:
+    """Return which items are no copies to the host."""
+    category = operation_categories(trace)[draft.graph.lanes.operation[items]]
+    found: BoolArray = category != BUSY_CATEGORIES.index("copy-d2h")
+    return found
 
 
 def _next_items(draft: Draft, items: I64) -> I64:

@@ -21,7 +21,6 @@ from warpline.replay.graph import (
     timing,
 )
 from warpline.replay.host import NONE
-from warpline.replay.waits import DEFAULT_WAKE_NS
 
 
 class Draft:
@@ -56,18 +55,6 @@ class Draft:
     def release(self, calls: I64) -> None:
         """Let calls wait for nothing."""
         self._set(self._into(self.graph.call_return[calls], WAIT), NEVER)
-
-    def stop_waiting(self, calls: I64) -> None:
-        """Let calls wait for nothing, and do at once what they did after the wait.
-
-        Waking up is no work; what goes on for longer, such as giving memory back, is.
-        """
-        waits = self._into(self.graph.call_return[calls], WAIT)
-        known = waits[self.weight_ns[waits] != NEVER]
-        after = np.zeros(len(self.length_ns), np.int64)
-        np.maximum.at(after, self._target[known], self.weight_ns[known] - DEFAULT_WAKE_NS)
-        self.length_ns[calls] += after[self.graph.call_return[calls]]
-        self.release(calls)
 
     def shorten_calls(self, calls: I64, longest_ns: int) -> None:
         """Let calls cost no more than a time."""

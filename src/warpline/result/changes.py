@@ -44,17 +44,6 @@ class DropCalls:
 
 
 @dataclass(frozen=True, eq=False)
-class RemoveWaits:
-    """These calls no longer wait for the device; what they cost by themselves stays.
-
-    Attributes:
-        calls: Shape (n,), int64.
-    """
-
-    calls: I64
-
-
-@dataclass(frozen=True, eq=False)
 class DropOperations:
     """This work is not done.
 
@@ -90,7 +79,8 @@ class MakeAsync:
         calls: Shape (n,), int64, the calls that copied.
         operations: Shape (m,), int64, the copies.
         bytes_per_s: How fast they are, None if as fast as they were.
-        own_stream: Whether they run in a stream of their own, ahead of what uses them.
+        own_stream: Whether they run in a stream of their own, beside what does not use them: what
+            comes next in their stream uses what was copied to the device.
     """
 
     calls: I64
@@ -188,7 +178,6 @@ class RemoveProfilerCost:
 
 Change: TypeAlias = (
     DropCalls
-    | RemoveWaits
     | DropOperations
     | ScaleOperations
     | MakeAsync

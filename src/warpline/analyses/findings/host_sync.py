@@ -14,7 +14,7 @@ from warpline.derived.severity import severity_of
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, Skipped, rule
-from warpline.result.changes import Change, DropCalls, DropOperations, RemoveWaits
+from warpline.result.changes import Change, DropCalls, DropOperations
 from warpline.trace import Trace
 from warpline.units import format_ns, plural
 
@@ -122,15 +122,12 @@ def _spent_ns(trace: Trace, scope: StepScope) -> float:
 
 def _changes(trace: Trace, waits: I64) -> tuple[Change, ...]:
     reads = result_reads(trace)
-    gone = reads.wait[reads.is_fed & (reads.wait >= 0)]
-    dropped = np.sort(np.append(reads.feeding, reads.copy[reads.is_fed]))
-    found: list[Change] = []
-    if len(dropped):
-        found += [DropOperations(dropped), DropCalls(gone)]
-    rest = np.setdiff1d(waits, gone)
-    if len(rest):
-        found.append(RemoveWaits(rest))
-    return tuple(found)
+    # Results stay on the device: what is waited for is neither copied nor asked for.
+    is_gone = reads.is_fed | (reads.wait >= 0) | np.isin(reads.call, waits)
+    gone = reads.wait[is_gone & (reads.wait >= 0)]
+    dropped = np.sort(np.append(reads.feeding, reads.copy[is_gone]))
+    calls = DropCalls(np.union1d(waits, gone))
+    return (DropOperations(dropped), calls) if len(dropped) else (calls,)
 
 
 def _bool(n: int, places: I64) -> BoolArray:
