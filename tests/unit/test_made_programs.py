@@ -80,6 +80,15 @@ def memory_from_the_driver(machine: Machine, bad: bool) -> None:
             machine.allocate(100_000, frees=False)
 
 
+def a_result_in_every_part(machine: Machine, bad: bool) -> None:
+    for _ in range(30):
+        machine.work(10_000)
+        for _ in range(3):
+            machine.launch(20_000)
+        if bad:
+            machine.read()
+
+
 def casts_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
     for _ in range(20):
         if bad:
@@ -103,6 +112,7 @@ def an_optimizer_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
     [
         (a_wait_behind_each_short_kernel, "host-sync"),
         (a_wait_in_steps_of_several_lengths, "host-sync"),
+        (a_result_in_every_part, "host-sync"),
         (a_batch_from_pageable_memory, "pageable-copy"),
         (a_large_result_to_pageable_memory, "pageable-copy"),
         (a_loader_that_takes_longer_than_the_device, "data-starved"),
@@ -172,6 +182,14 @@ def layouts_on_a_stream_beside(machine: Machine, bad: bool) -> None:
             machine.launch(300_000, LAYOUT, stream=1)
 
 
+def a_result_that_all_the_work_is_for(machine: Machine, bad: bool) -> None:
+    """Few kernels and a read, as a step of a small solver has them: they are not for the read."""
+    for _ in range(5):
+        machine.launch(2_000_000, ELEMENTWISE)
+    if bad:
+        machine.read()
+
+
 def small_updates_behind_long_kernels(machine: Machine, bad: bool) -> None:
     for _ in range(10):
         machine.launch(4_000_000)
@@ -193,6 +211,7 @@ def small_updates_behind_long_kernels(machine: Machine, bad: bool) -> None:
         memory_from_the_driver_while_the_device_works,
         a_loader_behind_which_the_device_works,
         layouts_on_a_stream_beside,
+        a_result_that_all_the_work_is_for,
         small_updates_behind_long_kernels,
     ],
 )

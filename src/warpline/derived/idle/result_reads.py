@@ -3,7 +3,8 @@
 A read is a small copy to the host, with the call that waits for it: the copy itself or the wait
 that follows it on its thread. Work launched between two reads close to each other was launched
 for the second one if it is a few short kernels such as sums and comparisons; in front of the first
-of several such reads, as much work as there is before the others.
+of several such reads, as much work as there is before the others. Where that were most of what the
+device does, it is what the program is about.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from warpline.trace import Trace
 # What `.item()` and friends launch in front of a read: absolute value, sum, cast, comparison.
 MOST_FEEDING = 6
 _FEEDING = ("elementwise", "reduction", "cast-copy", "layout-copy", "memset", "copy-d2d", "other")
+_MOST_OF_WORK = 0.5  # of the device's time
 _NONE = -1
 
 
@@ -64,7 +66,10 @@ def result_reads(trace: Trace) -> Reads:
     columns = [[part[place] for part in parts] for place in range(4)]
     joined = [np.concatenate([none, *column]) for column in columns]
     is_fed = np.concatenate([none.astype(np.bool_), *(part.is_fed for part in parts)])
-    return Reads(joined[0], joined[1], joined[2], np.sort(joined[3]), is_fed)
+    feeding, length = np.sort(joined[3]), work.end_ns - work.start_ns
+    if length[feeding].sum() > _MOST_OF_WORK * length.sum():
+        feeding, is_fed = none, np.zeros_like(is_fed)
+    return Reads(joined[0], joined[1], joined[2], feeding, is_fed)
 
 
 def waits_behind(trace: Trace, rows: I64) -> I64:
