@@ -50,6 +50,14 @@ def a_batch_from_pageable_memory(machine: Machine, bad: bool) -> None:
     machine.wait()
 
 
+def a_small_batch_behind_much_work(machine: Machine, bad: bool) -> None:
+    """The copy is short, but waits for all work before it, and the host is late after it."""
+    machine.copy(200_000, pinned=not bad)
+    machine.work(4_000_000)
+    for _ in range(20):
+        machine.launch(300_000)
+
+
 def a_large_result_to_pageable_memory(machine: Machine, bad: bool) -> None:
     for _ in range(20):
         machine.launch(100_000)
@@ -114,6 +122,7 @@ def an_optimizer_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
         (a_wait_in_steps_of_several_lengths, "host-sync"),
         (a_result_in_every_part, "host-sync"),
         (a_batch_from_pageable_memory, "pageable-copy"),
+        (a_small_batch_behind_much_work, "pageable-copy"),
         (a_large_result_to_pageable_memory, "pageable-copy"),
         (a_loader_that_takes_longer_than_the_device, "data-starved"),
         (other_work_between_steps, "launch-bound"),
@@ -264,6 +273,29 @@ def test_two_faults_are_priced_alone_and_together() -> None:
     saved = step_ns(bad) - step_ns(fixed)
     assert second.cumulative_saving_ns == pytest.approx(saved, rel=0.15)
     assert (first.saving_ns or 0) + (second.saving_ns or 0) <= 1.1 * saved
+
+
+def test_a_pause_is_not_what_fused_updates_save() -> None:
+    """Other element-wise kernels before the updates look like a part of them."""
+
+    def program(machine: Machine, bad: bool) -> None:
+        for _ in range(10):
+            machine.launch(50_000)
+        for _ in range(5):
+            machine.work(2_000_000)
+            machine.launch(4_000, ELEMENTWISE)
+        if not bad:
+            machine.launch(300_000, FUSED)
+            return
+        for _ in range(40):
+            for what in ("Add", "Mul", "Sqrt", "Div"):
+                machine.launch(4_000, ELEMENTWISE.replace("Add", what))
+
+    bad, fixed = diagnosis(program, bad=True), diagnosis(program, bad=False)
+    (found,) = (item for item in bad.findings if item.rule == "unfused-optimizer")
+    saved = step_ns(bad) - step_ns(fixed)
+    assert found.saving_ns == pytest.approx(saved, abs=0.05 * step_ns(bad))
+    assert priced(bad)[0].rule == "launch-bound"
 
 
 def test_a_pause_in_some_steps_is_told_without_a_price() -> None:

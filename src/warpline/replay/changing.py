@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS
 from warpline.derived.idle.host_blocking import LONG_CALL_NS
 from warpline.derived.idle.host_calls import working_calls
 from warpline.derived.idle.kinds import CALL_KINDS
@@ -250,7 +251,7 @@ def _drop(draft: Draft, calls: I64, own_gaps: float | None = None) -> None:
         calls: Places of calls.
         own_gaps: How much of the time before a call goes with it, in units of what is usual
             before a launch. More than that is the program's own work, which it does all the same.
-            None if all of it goes.
+            None if all of it goes that is no pause.
     """
     if not len(calls):
         return
@@ -261,9 +262,11 @@ def _drop(draft: Draft, calls: I64, own_gaps: float | None = None) -> None:
     gap = np.zeros(len(decides), np.int64)
     np.add.at(gap, decides, draft.gaps_before(np.arange(len(decides))))
     draft.drop_calls(np.flatnonzero(dropped), keeps_gap=False)
-    if own_gaps is not None:
+    if own_gaps is None:
+        kept = np.where(gap >= SHORTEST_SILENCE_NS, gap, 0)[calls]
+    else:
         kept = np.maximum(gap - own_gaps * _usual_gap_ns(draft, gap), 0)[calls]
-        draft.add_host_time(calls, np.rint(kept).astype(np.int64))
+    draft.add_host_time(calls, np.rint(kept).astype(np.int64))
 
 
 def _decides(draft: Draft, calls: I64) -> I64:

@@ -11,7 +11,7 @@ from warpline.derived.severity import severity_of
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.device_peaks import device_peaks
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import BoolArray
+from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls, MakeAsync, Range
 from warpline.schema.tables import MEMORY_KINDS
@@ -38,7 +38,7 @@ def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
         are slow, hold the calling thread until they are done, and nothing runs beside them on the
         device that the same thread would have launched.
     How it is found: By the kind of memory that the recording has for each copy. The copies of a
-        step must take at least 1 % of it.
+        step, or the calls that make them, must take at least 1 % of it.
     What to do: Pin the memory and copy without blocking, on a stream of its own, one batch ahead.
     Limits: How fast pinned copies are is taken from the peak of the GPU's link; other traffic on
         it makes them slower.
@@ -48,13 +48,13 @@ def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     if not trace.has("memcpy") or not trace.row_count("memcpy"):
         return []
     scope, copies = step_scope(trace, steps), _pageable(trace)
-    each = scope.ns_of(copies)
-    if scope.share(each) < 0.01:
-        return []
-    count = scope.number_of(copies)
-    work = operations(trace)
+    each, work = scope.ns_of(copies), operations(trace)
     places = np.flatnonzero(copies)
     calls = work.call[places]
+    held = _held_ns(trace, scope, calls)
+    if scope.share(max(each, held)) < 0.01:
+        return []
+    count = scope.number_of(copies)
     size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[places]]
     rate = float(size.sum()) / max(float((work.end_ns - work.start_ns)[places].sum()), 1.0)
     shown = scope.show_operations(
@@ -66,7 +66,8 @@ def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
             severity_of(scope.share(each)),
             TITLE,
             f"Copies of pageable memory take {format_ns(each)}{scope.each} at {rate:.1f} GB/s and"
-            " hold the thread that launches the work.",
+            " hold the thread that launches the work"
+            + (f" for {format_ns(held)}." if held else "."),
             (shown,),
             "Pin the memory (DataLoader(pin_memory=True) or tensor.pin_memory(), once), copy with"
             " .to(device, non_blocking=True) on a stream of its own one batch ahead, and let the"
@@ -94,6 +95,17 @@ def _pageable(trace: Trace) -> BoolArray:
     places = np.flatnonzero(work.table == DEVICE_TABLES.index("memcpy"))
     found[places] = is_pageable[work.row[places]]
     return found
+
+
+def _held_ns(trace: Trace, scope: StepScope, calls: I64) -> float:
+    """Return how long a step's thread was in these calls, which also wait for work before them."""
+    if not trace.has("api_call") or not trace.row_count("api_call"):
+        return 0.0
+    rows = np.unique(calls[calls >= 0])
+    rows = rows[scope.calls[rows]]
+    columns = trace.columns("api_call", "start_ns", "end_ns")
+    spent = columns["end_ns"].values[rows] - columns["start_ns"].values[rows]
+    return float(spent.sum()) / scope.count
 
 
 def _speed(trace: Trace, scope: StepScope) -> Range:

@@ -9,7 +9,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.breakdown.partition import window_segments
 from warpline.derived.breakdown.segments import PARTS, device_segments
-from warpline.derived.idle.data_waits import ThreadTimes, silences
+from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS, ThreadTimes, silences
 from warpline.derived.steps.times import Windows, measure_windows
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
@@ -17,7 +17,6 @@ from warpline.ops.interval import union
 from warpline.ops.tiling import Grouped, cut
 from warpline.trace import Trace
 
-_SHORTEST_NS = 500_000
 _LEAST_SHARE = 0.15  # of a step
 
 
@@ -51,7 +50,7 @@ def host_pauses(trace: Trace, name: str | None = None) -> HostPauses:
         name: The name of the ranges that are steps; see `steps`.
     """
     silent = silences(trace)
-    silent = silent.taken(silent.end_ns - silent.start_ns >= _SHORTEST_NS)
+    silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
     windows, places = measure_windows(trace, name), _by_device(trace, silent)
     lost, of_window = _lost(trace, windows, places, "launch-bound")
     _, for_data = _lost(trace, windows, places, "data")

@@ -31,7 +31,7 @@ from warpline.ops.tiling import Grouped, by_group, cut
 from warpline.trace import Trace
 
 SHORTEST_WAIT_NS = 50_000
-SHORTEST_SILENCE_NS = 500_000
+SHORTEST_SILENCE_NS = 500_000  # Python between two launches takes less
 SMALLEST_BATCH_BYTES = 4096
 _LOADER = b"enumerate(DataLoader)#"
 _WAITS = frozenset(
