@@ -133,12 +133,13 @@ def _(change: kinds.RemoveHostTime, trace: Trace, draft: Draft, side: Side) -> N
 
 @_apply.register
 def _(change: kinds.LaunchAsGraph, trace: Trace, draft: Draft, side: Side) -> None:
-    for group in change.groups:
-        calls = np.unique(_places(trace, draft, group))
-        if not len(calls):
-            continue
-        items = _items_of_calls(draft, calls)
-        _drop(draft, _between(draft, calls, items)[1:])
+    rows = np.concatenate([np.zeros(0, np.int64), *change.groups])
+    places = outermost_of(trace, draft.graph.host, rows)
+    ends = np.cumsum([len(group) for group in change.groups])
+    every = [np.unique(part[part >= 0]) for part in np.split(places, ends[:-1])]
+    groups = [(calls, _items_of_calls(draft, calls)) for calls in every if len(calls)]
+    _drop_all_but_first(draft, groups)
+    for calls, items in groups:
         cost = GRAPH_LAUNCH_NS + round(len(items) * _of(GRAPH_NODE_NS, side))
         draft.release(calls[:1])
         draft.length_ns[calls[0]] = cost
@@ -150,16 +151,21 @@ def _(change: kinds.LaunchAsGraph, trace: Trace, draft: Draft, side: Side) -> No
 
 @_apply.register
 def _(change: kinds.FuseOperations, trace: Trace, draft: Draft, side: Side) -> None:
+    lanes, groups = draft.graph.lanes, []
     for group in change.groups:
         items = _items(draft, group)
-        items = items[np.argsort(draft.graph.lanes.asked_ns[items], kind="stable")]
-        if not len(items):
-            continue
-        draft.set_lengths(items[:1], round(_of(change.duration_ns, side)))
-        draft.drop_items(items[1:])
-        calls = draft.graph.lanes.call[items]
-        calls = np.unique(calls[calls >= 0])
-        _drop(draft, _between(draft, calls, items)[1:])
+        items = items[np.argsort(lanes.asked_ns[items], kind="stable")]
+        calls = lanes.call[items]
+        groups.append((np.unique(calls[calls >= 0]), items))
+    _drop_all_but_first(draft, groups)
+    none = np.zeros(0, np.int64)
+    first, others = (
+        np.concatenate([none, *(items[part] for _, items in groups)])
+        for part in (slice(0, 1), slice(1, None))
+    )
+    draft.set_lengths(first, round(_of(change.duration_ns, side)))
+    draft.drop_items(others)
+    for calls, items in groups:
         draft.length_ns[calls[:1]] += round(len(items[1:]) * _of(FUSED_HOST_NS, side))
 
 
@@ -235,12 +241,7 @@ def _items(draft: Draft, places: I64) -> I64:
 
 def _calls_of(draft: Draft, items: I64) -> I64:
     """Return the calls that launched these items and nothing else."""
-    call = draft.graph.lanes.call
-    launched = (draft.graph.lanes.operation >= 0) & (call >= 0)
-    n = len(draft.graph.host)
-    total = np.bincount(call[launched], minlength=n)
-    known = call[items][call[items] >= 0]
-    return np.flatnonzero((np.bincount(known, minlength=n) == total) & (total > 0))
+    return np.flatnonzero(draft.launched_only(items) & (draft.launch_counts > 0))
 
 
 def _drop(draft: Draft, calls: I64, own_gaps: float | None = None) -> None:
@@ -293,16 +294,17 @@ def _usual_gap_ns(draft: Draft, gap_ns: I64) -> float:
     return float(np.median(gap_ns[launches])) if launches.any() else 0.0
 
 
-def _between(draft: Draft, calls: I64, items: I64) -> I64:
-    """Return calls, and those between them on the first one's thread that launched no others."""
-    if not len(calls):
-        return calls
-    host, lanes = draft.graph.host, draft.graph.lanes
-    between = np.arange(calls[0], calls[-1] + 1)
-    between = between[host.thread[between] == host.thread[calls[0]]]
-    others = lanes.operation >= 0
-    others[items] = False
-    return np.union1d(calls, np.setdiff1d(between, lanes.call[others]))
+def _drop_all_but_first(draft: Draft, groups: Sequence[tuple[I64, I64]]) -> None:
+    """Let one call do what the calls of each group do, given with the items that they launched.
+
+    Calls between them on the first one's thread that launched nothing else go as well.
+    """
+    gone = [
+        np.union1d(calls, draft.calls_between(calls, items))[1:]
+        for calls, items in groups
+        if len(calls)
+    ]
+    _drop(draft, np.unique(np.concatenate([np.zeros(0, np.int64), *gone])))
 
 
 def _launches_nothing(draft: Draft) -> BoolArray:

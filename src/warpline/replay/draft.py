@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -150,6 +151,35 @@ class Draft:
         chosen = self._into(calls, HOST)
         found[self._target[chosen]] = np.maximum(self.weight_ns[chosen], 0)
         return found[calls]
+
+    @cached_property
+    def launch_counts(self) -> I64:
+        """How many items each call launched, shape (calls,)."""
+        lanes = self.graph.lanes
+        call = lanes.call[(lanes.operation >= 0) & (lanes.call >= 0)]
+        count: I64 = np.bincount(call, minlength=len(self.graph.host))
+        return count
+
+    def launched_only(self, items: I64) -> BoolArray:
+        """Return which calls launched nothing but some of these items, shape (calls,)."""
+        call = self.graph.lanes.call[items]
+        count = np.bincount(call[call >= 0], minlength=len(self.graph.host))
+        found: BoolArray = count == self.launch_counts
+        return found
+
+    def calls_between(self, calls: I64, items: I64) -> I64:
+        """Return the calls from the first to the last of some that launched nothing but items.
+
+        Calls of other threads than the first one's are left out, NONE is passed over.
+        """
+        calls = calls[calls >= 0]
+        if not len(calls):
+            return calls
+        between = np.arange(calls.min(), calls.max() + 1)
+        thread = self.graph.host.thread[between]
+        is_free = self.launched_only(items)[between]
+        found: I64 = between[is_free & (thread == self.graph.host.thread[calls[0]])]
+        return found
 
     def _into(self, nodes: I64, kind: int) -> I64:
         """Return the edges of a kind that lead to some nodes."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from warpline.ops.arrays import I64, BoolArray
@@ -40,6 +43,7 @@ def overlap_collectives(
     collective = np.zeros(len(draft.graph.lanes), np.bool_)
     collective[items] = True
     ranks = [_runs(draft, items[rows], step[rows]) for rows in by_group(process)]
+    found: list[_Bucketed] = []
     for number in range(max(map(len, ranks), default=0)):
         groups = [runs[number] for runs in ranks if number < len(runs)]
         together = len({len(group) for group in groups}) == 1
@@ -50,8 +54,8 @@ def overlap_collectives(
                 [draft.length_ns[draft.graph.item_done[each]] for each in part], axis=0
             )
             cut = _buckets(np.rint(length).astype(np.int64), min(buckets, len(length)))
-            for group in part:
-                _overlap(draft, group, cut, collective)
+            found.extend(_bucketed(draft, group, cut, collective) for group in part)
+    _overlap(draft, found)
 
 
 def _buckets(length_ns: I64, count: int) -> I64:
@@ -75,27 +79,63 @@ def _runs(draft: Draft, items: I64, step: I64) -> list[I64]:
     return [run for run in np.split(order, opens) if len(run)]
 
 
-def _overlap(draft: Draft, group: I64, bucket: I64, collective: BoolArray) -> None:
-    """Let one run of collectives go in buckets."""
+class _Bucketed(NamedTuple):
+    """A run of collectives that goes in buckets.
+
+    Attributes:
+        firsts: Shape (buckets,), int64, the items that are left, one for each bucket.
+        length_ns: Shape (buckets,), int64.
+        others: The items that are not.
+        calls: The calls that are not made.
+        producers: Shape (buckets,), int64, the items that make the last of each bucket's data;
+            empty if that is not known.
+        consumer: The first item that needs what was sent, or NONE.
+    """
+
+    firsts: I64
+    length_ns: I64
+    others: I64
+    calls: I64
+    producers: I64
+    consumer: int
+
+
+def _bucketed(draft: Draft, group: I64, bucket: I64, collective: BoolArray) -> _Bucketed:
+    """Return how one run of collectives goes in buckets."""
     length = draft.length_ns[draft.graph.item_done[group]]
     least = min(int(length.min()), COLLECTIVE_LATENCY_NS)
     opens = np.append(True, np.diff(bucket) != 0)
     firsts = group[opens]
     moving = np.add.reduceat(length - least, np.flatnonzero(opens))
     producers = _producers(draft, group, collective)
-    consumer = _consumer(draft, group, collective)
-    calls = _calls_between(draft, group)
-    draft.set_lengths(firsts, least + moving)
-    draft.drop_items(np.setdiff1d(group, firsts))
-    draft.drop_calls(calls, keeps_gap=False)
-    draft.move_to_own_streams(firsts)
     if len(producers):
         share = (np.arange(len(firsts)) + 1) / len(firsts)
-        place = np.ceil(share * len(producers)).astype(np.int64) - 1
-        draft.unlaunch(firsts)
-        draft.add_dependencies(firsts, producers[place])
-    if consumer != NONE:
-        draft.add_dependencies(np.full(len(firsts), consumer), firsts)
+        producers = producers[np.ceil(share * len(producers)).astype(np.int64) - 1]
+    # What else the host did between them, it did for them.
+    calls = draft.calls_between(draft.graph.lanes.call[group], group)
+    others = np.setdiff1d(group, firsts)
+    consumer = _consumer(draft, group, collective)
+    return _Bucketed(firsts, least + moving, others, calls, producers, consumer)
+
+
+def _overlap(draft: Draft, runs: Sequence[_Bucketed]) -> None:
+    """Let runs of collectives go in buckets."""
+    if not runs:
+        return
+    firsts, length, others, calls = (
+        np.concatenate([run[place] for run in runs]) for place in range(4)
+    )
+    draft.set_lengths(firsts, length)
+    draft.drop_items(others)
+    draft.drop_calls(calls, keeps_gap=False)
+    early = [run.firsts for run in runs if len(run.producers)]
+    draft.unlaunch(np.concatenate([others[:0], *early]))
+    for run in runs:
+        draft.move_to_own_streams(run.firsts)
+        if len(run.producers):
+            draft.add_dependencies(run.firsts, run.producers)
+        if run.consumer != NONE:
+            draft.add_dependencies(np.full(len(run.firsts), run.consumer), run.firsts)
 
 
 def _producers(draft: Draft, group: I64, collective: BoolArray) -> I64:
@@ -141,19 +181,3 @@ def _others(draft: Draft, group: I64, collective: BoolArray) -> I64:
         others &= ~own
     found = np.flatnonzero(others)
     return found[np.argsort(lanes.asked_ns[found], kind="stable")]
-
-
-def _calls_between(draft: Draft, group: I64) -> I64:
-    """Return the calls of the thread from the first collective's to the last one's.
-
-    Those that launched other work stay.
-    """
-    lanes, host = draft.graph.lanes, draft.graph.host
-    calls = lanes.call[group]
-    calls = calls[calls >= 0]
-    if not len(calls):
-        return calls
-    between = np.arange(calls.min(), calls.max() + 1)
-    between = between[host.thread[between] == host.thread[calls[0]]]
-    others = np.setdiff1d(np.flatnonzero(lanes.operation >= 0), group)
-    return np.setdiff1d(between, lanes.call[others])
