@@ -104,6 +104,21 @@ def casts_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
         machine.launch(400_000)
 
 
+def short_casts_by_a_host_that_is_late(machine: Machine, bad: bool) -> None:
+    """The device casts in no time: what they cost is their launches."""
+    for _ in range(40):
+        if bad:
+            machine.launch(2_000, CAST)
+        machine.launch(3_000)
+
+
+def short_layout_copies_by_a_host_that_is_late(machine: Machine, bad: bool) -> None:
+    for _ in range(40):
+        if bad:
+            machine.launch(2_000, LAYOUT)
+        machine.launch(3_000)
+
+
 def an_optimizer_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
     for _ in range(10):
         machine.launch(2_000_000)
@@ -128,6 +143,8 @@ def an_optimizer_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
         (other_work_between_steps, "launch-bound"),
         (memory_from_the_driver, "allocator"),
         (casts_that_the_device_waits_for, "cast-copies"),
+        (short_casts_by_a_host_that_is_late, "cast-copies"),
+        (short_layout_copies_by_a_host_that_is_late, "layout-copies"),
         (an_optimizer_that_the_device_waits_for, "unfused-optimizer"),
     ],
 )

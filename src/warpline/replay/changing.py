@@ -82,8 +82,7 @@ def _(change: kinds.DropOperations, trace: Trace, draft: Draft, side: Side) -> N
         draft.scale_items(items, remaining)
         return
     draft.drop_items(items)
-    if change.with_calls:
-        _drop(draft, _calls_of(draft, items), _of(_OWN_GAPS, side, reverse=True))
+    _drop(draft, _calls_of(draft, items), _of(_OWN_GAPS, side, reverse=True))
 
 
 @_apply.register

@@ -45,16 +45,14 @@ class DropCalls:
 
 @dataclass(frozen=True, eq=False)
 class DropOperations:
-    """This work is not done.
+    """This work is not done, and the calls that launched nothing else are not made.
 
     Attributes:
         operations: Shape (n,), int64.
-        with_calls: Whether the calls go that launched nothing else.
         remaining: How much of its time may have to stay, with its calls; 0 where all of it goes.
     """
 
     operations: I64
-    with_calls: bool = True
     remaining: Range = _NONE
 
 

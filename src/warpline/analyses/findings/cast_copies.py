@@ -27,7 +27,8 @@ def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
     """Kernels that copy tensors into another type, many times per step.
 
     What it finds: Kernels of the category cast-copy that run at least four times per step with
-        the same grid, if they take at least 5 % of a step.
+        the same grid, if they take at least 5 % of a step, with their launches where the device
+        waits for the host.
     Why it matters: Weights kept in float32 and cast for each use are read and written once more
         each time, for nothing.
     How it is found: By what kernels are (see kernel_class_sum) and the size of their grids. A
@@ -41,7 +42,7 @@ def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
     """
     scope, casts = step_scope(trace, steps), _repeated(trace, steps)
     weight = scope.weigh(casts)
-    if not weight.is_measurable:
+    if not weight.is_measurable_with_launches:
         return []
     return [
         Finding(

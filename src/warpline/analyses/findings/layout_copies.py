@@ -24,7 +24,8 @@ _REMAINING = Range(0.0, 0.0, 0.15)
 def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
     """Kernels that copy tensors into another order of their elements.
 
-    What it finds: Kernels of the category layout-copy, if they take at least 5 % of a step.
+    What it finds: Kernels of the category layout-copy, if they take at least 5 % of a step, with
+        their launches where the device waits for the host.
     Why it matters: They read and write whole tensors and compute nothing.
     How it is found: By what kernels are (see kernel_class_sum): conversions between NCHW and NHWC
         of cuDNN, and copies of PyTorch between tensors that differ in layout only.
@@ -36,7 +37,7 @@ def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
     scope = step_scope(trace, steps)
     copies = operation_categories(trace) == BUSY_CATEGORIES.index("layout-copy")
     weight = scope.weigh(copies)
-    if not weight.is_measurable:
+    if not weight.is_measurable_with_launches:
         return []
     return [
         Finding(
@@ -53,8 +54,6 @@ def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
             fix_cuda="Pass NHWC tensor descriptors to cuDNN for every tensor; let kernels read"
             " with strides instead of a transposing copy; fold the transpose into the product"
             " (CUBLAS_OP_T)",
-            changes=(
-                DropOperations(np.flatnonzero(copies), with_calls=False, remaining=_REMAINING),
-            ),
+            changes=(DropOperations(np.flatnonzero(copies), remaining=_REMAINING),),
         )
     ]

@@ -11,6 +11,7 @@ from warpline.derived import derived
 from warpline.derived.breakdown.host_pauses import host_pauses
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS
+from warpline.derived.idle.host_calls import launch_period_ns
 from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.steps.times import measure_windows, step_of_operations, steps
 from warpline.derived.work.busy import DEVICE_TABLES
@@ -22,6 +23,7 @@ from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio
 
 _SHOWN = 5
+_GAP_NS = 1_000  # between two operations of a stream
 _LEAST_PAUSED = 0.15  # of what a step takes with its pauses
 _LEAST_WITH_PAUSES = 2  # steps
 
@@ -33,16 +35,24 @@ class Weight(NamedTuple):
         number: How many there are.
         ns: The sum of their times.
         share: That time as a share of the step.
+        around_share: What the host takes for their launches while the device waits for it, and the
+            device between them, as a share of the step.
     """
 
     number: float
     ns: float
     share: float
+    around_share: float
 
     @property
     def is_measurable(self) -> bool:
         """Whether more could be gained without them than runs differ by anyway."""
         return self.share >= MEASURABLE_RATIO
+
+    @property
+    def is_measurable_with_launches(self) -> bool:
+        """Whether more could be gained if they were not launched either."""
+        return self.share + self.around_share >= MEASURABLE_RATIO
 
     @property
     def digits(self) -> str:
@@ -105,8 +115,9 @@ class StepScope:
 
     def weigh(self, places: BoolArray) -> Weight:
         """Return how many operations of some count, and what they take."""
-        ns = self.ns_of(places)
-        return Weight(self.number_of(places), ns, self.share(ns))
+        number, ns = self.number_of(places), self.ns_of(places)
+        launching = min(number * launch_period_ns(self.trace), self.idle_ns("launch-bound"))
+        return Weight(number, ns, self.share(ns), self.share(launching + number * _GAP_NS))
 
     def share(self, ns: float) -> float:
         """Return a time per step as a share of the step."""

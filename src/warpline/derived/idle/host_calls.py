@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.idle.kinds import call_kind
+from warpline.derived.idle.kinds import CALL_KINDS, call_kind
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray, Integers
@@ -87,6 +87,20 @@ def working_calls(trace: Trace) -> WorkingCalls:
         process.astype(np.int64),
         numbers_of_texts(trace, name[rows], call_kind),
     )
+
+
+@derived
+def launch_period_ns(trace: Trace) -> float:
+    """Return the median time from one launch to the next of its thread; 0 without launches.
+
+    It is what a launch takes a host that has nothing else to do.
+    """
+    calls = working_calls(trace)
+    is_launch = np.flatnonzero(calls.kind == CALL_KINDS.index("launch"))
+    order = is_launch[np.argsort(calls.thread[is_launch], kind="stable")]
+    same = np.diff(calls.thread[order]) == 0
+    periods = np.diff(calls.start_ns[order])[same]
+    return float(np.median(periods)) if len(periods) else 0.0
 
 
 def _outermost(calls: WorkingCalls, rows: I64) -> I64:
