@@ -34,7 +34,7 @@ class Machine:
     def __init__(self) -> None:
         self.now = 1_000_000
         self.program = Program()
-        self._end = [0, 0]  # of each stream's last operation
+        self._end = [0, 0, 0]  # of each stream's last operation
         self.steps = 0
         self._begun = self.now
 

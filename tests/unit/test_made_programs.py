@@ -327,6 +327,19 @@ def test_a_pause_in_some_steps_is_told_without_a_price() -> None:
     assert found.severity == "high"
 
 
+def test_short_pauses_between_few_launches_are_told_without_a_price() -> None:
+    """No graph helps there, though all steps are equal."""
+
+    def program(machine: Machine, bad: bool) -> None:
+        machine.work(400_000 if bad else 0)
+        for _ in range(5):
+            machine.launch(20_000)
+
+    (found,) = diagnosis(program, bad=True).findings
+    assert (found.rule, found.severity, found.saving_ns) == ("launch-bound", "high", None)
+    assert diagnosis(program, bad=False).findings == ()
+
+
 @pytest.mark.parametrize(
     ("fault", "rule", "pause"),
     [

@@ -7,9 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.severity import severity_of
-from warpline.derived.steps.launch_sequences import launch_sequences, steps_repeat
-from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64
+from warpline.derived.steps.launch_sequences import could_be_graphs, step_launches
 from warpline.result import Finding, rule
 from warpline.result.changes import LaunchAsGraph
 from warpline.trace import Trace
@@ -19,7 +17,6 @@ NAME = "graph-opportunity"
 TITLE = "Each step launches the same work, slower than the device does it"
 
 _LEAST_SHARE = 0.15
-_LEAST_LAUNCHES = 20
 
 
 @rule(name=NAME, title=TITLE)
@@ -41,12 +38,10 @@ def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
     scope = step_scope(trace, steps)
     idle_ns = scope.idle_ns("launch-bound") - scope.paused_ns
     share = scope.share(idle_ns)
-    groups = _launches(trace, steps)
-    if share < _LEAST_SHARE or not groups or not steps_repeat(trace, steps):
+    if share < _LEAST_SHARE or not could_be_graphs(trace, steps):
         return []
+    groups = step_launches(trace, steps)
     count = int(np.median([len(group) for group in groups]))
-    if count < _LEAST_LAUNCHES:
-        return []
     held = blocking(trace)
     columns = trace.columns("api_call", "start_ns")
     waits = int(np.isin(held.start_ns, columns["start_ns"].values[scope.calls]).sum())
@@ -73,10 +68,3 @@ def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
             changes=(LaunchAsGraph(groups),),
         )
     ]
-
-
-def _launches(trace: Trace, name: str | None) -> tuple[I64, ...]:
-    """Return the calls that launch the operations of each step."""
-    found = launch_sequences(trace, name)
-    calls = operations(trace).call[found.operation]
-    return tuple(np.unique(calls[rows]) for _, rows in found.of_steps())

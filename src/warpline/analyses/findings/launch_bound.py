@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.severity import severity_of
-from warpline.derived.steps.launch_sequences import steps_repeat
+from warpline.derived.steps.launch_sequences import could_be_graphs
 from warpline.result import Evidence, Finding, rule
 from warpline.result.changes import Change, Range, RemoveHostTime
 from warpline.trace import Trace
@@ -29,7 +29,7 @@ def launch_bound(trace: Trace, steps: str | None) -> list[Finding]:
     """Idle time because the host had not launched the next operation yet.
 
     What it finds: Launch-bound idle time of at least 15 % of a step (see breakdown), where steps
-        are not the same, so that they cannot be launched as one graph (see graph-opportunity). And
+        are not the same or launch little, so that a graph is no help (see graph-opportunity). And
         times of half a millisecond or more in which the host makes no call and the device is
         launch-bound, if they take as much.
     Why it matters: The device waits for the program's own code, the framework and the driver; no
@@ -47,7 +47,7 @@ def launch_bound(trace: Trace, steps: str | None) -> list[Finding]:
     found = []
     if scope.paused_ns:
         found.append(_pauses(scope, host_pauses(trace, steps)))
-    if scope.share(idle_ns) >= _LEAST_SHARE and not steps_repeat(trace, steps):
+    if scope.share(idle_ns) >= _LEAST_SHARE and not could_be_graphs(trace, steps):
         found.append(_launches(scope, idle_ns))
     return found
 

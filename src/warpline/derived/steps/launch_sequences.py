@@ -17,6 +17,7 @@ from warpline.trace import Trace
 
 _SAME_RATIO = 0.9
 _LEAST_STEPS = 3
+_LEAST_LAUNCHES = 20  # per step, for a graph to be worth its trouble
 
 
 class LaunchSequences(NamedTuple):
@@ -50,6 +51,22 @@ def launch_sequences(trace: Trace, name: str | None = None) -> LaunchSequences:
     order = np.lexsort((work.start_ns[chosen], work.call[chosen], step[chosen]))
     chosen = chosen[order]
     return LaunchSequences(chosen, step[chosen], _what(trace)[chosen])
+
+
+@derived
+def step_launches(trace: Trace, name: str | None = None) -> tuple[I64, ...]:
+    """Return the calls that launch the operations of each step, rows of api_call."""
+    found = launch_sequences(trace, name)
+    calls = operations(trace).call[found.operation]
+    return tuple(np.unique(calls[rows]) for _, rows in found.of_steps())
+
+
+def could_be_graphs(trace: Trace, name: str | None = None) -> bool:
+    """Return whether steps launch the same operations, and enough of them for a CUDA graph."""
+    if not steps_repeat(trace, name):
+        return False
+    launches = [len(calls) for calls in step_launches(trace, name)]
+    return float(np.median(launches)) >= _LEAST_LAUNCHES
 
 
 @derived
