@@ -57,6 +57,8 @@ def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     count = scope.number_of(copies)
     size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[places]]
     rate = float(size.sum()) / max(float((work.end_ns - work.start_ns)[places].sum()), 1.0)
+    speed = _speed(trace, scope)
+    pinned_ns = float(size[scope.operations[places]].sum()) / scope.count / speed.central * 1e9
     shown = scope.show_operations(
         f"{count:,.0f} copies{scope.each} take {format_ns(each)}, {rate:.1f} GB/s", copies
     )
@@ -67,7 +69,9 @@ def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
             TITLE,
             f"Copies of pageable memory take {format_ns(each)}{scope.each} at {rate:.1f} GB/s and"
             " hold the thread that launches the work"
-            + (f" for {format_ns(held)}." if held else "."),
+            + (f" for {format_ns(held)}" if held else "")
+            + f". From pinned memory they would take about {format_ns(pinned_ns)}, and run beside"
+            " kernels if they are in a stream of their own.",
             (shown,),
             "Pin the memory (DataLoader(pin_memory=True) or tensor.pin_memory(), once), copy with"
             " .to(device, non_blocking=True) on a stream of its own one batch ahead, and let the"
@@ -77,7 +81,7 @@ def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
             fix_cuda="Allocate with cudaHostAlloc or register with cudaHostRegister once; copy"
             " with cudaMemcpyAsync on a second stream; cudaStreamWaitEvent before the first use",
             changes=(
-                MakeAsync(np.unique(calls[calls >= 0]), places, _speed(trace, scope)),
+                MakeAsync(np.unique(calls[calls >= 0]), places, speed),
                 DropCalls(waits_behind(trace, calls)),
             ),
         )
