@@ -76,7 +76,7 @@ def test_rests_by_the_clock(run):
     assert (launches, is_timed) == (21, 1)
     begins, ends = windows(folder)
     assert begins == [100 * n for n in range(len(begins))]
-    assert len(begins) >= 3
+    assert len(begins) >= 2  # the clock decides: 7 where nothing else runs
     # The clock decides where the samples lie: the program may end within one.
     assert len(begins) - len(ends) in (0, 1)
     (name, launched), *others = logs.calls(folder).items()
