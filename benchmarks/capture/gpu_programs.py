@@ -94,6 +94,36 @@ def threads(count: int) -> Told:
     return {"adds": 4 * count}
 
 
+def graph_before_window(count: int) -> Told:
+    """Make graphs before cudaProfilerStart and between it and Stop; replay all in the range."""
+    _adds(50)
+    tensor = torch.zeros(1024, device="cuda")
+    tensor.add_(1.0)
+    graphs = []
+
+    def make() -> None:
+        torch.cuda.synchronize()
+        graphs.append(torch.cuda.CUDAGraph())
+        with torch.cuda.graph(graphs[-1]):
+            for _ in range(10):
+                tensor.add_(1.0)
+
+    make()
+    graphs[0].replay()
+    torch.cuda.cudart().cudaProfilerStart()
+    make()
+    for _ in range(count):
+        for one in graphs:
+            one.replay()
+    torch.cuda.synchronize()
+    torch.cuda.cudart().cudaProfilerStop()
+    make()
+    for one in graphs:
+        one.replay()
+    torch.cuda.synchronize()
+    return {"replays": 2 * count, "sum": float(tensor[0]), "adds": 1 + 10 * (2 * count + 4)}
+
+
 def window(count: int) -> Told:
     """Bound a part by cudaProfilerStart and Stop, the device still busy at the end of it."""
     cudart = torch.cuda.cudart()
@@ -139,6 +169,56 @@ def steps(count: int) -> Told:
     is_over.set()
     other.join()
     return {"adds": 20 * count, "sum": float(tensor[0])}
+
+
+def resting_graphs(count: int, replays: str = "rests") -> Told:
+    """Make a graph in the midst of the steps and replay it in what may be rests, or in all."""
+    tensor = torch.zeros(1024, device="cuda")
+    captured, played = torch.cuda.CUDAGraph(), 0
+    for step in range(count):
+        if step == count // 2 - 60:
+            torch.cuda.synchronize()
+            with torch.cuda.graph(captured):
+                tensor.add_(1.0)
+        with torch.cuda.nvtx.range(f"step_{step}"):
+            for _ in range(20):
+                tensor.add_(1.0)
+            if step >= count // 2 - 60 and (replays == "all" or step % 200 > 20):
+                captured.replay()
+                played += 1
+            torch.cuda.synchronize()
+            time.sleep(0.002)
+    return {"adds": 20 * count + played, "sum": float(tensor[0])}
+
+
+def replayed_graphs(count: int) -> Told:
+    """The same, the graph replayed in samples, too."""
+    return resting_graphs(count, "all")
+
+
+def profiled_rest(count: int, after: int = -50) -> Told:
+    """Mark steps, 100 of them under torch.profiler, which begins so many after the middle one."""
+    tensor = torch.zeros(1024, device="cuda")
+    profiler = torch.profiler.profile(activities=list(torch.profiler.supported_activities()))
+    for step in range(count):
+        if step == count // 2 + after:
+            profiler.start()
+        if step == count // 2 + after + 100:
+            profiler.stop()
+        with torch.cuda.nvtx.range(f"step_{step}"):
+            for _ in range(20):
+                tensor.add_(1.0)
+            torch.cuda.synchronize()
+            time.sleep(0.002)
+    events = profiler.events()
+    on_device = [one for one in events if one.device_type == torch.autograd.DeviceType.CUDA]
+    seen = sum("add" in one.name.lower() for one in on_device)
+    return {"adds": 20 * count, "sum": float(tensor[0]), "seen_by_torch": seen}
+
+
+def profiled_sample(count: int) -> Told:
+    """The same; it begins where the middle step begins a sample."""
+    return profiled_rest(count, 2)
 
 
 def killed(count: int) -> Told:
@@ -222,7 +302,12 @@ PROGRAMS: dict[str, Callable[[int], Told]] = {
     "graph": graph,
     "threads": threads,
     "window": window,
+    "graph_before_window": graph_before_window,
     "steps": steps,
+    "resting_graphs": resting_graphs,
+    "replayed_graphs": replayed_graphs,
+    "profiled_rest": profiled_rest,
+    "profiled_sample": profiled_sample,
     "killed": killed,
     "quit": quit_at_once,
     "fails": fails,

@@ -33,17 +33,36 @@ def test_cuda_profiler_api_bounds_what_is_recorded(run, tmp_path):
     assert collecting == [True, False, True, False]
 
 
-def test_graphs_are_traced_before_the_first_range(run, tmp_path):
+GRAPH = ("call", 25, 0, "graph_exec")  # captured and instantiated
+
+
+@pytest.mark.parametrize("cupti", ["cupti13", "cupti12"])
+def test_a_graph_that_is_made_before_the_first_range_is_traced(run, cuda, tmp_path, cupti):
     # A graph that is made before they are, and launched after, crashes in the driver.
     told = tmp_path / "told"
     run(
-        *("init", "touch", tmp_path / "made", "start", "launch", 1, "stop", "launch", 1),
+        *("init", *GRAPH, *GRAPH, "start", "launch", 1, "stop", "launch", 1),
+        mode=PROFILER,
+        cupti=getattr(cuda, cupti),
+        environment={"FAKE_CUPTI_LOG": str(told)},
+    )
+    story = told.read_text().split("\n")
+    assert story.count("graph made 1") == 2
+    assert story.count(f"on {GRAPHS}") == 1
+    assert f"off {GRAPHS}" not in story
+
+
+def test_graphs_are_not_traced_before_there_are_any(run, tmp_path):
+    # That makes every launch dearer.
+    told = tmp_path / "told"
+    run(
+        *("init", "launch", 1, "start", "launch", 1, "stop", *GRAPH),
         mode=PROFILER,
         environment={"FAKE_CUPTI_LOG": str(told)},
     )
-    kinds = told.read_text().split("\n")
-    assert kinds.index(f"on {GRAPHS}") < kinds.index("on 10")
-    assert f"off {GRAPHS}" not in kinds
+    story = told.read_text().split("\n")
+    assert "on 10" in story[: story.index(f"on {GRAPHS}")]
+    assert story.count(f"on {GRAPHS}") == story.count("graph made 1") == 1
 
 
 def test_graphs_are_recorded_node_by_node_where_cuda_was_there_before(cuda, session, tmp_path):

@@ -24,7 +24,7 @@ using cupti::Domain;
 
 constexpr std::uint32_t kMaxCalls = 2048;  // ids of a domain; CUDA 13 has 807 and 523
 
-enum class Role : std::uint8_t { kPlain, kProfilerStart, kProfilerStop, kEndsStreams };
+enum class Role : std::uint8_t { kPlain, kProfilerStart, kProfilerStop, kEndsStreams, kMakesGraphs };
 
 struct Call {
   const char* name = nullptr;  // CUPTI's, for as long as the process lives
@@ -33,7 +33,8 @@ struct Call {
   Role role = Role::kPlain;
   Parameters parameters;
   SignatureForm signature = SignatureForm::kNot;
-  bool is_on = false;  // its callback
+  bool is_on = false;     // its callback
+  bool stays_on = false;  // whatever is recorded
 
   bool is_profilers() const { return role == Role::kProfilerStart || role == Role::kProfilerStop; }
 
@@ -74,6 +75,9 @@ constexpr std::string_view kStreamEnds[] = {
     "StreamDestroy", "CtxDestroy", "CtxDetach",  "DevicePrimaryCtxRe",
     "GreenCtxDestroy", "DeviceReset", "ThreadExit",
 };
+
+// Calls by which a graph comes to be.
+constexpr std::string_view kGraphStarts[] = {"StreamBeginCapture", "GraphCreate", "GraphInstantiate"};
 
 template <class Starts>
 bool begins_with_any(std::string_view name, const Starts& starts) {
@@ -123,6 +127,7 @@ Call describe(const char* full_name, Domain domain, const CudaConfig& config) {
   call.signature = signature_form(name);
   if (!tells_targets(config)) call.parameters.concerns = Concerns::kNothing;
   if (begins_with_any(name, kStreamEnds)) call.role = Role::kEndsStreams;
+  if (begins_with_any(name, kGraphStarts)) call.role = Role::kMakesGraphs;
   if (name.starts_with("ProfilerStart")) call.role = Role::kProfilerStart;
   if (name.starts_with("ProfilerStop")) call.role = Role::kProfilerStop;
   return call;
@@ -195,14 +200,15 @@ bool begins_steps() noexcept {
          read_switch(*session->control).mode() == raw::RangeMode::kSteps;
 }
 
-void enter(std::uint32_t key, const Call& call, void (*changed)() noexcept) noexcept {
+void enter(std::uint32_t key, const Call& call, const CallHooks& hooks) noexcept {
   if (t_calls.depth++ != 0) return;
   t_calls.outermost = key;
   if (call.role == Role::kEndsStreams) [[unlikely]] forget_streams();
+  if (call.role == Role::kMakesGraphs) [[unlikely]] hooks.graph_comes();
   if (call.role == Role::kProfilerStop && bounds_ranges()) [[unlikely]] {
     if (begins_steps()) return;
     window_end();
-    changed();
+    hooks.recording_changed();
     // Turning callbacks off has forgotten this call, if recording ended.
     return;
   }
@@ -210,7 +216,7 @@ void enter(std::uint32_t key, const Call& call, void (*changed)() noexcept) noex
 }
 
 void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
-           void (*changed)() noexcept) noexcept {
+           const CallHooks& hooks) noexcept {
   if (t_calls.depth == 0 || --t_calls.depth != 0 || t_calls.outermost != key) return;
   if (call.is_profilers() && bounds_ranges()) [[unlikely]] {
     if (call.role == Role::kProfilerStart) {
@@ -218,7 +224,7 @@ void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
         step_begins();
       } else {
         const bool is_outermost = window_begin();
-        changed();
+        hooks.recording_changed();
         if (is_outermost) note_window(raw::Note::kSampleBegin, {});
       }
     }
@@ -265,12 +271,11 @@ void choose_calls(const cupti::Functions& functions, const CudaConfig& config) n
 
 void switch_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
                   bool records, WatchedCalls watched) noexcept {
-  const bool keeps_profiler_calls = bounds_ranges();
   bool has_changed = false;
   for (std::uint32_t domain = 1; domain <= 2; ++domain) {
     for (std::uint32_t id = 1; id < kMaxCalls; ++id) {
       Call& call = g_calls[domain - 1][id];
-      if (keeps_profiler_calls && call.is_profilers()) continue;
+      if (call.stays_on) continue;
       const bool is_wanted =
           (records && call.is_chosen) || is_watched(watched, call, call_number(domain, id));
       if (is_wanted == call.is_on) continue;
@@ -284,13 +289,14 @@ void switch_calls(const cupti::Functions& functions, cupti::Subscriber subscribe
   g_epoch.fetch_add(1, std::memory_order_release);
 }
 
-void switch_profiler_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
-                           bool is_on) noexcept {
+void keep_calls_on(const cupti::Functions& functions, cupti::Subscriber subscriber,
+                   bool profilers, bool graphs) noexcept {
   for (std::uint32_t domain = 1; domain <= 2; ++domain) {
     for (std::uint32_t id = 1; id < kMaxCalls; ++id) {
-      if (g_calls[domain - 1][id].is_profilers()) {
-        functions.enable_callback(is_on ? 1 : 0, subscriber, domain, id);
-      }
+      Call& call = g_calls[domain - 1][id];
+      call.stays_on = (profilers && call.is_profilers()) ||
+                      (graphs && call.role == Role::kMakesGraphs);
+      if (call.stays_on) functions.enable_callback(1, subscriber, domain, id);
     }
   }
 }
@@ -298,7 +304,7 @@ void switch_profiler_calls(const cupti::Functions& functions, cupti::Subscriber 
 void ignore_calls_of_this_thread() noexcept { t_calls.is_ignored = true; }
 
 void on_call(std::uint32_t domain, std::uint32_t id, const cupti::CallData& data,
-             void (*changed)() noexcept) noexcept {
+             const CallHooks& hooks) noexcept {
   if (domain - 1 > 1 || id >= kMaxCalls || t_calls.is_ignored) [[unlikely]] return;
   const std::uint32_t epoch = g_epoch.load(std::memory_order_relaxed);
   if (t_calls.epoch != epoch) [[unlikely]] {
@@ -309,9 +315,9 @@ void on_call(std::uint32_t domain, std::uint32_t id, const cupti::CallData& data
   const std::uint32_t key = domain << 16 | id;
   if (data.site == CallSite::kEnter) {
     see_correlation(data.correlation);
-    enter(key, call, changed);
+    enter(key, call, hooks);
   } else {
-    leave(key, call, data, changed);
+    leave(key, call, data, hooks);
   }
 }
 

@@ -27,15 +27,21 @@ void choose_calls(const cupti::Functions& functions, const CudaConfig& config) n
 void switch_calls(const cupti::Functions& functions, cupti::Subscriber subscriber, bool records,
                   WatchedCalls watched) noexcept;
 
-// The same for cudaProfilerStart and cudaProfilerStop (and the driver's), which bound capture
-// ranges: these stay on while recording is off.
-void switch_profiler_calls(const cupti::Functions& functions, cupti::Subscriber subscriber,
-                           bool is_on) noexcept;
+// Turns on what stays on while recording is off: cudaProfilerStart and cudaProfilerStop (and the
+// driver's), which bound capture ranges, and the calls by which CUDA graphs come to be. Once in a
+// session, after choose_calls.
+void keep_calls_on(const cupti::Functions& functions, cupti::Subscriber subscriber, bool profilers,
+                   bool graphs) noexcept;
 
-// Takes one callback of the runtime's or the driver's domain. `changed` is called, without any lock
-// or lease held, after a capture range was opened or closed. Any thread.
-void on_call(std::uint32_t domain, std::uint32_t id, const cupti::CallData& call,
-             void (*changed)() noexcept) noexcept;
+// What on_call tells, without any lock or lease held.
+struct CallHooks {
+  void (*recording_changed)() noexcept;  // a capture range was opened or closed
+  void (*graph_comes)() noexcept;        // a call begins that makes a CUDA graph
+};
+
+// Takes one callback of the runtime's or the driver's domain. Any thread.
+void on_call(std::uint32_t domain, std::uint32_t id, const cupti::CallData& data,
+             const CallHooks& hooks) noexcept;
 
 // Makes on_call pass over this thread's calls: the agent's own.
 void ignore_calls_of_this_thread() noexcept;

@@ -51,12 +51,13 @@ struct Tracing {
   bool records_calls = false;         // callbacks that are on, with the next
   WatchedCalls watched;
   bool is_watcher_running = false;
-  bool traces_graphs = false;         // that kind is on, also while nothing is recorded
+  std::atomic<bool> traces_graphs{false};  // that kind is on, also while nothing is recorded
   std::uint32_t collects = 0;         // of CudaCollects, when recording
   std::uint32_t told_failed = 0;      // kinds whose failure was told
   std::int64_t detach_ns = 0;         // rests likely to be as long are without CUPTI; 0: none are
   bool is_worn = false;               // kinds have been on since CUPTI was set up
-  bool is_lost = false;               // another tool has taken CUPTI, in a rest
+  std::atomic<bool> is_detached{false};  // until it is taken up again nothing of CUPTI is called
+  bool has_told_taken = false;        // that it could not be, as another tool had it
   std::int64_t sample_from_ns = 0;    // when recording began last,
   std::int64_t rest_from_ns = 0;      // and ended
   RecordingSpans spans;
@@ -69,6 +70,8 @@ Tracing& tracing() {
 }
 
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // begun, ended, switched on and off
+// Held while the kind of whole graphs is turned on; may be taken with g_lock held.
+pthread_mutex_t g_graphs_lock = PTHREAD_MUTEX_INITIALIZER;
 BufferPool g_pool;
 // The process that is being traced, or 0. A fork has it from its parent, may have g_lock locked for
 // ever, and cannot use CUDA: whoever comes from outside looks here before anything else.
@@ -122,7 +125,7 @@ std::uint32_t wanted(const CudaConfig& config) noexcept {
 
 // CUPTI 13.0.0 may hang when kernels are turned off: they stay on, and are left out when read.
 // A graph that was instantiated while graphs were not traced, and is launched while they are, crashes
-// in the driver (CUPTI 13.0.1, driver 580): graphs are traced from the beginning.
+// in the driver (CUPTI 13.0.1, driver 580): graphs are traced from before the first one on.
 bool keeps_kind_on(const Tracing& t, cupti::Kind kind) noexcept {
   if (kind == cupti::Kind::kGraphTrace) return true;
   return kind == cupti::Kind::kConcurrentKernel && t.library.version == cupti::kVersion13_0_0;
@@ -169,6 +172,23 @@ void on_graph_node(const cupti::ResourceData& resource) noexcept {
               false);
 }
 
+// Turns on the kind of whole graphs, which makes every launch dearer by a microsecond. Any thread.
+cupti::Result trace_graphs(Tracing& t) noexcept {
+  const Lock lock(g_graphs_lock);
+  if (t.traces_graphs) return cupti::kSuccess;
+  const cupti::Result result = t.library.functions.enable(cupti::Kind::kGraphTrace);
+  t.traces_graphs = result == cupti::kSuccess;
+  return result;
+}
+
+// Only a session that traces graphs as wholes keeps the calls on that tell this; the others hear it
+// while they record.
+void on_graph_comes() noexcept {
+  if ((tracing().collects & raw::kCollectsGraphs) != 0) trace_graphs(tracing());
+}
+
+constexpr CallHooks kCallHooks{follow_recording_state, on_graph_comes};
+
 void on_callback(void*, std::uint32_t domain, std::uint32_t id, const void* what) {
   if (what == nullptr) return;
   if (domain == static_cast<std::uint32_t>(cupti::Domain::kResource)) {
@@ -178,11 +198,60 @@ void on_callback(void*, std::uint32_t domain, std::uint32_t id, const void* what
       on_graph_node(*static_cast<const cupti::ResourceData*>(what));
     }
   } else {
-    on_call(domain, id, *static_cast<const cupti::CallData*>(what), follow_recording_state);
+    on_call(domain, id, *static_cast<const cupti::CallData*>(what), kCallHooks);
   }
 }
 
 constexpr CuptiHooks kHooks{on_callback, timestamp, on_buffer_wanted, on_buffer_done};
+
+cupti::Result switch_resource(const Tracing& t, std::uint32_t id, bool is_on) noexcept {
+  return t.library.functions.enable_callback(
+      is_on ? 1 : 0, t.subscriber, static_cast<std::uint32_t>(cupti::Domain::kResource), id);
+}
+
+// ---- detached between samples; with g_lock held
+
+void watch_graphs(const Tracing& t) noexcept {
+  if (t.detach_ns != 0) switch_resource(t, cupti::kGraphExecCreated, true);
+}
+
+// From what a session asks and CUPTI can; see cupti_detach.h. Without calls no graph launch is seen.
+std::int64_t shortest_detached_ns(const Tracing& t, const CudaConfig& config, bool is_late) noexcept {
+  const Session& session = *t.session;
+  const bool rests = read_switch(*session.control).mode() == raw::RangeMode::kSteps &&
+                     !session.config.sample.by_calls;
+  const bool sees_graphs = !is_late && (t.collects & raw::kCollectsCalls) != 0 &&
+                           (t.collects & raw::kCollectsGraphs) == 0;
+  const bool can = t.library.functions.finalize != nullptr &&
+                   t.library.version >= cupti::kVersion12_6;
+  return rests && sees_graphs && can ? static_cast<std::int64_t>(config.detach_ms) * 1'000'000 : 0;
+}
+
+// Sets CUPTI up again if it is detached. Returns false, told once, if that cannot be now.
+bool take_up(Tracing& t) noexcept {
+  if (!t.is_detached.load(std::memory_order_relaxed)) return true;
+  std::string other;
+  const char* function = "";
+  cupti::Result result = subscribe(t.library, kHooks, t.subscriber, other);
+  if (result == cupti::kSuccess) {
+    result = set_up(t.library, kHooks, function);
+    if (result != cupti::kSuccess) t.library.functions.unsubscribe(t.subscriber);
+  }
+  if (result == cupti::kSuccess) {
+    watch_graphs(t);
+    expect_another_count();
+    t.is_detached.store(false, std::memory_order_relaxed);
+    return true;
+  }
+  if (!t.has_told_taken) {
+    const std::string why = result == cupti::kOtherSubscriber
+                                ? "another profiler was attached, " + other
+                                : "CUPTI could not be set up, " + words_of(t.library.functions, result);
+    note(raw::CudaNote::kKindFailed, "when a sample began " + why);
+    t.has_told_taken = true;
+  }
+  return false;
+}
 
 // ---- on and off; with g_lock held
 
@@ -195,22 +264,27 @@ void tell_collecting(std::uint32_t collects) noexcept {
   }
 }
 
+cupti::Result enable_kind(Tracing& t, const KindChoice& choice) noexcept {
+  const cupti::Functions& f = t.library.functions;
+  if (choice.kind == cupti::Kind::kGraphTrace) return trace_graphs(t);
+  // What exists already is listed again with devices, contexts and streams.
+  const bool dumps = choice.collects == 0 && f.enable_and_dump != nullptr;
+  return dumps ? f.enable_and_dump(choice.kind) : f.enable(choice.kind);
+}
+
 // Turns the kinds on; those that cannot be are told once and left out of what is collected.
 std::uint32_t enable_kinds(Tracing& t) noexcept {
-  const cupti::Functions& f = t.library.functions;
   std::uint32_t collected = t.collects;
   for (std::uint32_t i = 0; i < std::size(kKinds); ++i) {
     const KindChoice& choice = kKinds[i];
     if (choice.collects != 0 && (t.collects & choice.collects) == 0) continue;
-    if (choice.kind == cupti::Kind::kGraphTrace && t.traces_graphs) continue;
-    // What exists already is listed again with these three.
-    const bool dumps = choice.collects == 0 && f.enable_and_dump != nullptr;
-    const cupti::Result result = dumps ? f.enable_and_dump(choice.kind) : f.enable(choice.kind);
+    const cupti::Result result = enable_kind(t, choice);
     if (result == cupti::kSuccess) continue;
     // Peer copies have a kind of their own, but no bit.
     if (choice.kind != cupti::Kind::kMemcpyPeer) collected &= ~choice.collects;
     if ((t.told_failed & 1u << i) == 0) {
-      note(raw::CudaNote::kKindFailed, std::string(choice.name) + ": " + words_of(f, result));
+      note(raw::CudaNote::kKindFailed,
+           std::string(choice.name) + ": " + words_of(t.library.functions, result));
       t.told_failed |= 1u << i;
     }
   }
@@ -227,13 +301,12 @@ void disable_kinds(const Tracing& t) noexcept {
 void switch_graph_nodes(const Tracing& t, bool is_on) noexcept {
   if ((t.collects & raw::kCollectsGraphNodes) == 0) return;
   for (const std::uint32_t id : {cupti::kGraphNodeCreated, cupti::kGraphNodeCloned}) {
-    t.library.functions.enable_callback(is_on ? 1 : 0, t.subscriber,
-                                        static_cast<std::uint32_t>(cupti::Domain::kResource), id);
+    switch_resource(t, id, is_on);
   }
 }
 
 void set_recording(Tracing& t, bool is_on) noexcept {
-  if (t.is_recording == is_on || t.is_lost) return;
+  if (t.is_recording == is_on || (is_on && !take_up(t))) return;
   t.is_recording = is_on;
   (is_on ? t.sample_from_ns : t.rest_from_ns) = now_ns();
   if (is_on) {
@@ -252,7 +325,7 @@ void set_recording(Tracing& t, bool is_on) noexcept {
 void follow_calls(Tracing& t) noexcept {
   const bool records = t.is_recording && (t.collects & raw::kCollectsCalls) != 0;
   const WatchedCalls watched = watched_calls();
-  if (records == t.records_calls && watched == t.watched) return;
+  if ((records == t.records_calls && watched == t.watched) || !take_up(t)) return;
   t.records_calls = records;
   t.watched = watched;
   switch_calls(t.library.functions, t.subscriber, records, watched);
@@ -291,6 +364,7 @@ void write_clock() noexcept {
 
 // Takes from CUPTI what is complete and writes it down.
 void flush(std::uint32_t flags) noexcept {
+  if (tracing().is_detached.load(std::memory_order_relaxed)) return;
   write_clock();
   tracing().library.functions.flush_all(flags);
   write_new_devices();
@@ -322,53 +396,25 @@ void drain(const Tracing& t) noexcept {
   tell_drain(t, raw::DrainState::kDrained);
 }
 
-// ---- detached between samples
-
-void watch_graphs(const Tracing& t) noexcept {
-  if (t.detach_ns == 0) return;
-  t.library.functions.enable_callback(1, t.subscriber,
-                                      static_cast<std::uint32_t>(cupti::Domain::kResource),
-                                      cupti::kGraphExecCreated);
-}
-
-// From what a session asks and CUPTI can; see cupti_detach.h. Without calls no graph launch is seen.
-std::int64_t shortest_detached_ns(const Tracing& t, const CudaConfig& config, bool is_late) noexcept {
-  const Session& session = *t.session;
-  const bool rests = read_switch(*session.control).mode() == raw::RangeMode::kSteps &&
-                     !session.config.sample.by_calls;
-  const bool sees_graphs = !is_late && (t.collects & raw::kCollectsCalls) != 0 &&
-                           (t.collects & raw::kCollectsGraphs) == 0;
-  const bool can = t.library.functions.finalize != nullptr &&
-                   t.library.version >= cupti::kVersion12_6;
-  return rests && sees_graphs && can ? static_cast<std::int64_t>(config.detach_ms) * 1'000'000 : 0;
-}
-
 // Whether this is the time for it. With g_lock held.
 bool is_detach_due(const Tracing& t) noexcept {
-  if (t.detach_ns == 0 || !t.is_worn || t.is_recording || t.is_lost || has_met_graph()) return false;
+  if (t.detach_ns == 0 || !t.is_worn || t.is_recording || has_met_graph()) return false;
   if (t.records_calls || t.watched != WatchedCalls{}) return false;
   if (now_ns() - t.rest_from_ns < kSettledNs) return false;
   return likely_rest_ns(t.rest_from_ns - t.sample_from_ns) >= t.detach_ns;
 }
 
-// Detaches CUPTI and sets it up again with nothing turned on, which leaves launches as quick as
-// without it. With g_lock held; all that was recorded is written down.
-void renew(Tracing& t) noexcept {
+// Leaves the process as if CUPTI had never been there. A subscriber alone, with nothing turned on,
+// costs a launch 400 instructions, and so does any call of CUPTI's after this. With g_lock held; all
+// that was recorded is written down.
+void detach(Tracing& t) noexcept {
   t.library.functions.unsubscribe(t.subscriber);
+  t.is_detached.store(true, std::memory_order_relaxed);
   t.library.functions.finalize();
   t.is_worn = false;
-  std::string other;
-  const char* function = "";
-  cupti::Result result = subscribe(t.library, kHooks, t.subscriber, other);
-  if (result == cupti::kSuccess) {
-    result = set_up(t.library, kHooks, function);
-    watch_graphs(t);
-    expect_another_count();
-  }
-  if (result == cupti::kSuccess) return;
-  t.is_lost = true;
-  tell_subscribe_failed(t.library, result, other);
 }
+
+// ---- the watcher
 
 // The watcher, which calls no CUDA otherwise. What is on the device from the sample ends first: CUPTI
 // must not be detached from under it.
@@ -381,10 +427,8 @@ void detach_if_due() noexcept {
   flush(0);
   flush(cupti::kFlushForced);
   const Lock lock(g_lock);
-  if (is_detach_due(tracing())) renew(tracing());
+  if (is_detach_due(tracing())) detach(tracing());
 }
-
-// ---- the watcher
 
 // CUPTI's own periodic flush returns full buffers only; a killed program would lose the rest.
 void* watch(void* flush_ns_pointer) {
@@ -489,13 +533,6 @@ bool have_library(Tracing& t, const CudaConfig& config) {
   return true;
 }
 
-// Turns on what must not be turned on later. What fails is tried again, and told, when recording
-// begins.
-void enable_lasting_kinds(Tracing& t) noexcept {
-  t.traces_graphs = (t.collects & raw::kCollectsGraphs) != 0 &&
-                    t.library.functions.enable(cupti::Kind::kGraphTrace) == cupti::kSuccess;
-}
-
 // Graphs that are there already must not be traced as wholes: see keeps_kind_on.
 void trace_nodes_of_graphs(CudaConfig& config) {
   if (!config.kernels || config.graph_nodes) return;
@@ -535,15 +572,15 @@ int begin(Tracing& t, Session& session, bool is_late) {
     t.library.functions.unsubscribe(t.subscriber);
     return ENOTSUP;
   }
-  enable_lasting_kinds(t);
+  t.traces_graphs = false;
   t.detach_ns = shortest_detached_ns(t, config, is_late);
-  t.is_worn = t.is_lost = false;
+  t.is_worn = t.has_told_taken = false;
+  t.is_detached.store(false, std::memory_order_relaxed);
   watch_graphs(t);
   t.is_begun = true;
   g_traced.store(getpid(), std::memory_order_release);
-  if (profiler_calls_bound_ranges(session)) {
-    switch_profiler_calls(t.library.functions, t.subscriber, true);
-  }
+  keep_calls_on(t.library.functions, t.subscriber, profiler_calls_bound_ranges(session),
+                (t.collects & raw::kCollectsGraphs) != 0);
   begin_launch_watch(session);
   set_recording(t, is_wanted_now(&session));
   t.records_calls = false;
@@ -585,7 +622,9 @@ void end_cuda_tracing() noexcept {
   flush(cupti::kFlushForced);
   if (t.traces_graphs) t.library.functions.disable(cupti::Kind::kGraphTrace);
   tell_drain(t, raw::DrainState::kNothing);
-  t.library.functions.unsubscribe(t.subscriber);
+  if (!t.is_detached.load(std::memory_order_relaxed)) {
+    t.library.functions.unsubscribe(t.subscriber);
+  }
   t.is_begun = false;
   g_traced.store(0, std::memory_order_release);
 }

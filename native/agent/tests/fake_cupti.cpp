@@ -5,7 +5,8 @@
 // FAKE_CUPTI_VERSION (as cuptiGetVersion tells it), FAKE_CUPTI_BUSY (the name of another
 // subscriber), FAKE_CUPTI_SUBSCRIBE (an error), FAKE_CUPTI_FAIL_KIND (a kind that cannot be
 // enabled), FAKE_CUPTI_LOG (a file that is told of every kind turned on or off), FAKE_CUPTI_RESTARTS
-// (after cuptiFinalize correlation ids count from 1), FAKE_CUPTI_TAKEN (then another has subscribed).
+// (after cuptiFinalize correlation ids count from 1), FAKE_CUPTI_TAKEN (after the
+// first one another has subscribed, and leaves when it was in the way so often).
 #include "fake_cupti.h"
 
 #include <cstdio>
@@ -128,6 +129,9 @@ std::atomic<bool> g_kinds[64];
 std::atomic<bool> g_calls[4][kIds];
 std::atomic<std::uint32_t> g_last_correlation{0};
 std::atomic<std::uint32_t> g_counted_from{0};  // what a correlation id is made less
+std::atomic<bool> g_is_finalised{false};
+std::atomic<bool> g_was_finalised{false};
+std::atomic<int> g_taken{0};  // so many times more another subscriber is in the way
 std::atomic<std::uint64_t> g_callbacks{0};  // of calls, made since they were asked for
 
 std::uint64_t cupti_now() {
@@ -389,12 +393,22 @@ EXPORT int cuptiGetCallbackName(std::uint32_t domain, std::uint32_t id, const ch
 
 EXPORT int cuptiSubscribe(void** subscriber, Callback callback, void*) {
   if (const char* error = std::getenv("FAKE_CUPTI_SUBSCRIBE")) return std::atoi(error);
+  if (g_taken > 0) {
+    --g_taken;
+    return kMultipleSubscribers;
+  }
   if (std::getenv("FAKE_CUPTI_BUSY") != nullptr || g_is_subscribed.exchange(true)) {
     return kMultipleSubscribers;
   }
   g_callback = callback;
+  g_is_finalised = false;
   *subscriber = &g_callback;
   return 0;
+}
+
+// Any call after cuptiFinalize brings CUPTI back, and with it what it costs: only subscribing may.
+void must_be_there() {
+  if (g_is_finalised) std::abort();
 }
 
 // What CUPTI leaves is nothing: buffers that were not flushed are gone.
@@ -402,6 +416,7 @@ EXPORT int cuptiFinalize() {
   if (std::any_of(std::begin(g_kinds), std::end(g_kinds), [](const auto& kind) { return !!kind; })) {
     std::abort();  // kinds were left on
   }
+  must_be_there();
   tell("finalize", 0);
   g_callback = nullptr;
   g_is_subscribed = false;
@@ -414,11 +429,15 @@ EXPORT int cuptiFinalize() {
   g_request = nullptr;
   g_done = nullptr;
   if (std::getenv("FAKE_CUPTI_RESTARTS") != nullptr) g_counted_from = g_last_correlation.load();
-  if (std::getenv("FAKE_CUPTI_TAKEN") != nullptr) g_is_subscribed = true;
+  static const char* const taken = std::getenv("FAKE_CUPTI_TAKEN");
+  if (taken != nullptr && !g_was_finalised) g_taken = std::atoi(taken);
+  g_was_finalised = true;
+  g_is_finalised = true;
   return 0;
 }
 
 EXPORT int cuptiUnsubscribe(void* subscriber) {
+  must_be_there();
   if (subscriber != &g_callback) return kInvalidParameter;
   g_callback = nullptr;
   g_is_subscribed = false;
@@ -430,12 +449,14 @@ EXPORT int cuptiUnsubscribe(void* subscriber) {
 
 EXPORT int cuptiEnableCallback(std::uint32_t enable, void* subscriber, std::uint32_t domain,
                                std::uint32_t id) {
+  must_be_there();
   if (subscriber != &g_callback || domain > 3 || id >= kIds) return kInvalidParameter;
   g_calls[domain][id] = enable != 0;
   return 0;
 }
 
 EXPORT int cuptiActivityRegisterCallbacks(Request request, Done done) {
+  must_be_there();
   const std::lock_guard lock(g_lock);
   g_request = request;
   g_done = done;
@@ -443,6 +464,7 @@ EXPORT int cuptiActivityRegisterCallbacks(Request request, Done done) {
 }
 
 EXPORT int cuptiActivityEnable(std::uint32_t kind) {
+  must_be_there();
   const char* failing = std::getenv("FAKE_CUPTI_FAIL_KIND");
   if (kind >= 64 || (failing != nullptr && std::strtoul(failing, nullptr, 10) == kind)) {
     return kInvalidKind;
@@ -453,6 +475,7 @@ EXPORT int cuptiActivityEnable(std::uint32_t kind) {
 }
 
 EXPORT int cuptiActivityDisable(std::uint32_t kind) {
+  must_be_there();
   if (kind >= 64) return kInvalidKind;
   g_kinds[kind] = false;
   tell("off", kind);
@@ -460,6 +483,7 @@ EXPORT int cuptiActivityDisable(std::uint32_t kind) {
 }
 
 EXPORT int cuptiActivityFlushAll(std::uint32_t flags) {
+  must_be_there();
   std::deque<Buffer> returned;
   {
     const std::lock_guard lock(g_lock);
@@ -494,12 +518,14 @@ EXPORT int cuptiActivityGetNumDroppedRecords(void*, std::uint32_t, std::size_t* 
 }
 
 EXPORT int cuptiGetTimestamp(std::uint64_t* into) {
+  must_be_there();
   *into = cupti_now();
   return 0;
 }
 
 #ifndef FAKE_BARE
 EXPORT int cuptiActivityRegisterTimestampCallback(Timestamp timestamp) {
+  must_be_there();
   g_timestamp = timestamp;
   return 0;
 }
@@ -656,6 +682,7 @@ EXPORT void fake_graph_exec() {
     void* handle;
     void* descriptor;
   } data = {nullptr, nullptr, nullptr};
+  tell("graph made", g_kinds[51]);
   if (!g_calls[3][18]) return;
   if (const Callback callback = g_callback.load()) callback(nullptr, 3, 18, &data);
 }
