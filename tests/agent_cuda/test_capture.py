@@ -139,6 +139,21 @@ def test_in_process_begin_end_and_begin_again(cuda, session):
         assert logs.found(one.folder, logs.STREAM)  # though they were there before
 
 
+@pytest.mark.parametrize(
+    ("words", "leaves"),
+    [(["launch", 1], True), (["repeat", 1, "k1,g1"], False), (["launch", 1, "graph_exec"], False)],
+)
+def test_after_a_profile_in_process_cupti_is_gone_unless_there_are_graphs(
+    cuda, session, tmp_path, words, leaves
+):
+    new = session(cuda=1, cupti_path=[cuda.cupti13])
+    told = tmp_path / "told"
+    every = ["init", "attach", new.folder, cuda.agent, *words, "detach", "launch", 1]
+    _run_alone(cuda, every, FAKE_CUPTI_LOG=str(told))
+    assert told.read_text().split("\n").count("finalize 0") == leaves
+    assert logs.calls(new.folder)[LAUNCH] == 1
+
+
 def test_in_process_before_the_driver_is_initialised(cuda, session):
     new = session(cuda=1, cupti_path=[cuda.cupti13])
     done = _run_alone(cuda, ["attach", new.folder, cuda.agent, "init", "launch", 4, "detach"])

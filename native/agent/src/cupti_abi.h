@@ -19,7 +19,6 @@ inline constexpr Result kOtherSubscriber = 39;
 
 // As cuptiGetVersion numbers them: a counter up to CUDA 12, then major * 10000 + minor * 100.
 inline constexpr std::uint32_t kVersion12_0 = 18;
-inline constexpr std::uint32_t kVersion12_6 = 24;
 inline constexpr std::uint32_t kVersion12_8 = 26;
 inline constexpr std::uint32_t kVersion13_0_0 = 130000;
 inline constexpr std::uint32_t kVersion13_2 = 130200;

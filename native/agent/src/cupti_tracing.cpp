@@ -54,6 +54,7 @@ struct Tracing {
   std::atomic<bool> traces_graphs{false};  // that kind is on, also while nothing is recorded
   std::uint32_t collects = 0;         // of CudaCollects, when recording
   std::uint32_t told_failed = 0;      // kinds whose failure was told
+  bool can_detach = false;
   std::int64_t detach_ns = 0;         // rests likely to be as long are without CUPTI; 0: none are
   bool is_worn = false;               // kinds have been on since CUPTI was set up
   std::atomic<bool> is_detached{false};  // until it is taken up again nothing of CUPTI is called
@@ -212,19 +213,23 @@ cupti::Result switch_resource(const Tracing& t, std::uint32_t id, bool is_on) no
 // ---- detached between samples; with g_lock held
 
 void watch_graphs(const Tracing& t) noexcept {
-  if (t.detach_ns != 0) switch_resource(t, cupti::kGraphExecCreated, true);
+  if (t.can_detach) switch_resource(t, cupti::kGraphExecCreated, true);
 }
 
-// From what a session asks and CUPTI can; see cupti_detach.h. Without calls no graph launch is seen.
+// Whether CUPTI may ever be detached; see cupti_detach.h. Tried with CUDA 13.0. Without calls no
+// launch of a graph is seen.
+bool can_detach(const Tracing& t) noexcept {
+  return t.library.functions.finalize != nullptr && t.library.version > cupti::kVersion13_0_0 &&
+         (t.collects & raw::kCollectsCalls) != 0 && (t.collects & raw::kCollectsGraphs) == 0;
+}
+
+// How long a rest must be likely to be; 0: no rest is.
 std::int64_t shortest_detached_ns(const Tracing& t, const CudaConfig& config, bool is_late) noexcept {
   const Session& session = *t.session;
   const bool rests = read_switch(*session.control).mode() == raw::RangeMode::kSteps &&
                      !session.config.sample.by_calls;
-  const bool sees_graphs = !is_late && (t.collects & raw::kCollectsCalls) != 0 &&
-                           (t.collects & raw::kCollectsGraphs) == 0;
-  const bool can = t.library.functions.finalize != nullptr &&
-                   t.library.version >= cupti::kVersion12_6;
-  return rests && sees_graphs && can ? static_cast<std::int64_t>(config.detach_ms) * 1'000'000 : 0;
+  const bool is_wanted = rests && t.can_detach && !is_late;
+  return is_wanted ? static_cast<std::int64_t>(config.detach_ms) * 1'000'000 : 0;
 }
 
 // Sets CUPTI up again if it is detached. Returns false, told once, if that cannot be now.
@@ -414,6 +419,18 @@ void detach(Tracing& t) noexcept {
   t.is_worn = false;
 }
 
+// Ends what there is of CUPTI. The program may go on for long: it is detached if that can be.
+void leave(Tracing& t) noexcept {
+  if (t.is_detached.load(std::memory_order_relaxed)) return;
+  if (t.can_detach && t.is_worn && !has_met_graph()) {
+    wait_for_device_work();
+    flush(cupti::kFlushForced);
+    detach(t);
+  } else {
+    t.library.functions.unsubscribe(t.subscriber);
+  }
+}
+
 // ---- the watcher
 
 // The watcher, which calls no CUDA otherwise. What is on the device from the sample ends first: CUPTI
@@ -573,6 +590,7 @@ int begin(Tracing& t, Session& session, bool is_late) {
     return ENOTSUP;
   }
   t.traces_graphs = false;
+  t.can_detach = can_detach(t);
   t.detach_ns = shortest_detached_ns(t, config, is_late);
   t.is_worn = t.has_told_taken = false;
   t.is_detached.store(false, std::memory_order_relaxed);
@@ -621,10 +639,8 @@ void end_cuda_tracing() noexcept {
   follow_calls(t);
   flush(cupti::kFlushForced);
   if (t.traces_graphs) t.library.functions.disable(cupti::Kind::kGraphTrace);
+  leave(t);
   tell_drain(t, raw::DrainState::kNothing);
-  if (!t.is_detached.load(std::memory_order_relaxed)) {
-    t.library.functions.unsubscribe(t.subscriber);
-  }
   t.is_begun = false;
   g_traced.store(0, std::memory_order_release);
 }
