@@ -6,8 +6,8 @@ Usage: PYTHONPATH=src:benchmarks python benchmarks/capture/cuda_cost.py PROGRAM 
 PROGRAM is `launches` or `calls` (cuda_cost.cu; needs nvcc), or `gpt` (workloads.py; needs PyTorch).
 Kinds: `alone`; `kernels`, CUPTI's records of kernels and nothing else, the floor of every profiler;
 `ours`, `warpline profile`; `rest`, the same before cudaProfilerStart; `nsys`; and of gpt only
-`sampled`, ours between two samples of steps, `detached`, the same with --cuda-detach, and `torch`,
-PyTorch's profiler.
+`sampled`, ours between two samples of steps, `attached`, the same with --cuda-detach=false, and
+`torch`, PyTorch's profiler.
 
 A set is one process of each kind. In a turn each of them works for some milliseconds, so that the
 slow and the fast states of a machine are the same for all. A set's figure is the median of its
@@ -60,7 +60,7 @@ def prefixes(folder: Path, nsys: str | None) -> dict[str, list[str]]:
     kinds["rest"] = [*profile, str(folder / "rest"), "-c", "cudaProfilerApi", "--"]
     sample = ["--steps", "1", "--every", "65535"]
     kinds["sampled"] = [*profile, str(folder / "sampled"), *sample, "--"]
-    kinds["detached"] = [*profile, str(folder / "detached"), *sample, "--cuda-detach", "--"]
+    kinds["attached"] = [*profile, str(folder / "attached"), *sample, "--cuda-detach=false", "--"]
     floor = folder / "kernel_records.so"
     if floor.exists():
         kinds["kernels"] = ["env", f"CUDA_INJECTION64_PATH={floor}"]

@@ -228,7 +228,9 @@ def check_windows(bench: Bench) -> None:
     run = bench.run("window", 1000, mode=RangeMode.CUDA_PROFILER_API)
     calls = sum(call.flags & 1 for call in run.found(logs.CALL))
     before = bench.run("graph_before_window", 20, mode=RangeMode.CUDA_PROFILER_API)
-    graphs = len(before.found(logs.GRAPH))
+    launched = {call.correlation for call in before.found(logs.CALL)}
+    # Those of the rest have no call, and are left out when a session is finished.
+    graphs = sum(one.correlation in launched for one in before.found(logs.GRAPH))
     is_right = before.status == 0 and before.told["sum"] == before.told["adds"]
     bench.say(
         "window, graphs made before it and in it",
@@ -246,9 +248,9 @@ def check_windows(bench: Bench) -> None:
 
 def check_detach(bench: Bench) -> None:
     """CUPTI detached between samples of steps: they are whole, and every id is one call's."""
-    # Under torch.profiler a sample may be its own.
+    # torch.profiler keeps CUPTI once it has had it, from the middle on; in a sample it cannot.
     programs = {"steps": 1000, "resting_graphs": 1000, "replayed_graphs": 1025}
-    programs |= {"profiled_rest": 900, "profiled_sample": 800}
+    programs |= {"profiled_rest": 500, "profiled_sample": 1000}
     for name, wanted in programs.items():
         run = bench.run(
             *(name, 2000),
@@ -272,7 +274,7 @@ def check_detach(bench: Bench) -> None:
             f" {wanted}, {lone} without a call, {early} before theirs; {twice} ids twice;"
             f" streams {streams}; torch saw {run.told.get('seen_by_torch')} of 2000;"
             f" {run.notes()} {run.errors}",
-            is_good=is_right and run.adds() >= wanted and lone == early == twice == 0,
+            is_good=is_right and run.adds() == wanted and lone == early == twice == 0,
         )
 
 

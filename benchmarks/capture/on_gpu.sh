@@ -1,7 +1,7 @@
 #!/bin/sh
 # Everything that only a GPU can show, in parts of at most ten minutes each:
 #   on_gpu.sh checks | cost | pairs | ranks  OUTPUT_FOLDER [NSYS]
-# checks: the GPU tests, sampling, ten million launches; cost: what recording adds; pairs: programs
+# checks: the GPU tests, sampling, instructions, ten million launches; cost: what recording adds; pairs: programs
 # with faults and without, timed in turn and recorded; ranks: the same of ddp_serial, on two GPUs.
 # Builds agent and core, unless WARPLINE_AGENT and WARPLINE_CORE name them.
 set -u
@@ -35,6 +35,8 @@ checks)
   timeout 300 "$python" -m pytest -q -m gpu tests/gpu -p no:cacheprovider 2>&1 | tail -15
   say "at rest"
   timeout 150 "$python" benchmarks/capture/sampling.py --rest --rounds 5 2>&1 | tail -8
+  say "instructions of a call"
+  timeout 150 "$python" benchmarks/capture/instructions.py $nsys
   say "ten million launches"
   nvcc -O2 -o /tmp/cuda_cost benchmarks/capture/cuda_cost.cu
   timeout 200 "$python" -m warpline profile -f -o /tmp/long -- /tmp/cuda_cost long 10000000 2>&1 | tail -30
@@ -46,7 +48,7 @@ cost)
   say calls
   cost calls --sets 7 --kinds alone,kernels,ours,nsys --json "$out/calls.json"
   say "a training program"
-  kinds=alone,ours,sampled,detached,nsys,torch
+  kinds=alone,ours,sampled,attached,nsys,torch
   cost gpt --sets 11 --turns 30 --kinds $kinds --limit 300 --json "$out/gpt.json"
   ;;
 pairs)

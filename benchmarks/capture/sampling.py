@@ -13,8 +13,8 @@ While they are searched for, all launches are seen, up to 80,000: medians of ste
 at rest are those of all steps after the first 400, few of which are in a sample.
 
 With --rest only what a launch takes at rest is compared, in --rounds sets of processes that work
-in turn: alone, with graphs recorded as wholes and by their nodes, with CUPTI detached, and before
-cudaProfilerStart. One step is recorded, the first. CUPTI's kind for whole graphs stays on at rest.
+in turn: alone, with CUPTI detached, with CUPTI kept and graphs recorded as wholes or by their
+nodes, and before cudaProfilerStart. One step is recorded, the first.
 Medians are printed, and quintiles of the sets.
 """
 
@@ -183,11 +183,12 @@ def compare_rests(folder: Path, sets: int) -> None:
     """Compare what a launch takes at rest, by what CUPTI keeps on: processes that work in turn."""
     profile = [sys.executable, "-m", "warpline", "profile", "--no-summary", "-f", "true"]
     sample = ["--steps", "1", "--every", "65535"]
+    keeps = [*sample, "--cuda-detach=false"]
     ways = {
         "alone": [],
-        "whole graphs": [*profile, "-o", str(folder / "a"), *sample, "--cuda-graph-trace=graph"],
-        "nodes of graphs": [*profile, "-o", str(folder / "b"), *sample, "--cuda-graph-trace=node"],
-        "detached": [*profile, "-o", str(folder / "d"), *sample, "--cuda-detach"],
+        "detached": [*profile, "-o", str(folder / "d"), *sample],
+        "whole graphs": [*profile, "-o", str(folder / "a"), *keeps, "--cuda-graph-trace=graph"],
+        "nodes of graphs": [*profile, "-o", str(folder / "b"), *keeps],
         "not begun": [*profile, "-o", str(folder / "c"), "-c", "cudaProfilerApi"],
     }
     commands: dict[str, turns.Command] = {

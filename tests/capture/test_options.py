@@ -270,11 +270,12 @@ def test_graphs_of_sampled_runs_are_recorded_node_by_node_unless_asked_otherwise
     assert asked.graph_level == "graph"
 
 
-def test_cupti_is_detached_between_samples_on_request():
-    assert not parse("--steps 5 --every 100 ls").cuda_detach
-    found = parse("--steps 5 --every 100 --cuda-detach ls")
+def test_cupti_is_detached_between_samples_unless_it_is_to_stay():
+    found = parse("--steps 5 --every 100 ls")
     assert (found.cuda_detach, found.warnings) == (True, [])
-    assert not parse("--steps 5 --every 100 --cuda-detach=false ls").cuda_detach
+    found = parse("--steps 5 --every 100 --cuda-detach=false ls")
+    assert (found.cuda_detach, found.warnings) == (False, [])
+    assert not parse("ls").warnings
     (warning,) = parse("--cuda-detach=true ls").warnings
     assert warning.startswith("--cuda-detach is ignored")
 

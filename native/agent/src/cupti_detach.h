@@ -1,9 +1,9 @@
 // What has to be known to detach CUPTI from the process between samples, and to take it up again.
 //
-// Kinds of records that have been on once leave every launch 0.5 to 1 us dearer, whatever is turned
-// off after them (CUPTI 13.0.1, H200); only cuptiFinalize takes that away. A CUDA graph that was
-// launched while kinds were on fails with the device when CUPTI is detached under it: a process that
-// has made one keeps CUPTI.
+// Kinds of records that were turned on in the presence of a context leave 4,600 instructions on every
+// launch, whatever is turned off after them (CUPTI 13.0.1, H200; benchmarks/capture/instructions.py);
+// only cuptiFinalize takes that away. A CUDA graph that was launched while kinds were on fails with
+// the device when CUPTI is detached under it: a process that has made one keeps CUPTI.
 #pragma once
 
 #include <atomic>

@@ -59,7 +59,7 @@ class Options:
     cuda_memory_usage: bool = False
     cuda_trace_all_apis: bool = False
     cuda_waits: str = "calls"
-    cuda_detach: bool = False
+    cuda_detach: bool = True
     cuda_flush_interval: int = 1000
     cudabacktrace: dict[str, int] = field(default_factory=dict)
     export: tuple[str, ...] = ()
@@ -77,8 +77,8 @@ class Options:
     def graph_level(self) -> str:
         """How CUDA graphs are recorded, "graph" or "node".
 
-        Whole graphs must be traced from the program's beginning, which costs each launch something
-        while a sampled run rests; their nodes need not.
+        Whole graphs must be traced from the first one on, which costs each launch something while
+        a sampled run rests; their nodes need not.
         """
         return self.cuda_graph_trace or ("node" if self.sampling else "graph")
 
@@ -372,8 +372,8 @@ FLAGS = (
     Flag(("--cuda-waits",), "SOURCE", "where waits and event records are from: calls (the default),"
          " or CUPTI's own records (cupti), which make every launch dearer",
          _one_of("calls", "cupti")),
-    Flag(("--cuda-detach",), "BOOL", "detach CUPTI in rests of a second or more between samples of"
-         " steps, as even then launches are dearer for it (default: false; experimental)",
+    Flag(("--cuda-detach",), "BOOL", "false: CUPTI stays in the program in rests of a second or more"
+         " between samples of steps, which leaves launches dearer",
          _flag_value, is_switch=True),
     Flag(("--cudabacktrace",), "KINDS", "record which calls led to CUDA calls of these kinds: all,"
          " kernel, memory, sync, other; KIND:NS those that took longer (80000)", _call_chains),

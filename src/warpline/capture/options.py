@@ -176,7 +176,7 @@ def _check_sampling(options: Options) -> None:
     if steps is None and every is None and duty is None:
         if options.step_range is not None:
             options.warnings.append("--step-range is ignored (it needs --steps or --duty)")
-        if options.cuda_detach:
+        if "cuda_detach" in options.given:
             options.warnings.append("--cuda-detach is ignored (it needs --steps or --duty)")
         return
     if options.cuda_waits == "cupti":
