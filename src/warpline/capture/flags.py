@@ -372,8 +372,8 @@ FLAGS = (
     Flag(("--cuda-waits",), "SOURCE", "where waits and event records are from: calls (the default),"
          " or CUPTI's own records (cupti), which make every launch dearer",
          _one_of("calls", "cupti")),
-    Flag(("--cuda-detach",), "BOOL", "false: CUPTI stays in the program in rests of a second or more"
-         " between samples of steps, which leaves launches dearer",
+    Flag(("--cuda-detach",), "BOOL", "false: CUPTI stays in the program in rests of a second or"
+         " more between samples of steps, which leaves launches dearer",
          _flag_value, is_switch=True),
     Flag(("--cudabacktrace",), "KINDS", "record which calls led to CUDA calls of these kinds: all,"
          " kernel, memory, sync, other; KIND:NS those that took longer (80000)", _call_chains),
