@@ -76,8 +76,10 @@ def test_it_stays(sample, words, keys):
     assert detached(folder) == 0
 
 
-@pytest.mark.parametrize(("name", "version"), [("cupti12", "26"), ("cupti13", "130000")])
-def test_an_older_one_stays(sample, cuda, name, version):
+@pytest.mark.parametrize(
+    ("name", "version"), [("cupti12", "26"), ("cupti13", "130000"), ("cupti13", "140000")]
+)
+def test_an_older_or_unknown_one_stays(sample, cuda, name, version):
     environment = {"FAKE_CUPTI_VERSION": version}
     folder = sample("repeat", STEPS, STEP, cupti=getattr(cuda, name), environment=environment)
     assert detached(folder) == 0

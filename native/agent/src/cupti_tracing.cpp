@@ -219,7 +219,9 @@ void watch_graphs(const Tracing& t) noexcept {
 // Whether CUPTI may ever be detached; see cupti_detach.h. Tried with CUDA 13.0. Without calls no
 // launch of a graph is seen.
 bool can_detach(const Tracing& t) noexcept {
-  return t.library.functions.finalize != nullptr && t.library.version > cupti::kVersion13_0_0 &&
+  const bool is_known = t.library.version > cupti::kVersion13_0_0 &&
+                        t.library.version < cupti::kVersionAfterKnown;
+  return is_known && t.library.functions.finalize != nullptr &&
          (t.collects & raw::kCollectsCalls) != 0 && (t.collects & raw::kCollectsGraphs) == 0;
 }
 
