@@ -141,7 +141,12 @@ def test_in_process_begin_end_and_begin_again(cuda, session):
 
 @pytest.mark.parametrize(
     ("words", "leaves"),
-    [(["launch", 1], True), (["repeat", 1, "k1,g1"], False), (["launch", 1, "graph_exec"], False)],
+    [
+        (["launch", 1], True),
+        (["repeat", 1, "k1,g1"], False),
+        (["launch", 1, "graph_exec"], False),
+        (["launch", 1, "call", 25, 0], False),  # a capture has begun
+    ],
 )
 def test_after_a_profile_in_process_cupti_is_gone_unless_there_are_graphs(
     cuda, session, tmp_path, words, leaves

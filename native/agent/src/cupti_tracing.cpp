@@ -185,6 +185,7 @@ cupti::Result trace_graphs(Tracing& t) noexcept {
 // Only a session that traces graphs as wholes keeps the calls on that tell this; the others hear it
 // while they record.
 void on_graph_comes() noexcept {
+  meet_graph();  // it may be captured still when CUPTI could be detached
   if ((tracing().collects & raw::kCollectsGraphs) != 0) trace_graphs(tracing());
 }
 
