@@ -37,10 +37,14 @@ PEERS = ("nsys", "torch")
 Set = list[dict[str, Figures]]
 
 
-def build(folder: Path) -> None:
-    """Build the program in CUDA, and the library that records kernels alone."""
+def build_program(folder: Path) -> None:
+    """Build the program in CUDA."""
     program = ["nvcc", "-O2", "-o", folder / "cuda_cost", HERE / "cuda_cost.cu"]
     subprocess.run([str(word) for word in program], check=True)
+
+
+def build_floor(folder: Path) -> None:
+    """Build the library that records kernels alone."""
     root = Path("/usr/local/cuda").resolve()
     headers = [root / "include", root / "extras" / "CUPTI" / "include"]
     found = sorted(root.glob("**/libcupti.so*"))
@@ -119,7 +123,8 @@ def main() -> int:
     options = parser.parse_args()
     built = Path(tempfile.mkdtemp())
     if options.program != "gpt":
-        build(built)
+        build_program(built)
+        build_floor(built)
     before = prefixes(built, options.nsys)
     commands: dict[str, Command] = {
         kind: partial(command, before[kind], options.program, kind, built)
