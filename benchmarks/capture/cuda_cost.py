@@ -3,11 +3,13 @@
 Usage: PYTHONPATH=src:benchmarks python benchmarks/capture/cuda_cost.py PROGRAM [--sets 11]
            [--turns 60] [--nsys NSYS] [--kinds alone,ours,...] [--limit SECONDS] [--json FILE]
 
-PROGRAM is `launches` or `calls` (cuda_cost.cu; needs nvcc), or `gpt` (workloads.py; needs PyTorch).
+PROGRAM is `launches`, `calls` or `graphs` (cuda_cost.cu; needs nvcc), or `gpt` (workloads.py; needs
+PyTorch).
 Kinds: `alone`; `kernels`, CUPTI's records of kernels and nothing else, the floor of every profiler;
 `ours`, `warpline profile`; `rest`, the same before cudaProfilerStart; `nsys`; and of gpt only
 `sampled`, ours between two samples of steps, `attached`, the same with --cuda-detach=false, and
-`torch`, PyTorch's profiler.
+`torch`, PyTorch's profiler; and for graphs `node` and `graph`, ours at these levels, `nsys` (which
+is at graph level) and `nsysnode`.
 
 A set is one process of each kind. In a turn each of them works for some milliseconds, so that the
 slow and the fast states of a machine are the same for all. A set's figure is the median of its
@@ -33,7 +35,7 @@ from turns import Command, Figures, TurnError
 HERE = Path(__file__).resolve().parent
 WARM = 4  # turns: until memory is there and a step has been sampled
 STEPS = 3  # of gpt in a turn
-PEERS = ("nsys", "torch")
+PEERS = ("nsys", "nsysnode", "torch")
 Set = list[dict[str, Figures]]
 
 
@@ -65,12 +67,16 @@ def prefixes(folder: Path, nsys: str | None) -> dict[str, list[str]]:
     sample = ["--steps", "1", "--every", "65535"]
     kinds["sampled"] = [*profile, str(folder / "sampled"), *sample, "--"]
     kinds["attached"] = [*profile, str(folder / "attached"), *sample, "--cuda-detach=false", "--"]
+    for level in ("node", "graph"):
+        kinds[level] = [*profile, str(folder / level), f"--cuda-graph-trace={level}", "--"]
     floor = folder / "kernel_records.so"
     if floor.exists():
         kinds["kernels"] = ["env", f"CUDA_INJECTION64_PATH={floor}"]
     if nsys is not None:
         theirs = ["profile", "-t", "cuda,nvtx", "-s", "none", "--cpuctxsw=none", "--export=none"]
         kinds["nsys"] = [nsys, *theirs, "-f", "true", "-o", str(folder / "nsys")]
+        kinds["nsysnode"] = [nsys, *theirs, "--cuda-graph-trace=node", "-f", "true"]
+        kinds["nsysnode"] += ["-o", str(folder / "nsysnode")]
     return kinds
 
 
@@ -113,7 +119,7 @@ def line(figure: str, kind: str, sets: Sequence[Set]) -> str:
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description="What recording CUDA costs a program.")
-    parser.add_argument("program", choices=("launches", "calls", "gpt"))
+    parser.add_argument("program", choices=("launches", "calls", "graphs", "gpt"))
     parser.add_argument("--sets", type=int, default=11)
     parser.add_argument("--turns", type=int, default=60)
     parser.add_argument("--kinds", default="alone,kernels,ours,nsys")
@@ -143,7 +149,9 @@ def main() -> int:
             options.json.write_text(json.dumps(sets))
     if not sets:
         return 1
-    print(f"{options.program}: ms for gpt, otherwise ns; {options.turns} turns a set")
+    print(
+        f"{options.program}: ms for gpt, us for graphs, otherwise ns; {options.turns} turns a set"
+    )
     print(
         f"{'figure':12} {'kind':8} {'n':>3}  {'median (quintiles)':>28}  {'added':>28}"
         f"  {'to alone':>26}  what is added, to what others add"

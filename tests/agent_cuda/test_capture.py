@@ -43,6 +43,7 @@ def test_a_graph_that_is_made_before_the_first_range_is_traced(run, cuda, tmp_pa
     run(
         *("init", *GRAPH, *GRAPH, "start", "launch", 1, "stop", "launch", 1),
         mode=PROFILER,
+        cuda_graph="graph",
         cupti=getattr(cuda, cupti),
         environment={"FAKE_CUPTI_LOG": str(told)},
     )
@@ -58,6 +59,7 @@ def test_graphs_are_not_traced_before_there_are_any(run, tmp_path):
     run(
         *("init", "launch", 1, "start", "launch", 1, "stop", *GRAPH),
         mode=PROFILER,
+        cuda_graph="graph",
         environment={"FAKE_CUPTI_LOG": str(told)},
     )
     story = told.read_text().split("\n")
@@ -67,11 +69,33 @@ def test_graphs_are_not_traced_before_there_are_any(run, tmp_path):
 
 def test_graphs_are_recorded_node_by_node_where_cuda_was_there_before(cuda, session, tmp_path):
     told = tmp_path / "told"
-    new = session(cuda=1, cupti_path=[cuda.cupti13])
+    new = session(cuda=1, cupti_path=[cuda.cupti13], cuda_graph="graph")
     words = ["init", "attach", new.folder, cuda.agent, "launch", 1, "detach"]
     _run_alone(cuda, words, FAKE_CUPTI_LOG=str(told))
     assert f"on {GRAPHS}" not in told.read_text().split("\n")
     assert any("node by node" in text for _, text in logs.notes(new.folder))
+
+
+@pytest.mark.parametrize(("first", "words"), [("graph", GRAPH), ("graph", ()), ("node", GRAPH)])
+def test_how_graphs_are_traced_stays_once_a_process_has_made_one(
+    cuda, session, tmp_path, first, words
+):
+    told = tmp_path / "told"
+    levels = {"graph": "node", "node": "graph"}
+    of_environment = session(cuda=1, cupti_path=[cuda.cupti13], cuda_graph=first)
+    later = session(cuda=1, cupti_path=[cuda.cupti13], cuda_graph=levels[first])
+    every: list[object] = ["init", *words]
+    for one in (of_environment, later):
+        every += ["attach", one.folder, cuda.agent, "launch", 1, "detach"]
+    environment = cuda.environment(of_environment, FAKE_CUPTI_LOG=str(told))
+    subprocess.run(cuda.command(*every), env=environment, check=True, timeout=60)
+    story = told.read_text().split("\n")
+    is_whole = first == "graph" and bool(words)
+    assert story.count(f"on {GRAPHS}") == (first == "graph")
+    assert story.count(f"off {GRAPHS}") == (first == "graph" and not words)
+    said = [text for _, text in logs.notes(later.folder)]
+    assert any("as wholes: an earlier recording" in text for text in said) == is_whole
+    assert any("node by node" in text for text in said) == (first == "node")
 
 
 def test_a_session_ends_after_the_wanted_ranges(run):

@@ -8,7 +8,7 @@ from agent_cuda import cuda_logs as logs
 # CUDA 12.0, 12.2, 12.3, 12.4, 12.5, 12.6, 12.8, 12.9, and 13.0.0 to 13.5.
 VERSIONS = [18, 20, 21, 22, 23, 24, 26, 28]
 VERSIONS += [130000, 130001, 130101, 130200, 130301, 130401, 130500]
-EVERYTHING = {"cuda_memory": 1, "cuda_api": "all", "cuda_waits": "cupti"}
+EVERYTHING = {"cuda_memory": 1, "cuda_api": "all", "cuda_waits": "cupti", "cuda_graph": "graph"}
 
 
 @pytest.fixture(params=VERSIONS)
@@ -150,18 +150,20 @@ def test_a_graph_is_recorded_as_a_whole_or_node_by_node(run, tmp_path):
     told = tmp_path / "told"
     environment = {"FAKE_CUPTI_LOG": str(told)}
     words = ("init", "node", 5, 0, "node", 6, 5)
-    whole = run(*words, environment=environment)
+    whole = run(*words, environment=environment, cuda_graph="graph")
     assert "on 51" in told.read_text()
     assert not logs.found(whole, logs.GRAPH_NODE)
     told.unlink()
-    by_node = run(*words, environment=environment, cuda_graph="node")
+    by_node = run(*words, environment=environment)
     assert "on 51" not in told.read_text()
     nodes = logs.found(by_node, logs.GRAPH_NODE)
     assert [(n.node, n.original, n.graph, n.type) for n in nodes] == [(5, 0, 9, 0), (6, 5, 9, 0)]
 
 
 def test_a_kind_that_fails_is_told_once_and_the_rest_is_recorded(run):
-    folder = run("init", "launch", 3, environment={"FAKE_CUPTI_FAIL_KIND": "51"})
+    folder = run(
+        "init", "launch", 3, environment={"FAKE_CUPTI_FAIL_KIND": "51"}, cuda_graph="graph"
+    )
     told = [text for kind, text in logs.notes(folder) if kind == logs.NOTE_KIND_FAILED]
     assert told == ["graphs: CUPTI_ERROR_INVALID_KIND (21)"]
     assert len(logs.found(folder, logs.KERNEL)) == 3

@@ -27,6 +27,7 @@ def test_profiler_calls_begin_steps(run, tmp_path):
         **BY_CALLS,
         sample_steps=2,
         sample_every=4,
+        cuda_graph="graph",
         environment={"FAKE_CUPTI_LOG": str(told)},
     )
     # Steps 0, 1, 4, 5 and 8, with what follows cudaProfilerStop in each.

@@ -252,22 +252,16 @@ def test_calls_of_cuda_open_capture_ranges_and_keys_do_not():
 
 def test_what_is_recorded_of_cuda_is_chosen_by_flags():
     plain = parse("ls")
-    assert (plain.graph_level, plain.cuda_memory_usage) == ("graph", False)
+    assert (plain.cuda_graph_trace, plain.cuda_memory_usage) == ("node", False)
     assert (plain.cuda_trace_all_apis, plain.cuda_flush_interval) == (False, 1000)
     found = parse(
-        "--cuda-graph-trace=node:host-only --cuda-memory-usage=true --cuda-trace-all-apis true"
+        "--cuda-graph-trace=graph:host-only --cuda-memory-usage=true --cuda-trace-all-apis true"
         " --cuda-flush-interval=250 -t cuda-sw ls"
     )
-    assert (found.graph_level, found.cuda_memory_usage) == ("node", True)
+    assert (found.cuda_graph_trace, found.cuda_memory_usage) == ("graph", True)
     assert (found.cuda_trace_all_apis, found.cuda_flush_interval) == (True, 250)
     assert (found.trace, found.warnings) == (("cuda",), [])
     assert parse("--cuda-flush-interval=0 ls").cuda_flush_interval == 1000
-
-
-def test_graphs_of_sampled_runs_are_recorded_node_by_node_unless_asked_otherwise():
-    assert parse("--steps 5 --every 100 ls").graph_level == "node"
-    asked = parse("--steps 5 --every 100 --cuda-graph-trace=graph ls")
-    assert asked.graph_level == "graph"
 
 
 def test_cupti_is_detached_between_samples_unless_it_is_to_stay():

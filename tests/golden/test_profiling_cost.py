@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from warpline import api
 from warpline.result import Result, Skipped
 from warpline.trace import MemorySource, Trace, TraceMeta
@@ -91,6 +93,34 @@ def test_call_chains_count_by_their_frames():
     # Three frames twice and one: the first of them lies before the steps.
     assert row[:5] == ("Call chains", "Warpline", 3, 70 / 3, 70)
     assert row[6] == 20
+
+
+GRAPHS: Mapping[str, Sequence[Any]] = {
+    "start_ns": [20_000, 120_000, 530_000],
+    "end_ns": [30_000, 150_000, 580_000],
+    "level": ["node", "node", "graph"],
+    "node_count": [40, 60, 0],
+}
+
+
+@pytest.mark.parametrize(("span_ns", "share"), [(900_000, "5.6 %"), (1_100_000, None)])
+def test_nodes_of_graphs_are_estimated_and_whole_graphs_suggested_where_they_cost_much(
+    span_ns, share
+):
+    starts, ends = [100_000, 200_000], [200_000, 600_000]
+    ranges: Columns = {"start_ns": starts, "end_ns": ends, "name": ["step_0", "step_1"]}
+    whole = trace_of({"range": 0.001}, range=ranges, graph_launch=GRAPHS)
+    meta = replace(whole.meta, span_ns=(0, span_ns))
+    trace = Trace(MemorySource({"range": ranges, "graph_launch": GRAPHS}, meta))
+    result = api.stats(trace, "profiling_cost")
+    assert result.rows()[0][:5] == ("CUDA graph nodes", "estimate", 100, 500.0, 50_000)
+    assert result.columns["step_ns"].to_list()[0] == 60 * 500 // 2
+    if share is None:
+        assert result.notes == ()
+    else:
+        (note,) = result.notes
+        assert note.startswith(f"recording CUDA graphs node by node may have cost {share}: ")
+        assert "--cuda-graph-trace=graph" in note
 
 
 def test_without_steps_there_is_no_cost_of_one():

@@ -80,7 +80,7 @@ void set_cuda(CudaConfig& config, std::string_view key, const std::string& value
                    : value == "all" ? CudaCalls::kAll
                                     : CudaCalls::kTelling;
   } else if (key == "cuda_graph") {
-    config.graph_nodes = value == "node";
+    config.graph_nodes = value != "graph";
   } else if (key == "cuda_waits") {
     config.cupti_waits = value == "cupti";
   } else if (key == "cuda_flush_ms") {

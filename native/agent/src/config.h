@@ -32,7 +32,7 @@ struct CudaConfig {
   bool cupti_waits = false;
   bool memory = false;
   bool overhead = true;
-  bool graph_nodes = false;                // cuda_graph=graph|node: a graph's kernels one by one
+  bool graph_nodes = true;                 // cuda_graph=node|graph: a graph's kernels one by one
   // By CallKind, cuda_chains_kernel|memory|sync|other=NS: calls that last at least this long have a
   // call chain.
   std::int64_t chains_from_ns[kCallKinds] = {kNoChains, kNoChains, kNoChains, kNoChains};

@@ -24,7 +24,9 @@ using cupti::Domain;
 
 constexpr std::uint32_t kMaxCalls = 2048;  // ids of a domain; CUDA 13 has 807 and 523
 
-enum class Role : std::uint8_t { kPlain, kProfilerStart, kProfilerStop, kEndsStreams, kMakesGraphs };
+enum class Role : std::uint8_t {
+  kPlain, kProfilerStart, kProfilerStop, kEndsStreams, kMakesGraphs, kWaits
+};
 
 struct Call {
   const char* name = nullptr;  // CUPTI's, for as long as the process lives
@@ -76,6 +78,12 @@ constexpr std::string_view kStreamEnds[] = {
     "GreenCtxDestroy", "DeviceReset", "ThreadExit",
 };
 
+// Calls that return when work of the device has ended; so do copies that are not asynchronous.
+constexpr std::string_view kWaits[] = {
+    "DeviceSynchronize", "ThreadSynchronize", "StreamSynchronize", "EventSynchronize",
+    "CtxSynchronize",
+};
+
 // Calls by which a graph comes to be.
 constexpr std::string_view kGraphStarts[] = {"StreamBeginCapture", "GraphCreate", "GraphInstantiate"};
 
@@ -90,6 +98,11 @@ std::string_view without_prefix(std::string_view name) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
   }
   return name;
+}
+
+bool waits_for_device(std::string_view name) {
+  const bool copies = name.starts_with("Memcpy") && name.find("Async") == name.npos;
+  return copies || begins_with_any(name, kWaits);
 }
 
 // Calls that wait, and calls that concern memory, for those who ask for call chains of such.
@@ -128,6 +141,7 @@ Call describe(const char* full_name, Domain domain, const CudaConfig& config) {
   if (!tells_targets(config)) call.parameters.concerns = Concerns::kNothing;
   if (begins_with_any(name, kStreamEnds)) call.role = Role::kEndsStreams;
   if (begins_with_any(name, kGraphStarts)) call.role = Role::kMakesGraphs;
+  if (waits_for_device(name)) call.role = Role::kWaits;
   if (name.starts_with("ProfilerStart")) call.role = Role::kProfilerStart;
   if (name.starts_with("ProfilerStop")) call.role = Role::kProfilerStop;
   return call;
@@ -236,6 +250,8 @@ void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
   if (sees_calls() && call.signature != SignatureForm::kNot) {
     see_call(signature_of(call.signature, key >> 16, key & 0xffff, data.parameters), t_calls.start);
   }
+  // Last: what the call itself has to tell is written.
+  if (call.role == Role::kWaits && call.is_chosen) hooks.wait_over(now_ns());
 }
 
 bool is_watched(WatchedCalls watched, const Call& call, std::uint32_t number) noexcept {

@@ -37,6 +37,7 @@ void keep_calls_on(const cupti::Functions& functions, cupti::Subscriber subscrib
 struct CallHooks {
   void (*recording_changed)() noexcept;  // a capture range was opened or closed
   void (*graph_comes)() noexcept;        // a call begins that makes a CUDA graph
+  void (*wait_over)(std::int64_t now_ns) noexcept;  // a call ended that waited for the device
 };
 
 // Takes one callback of the runtime's or the driver's domain. Any thread.

@@ -36,7 +36,9 @@ namespace {
 constexpr std::int64_t kTickNs = 20'000'000;         // how soon the launcher's switch is noticed
 constexpr std::int64_t kPatienceNs = 10'000'000;     // else the watcher notices it at a tick
 constexpr std::int64_t kFirstFlushNs = 100'000'000;  // then twice as long each time, to flush_ms
+constexpr std::int64_t kWaitFlushNs = 50'000'000;    // a call that waited asks for one no sooner
 constexpr std::int64_t kSettledNs = 100'000'000;    // so long after a sample CUPTI may be detached
+constexpr std::size_t kWholeGraphsBufferBytes = 256u << 10;
 constexpr std::size_t kReadyBuffers = 2;             // as many threads may begin to launch at once
 constexpr int kInjected = 1;                         // what the driver expects of an injection
 
@@ -71,6 +73,7 @@ Tracing& tracing() {
 }
 
 pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;  // begun, ended, switched on and off
+std::atomic<std::int64_t> g_flushed_ns{0};  // when CUPTI was asked for its records last
 // Held while the kind of whole graphs is turned on; may be taken with g_lock held.
 pthread_mutex_t g_graphs_lock = PTHREAD_MUTEX_INITIALIZER;
 BufferPool g_pool;
@@ -81,7 +84,9 @@ std::atomic<pid_t> g_traced{0};
 // The watcher's own lock, so that it can be told to end while it waits.
 pthread_mutex_t g_watch_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t g_watch_wake;
+bool g_watch_runs = false;  // the condition is there
 bool g_watch_ends = false;
+bool g_flush_is_wanted = false;
 pthread_t g_watcher;
 
 struct KindChoice {
@@ -189,7 +194,23 @@ void on_graph_comes() noexcept {
   if ((tracing().collects & raw::kCollectsGraphs) != 0) trace_graphs(tracing());
 }
 
-constexpr CallHooks kCallHooks{follow_recording_state, on_graph_comes};
+bool is_traced() noexcept;
+
+// What the program has waited for is complete, and can be kept if it crashes next: the watcher is to
+// ask for it now. Done here it would take a program that launches much 3.5 ms each time (H100).
+void on_wait_over(std::int64_t now) noexcept {
+  if (now - g_flushed_ns.load(std::memory_order_relaxed) < kWaitFlushNs) return;
+  g_flushed_ns.store(now, std::memory_order_relaxed);  // one wait of many is enough
+  // In a fork the lock may be held for ever.
+  if (!is_traced() || pthread_mutex_trylock(&g_watch_lock) != 0) return;
+  if (g_watch_runs) {
+    g_flush_is_wanted = true;
+    pthread_cond_signal(&g_watch_wake);
+  }
+  pthread_mutex_unlock(&g_watch_lock);
+}
+
+constexpr CallHooks kCallHooks{follow_recording_state, on_graph_comes, on_wait_over};
 
 void on_callback(void*, std::uint32_t domain, std::uint32_t id, const void* what) {
   if (what == nullptr) return;
@@ -370,26 +391,44 @@ void write_clock() noexcept {
   }
 }
 
+// Whether CUPTI may be asked for its records while the program goes on launching. Where graphs are
+// traced as wholes and copies are recorded, later launches of such graphs may then fail with
+// CUDA_ERROR_LAUNCH_FAILED, also when the device was idle (CUPTI 13.0.1, driver 580, H100; XLA's command
+// buffers; docs/harm.md). Buffers come by themselves when they are full, so they are small there.
+bool may_flush_while_running(const Tracing& t) noexcept {
+  return (t.collects & raw::kCollectsGraphs) == 0 || !has_met_graph();
+}
+
 // Takes from CUPTI what is complete and writes it down.
 void flush(std::uint32_t flags) noexcept {
   if (tracing().is_detached.load(std::memory_order_relaxed)) return;
+  g_flushed_ns.store(now_ns(), std::memory_order_relaxed);
   write_clock();
   tracing().library.functions.flush_all(flags);
   write_new_devices();
+}
+
+void flush_if_safe() noexcept {
+  if (may_flush_while_running(tracing())) flush(0);
 }
 
 timespec in_ns(std::int64_t time) noexcept {
   return {static_cast<time_t>(time / 1'000'000'000), static_cast<long>(time % 1'000'000'000)};
 }
 
-// Waits for a tick. Returns whether the watcher is to go on.
-bool wait_a_tick() noexcept {
+enum class Woken { kByTick, kToFlush, kToEnd };
+
+// Waits for a tick, or for what comes before it.
+Woken wait_a_tick() noexcept {
   const timespec until = in_ns(now_ns() + kTickNs);
   const Lock lock(g_watch_lock);
-  while (!g_watch_ends) {
+  while (!g_watch_ends && !g_flush_is_wanted) {
     if (pthread_cond_timedwait(&g_watch_wake, &g_watch_lock, &until) == ETIMEDOUT) break;
   }
-  return !g_watch_ends;
+  if (g_watch_ends) return Woken::kToEnd;
+  const bool is_to_flush = g_flush_is_wanted;
+  g_flush_is_wanted = false;
+  return is_to_flush ? Woken::kToFlush : Woken::kByTick;
 }
 
 void tell_drain(const Tracing& t, raw::DrainState state) noexcept {
@@ -458,7 +497,11 @@ void* watch(void* flush_ns_pointer) {
   std::int64_t period = std::min(kFirstFlushNs, longest);
   std::int64_t next_flush = now_ns() + period;
   bool is_drained = false;
-  while (wait_a_tick()) {
+  for (Woken woken; (woken = wait_a_tick()) != Woken::kToEnd;) {
+    if (woken == Woken::kToFlush) {
+      flush_if_safe();
+      continue;
+    }
     tick_launch_watch();
     follow_recording_state();
     g_pool.keep_ready(kReadyBuffers);
@@ -468,7 +511,7 @@ void* watch(void* flush_ns_pointer) {
       drain(tracing());
     }
     if (now_ns() < next_flush) continue;
-    flush(0);
+    flush_if_safe();
     period = std::min(period * 2, longest);
     next_flush = now_ns() + period;
   }
@@ -481,7 +524,7 @@ bool start_watcher(std::uint64_t flush_ms) noexcept {
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&g_watch_wake, &attributes);
   pthread_condattr_destroy(&attributes);
-  g_watch_ends = false;
+  g_watch_ends = g_flush_is_wanted = false;
   // The program's signals are for its own threads.
   sigset_t all;
   sigset_t before;
@@ -489,6 +532,10 @@ bool start_watcher(std::uint64_t flush_ms) noexcept {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   auto* argument = reinterpret_cast<void*>(static_cast<std::intptr_t>(flush_ms * 1'000'000));
   const bool is_started = pthread_create(&g_watcher, nullptr, watch, argument) == 0;
+  {
+    const Lock lock(g_watch_lock);
+    g_watch_runs = is_started;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return is_started;
 }
@@ -496,6 +543,7 @@ bool start_watcher(std::uint64_t flush_ms) noexcept {
 void stop_watcher() noexcept {
   {
     const Lock lock(g_watch_lock);
+    g_watch_runs = false;
     g_watch_ends = true;
     pthread_cond_signal(&g_watch_wake);
   }
@@ -553,17 +601,24 @@ bool have_library(Tracing& t, const CudaConfig& config) {
   return true;
 }
 
-// Graphs that are there already must not be traced as wholes: see keeps_kind_on.
-void trace_nodes_of_graphs(CudaConfig& config) {
-  if (!config.kernels || config.graph_nodes) return;
-  config.graph_nodes = true;
-  note(raw::CudaNote::kDoubt,
-       "attached after CUDA was initialised: graphs are recorded node by node, not as wholes");
+// How graphs are traced is settled before a process makes its first one, and stays so: see
+// keeps_kind_on. A process that had initialised CUDA before may have graphs already.
+void settle_graph_level(const Tracing& t, CudaConfig& config, bool is_late) {
+  if (!config.kernels) return;
+  if (t.traces_graphs && config.graph_nodes) {
+    config.graph_nodes = false;
+    note(raw::CudaNote::kDoubt,
+         "graphs are recorded as wholes: an earlier recording in this process began so");
+  } else if (!t.traces_graphs && is_late && !config.graph_nodes) {
+    config.graph_nodes = true;
+    note(raw::CudaNote::kDoubt,
+         "attached after CUDA was initialised: graphs are recorded node by node, not as wholes");
+  }
 }
 
 int begin(Tracing& t, Session& session, bool is_late) {
   CudaConfig config = cuda_config(session);
-  if (is_late) trace_nodes_of_graphs(config);
+  settle_graph_level(t, config, is_late);
   if (!have_library(t, config)) return ENOTSUP;
   std::string other;
   cupti::Result result = subscribe(t.library, kHooks, t.subscriber, other);
@@ -581,6 +636,9 @@ int begin(Tracing& t, Session& session, bool is_late) {
   const bool filters_graphs = (t.collects & raw::kCollectsCalls) == 0;
   t.reading = {t.library.functions, t.library.version, filters_kernels ? &t.spans : nullptr,
                filters_graphs ? &t.spans : nullptr};
+  if ((t.collects & raw::kCollectsGraphs) != 0) {  // see may_flush_while_running
+    config.buffer_bytes = std::min<std::uint64_t>(config.buffer_bytes, kWholeGraphsBufferBytes);
+  }
   g_pool.configure(config.buffer_bytes, config.max_buffers);
   g_pool.keep_ready(kReadyBuffers);
   forget_written();
@@ -592,7 +650,6 @@ int begin(Tracing& t, Session& session, bool is_late) {
     t.library.functions.unsubscribe(t.subscriber);
     return ENOTSUP;
   }
-  t.traces_graphs = false;
   t.can_detach = can_detach(t);
   t.detach_ns = shortest_detached_ns(t, config, is_late);
   t.is_worn = t.has_told_taken = false;
@@ -641,7 +698,11 @@ void end_cuda_tracing() noexcept {
   set_recording(t, false);
   follow_calls(t);
   flush(cupti::kFlushForced);
-  if (t.traces_graphs) t.library.functions.disable(cupti::Kind::kGraphTrace);
+  // A graph that was made while graphs were traced may be launched again, in another session, too.
+  if (t.traces_graphs && !has_met_graph()) {
+    t.library.functions.disable(cupti::Kind::kGraphTrace);
+    t.traces_graphs = false;
+  }
   leave(t);
   tell_drain(t, raw::DrainState::kNothing);
   t.is_begun = false;

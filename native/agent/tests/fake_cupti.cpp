@@ -4,7 +4,7 @@
 // from the versions of CUPTI named beside them. The environment sets it up:
 // FAKE_CUPTI_VERSION (as cuptiGetVersion tells it), FAKE_CUPTI_BUSY (the name of another
 // subscriber), FAKE_CUPTI_SUBSCRIBE (an error), FAKE_CUPTI_FAIL_KIND (a kind that cannot be
-// enabled), FAKE_CUPTI_LOG (a file that is told of every kind turned on or off), FAKE_CUPTI_RESTARTS
+// enabled), FAKE_CUPTI_LOG (a file that is told of every kind turned on or off, and every flush), FAKE_CUPTI_RESTARTS
 // (after cuptiFinalize correlation ids count from 1), FAKE_CUPTI_TAKEN (after the
 // first one another has subscribed, and leaves when it was in the way so often).
 #include "fake_cupti.h"
@@ -484,6 +484,7 @@ EXPORT int cuptiActivityDisable(std::uint32_t kind) {
 
 EXPORT int cuptiActivityFlushAll(std::uint32_t flags) {
   must_be_there();
+  tell("flush", flags);
   std::deque<Buffer> returned;
   {
     const std::lock_guard lock(g_lock);

@@ -12,7 +12,7 @@ CUDA = "cuda"
 DIMENSIONS = ("device", "context", "stream")
 
 # Tables, and the bits of CudaCollects in native/raw/warpline_cuda.h that say they were recorded.
-_KERNELS, _GRAPHS, _TARGETS = 2, 16, 1024
+_KERNELS, _GRAPHS, _GRAPH_NODES, _TARGETS = 2, 16, 512, 1024
 _COLLECTED: Mapping[str, int] = {
     "kernel": _KERNELS,
     "memcpy": 4,
@@ -23,13 +23,13 @@ _COLLECTED: Mapping[str, int] = {
     "stream_wait": 32 | _TARGETS,
     "event_record": 64 | _TARGETS,
     "memory_event": 128,
-    "graph_node": 512,
+    "graph_node": _GRAPH_NODES,
     "overhead": 256,
 }
 TABLES = (*_COLLECTED, *DIMENSIONS, "call_frame")
 
 # What is recorded unless something is asked for: no process may have got as far as to say.
-_DEFAULT = 1 | _KERNELS | 4 | 8 | _GRAPHS | _TARGETS | 256
+_DEFAULT = 1 | _KERNELS | 4 | 8 | _GRAPH_NODES | _TARGETS | 256
 
 # Work of devices that calls lead to, as the facts name it: one, and many.
 _WORK: Mapping[str, tuple[str, str]] = {

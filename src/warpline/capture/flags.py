@@ -55,7 +55,7 @@ class Options:
     step_range: tuple[str, str | None] | None = None
     nvtx_domain_include: tuple[str, ...] = ()
     nvtx_domain_exclude: tuple[str, ...] = ()
-    cuda_graph_trace: str | None = None  # as given; see graph_level
+    cuda_graph_trace: str = "node"
     cuda_memory_usage: bool = False
     cuda_trace_all_apis: bool = False
     cuda_waits: str = "calls"
@@ -72,15 +72,6 @@ class Options:
     command: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
-
-    @property
-    def graph_level(self) -> str:
-        """How CUDA graphs are recorded, "graph" or "node".
-
-        Whole graphs must be traced from the first one on, which costs each launch something while
-        a sampled run rests; their nodes need not.
-        """
-        return self.cuda_graph_trace or ("node" if self.sampling else "graph")
 
     @property
     def sampling(self) -> Sampling | None:
@@ -362,8 +353,8 @@ FLAGS = (
     Flag(("--nvtx-domain-include",), "LIST", "only these NVTX domains; default is the one without a"
          " name", _domains),
     Flag(("--nvtx-domain-exclude",), "LIST", "all NVTX domains but these", _domains),
-    Flag(("--cuda-graph-trace",), "LEVEL", "CUDA graphs as a whole (graph, the default) or each of"
-         " their kernels and copies (node, the default where steps are sampled), which costs more",
+    Flag(("--cuda-graph-trace",), "LEVEL", "record each kernel and copy of a CUDA graph (node, the"
+         " default), or only each launch of a graph as a whole (graph), which costs less",
          _graph_trace),
     Flag(("--cuda-memory-usage",), "BOOL", "record allocations and releases of device memory",
          _flag_value, is_switch=True),
@@ -377,8 +368,9 @@ FLAGS = (
          _flag_value, is_switch=True),
     Flag(("--cudabacktrace",), "KINDS", "record which calls led to CUDA calls of these kinds: all,"
          " kernel, memory, sync, other; KIND:NS those that took longer (80000)", _call_chains),
-    Flag(("--cuda-flush-interval",), "MS", "CUPTI hands its records over so often: a program that"
-         " is killed loses those of this time (default: 1000)", _milliseconds),
+    Flag(("--cuda-flush-interval",), "MS", "how often CUPTI is asked for its records, beside after"
+         " waits: a killed program loses at most so much of the GPU's work (default: 1000)",
+         _milliseconds),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "variables to add to the program's environment",
          _variables),
     Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"

@@ -252,7 +252,7 @@ def _cuda(options: Options, environment: Mapping[str, str], path: Path) -> CudaC
     return CudaConfig(
         library_paths=tuple(map(str, find_cupti(environment, path))),
         calls="all" if options.cuda_trace_all_apis else "calls",
-        graph=options.graph_level,
+        graph=options.cuda_graph_trace,
         memory=options.cuda_memory_usage,
         waits=options.cuda_waits,
         chains=options.cudabacktrace,

@@ -101,7 +101,7 @@ class CudaConfig:
 
     library_paths: tuple[str, ...] = ()
     calls: str = "calls"
-    graph: str = "graph"
+    graph: str = "node"
     memory: bool = False
     waits: str = "calls"
     chains: Mapping[str, int] = field(default_factory=dict)

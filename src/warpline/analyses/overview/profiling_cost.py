@@ -13,13 +13,13 @@ from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
 from warpline.trace import Trace
-from warpline.units import Unit
+from warpline.units import Unit, format_ratio
 
 NAME = "profiling_cost"
 TITLE = "Profiling cost"
 FIELDS = (
     Field("kind", Unit.NONE, "What was recorded, or what CUPTI did.", "Kind"),
-    Field("source", Unit.NONE, "Who says so: Warpline, which measured, or CUPTI.", "Source"),
+    Field("source", Unit.NONE, "Warpline, which measured; CUPTI; or an estimate.", "Source"),
     Field("records", Unit.COUNT, "How many there are.", "Records"),
     Field("mean_ns", Unit.NS, "Time of one.", "Each (ns)", digits=1),
     Field("total_ns", Unit.NS, "Time of all, over all threads.", "Total (ns)"),
@@ -28,11 +28,18 @@ FIELDS = (
 )
 
 _KINDS = {"range": "NVTX ranges", "mark": "NVTX marks", "api_call": "CUDA calls"}
+_NODES = "CUDA graph nodes"
+# What recording a node adds to its graph's time: 0.3 to 1 us on an H100 with CUDA 13.0, most where
+# kernels are short (docs/benchmarks.md).
+_NODE_NS = 500.0
+_ESTIMATE = "estimate"
+_NODES_ARE_DEAR = 0.05  # of the time recorded
 _CUPTI = "CUPTI"  # its rows of `overhead`; the others are the program's: compiling, loading
 _STEP = re.compile(
     r"(?:train|training|eval)?[\s_:#-]*(?:step|iteration|iter)[\s_:#-]*\d+", re.IGNORECASE
 )
 _CURES = {
+    _NODES: "--cuda-graph-trace=graph records each launch of a graph as a whole",
     "NVTX ranges": "--nvtx-domain-exclude leaves a domain out, -t cuda all of NVTX",
     "NVTX marks": "--nvtx-domain-exclude leaves a domain out, -t cuda all of NVTX",
     "Call chains": "--cudabacktrace=none, or KIND:NS for long calls only",
@@ -71,13 +78,15 @@ def profiling_cost(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """The time that recording took the program.
 
     What it measures: For each kind of record, what writing all of them took the program's
-        threads, and what CUPTI says that it took itself.
+        threads, what CUPTI says that it took itself, and what recording CUDA graphs node by node
+        may have added to them.
     Why it matters: A program that is recorded is slower. Where that is much, kinds of records can
         be left out, or fewer steps recorded.
     How it is computed: Rows times the time of one, which is measured on the machine of the
         recording, in a loop after the program ended. CUPTI's times are its own records of the
-        table `overhead`. A step is a range with a name such as step_12 or iteration 3; per step
-        is the total from the first step's start to the last one's end, divided by their number.
+        table `overhead`. A node of a graph counts 0.5 us, an estimate. A step is a range with a
+        name such as step_12 or iteration 3; per step is the total from the first step's start to
+        the last one's end, divided by their number.
     Limits: A loop finds the recorder's code in the processor's cache: in a program it may take
         longer. The time that CUPTI adds to each call and each kernel is in nobody's records. Work
         of several threads is summed, so shares may pass 100 %. What other libraries do because
@@ -91,6 +100,7 @@ def profiling_cost(trace: Trace, arguments: Arguments) -> Result | Skipped:
     lines = [
         *_own_lines(trace, steps),
         *_chain_lines(trace, steps),
+        *_node_lines(trace, steps),
         *_cupti_lines(trace, steps),
     ]
     lines.sort(key=lambda line: (-line.total_ns, line.source, line.kind))
@@ -119,11 +129,16 @@ def _values(trace: Trace, steps: _Steps, lines: list[_Line]) -> dict[str, Values
 
 def _notes(lines: list[_Line], recorded_ns: int) -> tuple[str, ...]:
     notes = []
-    if lines and lines[0].total_ns >= _WORTH_A_CURE * recorded_ns:
+    if lines and lines[0].kind != _NODES and lines[0].total_ns >= _WORTH_A_CURE * recorded_ns:
         worst = lines[0].kind
         is_buffer = worst.lower().startswith("cupti buffer")
         cure = _CURES.get(worst, _CURE_OF_BUFFERS if is_buffer else _CURE_OF_CUPTI)
         notes.append(f"{worst} cost most: {cure}")
+    notes += [
+        f"recording CUDA graphs node by node may have cost {format_ratio(share)}: {_CURES[_NODES]}"
+        for line in lines
+        if line.kind == _NODES and (share := line.total_ns / max(recorded_ns, 1)) > _NODES_ARE_DEAR
+    ]
     if any(line.kind == _KINDS["api_call"] or line.source == _CUPTI for line in lines):
         notes.append(_NOT_INCLUDED)
     return tuple(notes)
@@ -171,6 +186,18 @@ def _chain_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
     frames, in_steps_frames = int(sizes[places].sum()), int(sizes[places][in_steps].sum())
     rows = int(np.count_nonzero(is_chained))
     yield _Line("Call chains", "Warpline", rows, round(frames * cost_ns), in_steps_frames * cost_ns)
+
+
+def _node_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
+    """Yield what the nodes of graphs may have cost, where they were recorded one by one."""
+    if not trace.has("graph_launch"):
+        return
+    columns = trace.columns("graph_launch", "start_ns", "node_count")
+    counts = columns["node_count"].values
+    nodes = int(counts.sum())
+    if nodes:
+        in_steps_ns = int(counts[steps.holds(columns["start_ns"].values)].sum()) * _NODE_NS
+        yield _Line(_NODES, _ESTIMATE, nodes, round(nodes * _NODE_NS), in_steps_ns)
 
 
 def _cupti_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
