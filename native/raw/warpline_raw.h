@@ -2,7 +2,7 @@
 //
 // A session is a folder that only its user can read:
 //
-//     session.json       written by the launcher: command, host, times, options
+//     session.json       written by the launcher: command (redacted), host, times, options
 //     agent.conf         what the agent is to do: lines of KEY=VALUE, values percent-encoded
 //     control            one shared page: ControlPage
 //     PID-INCARNATION-N.wlraw
@@ -101,8 +101,7 @@ struct LogHeader {
   std::uint64_t used_bytes;          // where the next record will be
   char host[64];
   char executable[512];
-  char command[2048];                // arguments, joined by zero bytes; cut at this length
-  std::uint64_t command_bytes;
+  char reserved1[2056];              // zeros: the arguments of a process may hold secrets
 };
 static_assert(sizeof(LogHeader) <= kHeaderBytes);
 

@@ -98,14 +98,6 @@ void* map_shared(int file, std::uint64_t offset, std::size_t bytes) noexcept {
   return at;
 }
 
-std::size_t read_file(const char* path, char* into, std::size_t bytes) noexcept {
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  const ssize_t got = read(file, into, bytes);
-  close(file);
-  return got < 0 ? 0 : static_cast<std::size_t>(got);
-}
-
 void fill_header(raw::LogHeader& header) noexcept {
   header.version = raw::kVersion;
   header.header_bytes = raw::kHeaderBytes;
@@ -121,7 +113,6 @@ void fill_header(raw::LogHeader& header) noexcept {
   const ssize_t length =
       readlink("/proc/self/exe", header.executable, sizeof header.executable - 1);
   header.executable[length < 0 ? 0 : length] = '\0';
-  header.command_bytes = read_file("/proc/self/cmdline", header.command, sizeof header.command);
   std::memcpy(header.magic, raw::kMagic, sizeof raw::kMagic);
 }
 
