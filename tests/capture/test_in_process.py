@@ -323,6 +323,14 @@ def test_secrets_are_not_kept(run, tmp_path):
     assert b"hf_abcdefgh" in (tmp_path / "all.warpline").read_bytes()
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_command_is_kept_when_asked_for(run, tmp_path, keep):
+    run(f'import warpline\nwith warpline.profile("run", keep_command={keep}): pass')
+    command = warpline.open(tmp_path / "run.warpline").meta.command or ""
+    assert ("warpline.profile" in command) is keep  # the text of the program
+    assert keep or command.endswith(" -c ***")
+
+
 def test_what_cannot_be_recorded_is_said(run):
     done = run("""
 import warnings, warpline

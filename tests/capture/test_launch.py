@@ -54,21 +54,8 @@ def test_what_is_asked_for_is_in_the_recording(tmp_path):
     more = {"CUDA_MODULE_LOADING": "LAZY", "SECRET_THING": "x", "HF_TOKEN": "x"}
     assert profile(tmp_path, "-q", *words, "--token", "abc", **more).status == 0
     meta = warpline.open(only(tmp_path)).meta
-    assert (meta.command or "").endswith("program.py --token '***'")
+    assert (meta.command or "").endswith(" program.py --token ***")
     assert "abc" not in (meta.command or "")
-
-
-@pytest.mark.parametrize("keep", [False, True])
-def test_secrets_stay_where_they_are_unless_asked_for(tmp_path, keep):
-    words = ["--keep-environment"] if keep else []
-    words += ["-q", "--", *python(tmp_path, MARKS), "--token", "s3cr3t-a"]
-    more = {"MY_TOKEN": "s3cr3t-b", "OTHER": "s3cr3t-c", "CUDA_X": "kept"}
-    assert profile(tmp_path, *words, **more).status == 0
-    content = only(tmp_path).read_bytes()
-    assert b"kept" in content
-    # The command line of each process is what the system says; it is no less redacted.
-    for secret in (b"s3cr3t-a", b"s3cr3t-b", b"s3cr3t-c"):
-        assert (secret in content) is keep, secret
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 255])

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import struct
 import sys
@@ -34,6 +33,7 @@ from warpline.capture.session import FACTS_NAME, read_facts
 from warpline.capture.told import Told, tell
 from warpline.container import META, ContainerWriter
 from warpline.errors import CaptureError, WarplineError
+from warpline.redaction import join_command
 from warpline.schema import TABLES, DType
 from warpline.schema.recording import (
     BLOB,
@@ -188,7 +188,9 @@ def _facts(folder: Path, logs: Sequence[LogFile]) -> tuple[dict[str, Any], list[
                 f"{folder} is no session: it holds no {FACTS_NAME} and no log",
                 hint="name the folder that ends in .raw",
             ) from error
-        return {}, [f"{error.message}: the command and the options are not known"]
+        # Where the folder lies is nobody's business.
+        said = error.message.removeprefix(f"{folder}{os.sep}")
+        return {}, [f"{said}: the command and the options are not known"]
 
 
 def _counters(folder: Path) -> Counters | None:
@@ -327,7 +329,7 @@ class _Draft:
             "source_format": RAW_FORMAT,
             "producer": " ".join(["Warpline", *_texts([facts.get("warpline")])]),
             "source_version": "1",
-            "command": shlex.join(_texts(command)) or None,
+            "command": join_command(_texts(command)) or None,
             "host": _text(facts.get("host")),
             "origin_utc_ns": self._clock.origin_utc_ns,
             "span_ns": self._clock.span_ns,

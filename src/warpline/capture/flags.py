@@ -67,6 +67,7 @@ class Options:
     stop_on_range_end: bool = False
     discard_environment: bool = False
     keep_environment: bool = False
+    keep_command: bool = False
     no_summary: bool = False
     quiet: bool = False
     command: tuple[str, ...] = ()
@@ -383,8 +384,10 @@ FLAGS = (
          _exports),
     Flag(("--stop-on-range-end",), "BOOL", "what --capture-range-end was before 2021",
          _stop_on_range_end, is_switch=True, is_hidden=True),
-    Flag(("--keep-environment",), "", "store all environment variables and the command line as they"
-         " are, secrets included", _flag_value, is_switch=True),
+    Flag(("--keep-command",), "", "store the command line as it is, secrets included; else only"
+         " the program, its flags and harmless values are", _flag_value, is_switch=True),
+    Flag(("--keep-environment",), "", "store all environment variables as they are, secrets"
+         " included", _flag_value, is_switch=True),
     Flag(("--discard-environment",), "BOOL", "store no environment variables", _flag_value,
          is_switch=True, is_hidden=True),
     Flag(("--no-summary",), "", "print no summary at the end", _flag_value, is_switch=True),

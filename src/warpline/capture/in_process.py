@@ -30,7 +30,6 @@ from warpline.capture import capabilities, names
 from warpline.capture.control import ControlFile, State
 from warpline.capture.cupti import find_cupti
 from warpline.capture.libraries import agent_library
-from warpline.capture.redaction import redact_command, redact_environment
 from warpline.capture.session import (
     INJECTION_VARIABLE,
     SESSION_VARIABLE,
@@ -42,6 +41,7 @@ from warpline.capture.session import (
     session_facts,
 )
 from warpline.errors import AgentMissingError, CaptureError, UsageError
+from warpline.redaction import Project, redact_command, redact_environment
 
 if TYPE_CHECKING:
     from warpline.trace import Trace
@@ -125,8 +125,10 @@ class Profile:
         nvtx_domain_include: Only these NVTX domains; "default" is the one without a name.
         nvtx_domain_exclude: Not these NVTX domains.
         overwrite: Whether a recording that exists is replaced.
-        keep_environment: Whether all environment variables are kept in the recording, and the
-            command line as it is. Otherwise secrets are masked and few variables are kept.
+        keep_environment: Whether all environment variables are kept in the recording as they are,
+            not only those that say how a program computes.
+        keep_command: Whether the command line is kept as it is. Otherwise only the program, the
+            names of its flags and values that are known to be harmless are; the rest is ``***``.
 
     Attributes:
         path: Where the recording is or will be; None before `start`, and in a recorded program.
@@ -142,6 +144,7 @@ class Profile:
         nvtx_domain_exclude: Iterable[str] = (),
         overwrite: bool = False,
         keep_environment: bool = False,
+        keep_command: bool = False,
     ) -> None:
         self._pattern = None if path is None else os.fspath(path)
         self._trace = _wanted(trace)
@@ -153,6 +156,7 @@ class Profile:
         )
         self._overwrite = overwrite
         self._keep_environment = keep_environment
+        self._keep_command = keep_command
         self._run: _Run | _RangeOfAnother | None = None
         self.path: Path | None = None
         self.finished: Mapping[str, Any] = {}
@@ -225,17 +229,19 @@ class Profile:
         return _Run(agent, session, place.output)
 
     def _facts(self, output: Path) -> dict[str, Any]:
-        is_open = self._keep_environment
+        command = sys.orig_argv
+        if not self._keep_command:
+            command = redact_command(command, Project(Path.cwd()))
         return session_facts(
             output,
-            command=sys.orig_argv if is_open else redact_command(sys.orig_argv),
+            command=command,
             options={
                 "in_process": True,
                 "trace": list(self._trace),
                 "nvtx_domain_include": list(self._config.domain_include),
                 "nvtx_domain_exclude": list(self._config.domain_exclude),
             },
-            environment=redact_environment(os.environ, keep_all=is_open),
+            environment=redact_environment(os.environ, keep_all=self._keep_environment),
             collected=capabilities.collected(self._trace),
         )
 
@@ -383,6 +389,7 @@ def profile(
     nvtx_domain_exclude: Iterable[str] = (),
     overwrite: bool = False,
     keep_environment: bool = False,
+    keep_command: bool = False,
 ) -> Profile:
     """Record this process: ``with warpline.profile("run.warpline") as run:``, then `run.trace`.
 
@@ -396,6 +403,7 @@ def profile(
         nvtx_domain_exclude=nvtx_domain_exclude,
         overwrite=overwrite,
         keep_environment=keep_environment,
+        keep_command=keep_command,
     )
 
 

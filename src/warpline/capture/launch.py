@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from warpline.capture.cupti import find_cupti
 from warpline.capture.flags import Options
 from warpline.capture.libraries import agent_library
 from warpline.capture.raw_session import abandoned_in
-from warpline.capture.redaction import redact_command, redact_environment
 from warpline.capture.session import (
     CUDA_INJECTION_VARIABLE,
     INJECTION_VARIABLE,
@@ -39,6 +38,7 @@ from warpline.capture.session import (
 )
 from warpline.capture.watching import Ending, Signals, Watch
 from warpline.errors import CaptureError
+from warpline.redaction import Project, redact_command, redact_environment
 
 _DETACH_MS = 1000  # taking CUPTI up again takes 11 ms (H200, CUDA 13.0)
 _FINISHING = "warpline.capture.finishing"
@@ -218,9 +218,12 @@ def _tell_abandoned(folder: Path, talk: Talk) -> None:
 def _facts(options: Options, environment: Mapping[str, str], output: Path) -> dict[str, Any]:
     is_open = options.keep_environment
     kept = {} if options.discard_environment else redact_environment(environment, keep_all=is_open)
+    command: Sequence[str] = options.command
+    if not options.keep_command:
+        command = redact_command(command, Project(Path.cwd()))
     return session_facts(
         output,
-        command=options.command if is_open else redact_command(options.command),
+        command=command,
         options=options.plain(),
         environment=kept,
         collected=capabilities.collected(options.trace),

@@ -340,7 +340,8 @@ class _Filling:
         captured = [kind for kind, table in _CAPTURED.items() if table in self._tables]
         settings = [("CAPTURE_EVENT_TYPE", kind) for kind in captured]
         if meta.command is not None:
-            settings.append(("PROCESS_0:COMMAND", meta.command))
+            keys = ("PROCESS_0:COMMAND", reservations.COMMAND)
+            settings += [(key, meta.command) for key in keys]
         settings += reservations.to_pairs(meta)
         names, values = ([setting[part] for setting in settings] for part in (0, 1))
         self._insert("META_DATA_CAPTURE", {"name": names, "value": values})

@@ -16,7 +16,7 @@ class TraceMeta:
         format: Name of the reader, such as ``nsys-sqlite``.
         producer: The program and version that wrote the recording.
         format_version: Version of the file's own schema, if it has one.
-        command: Command line of the recorded program, secrets and environment left out.
+        command: Command line of the recorded program; what is not known to be harmless is ``***``.
         host: Name of the machine it was recorded on.
         origin_utc_ns: UTC time of time 0 of the trace, ns since 1970, or None if unknown.
         span_ns: When recording began and ended, from the origin, or None if unknown.

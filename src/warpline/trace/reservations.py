@@ -14,6 +14,7 @@ from warpline.trace.meta import TraceMeta
 
 _WINDOW, _LOST, _WARNING = "WARPLINE_WINDOW_NS", "WARPLINE_LOST:", "WARPLINE_WARNING"
 _MAX = 1 << 62
+COMMAND = "WARPLINE_COMMAND"  # the program's command line, from which secrets were left out
 
 
 def to_pairs(meta: TraceMeta) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
+from warpline.redaction import run_as_typed
 from warpline.result import Arguments, Field, Result, analysis, column_of
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -57,7 +58,8 @@ def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
         instance whose duration is the median, in its process.
     Limits: Launches are counted from where the recording began. A kernel that waits, such as a
         collective or one that polls memory, tells nothing in a run of its own. The command is
-        that of Nsight Compute; it must run where the program ran.
+        that of Nsight Compute; it must run where the program ran. Arguments that the recording
+        does not hold are '***' in it, to be filled in.
     Source: Warpline; the manual of Nsight Compute's command line on --kernel-name, --launch-skip
         and --launch-count.
     """
@@ -132,5 +134,5 @@ def _command(trace: Trace, operation: int) -> str:
     base = shlex.quote(trace.strings.text(int(short[work.row[operation]])))
     # Several recordings may be of several programs, whose commands are then joined.
     command = trace.meta.command or _PROGRAM
-    program = _PROGRAM if len(trace.meta.paths) > 1 and ", " in command else command
+    program = _PROGRAM if len(trace.meta.paths) > 1 and ", " in command else run_as_typed(command)
     return f"ncu --set full --kernel-name {base} --launch-skip {before} --launch-count 1 {program}"

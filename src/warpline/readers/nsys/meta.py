@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from warpline.errors import UnsupportedVersionError
 from warpline.readers.nsys.declared import Declared
 from warpline.readers.nsys.export import Export, SourceTable
-from warpline.readers.nsys.redact import redacted_command
+from warpline.redaction import join_command, redact_command
 from warpline.trace import reservations
 from warpline.trace.meta import TraceMeta
 
@@ -143,7 +143,10 @@ def _producer(exported: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def _command(captured: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the command lines of the launched processes."""
+    """Return the command lines of the launched processes; exports of ours hold them as kept."""
+    kept = _first(captured, reservations.COMMAND)
+    if kept is not None:
+        return kept
     commands = []
     for key in captured:
         process = re.fullmatch(r"(PROCESS_\d+):COMMAND", key)
@@ -153,7 +156,8 @@ def _command(captured: Mapping[str, Sequence[str]]) -> str | None:
                 (match, name) for name in captured if (match := is_argument.fullmatch(name))
             ]
             ordered = [name for _, name in sorted(numbered, key=lambda item: int(item[0][1]))]
-            commands.append(redacted_command([captured[name][0] for name in (key, *ordered)]))
+            words = [captured[name][0] for name in (key, *ordered)]
+            commands.append(join_command(redact_command(words)))
     return "; ".join(commands) or None
 
 
