@@ -1,0 +1,242 @@
+"""The programs of the harm test."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gpu.harm.levels import ALL, EVERYTHING, GRAPHS, PLAIN
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that runs alone and recorded.
+
+    Attributes:
+        name: As --only has it.
+        words: Its command; {python}, {cuda} (the folder of the CUDA programs) and, in the
+            environment, {uuid} (the first GPU's) are filled in.
+        levels: The names of the levels at which it is recorded.
+        status: How it ends alone; minus the number of a signal.
+        kernels: What its recording holds: as many as it tells ("told"), more than none ("some"),
+            or as many as were recorded before it ended ("any").
+        has_graphs: Whether it launches graphs, so that the level decides what is recorded.
+        environment: What it needs beside the driver's environment.
+        modules: Python's modules that it needs; without one it is left out.
+        gpus: How many GPUs it needs.
+        compares_stderr: False where another profiler in it says whether it got CUPTI.
+        runs_on_cpu: Whether it can be tried without a GPU.
+        seconds: About what a run takes; long ones begin first.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    levels: tuple[str, ...] = PLAIN
+    status: int = 0
+    kernels: str = "told"
+    has_graphs: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    modules: tuple[str, ...] = ()
+    gpus: int = 1
+    compares_stderr: bool = True
+    runs_on_cpu: bool = False
+    seconds: float = 1.0
+
+
+def _cuda(source: str, names: str, levels: tuple[str, ...] = PLAIN, **more: object) -> list[Program]:
+    has_graphs = levels is GRAPHS or levels is ALL
+    return [
+        Program(
+            f"{source}.{name}",
+            (f"{{cuda}}/{source}", name),
+            levels,
+            has_graphs=has_graphs,
+            **more,  # type: ignore[arg-type] - the fields' own names and types
+        )
+        for name in names.split()
+    ]
+
+
+def _ending(name: str, status: int, kernels: str = "any") -> Program:
+    words = ("{cuda}/endings", name)
+    return Program(f"endings.{name}", words, PLAIN, status=status, kernels=kernels)
+
+
+def _python(
+    module: str, names: str, levels: tuple[str, ...] = PLAIN, **more: object
+) -> Iterator[Program]:
+    given = {"kernels": "some", "seconds": 8.0, **more}
+    for name in names.split():
+        words = ("{python}", "-m", f"gpu.harm.{module}", name)
+        label = f"{module.removesuffix('_programs')}.{name}"
+        yield Program(label, words, levels, **given)  # type: ignore[arg-type] - likewise
+
+
+def _slowly(program: Program, *, levels: tuple[str, ...]) -> Program:
+    """Return a program whose pauses are so long that CUPTI leaves it between two samples."""
+    words = (*program.words, "--steps", "18", "--pause", "400")
+    return Program(
+        f"{program.name}.slowly",
+        words,
+        levels,
+        kernels=program.kernels,
+        has_graphs=program.has_graphs,
+        seconds=9.0,
+    )
+
+
+_GRAPHS = [
+    *_cuda("graphs", "captured", ALL),
+    *_cuda("graphs", "made child host memory node_params", GRAPHS),
+    *_cuda("graphs", "updated", ALL),
+    *_cuda("graph_lives", "threads", ALL, seconds=2.0),
+    *_cuda("graph_lives", "shared background destroyed cloned many failing beside_capture", GRAPHS),
+    *_cuda("graph_lives", "ranges", ALL),
+    *_cuda("device_graphs", "if_node while_node device_launch", ALL, kernels="some"),
+]
+
+_CALLS = [
+    *_cuda("launches", "plain threads", (*EVERYTHING, "ranges")),
+    *_cuda("launches", "cooperative cluster lazy prints errors callbacks"),
+    *_cuda("launches", "programmatic_dependent", GRAPHS),
+    *_cuda("launches", "signals", EVERYTHING, seconds=2.0),
+    *_cuda("device_graphs", "nested_kernels", kernels="some"),
+    *_cuda("contexts", "several threads green reset primary modules", EVERYTHING, seconds=2.0),
+    *_cuda("contexts", "destroyed_busy", kernels="any"),
+    *_cuda("contexts", "peers", gpus=2),
+    *_cuda("memory", "async copies mapped_by_hand allocations", EVERYTHING),
+    *_cuda("memory", "ipc", seconds=2.0),
+    Program(
+        "contexts.visible.index",
+        ("{cuda}/contexts", "visible"),
+        environment={"CUDA_VISIBLE_DEVICES": "0"},
+    ),
+    Program(
+        "contexts.visible.uuid",
+        ("{cuda}/contexts", "visible"),
+        environment={"CUDA_VISIBLE_DEVICES": "{uuid}"},
+    ),
+]
+
+_ENDINGS = [
+    _ending("exits", 7),
+    _ending("exits_at_once", 8),
+    _ending("exits_quickly", 9),
+    _ending("aborts", -signal.SIGABRT),
+    _ending("throws", -signal.SIGABRT),
+    _ending("faults", -signal.SIGSEGV),
+    _ending("is_killed", -signal.SIGKILL),
+    _ending("is_terminated", -signal.SIGTERM),
+    _ending("handles_term", 41, "told"),
+    _ending("counts_signals", 0, "told"),
+    _ending("execs", 11),
+    _ending("fork_execs", 0, "told"),
+    _ending("forks", 0, "told"),
+    _ending("exits_under_a_thread", 12),
+    _ending("exits_at_once_under_a_thread", 12),
+    _ending("main_thread_ends", 13),
+    _ending("stray_write", 14),
+    _ending("kernel_trap", 15),
+    _ending("used_at_exit", 16),
+]
+
+_TORCH = [
+    *_python("torch_programs", "training", (*EVERYTHING, "in-process"), runs_on_cpu=True),
+    *_python("torch_programs", "compiled", ALL, has_graphs=True, runs_on_cpu=True, seconds=20.0),
+    *_python("torch_programs", "graphed", GRAPHS, has_graphs=True),
+    *_python("torch_programs", "captured", (*GRAPHS, "in-process"), has_graphs=True),
+    *_python("torch_programs", "loader_fork loader_spawn", runs_on_cpu=True, seconds=20.0),
+    *_python("torch_programs", "profiled", compares_stderr=False, runs_on_cpu=True),
+    *_python("torch_programs", "forked shared distributed", runs_on_cpu=True),
+    *_python("torch_programs", "threads"),
+    *_python("torch_programs", "exits", status=31, kernels="any", runs_on_cpu=True),
+    *_python("torch_programs", "raises", status=1, kernels="any", runs_on_cpu=True),
+    *_python(
+        "torch_programs", "interrupted", status=-signal.SIGINT, kernels="any", runs_on_cpu=True
+    ),
+    *_python("torch_programs", "aborted", status=-signal.SIGABRT, kernels="any", runs_on_cpu=True),
+    *(
+        Program(
+            f"torch.allocations.{kind}",
+            ("{python}", "-m", "gpu.harm.torch_programs", "allocations"),
+            kernels="some",
+            environment={"PYTORCH_CUDA_ALLOC_CONF": asked},
+            runs_on_cpu=True,
+            seconds=8.0,
+        )
+        for kind, asked in (
+            ("expandable", "expandable_segments:True"),
+            ("async", "backend:cudaMallocAsync"),
+        )
+    ),
+    *_python("torch_libraries", "lightning", modules=("lightning",), runs_on_cpu=True),
+    *_python("torch_libraries", "accelerate", modules=("accelerate",), runs_on_cpu=True),
+    *_python(
+        "torch_libraries",
+        "generate",
+        ("default", "graph", "sampled"),
+        has_graphs=True,
+        modules=("transformers",),
+        runs_on_cpu=True,
+        seconds=30.0,
+    ),
+]
+
+
+_LOOPS_IN_GRAPHS = (
+    "--xla_gpu_graph_min_graph_size=1 --xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL"
+)
+
+
+def _jax(name: str, levels: tuple[str, ...], *words: str, flags: str = "") -> Program:
+    return Program(
+        name,
+        ("{python}", "-m", *words),
+        levels,
+        kernels="some",
+        has_graphs=True,
+        environment={"XLA_FLAGS": flags} if flags else {},
+        modules=("jax", "flax", "optax"),
+        runs_on_cpu=True,
+        seconds=15.0,
+    )
+
+
+_JAX = [
+    _jax("jax_training", (*ALL, "in-process"), "gpu.harm.jax_training", "{small}"),
+    _jax(
+        "jax_training.exact",
+        ("default", "graph"),
+        *("gpu.harm.jax_training", "--exact", "{small}"),
+    ),
+    *(
+        _jax(f"jax.{name}", ("default", "graph"), "gpu.harm.jax_programs", name)
+        for name in ("while_loop", "scan", "cond", "gradients")
+    ),
+    *(
+        _jax(
+            f"jax.{name}.loops_in_graphs",
+            GRAPHS,
+            *("gpu.harm.jax_programs", name),
+            flags=_LOOPS_IN_GRAPHS,
+        )
+        for name in ("while_loop", "scan", "cond")
+    ),
+]
+
+_KERNELS = [
+    *_python("kernel_programs", "triton", modules=("triton",)),
+    *_python("kernel_programs", "cupy_kernels cupy_modules", modules=("cupy",)),
+    *_python("kernel_programs", "cupy_graph", GRAPHS, has_graphs=True, modules=("cupy",)),
+    *_python("kernel_programs", "numba", modules=("numba",)),
+    *_python("kernel_programs", "bindings", modules=("cuda.bindings",)),
+]
+
+_SLOW = [
+    _slowly(_CALLS[0], levels=("default", "sampled")),
+    _slowly(_GRAPHS[0], levels=("sampled", "graph-sampled")),
+    _slowly(_GRAPHS[6], levels=("sampled", "graph-sampled")),
+]
+
+PROGRAMS = (*_TORCH, *_JAX, *_KERNELS, *_SLOW, *_GRAPHS, *_CALLS, *_ENDINGS)
