@@ -17,7 +17,7 @@ done
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs viewer clean
+.PHONY: help demo test harm lint format docs viewer clean
 
 help:  ## Show these lines
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -28,6 +28,10 @@ demo: $(VENV)/installed  ## Show what Warpline says about a bundled recording
 
 test: $(VENV)/installed  ## Run the tests that need no GPU; those in a browser where there is one
 	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto) $(ARGS)
+
+# With the Python that has the frameworks: PYTHON=/path/to/python3, not that of .venv.
+harm:  ## Check that recording changes no program; needs a GPU, see docs/harm.md
+	@"$(or $(PYTHON),python3)" -m tests.gpu.harm $(ARGS)
 
 lint: $(VENV)/lint-installed  ## Check style, types and the import contracts
 	$(BIN)/ruff check .

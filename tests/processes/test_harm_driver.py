@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from gpu.harm import judging, outcome, running
@@ -17,9 +18,9 @@ from gpu.harm.table import PROGRAMS, Program
 RECORDED = 'if [ -n "$WARPLINE_SESSION" ]; then '
 
 
-def stand_in(name: str, script: str, **more: object) -> Program:
+def stand_in(name: str, script: str, **more: Any) -> Program:
     words = ("sh", "-c", script)
-    return Program(name, words, ("default",), runs_on_cpu=True, **more)  # type: ignore[arg-type]
+    return Program(name, words, ("default",), runs_on_cpu=True, **more)
 
 
 BEHAVED = stand_in("behaved", "echo out; echo note >&2; exit 4", status=4)
@@ -114,8 +115,8 @@ def test_what_comes_after_the_limit_is_left_out(tmp_path):
     assert "behaved: left out for want of time: alone, alone, default" in outcome.as_text(whole)
 
 
-def recorded(kernels: int, **more: object) -> running.Run:
-    recording = running.Recording(kernels, **more)  # type: ignore[arg-type]
+def recorded(kernels: int, **more: Any) -> running.Run:
+    recording = running.Recording(kernels, **more)
     return running.Run(0, b"kernels 30\nkernels 6\n", b"", 0.1, recording)
 
 

@@ -45,8 +45,10 @@ def build(folder: Path, architecture: str, *, with_cuda: bool = True) -> dict[st
             variables["WARPLINE_CORE"] = str(native / "libwarpline_core.so")
         nvcc = find_nvcc()
         if with_cuda and nvcc:
-            for source in sorted(SOURCES.glob("*.cu")):
-                jobs.append(pool.submit(_build_cuda, nvcc, source, folder, architecture))
+            jobs += [
+                pool.submit(_build_cuda, nvcc, source, folder, architecture)
+                for source in sorted(SOURCES.glob("*.cu"))
+            ]
             variables |= _nvrtc_of(nvcc)
         for job in jobs:
             job.result()

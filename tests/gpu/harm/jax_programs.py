@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from gpu.harm.telling import STEPS, run, tell, tell_checksum
 
 Array = Any

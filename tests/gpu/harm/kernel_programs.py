@@ -7,7 +7,6 @@ import gc
 from typing import Any
 
 import numpy as np
-
 from gpu.harm.telling import STEPS, run, tell_checksum
 
 COUNT = 1 << 14
@@ -27,7 +26,6 @@ def tell_array(name: str, array: Any) -> None:
 def triton() -> None:
     """A Triton kernel that is tuned, so that many variants are built, loaded and timed."""
     import torch
-
     from gpu.harm import triton_kernel
 
     x = torch.arange(COUNT, dtype=torch.int32, device="cuda")
@@ -94,9 +92,8 @@ def cupy_graph() -> None:
 
 def numba() -> None:
     """Kernels that Numba compiles."""
-    from numba import cuda
-
     from gpu.harm.numba_kernel import scale
+    from numba import cuda
 
     x = cuda.to_device(np.arange(COUNT, dtype=np.int32))
     stream = cuda.stream()

@@ -94,7 +94,7 @@ class Outcome:
         )
 
     def status(self) -> int:
-        """Return the exit status: 1 for harm or a flaw, 2 for a program at fault or runs left out."""
+        """Return the exit status: 1 for harm or a flaw, 2 for programs at fault or left out."""
         if self.count("harm") or self.count("flaws"):
             return 1
         return 2 if any(row.fault or row.left_out for row in self.rows) else 0
@@ -189,9 +189,7 @@ def as_json(outcome: Outcome) -> str:
     return json.dumps({**facts, "closing": outcome.closing()}, indent=1)
 
 
-def _run_facts(
-    level: str, run: Run, number: int, verdicts: list[Verdict] | None
-) -> dict[str, Any]:
+def _run_facts(level: str, run: Run, number: int, verdicts: list[Verdict] | None) -> dict[str, Any]:
     return {
         "level": level,
         "status": run.status,
@@ -206,12 +204,15 @@ def versions() -> dict[str, str]:
     """Return what the machine is and which software runs on it."""
     import warpline
 
-    found = {"warpline": f"{warpline.__version__} {_said_by('git', '-C', str(ROOT), 'rev-parse', '--short', 'HEAD')}"}
+    commit = _said_by("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD")
+    found = {"warpline": f"{warpline.__version__} {commit}".strip()}
     query = "--query-gpu=name,driver_version"
     gpu = _said_by("nvidia-smi", query, "--format=csv,noheader").splitlines()
     found["GPU and driver"] = f"{len(gpu)} x {gpu[0]}" if gpu else "none"
     compiler = find_nvcc()
-    release = re.search(r"release (\S+),", _said_by(str(compiler), "--version")) if compiler else None
+    release = (
+        re.search(r"release (\S+),", _said_by(str(compiler), "--version")) if compiler else None
+    )
     found["CUDA compiler"] = release.group(1) if release else "none"
     found["Python"] = platform.python_version()
     for name in _PACKAGES:

@@ -137,9 +137,7 @@ class Bench:
             self._done += 1
             status = judging.status_name(made.status)
             place = f"[{self._done}/{total}]"
-            outcome.progress(
-                f"{place} {program.name} {task.level}: {status}, {made.seconds:.1f} s"
-            )
+            outcome.progress(f"{place} {program.name} {task.level}: {status}, {made.seconds:.1f} s")
         shutil.rmtree(folder, ignore_errors=True)
 
     def _environment(self, program: Program) -> dict[str, str]:
@@ -156,9 +154,7 @@ class Bench:
             if level == "alone":
                 continue
             row.verdicts[level] = [
-                judging.judge(
-                    row.program, LEVELS[level], alone, one, on_gpu=self.machine.gpus > 0
-                )
+                judging.judge(row.program, LEVELS[level], alone, one, on_gpu=self.machine.gpus > 0)
                 for one in runs
             ]
             for number, verdict in enumerate(row.verdicts[level]):
@@ -250,7 +246,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=1, help="so many runs of each level")
     parser.add_argument("--limit", type=float, default=720, help="start no run after SECONDS")
     parser.add_argument("--hang", type=float, default=150, help="a run that takes longer hangs")
-    parser.add_argument("--out", default="harm", help="folder for the results")
+    parser.add_argument("--out", default="build/harm", help="folder for the results")
     parser.add_argument("--markdown", help="write the table into this page, between its marks")
     parser.add_argument("--build", default="/tmp/warpline-harm", help="folder of what is built")
     parser.add_argument("--cpu", action="store_true", help="try what runs without a GPU")

@@ -49,7 +49,9 @@ class Run:
 
     def told(self, what: str) -> int | None:
         """Return the sum of what its processes tell of kernels, None where they tell nothing."""
-        numbers = [int(number) for name, number in _TOLD.findall(self.stdout) if name.decode() == what]
+        numbers = [
+            int(number) for name, number in _TOLD.findall(self.stdout) if name.decode() == what
+        ]
         return sum(numbers) if numbers else None
 
     def plain_stderr(self) -> list[str]:
@@ -69,7 +71,11 @@ def command_of(words: list[str], level: Level, output: Path) -> list[str]:
 
 
 def run(
-    words: list[str], environment: Mapping[str, str], folder: Path, limit_s: float, level: Level | None
+    words: list[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    limit_s: float,
+    level: Level | None,
 ) -> Run:
     """Run a program, alone if there is no level, in a folder of its own."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -114,8 +120,8 @@ def read(path: Path) -> Recording:
 
     try:
         trace = warpline.open(path)
-        counts = [trace.row_count(name) for name in ("kernel", "graph_launch")]
+        kernels, graph_launches = (trace.row_count(name) for name in ("kernel", "graph_launch"))
     except warpline.WarplineError as error:
         return Recording(error=str(error))
     meta = trace.meta
-    return Recording(*counts, dict(meta.lost), tuple(meta.warnings))
+    return Recording(kernels, graph_launches, dict(meta.lost), tuple(meta.warnings))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpu.harm.levels import ALL, EVERYTHING, GRAPHS, PLAIN
 
@@ -44,7 +45,7 @@ class Program:
     seconds: float = 1.0
 
 
-def _cuda(source: str, names: str, levels: tuple[str, ...] = PLAIN, **more: object) -> list[Program]:
+def _cuda(source: str, names: str, levels: tuple[str, ...] = PLAIN, **more: Any) -> list[Program]:
     has_graphs = levels is GRAPHS or levels is ALL
     return [
         Program(
@@ -52,7 +53,7 @@ def _cuda(source: str, names: str, levels: tuple[str, ...] = PLAIN, **more: obje
             (f"{{cuda}}/{source}", name),
             levels,
             has_graphs=has_graphs,
-            **more,  # type: ignore[arg-type] - the fields' own names and types
+            **more,
         )
         for name in names.split()
     ]
@@ -64,13 +65,13 @@ def _ending(name: str, status: int, kernels: str = "any") -> Program:
 
 
 def _python(
-    module: str, names: str, levels: tuple[str, ...] = PLAIN, **more: object
+    module: str, names: str, levels: tuple[str, ...] = PLAIN, **more: Any
 ) -> Iterator[Program]:
     given = {"kernels": "some", "seconds": 8.0, **more}
     for name in names.split():
         words = ("{python}", "-m", f"gpu.harm.{module}", name)
         label = f"{module.removesuffix('_programs')}.{name}"
-        yield Program(label, words, levels, **given)  # type: ignore[arg-type] - likewise
+        yield Program(label, words, levels, **given)
 
 
 def _slowly(program: Program, *, levels: tuple[str, ...]) -> Program:

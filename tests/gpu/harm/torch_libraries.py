@@ -6,10 +6,9 @@ import tempfile
 from typing import Any
 
 import torch
-from torch import nn
-
 from gpu.harm.telling import DEVICE, STEPS, run, tell
 from gpu.harm.torch_programs import make_batch, make_model, tell_tensors
+from torch import nn
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 

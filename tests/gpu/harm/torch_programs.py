@@ -14,11 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import nn
-
 from gpu.harm.telling import DEVICE, STEPS, run, tell, tell_checksum
-
-Tensor = torch.Tensor
+from torch import Tensor, nn
 
 
 def tell_tensors(name: str, tensors: Iterable[Tensor]) -> None:
@@ -153,7 +150,10 @@ def allocations() -> None:
     """The caching allocator under pressure, with whatever backend the environment asks for."""
     total = torch.zeros((), dtype=torch.int64, device=DEVICE)
     for number in range(STEPS):
-        held = [torch.full((size,), size + number, device=DEVICE) for size in range(1, 4_000_000, 199_999)]
+        held = [
+            torch.full((size,), size + number, device=DEVICE)
+            for size in range(1, 4_000_000, 199_999)
+        ]
         for one in held[::2]:
             total += one.sum()
         del held
@@ -202,7 +202,10 @@ def loader_spawn() -> None:
 def profiled() -> None:
     """torch.profiler in the program: two profilers want CUPTI."""
     model = make_model()
-    with torch.profiler.profile(schedule=torch.profiler.schedule(wait=1, warmup=1, active=2)) as one:
+    with torch.profiler.profile(
+        schedule=torch.profiler.schedule(wait=1, warmup=1, active=2)
+    ) as one:
+
         def batches() -> Iterable[tuple[Tensor, Tensor]]:
             for number in range(STEPS):
                 yield make_batch(number)
@@ -254,7 +257,7 @@ def work_on_shared(queue: Any, done: Any) -> None:
 
 def threads() -> None:
     """Four threads, each with a stream of its own."""
-    results: list[Tensor | None] = [None] * 4
+    results: dict[int, Tensor] = {}
 
     def work(index: int) -> None:
         with torch.cuda.stream(torch.cuda.Stream()):
@@ -268,7 +271,7 @@ def threads() -> None:
         worker.start()
     for worker in workers:
         worker.join()
-    tell_tensors("threads", [one for one in results if one is not None])
+    tell_tensors("threads", [results[index] for index in range(4)])
 
 
 def leave_work() -> None:

@@ -1,6 +1,4 @@
 // Contexts, modules and resets. Usage: contexts NAME [--steps N] [--pause MS]
-#include <nvrtc.h>
-
 #include <memory>
 
 #include "driver.cuh"
@@ -163,14 +161,8 @@ extern "C" __global__ void scale(unsigned* data, int count, unsigned factor) {
 }
 )";
 
-void check_nvrtc(nvrtcResult status, const char* what) {
-  if (status == NVRTC_SUCCESS) return;
-  std::printf("%s: NVRTC error %d\n", what, static_cast<int>(status));
-  std::fflush(stdout);
-  _exit(3);
-}
-
-// NVRTC is found by the name that the environment gives, or as the loader finds it.
+// NVRTC is found by the name that the environment gives, or as the loader finds it. Its header,
+// which comes in a package of its own, is not needed.
 void* nvrtc_library() {
   const char* named = std::getenv("HARM_NVRTC");
   for (const char* name : {named, "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"}) {
@@ -180,21 +172,32 @@ void* nvrtc_library() {
   return nullptr;
 }
 
-#define NVRTC(name) reinterpret_cast<decltype(&name)>(harm::library_function(library, #name))
+// Calls a function of NVRTC, which answers 0 if all went well.
+template <typename... Parameters>
+void nvrtc(const char* name, Parameters... arguments) {
+  static void* library = nvrtc_library();
+  const auto function =
+      reinterpret_cast<int (*)(Parameters...)>(harm::library_function(library, name));
+  const int status = function(arguments...);
+  if (status == 0) return;
+  std::printf("%s: NVRTC error %d\n", name, status);
+  std::fflush(stdout);
+  _exit(3);
+}
 
 std::string compile(int factor) {
-  static void* library = nvrtc_library();
-  nvrtcProgram program = nullptr;
-  check_nvrtc(NVRTC(nvrtcCreateProgram)(&program, kSource, "scale.cu", 0, nullptr, nullptr),
-              "create");
+  using Texts = const char* const*;
+  void* program = nullptr;
+  const Texts none = nullptr;
+  nvrtc("nvrtcCreateProgram", &program, &kSource[0], "scale.cu", 0, none, none);
   const std::string defined = "-DFACTOR=" + std::to_string(factor);
   const char* options[] = {defined.c_str(), "--gpu-architecture=compute_80"};
-  check_nvrtc(NVRTC(nvrtcCompileProgram)(program, 2, options), "compile");
+  nvrtc("nvrtcCompileProgram", program, 2, static_cast<Texts>(options));
   std::size_t bytes = 0;
-  check_nvrtc(NVRTC(nvrtcGetPTXSize)(program, &bytes), "size");
+  nvrtc("nvrtcGetPTXSize", program, &bytes);
   std::string code(bytes, '\0');
-  check_nvrtc(NVRTC(nvrtcGetPTX)(program, code.data()), "code");
-  check_nvrtc(NVRTC(nvrtcDestroyProgram)(&program), "destroy");
+  nvrtc("nvrtcGetPTX", program, code.data());
+  nvrtc("nvrtcDestroyProgram", &program);
   return code;
 }
 
