@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -98,6 +99,7 @@ class Bench:
         self.ends = time.monotonic() + args.limit
         self._lock = Lock()
         self._done = 0
+        self._waits: Counter[str] = Counter()  # runs that a program still waits for
 
     def run(self, programs: Iterable[Program]) -> list[Row]:
         """Run all programs at their levels and judge them."""
@@ -105,11 +107,10 @@ class Bench:
         tasks = [task for row in rows if not row.skipped for task in self._tasks(row)]
         # Long ones first; a program's runs together, those alone before the others.
         tasks.sort(key=lambda task: -task.row.program.seconds)
+        self._waits.update(task.row.program.name for task in tasks)
         with ThreadPoolExecutor(self.args.jobs) as pool:
             for done in [pool.submit(self._make, task, len(tasks)) for task in tasks]:
                 done.result()
-        for row in rows:
-            self._judge(row)
         return rows
 
     def _tasks(self, row: Row) -> list[Task]:
@@ -123,22 +124,32 @@ class Bench:
 
     def _make(self, task: Task, total: int) -> None:
         program = task.row.program
-        if time.monotonic() > self.ends:
-            with self._lock:
+        made = None if time.monotonic() > self.ends else self._run(task)
+        with self._lock:
+            if made is None:
                 task.row.left_out.append(task.level)
-            return
+            else:
+                task.row.runs.setdefault(task.level, []).append(made)
+                self._done += 1
+                status = judging.status_name(made.status)
+                text = f"{program.name} {task.level}: {status}, {made.seconds:.1f} s"
+                outcome.progress(f"[{self._done}/{total}] {text}")
+            self._waits[program.name] -= 1
+            if self._waits[program.name] == 0:
+                self._judge(task.row)
+                # At once: whatever ends the whole test, what was found is known.
+                for line in outcome.details([task.row]):
+                    outcome.progress(f"  {line}")
+
+    def _run(self, task: Task) -> Run:
+        program = task.row.program
         environment = self._environment(program)
         folder = self.scratch / f"{program.name}.{task.level}.{task.number}"
         words = self.machine.words_of(program)
         level = None if task.level == "alone" else LEVELS[task.level]
         made = run(words, environment, folder, self.args.hang, level)
-        with self._lock:
-            task.row.runs.setdefault(task.level, []).append(made)
-            self._done += 1
-            status = judging.status_name(made.status)
-            place = f"[{self._done}/{total}]"
-            outcome.progress(f"{place} {program.name} {task.level}: {status}, {made.seconds:.1f} s")
         shutil.rmtree(folder, ignore_errors=True)
+        return made
 
     def _environment(self, program: Program) -> dict[str, str]:
         given = {name: self.machine.fill(value) for name, value in program.environment.items()}
@@ -149,21 +160,26 @@ class Bench:
         if not alone:
             return
         row.fault = judging.fault_of(row.program, alone)
-        is_kept = row.fault is not None
+        on_gpu = self.machine.gpus > 0
         for level, runs in row.runs.items():
             if level == "alone":
                 continue
             row.verdicts[level] = [
-                judging.judge(row.program, LEVELS[level], alone, one, on_gpu=self.machine.gpus > 0)
-                for one in runs
+                judging.judge(row.program, LEVELS[level], alone, one, on_gpu=on_gpu) for one in runs
             ]
-            for number, verdict in enumerate(row.verdicts[level]):
-                if not verdict.is_good:
-                    self._keep(row.program, f"{level}.{number}", runs[number])
-                    is_kept = True
-        if is_kept:
-            for number, one in enumerate(alone):
-                self._keep(row.program, f"alone.{number}", one)
+        self._keep_what_differs(row)
+
+    def _keep_what_differs(self, row: Row) -> None:
+        kept = [
+            (f"{level}.{number}", row.runs[level][number])
+            for level, verdicts in row.verdicts.items()
+            for number, verdict in enumerate(verdicts)
+            if not verdict.is_good
+        ]
+        if kept or row.fault:
+            kept += [(f"alone.{number}", one) for number, one in enumerate(row.runs["alone"])]
+        for label, one in kept:
+            self._keep(row.program, label, one)
 
     def _keep(self, program: Program, label: str, one: Run) -> None:
         kept = Path(self.args.out) / "kept"
