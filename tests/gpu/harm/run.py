@@ -197,6 +197,7 @@ def base_environment(scratch: Path, *, on_cpu: bool) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         "OMP_NUM_THREADS": "2",
+        "TORCHINDUCTOR_COMPILE_THREADS": "2",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TOKENIZERS_PARALLELISM": "false",
