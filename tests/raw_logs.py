@@ -22,7 +22,8 @@ MAGIC = b"WLRAW\r\n\x1a"
 HEADER_BYTES = 4096
 
 END, PAD, THREAD, STRING, DOMAIN, CATEGORY, THREAD_NAME, RESOURCE_NAME = range(8)
-PUSH, POP, START, STOP, MARK, PAYLOAD, SCHEMA, ENUM, WINDOW, DROPPED, CLOCK, NOTE = range(8, 20)
+PUSH, POP, START, STOP, MARK, PAYLOAD, SCHEMA, ENUM = range(8, 16)
+WINDOW, DROPPED, CLOCK, NOTE, THREAD_END = range(16, 21)
 EVENT_NAMES = {PUSH: "push", POP: "pop", START: "start", STOP: "stop", MARK: "mark"}
 
 HAS_DOMAIN, HAS_COLOR, HAS_VALUE, HAS_NO_NAME = 1, 2, 4, 8
@@ -135,6 +136,7 @@ class Log:
     enums: dict[tuple[str, int], Enum] = field(default_factory=dict)
     notes: list[tuple[int, str]] = field(default_factory=list)
     windows: list[int] = field(default_factory=list)
+    thread_ends: list[int] = field(default_factory=list)
 
     def ranges(self) -> list[tuple[str | None, int]]:
         """Return names and depths of pushed ranges, checking that pops have pushes."""
@@ -213,6 +215,8 @@ class _Decoder:
             log.notes.append((record.aux, _text(record.body[8:])))
         elif record.kind == WINDOW:
             log.windows.append(record.aux)
+        elif record.kind == THREAD_END:
+            log.thread_ends.append(record.words[0])
         else:
             assert record.kind in (DROPPED, CLOCK), f"a record of kind {record.kind}"
 

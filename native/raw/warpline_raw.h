@@ -5,6 +5,8 @@
 //     session.json       written by the launcher: command (redacted), host, times, options
 //     agent.conf         what the agent is to do: lines of KEY=VALUE, values percent-encoded
 //     control            one shared page: ControlPage
+//     ends               written by the launcher: when processes ended, and how; one JSON object a
+//                        line: {"pid": 12, "ended_ns": monotonic, "status": as waitpid gives it}
 //     PID-INCARNATION-N.wlraw
 //                        one log per writer: LogHeader, then records, until a header of zero
 //
@@ -57,6 +59,8 @@ enum class Kind : std::uint8_t {
                       // before here; as with kWindow 1, what this thread had open is not known
   kClock = 18,        // [monotonic ns][UTC ns]: read together; one per block
   kNote = 19,         // aux: Note. [time][bytes][text...]
+  kThreadEnd = 20,    // aux: 0. [time]: the thread has ended, and with it what it had pushed; another
+                      // thread may take the log over
   kCudaFirst = 64,    // reserved for CUDA records
 };
 
@@ -155,6 +159,9 @@ struct ControlPage {
   ControlSlot slots[kControlSlots];
   std::uint64_t drain_wanted;   // 1 when the program is about to be ended: see DrainState
   DrainState drains[kControlSlots];  // of the process in the slot with the same number
+  // Monotonic ns of the launcher's last look at the processes in the slots: all of them lived then,
+  // but for those whose end is noted. 0: nobody looks.
+  std::int64_t heartbeat_ns;
 };
 inline constexpr std::size_t kControlBytes = 4096;
 static_assert(sizeof(ControlPage) <= kControlBytes);

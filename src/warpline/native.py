@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0
@@ -102,6 +102,7 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wl_raw_close": (None, (c_void_p,)),
     "wl_raw_add_log": (c_int32, (c_void_p, c_char_p, c_int32, *_MESSAGE)),
     "wl_raw_decode": (c_int64, (c_void_p, c_int64, *_MESSAGE)),
+    "wl_raw_end_process": (c_int32, (c_void_p, c_int64, c_int64, *_MESSAGE)),
     "wl_raw_seal": (c_int32, (c_void_p, c_int64, c_int64, *_MESSAGE)),
     "wl_raw_rows": (c_int64, (c_void_p, c_char_p)),
     "wl_raw_column": (c_int64, (c_void_p, c_char_p, c_int64, c_int64, c_void_p, c_void_p)),
@@ -144,6 +145,7 @@ class Core:
     wl_raw_close: Callable[[c_void_p], None]
     wl_raw_add_log: Callable[..., int]
     wl_raw_decode: Callable[..., int]
+    wl_raw_end_process: Callable[..., int]
     wl_raw_seal: Callable[..., int]
     # session, table -> rows or -status
     wl_raw_rows: Callable[[c_void_p, bytes], int]

@@ -77,7 +77,7 @@ def test_what_a_process_that_died_had_open_ends_at_its_last_sign_of_life(tmp_pat
     assert rows(trace, "range", *RANGE) == [(10, 70, "open", True), (20, 30, "closed", False)]
     assert finished.truncated == 1
     assert finished.warnings == (
-        "process 100 ended abruptly with 1 range open, cut at its last sign of life",
+        "process 100 ended abruptly with 1 range open, cut at its last event",
     )
 
 
@@ -154,7 +154,7 @@ def test_what_was_open_when_recording_stopped_is_not_called_an_abrupt_end(tmp_pa
     log.mark(70)
     _, finished = read(tmp_path, log, stopped_monotonic_ns=ORIGIN_NS + 300)
     (warning,) = finished.warnings
-    assert "had 1 range open when it ended or recording stopped, cut at its last sign" in warning
+    assert "had 1 range open when it ended or recording stopped, cut at its last event" in warning
 
 
 def test_capture_ranges_are_what_was_recorded(tmp_path: Path) -> None:

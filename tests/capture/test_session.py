@@ -43,7 +43,7 @@ def test_the_control_page_is_that_of_the_header():
     body = re.search(r"struct ControlPage \{(.*?)\n\};", text, re.DOTALL)
     assert body is not None
     declared = re.findall(r"^  ([\w:]+) (\w+)(?:\[(\w+)\])?;", body[1], re.MULTILINE)
-    sizes = {"std::uint32_t": 4, "std::uint64_t": 8, "char": 1}
+    sizes = {"std::uint32_t": 4, "std::uint64_t": 8, "std::int64_t": 8, "char": 1}
     sizes |= {"ControlSlot": 8, "DrainState": 4}
     counts = {"kControlSlots": control.CONTROL_SLOTS}
     offset = 0

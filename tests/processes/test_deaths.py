@@ -37,7 +37,7 @@ def test_open_ranges_of_a_killed_program_end_with_it(lab):
     assert run.status == -signal.SIGKILL
     assert run.recording.totals() == {"early": 5, "inner": 2, "open": 1, "started": 1}
     assert run.recording.truncated() == ["open", "started"]
-    assert "ended abruptly with 2 ranges open" in run.recording.warnings
+    assert "was killed (SIGKILL) with 2 ranges open" in run.recording.warnings
 
 
 def signalled(lab, way, number, *, to_launcher):

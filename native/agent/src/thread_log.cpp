@@ -217,8 +217,16 @@ struct ThreadLogs {
     t_mine.log = nullptr;
     const ProcessLock lock;
     if (log->generation_ != g_process->generation.load(std::memory_order_relaxed)) return;
+    note_end_of_thread(*log);
     log->next_free_ = static_cast<ThreadLog*>(g_process->free_logs);
     g_process->free_logs = log;
+  }
+
+  // What the thread had pushed ends with it. Not while recording is off: it ended before that.
+  static void note_end_of_thread(ThreadLog& log) noexcept {
+    const Session* session = g_session.load(std::memory_order_acquire);
+    if (session == nullptr || session != log.session_ || !recording_state(*session).is_on) return;
+    log.put_note(raw::Kind::kThreadEnd, 0, static_cast<std::uint64_t>(now_ns()), 0);
   }
 
   // Tells why a log cannot be made, or not go on; once per process, but for a full disk.
@@ -441,10 +449,11 @@ bool ThreadLog::map_next(std::size_t words) noexcept {
   return true;
 }
 
-// A record of two numbers; kWindow has one.
+// A record of two numbers; kWindow and kThreadEnd have one.
 bool ThreadLog::put_note(raw::Kind kind, std::uint32_t aux, std::uint64_t first,
                          std::uint64_t second) noexcept {
-  const std::size_t words = kind == raw::Kind::kWindow ? 2 : 3;
+  const bool is_short = kind == raw::Kind::kWindow || kind == raw::Kind::kThreadEnd;
+  const std::size_t words = is_short ? 2 : 3;
   std::uint64_t* room = reserve(words);
   if (room == nullptr) return false;
   room[1] = first;

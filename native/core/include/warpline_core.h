@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every incompatible change below; the loader compares it. */
-#define WL_ABI_VERSION 3
+#define WL_ABI_VERSION 4
 
 /* wl_status */
 #define WL_OK 0
@@ -151,6 +151,12 @@ WL_API int32_t wl_raw_add_log(wl_raw *session, const char *path, int32_t is_aliv
 WL_API int64_t wl_raw_decode(wl_raw *session, int64_t budget_bytes, char *message,
                              int64_t message_bytes);
 
+/* Says until when a process is known to have lived, monotonic ns: what it has open ends there, but
+ * not before its last record. Processes are numbered as wl_raw_rows counts them once all logs are
+ * decoded. Without it what a process has open ends with its last record. */
+WL_API int32_t wl_raw_end_process(wl_raw *session, int64_t process, int64_t ended_ns, char *message,
+                                  int64_t message_bytes);
+
 /* Decodes what is left, joins, names and sorts. Times of the tables are counted from `origin_ns`;
  * recording stopped at `end_ns`, INT64_MIN if that is not known. */
 WL_API int32_t wl_raw_seal(wl_raw *session, int64_t origin_ns, int64_t end_ns, char *message,
@@ -158,7 +164,7 @@ WL_API int32_t wl_raw_seal(wl_raw *session, int64_t origin_ns, int64_t end_ns, c
 
 /* Returns the rows of a table: of the schema (range, mark, range_payload, process, thread), of
  * "string" (the offsets: one more than there are texts), or of facts about the session (log,
- * note, session). Negated wl_status: there is none of that name. */
+ * note, open, session). Negated wl_status: there is none of that name. */
 WL_API int64_t wl_raw_rows(const wl_raw *session, const char *table);
 
 /* Copies `count` values of a column "TABLE/COLUMN" from row `first` on, in the type that the

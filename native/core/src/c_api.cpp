@@ -99,6 +99,16 @@ int64_t wl_raw_decode(wl_raw *session, int64_t budget_bytes, char *message,
   return status == WL_OK ? done : -status;
 }
 
+int32_t wl_raw_end_process(wl_raw *session, int64_t process, int64_t ended_ns, char *message,
+                           int64_t message_bytes) {
+  return guarded(message, message_bytes, [&] {
+    require(session != nullptr && !session->is_sealed && process >= 0);
+    auto &processes = session->session.tables().processes;
+    require(static_cast<std::size_t>(process) < processes.size());
+    processes[static_cast<std::size_t>(process)].ended_ns = ended_ns;
+  });
+}
+
 int32_t wl_raw_seal(wl_raw *session, int64_t origin_ns, int64_t end_ns, char *message,
                     int64_t message_bytes) {
   return guarded(message, message_bytes, [&] {

@@ -368,6 +368,8 @@ class CudaDecoder {
 };
 
 // Places, joins and sorts the CUDA tables; after seal(), which has the last word on processes.
+// Puts all times on the host's clock; device work that was recorded is a sign of life.
+void settle_cuda_times(RawTables &tables);
 void seal_cuda(RawTables &tables);
 
 }  // namespace warpline

@@ -380,14 +380,29 @@ void sort_tables(CudaTables &cuda) {
 
 }  // namespace
 
-void seal_cuda(RawTables &tables) {
+void settle_cuda_times(RawTables &tables) {
   CudaTables &cuda = tables.cuda;
   cuda.facts.resize(tables.processes.size());
+  convert_times(cuda);
+  const auto see = [&](const auto &rows) {
+    for (const CudaWork &work : rows) {
+      const int32_t process = cuda.places[work.place].process;
+      int64_t &last_ns = tables.processes[static_cast<std::size_t>(process)].last_ns;
+      if (work.end_ns <= kFarNs) last_ns = std::max(last_ns, work.end_ns);
+    }
+  };
+  see(cuda.kernels);
+  see(cuda.copies);
+  see(cuda.fills);
+  see(cuda.graphs);
+}
+
+void seal_cuda(RawTables &tables) {
+  CudaTables &cuda = tables.cuda;
   for (CudaFacts &facts : cuda.facts) {
     std::stable_sort(facts.collecting.begin(), facts.collecting.end(),
                      [](const auto &a, const auto &b) { return a.first < b.first; });
   }
-  convert_times(cuda);
   remove_polls(tables, cuda);
   derive_waits(tables);
   remove_graphs_at_rest(tables, cuda);

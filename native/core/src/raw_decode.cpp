@@ -93,6 +93,8 @@ bool RawDecoder::decode(const uint64_t *record, std::size_t words) {
       return true;
     case Kind::kThread:
       return on_thread(record, words);
+    case Kind::kThreadEnd:
+      return on_thread_end(record, words);
     case Kind::kString:
     case Kind::kDomain:
     case Kind::kCategory:
@@ -159,7 +161,15 @@ bool RawDecoder::decode_text(const uint64_t *record, std::size_t words) {
   return true;
 }
 
+bool RawDecoder::on_thread_end(const uint64_t *record, std::size_t words) {
+  if (words != 2 || !see_time(record[1])) return false;
+  truncate_open(now_ns_);
+  has_owner_ = false;
+  return true;
+}
+
 bool RawDecoder::on_thread(const uint64_t *record, std::size_t words) {
+  note_silence();
   if (words != 5 || !see_time(record[1])) return false;
   truncate_open(now_ns_);  // of the thread that had this log before
   has_owner_ = false;
@@ -411,6 +421,13 @@ void RawDecoder::truncate_open(int64_t time_ns) {
   }
 }
 
+// From here on nothing was seen of the thread that had this log.
+void RawDecoder::note_silence() {
+  if (!has_thread_) return;
+  RawThread &thread = tables_.threads[thread_];
+  thread.last_ns = std::max(thread.last_ns, now_ns_);
+}
+
 void RawDecoder::define_slot(uint32_t slot, int32_t text) {
   if (slot >= kNearSlots) {
     far_slots_[slot] = text;
@@ -479,6 +496,7 @@ void RawDecoder::end() {
     return;
   }
   is_done_ = true;
+  note_silence();
   for (auto &[number, domain] : domains_) {
     for (const uint32_t open : domain.open) tables_.ranges[open].end_ns = event_ns_;
   }

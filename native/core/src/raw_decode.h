@@ -40,6 +40,7 @@ class RawDecoder {
   bool decode_text(const uint64_t *record, std::size_t words);
   bool decode_event(const uint64_t *record, std::size_t words);
   bool on_thread(const uint64_t *record, std::size_t words);
+  bool on_thread_end(const uint64_t *record, std::size_t words);
   bool on_push(const uint64_t *record, std::size_t words);
   bool on_pop(const uint64_t *record, std::size_t words);
   bool on_start(const uint64_t *record, std::size_t words);
@@ -59,6 +60,7 @@ class RawDecoder {
   bool see_time(uint64_t word);
   void void_open(int64_t time_ns);
   void truncate_open(int64_t time_ns);
+  void note_silence();
   void define_slot(uint32_t slot, int32_t text);
   int32_t name_of(uint64_t header) const;
   int32_t place_of(uint32_t domain, uint32_t category);

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "radix_sort.h"
 #include "raw_order.h"
 #include "raw_payload.h"
+#include "warpline_raw.h"
 
 namespace warpline {
 
@@ -17,6 +19,7 @@ namespace {
 // A thread that was about to record when a capture range ended may do so that much later.
 constexpr int64_t kRaceNs = 1'000'000;
 constexpr uint32_t kNoRange = UINT32_MAX;
+constexpr std::size_t kMostOpens = 8;  // of a thread, that are told one by one
 
 struct Half {
   uint64_t id;
@@ -96,17 +99,59 @@ std::vector<int64_t> process_ends(const RawTables &tables, int64_t end_ns) {
   std::vector<int64_t> ends;
   for (const RawProcess &process : tables.processes) {
     const bool is_known = end_ns != kUnknownTime;
-    const int64_t last = process.is_alive ? session_last : process.last_ns;
-    // One that lives on is open until the recording's end; one that has died, until it was last
-    // heard of. Nothing lasts longer than the recording.
+    int64_t last = process.is_alive ? session_last : process.last_ns;
+    if (process.ended_ns != kUnknownTime) last = std::max(process.last_ns, process.ended_ns);
+    // One that lives on is open until the recording's end; one that has ended, until then, or where
+    // that is not known until it was last heard of. Nothing lasts longer than the recording.
     ends.push_back(!is_known ? last : process.is_alive ? end_ns : std::min(last, end_ns));
   }
   return ends;
 }
 
+// From when on each process has recorded without a rest, because of a capture range or sample of its
+// own that has not ended: what others end there is not the end of its recording.
+std::vector<int64_t> recorded_since(const RawTables &tables) {
+  std::vector<int64_t> begun(tables.processes.size(), INT64_MIN);
+  std::vector<int64_t> ended(tables.processes.size(), INT64_MIN);
+  for (const RawNote &note : tables.notes) {
+    const auto process = static_cast<std::size_t>(note.process);
+    if (note.kind == static_cast<uint32_t>(raw::Note::kSampleBegin)) {
+      begun[process] = std::max(begun[process], note.time_ns);
+    } else if (note.kind == static_cast<uint32_t>(raw::Note::kSampleEnd)) {
+      ended[process] = std::max(ended[process], note.time_ns);
+    }
+  }
+  for (std::size_t process = 0; process < begun.size(); ++process) {
+    if (begun[process] == INT64_MIN || begun[process] <= ended[process]) {
+      begun[process] = INT64_MAX;
+    }
+  }
+  return begun;
+}
+
+// Of each thread what it had pushed comes last, the innermost at the end; of many the first and it.
+void keep_opens(RawTables &tables, std::vector<uint32_t> &opens) {
+  const auto key = [&](uint32_t row) {
+    const RawRange &range = tables.ranges[row];
+    return std::tuple(range.thread, (range.flags & kStartEnd) == 0, range.start_ns, row);
+  };
+  std::sort(opens.begin(), opens.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  std::size_t of_thread = 0;
+  for (std::size_t place = 0; place < opens.size(); ++place) {
+    const uint32_t thread = tables.ranges[opens[place]].thread;
+    const bool is_first = place == 0 || thread != tables.ranges[opens[place - 1]].thread;
+    const bool is_last =
+        place + 1 == opens.size() || thread != tables.ranges[opens[place + 1]].thread;
+    of_thread = is_first ? 1 : of_thread + 1;
+    if (of_thread < kMostOpens || is_last) tables.opens.push_back({opens[place]});
+  }
+}
+
 void end_ranges(RawTables &tables, int64_t end_ns) {
   const Closings closings(tables);
   const std::vector<int64_t> ends = process_ends(tables, end_ns);
+  const std::vector<int64_t> since = recorded_since(tables);
+  std::vector<uint32_t> opens;
   for (const RawVoid &item : tables.voids) {
     RawRange &range = tables.ranges[item.range];
     const auto closed = closings.after(range.start_ns, item.time_ns);
@@ -115,13 +160,15 @@ void end_ranges(RawTables &tables, int64_t end_ns) {
   for (RawRange &range : tables.ranges) {
     const auto process = static_cast<std::size_t>(tables.threads[range.thread].process);
     if ((range.flags & kOpen) != 0) {
-      const auto closed = closings.after(range.start_ns, INT64_MAX);
+      const auto closed = closings.after(range.start_ns, since[process]);
       const bool is_cut = closed && range.end_ns <= *closed + kRaceNs;
       range.end_ns = std::max(range.start_ns, is_cut ? *closed : ends[process]);
       range.flags |= kTruncated;
+      if (!is_cut) opens.push_back(static_cast<uint32_t>(&range - tables.ranges.data()));
     }
     tables.processes[process].truncated += (range.flags & kTruncated) != 0;
   }
+  keep_opens(tables, opens);
 }
 
 void name_places(RawTables &tables) {

@@ -7,8 +7,6 @@
 
 namespace warpline {
 
-inline constexpr int64_t kUnknownTime = INT64_MIN;
-
 // Joins starts and stops, ends what is open, names what names were given to, decodes payloads and
 // orders the rows. `end_ns`: when recording stopped, or kUnknownTime.
 void seal(RawTables &tables, int64_t end_ns);

@@ -48,6 +48,7 @@ void RawSession::finish(int64_t origin_ns, int64_t end_ns) {
   while (decode(INT64_MAX) > 0) {
   }
   origin_ns_ = origin_ns;
+  settle_cuda_times(tables_);
   seal(tables_, end_ns);
   seal_cuda(tables_);
 }

@@ -18,6 +18,8 @@ namespace warpline {
 // Rows refer to each other by int32_t, as in the schema.
 inline constexpr std::size_t kMaxRows = 0x7fffffff;
 
+inline constexpr int64_t kUnknownTime = INT64_MIN;
+
 struct RawProcess {
   uint32_t pid = 0;
   uint64_t incarnation = 0;
@@ -27,6 +29,7 @@ struct RawProcess {
   int32_t executable = -1;
   int64_t first_ns = 0;
   int64_t last_ns = 0;
+  int64_t ended_ns = kUnknownTime;  // when it had ended, or was last known to live
   bool is_closed = true;  // all its logs were closed in order
   bool is_alive = false;  // it still ran when the session was finished
   int64_t truncated = 0;  // ranges that were open at its end
@@ -36,6 +39,7 @@ struct RawThread {
   int32_t process = 0;
   uint32_t tid = 0;
   int32_t name = -1;  // the kernel's, or what the program calls it
+  int64_t last_ns = 0;  // of its records
 };
 
 // A domain of a process and a category in it: rows share one.
@@ -115,6 +119,11 @@ struct RawVoid {
   int64_t time_ns = 0;
 };
 
+// A range that was open when its process ended or recording stopped.
+struct RawOpen {
+  uint32_t range = 0;
+};
+
 struct RawNote {
   int64_t time_ns = 0;
   int32_t process = 0;
@@ -144,6 +153,7 @@ struct RawTables {
   std::vector<RawValue> values;
   std::vector<RawPayload> payloads;
   std::vector<RawVoid> voids;
+  std::vector<RawOpen> opens;  // known after all logs: by thread, what was pushed last
   std::vector<RawNote> notes;
   std::vector<RawLogFacts> logs;
   std::vector<int64_t> closings_ns;  // a capture range ended

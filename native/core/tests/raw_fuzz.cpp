@@ -269,7 +269,8 @@ const char *const kColumns[] = {
     "mark/name_id",         "mark/category_id",    "mark/color",           "range_payload/range_id",
     "range_payload/mark_id", "range_payload/key_id", "range_payload/int_value",
     "range_payload/float_value", "range_payload/text_id", "process/name_id", "thread/name_id",
-    "note/text_id",         "log/unread_bytes",    "string/offsets",
+    "note/text_id",         "log/unread_bytes",    "string/offsets",       "open/start_ns",
+    "open/end_ns",          "open/last_ns",        "open/tid",             "process/incarnation",
     "kernel/start_ns",      "kernel/name_id",      "kernel/short_name_id", "kernel/mangled_name_id",
     "kernel/device_id",     "kernel/context_id",   "kernel/stream_id",     "kernel/green_context_id",
     "memcpy/src_device_id", "memcpy/kind",         "memcpy/stream_id",     "memset/memory",
@@ -366,6 +367,12 @@ int64_t try_session(Chance &chance, const std::string &folder) {
   }
   while (wl_raw_decode(session, static_cast<int64_t>(1 + chance.below(4000)), message,
                        sizeof message) > 0) {
+  }
+  for (int64_t process = 0; process < wl_raw_rows(session, "process"); ++process) {
+    if (chance.below(2) == 0) continue;
+    const int64_t ended_ns = chance.below(8) == 0 ? static_cast<int64_t>(chance.word())
+                                                  : kOrigin + static_cast<int64_t>(chance.below(999));
+    wl_raw_end_process(session, process, ended_ns, message, sizeof message);
   }
   if (wl_raw_seal(session, kOrigin, chance.below(2) == 0 ? INT64_MIN : kOrigin + 500, message,
                   sizeof message) != WL_OK) {

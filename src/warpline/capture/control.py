@@ -82,6 +82,7 @@ class ControlPage(ctypes.LittleEndianStructure):
         ("slots", ControlSlot * CONTROL_SLOTS),
         ("drain_wanted", ctypes.c_uint64),
         ("drains", ctypes.c_uint32 * CONTROL_SLOTS),
+        ("heartbeat_ns", ctypes.c_int64),
     )
 
 
@@ -228,6 +229,22 @@ class ControlFile:
         """Return the capture ranges that each attached process holds open: pid -> count."""
         page = self._snapshot()
         return {slot.pid: slot.windows_open for slot in page.slots if slot.pid}
+
+    def attached_pids(self) -> set[int]:
+        """Return the processes that have a slot: they attached, and have not left in order."""
+        words = struct.unpack_from(f"<{2 * CONTROL_SLOTS}I", self._mapping, _SLOTS_AT)
+        return set(words[::2]) - {0}
+
+    @property
+    def heartbeat_ns(self) -> int:
+        """When the launcher last looked at the processes in the slots, monotonic; 0: never."""
+        (found,) = struct.unpack_from("<q", self._mapping, ControlPage.heartbeat_ns.offset)
+        return int(found)
+
+    @heartbeat_ns.setter
+    def heartbeat_ns(self, now_ns: int) -> None:
+        """Say that all processes in the slots live, but for those whose end is noted."""
+        self._put("<q", ControlPage.heartbeat_ns.offset, now_ns)
 
     def release(self, pid: int) -> None:
         """Free the slots of a process that has died; the ranges it held open have ended.

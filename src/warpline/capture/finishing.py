@@ -27,6 +27,7 @@ from typing import Any
 
 from warpline.capture import cost, cuda_tables
 from warpline.capture.control import ControlFile, Counters
+from warpline.capture.ends import Life, lives_of, tell_ends
 from warpline.capture.raw_session import LogFile, RawSession, log_files
 from warpline.capture.samples import find_samples
 from warpline.capture.session import FACTS_NAME, read_facts
@@ -125,14 +126,19 @@ def finish(
     facts, complaints = _facts(folder, logs)
     with RawSession(logs) as session:
         session.decode(lambda part: progress(part * _DECODING))
-        clock = _Clock.of(facts, session, logs)
+        lives = lives_of(session, logs, facts, folder)
+        clock = _Clock.of(facts, session, logs, lives)
+        for process, life in enumerate(lives):
+            if life.until_ns is not None:
+                session.end_process(process, life.until_ns)
         session.seal(clock.origin_ns, clock.end_ns)
         counters = _counters(folder)
         was_stopped = _time(facts, "stopped_monotonic_ns") is not None
-        told = tell(session, logs, counters, was_stopped=was_stopped)
+        told = tell(session, logs, counters, lives, was_stopped=was_stopped)
+        told.ends = tell_ends(session, lives, facts, clock.origin_ns)
         cuda_tables.tell_cuda(told, session)
         told.warnings[:0] = [*complaints, *_texts(facts.get("notes"))]
-        told.windows = _tell_samples(told, session, facts, clock, counters)
+        told.windows = _tell_samples(told, session, facts, clock, counters, lives)
         draft = _Draft(session, facts, clock, told, costs or {})
         try:
             draft.write(output, lambda part: progress(_DECODING + part * (1 - _DECODING)))
@@ -163,10 +169,22 @@ def finish(
 
 
 def _tell_samples(
-    told: Told, session: RawSession, facts: Facts, clock: _Clock, counters: Counters | None
+    told: Told,
+    session: RawSession,
+    facts: Facts,
+    clock: _Clock,
+    counters: Counters | None,
+    lives: Sequence[Life],
 ) -> tuple[tuple[int, int], ...] | None:
     """Tell which part of a sampled run was recorded; return its windows, None for all of it."""
-    found = find_samples(session, facts, counters, origin_ns=clock.origin_ns, span_ns=clock.span_ns)
+    found = find_samples(
+        session,
+        facts,
+        counters,
+        origin_ns=clock.origin_ns,
+        span_ns=clock.span_ns,
+        lived_until_ns=[life.until_ns for life in lives],
+    )
     if found is None:
         return None
     if found.sentence is not None:
@@ -213,7 +231,7 @@ class _Clock:
         origin_utc_ns: The same moment in UTC, if known.
         begin_ns: The monotonic time when recording began, the origin if it did at once.
         end_ns: The monotonic time when recording stopped, if known.
-        last_ns: The last time met, monotonic; the origin if there is none.
+        last_ns: The last sign of life, monotonic; the origin if there is none.
     """
 
     origin_ns: int
@@ -223,7 +241,9 @@ class _Clock:
     last_ns: int
 
     @classmethod
-    def of(cls, facts: Facts, session: RawSession, logs: Sequence[LogFile]) -> _Clock:
+    def of(
+        cls, facts: Facts, session: RawSession, logs: Sequence[LogFile], lives: Sequence[Life]
+    ) -> _Clock:
         times = [ns for ns in session.facts("process", "first_ns") if ns]
         origin, utc = _time(facts, "started_monotonic_ns"), _time(facts, "started_utc_ns")
         if origin is None:
@@ -231,7 +251,8 @@ class _Clock:
             utc = next((origin + log.utc_offset_ns for log in logs if log.pid), None)
         end = _time(facts, "stopped_monotonic_ns") or _time(facts, "ended_monotonic_ns")
         begin = max(_time(facts, "recording_monotonic_ns") or origin, origin)
-        last = max(session.facts("process", "last_ns"), default=begin)
+        lived = [life.until_ns for life in lives if life.until_ns is not None]
+        last = max([*session.facts("process", "last_ns"), *lived], default=begin)
         return cls(origin, utc, begin, end if end is None else max(end, begin), max(last, begin))
 
     @property
@@ -334,6 +355,7 @@ class _Draft:
             "origin_utc_ns": self._clock.origin_utc_ns,
             "span_ns": self._clock.span_ns,
             "windows_ns": told.windows,
+            "ends": told.ends,
             "lost": {**({events: told.lost} if told.lost else {}), **told.more_lost},
             "unread": told.unread,
             "warnings": told.warnings,

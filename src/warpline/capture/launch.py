@@ -274,6 +274,7 @@ def _end(session: Session, pid: int, ending: Ending) -> None:
         notes.append(lost)
     facts: dict[str, Any] = {
         **ending.sampled,
+        **ending.stop_facts(),
         "program": {
             "pid": pid,
             "exit_status": None if number else os.WEXITSTATUS(ending.status),
@@ -283,8 +284,6 @@ def _end(session: Session, pid: int, ending: Ending) -> None:
         "system_cpu_ns": round(used.ru_stime * 1e9),
         "notes": notes,
     }
-    if ending.stopped_ns is not None:
-        facts["stopped_monotonic_ns"] = ending.stopped_ns
     with contextlib.suppress(OSError):  # a full disk: finishing goes by the facts that are there
         session.end(**facts)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _ROUNDS = 50
+_EXIT_CODE = 49  # of the fields of stat that follow the name
 _ELF = b"\x7fELF"
 _PT_INTERP = (3).to_bytes(4, "little")
 _ELF64 = 2
@@ -37,6 +38,18 @@ def is_alive(pid: int) -> bool:
     except (OSError, IndexError):
         return False
     return state not in {b"Z", b"X"}
+
+
+def status_of_zombie(pid: int) -> int | None:
+    """Return the status of a process that has ended and that its parent has not waited for yet.
+
+    As waitpid gives it; None where nothing can be known any more.
+    """
+    try:
+        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        return int(fields[_EXIT_CODE]) if fields[0] in {b"Z", b"X"} else None
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def name_of(pid: int) -> str:

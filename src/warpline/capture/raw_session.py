@@ -187,6 +187,13 @@ class RawSession:
             done += step
             progress(min(done / max(self._total_bytes, 1), 1.0))
 
+    def end_process(self, process: int, ended_ns: int) -> None:
+        """Say until when a process is known to have lived: what it had open ends then."""
+        status = self._core.wl_raw_end_process(
+            self._handle, process, ended_ns, self._message, _MESSAGE_BYTES
+        )
+        self._check(status)
+
     def seal(self, origin_ns: int, end_ns: int | None) -> None:
         """Complete and sort the tables.
 

@@ -65,6 +65,7 @@ def find_samples(
     *,
     origin_ns: int,
     span_ns: Window,
+    lived_until_ns: Sequence[int | None] = (),
 ) -> Samples | None:
     """Return the samples or capture ranges of a session, or None if all of it was recorded.
 
@@ -74,10 +75,11 @@ def find_samples(
         counters: What the agents counted, if it is known.
         origin_ns: The monotonic time from which the recording counts.
         span_ns: When recording began and ended, from there.
+        lived_until_ns: Until when each process is known to have lived, monotonic.
     """
     options = facts.get("options")
     sampling = _sampling(options if isinstance(options, dict) else {})
-    noted, count = _noted(session)
+    noted, count = _noted(session, lived_until_ns)
     by_time = _by_time(facts)
     if sampling is None and not noted:
         return None
@@ -170,10 +172,12 @@ def _sampling(options: Mapping[str, Any]) -> Sampling | None:
         return None  # a damaged file: what was recorded is known without it
 
 
-def _noted(session: RawSession) -> tuple[list[Window], int]:
+def _noted(session: RawSession, lived_until_ns: Sequence[int | None]) -> tuple[list[Window], int]:
     """Return the windows that processes noted, and how many of them are samples of steps."""
     names = ("time_ns", "kind", "process_id", "text_id")
     ends = session.facts("process", "last_ns")
+    for process, until_ns in enumerate(lived_until_ns):
+        ends[process] = max(ends[process], until_ns or 0)
     opened: dict[int, int] = {}
     windows: list[Window] = []
     samples = 0

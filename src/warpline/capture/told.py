@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from warpline.capture.control import Counters
+from warpline.capture.ends import Life
+from warpline.capture.exits import Exit
 from warpline.capture.raw_session import LogFile, RawSession
 from warpline.units import plural
 
@@ -46,6 +49,7 @@ class Told:
         alive: Processes that still ran.
         unread: Records that this version does not read, by what they are.
         windows: What was recorded of a sampled run, from the origin; None if it was all.
+        ends: How processes ended, as `ends.tell_ends` says it.
         warnings: One sentence each.
         diagnostics: The agents' notes.
     """
@@ -57,6 +61,7 @@ class Told:
     alive: int = 0
     unread: dict[str, int] = field(default_factory=dict)
     windows: tuple[tuple[int, int], ...] | None = None
+    ends: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
@@ -99,6 +104,7 @@ def tell(
     session: RawSession,
     logs: Sequence[LogFile],
     counters: Counters | None = None,
+    lives: Sequence[Life] = (),
     *,
     was_stopped: bool = False,
 ) -> Told:
@@ -108,12 +114,13 @@ def tell(
         session: What the logs hold.
         logs: The logs.
         counters: What the agents counted, if it is known.
+        lives: How the processes ended.
         was_stopped: Whether recording stopped before the program ended.
     """
     told = Told()
     _tell_losses(told, session, counters)
     _tell_damage(told, session, logs)
-    _tell_processes(told, session, was_stopped=was_stopped)
+    _tell_processes(told, session, lives, was_stopped=was_stopped)
     _tell_notes(told, session)
     return told
 
@@ -160,32 +167,54 @@ def _damage(log: LogFile, unread_bytes: int, unread_events: int) -> str:
     return f"the log {log.path.name} is damaged: {unread}{lost}"
 
 
-def _tell_processes(told: Told, session: RawSession, *, was_stopped: bool) -> None:
+def _tell_processes(
+    told: Told, session: RawSession, lives: Sequence[Life], *, was_stopped: bool
+) -> None:
     truncated = session.facts("process", "truncated")
     alive = session.facts("process", "is_alive")
-    closed = session.facts("process", "is_closed")
     told.truncated, told.alive = sum(truncated), sum(alive)
     pids = session.facts("process", "pid")
-    rows = list(zip(pids, truncated, alive, closed, strict=True))
-    # How a process ended after that is in no log.
-    abrupt, stopped = (
-        "ended abruptly with {} open",
-        "had {} open when it ended or recording stopped",
-    )
-    how = stopped if was_stopped else abrupt
+    rows = list(zip(pids, truncated, alive, lives, strict=True))
     died = [
-        f"process {pid} {how.format(plural(count, 'range'))}, cut at its last sign of life"
-        for pid, count, lives, ended in rows
-        if count and not lives and not ended
+        f"process {pid} {_left_open(life, plural(count, 'range'), was_stopped=was_stopped)}"
+        for pid, count, lives_on, life in rows
+        if count and not lives_on and _is_told(life)
     ]
     lived = [
         f"process {pid} still ran when its log was read: what it did later is not in the recording"
-        for pid, _, lives, _ in rows
-        if lives
+        for pid, _, lives_on, _ in rows
+        if lives_on
     ]
-    alike = "had some open likewise" if was_stopped else "ended likewise"
+    alike = "had some open when recording stopped" if was_stopped else "ended with ranges open"
     told.warn_of_each(died, alike)
     told.warn_of_each(lived, "still ran likewise")
+
+
+def _is_told(life: Life) -> bool:
+    """Return whether a process did not end in order, or recording did before it."""
+    return life.cause != "exited" or life.until_ns is not None
+
+
+def _left_open(life: Life, ranges: str, *, was_stopped: bool) -> str:
+    """Say how a process ended, and where the ranges that it had open end."""
+    if life.cause == "stopped":
+        return f"had {ranges} open when recording stopped"
+    if life.cause == "replaced":
+        return f"called exec with {ranges} open, cut where its next program was first seen"
+    if life.exit is not None:
+        return _left_at_exit(life.exit, life, ranges)
+    if life.until_ns is not None:
+        return f"had {ranges} open when it was last seen alive, cut there"
+    how = f"had {ranges} open when it ended or recording stopped" if was_stopped else None
+    return f"{how or f'ended abruptly with {ranges} open'}, cut at its last event"
+
+
+def _left_at_exit(exited: Exit, life: Life, ranges: str) -> str:
+    if exited.signal is not None:
+        return f"{life.cause_in_words} with {ranges} open, cut at its death"
+    if exited.exit_status is not None:
+        return f"exited with status {exited.exit_status} and {ranges} open, cut at its end"
+    return f"ended abruptly with {ranges} open, cut when it was found to have ended"
 
 
 def _tell_notes(told: Told, session: RawSession) -> None:

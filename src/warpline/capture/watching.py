@@ -16,15 +16,19 @@ The rules:
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import math
 import os
+import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from warpline.capture import processes
 from warpline.capture.control import RangeMode, State
+from warpline.capture.exits import Attached, signal_name
 from warpline.capture.flags import Options
 from warpline.capture.group import GroupEar
 from warpline.capture.sampling import TimeSampling
@@ -45,6 +49,7 @@ _LEFT_BEHIND_S = 3.0
 _PATIENCE_S = 1.0
 _DRAIN_S = 5.0  # the device may be waiting for something that never comes
 _NAMES_SHOWN = 3
+_SIGSET_BYTES = 128  # of sigset_t in the C library
 
 Say = Callable[[str], None]
 
@@ -59,6 +64,7 @@ class Ending:
         killed: Whether everything was killed, at a second signal.
         ended_by: The signal by which we ended the program, as its options ask; or None.
         stopped_ns: When the recording stopped, in monotonic ns, if the program was still running.
+        stopped_by: What stopped it: "interrupt", "duration" or "capture range".
         left: Processes that were not waited for.
         seen: How many processes were seen at once, at most.
         unrecorded: Processes whose environment had lost the session: pid -> name.
@@ -71,11 +77,18 @@ class Ending:
     killed: bool = False
     ended_by: int | None = None
     stopped_ns: int | None = None
+    stopped_by: str | None = None
     left: list[int] = field(default_factory=list)
     seen: int = 0
     unrecorded: dict[int, str] = field(default_factory=dict)
     unloadable: dict[str, str] = field(default_factory=dict)
     sampled: dict[str, Any] = field(default_factory=dict)
+
+    def stop_facts(self) -> dict[str, Any]:
+        """Return what the session's facts are to say of the recording's stop."""
+        if self.stopped_ns is None:
+            return {}
+        return {"stopped_monotonic_ns": self.stopped_ns, "stopped_by": self.stopped_by}
 
 
 class Signals:
@@ -88,10 +101,21 @@ class Signals:
         self._ours = _PASSED_ON - ignored
         self.before: set[int] = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._taken))
         self._ear = GroupEar(self._taken & (_PASSED_ON | _FORWARDED))
+        self._pending = _descriptor_of(self._taken)
 
-    def take(self, seconds: float) -> signal.struct_siginfo | None:
-        """Return the next signal, or None when so many seconds have passed."""
-        return signal.sigtimedwait(self._taken, max(0.0, seconds))
+    def take(self, seconds: float, wakers: Sequence[int] = ()) -> signal.struct_siginfo | None:
+        """Return the next signal, or None when so many seconds have passed.
+
+        Or when one of the descriptors `wakers` can be read, if the system can wait for both.
+        """
+        seconds = max(0.0, seconds)
+        if self._pending is not None and wakers:
+            poll = select.poll()
+            for descriptor in (self._pending, *wakers):
+                poll.register(descriptor, select.POLLIN)
+            poll.poll(math.ceil(seconds * 1e3))
+            seconds = 0.0
+        return signal.sigtimedwait(self._taken, seconds)
 
     def was_for_all(self, number: int) -> bool:
         """Return whether a signal that was taken was sent to our whole process group."""
@@ -104,6 +128,9 @@ class Signals:
     def give_back(self) -> None:
         """Forget what has come meanwhile, and block nothing any more."""
         self._ear.close()
+        if self._pending is not None:
+            os.close(self._pending)
+            self._pending = None
         while self.take(0):
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
@@ -113,6 +140,19 @@ class Signals:
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})  # here
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
+
+
+def _descriptor_of(signals: set[signal.Signals]) -> int | None:
+    """Return a descriptor that can be read while one of the signals is pending, if the system can.
+
+    Python offers sigtimedwait only, which waits for nothing but signals.
+    """
+    mask = sum(1 << (number - 1) for number in signals)
+    with contextlib.suppress(OSError, AttributeError):
+        words = (ctypes.c_uint64 * (_SIGSET_BYTES // 8))(mask)
+        found: int = ctypes.CDLL(None).signalfd(-1, words, os.O_CLOEXEC | os.O_NONBLOCK)
+        return found if found >= 0 else None
+    return None
 
 
 class Watch:
@@ -132,6 +172,7 @@ class Watch:
         self._pid = pid
         self._session = session
         self._control = session.control
+        self._attached = Attached(session.folder, session.control, pid)
         self._options = options
         self._signals = signals
         self._say = say
@@ -158,10 +199,11 @@ class Watch:
         """Watch to the end."""
         try:
             while not self._is_over():
-                received = self._signals.take(self._next())
+                received = self._signals.take(self._next(), self._attached.descriptors)
                 if received is not None:
                     self._receive(received)
                 self._reap()
+                self._attached.sweep()
                 self._keep_time()
                 if self._sampling is not None and self._is_recording:
                     self._sampling.look()
@@ -172,6 +214,7 @@ class Watch:
                     self._look_at = ended + max(_LOOK_S, (ended - began) * _REST)
         finally:
             self._status.clear()
+            self._attached.close()
         if self._sampling is not None:
             self._sampling.end()
             self._ending.sampled = self._sampling.facts()
@@ -234,7 +277,7 @@ class Watch:
             return  # the program's own affair; ours is to finish
         if number == signal.SIGINT:
             self._ending.interrupted = True
-            self._stop_recording()
+            self._stop_recording("interrupt")
         if self._ended is not None:
             self._abandoned = True
         elif not has_it:
@@ -248,7 +291,7 @@ class Watch:
     def _kill(self) -> None:
         self._ending.killed = True
         self._abandoned = True
-        self._stop_recording()
+        self._stop_recording("interrupt")
         processes.send(os.getpid(), signal.SIGKILL)
 
     # --- Time ------------------------------------------------------------------------------------
@@ -263,11 +306,11 @@ class Watch:
         if self._has_stopped:
             return
         if options.duration is not None and passed >= options.delay + options.duration:
-            self._stop_recording()
+            self._stop_recording("duration")
             if options.stop_on_exit:
                 self._end_program("the time of -d has passed", "-x false lets it go on")
         elif options.windows_wanted and self._control.state is State.STOPPED:
-            self._stop_recording()
+            self._stop_recording("capture range")
             if options.ends_program:
                 self._end_program(
                     "the capture range has ended", "--capture-range-end=stop lets it go on"
@@ -281,15 +324,18 @@ class Watch:
                 self._session.write_facts(recording_monotonic_ns=time.monotonic_ns())
             self._control.state = State.RECORDING
 
-    def _stop_recording(self) -> None:
+    def _stop_recording(self, why: str) -> None:
         if not self._has_stopped and self._ended is None:
             self._ending.stopped_ns = time.monotonic_ns()
+            self._ending.stopped_by = why
         self._has_stopped = True
         self._control.state = State.STOPPED
+        with contextlib.suppress(OSError):  # a full disk: it is tried again at the end
+            self._session.write_facts(**self._ending.stop_facts())
 
     def _end_program(self, why: str, hint: str) -> None:
         if self._options.kill is not None:
-            name = _signal_name(self._options.kill)
+            name = signal_name(self._options.kill)
             self._tell(f"{why}: {name} ends the program; {hint}")
             self._drain_asked_at = time.monotonic()
             self._control.ask_to_drain()
@@ -318,12 +364,14 @@ class Watch:
                 return
             if pid == 0:
                 return
+            self._attached.reaped(pid, status)
             if pid == self._pid:
                 self._ending.status = status
                 self._ended = time.monotonic()
 
     def _look(self) -> None:
         """Do what need not be done at once: look at processes and ranges, draw the line."""
+        self._attached.look()
         alive = processes.descendants(os.getpid())
         self._ending.seen = max(self._ending.seen, len(alive))
         for pid in alive:
@@ -339,7 +387,7 @@ class Watch:
         elif self._ending.interrupted and now - (self._asked_at or now) > _PATIENCE_S:
             self._tell_once("recording has stopped; waiting for the program, Ctrl-C kills it")
         elif self._end_asked_at is not None and now - self._end_asked_at > _LEFT_BEHIND_S:
-            name = _signal_name(self._ending.ended_by)
+            name = signal_name(self._ending.ended_by or 0)
             self._tell_once(
                 f"the program goes on after {name}; Ctrl-C twice, or --kill=sigkill, ends it"
             )
@@ -415,7 +463,3 @@ class Watch:
         if volume.dropped:
             parts.append(f"{volume.dropped:,} lost")
         return "  ".join(parts)
-
-
-def _signal_name(number: int | None) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"

@@ -25,7 +25,7 @@ from warpline.schema.recording import (
 )
 from warpline.trace.collectives import RangeCollectives
 from warpline.trace.column import Array, ColumnData, make_column
-from warpline.trace.meta import TraceMeta
+from warpline.trace.meta import ProcessEnd, TraceMeta
 from warpline.trace.reading import READERS, Reader
 from warpline.trace.strings import StringPool
 
@@ -214,6 +214,18 @@ class RecordingSource:
         return CorruptTraceError(f"{self._path}: {what}", hint=_HINT)
 
 
+# Field of ProcessEnd -> its type, and what it is where it is missing.
+_END_FIELDS: dict[str, tuple[Any, Any]] = {
+    "pid": (int, None),
+    "cause": (str, None),
+    "ended_ns": (int, None),
+    "path": (list, []),
+    "open_ranges": (int, 0),
+    **dict.fromkeys(("name", "signal", "stopped_by"), (str | None, None)),
+    **dict.fromkeys(("exit_status", "opened_ns", "last_event_ns", "tid"), (int | None, None)),
+}
+
+
 class _MetaReader:
     """Reads the facts that `trace.recording.meta_to_json` wrote, trusting none of them."""
 
@@ -234,6 +246,7 @@ class _MetaReader:
             origin_utc_ns=self._int("origin_utc_ns"),
             span_ns=self._span(),
             windows_ns=self._windows(),
+            ends=tuple(self._end(item) for item in self._values("ends", list, dict)),
             lost=self._mapping("lost", int | None),
             unread=self._mapping("unread", int),
             warnings=tuple(self._values("warnings", list, str)),
@@ -275,6 +288,21 @@ class _MetaReader:
             windows.append((times[0], times[1]))
             last = times[1]
         return tuple(windows)
+
+    def _end(self, item: dict[str, Any]) -> ProcessEnd:
+        """Return how a process ended; keys of a newer version are left alone."""
+        found = {
+            name: self._checked("ends", item.get(name, default), kind)
+            for name, (kind, default) in _END_FIELDS.items()
+        }
+        path = [self._checked("ends", name, str) for name in found.pop("path")]
+        is_program = self._truth("ends", item.get("is_program", False))
+        return ProcessEnd(**found, path=tuple(path), is_program=is_program)
+
+    def _truth(self, key: str, value: Any) -> bool:
+        if not isinstance(value, bool):
+            self._refuse(key)
+        return bool(value)
 
     def _mapping(self, key: str, kind: Any) -> dict[str, Any]:
         self._values(key, dict, kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -86,6 +87,9 @@ class _Screen:
         """Yield what was recorded: file, producer, command, time, processes."""
         meta = document.meta
         yield self._style(self._fit(document.title), _BOLD)
+        if meta.get("ended"):
+            lines = textwrap.wrap(self._clean(meta["ended"]), self._width - len(_GAP))
+            yield from (self._style(f"{_GAP}{line}", _BOLD) for line in lines)
         version = f" {meta['format_version']}" if meta["format_version"] else ""
         facts = [f"{meta['producer'] or 'unknown producer'} ({meta['format']}{version})"]
         if meta["host"]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from warpline.result.ends import how_it_ended
 from warpline.trace import Trace
 
 
@@ -48,6 +50,8 @@ def describe_meta(trace: Trace) -> Mapping[str, Any]:
         "origin_utc_ns": meta.origin_utc_ns,
         "span_ns": span_ns,
         "recorded_ns": recorded_ns,
+        "ended": how_it_ended(meta.ends),
+        "ends": [asdict(end) for end in meta.ends],
         "lost": dict(meta.lost),
         "unread": dict(meta.unread),
         "damaged": dict(meta.damaged),

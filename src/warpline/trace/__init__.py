@@ -3,7 +3,7 @@
 from warpline.trace.column import ColumnData, concatenate, make_column, null_column
 from warpline.trace.filters import Excluded
 from warpline.trace.memory import MemorySource
-from warpline.trace.meta import TraceMeta
+from warpline.trace.meta import ProcessEnd, TraceMeta
 from warpline.trace.reading import READERS, Reader, read
 from warpline.trace.source import TableSource
 from warpline.trace.strings import StringPool
@@ -14,6 +14,7 @@ __all__ = [
     "ColumnData",
     "Excluded",
     "MemorySource",
+    "ProcessEnd",
     "Reader",
     "StringPool",
     "Table",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from warpline.ops.interval import union
 from warpline.schema import TABLES, Column
 from warpline.trace.column import ColumnData, concatenate, null_column
-from warpline.trace.meta import TraceMeta
+from warpline.trace.meta import ProcessEnd, TraceMeta
 from warpline.trace.source import TableSource
 from warpline.trace.strings import StringPool
 from warpline.units import Unit
@@ -238,6 +238,7 @@ def _merge_meta(
         host=_joined(meta.host for meta in metas),
         span_ns=(min(s for s, _ in spans), max(e for _, e in spans)) if spans else None,
         windows_ns=_merge_windows(metas, shifts),
+        ends=_merge_ends(metas, shifts),
         lost=_summed([meta.lost for meta in metas]),
         unread={name: count or 0 for name, count in _summed([m.unread for m in metas]).items()},
         warnings=tuple(dict.fromkeys(warnings)),
@@ -272,6 +273,25 @@ def _merge_windows(
     times = np.array(found, np.int64).reshape(-1, 2)
     start, end = union(times[:, 0], times[:, 1])
     return tuple(zip(start.tolist(), end.tolist(), strict=True))
+
+
+def _merge_ends(metas: Sequence[TraceMeta], shifts: Sequence[int]) -> tuple[ProcessEnd, ...]:
+    """Return how the processes of all files ended, in the order of their ends."""
+
+    def moved(time_ns: int | None, shift: int) -> int | None:
+        return None if time_ns is None else time_ns + shift
+
+    found = [
+        replace(
+            end,
+            ended_ns=end.ended_ns + shift,
+            opened_ns=moved(end.opened_ns, shift),
+            last_event_ns=moved(end.last_event_ns, shift),
+        )
+        for meta, shift in zip(metas, shifts, strict=True)
+        for end in meta.ends
+    ]
+    return tuple(sorted(found, key=lambda end: end.ended_ns))
 
 
 def _joined(texts: Iterable[str | None]) -> str | None:

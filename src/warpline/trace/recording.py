@@ -10,6 +10,7 @@ left out is null throughout. numpy alone can read it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
         "origin_utc_ns": meta.origin_utc_ns,
         "span_ns": meta.span_ns,
         "windows_ns": meta.windows_ns,
+        "ends": [asdict(end) for end in meta.ends],
         "lost": dict(meta.lost),
         "unread": dict(meta.unread),
         "warnings": list(meta.warnings),

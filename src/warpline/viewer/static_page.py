@@ -71,7 +71,7 @@ def _section(identity: str, title: str, *content: Content) -> Markup:
 
 def _head(diagnosis: Diagnosis) -> Markup:
     command = diagnosis.meta["command"]
-    steps = diagnosis.steps
+    steps, ended = diagnosis.steps, diagnosis.meta.get("ended")
     facts = [f"{format_ns(diagnosis.meta['recorded_ns'])} recorded"]
     devices = diagnosis.meta.get("devices") or ()
     names = {str(device.get("name") or "GPU") for device in devices}
@@ -85,6 +85,7 @@ def _head(diagnosis: Diagnosis) -> Markup:
         element("h1", diagnosis.title),
         element("p", " · ".join(facts), class_="wl-facts"),
         element("p", element("code", command), class_="wl-facts") if command else None,
+        element("p", ended, class_="wl-verdict") if ended else None,
         element("p", diagnosis.verdict, class_="wl-verdict"),
     )
 

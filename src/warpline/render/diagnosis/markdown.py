@@ -54,10 +54,11 @@ class _Writer:
         self._options = options
 
     def head(self, diagnosis: Diagnosis) -> Iterator[list[str]]:
-        """Yield the title, the warnings and the verdict."""
+        """Yield the title, the warnings, how the run ended if not in order, and the verdict."""
         yield [f"## {self._text(diagnosis.title)}"]
         yield [f"> **Warning:** {self._text(warning)}" for warning in diagnosis.warnings]
-        yield [f"**{self._text(diagnosis.verdict)}**"]
+        ended = diagnosis.meta.get("ended")
+        yield [f"**{self._text(text)}**" for text in (ended, diagnosis.verdict) if text]
 
     def device(self, item: Breakdown) -> Iterator[str]:
         """Yield the table of one device's time."""

@@ -60,6 +60,8 @@ def _write(blocks: Sequence[Sequence[str]], out: TextIO) -> None:
 def _head(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
     """Yield what this is about and the verdict."""
     yield lines.styled(lines.fit(diagnosis.title), BOLD)
+    if ended := diagnosis.meta.get("ended"):
+        yield from lines.wrapped(ended, GAP, style=BOLD)
     yield from lines.wrapped(diagnosis.verdict, GAP)
 
 
