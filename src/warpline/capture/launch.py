@@ -194,6 +194,7 @@ def _begin(
         )
         _tell_abandoned(place.output.parent, talk)
         facts = _facts(options, environment, place.output)
+        facts["program"] = {"pid": child.pid, "exit_status": None, "signal": None}
         return create_session(
             place.folder,
             _config(options, environment, path),
