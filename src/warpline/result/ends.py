@@ -39,8 +39,8 @@ def how_it_ended(ends: Sequence[ProcessEnd]) -> str | None:
     if hung:
         first = min(hung, key=lambda end: (not end.is_program, end.opened_ns or 0))
         more = len(hung) - 1
-        others = f"; {plural(more, 'more process', 'more processes')} had a range open that long"
-        others = others.replace("that long", f"for {format_ns(_HUNG_NS)} or longer")
+        others = f"; {plural(more, 'more process', 'more processes')} had been in a range without"
+        others += f" events for {format_ns(_HUNG_NS)} or longer"
         who = "" if first.is_program else f" of {_who(first)}"
         said = _STOPPED_BY.get(first.stopped_by or "", "Recording stopped")
         return f"{said}{_where(first, who)}{others if more else ''}."

@@ -349,7 +349,7 @@ RANGE = TableSpec(
         _text("category", "Category's name, or its number where it has none.", nullable=True),
         _int("color", "Colour as 0xAARRGGBB.", nullable=True),
         _enum("style", RANGE_STYLES, "How it was opened."),
-        _flag("is_truncated", "Whether it was still open when recording ended."),
+        _flag("is_truncated", "Whether it was open when its process, thread or recording ended."),
         _int("source_id", "Row in the file, as nsys's RangeId shows it."),
     ),
     ("start_ns", "end_ns", "thread_id", "source_id"),

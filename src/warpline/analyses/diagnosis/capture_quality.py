@@ -327,8 +327,8 @@ def _truncated(trace: Trace) -> Iterator[Finding]:
         yield _finding(
             "info",
             "Ranges were open when recording ended",
-            f"{plural(len(rows), 'range')} of {every:,} had no end: they are taken to end with the"
-            " recording.",
+            f"{plural(len(rows), 'range')} of {every:,} had no end: they end when their process did,"
+            " or recording.",
             Evidence(
                 f"{len(rows):,} ranges are truncated", "range", tuple(first), len(rows), windows
             ),

@@ -34,7 +34,7 @@ def nvtx_sum(trace: Trace, arguments: Arguments) -> Result:
     Why it matters: Ranges are the program's own words: steps, layers, phases. Their spread
         shows steps that are slower than the others.
     How it is computed: End minus start of each range, grouped by domain, name and style. A range
-        that was still open ends where the recording ends.
+        that was still open ends with its process, or where the recording ends.
     Limits: Times are inclusive: a range counts what is nested in it, and so do the shares. It is
         host time; the device may run what was launched in a range long after it ended.
     Source: Rows, columns and order of `nsys stats -r nvtx_sum`; P95 and P99 are ours.
