@@ -5,7 +5,9 @@ Usage: python benchmarks/fuzz.py FILE... [--mutants 1000] [--limit SECONDS] [--s
 
 Every mutant is a copy of one of the files with some bytes flipped, overwritten, cut off,
 duplicated, zeroed or put in. Files packed with xz or gzip are damaged unpacked; of gzip, which
-readers unpack themselves, every other mutant is packed again, and some are damaged once more. A
+readers unpack themselves, every other mutant is packed again, and some are damaged once more. Of
+recordings every other mutant gets checksums that fit what it holds: their reader must not believe
+what is damaged before they were made. A
 child process opens it, loads every column of every table and computes every summary. A mutant is
 fine if that works or ends in an error that Warpline announces; anything else is a finding: it is
 printed and, with --keep, its file is kept. Exit status 1 if there is any.
@@ -16,21 +18,26 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
+import io
 import lzma
 import multiprocessing
 import os
 import random
+import struct
 import sys
 import tempfile
 import time
 import traceback
+import zipfile
+import zlib
 from collections import Counter
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
 TAIL_LINES = 12
-GZIP_MAGIC, XZ_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\x00"
+GZIP_MAGIC, XZ_MAGIC, ZIP_MAGIC = b"\x1f\x8b", b"\xfd7zXZ\x00", b"PK\x03\x04"
+SEAL = b"warpline directory crc32 %08x"
 # What turns the meaning of a text around, or of a number in it.
 TOKENS = (
     *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"\n", b"\0", b"-", b"e99", b"\\ud800"),
@@ -61,7 +68,35 @@ def mutant_of(original: Original, chance: random.Random) -> bytes:
         data = bytearray(gzip.compress(data, 1))
         if chance.randrange(2):
             data = mutate(data, chance)
+    if data.startswith(ZIP_MAGIC) and chance.randrange(2):
+        data = sealed(data)
     return bytes(data)
+
+
+def sealed(data: bytearray) -> bytearray:
+    """Return a ZIP file with checksums that fit its members and its directory, if it is one."""
+    fitting = bytearray(data)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            seal(fitting, archive)
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error):
+        return data
+    return fitting
+
+
+def seal(data: bytearray, archive: zipfile.ZipFile) -> None:
+    """Write checksums that fit; struct.error if the lengths of the archive do not."""
+    entry = archive.start_dir
+    for info in archive.infolist():
+        at = info.header_offset
+        begin = at + 30 + sum(struct.unpack_from("<HH", data, at + 26))
+        crc = zlib.crc32(data[begin : begin + info.file_size])
+        struct.pack_into("<L", data, at + 14, crc)
+        struct.pack_into("<L", data, entry + 16, crc)
+        entry += 46 + sum(struct.unpack_from("<HHH", data, entry + 28))
+    if archive.comment:
+        comment_at = len(data) - len(archive.comment)
+        data[comment_at:] = SEAL % zlib.crc32(data[archive.start_dir : comment_at])
 
 
 def mutate(data: bytearray, chance: random.Random) -> bytearray:

@@ -1,8 +1,11 @@
 """The file that holds a recording: a ZIP of stored ``.npy`` members, hence a valid ``.npz``.
 
 Members are not compressed and their data begin at multiples of 64 bytes, so that a reader can
-map them. ``meta.json`` comes first: a file is known by its first bytes. This module needs the
-standard library only, for the capture side writes such files too.
+map them. ``meta.json`` comes first: a file is known by its first bytes. Writing needs the standard
+library only, for the capture side writes such files too.
+
+Nothing is read that has no checksum: the structure of the file and ``meta.json`` are checked when
+it is opened, every other member when it is used first.
 """
 
 from __future__ import annotations
@@ -14,14 +17,17 @@ import os
 import re
 import secrets
 import struct
+import threading
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from warpline.checksum import crc32
 from warpline.errors import CorruptTraceError
+from warpline.zip_check import LOCAL_HEADER, SEAL_BYTES, Place, places, sealed
 
 Chunk = bytes | memoryview
 
@@ -34,14 +40,12 @@ _NPY_HEADER = struct.Struct("<H")
 _NPY_DESCRIPTION = re.compile(
     rb"\{'descr': '([<|][a-z][0-9]{1,2})', 'fortran_order': False, 'shape': \(([0-9]{1,18}),\), \}"
 )
-_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _EXTRA_HEADER = struct.Struct("<HH")
 # The local header of a member longer than this has a ZIP64 field of 20 bytes.
 _ZIP64_LIMIT = (1 << 31) - 1
 _ZIP64_EXTRA_BYTES = 20
 _PADDING_ID = 0x5770  # a private id: readers skip extra fields that they do not know
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # files written from the same data are equal
-_ENCRYPTED = 1
 
 
 class ContainerWriter:
@@ -56,6 +60,7 @@ class ContainerWriter:
         self._unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         self._file = self._unfinished.open("x+b")
         self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_STORED)
+        self._zip.comment = bytes(SEAL_BYTES)  # its room
 
     def add_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Add a JSON object as the member `name`."""
@@ -85,7 +90,7 @@ class ContainerWriter:
         info = zipfile.ZipInfo(name, _EPOCH)
         info.external_attr = 0o644 << 16
         is_large = size_bytes > _ZIP64_LIMIT
-        at = self._file.tell() + _LOCAL_HEADER.size + len(name.encode())
+        at = self._file.tell() + LOCAL_HEADER.size + len(name.encode())
         at += _EXTRA_HEADER.size + (_ZIP64_EXTRA_BYTES if is_large else 0)
         padding = -at % ALIGNMENT
         info.extra = _EXTRA_HEADER.pack(_PADDING_ID, padding) + bytes(padding)
@@ -108,6 +113,7 @@ class ContainerWriter:
             with again:
                 self._zip.close()
             if kind is None:
+                self._seal()
                 self._file.flush()
                 os.fsync(self._file.fileno())
                 self._unfinished.replace(self._path)
@@ -115,6 +121,14 @@ class ContainerWriter:
             self._unfinished.unlink(missing_ok=True)
             with again:
                 self._file.close()
+
+    def _seal(self) -> None:
+        """Write the checksum of the directory, which is closed, where there is room for it."""
+        seal_at = self._file.seek(-SEAL_BYTES, os.SEEK_END)
+        self._file.seek(self._zip.start_dir)
+        seal = sealed(self._file.read(seal_at - self._zip.start_dir))
+        self._file.seek(seal_at)
+        self._file.write(seal)
 
 
 def _after(first: Chunk, rest: Iterable[Chunk]) -> Iterator[Chunk]:
@@ -129,11 +143,14 @@ class Member:
     Attributes:
         offset_bytes: Where it begins in the file.
         size_bytes: Its length.
-        array: What it holds, or None if it is not an array that `add_array` would write.
+        crc32: What its bytes sum to, if they are whole.
+        array: What it holds, or None if it is not an array that `add_array` would write. Not
+            covered by a check before the member is used.
     """
 
     offset_bytes: int
     size_bytes: int
+    crc32: int
     array: ArrayPlace | None
 
 
@@ -154,53 +171,95 @@ class ArrayPlace:
 
 @dataclass(frozen=True)
 class Container:
-    """A container, open and mapped.
+    """A container, open and mapped. Several threads may read it.
 
     Attributes:
         path: The file.
         meta: ``meta.json``.
         members: The other members by name, in the file's order.
-        data: The whole file, read-only. Views of it keep it open.
+        data: The whole file, read-only, unchecked. Views of it keep it open.
     """
 
     path: Path
     meta: dict[str, Any]
     members: dict[str, Member]
     data: memoryview
+    _sums: _Sums = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_sums", _Sums(self.data, self.members))
 
     @classmethod
     def open(cls, path: Path) -> Container:
-        """Map a container. Raises CorruptTraceError if it is cut or its members do not fit it."""
+        """Map a container.
+
+        Raises CorruptTraceError if it is cut, if its parts contradict each other, or if its facts
+        are damaged.
+        """
         try:
             with path.open("rb") as file, zipfile.ZipFile(file) as archive:
                 data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-                members = {
-                    info.filename: _member(info, data)
-                    for info in archive.infolist()
-                    if not info.is_dir()
-                }
+                members = {place.name: _member(place, data) for place in places(archive, data)}
                 meta = _read_meta(data, members.pop(META))
         except (zipfile.BadZipFile, NotImplementedError, KeyError, ValueError) as error:
             what = f"there is no {META}" if isinstance(error, KeyError) else error
             raise CorruptTraceError(
                 f"{path}: not a whole recording: {what}",
-                hint="it may have been cut while it was copied; copy or export it again",
+                hint="it may have been cut or damaged while it was copied; copy or export it again",
             ) from error
         return cls(path, meta, members, data)
 
+    def is_whole(self, name: str) -> bool:
+        """Return whether the bytes of a member sum to its checksum; they are read once."""
+        return self._sums.hold(name)
+
     def member_bytes(self, name: str) -> memoryview:
-        """Return the bytes of a member."""
+        """Return the bytes of a member. Raises CorruptTraceError if they are damaged."""
         member = self.members[name]
-        return self.data[member.offset_bytes : member.offset_bytes + member.size_bytes]
+        return self._whole(name, member.offset_bytes, member.size_bytes)
+
+    def elements(self, name: str, place: ArrayPlace) -> memoryview:
+        """Return the bytes of the elements of the array that a member is, checked likewise."""
+        return self._whole(name, place.offset_bytes, place.count * int(place.dtype[2:]))
+
+    def _whole(self, name: str, offset_bytes: int, size_bytes: int) -> memoryview:
+        if not self.is_whole(name):
+            what = name.removesuffix(ARRAY_ENDING)
+            raise CorruptTraceError(
+                f"{self.path}: {what} is damaged: its checksum does not match",
+                hint=f"copy the file again or profile again; without {what} the rest can be read",
+            )
+        return self.data[offset_bytes : offset_bytes + size_bytes]
+
+
+class _Sums:
+    """Which members are whole: each is summed up once, when that is asked first."""
+
+    def __init__(self, data: memoryview, members: Mapping[str, Member]) -> None:
+        self._data = data
+        self._members = members
+        self._found: dict[str, bool] = {}
+        self._locks = {name: threading.Lock() for name in members}
+
+    def hold(self, name: str) -> bool:
+        found = self._found.get(name)
+        if found is not None:
+            return found
+        with self._locks[name]:
+            if name not in self._found:
+                self._found[name] = _is_whole(self._data, self._members[name])
+            return self._found[name]
 
 
 def is_container(head: bytes) -> bool:
     """Return whether a file with these first bytes begins as one that we wrote."""
-    name_at = _LOCAL_HEADER.size
+    name_at = LOCAL_HEADER.size
     return head.startswith(b"PK\x03\x04") and head[name_at:].startswith(META.encode())
 
 
 def _read_meta(data: memoryview, member: Member) -> dict[str, Any]:
+    if not _is_whole(data, member):
+        raise ValueError(f"{META} is damaged: its checksum does not match")
     text = bytes(data[member.offset_bytes : member.offset_bytes + member.size_bytes])
     try:
         meta = json.loads(text.decode("utf-8", "surrogatepass"))
@@ -211,19 +270,14 @@ def _read_meta(data: memoryview, member: Member) -> dict[str, Any]:
     return meta
 
 
-def _member(info: zipfile.ZipInfo, data: memoryview) -> Member:
-    is_plain = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & _ENCRYPTED
-    if not is_plain or info.file_size != info.compress_size:
-        raise ValueError(f"{info.filename} is compressed")
-    begin = info.header_offset + _LOCAL_HEADER.size
-    if info.header_offset < 0 or begin > len(data):
-        raise ValueError(f"{info.filename} does not lie in the file")
-    # The extra field here differs from its copy in the directory, which zipfile has read.
-    magic, *_, name_bytes, extra_bytes = _LOCAL_HEADER.unpack_from(data, info.header_offset)
-    begin += name_bytes + extra_bytes
-    if magic != b"PK\x03\x04" or begin + info.file_size > len(data):
-        raise ValueError(f"{info.filename} does not lie in the file")
-    return Member(begin, info.file_size, _array_place(data, begin, begin + info.file_size))
+def _is_whole(data: memoryview, member: Member) -> bool:
+    content = data[member.offset_bytes : member.offset_bytes + member.size_bytes]
+    return crc32(content) == member.crc32
+
+
+def _member(place: Place, data: memoryview) -> Member:
+    array = _array_place(data, place.begin, place.end)
+    return Member(place.begin, place.end - place.begin, place.crc32, array)
 
 
 def _array_place(data: memoryview, begin: int, end: int) -> ArrayPlace | None:

@@ -91,6 +91,7 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         c_int64,
         (c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64),
     ),
+    "wl_crc32": (c_int64, (c_void_p, c_int64, c_uint32, c_int32)),
     "wl_format_i64": (c_int64, (c_void_p, c_int64, c_void_p)),
     "wl_group_order_i64": (c_int32, (c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p)),
     "wl_nest_i64": (
@@ -133,6 +134,8 @@ class Core:
     wl_factorize_i64: Callable[[int, int, int, int, int], int]
     # bytes, offsets, valid, n, codes, first_rows, max_uniques -> number of uniques or -status
     wl_factorize_text: Callable[[int, int, int, int, int, int, int], int]
+    # bytes, count, crc, threads -> crc or -status
+    wl_crc32: Callable[[int, int, int, int], int]
     # values, n, text -> bytes written or -status
     wl_format_i64: Callable[[int, int, int], int]
     # codes, values, n, n_groups, starts, sorted_values -> status

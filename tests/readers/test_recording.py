@@ -184,11 +184,7 @@ def test_a_column_that_does_not_fit_is_named(small, change, message):
 
 
 def test_truth_values_are_only_two(small):
-    content = small.read_bytes()
-    place = Container.open(small).members["range/is_truncated.npy"].array
-    assert place is not None
-    at = place.offset_bytes
-    small.write_bytes(content[:at] + b"\x02" + content[at + 1 :])
+    rewrite(small, {"range/is_truncated": np.array([2, 0], np.uint8).view(np.bool_)})
     with pytest.raises(CorruptTraceError, match="more than true and false"):
         read_all(small)
 
@@ -247,24 +243,53 @@ def test_recordings_merge(small, tmp_path):
     assert merged["range_payload"]["range_id"].to_list() == [2, 3]  # in order of time
 
 
-def test_damage_anywhere_is_an_error_or_a_trace(small):
+def mutated(content, chance):
+    changed = bytearray(content)
+    for _ in range(chance.randrange(1, 5)):
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+    return bytes(changed)
+
+
+def damaged_copies(content, chance):
+    """Yield a file damaged anywhere, and cut."""
+    for _ in range(150):
+        end = chance.choice((len(content), chance.randrange(len(content))))
+        yield mutated(content, chance)[: end + 1]
+
+
+def hostile_copies(path, chance):
+    """Yield files with damaged arrays, written so that their checksums fit."""
+    found = Container.open(path)
+    arrays = {name.removesuffix(".npy"): values for name, values in np.load(path).items()}
+    del arrays["meta.json"]
+    filled = sorted(name for name, values in arrays.items() if len(values))
+    for _ in range(100):
+        with ContainerWriter(path) as writer:
+            writer.add_json("meta.json", found.meta)
+            chosen = chance.choice(filled)
+            for name, values in arrays.items():
+                content = values.tobytes()
+                content = mutated(content, chance) if name == chosen else content
+                writer.add_array(name, values.dtype.str, len(values), [content])
+        yield path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["damaged", "hostile"])
+def test_damage_anywhere_is_an_error_or_a_trace(small, kind):
+    chance, before = random.Random(1), dump(read_all(small))
     content = small.read_bytes()
-    chance = random.Random(1)
+    is_hostile = kind == "hostile"
+    copies = hostile_copies(small, chance) if is_hostile else damaged_copies(content, chance)
     outcomes, lines = set(), 0
-    for _ in range(300):
-        changed = bytearray(content)
-        for _ in range(chance.randrange(1, 5)):
-            changed[chance.randrange(len(changed))] = chance.randrange(256)
-        small.write_bytes(
-            changed[: chance.choice((len(changed), chance.randrange(len(changed)))) + 1]
-        )
+    for copy in copies:
+        small.write_bytes(copy)
         try:
-            dump(read_all(small))
+            assert dump(read_all(small)) == before or is_hostile
             outcomes.add("trace")
         except WarplineError as error:
             outcomes.add(type(error).__name__)
             lines = max(lines, error.message.count("\n") + 1)
-    assert {"trace", "CorruptTraceError"} <= outcomes
+    assert ({"trace", "CorruptTraceError"} if is_hostile else {"CorruptTraceError"}) <= outcomes
     assert lines == 1
 
 

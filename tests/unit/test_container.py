@@ -154,11 +154,12 @@ def test_a_cut_file_is_refused(path, kept):
 
 
 @given(changes=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=4))
-def test_a_changed_byte_never_leads_out_of_the_file(tmp_path_factory, changes):
+def test_a_changed_byte_leads_neither_astray_nor_to_other_content(tmp_path_factory, changes):
     path = tmp_path_factory.mktemp("changed") / "small.warpline"
     with ContainerWriter(path) as writer:
         writer.add_json("meta.json", {"a": 1})
         writer.add_array("x", "<i8", 2, [np.arange(2).data])
+    member = Container.open(path).member_bytes("x.npy").tobytes()
     content = bytearray(path.read_bytes())
     for place, value in changes:
         content[place % len(content)] = value
@@ -167,6 +168,7 @@ def test_a_changed_byte_never_leads_out_of_the_file(tmp_path_factory, changes):
         found = Container.open(path)
     except CorruptTraceError:
         return
-    for name, member in found.members.items():
-        assert member.offset_bytes + member.size_bytes <= len(content)
-        assert len(found.member_bytes(name)) == member.size_bytes
+    place = found.members["x.npy"]
+    assert place.offset_bytes + place.size_bytes <= len(content)
+    if found.is_whole("x.npy"):
+        assert found.member_bytes("x.npy") == member

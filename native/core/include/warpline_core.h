@@ -130,6 +130,10 @@ WL_API int32_t wl_replay_times(int64_t n, const int64_t *first, const int32_t *s
                                const uint8_t *from_end, const int64_t *weight,
                                const int64_t *length, const int64_t *earliest, int64_t *time);
 
+/* Returns the CRC-32, as ZIP has it, of what `crc` is the checksum of (0: of nothing) followed by
+ * bytes[count], or -WL_BAD_ARGUMENT, -WL_NO_MEMORY. */
+WL_API int64_t wl_crc32(const uint8_t *bytes, int64_t count, uint32_t crc, int32_t threads);
+
 /* Writes each value in decimal, with a line feed after it, into `text`, which has room for
  * 21 * n bytes. Returns how many bytes were written, or -WL_BAD_ARGUMENT. */
 WL_API int64_t wl_format_i64(const int64_t *values, int64_t n, uint8_t *text);

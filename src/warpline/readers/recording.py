@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from warpline.container import ARRAY_ENDING, Container, is_container
+from warpline.container import ARRAY_ENDING, ArrayPlace, Container, is_container
 from warpline.errors import CorruptTraceError, InputError, UnsupportedVersionError
 from warpline.schema import TABLES, Column
 from warpline.schema.recording import (
@@ -38,8 +39,9 @@ class RecordingSource:
     """A TableSource over a recording file.
 
     Opening checks that every column has the type and the length of its table; loading one
-    checks that its references point at rows that exist. Columns are views of the mapped file,
-    except for those whose values mean something else here.
+    checks its checksum and that its references point at rows that exist. A damaged column is an
+    error when it is loaded: the others can be read. Columns are views of the mapped file, except
+    for those whose values mean something else here. Several threads may load columns.
 
     Args:
         path: The file.
@@ -56,6 +58,7 @@ class RecordingSource:
             raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
         self._path = path
         self.strings = StringPool()
+        self._strings_lock = threading.Lock()
         self._check_version()
         self._rows = self._read_row_counts()
         self._check_columns()
@@ -121,7 +124,8 @@ class RecordingSource:
 
     def _check_reference(self, place: str, ref: str, data: ColumnData) -> None:
         if ref == "string":
-            self._read_texts()
+            with self._strings_lock:  # who finds some texts must find all
+                self._read_texts()
         rows = len(self.strings) if ref == "string" else self._rows.get(ref, 0)
         values = data.values if data.valid is None else data.values[data.valid]
         if len(values) and (int(values.min()) < 0 or int(values.max()) >= rows):
@@ -154,13 +158,19 @@ class RecordingSource:
             raise self._corrupt(f"{BLOB} holds a text twice")
 
     def _array(self, place: str, dtype: str | None = None) -> Array:
-        """Return a view of an array in the file; `dtype` is what it must hold."""
+        """Return a view of an array in the file, which is whole; `dtype` is what it must hold."""
+        found = self._array_place(place, dtype)
+        return np.frombuffer(self._container.elements(place + ARRAY_ENDING, found), found.dtype)
+
+    def _array_place(self, place: str, dtype: str | None) -> ArrayPlace:
+        """Return where an array lies. A damaged member need not look like one: that comes first."""
         member = self._container.members.get(place + ARRAY_ENDING)
         found = member.array if member else None
         if found is None or (dtype is not None and found.dtype != dtype):
+            if member is not None:
+                self._container.member_bytes(place + ARRAY_ENDING)
             raise self._corrupt(f"{place} is not an array of {dtype or 'numbers'}")
-        data = self._container.data
-        return np.frombuffer(data, found.dtype, count=found.count, offset=found.offset_bytes)
+        return found
 
     def _flags(self, place: str) -> Array:
         values = self._array(place, "|b1")
@@ -206,9 +216,15 @@ class RecordingSource:
         self._check_array(place + MASK_ENDING, "|b1", count)
 
     def _check_array(self, place: str, dtype: str, count: int) -> None:
-        found = len(self._array(place, dtype))
-        if found != count:
-            raise self._corrupt(f"{place} has {found:,} rows, not {count:,}")
+        """Raise CorruptTraceError unless a column fits its table, or is damaged anyway."""
+        member = self._container.members[place + ARRAY_ENDING]
+        array = member.array
+        if array is not None and (array.dtype, array.count) == (dtype, count):
+            return
+        if not self._container.is_whole(place + ARRAY_ENDING):
+            return  # which is said when it is loaded
+        rows = self._array_place(place, dtype).count
+        raise self._corrupt(f"{place} has {rows:,} rows, not {count:,}")
 
     def _corrupt(self, what: str) -> CorruptTraceError:
         return CorruptTraceError(f"{self._path}: {what}", hint=_HINT)
