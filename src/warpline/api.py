@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from warpline import plugins
-from warpline.errors import InputError, UsageError
+from warpline.errors import CorruptTraceError, InputError, UsageError
 from warpline.result import (
     ANALYSES,
     Analysis,
@@ -129,10 +129,11 @@ def document(trace: Trace, tables: Sequence[str], *, keep_going: bool = False) -
     Args:
         trace: From `warpline.open`.
         tables: Names, with arguments.
-        keep_going: Whether the other tables are computed when one fails by a defect; it is then
-            skipped, marked as a failure. Errors that are the file's or the user's end the call.
+        keep_going: Whether the other tables are computed when one fails by a defect, or needs what
+            is damaged in the file; it is then skipped, marked as a failure. Other errors that are
+            the file's or the user's end the call.
     """
-    compute = _run_or_skip if keep_going else run
+    compute = _run_or_mark if keep_going else run
     # Warnings come last: computing the tables reads what they are about.
     sections = tuple(compute(trace, table) for table in tables)
     return Document(
@@ -306,6 +307,14 @@ def _to_view(trace: Trace, steps: str | None) -> tuple[Diagnosis, list[TableOfSt
         if isinstance(item, Result) and len(item)
     ]
     return diagnosis, tables
+
+
+def _run_or_mark(trace: Trace, table: str) -> Result | Skipped:
+    """Return a table, or that it failed by a defect, or needs what is damaged in the file."""
+    try:
+        return _run_or_skip(trace, table)
+    except CorruptTraceError as error:
+        return Skipped(table, error.message, error.hint, is_failure=True)
 
 
 def _run_or_skip(trace: Trace, table: str) -> Result | Skipped:

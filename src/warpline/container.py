@@ -227,7 +227,8 @@ class Container:
             what = name.removesuffix(ARRAY_ENDING)
             raise CorruptTraceError(
                 f"{self.path}: {what} is damaged: its checksum does not match",
-                hint=f"copy the file again or profile again; without {what} the rest can be read",
+                hint="copy the file again or profile again; `warpline stats -r TABLE` still prints"
+                f" tables that do not need {what}",
             )
         return self.data[offset_bytes : offset_bytes + size_bytes]
 

@@ -75,8 +75,10 @@ def sealed(tail: bytes) -> bytes:
 def _check_end(archive: zipfile.ZipFile, data: memoryview, members: int) -> None:
     """Raise ValueError unless the end record counts the members, and the seal fits."""
     end_at = _end_at(archive, data)
-    counts = set(_END.unpack_from(data, end_at)[3:5]) - {_ELSEWHERE_16}
-    if counts - {members}:
+    *_, here, in_all, _, _, comment_bytes = _END.unpack_from(data, end_at)
+    if end_at + _END.size + comment_bytes > len(data):
+        raise ValueError("its end is cut off")
+    if {here, in_all} - {members, _ELSEWHERE_16}:
         raise ValueError("its directory does not hold as many members as it says")
     if not archive.comment.startswith(_SEAL_BEGIN):
         return  # of an older version, or another program

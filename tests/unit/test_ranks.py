@@ -15,6 +15,7 @@ from warpline.derived.ranks.clocks import aligned
 from warpline.derived.ranks.names import rank_of_process
 from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.work.operations import operations
+from warpline.errors import CorruptTraceError
 from warpline.result import RULES, Skipped
 from warpline.trace import MemorySource, Trace
 from warpline.trace.merge import merge
@@ -242,3 +243,27 @@ def test_numbers_that_do_not_tell_processes_apart_are_no_ranks():
         source.meta = replace(source.meta, environment={"RANK": "0"})
     # The environment of one shell, not of the ranks.
     assert rank_of_process(Trace(merge(sources))).tolist() == [0, 1]
+
+
+class Damaged:
+    """A source of which one table cannot be read."""
+
+    def __init__(self, source, table):
+        self._source, self._table = source, table
+
+    def __getattr__(self, name):
+        return getattr(self._source, name)
+
+    def load(self, table, columns):
+        if table == self._table:
+            raise CorruptTraceError(f"{table} is damaged")
+        return self._source.load(table, columns)
+
+
+def test_clocks_that_damage_keeps_from_being_compared_are_told():
+    sources = MadeRun(clock_ns=(0, 50_000_000, 0, 0), has_calls=True).sources()
+    assert any("was moved" in text for text in aligned(sources).meta.warnings)
+    first, second, *others = sources
+    assert aligned([first, Damaged(second, "kernel"), *others]).meta.warnings == (
+        "the clocks of the files were not compared by collectives: kernel is damaged",
+    )

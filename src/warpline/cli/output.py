@@ -190,6 +190,17 @@ def say_skipped(section: Skipped, *, with_hint: bool) -> None:
         talk.hint(section.hint)
 
 
+def say_failed(sections: Iterable[Skipped]) -> bool:
+    """Say which tables failed and why, each reason once; return whether there are any."""
+    names: dict[tuple[str, str | None], list[str]] = {}
+    for section in sections:
+        if section.is_failure:
+            names.setdefault((section.reason, section.hint), []).append(section.name)
+    for (reason, hint), failed in names.items():
+        talk.failure(f"{', '.join(failed)}: {reason}", hint, debug=False)
+    return bool(names)
+
+
 def say_unread(unread: Mapping[str, int]) -> None:
     """Say which tables of the file nothing is made of."""
     if not unread:

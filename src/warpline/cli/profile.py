@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from warpline.capture import capabilities, options
 from warpline.capture.flags import FLAGS, Options
 from warpline.cli import talk
+from warpline.cli.output import say_failed
 from warpline.cli.startup import load_api
 from warpline.errors import WarplineError
 
@@ -100,8 +101,8 @@ def _afterwards(chosen: Options, outcome: Outcome) -> bool:
             if wants_summary:
                 _summarise(trace)
             if chosen.stats:
-                _print_tables(trace)
-            is_complete = _export(chosen, trace, outcome.output)
+                is_complete = _print_tables(trace)
+            is_complete = _export(chosen, trace, outcome.output) and is_complete
     except WarplineError as error:  # the recording is there, and the status is the program's
         talk.failure(error.message, error.hint, debug=False)
         is_complete = False
@@ -162,22 +163,23 @@ def _is_shown(section: Result | Skipped) -> bool:
     return isinstance(section, Result) or section.name in _ALWAYS_SHOWN
 
 
-def _print_tables(trace: Trace) -> None:
-    """Write those of nsys's tables that have rows to standard output."""
+def _print_tables(trace: Trace) -> bool:
+    """Write those of nsys's tables that have rows to standard output; return whether all worked."""
     from dataclasses import replace  # noqa: PLC0415 - start-up
 
     from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
     from warpline.render import RENDERERS, detect_options  # noqa: PLC0415 - likewise
-    from warpline.result import Result  # noqa: PLC0415 - likewise
+    from warpline.result import Result, Skipped  # noqa: PLC0415 - likewise
 
     if sys.stdout is None:
-        return
+        return True
     api = load_api()
     plugins.load("renderers")
     document = api.document(trace, api.default_tables(), keep_going=True)
     filled = tuple(item for item in document.sections if isinstance(item, Result) and len(item))
     detected = detect_options(sys.stdout, os.environ)
     RENDERERS.get("text").render(replace(document, sections=filled), sys.stdout, detected)
+    return not say_failed(item for item in document.sections if isinstance(item, Skipped))
 
 
 def _export(chosen: Options, trace: Trace, output: Path) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from warpline.cli import talk
 from warpline.cli.arguments import add_filters, add_recordings, open_trace
-from warpline.cli.output import Output, add_output, add_table_layout, say_skipped
+from warpline.cli.output import Output, add_output, add_table_layout, say_failed, say_skipped
 from warpline.cli.startup import load_api
 from warpline.errors import UsageError
 
@@ -71,12 +70,10 @@ def run(args: Namespace) -> int:
         document = _sorted(document, args.sort)
     output.write(document)
     skipped = [section for section in document.sections if isinstance(section, Skipped)]
+    has_failed = say_failed(skipped)
     for section in skipped:
-        if section.is_failure:
-            talk.failure(f"{section.name}: {section.reason}", section.hint, debug=False)
-        elif not args.quiet:
+        if not section.is_failure and not args.quiet:
             say_skipped(section, with_hint=bool(named))
-    has_failed = any(section.is_failure for section in skipped)
     return 1 if has_failed or (named and len(skipped) == len(document.sections)) else 0
 
 

@@ -209,7 +209,8 @@ class Skipped:
         name: Name of the analysis.
         reason: What is missing.
         hint: How to record it, or None.
-        is_failure: Whether computing it failed, which is a defect of ours or of an extension.
+        is_failure: Whether computing it failed: by a defect of ours or of an extension, or because
+            the file is damaged.
     """
 
     name: str

@@ -32,13 +32,14 @@ def aligned(sources: Sequence[TableSource]) -> Trace:
     """Return several files as one trace, with their clocks brought together.
 
     UTC anchors align them first, then collectives, see `clock_alignment`. What cannot be read is
-    no reason not to open the rest: then the anchors alone count.
+    no reason not to open the rest: then the anchors alone count, and a warning says so.
     """
     trace = Trace(merge(sources))
     try:
         alignment = clock_alignment(trace)
-    except InputError:
-        return trace
+    except InputError as error:
+        note = f"the clocks of the files were not compared by collectives: {error.message}"
+        return Trace(merge(sources, Alignment({}, (note,), is_complete=False)))
     has_anchors = all(source.meta.origin_utc_ns is not None for source in sources)
     if alignment is None or (has_anchors and not alignment.moves_ns):
         return trace
