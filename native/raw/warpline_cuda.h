@@ -175,9 +175,10 @@ enum CudaCollects : std::uint32_t {
 enum class CudaNote : std::uint32_t {
   kUsing = 64,         // CUPTI's version and file: "CUPTI 130001 PATH"
   kUnavailable = 65,   // CUDA is not recorded in this process; text: why
-  kOtherProfiler = 66, // it is not, because another profiler is attached; text: which
+  kOtherProfiler = 66, // it is not, because another profiler holds CUPTI; text: which, what to do
   kDoubt = 67,         // it is, but something is known to be wrong; text: what
   kKindFailed = 68,    // one kind of record could not be turned on; text: which, and why
+  kShared = 69,        // it is, beside another profiler; text: which
 };
 
 }  // namespace warpline::raw

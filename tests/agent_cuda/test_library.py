@@ -60,18 +60,6 @@ def test_a_library_newer_than_the_driver_is_not_preferred(run, cuda):
     assert _using(folder) == [f"CUPTI 26 {cuda.cupti12}"]
 
 
-def test_another_profiler_is_named(run):
-    folder = run("init", "launch", 2, environment={"FAKE_CUPTI_BUSY": "CUPTI for Kineto"})
-    assert logs.notes(folder) == [(logs.NOTE_OTHER_PROFILER, "CUPTI for Kineto")]
-    assert not logs.calls(folder)
-
-
-def test_another_profiler_is_told_of_where_its_name_is_not_known(run, cuda):
-    environment = {"FAKE_CUPTI_BUSY": "anyone"}
-    folder = run("init", "launch", 2, cupti=cuda.cupti12, environment=environment)
-    assert [kind for kind, _ in logs.notes(folder)] == [logs.NOTE_OTHER_PROFILER]
-
-
 def test_an_error_is_told_with_its_reason(run, cuda):
     folder = run("init", "launch", 2, environment={"FAKE_CUPTI_SUBSCRIBE": "15"})
     assert logs.notes(folder) == [

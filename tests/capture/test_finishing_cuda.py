@@ -117,7 +117,7 @@ def test_where_cuda_could_not_be_recorded_no_table_says_so(tmp_path: Path) -> No
     log.note(20, 64, "CUPTI 130001 /lib/libcupti.so.13")
     trace, _ = read_cuda(tmp_path, log)
     assert tables_of(trace) == set()
-    assert trace.meta.warnings == ("CUDA is not recorded: no CUPTI was found",)
+    assert trace.meta.warnings == ("CUDA was not recorded: no CUPTI was found",)
     assert rows(trace, "diagnostic", "time_ns", "severity", "text")[1] == (
         20,
         "Info",

@@ -22,6 +22,7 @@ inline constexpr std::uint32_t kVersion12_0 = 18;
 inline constexpr std::uint32_t kVersion12_8 = 26;
 inline constexpr std::uint32_t kVersion13_0_0 = 130000;
 inline constexpr std::uint32_t kVersion13_2 = 130200;
+inline constexpr std::uint32_t kVersion13_3 = 130300;
 inline constexpr std::uint32_t kVersionAfterKnown = 140000;
 
 enum class Kind : std::uint32_t {
@@ -48,6 +49,8 @@ inline constexpr std::uint32_t kGraphNodeCloned = 20;
 inline constexpr std::uint32_t kThreadIdsOfSystem = 1;
 inline constexpr std::uint32_t kFlushForced = 1;
 inline constexpr std::uint32_t kBuffersAreZeroed = 5;  // an attribute: a byte, 1 or 0
+inline constexpr std::uint32_t kGraphsAreWhole = 20;   // likewise, one for all subscribers: 13.3 on
+inline constexpr std::uint32_t kThreadIdType = 21;     // an attribute of a subscriber: 4 bytes
 
 // Records are packed to 8 bytes: their address and size are multiples of 8, their fields are not
 // always where a compiler would put them.
@@ -424,6 +427,23 @@ struct Functions {
   Result (*stream_id)(void* context, void* stream, std::uint8_t per_thread, std::uint32_t*);
   Result (*context_id)(void* context, std::uint32_t*);
   Result (*finalize)();
+};
+
+// What takes a subscriber, from 13.3 on: to be used, all of it, where several are allowed.
+using RequestBufferV2 = void (*)(std::uint8_t** buffer, std::size_t* bytes,
+                                 std::size_t* max_records, const void* info);
+using BufferDoneV2 = void (*)(std::uint8_t* buffer, std::size_t bytes, std::size_t valid_bytes,
+                              const void* info);
+struct SubscriberFunctions {
+  Result (*register_callbacks)(Subscriber, RequestBufferV2, BufferDoneV2);
+  Result (*enable)(Subscriber, Kind, const void* config);
+  Result (*disable)(Subscriber, Kind, const void* config);
+  Result (*enable_and_dump)(Subscriber, Kind, const void* config);
+  Result (*next_record)(Subscriber, std::uint8_t* buffer, std::size_t valid_bytes, Activity**);
+  Result (*dropped_records)(Subscriber, void* context, std::uint32_t stream, std::size_t*);
+  Result (*set_attribute)(Subscriber, std::uint32_t, std::size_t* bytes, void* value);
+  Result (*get_attribute)(Subscriber, std::uint32_t, std::size_t* bytes, void* value);
+  Result (*get_timestamp)(Subscriber, std::uint64_t*);
 };
 
 }  // namespace warpline::cupti

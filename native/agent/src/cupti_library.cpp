@@ -123,6 +123,22 @@ const char* load_functions(void* library, cupti::Functions& f) {
   return missing;
 }
 
+// Finds what takes a subscriber. Returns whether all of it is there.
+bool load_shared(void* library, cupti::SubscriberFunctions& f) {
+  const bool are_there[] = {
+      load(library, "cuptiActivityRegisterCallbacks_v2", f.register_callbacks),
+      load(library, "cuptiActivityEnable_v2", f.enable),
+      load(library, "cuptiActivityDisable_v2", f.disable),
+      load(library, "cuptiActivityEnableAndDump_v2", f.enable_and_dump),
+      load(library, "cuptiActivityGetNextRecord_v2", f.next_record),
+      load(library, "cuptiActivityGetNumDroppedRecords_v2", f.dropped_records),
+      load(library, "cuptiActivitySetAttribute_v2", f.set_attribute),
+      load(library, "cuptiActivityGetAttribute_v2", f.get_attribute),
+      load(library, "cuptiGetTimestamp_v2", f.get_timestamp),
+  };
+  return std::all_of(std::begin(are_there), std::end(are_there), [](bool is) { return is; });
+}
+
 std::string file_of(void* library, const std::string& otherwise) {
   const link_map* map = nullptr;
   if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && map->l_name != nullptr) {
@@ -139,9 +155,11 @@ CuptiLibrary take(void* library, const std::string& path, std::string& problem) 
     dlclose(library);
     return CuptiLibrary();
   };
-  if (const char* missing = load_functions(library, found.functions)) {
+  if (const char* missing = load_functions(library, found.own)) {
     return refuse(std::string("has no ") + missing);
   }
+  found.functions = found.own;
+  found.has_shared = found.own.subscribe_v2 != nullptr && load_shared(library, found.shared);
   std::uint32_t version = 0;
   if (const cupti::Result result = found.functions.get_version(&version);
       result != cupti::kSuccess) {
@@ -171,14 +189,14 @@ bool is_absent(const char* error) {
 
 }  // namespace
 
-int cuda_driver_major() {
+int cuda_driver_version() {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return 0;
   int version = 0;
   int (*get_version)(int*) = nullptr;
   if (load(driver, "cuDriverGetVersion", get_version)) get_version(&version);
   dlclose(driver);
-  return version / 1000;
+  return version;
 }
 
 std::vector<std::string> cupti_candidates(const std::vector<std::string>& asked,
@@ -202,7 +220,7 @@ std::vector<std::string> cupti_candidates(const std::vector<std::string>& asked,
 
 CuptiLibrary open_cupti(const std::vector<std::string>& asked, std::string& problem) {
   if (CuptiLibrary found = take_loaded(problem)) return found;
-  for (const std::string& path : cupti_candidates(asked, cuda_driver_major())) {
+  for (const std::string& path : cupti_candidates(asked, cuda_driver_version() / 1000)) {
     void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
       const char* error = dlerror();

@@ -10,7 +10,11 @@
 namespace warpline::agent {
 
 struct CuptiLibrary {
-  cupti::Functions functions{};
+  cupti::Functions functions{};  // to be used: the library's own, unless it is shared
+  cupti::Functions own{};        // for a subscriber alone
+  cupti::SubscriberFunctions shared{};
+  bool has_shared = false;  // all of these are there
+  bool is_shared = false;   // with another profiler
   std::uint32_t version = 0;
   std::string file;
 
@@ -23,8 +27,8 @@ struct CuptiLibrary {
 // they do not work with it. Major 0: not known.
 std::vector<std::string> cupti_candidates(const std::vector<std::string>& asked, int driver_major);
 
-// The CUDA version that the driver offers, such as 13 for 13.0; 0 when the driver is not loaded.
-int cuda_driver_major();
+// The CUDA version that the driver offers, such as 13030 for 13.3; 0 when the driver is not loaded.
+int cuda_driver_version();
 
 // Opens CUPTI: the one that is already in the process, or else the first candidate that works. When
 // none does, `problem` says what was tried and why it failed.

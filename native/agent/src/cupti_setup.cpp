@@ -1,9 +1,56 @@
 #include "cupti_setup.h"
 
+#include <atomic>
+
 #include "clock.h"
+#include "cupti_other.h"
 #include "thread_log.h"
 
 namespace warpline::agent {
+namespace {
+
+constexpr int kClockReadings = 5;
+constexpr std::int64_t kClockApartNs = 50'000'000;
+std::atomic<std::int64_t> g_clock_written_ns{0};
+
+struct ClockPair {
+  std::uint64_t theirs = 0;
+  std::int64_t ours = 0;
+};
+
+// The reading of several that took the least time, ours from the middle of it. Returns false when
+// CUPTI does not tell its time.
+bool read_clocks(const cupti::Functions& functions, ClockPair& best) noexcept {
+  std::int64_t least_ns = -1;
+  for (int i = 0; i < kClockReadings; ++i) {
+    std::uint64_t theirs = 0;
+    const std::int64_t before = now_ns();
+    if (functions.get_timestamp(&theirs) != cupti::kSuccess) return false;
+    const std::int64_t took = now_ns() - before;
+    if (least_ns >= 0 && took >= least_ns) continue;
+    least_ns = took;
+    best = {theirs, before + took / 2};
+  }
+  return true;
+}
+
+}  // namespace
+
+void write_clock(const cupti::Functions& functions, bool is_first) noexcept {
+  if (functions.register_timestamp != nullptr) return;
+  const std::int64_t written_ns = g_clock_written_ns.load(std::memory_order_relaxed);
+  if (!is_first && now_ns() - written_ns < kClockApartNs) return;
+  ClockPair pair;
+  if (!read_clocks(functions, pair)) return;
+  LogLease log = definition_log();
+  if (!log) return;
+  if (std::uint64_t* room = log->reserve(3)) {
+    room[1] = pair.theirs;
+    room[2] = static_cast<std::uint64_t>(pair.ours);
+    log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kClock), 0, 3, 0, false);
+    g_clock_written_ns.store(pair.ours, std::memory_order_relaxed);
+  }
+}
 
 void note(raw::CudaNote kind, const std::string& text) noexcept {
   if (LogLease log = definition_log()) {
@@ -18,10 +65,8 @@ std::string words_of(const cupti::Functions& functions, cupti::Result result) {
   return (text == nullptr ? "" : text) + (" (" + std::to_string(result) + ")");
 }
 
-cupti::Result subscribe(const CuptiLibrary& library, const CuptiHooks& hooks,
-                        cupti::Subscriber& subscriber, std::string& other) noexcept {
-  const cupti::Functions& f = library.functions;
-  if (f.subscribe_v2 == nullptr) return f.subscribe(&subscriber, hooks.callback, nullptr);
+cupti::Result subscribe_as(const CuptiLibrary& library, const CuptiHooks& hooks, bool allows_others,
+                           cupti::Subscriber& subscriber, std::string& other) noexcept {
   char name[128] = "";
   cupti::SubscriberParams parameters{};
   parameters.bytes = library.version < cupti::kVersion13_2 ? cupti::kSubscriberParamsBytes13_0
@@ -29,16 +74,27 @@ cupti::Result subscribe(const CuptiLibrary& library, const CuptiHooks& hooks,
   parameters.name = "Warpline";
   parameters.other_name = name;
   parameters.other_name_bytes = sizeof name;
-  const cupti::Result result = f.subscribe_v2(&subscriber, hooks.callback, nullptr, &parameters);
+  parameters.allow_others = allows_others ? 1 : 0;
+  const cupti::Result result =
+      library.own.subscribe_v2(&subscriber, hooks.callback, nullptr, &parameters);
   name[sizeof name - 1] = '\0';
   other = name;
   return result;
 }
 
+cupti::Result subscribe(CuptiLibrary& library, const CuptiHooks& hooks,
+                        cupti::Subscriber& subscriber, std::string& other) noexcept {
+  library.functions = library.own;
+  library.is_shared = false;
+  const cupti::Functions& f = library.functions;
+  if (f.subscribe_v2 == nullptr) return f.subscribe(&subscriber, hooks.callback, nullptr);
+  return subscribe_as(library, hooks, false, subscriber, other);
+}
+
 void tell_subscribe_failed(const CuptiLibrary& library, cupti::Result result,
                            const std::string& other) {
   if (result == cupti::kOtherSubscriber) {
-    note(raw::CudaNote::kOtherProfiler, other.empty() ? "its name is not told" : other);
+    note(raw::CudaNote::kOtherProfiler, why_held(library, other));
   } else {
     note(raw::CudaNote::kUnavailable,
          library.file + ": cuptiSubscribe: " + words_of(library.functions, result));

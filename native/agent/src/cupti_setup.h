@@ -17,10 +17,14 @@ struct CuptiHooks {
   cupti::BufferDone buffer_done;
 };
 
-// Becomes CUPTI's subscriber, of which a process has one. Returns 0 or CUPTI's error; `other` is the
-// name of who is in its place, if that is told.
-cupti::Result subscribe(const CuptiLibrary& library, const CuptiHooks& hooks,
+// Becomes CUPTI's only subscriber. Returns 0 or CUPTI's error; `other` is the name of who is in its
+// place, if that is told. The library's functions are then its own.
+cupti::Result subscribe(CuptiLibrary& library, const CuptiHooks& hooks,
                         cupti::Subscriber& subscriber, std::string& other) noexcept;
+
+// Asks the second version of CUPTI's subscriber interface, with others allowed or not.
+cupti::Result subscribe_as(const CuptiLibrary& library, const CuptiHooks& hooks, bool allows_others,
+                           cupti::Subscriber& subscriber, std::string& other) noexcept;
 
 // Sets CUPTI up; kinds are turned on later. Returns 0 or CUPTI's error, with the function's name.
 cupti::Result set_up(const CuptiLibrary& library, const CuptiHooks& hooks,
@@ -32,6 +36,11 @@ void tell_library(const CuptiLibrary& library);
 // Notes why CUPTI cannot be used.
 void tell_subscribe_failed(const CuptiLibrary& library, cupti::Result result,
                            const std::string& other);
+
+// Writes down what CUPTI's clock and ours show at this moment, where CUPTI cannot use ours. Only the
+// first of a session follows another within 50 ms: times beyond the last two are on the line through
+// them. Any thread, without a lease.
+void write_clock(const cupti::Functions& functions, bool is_first) noexcept;
 
 // Writes a note about CUDA. Any thread, without a lease.
 void note(raw::CudaNote kind, const std::string& text) noexcept;

@@ -18,8 +18,10 @@
 #include "cupti_calls.h"
 #include "cupti_detach.h"
 #include "cupti_library.h"
+#include "cupti_other.h"
 #include "cupti_records.h"
 #include "cupti_setup.h"
+#include "cupti_shared.h"
 #include "launch_watch.h"
 #include "lock.h"
 #include "process.h"
@@ -377,20 +379,6 @@ bool is_fork_of_traced() noexcept {
 
 // ---- flushing
 
-void write_clock() noexcept {
-  const Tracing& t = tracing();
-  if (t.library.functions.register_timestamp != nullptr) return;
-  std::uint64_t theirs = 0;
-  if (t.library.functions.get_timestamp(&theirs) != cupti::kSuccess) return;
-  LogLease log = definition_log();
-  if (!log) return;
-  if (std::uint64_t* room = log->reserve(3)) {
-    room[1] = theirs;
-    room[2] = timestamp();
-    log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kClock), 0, 3, 0, false);
-  }
-}
-
 // Whether CUPTI may be asked for its records while the program goes on launching. Where graphs are
 // traced as wholes and copies are recorded, later launches of such graphs may then fail with
 // CUDA_ERROR_LAUNCH_FAILED, also when the device was idle (CUPTI 13.0.1, driver 580, H100; XLA's command
@@ -403,7 +391,7 @@ bool may_flush_while_running(const Tracing& t) noexcept {
 void flush(std::uint32_t flags) noexcept {
   if (tracing().is_detached.load(std::memory_order_relaxed)) return;
   g_flushed_ns.store(now_ns(), std::memory_order_relaxed);
-  write_clock();
+  write_clock(tracing().library.functions, false);
   tracing().library.functions.flush_all(flags);
   write_new_devices();
 }
@@ -616,17 +604,36 @@ void settle_graph_level(const Tracing& t, CudaConfig& config, bool is_late) {
   }
 }
 
+// Whether graphs are traced as wholes is one choice for all who share CUPTI, made by the first.
+void share_graphs(const Tracing& t, CudaConfig& config, bool is_late, const std::string& other) {
+  const bool are_whole = are_graphs_whole(t.library, t.subscriber);
+  std::string differs;
+  if (config.kernels && are_whole && is_late) {
+    note(raw::CudaNote::kDoubt, "not the work of CUDA graphs, which " + other +
+                                    " traces as wholes: attach before CUDA is initialised");
+  } else if (config.kernels && are_whole == config.graph_nodes) {
+    config.graph_nodes = !are_whole;
+    differs = are_whole ? ", and CUDA graphs are recorded as wholes as it asks"
+                        : ", and CUDA graphs are recorded node by node as it asks";
+  }
+  note(raw::CudaNote::kShared, other + differs);
+}
+
 int begin(Tracing& t, Session& session, bool is_late) {
   CudaConfig config = cuda_config(session);
   settle_graph_level(t, config, is_late);
   if (!have_library(t, config)) return ENOTSUP;
   std::string other;
   cupti::Result result = subscribe(t.library, kHooks, t.subscriber, other);
+  if (result == cupti::kOtherSubscriber) {
+    result = subscribe_beside(t.library, kHooks, t.subscriber, other);
+  }
   if (result != cupti::kSuccess) {
     tell_subscribe_failed(t.library, result, other);
     return ENOTSUP;
   }
   tell_library(t.library);
+  if (t.library.is_shared) share_graphs(t, config, is_late, name_of_other(other));
   t.session = &session;
   t.collects = wanted(config);
   t.told_failed = 0;
@@ -650,6 +657,7 @@ int begin(Tracing& t, Session& session, bool is_late) {
     t.library.functions.unsubscribe(t.subscriber);
     return ENOTSUP;
   }
+  write_clock(t.library.functions, true);
   t.can_detach = can_detach(t);
   t.detach_ns = shortest_detached_ns(t, config, is_late);
   t.is_worn = t.has_told_taken = false;
@@ -697,6 +705,7 @@ void end_cuda_tracing() noexcept {
   end_launch_watch();
   set_recording(t, false);
   follow_calls(t);
+  if (t.library.is_shared) wait_for_device_work();  // as nothing can be forced then
   flush(cupti::kFlushForced);
   // A graph that was made while graphs were traced may be launched again, in another session, too.
   if (t.traces_graphs && !has_met_graph()) {

@@ -8,6 +8,7 @@
 //     init                   initialise the driver, which injects the agent
 //     attach FOLDER AGENT    attach in process instead; prints both results
 //     detach
+//     detach_cuda            end what is recorded of CUDA, of an agent that the driver loaded
 //     launch N               calls of the runtime, which calls the driver
 //     new_launch N           the same as CUDA 13 has it
 //     driver_launch N        calls of the driver alone
@@ -30,6 +31,8 @@
 //                            the kernel 7, k7x3 three times, k7g2 with a grid of 2; g1 launches a
 //                            graph; m copies; s waits; e asks an event; u500 lets 500 us pass
 //     callbacks              prints how many callbacks were made since it was asked last
+//     other                  prints what the other subscriber has
+//     version1               turns kernels on by a function without a subscriber
 //     exit N, quit N (_exit), kill
 #include <dlfcn.h>
 #include <signal.h>
@@ -109,6 +112,10 @@ struct App {
     find<void (*)()>(agent, "wl_agent_cuda_detach")();
     std::printf("detach %d\n", find<int (*)()>(agent, "wl_agent_detach")());
     std::fflush(stdout);
+  }
+
+  static void detach_cuda() {
+    find<void (*)()>(open_or_die(std::getenv("CUDA_INJECTION64_PATH")), "wl_agent_cuda_detach")();
   }
 
   // A call that calls the driver, which makes a kernel; as the runtime does.
@@ -275,6 +282,7 @@ const std::map<std::string, Command>& commands() {
       {"init", {0, [](App& app, const Words&) { app.init(); app.bind(); }}},
       {"attach", {2, [](App& app, const Words& w) { app.attach(w[0], w[1]); app.bind(); }}},
       {"detach", {0, [](App& app, const Words&) { app.detach(); }}},
+      {"detach_cuda", {0, [](App& app, const Words&) { app.detach_cuda(); }}},
       {"launch",
        {1, [](App& app, const Words& w) { repeat(number(w[0]), [&] { app.launch(); }); }}},
       {"new_launch",
@@ -336,6 +344,19 @@ const std::map<std::string, Command>& commands() {
        {0, [](App& app, const Words&) {
           const auto callbacks = find<FakeCallbacks>(app.cupti(), "fake_callbacks");
           std::printf("callbacks %llu\n", static_cast<unsigned long long>(callbacks()));
+        }}},
+      {"other",
+       {0, [](App& app, const Words&) {
+          FakeOther has{};
+          find<FakeAskOther>(app.cupti(), "fake_other")(&has);
+          std::printf("other %llu %llu %llu %llu\n", static_cast<unsigned long long>(has.kernels),
+                      static_cast<unsigned long long>(has.held),
+                      static_cast<unsigned long long>(has.cut),
+                      static_cast<unsigned long long>(has.calls));
+        }}},
+      {"version1",
+       {0, [](App& app, const Words&) {
+          find<int (*)(std::uint32_t)>(app.cupti(), "cuptiActivityEnable")(10);
         }}},
       {"enter", {1, [](App& app, const Words& w) {
           app.call_(kRuntime, static_cast<std::uint32_t>(number(w[0])), 0, ++g_correlation, 0);

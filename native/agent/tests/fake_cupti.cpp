@@ -4,9 +4,11 @@
 // from the versions of CUPTI named beside them. The environment sets it up:
 // FAKE_CUPTI_VERSION (as cuptiGetVersion tells it), FAKE_CUPTI_BUSY (the name of another
 // subscriber), FAKE_CUPTI_SUBSCRIBE (an error), FAKE_CUPTI_FAIL_KIND (a kind that cannot be
-// enabled), FAKE_CUPTI_LOG (a file that is told of every kind turned on or off, and every flush), FAKE_CUPTI_RESTARTS
-// (after cuptiFinalize correlation ids count from 1), FAKE_CUPTI_TAKEN (after the
-// first one another has subscribed, and leaves when it was in the way so often).
+// enabled), FAKE_CUPTI_LOG (a file that is told of every kind turned on or off, and of every
+// flush), FAKE_CUPTI_RESTARTS (after cuptiFinalize correlation ids count from 1), FAKE_CUPTI_TAKEN
+// (after the first one another has subscribed, and leaves when it was in the way so often),
+// FAKE_CUPTI_SHARES (the other one allows others, see fake_shared.h), FAKE_CUPTI_DRIFT (how many
+// millionths its clock is too fast).
 #include "fake_cupti.h"
 
 #include <cstdio>
@@ -19,6 +21,8 @@
 #include <deque>
 #include <mutex>
 #include <string>
+
+#include "fake_shared.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -105,7 +109,12 @@ std::uint64_t host_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 // Its own clock is an hour off, so that a test sees which one was taken.
-std::uint64_t own_ns() { return host_ns() + 3'600'000'000'000; }
+std::uint64_t own_ns() {
+  static const char* const drift = std::getenv("FAKE_CUPTI_DRIFT");
+  const std::uint64_t now = host_ns();
+  const std::uint64_t fast = drift == nullptr ? 0 : now / 1'000'000 * std::strtoull(drift, nullptr, 10);
+  return now + fast + 3'600'000'000'000;
+}
 
 struct Buffer {
   std::uint8_t* data = nullptr;
@@ -391,19 +400,26 @@ EXPORT int cuptiGetCallbackName(std::uint32_t domain, std::uint32_t id, const ch
   return kInvalidParameter;
 }
 
-EXPORT int cuptiSubscribe(void** subscriber, Callback callback, void*) {
+namespace {
+int subscribe(void** subscriber, Callback callback, bool joins) {
   if (const char* error = std::getenv("FAKE_CUPTI_SUBSCRIBE")) return std::atoi(error);
   if (g_taken > 0) {
     --g_taken;
     return kMultipleSubscribers;
   }
-  if (std::getenv("FAKE_CUPTI_BUSY") != nullptr || g_is_subscribed.exchange(true)) {
+  if ((!joins && std::getenv("FAKE_CUPTI_BUSY") != nullptr) || g_is_subscribed.exchange(true)) {
     return kMultipleSubscribers;
   }
   g_callback = callback;
   g_is_finalised = false;
   *subscriber = &g_callback;
+  if (joins) fake_shared::join(*subscriber);
   return 0;
+}
+}  // namespace
+
+EXPORT int cuptiSubscribe(void** subscriber, Callback callback, void*) {
+  return subscribe(subscriber, callback, false);
 }
 
 // Any call after cuptiFinalize brings CUPTI back, and with it what it costs: only subscribing may.
@@ -413,6 +429,7 @@ void must_be_there() {
 
 // What CUPTI leaves is nothing: buffers that were not flushed are gone.
 EXPORT int cuptiFinalize() {
+  fake_shared::on_finalize();
   if (std::any_of(std::begin(g_kinds), std::end(g_kinds), [](const auto& kind) { return !!kind; })) {
     std::abort();  // kinds were left on
   }
@@ -441,6 +458,7 @@ EXPORT int cuptiUnsubscribe(void* subscriber) {
   if (subscriber != &g_callback) return kInvalidParameter;
   g_callback = nullptr;
   g_is_subscribed = false;
+  fake_shared::leave();
   for (auto& domain : g_calls) {
     for (auto& id : domain) id = false;
   }
@@ -456,6 +474,7 @@ EXPORT int cuptiEnableCallback(std::uint32_t enable, void* subscriber, std::uint
 }
 
 EXPORT int cuptiActivityRegisterCallbacks(Request request, Done done) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   must_be_there();
   const std::lock_guard lock(g_lock);
   g_request = request;
@@ -464,6 +483,7 @@ EXPORT int cuptiActivityRegisterCallbacks(Request request, Done done) {
 }
 
 EXPORT int cuptiActivityEnable(std::uint32_t kind) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   must_be_there();
   const char* failing = std::getenv("FAKE_CUPTI_FAIL_KIND");
   if (kind >= 64 || (failing != nullptr && std::strtoul(failing, nullptr, 10) == kind)) {
@@ -475,6 +495,7 @@ EXPORT int cuptiActivityEnable(std::uint32_t kind) {
 }
 
 EXPORT int cuptiActivityDisable(std::uint32_t kind) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   must_be_there();
   if (kind >= 64) return kInvalidKind;
   g_kinds[kind] = false;
@@ -485,6 +506,7 @@ EXPORT int cuptiActivityDisable(std::uint32_t kind) {
 EXPORT int cuptiActivityFlushAll(std::uint32_t flags) {
   must_be_there();
   tell("flush", flags);
+  fake_shared::on_flush(flags);
   std::deque<Buffer> returned;
   {
     const std::lock_guard lock(g_lock);
@@ -500,6 +522,7 @@ EXPORT int cuptiActivityFlushAll(std::uint32_t flags) {
 }
 
 EXPORT int cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t valid, std::uint8_t** at) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   std::uint8_t* next = buffer;
   if (*at != nullptr) {
     std::uint32_t kind;
@@ -512,6 +535,7 @@ EXPORT int cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t valid, s
 }
 
 EXPORT int cuptiActivityGetNumDroppedRecords(void*, std::uint32_t, std::size_t* dropped) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   const std::lock_guard lock(g_lock);
   *dropped = g_dropped;
   g_dropped = 0;
@@ -519,6 +543,7 @@ EXPORT int cuptiActivityGetNumDroppedRecords(void*, std::uint32_t, std::size_t* 
 }
 
 EXPORT int cuptiGetTimestamp(std::uint64_t* into) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   must_be_there();
   *into = cupti_now();
   return 0;
@@ -526,12 +551,14 @@ EXPORT int cuptiGetTimestamp(std::uint64_t* into) {
 
 #ifndef FAKE_BARE
 EXPORT int cuptiActivityRegisterTimestampCallback(Timestamp timestamp) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   must_be_there();
   g_timestamp = timestamp;
   return 0;
 }
 
 EXPORT int cuptiActivityEnableAndDump(std::uint32_t kind) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   const int result = cuptiActivityEnable(kind);
   if (result != 0) return result;
   if (kind == 8) describe_devices();
@@ -541,17 +568,22 @@ EXPORT int cuptiActivityEnableAndDump(std::uint32_t kind) {
 }
 
 EXPORT int cuptiActivitySetAttribute(std::uint32_t attribute, std::size_t* bytes, void* value) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   if (attribute != 5 || *bytes != 1) return kInvalidParameter;
   g_wants_zeros = *static_cast<std::uint8_t*>(value) != 0;
   return 0;
 }
 
 EXPORT int cuptiActivityEnableAllSyncRecords(std::uint8_t enable) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   tell("all_sync_records", enable);
   return 0;
 }
 
-EXPORT int cuptiSetThreadIdType(std::uint32_t type) { return type == 1 ? 0 : kInvalidParameter; }
+EXPORT int cuptiSetThreadIdType(std::uint32_t type) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
+  return type == 1 ? 0 : kInvalidParameter;
+}
 
 EXPORT int cuptiGetGraphNodeId(void* node, std::uint64_t* id) {
   *id = reinterpret_cast<std::uint64_t>(node);
@@ -593,14 +625,15 @@ struct Parameters {
   std::uint8_t allows_others;
 };
 
-EXPORT int cuptiSubscribe_v2(void** subscriber, Callback callback, void* data,
-                             Parameters* parameters) {
+EXPORT int cuptiSubscribe_v2(void** subscriber, Callback callback, void*, Parameters* parameters) {
   const std::size_t expected = version() >= 130200 ? 40 : 32;
   if (parameters->bytes != expected || std::strcmp(parameters->name, "Warpline") != 0) {
     return kInvalidParameter;
   }
-  const int result = cuptiSubscribe(subscriber, callback, data);
-  if (result == kMultipleSubscribers) {
+  const bool allows_others = expected == 40 && parameters->allows_others == 1;
+  const bool joins = allows_others && fake_shared::may_join(version());
+  const int result = subscribe(subscriber, callback, joins);
+  if (result == kMultipleSubscribers || joins) {
     const char* other = std::getenv("FAKE_CUPTI_BUSY");
     std::snprintf(parameters->other, parameters->other_bytes, "%s", other ? other : "Warpline");
   }
@@ -625,6 +658,7 @@ EXPORT void fake_call_with(std::uint32_t domain, std::uint32_t id, std::uint32_t
             2,    nullptr, correlation - g_counted_from};
   g_last_correlation = std::max<std::uint32_t>(g_last_correlation, correlation);
   data.context = reinterpret_cast<void*>(std::uintptr_t{0x2000});
+  fake_shared::on_call(domain);
   if (!g_calls[domain][id]) return;
   ++g_callbacks;
   if (const Callback callback = g_callback.load()) callback(nullptr, domain, id, &data);
@@ -640,6 +674,7 @@ EXPORT void fake_streams_end() { ++g_streams_ended; }
 
 EXPORT void fake_kernel(std::uint32_t correlation, const char* name, std::uint64_t start,
                         std::uint64_t ns) {
+  fake_shared::on_kernel();
   if (!g_kinds[10]) return;
   const std::uint64_t begun = start == 0 ? cupti_now() : start;
   add(kernel(correlation - g_counted_from, name, begun, begun + (ns == 0 ? 1000 : ns)));
@@ -689,6 +724,7 @@ EXPORT void fake_graph_exec() {
 }
 
 EXPORT void fake_hold(std::int32_t holds) {
+  fake_shared::hold(holds != 0);
   const std::lock_guard lock(g_lock);
   g_holds = holds != 0;
   for (Buffer& buffer : g_buffers) buffer.is_held = g_holds;

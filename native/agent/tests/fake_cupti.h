@@ -27,4 +27,14 @@ using FakeNode = void (*)(std::uint64_t node, std::uint64_t original, std::uint3
 using FakeGraphExec = void (*)();
 // While held, the current buffer counts as incomplete: only a forced flush returns it.
 using FakeHold = void (*)(std::int32_t holds);
+
+// What the other subscriber has: kernels that it was given, that CUPTI holds for it, that it was given
+// before they had ended; and callbacks.
+struct FakeOther {
+  std::uint64_t kernels;
+  std::uint64_t held;
+  std::uint64_t cut;
+  std::uint64_t calls;
+};
+using FakeAskOther = void (*)(FakeOther* into);
 }

@@ -40,13 +40,16 @@ _WORK: Mapping[str, tuple[str, str]] = {
 }
 
 # CudaNote in native/raw/warpline_cuda.h -> severity and sentence.
-_UNAVAILABLE = (65, 66)
+NOT_RECORDED = "CUDA was not recorded: "
+_UNAVAILABLE = {
+    65: (WARNING, NOT_RECORDED + "{}"),
+    66: (WARNING, NOT_RECORDED + "{}"),
+}
 _NOTES = {
     64: (INFO, "CUDA is recorded through {}"),
-    65: (WARNING, "CUDA is not recorded: {}"),
-    66: (WARNING, "CUDA is not recorded, because another profiler is attached: {}"),
     67: (WARNING, "CUDA is recorded, but {}"),
     68: (WARNING, "CUDA is recorded in part: {}"),
+    69: (INFO, "CUPTI is shared with {}"),
 }
 
 
@@ -71,7 +74,10 @@ def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
 
 
 def tell_cuda(told: Told, session: RawSession) -> None:
-    """Add what there is to tell about CUDA in a sealed session."""
+    """Add what there is to tell about CUDA in a sealed session; first, that there is none."""
+    others, told.warnings = told.warnings, []
+    told.add_notes(session, _UNAVAILABLE)
+    told.warnings += others
     _tell_dropped(told, session)
     _tell_missing(told, session)
     told.add_notes(session, _NOTES)

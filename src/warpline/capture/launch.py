@@ -127,7 +127,8 @@ def launch(options: Options, talk: Talk) -> Outcome:
     finished = _finish(session, options, ending, talk)
     reason = None
     if not any(finished.get(name) for name in _RECORDED):
-        evidence = reasons.Evidence(options, counters, ending, path, seconds)
+        told = tuple(finished.get("warnings", ()))
+        evidence = reasons.Evidence(options, counters, ending, path, seconds, told)
         reason = reasons.why_nothing(evidence)
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from warpline.capture import capabilities, processes
 from warpline.capture.control import Counters, RangeMode
+from warpline.capture.cuda_tables import NOT_RECORDED
 from warpline.capture.flags import Options
 from warpline.capture.watching import Ending
 
@@ -32,6 +33,7 @@ class Evidence:
         ending: How the program ended.
         executable: The program.
         seconds: How long it ran.
+        warnings: What finishing the recording told.
     """
 
     options: Options
@@ -39,12 +41,13 @@ class Evidence:
     ending: Ending
     executable: Path
     seconds: float
+    warnings: tuple[str, ...] = ()
 
 
 def why_nothing(evidence: Evidence) -> Reason:
     """Return why not a single event was recorded."""
     explains = (
-        *(_asked_for_nothing, _agent_failed, _too_short, _no_agent),
+        *(_asked_for_nothing, _agent_failed, _too_short, _no_agent, _no_cupti),
         *(_no_cuda, _no_steps, _no_window, _filters),
     )
     for explain in explains:
@@ -114,6 +117,14 @@ def _no_agent(evidence: Evidence) -> Reason | None:
     wanted = [name.upper() for name in capabilities.collected(evidence.options.trace)]
     hint = _PLAIN_HINT if "NVTX" in wanted else _CUDA_HINT
     return Reason(f"no process called {' or '.join(reversed(wanted))}", hint)
+
+
+def _no_cupti(evidence: Evidence) -> Reason | None:
+    """CUPTI could not be used in a process: its note says why, and what to do."""
+    for text in evidence.warnings:
+        if text.startswith(NOT_RECORDED):
+            return Reason(text.removeprefix(NOT_RECORDED))
+    return None
 
 
 def _no_cuda(evidence: Evidence) -> Reason | None:

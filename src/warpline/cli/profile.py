@@ -125,7 +125,7 @@ def _tell(outcome: Outcome) -> None:
     if finished.get("lost"):
         talk.warning(f"{finished['lost']:,} events were lost")
     for warning in finished.get("warnings", ()):
-        if reason is None or warning != reason.text:
+        if reason is None or not warning.endswith(reason.text):
             talk.warning(warning)
 
 

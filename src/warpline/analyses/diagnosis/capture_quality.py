@@ -37,6 +37,8 @@ _LAUNCH = re.compile(r"^(?:cuda|cu)Launch|^(?:cuda|cu)GraphLaunch")
 _MATTERS = re.compile(
     r"UNIFIED_MEMORY|_UM_|PAGE_FAULT|MPI|UCX|NVSHMEM|OPENSHMEM|OPENACC|OPENMP", re.IGNORECASE
 )
+_NOT_RECORDED = "CUDA was not recorded: "  # begins a warning of Warpline's own,
+_STOP = "; stop it"  # which, where another profiler is in the way, goes on with what to do
 _STEP_HINT = (
     'mark each step: torch.cuda.nvtx.range_push(f"step_{i}") and range_pop(), or name what marks'
     " them with --steps NAME"
@@ -48,9 +50,9 @@ def capture_quality(trace: Trace, steps: str | None) -> list[Finding]:
     """What is wrong with the recording, before anything is read from it.
 
     What it finds: Records that were lost or could not be read; a recording without GPU work,
-        without CUDA calls, or of graphs as wholes; too few steps, or none but warm-up; ranges cut
-        by the end; tables of the file that are not read and may matter; ranks that are missing;
-        recording that took much of a step.
+        without CUDA calls, or of graphs as wholes; a process in which another profiler held CUPTI;
+        too few steps, or none but warm-up; ranges cut by the end; tables of the file that are not
+        read and may matter; ranks that are missing; recording that took much of a step.
     Why it matters: Every other finding rests on the recording. A missing table looks like a
         program that does nothing, a recording of the first step like a slow program.
     How it is found: From what the producer says of losses, from the tables that are there, from
@@ -66,6 +68,7 @@ def capture_quality(trace: Trace, steps: str | None) -> list[Finding]:
     found = [
         *_lost(trace),
         *_damaged(trace),
+        *_not_recorded(trace),
         *_device_work(trace),
         *_unlaunched(trace),
         *_whole_graphs(trace),
@@ -120,8 +123,24 @@ def _damaged(trace: Trace) -> Iterator[Finding]:
         )
 
 
+def _not_recorded(trace: Trace) -> Iterator[Finding]:
+    """Another profiler held CUPTI, or there is none: the recorder says which, and what to do."""
+    for text in dict.fromkeys(trace.meta.warnings):
+        if not text.startswith(_NOT_RECORDED):
+            continue
+        why, stop, rest = text.removeprefix(_NOT_RECORDED).partition(_STOP)
+        yield _finding(
+            "medium" if len(device_work(trace)) else "high",
+            _NOT_RECORDED.removesuffix(": "),
+            f"A process of this recording was recorded without CUDA: {why}.",
+            Evidence(text),
+            "stop it" + rest if stop else "warpline doctor says what this machine lacks",
+            "record again: the warning is gone",
+        )
+
+
 def _device_work(trace: Trace) -> Iterator[Finding]:
-    if len(device_work(trace)):
+    if len(device_work(trace)) or any(_not_recorded(trace)):
         return
     launches = _count_launches(trace)
     if launches:
@@ -131,7 +150,7 @@ def _device_work(trace: Trace) -> Iterator[Finding]:
             f"There are {plural(launches, 'launch call')} and no kernel, copy or memory set: what"
             " the GPU did is not known.",
             Evidence(f"{plural(launches, 'launch call')}", "api_call", count=launches),
-            "record with -t cuda; another profiler in the program may hold CUPTI, which serves one",
+            "record with -t cuda, and no other profiler in the program: it may hold CUPTI",
             "warpline summary RECORDING shows kernels",
         )
     else:
