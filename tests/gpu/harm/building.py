@@ -82,11 +82,19 @@ def _run(command: list[str]) -> None:
 
 
 def _nvrtc_of(nvcc: Path) -> Mapping[str, str]:
-    """Return the variable that names NVRTC's library, in the toolkit or beside PyTorch."""
+    """Return the variables that name NVRTC's libraries, in the toolkit or beside PyTorch."""
     toolkit = nvcc.resolve().parents[1]
     folders = [toolkit / "lib64", toolkit / "lib", toolkit / "targets/x86_64-linux/lib"]
+    folders += [Path("/usr/local/cuda/lib64")]
     folders += [Path(path) / "nvidia/cu13/lib" for path in sys.path if path]
     for folder in folders:
-        for library in sorted(folder.glob("libnvrtc.so*")):
-            return {"HARM_NVRTC": str(library)}
+        found = {
+            variable: sorted(folder.glob(pattern))
+            for variable, pattern in (
+                ("HARM_NVRTC", "libnvrtc.so*"),
+                ("HARM_NVRTC_BUILTINS", "libnvrtc-builtins.so*"),
+            )
+        }
+        if found["HARM_NVRTC"]:
+            return {variable: str(paths[0]) for variable, paths in found.items() if paths}
     return {}

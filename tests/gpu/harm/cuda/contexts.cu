@@ -164,6 +164,8 @@ extern "C" __global__ void scale(unsigned* data, int count, unsigned factor) {
 // NVRTC is found by the name that the environment gives, or as the loader finds it. Its header,
 // which comes in a package of its own, is not needed.
 void* nvrtc_library() {
+  // What NVRTC itself loads lies beside it, where the loader does not look.
+  if (const char* builtins = std::getenv("HARM_NVRTC_BUILTINS")) dlopen(builtins, RTLD_NOW);
   const char* named = std::getenv("HARM_NVRTC");
   for (const char* name : {named, "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"}) {
     if (!name) continue;
