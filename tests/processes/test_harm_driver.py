@@ -123,10 +123,10 @@ def recorded(kernels: int, **more: Any) -> running.Run:
 @pytest.mark.parametrize(
     ("level", "kernels", "lost", "flaws"),
     [
-        ("node", 36, {}, ()),
-        ("node", 35, {}, ("kernels 35 of 36",)),
-        ("node", 35, {"kernel": 1}, ()),  # stated: a note, no flaw
-        ("node", 37, {"kernel": 1}, ("kernels 37 of 36",)),
+        ("default", 36, {}, ()),
+        ("default", 35, {}, ("kernels 35 of 36",)),
+        ("default", 35, {"kernel": 1}, ()),  # stated: a note, no flaw
+        ("default", 37, {"kernel": 1}, ("kernels 37 of 36",)),
         ("graph", 4, {}, ()),
         ("sampled", 0, {}, ()),
         ("ranges", 0, {}, ()),
@@ -134,7 +134,7 @@ def recorded(kernels: int, **more: Any) -> running.Run:
     ],
 )
 def test_kernels_are_compared_with_what_the_program_tells(level, kernels, lost, flaws):
-    program = stand_in("counting", "", has_graphs=True)
+    program = stand_in("counting", "")
     alone = replace(recorded(0), recording=None)
     verdict = judging.judge(program, LEVELS[level], [alone], recorded(kernels, lost=lost))
     assert (verdict.harm, verdict.flaws) == ((), flaws)

@@ -50,7 +50,7 @@ void choose_some_call() noexcept {
   choose_calls(functions, CudaConfig{});
 }
 
-constexpr CallHooks kNobody{nullptr, nullptr};  // the call tells nothing
+constexpr CallHooks kNobody{nullptr, nullptr, nullptr};  // the call tells nothing
 
 void call_once() noexcept {
   cupti::CallData data{};

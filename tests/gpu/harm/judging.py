@@ -91,7 +91,7 @@ def _recorded(
     notes += recording.warnings
     expected = _expected(program, level, alone) if on_gpu else None
     if expected is None or recording.kernels == expected:
-        too_few = on_gpu and program.kernels != "any" and level.counts in {"all", "no-graphs"}
+        too_few = on_gpu and program.kernels != "any" and level.counts == "all"
         is_empty = too_few and recording.kernels + recording.graph_launches == 0
         return (("no kernel recorded",) if is_empty else ()), tuple(notes)
     text = f"kernels {recording.kernels} of {expected}"
@@ -104,7 +104,7 @@ def _expected(program: Program, level: Level, alone: Run) -> int | None:
     """Return how many kernels a recording of this level must hold, None where that is not known."""
     if program.kernels != "told":
         return None
-    if level.counts == "all" or (level.counts == "no-graphs" and not program.has_graphs):
+    if level.counts == "all":
         return alone.told("kernels")
     if level.counts == "ranged":
         return alone.told("ranged") or 0

@@ -12,8 +12,7 @@ class Level:
     Attributes:
         name: As the table's column is called.
         flags: For `warpline profile`.
-        counts: Which kernels a recording of this level must hold: `all`; `no-graphs`, all of a
-            program that launches no graphs; `ranged`, those within the ranges that the program
+        counts: Which kernels a recording of this level must hold: `all`; `ranged`, those within the ranges that the program
             opens; `none`; or `unknown`.
         is_in_process: Whether the program records itself, by `with warpline.profile()`.
     """
@@ -26,19 +25,17 @@ class Level:
 
 _SAMPLED = ("--steps=1", "--every=4")
 _ALL_THERE_IS = (
-    "--cuda-graph-trace=node",
     "--cuda-memory-usage=true",
     "--cuda-trace-all-apis=true",
     "--cuda-waits=cupti",
     "--cudabacktrace=all:0",
 )
-_RANGES = ("-c", "cudaProfilerApi", "--capture-range-end=repeat", "--cuda-graph-trace=node")
+_RANGES = ("-c", "cudaProfilerApi", "--capture-range-end=repeat")
 
 LEVELS = {
     level.name: level
     for level in (
-        Level("default", (), "no-graphs"),
-        Level("node", ("--cuda-graph-trace=node",), "all"),
+        Level("default", (), "all"),
         Level("graph", ("--cuda-graph-trace=graph",)),
         Level("sampled", _SAMPLED),
         Level("graph-sampled", (*_SAMPLED, "--cuda-graph-trace=graph")),
@@ -49,6 +46,6 @@ LEVELS = {
 }
 
 PLAIN = ("default", "sampled")
-GRAPHS = ("default", "node", "graph", "sampled", "graph-sampled")
+GRAPHS = ("default", "graph", "sampled", "graph-sampled")
 EVERYTHING = (*PLAIN, "everything")
 ALL = (*GRAPHS, "everything", "ranges")

@@ -22,7 +22,6 @@ class Program:
         status: How it ends alone; minus the number of a signal.
         kernels: What its recording holds: as many as it tells ("told"), more than none ("some"),
             or as many as were recorded before it ended ("any").
-        has_graphs: Whether it launches graphs, so that the level decides what is recorded.
         environment: What it needs beside the driver's environment.
         modules: Python's modules that it needs; without one it is left out.
         gpus: How many GPUs it needs.
@@ -36,7 +35,6 @@ class Program:
     levels: tuple[str, ...] = PLAIN
     status: int = 0
     kernels: str = "told"
-    has_graphs: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     modules: tuple[str, ...] = ()
     gpus: int = 1
@@ -46,13 +44,11 @@ class Program:
 
 
 def _cuda(source: str, names: str, levels: tuple[str, ...] = PLAIN, **more: Any) -> list[Program]:
-    has_graphs = levels is GRAPHS or levels is ALL
     return [
         Program(
             f"{source}.{name}",
             (f"{{cuda}}/{source}", name),
             levels,
-            has_graphs=has_graphs,
             **more,
         )
         for name in names.split()
@@ -82,7 +78,6 @@ def _slowly(program: Program, *, levels: tuple[str, ...]) -> Program:
         words,
         levels,
         kernels=program.kernels,
-        has_graphs=program.has_graphs,
         seconds=9.0,
     )
 
@@ -144,9 +139,9 @@ _ENDINGS = [
 
 _TORCH = [
     *_python("torch_programs", "training", (*EVERYTHING, "in-process"), runs_on_cpu=True),
-    *_python("torch_programs", "compiled", ALL, has_graphs=True, runs_on_cpu=True, seconds=20.0),
-    *_python("torch_programs", "graphed", GRAPHS, has_graphs=True),
-    *_python("torch_programs", "captured", (*GRAPHS, "in-process"), has_graphs=True),
+    *_python("torch_programs", "compiled", ALL, runs_on_cpu=True, seconds=20.0),
+    *_python("torch_programs", "graphed", GRAPHS),
+    *_python("torch_programs", "captured", (*GRAPHS, "in-process")),
     *_python("torch_programs", "loader_fork loader_spawn", runs_on_cpu=True, seconds=20.0),
     *_python("torch_programs", "profiled", compares_stderr=False, runs_on_cpu=True),
     *_python("torch_programs", "forked shared distributed", runs_on_cpu=True),
@@ -177,7 +172,6 @@ _TORCH = [
         "torch_libraries",
         "generate",
         ("default", "graph", "sampled"),
-        has_graphs=True,
         modules=("transformers",),
         runs_on_cpu=True,
         seconds=30.0,
@@ -196,7 +190,6 @@ def _jax(name: str, levels: tuple[str, ...], *words: str, flags: str = "") -> Pr
         ("{python}", "-m", *words),
         levels,
         kernels="some",
-        has_graphs=True,
         environment={"XLA_FLAGS": flags} if flags else {},
         modules=("jax", "flax", "optax"),
         runs_on_cpu=True,
@@ -229,7 +222,7 @@ _JAX = [
 _KERNELS = [
     *_python("kernel_programs", "triton", modules=("triton",)),
     *_python("kernel_programs", "cupy_kernels cupy_modules", modules=("cupy",)),
-    *_python("kernel_programs", "cupy_graph", GRAPHS, has_graphs=True, modules=("cupy",)),
+    *_python("kernel_programs", "cupy_graph", GRAPHS, modules=("cupy",)),
     *_python("kernel_programs", "numba", modules=("numba",)),
     *_python("kernel_programs", "bindings", modules=("cuda.bindings",)),
 ]
