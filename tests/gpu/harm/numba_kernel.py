@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+if not hasattr(np, "row_stack"):  # which Numba of 2025 asks for, and NumPy 2.5 no longer has
+    np.row_stack = np.vstack
+
 from numba import cuda
 
 
