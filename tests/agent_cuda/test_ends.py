@@ -55,44 +55,6 @@ def test_what_was_waited_for_is_kept_when_the_program_is_killed(run, wait):
     assert sum(logs.calls(folder).values()) == 108
 
 
-GRAPH = ("call", 25, 0, "graph_exec")
-
-
-@pytest.mark.parametrize(("level", "asks"), [("graph", False), ("node", True)])
-def test_cupti_is_not_asked_while_graphs_are_traced_as_wholes(run, tmp_path, level, asks):
-    # Later launches of such graphs fail with the device, then.
-    told = tmp_path / "told"
-    folder = run(
-        *("init", "launch", 1, *GRAPH, "sleep", 60, "launch", 100, *WAIT, "sleep", 300),
-        cuda_flush_ms=10,
-        cuda_graph=level,
-        environment={"FAKE_CUPTI_LOG": str(told)},
-    )
-    story = told.read_text().split("\n")
-    since = story[max(at for at, line in enumerate(story) if line.startswith("graph made")) :]
-    assert (since.count("flush 0") > 0) == asks
-    assert since.count("flush 1") == 1  # at the end
-    assert len(logs.found(folder, logs.KERNEL)) == 101
-
-
-def test_before_there_is_a_graph_cupti_is_asked_at_that_level_too(run, tmp_path):
-    folder = run(
-        *("init", "launch", 20, "sleep", 300, "kill"),
-        cuda_flush_ms=10,
-        cuda_graph="graph",
-        status=-signal.SIGKILL,
-    )
-    assert len(logs.found(folder, logs.KERNEL)) == 20
-
-
-def test_full_buffers_come_at_the_level_of_whole_graphs_too(run):
-    words = ("init", *GRAPH, "launch", 5000, "sleep", 100, "kill")
-    folder = run(*words, cuda_flush_ms=10, cuda_graph="graph", status=-signal.SIGKILL)
-    kernels = len(logs.found(folder, logs.KERNEL))
-    # 256 KiB hold some 1,200 of the fake's kernels.
-    assert 3000 <= kernels < 5000
-
-
 def test_buffers_are_bounded_and_what_finds_none_is_counted(run):
     # Two buffers of 64 KiB hold some 600 kernels; none comes back while they are held.
     folder = run(

@@ -160,6 +160,19 @@ def test_a_graph_is_recorded_as_a_whole_or_node_by_node(run, tmp_path):
     assert [(n.node, n.original, n.graph, n.type) for n in nodes] == [(5, 0, 9, 0), (6, 5, 9, 0)]
 
 
+@pytest.mark.parametrize(("level", "peers"), [("graph", False), ("node", True)])
+def test_peer_copies_are_not_asked_for_where_graphs_are_traced_as_wholes(
+    run, tmp_path, level, peers
+):
+    # With copies and whole graphs together they let programs die in the driver.
+    told = tmp_path / "told"
+    run("init", "launch", 1, cuda_graph=level, environment={"FAKE_CUPTI_LOG": str(told)})
+    story = told.read_text().split("\n")
+    assert "on 1" in story
+    assert ("on 22" in story) == peers
+    assert ("on 51" in story) == (level == "graph")
+
+
 def test_a_kind_that_fails_is_told_once_and_the_rest_is_recorded(run):
     folder = run(
         "init", "launch", 3, environment={"FAKE_CUPTI_FAIL_KIND": "51"}, cuda_graph="graph"

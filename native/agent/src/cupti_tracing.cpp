@@ -40,7 +40,6 @@ constexpr std::int64_t kPatienceNs = 10'000'000;     // else the watcher notices
 constexpr std::int64_t kFirstFlushNs = 100'000'000;  // then twice as long each time, to flush_ms
 constexpr std::int64_t kWaitFlushNs = 50'000'000;    // a call that waited asks for one no sooner
 constexpr std::int64_t kSettledNs = 100'000'000;    // so long after a sample CUPTI may be detached
-constexpr std::size_t kWholeGraphsBufferBytes = 256u << 10;
 constexpr std::size_t kReadyBuffers = 2;             // as many threads may begin to launch at once
 constexpr int kInjected = 1;                         // what the driver expects of an injection
 
@@ -137,6 +136,18 @@ std::uint32_t wanted(const CudaConfig& config) noexcept {
 bool keeps_kind_on(const Tracing& t, cupti::Kind kind) noexcept {
   if (kind == cupti::Kind::kGraphTrace) return true;
   return kind == cupti::Kind::kConcurrentKernel && t.library.version == cupti::kVersion13_0_0;
+}
+
+// Graphs traced as wholes, copies and peer copies, all three at once, let a program that updates its
+// graphs die of CUDA_ERROR_ILLEGAL_ADDRESS or LAUNCH_FAILED (CUPTI 13.0.1, driver 580, H100; docs/harm.md).
+// With any one of them off it lives.
+bool is_left_out(const Tracing& t, cupti::Kind kind) noexcept {
+  return kind == cupti::Kind::kMemcpyPeer && (t.collects & raw::kCollectsGraphs) != 0;
+}
+
+bool is_asked_for(const Tracing& t, const KindChoice& choice) noexcept {
+  if (choice.collects != 0 && (t.collects & choice.collects) == 0) return false;
+  return !is_left_out(t, choice.kind);
 }
 
 // ---- what CUPTI calls
@@ -308,7 +319,7 @@ std::uint32_t enable_kinds(Tracing& t) noexcept {
   std::uint32_t collected = t.collects;
   for (std::uint32_t i = 0; i < std::size(kKinds); ++i) {
     const KindChoice& choice = kKinds[i];
-    if (choice.collects != 0 && (t.collects & choice.collects) == 0) continue;
+    if (!is_asked_for(t, choice)) continue;
     const cupti::Result result = enable_kind(t, choice);
     if (result == cupti::kSuccess) continue;
     // Peer copies have a kind of their own, but no bit.
@@ -324,7 +335,7 @@ std::uint32_t enable_kinds(Tracing& t) noexcept {
 
 void disable_kinds(const Tracing& t) noexcept {
   for (const KindChoice& choice : kKinds) {
-    if (choice.collects != 0 && (t.collects & choice.collects) == 0) continue;
+    if (!is_asked_for(t, choice)) continue;
     if (!keeps_kind_on(t, choice.kind)) t.library.functions.disable(choice.kind);
   }
 }
@@ -379,14 +390,6 @@ bool is_fork_of_traced() noexcept {
 
 // ---- flushing
 
-// Whether CUPTI may be asked for its records while the program goes on launching. Where graphs are
-// traced as wholes and copies are recorded, later launches of such graphs may then fail with
-// CUDA_ERROR_LAUNCH_FAILED, also when the device was idle (CUPTI 13.0.1, driver 580, H100; XLA's command
-// buffers; docs/harm.md). Buffers come by themselves when they are full, so they are small there.
-bool may_flush_while_running(const Tracing& t) noexcept {
-  return (t.collects & raw::kCollectsGraphs) == 0 || !has_met_graph();
-}
-
 // Takes from CUPTI what is complete and writes it down.
 void flush(std::uint32_t flags) noexcept {
   if (tracing().is_detached.load(std::memory_order_relaxed)) return;
@@ -394,10 +397,6 @@ void flush(std::uint32_t flags) noexcept {
   write_clock(tracing().library.functions, false);
   tracing().library.functions.flush_all(flags);
   write_new_devices();
-}
-
-void flush_if_safe() noexcept {
-  if (may_flush_while_running(tracing())) flush(0);
 }
 
 timespec in_ns(std::int64_t time) noexcept {
@@ -487,7 +486,7 @@ void* watch(void* flush_ns_pointer) {
   bool is_drained = false;
   for (Woken woken; (woken = wait_a_tick()) != Woken::kToEnd;) {
     if (woken == Woken::kToFlush) {
-      flush_if_safe();
+      flush(0);
       continue;
     }
     tick_launch_watch();
@@ -499,7 +498,7 @@ void* watch(void* flush_ns_pointer) {
       drain(tracing());
     }
     if (now_ns() < next_flush) continue;
-    flush_if_safe();
+    flush(0);
     period = std::min(period * 2, longest);
     next_flush = now_ns() + period;
   }
@@ -643,9 +642,6 @@ int begin(Tracing& t, Session& session, bool is_late) {
   const bool filters_graphs = (t.collects & raw::kCollectsCalls) == 0;
   t.reading = {t.library.functions, t.library.version, filters_kernels ? &t.spans : nullptr,
                filters_graphs ? &t.spans : nullptr};
-  if ((t.collects & raw::kCollectsGraphs) != 0) {  // see may_flush_while_running
-    config.buffer_bytes = std::min<std::uint64_t>(config.buffer_bytes, kWholeGraphsBufferBytes);
-  }
   g_pool.configure(config.buffer_bytes, config.max_buffers);
   g_pool.keep_ready(kReadyBuffers);
   forget_written();

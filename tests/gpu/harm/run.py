@@ -160,7 +160,9 @@ class Bench:
         if not alone:
             return
         row.fault = judging.fault_of(row.program, alone)
-        on_gpu = self.machine.gpus > 0 and row.fault is None  # else nothing follows from its kernels
+        on_gpu = (
+            self.machine.gpus > 0 and row.fault is None
+        )  # else nothing follows from its kernels
         for level, runs in row.runs.items():
             if level == "alone":
                 continue

@@ -148,9 +148,7 @@ _TORCH = [
     *_python("torch_programs", "threads"),
     *_python("torch_programs", "exits", status=31, kernels="any", runs_on_cpu=True),
     *_python("torch_programs", "raises", status=1, kernels="any", runs_on_cpu=True),
-    *_python(
-        "torch_programs", "interrupted", status=1, kernels="any", runs_on_cpu=True
-    ),
+    *_python("torch_programs", "interrupted", status=1, kernels="any", runs_on_cpu=True),
     *_python("torch_programs", "aborted", status=-signal.SIGABRT, kernels="any", runs_on_cpu=True),
     *(
         Program(
