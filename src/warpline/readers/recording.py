@@ -134,6 +134,8 @@ class RecordingSource:
     def _known_labels(self, place: str, column: Column, data: ColumnData) -> ColumnData:
         """Return the column with numbers that this version has no label for as "Unknown"."""
         assert column.labels is not None
+        if _is_between(data.values, column.labels):
+            return data
         is_known = np.isin(data.values, [*column.labels])
         if data.valid is not None:
             is_known |= ~data.valid
@@ -240,6 +242,14 @@ _END_FIELDS: dict[str, tuple[Any, Any]] = {
     **dict.fromkeys(("name", "signal", "stopped_by"), (str | None, None)),
     **dict.fromkeys(("exit_status", "opened_ns", "last_event_ns", "tid"), (int | None, None)),
 }
+
+
+def _is_between(values: Array, labels: Mapping[int, str]) -> bool:
+    """Return whether each number between the least and the greatest has a label."""
+    if not len(values):
+        return True
+    low, high = int(values.min()), int(values.max())
+    return high - low < len(labels) and all(number in labels for number in range(low, high + 1))
 
 
 class _MetaReader:

@@ -143,8 +143,11 @@ class ColumnStore:
         keys = self._order_key(spec, first)
         if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
             return None
-        order = np.argsort(keys, kind="stable")
-        in_order = keys[order]
+        if bool((keys[1:] >= keys[:-1]).all()):  # as in recordings of ours: only ties are open
+            order, in_order = np.arange(len(keys)), keys
+        else:
+            order = np.argsort(keys, kind="stable")
+            in_order = keys[order]
         tied = np.zeros(len(keys), np.bool_)
         tied[1:] = in_order[1:] == in_order[:-1]
         tied[:-1] |= tied[1:]
