@@ -11,8 +11,8 @@ import pytest
 from warpline import native
 from warpline.checksum import crc32
 
-# Around what is gone through alike: 16, 64, 4096 bytes; streams from 256 KiB, threads of 8 MiB.
-EDGES = (0, 1, 15, 16, 17, 63, 64, 65, 4095, 4096, 262_143, 262_144, 262_400, 16_777_215, 16_777_217)
+# Around what is gone through alike: 16, 64 and 4096 bytes, streams and threads of more.
+EDGES = (0, 1, 15, 16, 63, 64, 65, 4095, 4096, 262_143, 262_144, 262_400, 16_777_215, 16_777_217)
 CONTENT = np.random.default_rng(7).integers(0, 256, 17 << 20, np.uint8)
 
 
