@@ -38,7 +38,9 @@ NEVER = 1 << 62
 def sequence() -> tuple[np.ndarray, np.ndarray]:
     """Return the operations of a thread, and by which of them what each opens is closed."""
     kinds, closed_by = np.zeros(MOST, np.int64), np.full(MOST, NEVER)
-    state, pushed, started = 1, [], None
+    state = 1
+    pushed: list[int] = []
+    started: int | None = None
     for place in range(MOST):
         state = (state * 1103515245 + 12345) & 0x7FFFFFFF
         chance = (state >> 16) % 8
@@ -104,7 +106,7 @@ class Schedule:
         if self.chance.random() < 0.7:
             with ledger.open("rb", buffering=0) as file:
                 while not any(os.pread(file.fileno(), 8, 0)):
-                    pass
+                    assert os.waitpid(pid, os.WNOHANG) == (0, 0), "the program did not run"
         until = time.perf_counter() + self.chance.choice((0.0005, 0.002)) * self.chance.random()
         while time.perf_counter() < until:
             pass

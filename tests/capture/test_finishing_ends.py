@@ -89,7 +89,7 @@ def test_no_range_ends_before_a_record_of_its_process(tmp_path):
 
 
 def test_recording_stopped_first(tmp_path):
-    facts = {"stopped_monotonic_ns": ORIGIN_NS + 500, "stopped_by": "interrupt"}
+    facts: dict[str, Any] = {"stopped_monotonic_ns": ORIGIN_NS + 500, "stopped_by": "interrupt"}
     trace = died(tmp_path, hung(), notes=(ended(100, 800),), **facts)
     end_ns, end = the_end(trace)
     assert (end_ns, end.cause, end.stopped_by) == (500, "stopped", "interrupt")
@@ -97,7 +97,7 @@ def test_recording_stopped_first(tmp_path):
 
 
 def test_the_process_died_before_recording_stopped(tmp_path):
-    facts = {"stopped_monotonic_ns": ORIGIN_NS + 900}
+    facts: dict[str, Any] = {"stopped_monotonic_ns": ORIGIN_NS + 900}
     end_ns, end = the_end(died(tmp_path, hung(), notes=(ended(100, 800),), **facts))
     assert (end_ns, end.cause, end.stopped_by) == (800, "killed", None)
 
@@ -120,7 +120,7 @@ def test_a_program_that_is_killed_as_it_ends(tmp_path):
 
 @pytest.mark.parametrize("is_over", [True, False])
 def test_without_a_note_it_lived_when_the_launcher_last_looked(tmp_path, is_over):
-    facts = {} if is_over else {"ended_monotonic_ns": None}
+    facts: dict[str, Any] = {} if is_over else {"ended_monotonic_ns": None}
     trace = died(tmp_path, hung(), attached=(7, 100), heartbeat=700, **facts)
     end_ns, end = the_end(trace)
     assert (end_ns, end.cause) == (700, "died" if is_over else "unwatched")
@@ -141,7 +141,7 @@ def test_a_process_that_nobody_saw(tmp_path, page):
 
 
 def test_a_process_of_another_machine_is_not_the_one_with_its_pid_here(tmp_path):
-    page = {"attached": (100,), "heartbeat": 700}
+    page: dict[str, Any] = {"attached": (100,), "heartbeat": 700}
     trace = died(tmp_path, hung(host="far"), notes=(ended(100, 800),), **page)
     assert the_end(trace)[0] == 10
 
@@ -186,7 +186,7 @@ def test_what_others_end_is_not_the_end_of_a_capture_range_of_its_own(tmp_path):
     other.mark(30)
     other.note(50, SAMPLE_END, "")
     other.window(50, opens=False)
-    facts = {"options": {"capture_range": "nvtx"}}
+    facts: dict[str, Any] = {"options": {"capture_range": "nvtx"}}
     trace = died(tmp_path, log, other, notes=(ended(100, 800),), **facts)
     assert the_end(trace)[0] == 800
     assert trace.meta.windows_ns == ((5, 800),)
@@ -198,7 +198,7 @@ def test_a_capture_range_that_has_ended_ends_what_is_open(tmp_path):
     log.push(10, "step_1")
     log.note(50, SAMPLE_END, "")
     log.window(50, opens=False)
-    facts = {"options": {"capture_range": "nvtx"}}
+    facts: dict[str, Any] = {"options": {"capture_range": "nvtx"}}
     trace = died(tmp_path, log, notes=(ended(100, 800),), **facts)
     assert rows(trace, "range", "end_ns") == [(50,)]
     (end,) = trace.meta.ends
@@ -206,7 +206,7 @@ def test_a_capture_range_that_has_ended_ends_what_is_open(tmp_path):
 
 
 def test_a_time_window_that_the_launcher_ended(tmp_path):
-    facts = {
+    facts: dict[str, Any] = {
         "options": {"duty": 0.1},
         "time_windows": [[ORIGIN_NS + 5, ORIGIN_NS + 60]],
     }

@@ -346,8 +346,8 @@ def _truncated(trace: Trace) -> Iterator[Finding]:
         yield _finding(
             "info",
             "Ranges were open when recording ended",
-            f"{plural(len(rows), 'range')} of {every:,} had no end: they end when their process did,"
-            " or recording.",
+            f"{plural(len(rows), 'range')} of {every:,} had no end: they end with their process, or"
+            " with the recording.",
             Evidence(
                 f"{len(rows):,} ranges are truncated", "range", tuple(first), len(rows), windows
             ),
