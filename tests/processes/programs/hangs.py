@@ -76,6 +76,8 @@ def with_threads() -> None:
     left = threading.Thread(target=leave)
     left.start()
     left.join()
+    while Path(f"/proc/self/task/{left.native_id}").exists():  # join returns a little before that
+        time.sleep(0.001)
     threading.Thread(target=wait, daemon=True).start()
     nvtx.push_range("run")
     hang()
