@@ -242,6 +242,7 @@ CALLBACKS = {
             "name": "subscriberName",
             "other_name": "oldSubscriberName",
             "other_name_bytes": "oldSubscriberSize",
+            "allow_others": "allowMultipleSubscribers",
         },
     ),
 }
@@ -254,6 +255,35 @@ CONSTANTS = {
     "kThreadIdsOfSystem": "CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM",
     "kFlushForced": "CUPTI_ACTIVITY_FLAG_FLUSH_FORCED",
 }
+# From 13.3 on: attributes, and functions and callbacks by the sizes of what they take.
+ATTRIBUTES = {
+    "kBuffersAreZeroed": "ZEROED_OUT_ACTIVITY_BUFFER",
+    "kGraphsAreWhole": "ENABLE_MULTI_SUBSCRIBER_GRAPH_TRACE",
+    "kThreadIdType": "THREAD_ID_TYPE",
+}
+SUBSCRIBER_FUNCTIONS = {
+    "register_callbacks": "cuptiActivityRegisterCallbacks_v2",
+    "enable": "cuptiActivityEnable_v2",
+    "disable": "cuptiActivityDisable_v2",
+    "enable_and_dump": "cuptiActivityEnableAndDump_v2",
+    "next_record": "cuptiActivityGetNextRecord_v2",
+    "dropped_records": "cuptiActivityGetNumDroppedRecords_v2",
+    "set_attribute": "cuptiActivitySetAttribute_v2",
+    "get_attribute": "cuptiActivityGetAttribute_v2",
+    "get_timestamp": "cuptiGetTimestamp_v2",
+}
+SUBSCRIBER_CALLBACKS = {
+    "RequestBufferV2": "CUpti_BuffersCallbackRequestFunc_v2",
+    "BufferDoneV2": "CUpti_BuffersCallbackCompleteFunc_v2",
+}
+SIZES = """
+template <class> struct Sizes;
+template <class R, class... A> struct Sizes<R (*)(A...)> {
+  using All = std::integer_sequence<std::size_t, sizeof(A)...>;
+};
+template <class A, class B>
+constexpr bool alike = std::is_same_v<typename Sizes<A>::All, typename Sizes<B>::All>;
+"""
 KINDS = {
     "kMemcpy": "MEMCPY",
     "kMemset": "MEMSET",
@@ -304,10 +334,25 @@ def _has(text, struct, field):
     return re.search(rf"\b{field.split('.', maxsplit=1)[0]}\b", text[at:end]) is not None
 
 
+def _of_subscribers():
+    """Return lines about what takes a subscriber."""
+    functions = (
+        (f"decltype(ours::SubscriberFunctions::{ours})", f"decltype(&{theirs})")
+        for ours, theirs in SUBSCRIBER_FUNCTIONS.items()
+    )
+    callbacks = ((f"ours::{ours}", theirs) for ours, theirs in SUBSCRIBER_CALLBACKS.items())
+    yield SIZES
+    yield from (f"static_assert(alike<{ours}, {theirs}>);" for ours, theirs in functions)
+    yield from (f"static_assert(alike<{ours}, {theirs}>);" for ours, theirs in callbacks)
+    for ours, theirs in ATTRIBUTES.items():
+        yield f"static_assert(static_cast<long>(ours::{ours}) == CUPTI_ACTIVITY_ATTR_{theirs});"
+
+
 def _program(folder):
     activity = _text(folder / "cupti_activity.h")
     callbacks = _text(folder / "cupti_callbacks.h")
-    headers = ("cstddef", "cupti_result.h", "cupti_callbacks.h", "cupti_activity.h")
+    headers = ["cstddef", "type_traits", "utility"]
+    headers += ["cupti_result.h", "cupti_callbacks.h", "cupti_activity.h"]
     lines = ['#include "cupti_abi.h"', *(f"#include <{header}>" for header in headers)]
     lines.append("namespace ours = warpline::cupti;")
     pairs = [(ours, _newest(activity, family), f) for ours, (family, f) in RECORDS.items()]
@@ -333,6 +378,8 @@ def _program(folder):
     for ours, theirs in KINDS.items():
         kind = f"CUPTI_ACTIVITY_KIND_{theirs}"
         lines.append(f"static_assert(static_cast<long>(ours::Kind::{ours}) == {kind});")
+    if "cuptiGetTimestamp_v2" in activity:
+        lines += _of_subscribers()
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Another profiler had CUPTI first: it is shared without harm to the other, or the other is named."""
+"""Another profiler had CUPTI first: it is shared without harm, or the other one is named."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from agent_cuda import cuda_logs as logs
 
 import warpline
 from warpline import native
+from warpline.capture.control import RangeMode
 
 HOUR_NS = 3_600_000_000_000
 MONITOR = "CUPTI for torch-cupti-monitor"
@@ -58,6 +59,13 @@ def test_cuda_is_recorded_beside_the_other(share):
     ]
     kinds = {kind for kind, _ in logs.notes(folder)}
     assert kinds == {logs.NOTE_USING, logs.NOTE_SHARED}
+
+
+def test_threads_launch_while_buffers_are_flushed(share):
+    folder = share("init", "threads", 4, 3000, "detach_cuda", "other", cuda_buffer_bytes=16384)
+    assert len(logs.found(folder, logs.KERNEL)) == 12_000
+    ((given, held, cut, _),) = said(folder, "other")
+    assert (given + held, cut) == (12_000, 0)
 
 
 def test_every_record_is_read_as_without_the_other(share, run, cuda):
@@ -184,8 +192,11 @@ def test_a_sampled_run_keeps_cupti_in_the_process(share, tmp_path):
     share(
         *("init", "repeat", 700, "k1x20,k2,u1000"),
         environment={"FAKE_CUPTI_LOG": str(told)},
-        **{"mode": warpline.capture.control.RangeMode.STEPS, "sample_steps": 5},
-        **{"sample_every": 100, "cuda_graph": "node", "cuda_detach_ms": 20},
+        mode=RangeMode.STEPS,
+        sample_steps=5,
+        sample_every=100,
+        cuda_graph="node",
+        cuda_detach_ms=20,
     )
     assert "on 10" in told.read_text()
     assert "finalize" not in told.read_text()
@@ -250,7 +261,7 @@ def test_nsys_is_named_by_its_library(run, cuda, tmp_path):
         *("open", injection, "init", "launch", 1), cupti=cuda.cupti12, environment=environment
     )
     ((_, text),) = logs.notes(folder)
-    assert text.startswith("another profiler (nsys, which runs this program) holds CUPTI, ")
+    assert text.startswith("another profiler (likely nsys, whose library is loaded) holds CUPTI, ")
 
 
 @pytest.mark.skipif(native.core() is None, reason="needs the native core")

@@ -118,6 +118,14 @@ def test_where_cuda_could_not_be_recorded_no_table_says_so(tmp_path: Path) -> No
     trace, _ = read_cuda(tmp_path, log)
     assert tables_of(trace) == set()
     assert trace.meta.warnings == ("CUDA was not recorded: no CUPTI was found",)
+    log.lost(30, 4)
+    log.note(40, 66, "X holds CUPTI; stop it")
+    trace, _ = read_cuda(tmp_path, log)
+    assert trace.meta.warnings[:2] == (
+        "CUDA was not recorded: no CUPTI was found",
+        "CUDA was not recorded: X holds CUPTI; stop it",
+    )
+    assert "CUPTI dropped 4 records" in trace.meta.warnings[2]
     assert rows(trace, "diagnostic", "time_ns", "severity", "text")[1] == (
         20,
         "Info",

@@ -21,12 +21,18 @@ NOTHING = Counters(0, 0, 0, 0, 0, 0, False, 0, "")
 
 
 def why(
-    line: str, counters: Counters = NOTHING, *, seconds: float = 5.0, ending: Ending | None = None
+    line: str,
+    counters: Counters = NOTHING,
+    *,
+    seconds: float = 5.0,
+    ending: Ending | None = None,
+    warnings: tuple[str, ...] = (),
 ) -> str:
     """Return the reason for a run of these words."""
     options = parse([*line.split(), "python"])
     executable = Path(sys.executable)
-    evidence = reasons.Evidence(options, counters, ending or Ending(), executable, seconds)
+    ended = ending or Ending()
+    evidence = reasons.Evidence(options, counters, ended, executable, seconds, warnings)
     return reasons.why_nothing(evidence).text
 
 
@@ -44,6 +50,8 @@ def test_each_reason_is_told_before_those_that_follow_from_it():
     assert why("-c nvtx -p x", ending=lost).startswith("process 7 (worker) was started")
     small = Ending(unloadable={"/bin/x": "is a 32-bit program"})
     assert why("", ending=small) == "/bin/x is a 32-bit program"
+    held = ("another", "CUDA was not recorded: X holds CUPTI; stop it")
+    assert why("-c nvtx -p x", counted(), warnings=held) == "X holds CUPTI; stop it"
     assert why("-c nvtx -p x", counted(range_misses=1)).startswith("-p matched none of the ranges")
     assert why("-c nvtx -p x", counted()).startswith("the range 'x' of -p never began")
     assert why("--nvtx-domain-include=a,b", counted()).startswith("--nvtx-domain-include a,b left")

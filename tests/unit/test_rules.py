@@ -141,6 +141,24 @@ def test_cost_that_the_profiler_tells_counts_where_the_device_waits_for_it():
     assert judge("capture-quality", others) == {}
 
 
+@pytest.mark.parametrize(("tables", "severity"), [({}, "high"), (launched(20), "medium")])
+def test_another_profiler_held_cupti(tables, severity):
+    told = "CUDA was not recorded: X holds CUPTI, which serves one profiler; stop it, or update"
+    found = judge("capture-quality", made(tables, warnings=("another", told)))
+    held = found["CUDA was not recorded"]
+    assert held.severity == severity
+    assert held.claim.endswith(": X holds CUPTI, which serves one profiler.")
+    assert held.fix == "stop it, or update"
+    assert "No GPU work was recorded" not in found
+
+
+def test_there_was_no_cupti():
+    told = "CUDA was not recorded: /a has no cuptiSubscribe; /b is older than CUDA 12"
+    held = judge("capture-quality", made({}, warnings=(told,)))["CUDA was not recorded"]
+    assert held.claim.endswith("/a has no cuptiSubscribe; /b is older than CUDA 12.")
+    assert held.fix.startswith("warpline doctor")
+
+
 def test_graphs_as_wholes(capture):
     found = judge("capture-quality", warpline.open(capture("cuda_graph_level")))
     assert found["CUDA graphs were recorded as wholes"].severity == "low"

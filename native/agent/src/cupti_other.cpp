@@ -25,8 +25,9 @@ int find_injection(dl_phdr_info* info, std::size_t, void*) {
   return file.starts_with("libToolsInjection") ? 1 : 0;
 }
 
-// Nsight Systems loads its own library into the programs that it runs, and nobody else does.
-bool runs_under_nsys() { return dl_iterate_phdr(find_injection, nullptr) != 0; }
+// Nsight Systems loads its own library into the programs that it runs. Others who name it, for NVTX
+// alone, run under nsys as a rule.
+bool has_library_of_nsys() { return dl_iterate_phdr(find_injection, nullptr) != 0; }
 
 bool can_share(const CuptiLibrary& library) {
   return library.has_shared && library.version >= cupti::kVersion13_3 &&
@@ -45,7 +46,7 @@ std::string name_of_other(const std::string& told) {
     if (name == known.name) return std::string(name) + " (" + known.as + ")";
   }
   if (!name.empty()) return std::string(name);
-  if (runs_under_nsys()) return "another profiler (nsys, which runs this program)";
+  if (has_library_of_nsys()) return "another profiler (likely nsys, whose library is loaded)";
   return "another profiler (torch.profiler, nsys, ncu or another tool that uses CUPTI)";
 }
 
