@@ -22,6 +22,7 @@ from warpline.result import (
     Result,
     Skipped,
     column_of,
+    cuda_unrecorded,
     describe_meta,
     source_name,
     warnings_of,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
 T = TypeVar("T")
+
+_OF_CUDA = frozenset({"kernel", "memcpy", "memset", "graph_launch", "api_call"})
 
 
 def open(*paths: PathLike) -> Trace:  # noqa: A001 - the name users expect: warpline.open(path)
@@ -105,8 +108,15 @@ def run(trace: Trace, table: str) -> Result | Skipped:
     """Compute one table, or say why the trace has nothing for it."""
     found, arguments = split_name(table)
     if found.needs and not any(trace.has(need) and trace.row_count(need) for need in found.needs):
-        return Skipped(table, _reason(trace, found), found.missing_hint)
+        return _skipped(trace, table, found)
     return found.compute(trace, arguments)
+
+
+def _skipped(trace: Trace, table: str, found: Analysis) -> Skipped:
+    if not any(trace.has(need) for need in found.needs) and _OF_CUDA.intersection(found.needs):
+        for told in cuda_unrecorded(trace):
+            return Skipped(table, f"CUDA was not recorded: {told.why}", told.hint)
+    return Skipped(table, _reason(trace, found), found.missing_hint)
 
 
 def _reason(trace: Trace, found: Analysis) -> str:

@@ -220,6 +220,15 @@ def test_the_fake_tells_what_harms_the_other(cuda, session):
 # ---- not shared
 
 
+@pytest.mark.parametrize("name", ["cupti12", "cupti13", "cupti13_3"])
+def test_a_profiler_that_comes_later_is_refused_until_the_end(run, cuda, name):
+    words = ("init", "launch", 2, "subscribe", "launch", 3, "detach_cuda", "subscribe", "launch", 4)
+    folder = run(*words, cupti=getattr(cuda, name))
+    assert said(folder, "subscribed") == [[39], [0]]
+    assert len(logs.found(folder, logs.KERNEL)) == 5
+    assert [kind for kind, _ in logs.notes(folder)] == [logs.NOTE_USING]
+
+
 def test_without_the_time_nothing_is_shared(share):
     folder = share("init", "launch", 1, environment={"FAKE_CUPTI_NO_TIME": "1"})
     assert not logs.found(folder, logs.KERNEL)
@@ -285,7 +294,9 @@ def test_every_screen_says_it_first(cuda, tmp_path):
     assert re.findall(r"warning: (.*)", says)[0].startswith(f"nothing was recorded: {sentence}")
     assert says.count(sentence) == 1
     base = [sys.executable, "-m", "warpline"]
-    warnings = re.findall(r"warning: (.*)", warpline_says(*base, "summary", output))
+    screen = warpline_says(*base, "summary", output)
+    assert screen.split("\n\n")[1].startswith(f"device_sum: CUDA was not recorded: {sentence[:30]}")
+    warnings = re.findall(r"warning: (.*)", screen)
     assert warnings[0].startswith(f"CUDA was not recorded: {sentence}")
     analysis = " ".join(warpline_says(*base, "analyze", output).split())
     assert "CUDA was not recorded" in analysis

@@ -32,6 +32,7 @@
 //                            graph; m copies; s waits; e asks an event; u500 lets 500 us pass
 //     callbacks              prints how many callbacks were made since it was asked last
 //     other                  prints what the other subscriber has
+//     subscribe              another profiler of the program's subscribes; prints CUPTI's result
 //     version1               turns kernels on by a function without a subscriber
 //     exit N, quit N (_exit), kill
 #include <dlfcn.h>
@@ -353,6 +354,14 @@ const std::map<std::string, Command>& commands() {
                       static_cast<unsigned long long>(has.held),
                       static_cast<unsigned long long>(has.cut),
                       static_cast<unsigned long long>(has.calls));
+        }}},
+      {"subscribe",
+       {0, [](App& app, const Words&) {
+          void* subscriber = nullptr;
+          const auto subscribe =
+              find<int (*)(void**, void*, void*)>(app.cupti(), "cuptiSubscribe");
+          std::printf("subscribed %d\n", subscribe(&subscriber, nullptr, nullptr));
+          std::fflush(stdout);
         }}},
       {"version1",
        {0, [](App& app, const Words&) {

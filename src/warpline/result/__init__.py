@@ -24,7 +24,14 @@ from warpline.result.diagnosis import (
     Severity,
     StepSummary,
 )
-from warpline.result.facts import Facts, describe_meta, source_name, warnings_of
+from warpline.result.facts import (
+    Facts,
+    Unrecorded,
+    cuda_unrecorded,
+    describe_meta,
+    source_name,
+    warnings_of,
+)
 from warpline.result.rules import RULES, Judge, Rule, rule
 from warpline.result.tables import (
     Document,
@@ -68,9 +75,11 @@ __all__ = [
     "Skipped",
     "StepSummary",
     "Texts",
+    "Unrecorded",
     "Values",
     "analysis",
     "column_of",
+    "cuda_unrecorded",
     "describe_meta",
     "rule",
     "source_name",

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from warpline.result.ends import how_it_ended
 from warpline.trace import Trace
+
+# How a warning of Warpline's own recordings begins (capture/cuda_tables.py), and how what to do
+# begins where another profiler was in the way.
+_NOT_RECORDED = "CUDA was not recorded: "
+_STOP = "; stop it"
 
 
 class Facts(Mapping[str, Any]):
@@ -68,6 +73,31 @@ def warnings_of(trace: Trace) -> tuple[str, ...]:
     ]
     said += [f"table {table!r} could not be read: {why}" for table, why in meta.damaged.items()]
     return (*said, *meta.warnings)
+
+
+@dataclass(frozen=True)
+class Unrecorded:
+    """What a recording of Warpline's says of a process whose CUDA could not be recorded.
+
+    Attributes:
+        text: The warning.
+        why: Such as who holds CUPTI.
+        hint: What to do, if the warning says it.
+    """
+
+    text: str
+    why: str
+    hint: str | None
+
+
+def cuda_unrecorded(trace: Trace) -> list[Unrecorded]:
+    """Return what the warnings of a recording say of CUDA that could not be recorded."""
+    found = []
+    for text in dict.fromkeys(trace.meta.warnings):
+        if text.startswith(_NOT_RECORDED):
+            why, stop, rest = text.removeprefix(_NOT_RECORDED).partition(_STOP)
+            found.append(Unrecorded(text, why, "stop it" + rest if stop else None))
+    return found
 
 
 def source_name(paths: Sequence[Path]) -> str:

@@ -14,7 +14,16 @@ from warpline.derived.steps.times import Steps
 from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.work.busy import DeviceWork, device_work
 from warpline.derived.work.operations import operations
-from warpline.result import ANALYSES, SEVERITIES, Evidence, Finding, Result, Severity, rule
+from warpline.result import (
+    ANALYSES,
+    SEVERITIES,
+    Evidence,
+    Finding,
+    Result,
+    Severity,
+    cuda_unrecorded,
+    rule,
+)
 from warpline.schema import TABLES
 from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio, plural
@@ -37,8 +46,6 @@ _LAUNCH = re.compile(r"^(?:cuda|cu)Launch|^(?:cuda|cu)GraphLaunch")
 _MATTERS = re.compile(
     r"UNIFIED_MEMORY|_UM_|PAGE_FAULT|MPI|UCX|NVSHMEM|OPENSHMEM|OPENACC|OPENMP", re.IGNORECASE
 )
-_NOT_RECORDED = "CUDA was not recorded: "  # begins a warning of Warpline's own,
-_STOP = "; stop it"  # which, where another profiler is in the way, goes on with what to do
 _STEP_HINT = (
     'mark each step: torch.cuda.nvtx.range_push(f"step_{i}") and range_pop(), or name what marks'
     " them with --steps NAME"
@@ -125,22 +132,19 @@ def _damaged(trace: Trace) -> Iterator[Finding]:
 
 def _not_recorded(trace: Trace) -> Iterator[Finding]:
     """Another profiler held CUPTI, or there is none: the recorder says which, and what to do."""
-    for text in dict.fromkeys(trace.meta.warnings):
-        if not text.startswith(_NOT_RECORDED):
-            continue
-        why, stop, rest = text.removeprefix(_NOT_RECORDED).partition(_STOP)
+    for told in cuda_unrecorded(trace):
         yield _finding(
             "medium" if len(device_work(trace)) else "high",
-            _NOT_RECORDED.removesuffix(": "),
-            f"A process of this recording was recorded without CUDA: {why}.",
-            Evidence(text),
-            "stop it" + rest if stop else "warpline doctor says what this machine lacks",
+            "CUDA was not recorded",
+            f"A process of this recording was recorded without CUDA: {told.why}.",
+            Evidence(told.text),
+            told.hint or "warpline doctor says what this machine lacks",
             "record again: the warning is gone",
         )
 
 
 def _device_work(trace: Trace) -> Iterator[Finding]:
-    if len(device_work(trace)) or any(_not_recorded(trace)):
+    if len(device_work(trace)) or cuda_unrecorded(trace):
         return
     launches = _count_launches(trace)
     if launches:
