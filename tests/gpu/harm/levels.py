@@ -12,8 +12,8 @@ class Level:
     Attributes:
         name: As the table's column is called.
         flags: For `warpline profile`.
-        counts: Which kernels a recording of this level must hold: `all`; `ranged`, those within the ranges that the program
-            opens; `none`; or `unknown`.
+        counts: Which kernels a recording of this level must hold: `all`; `ranged`, those within the
+            ranges that the program opens; `none`; or `unknown`.
         is_in_process: Whether the program records itself, by `with warpline.profile()`.
     """
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 if not hasattr(np, "row_stack"):  # which Numba of 2025 asks for, and NumPy 2.5 no longer has
-    np.row_stack = np.vstack
+    setattr(np, "row_stack", np.vstack)  # noqa: B010 - else it is taken for a use of it
 
 from numba import cuda
 
