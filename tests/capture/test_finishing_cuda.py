@@ -103,6 +103,21 @@ def test_what_was_recorded_is_there_though_empty(tmp_path: Path) -> None:
     assert tables_of(trace) == {"kernel", "memcpy", "graph_launch", *dimensions}
 
 
+@pytest.mark.parametrize(
+    ("gpus", "kinds", "is_told"), [(2, 22, True), (1, 22, False), (2, 6, False)]
+)
+def test_peer_copies_that_whole_graphs_leave_out_are_told(
+    tmp_path: Path, gpus: int, kinds: int, is_told: bool
+) -> None:
+    log = CudaLog()
+    log.collecting(10, kinds)
+    for number in range(gpus):
+        log.device(number)
+    trace, _ = read_cuda(tmp_path, log)
+    told = [text for text in trace.meta.warnings if text.startswith("copies between GPUs")]
+    assert bool(told) == is_told
+
+
 def test_without_cuda_the_tables_are_there_if_it_was_asked_for(tmp_path: Path) -> None:
     trace, _ = read_cuda(tmp_path, CudaLog(), collected=["cuda", "nvtx"])
     assert {"kernel", "api_call", "host_wait", "graph_node"} <= tables_of(trace)

@@ -486,7 +486,8 @@ void* watch(void* flush_ns_pointer) {
   bool is_drained = false;
   for (Woken woken; (woken = wait_a_tick()) != Woken::kToEnd;) {
     if (woken == Woken::kToFlush) {
-      flush(0);
+      // Where CUPTI is shared this would hand over the other's buffers, too.
+      if (!tracing().library.is_shared) flush(0);
       continue;
     }
     tick_launch_watch();

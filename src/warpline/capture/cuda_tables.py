@@ -80,6 +80,7 @@ def tell_cuda(told: Told, session: RawSession) -> None:
     told.warnings += others
     _tell_dropped(told, session)
     _tell_missing(told, session)
+    _tell_peer_copies(told, session)
     told.add_notes(session, _NOTES)
 
 
@@ -100,6 +101,16 @@ def _tell_dropped(told: Told, session: RawSession) -> None:
     beyond = sum(session.facts("cuda_session", "beyond_limits"))
     if beyond:
         told.more_lost["CUDA records beyond 2,147,483,647 rows"] = beyond
+
+
+def _tell_peer_copies(told: Told, session: RawSession) -> None:
+    """Tell what the agent leaves out where graphs are recorded as wholes, if it can matter."""
+    is_whole = any(mask & _GRAPHS for mask in session.facts("cuda", "collected"))
+    if is_whole and session.rows("device") > 1:
+        told.warnings.append(
+            "copies between GPUs are not recorded with --cuda-graph-trace=graph: with"
+            " --cuda-graph-trace=node they are"
+        )
 
 
 def _tell_missing(told: Told, session: RawSession) -> None:
