@@ -369,9 +369,9 @@ FLAGS = (
          _flag_value, is_switch=True),
     Flag(("--cudabacktrace",), "KINDS", "record which calls led to CUDA calls of these kinds: all,"
          " kernel, memory, sync, other; KIND:NS those that took longer (80000)", _call_chains),
-    Flag(("--cuda-flush-interval",), "MS", "how often CUPTI is asked for its records, beside after"
-         " waits: a killed program loses at most so much of the GPU's work (default: 1000)",
-         _milliseconds),
+    Flag(("--cuda-flush-interval",), "MS", "how often CUPTI's buffers are flushed (default: 1000);"
+         " a killed program loses at most this much GPU work. Calls that synchronize flush them,"
+         " too", _milliseconds),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "variables to add to the program's environment",
          _variables),
     Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"
@@ -384,8 +384,8 @@ FLAGS = (
          _exports),
     Flag(("--stop-on-range-end",), "BOOL", "what --capture-range-end was before 2021",
          _stop_on_range_end, is_switch=True, is_hidden=True),
-    Flag(("--keep-command",), "", "store the command line as it is, secrets included; else only"
-         " the program, its flags and harmless values are", _flag_value, is_switch=True),
+    Flag(("--keep-command",), "", "store the command line unmasked, secrets included; by default"
+         " only the program, flag names and harmless values are kept", _flag_value, is_switch=True),
     Flag(("--keep-environment",), "", "store all environment variables as they are, secrets"
          " included", _flag_value, is_switch=True),
     Flag(("--discard-environment",), "BOOL", "store no environment variables", _flag_value,
