@@ -80,7 +80,7 @@ def test_where_the_kernel_offers_no_descriptors(tmp_path, page, sleeper, monkeyp
     attached.sweep()
     assert read_exits(tmp_path) == []
     attached.look()
-    check(read_exits(tmp_path), sleeper.pid, None, killed_ns)
+    check(read_exits(tmp_path), sleeper.pid, STATUS_OF_KILL, killed_ns)
 
 
 def test_one_that_has_gone_before_it_was_looked_at(tmp_path, page, sleeper):

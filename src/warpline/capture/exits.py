@@ -110,7 +110,7 @@ class Attached:
             self._meet(pid)
         for pid, descriptor in list(self._known.items()):
             if descriptor is None and not processes.is_alive(pid):
-                self.note(pid, None)
+                self.note(pid, processes.status_of_zombie(pid))
         self._unseen &= attached
         self._write()
         if not self._unwritten:  # what says that all others live must not be read without these

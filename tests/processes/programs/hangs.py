@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 import nvtx
-from processes.programs.ledger import tell, wait_for, work
+from processes.programs.ledger import leave, tell, wait_for, work
 
 
 def note_time(name: str) -> None:
     """Note when this place was reached."""
-    Path(f"{os.environ['LEDGER']}.{name}").write_text(str(time.monotonic_ns()))
+    leave(name, str(time.monotonic_ns()))
 
 
 def hang() -> None:
@@ -66,14 +66,14 @@ def forget() -> None:
 def with_threads() -> None:
     """Hang in the main thread and in another; a third has ended within a range."""
 
-    def leave() -> None:
+    def end_within() -> None:
         nvtx.push_range("left")
 
     def wait() -> None:
         nvtx.push_range("waiting")
         time.sleep(60)
 
-    left = threading.Thread(target=leave)
+    left = threading.Thread(target=end_within)
     left.start()
     left.join()
     while Path(f"/proc/self/task/{left.native_id}").exists():  # join returns a little before that
@@ -89,7 +89,7 @@ def with_child() -> None:
     if child == 0:
         hang()
     wait_for("ready", 30)
-    Path(f"{os.environ['LEDGER']}.child").write_text(str(child))
+    leave("child", str(child))
     wait_for("reap", 30)
     os.waitpid(child, 0)
     work("after")

@@ -31,6 +31,13 @@ def tell(name: str) -> None:
     Path(f"{_LEDGER}.{name}").touch()
 
 
+def leave(name: str, text: str) -> None:
+    """Leave a text for whoever waits for this place: the file is there only once it is whole."""
+    unfinished = Path(f"{_LEDGER}.{name}.unfinished")
+    unfinished.write_text(text)
+    unfinished.replace(f"{_LEDGER}.{name}")
+
+
 def wait_for(name: str, seconds: float = 10.0) -> None:
     """Wait until a place is reached."""
     end = time.monotonic() + seconds
