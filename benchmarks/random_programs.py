@@ -7,7 +7,7 @@ Each program is a few parts (kernels, work of the host, copies in a second strea
 with one fault in one of them, run on the machine of tests/machine.py, whose times are drawn at
 random as well. It is analysed with the fault, and the saving that the fault's rule predicts is held
 against what the program without it takes less. A prediction fails if the truth lies outside of its
-bounds; a fault is missed if it takes 8 % of the step or more and no finding may save as much:
+bounds; a fault is missed if it takes 8% of the step or more and no finding may save as much:
 what the host does in a pause can also be hidden, by no longer waiting for the device.
 Shares are of the step with the fault.
 """
@@ -47,7 +47,7 @@ RULES: Mapping[str, str] = {
     "layouts": "layout-copies",
     "float32": "no-tensor-cores",
     "updates": "unfused-optimizer",
-    "loader": "data-starved",
+    "loader": "input-bound",
     "pause": "launch-bound",
 }
 VARIED = ("LAUNCH_NS", "GAP_NS", "WAKE_NS", "CALL_NS")

@@ -178,7 +178,7 @@ def move(page: Page, session: CDPSession, throttle: int, frames: int) -> Iterato
     session.send("Emulation.setCPUThrottlingRate", {"rate": throttle})
     for width in WIDTHS:
         got: dict[str, Any] = page.evaluate(f"probe.pan({width}, {frames})")
-        yield Motion(f"pan at {width * 100:g} %", throttle, got["own"], got["apart"])
+        yield Motion(f"pan at {width * 100:g}%", throttle, got["own"], got["apart"])
     got = page.evaluate(f"probe.zoom({frames})")
     yield Motion("zoom", throttle, got["own"], got["apart"])
     session.send("Emulation.setCPUThrottlingRate", {"rate": 1})

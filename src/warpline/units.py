@@ -45,8 +45,8 @@ def format_rate(value: int | float) -> str:
 
 
 def format_ratio(value: float) -> str:
-    """Format a fraction as a percentage: ``0.123`` -> ``12.3 %``."""
-    return f"{value * 100:.1f} %"
+    """Format a fraction as a percentage: ``0.123`` -> ``12.3%``."""
+    return f"{value * 100:.1f}%"
 
 
 def format_count(value: int) -> str:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-NOTE = "look: 50 % & <b>half</b> ~ #1 \u00fc"
+NOTE = "look: 50% & <b>half</b> ~ #1 \u00fc"
 
 
 @pytest.fixture

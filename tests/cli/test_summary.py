@@ -79,12 +79,12 @@ memory.file
   processes: 1000
 
 Devices                       share     busy     idle  kernels  copies  graphs
-0 Alpha                      60.0 %  60.0 ms  40.0 ms        3       1       0
-1 Beta                       10.0 %  10.0 ms  90.0 ms        0       0       1
+0 Alpha                      60.0%  60.0 ms  40.0 ms        3       1       0
+1 Beta                       10.0%  10.0 ms  90.0 ms        0       0       1
 
 Kernels                       share     busy  instances     mean      max
-mul                          57.1 %  40.0 ms          2  25.0 ms  30.0 ms
-add                          14.3 %  10.0 ms          1  10.0 ms  10.0 ms
+mul                          57.1%  40.0 ms          2  25.0 ms  30.0 ms
+add                          14.3%  10.0 ms          1  10.0 ms  10.0 ms
   1 launch of a CUDA graph was recorded as a whole: 10,000,000 ns of device time are …r kernel_sum
 
 Ranges                    instances    total   median      max
@@ -149,7 +149,7 @@ def test_json_carries_the_same_sections(run, bad):
 def test_graphs_recorded_as_wholes_make_a_device_busy(run, recording):
     tables = {"graph_launch": device_work([(0, 30, 0), (40, 50, 0)], level=[0, 0])}
     done = run(recording(tables))
-    assert "0 80.0 % 40.0 ms 10.0 ms 2" in re.sub(" +", " ", done.out).splitlines()
+    assert "0 80.0% 40.0 ms 10.0 ms 2" in re.sub(" +", " ", done.out).splitlines()
     lines = done.out.splitlines()
     hint = lines[lines.index("kernel_sum: no kernel rows were recorded") + 1]
     assert "--cuda-graph-trace=node" in hint

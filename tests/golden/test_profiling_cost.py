@@ -103,7 +103,7 @@ GRAPHS: Mapping[str, Sequence[Any]] = {
 }
 
 
-@pytest.mark.parametrize(("span_ns", "share"), [(900_000, "5.6 %"), (1_100_000, None)])
+@pytest.mark.parametrize(("span_ns", "share"), [(900_000, "5.6%"), (1_100_000, None)])
 def test_nodes_of_graphs_are_estimated_and_whole_graphs_suggested_where_they_cost_much(
     span_ns, share
 ):

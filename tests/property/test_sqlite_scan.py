@@ -128,7 +128,7 @@ def insert_rows(connection: sqlite3.Connection, recipe: Recipe) -> None:
         connection.execute(insert, [*keys, *row])
     if recipe.delete_every:
         id_name = "id" if recipe.key else "rowid"
-        connection.execute(f"DELETE FROM t WHERE {id_name} % {recipe.delete_every} = 0")
+        connection.execute(f"DELETE FROM t WHERE {id_name}% {recipe.delete_every} = 0")
 
 
 def expected(kind: Kind, stored_type: str, value: Value) -> int | float | bytes | str | None:

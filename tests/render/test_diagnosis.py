@@ -69,7 +69,7 @@ EXAMPLE = Diagnosis(
         ),
     ),
     checks=(
-        Check("device busy", "fail", "busy 70.0 %", "more than 80%", "a reason", 0.7, "ratio"),
+        Check("device busy", "fail", "busy 70.0%", "more than 80%", "a reason", 0.7, "ratio"),
         Check("enough steps", "can't tell", "no steps", "at least 10", "a reason"),
     ),
     overlaps=(Overlap(7, 0, 700, 70, 200, 150, 100, 100),),
@@ -97,18 +97,18 @@ def test_the_screen_line_by_line():
         "",
         "Device 0 GPU, process 7: 2 steps of 500 ns (median 500 ns, p95 510 ns)",
         "  " + "█" * 32 + "▓" * 16 + "▒" * 8 + "░" * 24,
-        "  █ compute 40.0 %    ▓ communication 20.0 %    ▒ copies 10.0 %    ░ idle 30.0 %",
+        "  █ compute 40.0%    ▓ communication 20.0%    ▒ copies 10.0%    ░ idle 30.0%",
         "                         per step    share",
-        "  busy                     350 ns   70.0 %",
+        "  busy                     350 ns   70.0%",
     ]
-    assert "    gemm                   200 ns   40.0 %  multiplied matrices" in lines
-    assert "  idle                     150 ns   30.0 %" in lines
-    said = "  communication 100 ns per step: 25.0 % of it beside computing, 75 ns alone"
+    assert "    gemm                   200 ns   40.0%  multiplied matrices" in lines
+    assert "  idle                     150 ns   30.0%" in lines
+    said = "  communication 100 ns per step: 25.0% of it beside computing, 75 ns alone"
     assert said in lines
     assert "  F1  high   Every launch waits" in lines
     assert "             Do: unset CUDA_LAUNCH_BLOCKING" in lines
     assert "Checklist  0 pass, 1 fail, 1 can't tell" in lines
-    assert "  device busy: busy 70.0 %; wanted: more than 80%" in lines
+    assert "  device busy: busy 70.0%; wanted: more than 80%" in lines
     assert "not counted: step_0 (first)" in lines
     assert "other-rule: cannot tell: no calls" in lines
     assert "next: warpline analyze --checklist 'run one.warpline'" in lines
@@ -125,7 +125,7 @@ def test_lines_fit_and_the_bar_fills_them(width):
 
 
 def test_a_number_keeps_its_unit():
-    claim = "The host waits for 123 ms of each step, which is 45.6 % of it and 7.8 us more."
+    claim = "The host waits for 123 ms of each step, which is 45.6% of it and 7.8 us more."
     item = replace(EXAMPLE, verdict=claim)
     for width in range(40, 90):
         lines = text(item, width=width).splitlines()
@@ -169,7 +169,7 @@ def test_without_steps_the_time_around_the_work_is_left_aside():
     )
     shown = text(item, width=80)
     assert "Device 0 GPU, process 7: 1.00 us from first to last operation" in shown
-    assert "gemm                   400 ns   40.0 %" in shown
+    assert "gemm                   400 ns   40.0%" in shown
     assert "not in these shares: 9.00 us before the first operation and after the last" in shown
 
 
@@ -189,23 +189,23 @@ def priced(**facts):
 
 
 def test_savings_in_words():
-    assert "Saves: 200 ns per step (40 %; 150 ns to 250 ns)\n" in text(priced())
+    assert "Saves: 200 ns per step (40%; 150 ns to 250 ns)\n" in text(priced())
     small = text(priced(saving_ns=5, saving_low_ns=0, share=0.01))
     assert "Saves: nothing measurable per step, 250 ns at most\n" in small
     together = text(priced(is_generic=True, cumulative_saving_ns=300), width=120)
-    said = "200 ns per step (40 %; 150 ns to 250 ns) after the findings above; 300 ns together"
+    said = "200 ns per step (40%; 150 ns to 250 ns) after the findings above; 300 ns together"
     assert said in together
     first = text(priced(is_generic=True))
-    assert "Saves: 200 ns per step (40 %; 150 ns to 250 ns)\n" in first  # nothing is above it
+    assert "Saves: 200 ns per step (40%; 150 ns to 250 ns)\n" in first  # nothing is above it
     assert "Saves" not in text(EXAMPLE)
     written = text(priced(fix_cuda="a stream"), as_markdown.render)
-    assert "- saves: 200 ns per step (40 %; 150 ns to 250 ns)" in written
+    assert "- saves: 200 ns per step (40%; 150 ns to 250 ns)" in written
     assert "- in CUDA C++: a stream" in written
 
 
 def test_checklist_shows_reasons():
     shown = text(EXAMPLE, as_text.render_checklist, width=80)
-    assert "fail        device busy   busy 70.0 %; wanted: more than 80%" in shown
+    assert "fail        device busy   busy 70.0%; wanted: more than 80%" in shown
     assert "                          a reason" in shown
     assert "gemm" not in shown
 
@@ -222,12 +222,12 @@ def test_json_is_the_dictionary():
 def test_markdown_has_all_that_is_needed_to_judge():
     written = text(EXAMPLE, as_markdown.render)
     assert "> **Warning:** a warning" in written
-    assert "| gemm | busy | 200 ns | 40.0 % | multiplied matrices |" in written
+    assert "| gemm | busy | 200 ns | 40.0% | multiplied matrices |" in written
     assert "### F1 high: Every launch waits (`debug-switch`)" in written
     assert "- seen: 99 of 100 launches waited" in written
-    assert "| fail | device busy | busy 70.0 % | more than 80% |" in written
-    assert "- communication 100 ns per step: 25.0 % of it beside computing, 75 ns alone" in written
-    assert "| 40.0 % | 4 | `k<int>` | `ncu ... PROGRAM` |" in written
+    assert "| fail | device busy | busy 70.0% | more than 80% |" in written
+    assert "- communication 100 ns per step: 25.0% of it beside computing, 75 ns alone" in written
+    assert "| 40.0% | 4 | `k<int>` | `ncu ... PROGRAM` |" in written
 
 
 def test_markdown_says_whose_overlap_it_is():

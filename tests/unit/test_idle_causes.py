@@ -389,7 +389,7 @@ def test_waiting_in_the_system_before_a_copy_is_waiting_for_data():
     program.copy(317, 400, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
     assert program.idle() == [
         (100, 110, "launch-bound"),
-        (110, 300, "data"),
+        (110, 300, "input"),
         (300, 317, "launch-bound"),
     ]
 
@@ -402,7 +402,7 @@ def test_waiting_in_the_system_before_a_kernel_says_nothing():
 
 
 def test_a_long_silence_before_a_batch_is_copied_is_the_making_of_data():
-    for size, cause in ((1 << 15, "data"), (8, "launch-bound")):
+    for size, cause in ((1 << 15, "input"), (8, "launch-bound")):
         program = started()
         call = program.call(700, 704, "cudaMemcpyAsync_v3020")
         memory = {"src_memory": PINNED, "dst_memory": DEVICE}
@@ -420,7 +420,7 @@ def test_waiting_for_a_thread_that_issues_work_is_not_waiting_for_data():
     call = program.call(905, 909, "cudaMemcpyAsync_v3020")
     memory = {"src_memory": PINNED, "dst_memory": DEVICE}
     program.copy(912, 1000, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
-    waited = [(start, end) for start, end, cause in program.idle() if cause == "data"]
+    waited = [(start, end) for start, end, cause in program.idle() if cause == "input"]
     assert waited == []
 
 
@@ -452,7 +452,7 @@ def test_time_off_the_processor_before_a_copy_is_waiting_for_data():
     memory = {"src_memory": PINNED, "dst_memory": DEVICE}
     program.copy(317, 400, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
     # The absence of 3 us is too short to say anything.
-    assert [row for row in program.idle() if row[2] == "data"] == [(110, 300, "data")]
+    assert [row for row in program.idle() if row[2] == "input"] == [(110, 300, "input")]
 
 
 def test_the_loader_of_pytorch_is_waiting_for_data():
@@ -462,7 +462,7 @@ def test_the_loader_of_pytorch_is_waiting_for_data():
     program.launch(310, 317, 400)
     assert program.idle() == [
         (100, 110, "launch-bound"),
-        (110, 300, "data"),
+        (110, 300, "input"),
         (300, 317, "launch-bound"),
     ]
 

@@ -55,7 +55,7 @@ def test_a_kernel_that_no_rule_knows_is_noted():
         ("other", "user", None, 20, 20),
         ("gemm", "cublas", "cublas-gemm", 10, 10),
     ]
-    assert "2 kernels (66.7 % of the time)" in found.notes[0]
+    assert "2 kernels (66.7% of the time)" in found.notes[0]
 
 
 def test_collectives_of_a_capture_have_the_sizes_of_their_calls(capture: Callable[[str], Path]):

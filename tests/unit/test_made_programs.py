@@ -139,7 +139,7 @@ def an_optimizer_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
         (a_batch_from_pageable_memory, "pageable-copy"),
         (a_small_batch_behind_much_work, "pageable-copy"),
         (a_large_result_to_pageable_memory, "pageable-copy"),
-        (a_loader_that_takes_longer_than_the_device, "data-starved"),
+        (a_loader_that_takes_longer_than_the_device, "input-bound"),
         (other_work_between_steps, "launch-bound"),
         (memory_from_the_driver, "allocator"),
         (casts_that_the_device_waits_for, "cast-copies"),
@@ -343,7 +343,7 @@ def test_short_pauses_between_few_launches_are_told_without_a_price() -> None:
 @pytest.mark.parametrize(
     ("fault", "rule", "pause"),
     [
-        (a_batch_from_pageable_memory, "pageable-copy", "data-starved"),  # a copy comes next
+        (a_batch_from_pageable_memory, "pageable-copy", "input-bound"),  # a copy comes next
         (a_wait_behind_each_short_kernel, "host-sync", "launch-bound"),
     ],
 )

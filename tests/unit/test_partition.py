@@ -118,8 +118,8 @@ def check(trace: Trace) -> None:
         ("pageable_h2d.bad", ["pageable-copy"]),
         ("tiny_kernels.fixed", ["dependency"]),
         ("ddp_serial.bad.rank1", ["launch-bound"]),
-        ("h100__google_owlv2", ["data"]),
-        ("resnet50_num_workers_0", ["data", "launch-bound"]),
+        ("h100__google_owlv2", ["input"]),
+        ("resnet50_num_workers_0", ["input", "launch-bound"]),
     ],
 )
 def test_the_main_causes_of_idle_time_are_the_known_ones(
@@ -161,7 +161,7 @@ def test_serial_communication_is_exposed_and_the_largest_part(opened: Callable[[
 
 
 def test_two_devices_that_only_copied_were_busy(opened: Callable[[str], Trace]):
-    """Counted by hand in SQL: 25.5 GB of copies; the union of all operations is 99.3 %."""
+    """Counted by hand in SQL: 25.5 GB of copies; the union of all operations is 99.3%."""
     trace = opened("GindaChen+nsys-ai__tests_fixtures_h100_2gpu_1s")
     found = partition(trace, whole(trace)).ns
     busy = found[:, : len(BUSY_CATEGORIES)].sum(axis=1) / found.sum(axis=1)

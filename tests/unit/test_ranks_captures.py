@@ -88,7 +88,7 @@ def test_the_slow_rank_is_found_with_its_reason(tmp_path):
     (finding,) = found
     assert finding.title == "Rank 1 holds up the other"
     assert finding.severity == "high"
-    assert "97.3 % of 745 collectives" in finding.claim
+    assert "97.3% of 745 collectives" in finding.claim
     assert "10.1 ms per step" in finding.claim
     assert "launch-bound" in finding.claim
     # What collectives take by themselves: 2.0 ms of each step on both ranks.

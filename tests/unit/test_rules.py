@@ -123,7 +123,7 @@ def test_recorded_cost():
     cost = found["Recording took much of the time"]
     # Two calls of 20 ns and a range of 1 ns in each step of 200 ns.
     assert cost.severity == "medium"
-    assert "20.5 %" in cost.claim
+    assert "20.5%" in cost.claim
     assert "CUDA calls" in cost.evidence[0].text
 
 

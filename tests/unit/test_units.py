@@ -30,7 +30,7 @@ from warpline.units import (
         (123456.25, 1, 1, "123456.3"),
         (98765432109.35, 1, 1, "98765432109.4"),
         (1000.125, 1, 1, "1000.1"),
-        # Shares under "Time (%)": 1 of 2000 is 0.05 %.
+        # Shares under "Time (%)": 1 of 2000 is 0.05%.
         (1 / 2000, 1, 100, "0.1"),
         (579 / 2000, 1, 100, "29.0"),
         (1.0, 1, 100, "100.0"),
@@ -165,7 +165,7 @@ def test_sizes_are_binary_and_rates_decimal():
 
 
 def test_shares_and_counts():
-    assert format_ratio(0.1234) == "12.3 %"
+    assert format_ratio(0.1234) == "12.3%"
     assert format_count(1_000_036) == "1,000,036"
     assert plural(1, "kernel") == "1 kernel"
     assert plural(2, "kernel") == "2 kernels"

@@ -9,6 +9,10 @@ from typing import Any, Literal
 from warpline.result.changes import Change
 from warpline.result.tables import Document, Skipped
 
+# Of the JSON that `analyze` writes. 2: the rule data-starved is input-bound, the idle cause data is
+# input, the category normalisation is normalization; titles and sentences are worded anew.
+SCHEMA_VERSION = 2
+
 Severity = Literal["high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 PartKind = Literal["busy", "idle"]
@@ -309,7 +313,7 @@ class Diagnosis(Document):
     def to_dict(self) -> dict[str, Any]:
         """Return the content that ``analyze --format json`` writes; docs/analyze.md tells it."""
         return {
-            "schema_version": 1,
+            "schema_version": SCHEMA_VERSION,
             "title": self.title,
             "trace": dict(self.meta),
             "steps": asdict(self.steps),

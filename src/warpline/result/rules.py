@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from warpline.registry import Registry
@@ -33,16 +33,21 @@ class Rule:
 RULES: Registry[Rule] = Registry("rule")
 
 
-def rule(*, name: str, title: str) -> Callable[[Judge], Judge]:
+def rule(*, name: str, title: str, aliases: Iterable[str] = ()) -> Callable[[Judge], Judge]:
     """Register the decorated function as a rule.
 
     It returns what it finds, nothing if all is well, or Skipped if it cannot tell. Its docstring
     has the headings *What it finds*, *Why it matters*, *How it is found*, *What to do*, *Limits*
     and *Source*.
+
+    Args:
+        name: Its id.
+        title: What an expert would call the problem.
+        aliases: Ids that it had before; `explain` still knows them.
     """
 
     def register(judge: Judge) -> Judge:
-        RULES.add(name, Rule(name, title, judge, judge.__doc__ or ""))
+        RULES.add(name, Rule(name, title, judge, judge.__doc__ or ""), aliases=aliases)
         return judge
 
     return register

@@ -1,4 +1,4 @@
-"""Shares that are shown sum to 100 % exactly."""
+"""Shares that are shown sum to 100% exactly."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def tenths_of_percent(values: Sequence[int]) -> list[int]:
 
 
 def shown(tenths: int) -> str:
-    """Return a share as text: ``12.3 %``."""
-    return f"{tenths // 10}.{tenths % 10} %"
+    """Return a share as text: ``12.3%``."""
+    return f"{tenths // 10}.{tenths % 10}%"
 
 
 def counted_parts(item: Breakdown) -> tuple[Part, ...]:

@@ -197,7 +197,7 @@ def _device(item: Breakdown, links: Links, *, is_full: bool) -> Markup:
 
 
 def _bar(device: int, parts: Sequence[Part], shares: Sequence[int], label: str) -> Markup:
-    """Return the bar whose parts sum to 100 %; idle parts are hatched."""
+    """Return the bar whose parts sum to 100%; idle parts are hatched."""
     drawn, place = [], 0
     for part, share in zip(parts, shares, strict=True):
         if share:
@@ -313,7 +313,7 @@ def _saving(item: Finding) -> str:
     said = f"saves about {format_ns(item.saving_ns)}"
     if item.saving_low_ns is not None and item.saving_high_ns is not None:
         said += f" ({format_ns(item.saving_low_ns)} to {format_ns(item.saving_high_ns)})"
-    return said + (f", {item.share * 100:.1f} % of a step" if item.share is not None else "")
+    return said + (f", {item.share * 100:.1f}% of a step" if item.share is not None else "")
 
 
 def _steps(step_lists: Sequence[Mapping[str, Any]], links: Links) -> Markup | None:
@@ -387,7 +387,7 @@ def _candidates(diagnosis: Diagnosis) -> Markup | None:
         element(
             "li",
             element("code", item.name),
-            f": {item.share * 100:.1f} % of the time, {plural(item.instances, 'time')}. ",
+            f": {item.share * 100:.1f}% of the time, {plural(item.instances, 'time')}. ",
             element("code", item.command),
         )
         for item in diagnosis.counter_candidates[:_CANDIDATES]

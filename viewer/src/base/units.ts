@@ -36,7 +36,7 @@ export function instantText(ns: number, stepNs: number, sizeNs = Math.abs(ns)): 
 export function shareText(share: number): string {
   if (!Number.isFinite(share)) return "–";
   const percent = share * 100;
-  return `${percent !== 0 && Math.abs(percent) < 0.1 ? percent.toPrecision(1) : percent.toFixed(1)} %`;
+  return `${percent !== 0 && Math.abs(percent) < 0.1 ? percent.toPrecision(1) : percent.toFixed(1)}%`;
 }
 
 export function countText(count: number): string {

@@ -293,7 +293,7 @@ describe("texts", () => {
     expect(instantText(1_234_567, 1)).toBe("1234.567 us");
     const ruler = [-500_000, 0, 1_000_000].map((ns) => instantText(ns, 500_000, 2e6));
     expect(ruler).toEqual(["-0.5 ms", "0.0 ms", "1.0 ms"]);
-    expect(shareText(0.7134)).toBe("71.3 %");
+    expect(shareText(0.7134)).toBe("71.3%");
     expect(countText(1234567)).toBe("1,234,567");
   });
 });

@@ -235,7 +235,7 @@ describe("the colour of a pixel", () => {
   });
 
   it("is not that of a long event among many short ones, nor lost where each bin has another winner", () => {
-    // Name 1 is always second, with 45 % of the time; 0, 2 and 3 take turns, but 0 and 2 are one category.
+    // Name 1 is always second, with 45% of the time; 0, 2 and 3 take turns, but 0 and 2 are one category.
     const events = { start: [] as number[], duration: [] as number[], name: [] as number[] };
     for (let i = 0; i < 60_000; i++) {
       events.start.push(i * 50);

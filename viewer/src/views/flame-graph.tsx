@@ -22,7 +22,7 @@ interface Props {
   readonly children?: ComponentChildren;
 }
 
-/** Says what a box shows: "forward: 45.4 ms of GPU time, 83.4 % of all, 6 times". */
+/** Says what a box shows: "forward: 45.4 ms of GPU time, 83.4% of all, 6 times". */
 function sentence(node: FlameNode, flame: Flame, weight: number): string {
   const times = flame.weights.map((title, at) => `${title} ${timeText(node.weights[at] ?? 0)}`);
   const of = flame.root.weights[weight] ?? 0;

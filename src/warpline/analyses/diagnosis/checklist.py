@@ -236,7 +236,7 @@ def _at_most(value: float, limit: float) -> CheckState:
 
 
 def _percent(ratio: float) -> str:
-    return f"{ratio * 100:.0f} %"
+    return f"{ratio * 100:.0f}%"
 
 
 def _device_busy(run: _Run) -> Line:
@@ -272,7 +272,7 @@ def _communication_small(run: _Run) -> Line:
         _at_most(ratio, _COMMUNICATION),
         "communication small",
         f"collectives run {format_ratio(ratio)} of the time" if ratio else "no collectives",
-        f"at most {_percent(_COMMUNICATION)}; 20 % is good",
+        f"at most {_percent(_COMMUNICATION)}; 20% is good",
         "more is waiting for other ranks, or more data than the links take beside the computing",
         ratio,
     )

@@ -53,7 +53,7 @@ def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
     Why it matters: Hardware counters say why a kernel takes as long as it does, but cost many
         runs of it. A kernel with a small share is not worth them: were it free, the step would be
         hardly shorter.
-    How it is computed: Time as in the table breakdown, by the kernel's whole name; at least 5 % of
+    How it is computed: Time as in the table breakdown, by the kernel's whole name; at least 5% of
         it, at most ten kernels. The command skips the launches of that name that came before the
         instance whose duration is the median, in its process.
     Limits: Launches are counted from where the recording began. A kernel that waits, such as a

@@ -54,7 +54,7 @@ def kernel_class_sum(trace: Trace, arguments: Arguments) -> Result:
     """What kernels compute, and whose they are.
 
     What it measures: The time of kernels by category (products, attention, convolutions,
-        normalisations, pointwise operators, reductions, copies in another layout or type ...) and
+        normalizations, pointwise operators, reductions, copies in another layout or type ...) and
         by origin (cuBLAS, cuDNN, Triton, the framework, the program itself ...).
     Why it matters: Products near the peak of the device need other remedies than pointwise kernels
         that a compiler could fuse, or than copies that nobody wanted.
@@ -129,5 +129,5 @@ def _unknown_note(columns: Mapping[str, Values]) -> Sequence[str]:
     if not unknown:
         return ()
     ratio, count = sum(ratio for ratio, _ in unknown), sum(count for _, count in unknown)
-    whose = f"{plural(count, 'kernel')} ({100 * ratio:.1f} % of the time)"
+    whose = f"{plural(count, 'kernel')} ({100 * ratio:.1f}% of the time)"
     return (f"no rule knows {whose}; a file of rules in WARPLINE_KERNEL_RULES can name them",)

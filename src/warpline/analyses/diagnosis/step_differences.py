@@ -92,10 +92,10 @@ def step_differences(trace: Trace, arguments: Arguments) -> Result | Skipped:
         operation or the cause of idle time that it has in the table breakdown, and so to one row
         alone. Calls and the ranges directly inside the step's
         range are host time, by the step in which they began; they are shown beside it and may
-        explain the same time again. Differences below 1 % of the step's are left out, and all
+        explain the same time again. Differences below 1% of the step's are left out, and all
         but the 12 largest of a step.
     Limits: A step that is slow because another process is says only that it waited. Steps
-        within 2 % of the median are not slow. With few steps the median is little known.
+        within 2% of the median are not slow. With few steps the median is little known.
     Source: Warpline.
     """
     found = find_steps(trace, step_name(arguments))

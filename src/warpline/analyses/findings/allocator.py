@@ -22,7 +22,7 @@ def allocator(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     """Calls of cudaMalloc, cudaFree and the like in every step.
 
     What it finds: Calls that take or give back memory or its mapping, at least one in every
-        second step that counts, if they take at least 1 % of it.
+        second step that counts, if they take at least 1% of it.
     Why it matters: They take long, and cudaFree waits until the device has done all its work.
     How it is found: By the functions' names, on threads that launch work. cudaMallocAsync, which
         takes memory from a pool, is none of them.

@@ -27,7 +27,7 @@ def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
     """Kernels that copy tensors into another type, many times per step.
 
     What it finds: Kernels of the category cast-copy that run at least four times per step with
-        the same grid, if they take at least 5 % of a step, with their launches where the device
+        the same grid, if they take at least 5% of a step, with their launches where the device
         waits for the host.
     Why it matters: Weights kept in float32 and cast for each use are read and written once more
         each time, for nothing.
@@ -54,7 +54,7 @@ def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
             (scope.show_operations(f"{weight.digits} casts take {format_ns(weight.ns)}", casts),),
             "Cast weights once (model.to(torch.bfloat16), or torch.autocast, which keeps casts of"
             " weights within its block); do not alternate .float() and .bfloat16() between layers",
-            "record again: cast-copy is at most 5 % in `warpline stats -r breakdown`",
+            "record again: cast-copy is at most 5% in `warpline stats -r breakdown`",
             fix_cuda="Store the operands in the type of the product, or let the product's"
             " prologue or epilogue convert (cublasLt takes other types for C and D)",
             changes=(DropOperations(np.flatnonzero(casts), remaining=_REMAINING),),

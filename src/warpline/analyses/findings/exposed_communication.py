@@ -33,8 +33,8 @@ _MOST_BETWEEN = 2  # operations that prepare or scale what is sent
 def exposed_communication(trace: Trace, steps: str | None) -> list[Finding]:
     """Collectives that run while the device computes nothing.
 
-    What it finds: Collectives without computing beside them that take at least 5 % of a step, or
-        take the host as long to launch one after the other, where less than 30 % of their time is
+    What it finds: Collectives without computing beside them that take at least 5% of a step, or
+        take the host as long to launch one after the other, where less than 30% of their time is
         beside computing.
     Why it matters: The gradients of a layer can be sent while those of the layers before it are
         computed; most of the time of communication then costs nothing.

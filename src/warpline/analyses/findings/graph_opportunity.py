@@ -23,7 +23,7 @@ _LEAST_SHARE = 0.15
 def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
     """Steps that launch the same work each time, while the device waits for launches.
 
-    What it finds: Launch-bound idle time of at least 15 % of a step (see breakdown), where the
+    What it finds: Launch-bound idle time of at least 15% of a step (see breakdown), where the
         steps launch the same 20 or more operations in the same order. Long pauses of the host are
         left out (see launch-bound).
     Why it matters: A CUDA graph launches them all with one call, without the framework's work.

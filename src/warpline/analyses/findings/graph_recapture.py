@@ -34,7 +34,7 @@ def graph_recapture(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     """CUDA graphs that are captured, instantiated or destroyed in every step.
 
     What it finds: Calls that make or destroy graphs in at least every second step, and what the
-        host does while a graph is captured, if they take at least 5 % of it.
+        host does while a graph is captured, if they take at least 5% of it.
     Why it matters: To make a graph takes longer than to launch its work once. It pays only if the
         graph is launched many times.
     How it is found: By the functions' names, on threads that launch work. Waits and memory calls

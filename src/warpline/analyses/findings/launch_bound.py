@@ -28,7 +28,7 @@ _REMAINING = Range(0.0, 0.0, 0.25)
 def launch_bound(trace: Trace, steps: str | None) -> list[Finding]:
     """Idle time because the host had not launched the next operation yet.
 
-    What it finds: Launch-bound idle time of at least 15 % of a step (see breakdown), where steps
+    What it finds: Launch-bound idle time of at least 15% of a step (see breakdown), where steps
         are not the same or launch little, so that a graph is no help (see graph-opportunity). And
         times of half a millisecond or more in which the host makes no call and the device is
         launch-bound, if they take as much.

@@ -24,13 +24,13 @@ _REMAINING = Range(0.0, 0.0, 0.15)
 def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
     """Kernels that copy tensors into another order of their elements.
 
-    What it finds: Kernels of the category layout-copy, if they take at least 5 % of a step, with
+    What it finds: Kernels of the category layout-copy, if they take at least 5% of a step, with
         their launches where the device waits for the host.
     Why it matters: They read and write whole tensors and compute nothing.
     How it is found: By what kernels are (see kernel_class_sum): conversions between NCHW and NHWC
         of cuDNN, and copies of PyTorch between tensors that differ in layout only.
     What to do: Keep tensors in the layout that the kernels want, from the input to the loss.
-    Limits: Some copies are needed, as in front of attention. The bounds let 15 % of the time
+    Limits: Some copies are needed, as in front of attention. The bounds let 15% of the time
         stay.
     Source: PyTorch's documentation of channels_last; measured on a program with and without it.
     """
@@ -50,7 +50,7 @@ def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
             "Keep model and input in one layout: model.to(memory_format=torch.channels_last) and"
             " the same of the input for convolutions; drop .contiguous(), .transpose() and"
             " .permute() pairs around them",
-            "record again: layout-copy is at most 5 % in `warpline stats -r breakdown`",
+            "record again: layout-copy is at most 5% in `warpline stats -r breakdown`",
             fix_cuda="Pass NHWC tensor descriptors to cuDNN for every tensor; let kernels read"
             " with strides instead of a transposing copy; fold the transpose into the product"
             " (CUBLAS_OP_T)",

@@ -37,7 +37,7 @@ def no_tensor_cores(trace: Trace, steps: str | None) -> list[Finding]:
     """Matrix products and convolutions in float32 that do not use tensor cores.
 
     What it finds: Kernels of products whose names say float32 without TF32 and that take 20 us
-        or more, if they take at least 5 % of a step.
+        or more, if they take at least 5% of a step.
     Why it matters: Tensor cores multiply several times as fast; without them the largest part of
         the chip is idle.
     How it is found: By the names that cuBLAS, cuDNN and CUTLASS give such kernels (simt_sgemm,

@@ -38,7 +38,7 @@ def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
         are slow, hold the calling thread until they are done, and nothing runs beside them on the
         device that the same thread would have launched.
     How it is found: By the kind of memory that the recording has for each copy. The copies of a
-        step, or the calls that make them, must take at least 1 % of it.
+        step, or the calls that make them, must take at least 1% of it.
     What to do: Pin the memory and copy without blocking, on a stream of its own, one batch ahead.
     Limits: How fast pinned copies are is taken from the peak of the GPU's link; other traffic on
         it makes them slower.

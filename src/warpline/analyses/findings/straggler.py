@@ -60,7 +60,7 @@ class _Waits(NamedTuple):
 def straggler(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     """Ranks that wait in collectives for others.
 
-    What it finds: In a trace of several ranks, waiting in collectives that takes at least 5 % of
+    What it finds: In a trace of several ranks, waiting in collectives that takes at least 5% of
         the step of the ranks that wait, while these compute nothing; and whether one rank causes
         it, or each in turn.
     Why it matters: All ranks go at the pace of the last one. No faster network and no faster
@@ -182,7 +182,7 @@ def _fix(excess: _Excess) -> str:
             " a slower GPU: compare `warpline stats -r kernel_sum` of the ranks, and clocks,"
             " temperature and power limit with nvidia-smi"
         )
-    if excess.part == "data":
+    if excess.part == "input":
         return "look at how this rank gets its data: its workers, its disk, its share of the files"
     return (
         "look at the host of this rank: logging, checkpoints or metrics that only it does, other"

@@ -29,7 +29,7 @@ def unfused_epilogue(trace: Trace, steps: str | None) -> list[Finding]:
     """Two or more element-wise kernels right behind matrix products.
 
     What it finds: Chains of two or more element-wise kernels that were launched right after a
-        matrix product of 20 us or more, at least four per step, if they take at least 5 % of it.
+        matrix product of 20 us or more, at least four per step, if they take at least 5% of it.
     Why it matters: Each reads and writes the whole result of the product. The product's own kernel
         can add a bias, scale and apply an activation before it writes the result once.
     How it is found: In the order of the launches of each step, by what kernels are.

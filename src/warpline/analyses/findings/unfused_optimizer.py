@@ -44,7 +44,7 @@ def unfused_optimizer(trace: Trace, steps: str | None) -> list[Finding]:
     Why it matters: Each kernel costs a launch of 3 to 5 us and the framework's work for it, and
         intermediate results go through memory. One fused kernel does it for all tensors.
     How it is found: In the order of the launches of each step: a run without products, reductions
-        and copies, whose names repeat with a fixed distance in at least 70 % of the places.
+        and copies, whose names repeat with a fixed distance in at least 70% of the places.
     What to do: Use the fused or the multi-tensor variant of the optimizer.
     Limits: Element-wise loops that are no optimizer, such as clipping or averaging of weights
         tensor by tensor, look the same; the advice is the same too. The fused kernel is taken to

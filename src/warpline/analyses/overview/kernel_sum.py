@@ -44,7 +44,7 @@ def kernel_sum(trace: Trace, arguments: Arguments) -> Result:
     How it is computed: Union of a kernel's intervals on each device, added over devices, divided
         by the union of all operations, added over devices.
     Limits: Different kernels that ran at the same time are both counted, so shares may add up to
-        more than 100 %. Kernels of graphs that were recorded as wholes are missing.
+        more than 100%. Kernels of graphs that were recorded as wholes are missing.
     Source: Warpline.
     """
     events = kernel_durations(trace, arguments)

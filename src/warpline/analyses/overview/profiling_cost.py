@@ -89,7 +89,7 @@ def profiling_cost(trace: Trace, arguments: Arguments) -> Result | Skipped:
         the last one's end, divided by their number.
     Limits: A loop finds the recorder's code in the processor's cache: in a program it may take
         longer. The time that CUPTI adds to each call and each kernel is in nobody's records. Work
-        of several threads is summed, so shares may pass 100 %. What other libraries do because
+        of several threads is summed, so shares may pass 100%. What other libraries do because
         they are watched is not seen. Call chains count by their frames; the calls are apart.
     Source: Warpline; CUPTI's overhead records.
     """

@@ -70,7 +70,7 @@ def cuda_gpu_trace(trace: Trace, arguments: Arguments) -> Result:
     Why it matters: It shows what a summary hides: gaps, order, overlap, the one slow execution.
     How it is computed: One row per operation, by start; at the same start kernels, then copies,
         then sets. In text and CSV an MB is 10**6 bytes. Throughput is bytes times the whole
-        number of such operations that fit into a second, as nsys has it, and so up to 2 % low;
+        number of such operations that fit into a second, as nsys has it, and so up to 2% low;
         for operations longer than 20 ms it is bytes divided by time.
     Limits: Kernels of graphs that were recorded as wholes are missing; a note says so.
     Source: Rows, columns and order of `nsys stats -r cuda_gpu_trace`; Pid is ours.

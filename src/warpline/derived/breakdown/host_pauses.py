@@ -53,7 +53,7 @@ def host_pauses(trace: Trace, name: str | None = None) -> HostPauses:
     silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
     windows, places = measure_windows(trace, name), _by_device(trace, silent)
     lost, of_window = _lost(trace, windows, places, "launch-bound")
-    _, for_data = _lost(trace, windows, places, "data")
+    _, for_data = _lost(trace, windows, places, "input")
     is_long = of_window >= _LEAST_SHARE * (windows.end_ns - windows.start_ns)
     return HostPauses(
         silent.taken(_holds(silent, lost)),

@@ -11,7 +11,7 @@ _BUSY_MEANINGS: Mapping[str, str] = {
     "gemm": "multiplied matrices",
     "attention": "fused attention",
     "convolution": "convolutions, forward and backward",
-    "normalisation": "layer, batch and other norms, softmax",
+    "normalization": "layer, batch and other norms, softmax",
     "elementwise": "one operation per element: sums, activations",
     "reduction": "sums, maxima, losses",
     "embedding": "looked up or updated embeddings",

@@ -113,7 +113,7 @@ def _once_per_thread(found: Blocking) -> Blocking:
 
     What waits for data comes last: calls inside are what they are elsewhere.
     """
-    profiler, data = (IDLE_CAUSES.index(name) for name in ("profiler-overhead", "data"))
+    profiler, data = (IDLE_CAUSES.index(name) for name in ("profiler-overhead", "input"))
     level = np.select([found.cause == profiler, found.cause == data], [0, 2], 1)
     order = np.argsort(found.start_ns, kind="stable")
     starts, ends, owners = [], [], []
@@ -249,7 +249,7 @@ def _overheads(trace: Trace) -> Blocking:
 def _data(trace: Trace) -> Blocking:
     """Return when threads waited for data."""
     times = data_waits(trace)
-    cause = np.full(len(times.thread), IDLE_CAUSES.index("data"), np.int8)
+    cause = np.full(len(times.thread), IDLE_CAUSES.index("input"), np.int8)
     if not len(cause):
         return Blocking(*times, times.thread, cause, times.thread)
     process = trace.columns("thread", "process_id")["process_id"].values[times.thread]

@@ -13,7 +13,7 @@ from functools import cache
 IDLE_CAUSES: tuple[str, ...] = (
     "launch-bound",
     "host-sync",
-    "data",
+    "input",
     "pageable-copy",
     "allocator",
     "graph-instantiation",
@@ -28,7 +28,7 @@ IDLE_CAUSES: tuple[str, ...] = (
 IDLE_MEANINGS: Mapping[str, str] = {
     "launch-bound": "the host had not launched the next operation yet",
     "host-sync": "the host waited for the device before it launched more",
-    "data": "the host waited for data, or prepared it",
+    "input": "the host waited for data, or prepared it",
     "pageable-copy": "a copy from or to pageable memory held the host",
     "allocator": "the host was allocating or releasing memory",
     "graph-instantiation": "the host was capturing or instantiating a CUDA graph",

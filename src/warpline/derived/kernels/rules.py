@@ -28,7 +28,7 @@ KERNEL_CATEGORIES = (
     "gemm",
     "attention",
     "convolution",
-    "normalisation",
+    "normalization",
     "elementwise",
     "reduction",
     "embedding",
@@ -331,7 +331,7 @@ def _read_rule(label: str, item: Any) -> Rule:
         _text(label, "id", item.get("id", "")),
         tuple((_TARGETS.index(part), _patterns(label, part, item[part])) for part in present),
         _patterns(label, "unless", item["unless"]) if "unless" in item else None,
-        _one_of(label, "category", item.get("category"), KERNEL_CATEGORIES),
+        _one_of(label, "category", _respelled(item.get("category")), KERNEL_CATEGORIES),
         _one_of(label, "origin", item.get("origin"), ORIGINS),
         _collective(label, item.get("collective", {})),
     )
@@ -362,6 +362,11 @@ def _collective(label: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict) or set(value) - set(_COLLECTIVE_KEYS):
         raise _wrong(label, f"'collective' has keys other than {', '.join(_COLLECTIVE_KEYS)}")
     return {key: _text(label, key, text) for key, text in value.items()}
+
+
+def _respelled(category: Any) -> Any:
+    """Return today's name of a category: files that users wrote earlier stay valid."""
+    return "normalization" if category == "normalisation" else category
 
 
 def _one_of(label: str, key: str, value: Any, allowed: Sequence[str]) -> str | None:

@@ -24,7 +24,7 @@ from warpline.units import format_ns, plural
 
 _LABEL = 20
 _DEVICES = 2  # shown with all of their parts; of more, the slowest
-_LEAST_TENTHS = 1  # parts of less than 0.1 % share a line
+_LEAST_TENTHS = 1  # parts of less than 0.1% share a line
 _LEFT = len(GAP) + _LABEL
 _KINDS: tuple[PartKind, ...] = ("busy", "idle")
 
@@ -144,7 +144,7 @@ def device_label(item: Breakdown) -> str:
 
 
 def _origins(item: Breakdown, total_ns: int) -> str:
-    """Return whose code ran, with shares of the time; what is below 0.1 % is left out."""
+    """Return whose code ran, with shares of the time; what is below 0.1% is left out."""
     shares = {name: round(1000 * ns / total_ns) for name, ns in item.origins.items()}
     said = [f"{name} {tenths(share)}" for name, share in shares.items() if share]
     return ", ".join(said) or next(iter(item.origins))

@@ -76,7 +76,7 @@ class _Writer:
                 part.category,
                 part.kind,
                 format_ns(part.ns / per),
-                f"{share / 10:.1f} %",
+                f"{share / 10:.1f}%",
                 self._text(part.meaning),
             )
             yield f"| {' | '.join(cells)} |"
@@ -101,7 +101,7 @@ class _Writer:
         for item in phases[:_PHASES]:
             idle_ns = sum(part.ns for part in item.parts if part.kind == "idle")
             name = code("/".join(item.path), self._options) if item.path else "outside of ranges"
-            idle = f"{100 * idle_ns / item.total_ns:.1f} %" if item.total_ns else ""
+            idle = f"{100 * idle_ns / item.total_ns:.1f}%" if item.total_ns else ""
             yield f"| {name} | {item.calls:,} | {format_ns(item.total_ns / per)} | {idle} |"
         if len(phases) > _PHASES:
             yield ""
@@ -132,7 +132,7 @@ class _Writer:
         yield "| ---: | ---: | :--- | :--- |"
         for item in candidates:
             name, command = (code(text, self._options) for text in (item.name, item.command))
-            yield f"| {item.share * 100:.1f} % | {item.instances:,} | {name} | {command} |"
+            yield f"| {item.share * 100:.1f}% | {item.instances:,} | {name} | {command} |"
 
     def checklist(self, checks: Sequence[Check]) -> Iterator[str]:
         """Yield the table of the checklist."""

@@ -24,7 +24,7 @@ def saving_text(item: Finding, step: str) -> str:
     after = " after the findings above" if item.is_generic and not is_alone else ""
     if (item.share or 0.0) < _LEAST_SAVING:
         return f"nothing measurable{step}, {high} at most{after}"
-    share = f"{(item.share or 0.0) * 100:.0f} %"
+    share = f"{(item.share or 0.0) * 100:.0f}%"
     text = f"{format_ns(item.saving_ns)}{step} ({share}; {low} to {high}){after}"
     if together is None or is_alone:
         return text

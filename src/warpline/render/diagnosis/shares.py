@@ -88,7 +88,7 @@ def counted(item: Breakdown) -> tuple[Sequence[Part], int]:
 
 def tenths(share: int) -> str:
     """Return tenths of a per cent as a text."""
-    return f"{share // 10}.{share % 10} %"
+    return f"{share // 10}.{share % 10}%"
 
 
 def percent(ns: int, total_ns: int) -> str:

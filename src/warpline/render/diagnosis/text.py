@@ -128,7 +128,7 @@ def _candidates(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
         return
     yield lines.styled("Kernels worth a run with hardware counters", BOLD)
     for item in shown:
-        share = f"{item.share * 100:.1f} %"
+        share = f"{item.share * 100:.1f}%"
         name = lines.cut(without_noise(lines.clean(item.name)), lines.width - 26)
         yield f"{GAP}{share:>6}{GAP}{plural(item.instances, 'time'):>12}{GAP}{name}"
     # A command is there to be copied: it is not cut.

@@ -1,4 +1,4 @@
-"""data-starved: the device waits until the host has the next batch."""
+"""input-bound: the GPU waits for the next batch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from warpline.result.changes import Range, RemoveHostTime
 from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio, plural
 
-NAME = "data-starved"
-TITLE = "The device waits for the next batch"
+NAME = "input-bound"
+TITLE = "Input-bound: the GPU waits for the next batch"
 
 _SHOWN = 5
 _MOST_STEPS = 0.5  # of the steps; what fewer wait for is nothing that the median step has
@@ -24,11 +24,11 @@ _MOST_STEPS = 0.5  # of the steps; what fewer wait for is nothing that the media
 _REMAINING = Range(0.0, 0.02, 0.05)
 
 
-@rule(name=NAME, title=TITLE)
-def data_starved(trace: Trace, steps: str | None) -> list[Finding]:
+@rule(name=NAME, title=TITLE, aliases=("data-starved",))
+def input_bound(trace: Trace, steps: str | None) -> list[Finding]:
     """Time in which the device is idle because the host has no data for it yet.
 
-    What it finds: Idle time of the cause data (see breakdown), if it is at least 5 % of a step.
+    What it finds: Idle time of the cause input (see breakdown), if it is at least 5% of a step.
     Why it matters: No faster kernel helps a device that waits for its input.
     How it is found: A thread that launches work waits in a DataLoader or in the operating system,
         or makes no CUDA call for half a millisecond, and launches a copy from the host next.
@@ -39,12 +39,12 @@ def data_starved(trace: Trace, steps: str | None) -> list[Finding]:
         with batches made in the training thread.
     """
     scope = step_scope(trace, steps)
-    idle_ns = scope.idle_ns("data")
+    idle_ns = scope.idle_ns("input")
     share = scope.share_of_all(idle_ns)
     if share < MEASURABLE_RATIO:
         return []
     held = blocking(trace)
-    rows = np.flatnonzero(held.cause == IDLE_CAUSES.index("data"))
+    rows = np.flatnonzero(held.cause == IDLE_CAUSES.index("input"))
     longest = rows[np.argsort(held.start_ns[rows] - held.end_ns[rows], kind="stable")][:_SHOWN]
     windows = zip(held.start_ns[longest].tolist(), held.end_ns[longest].tolist(), strict=True)
     changes = tuple(
@@ -68,7 +68,7 @@ def data_starved(trace: Trace, steps: str | None) -> list[Finding]:
             (Evidence(text, None, (), len(rows), tuple(windows)),),
             "Give the DataLoader more workers (num_workers), prefetch_factor and pin_memory=True;"
             " move decoding and augmentation out of the training loop, to workers or to the GPU",
-            "record again: `warpline analyze` shows no idle time of the cause data",
+            "record again: `warpline analyze` shows no idle time of the cause input",
             fix_cuda="Fill pinned buffers in other threads, and copy the next one with"
             " cudaMemcpyAsync on a second stream while the device works on this one",
             changes=changes if often else (),
@@ -80,7 +80,7 @@ def data_starved(trace: Trace, steps: str | None) -> list[Finding]:
 def _how_often(trace: Trace, steps: str | None) -> tuple[bool, str]:
     """Return whether most steps wait for data, which a price per step needs; if not, how many."""
     found, scope = step_partition(trace, steps), step_scope(trace, steps)
-    idle_ns = found.ns[:, PARTS.index("data")]
+    idle_ns = found.ns[:, PARTS.index("input")]
     length = found.windows.end_ns - found.windows.start_ns
     many = int(np.count_nonzero((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0)))
     if not scope.has_steps or many > _MOST_STEPS * len(length):
