@@ -8,7 +8,7 @@ NATIVE := $(shell find native -type f 2>/dev/null)
 BUILD_INPUTS := pyproject.toml $(NATIVE)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# The first interpreter that runs, is new enough and can make environments.
+# The first interpreter that runs, is recent enough and can create environments.
 define FIND_PYTHON
 for candidate in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python3.11 python3.14 python); do \
 	if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
@@ -19,18 +19,18 @@ endef
 .DEFAULT_GOAL := help
 .PHONY: help demo test harm lint format docs viewer clean
 
-help:  ## Show these lines
+help:  ## Show this help
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
 		| while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
 
-demo: $(VENV)/installed  ## Show what Warpline says about a bundled recording
+demo: $(VENV)/installed  ## Analyze a bundled recording and write its report
 	@$(BIN)/warpline demo
 
-test: $(VENV)/installed  ## Run the tests that need no GPU; those in a browser where there is one
+test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
 	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto) $(ARGS)
 
-# With the Python that has the frameworks: PYTHON=/path/to/python3, not that of .venv.
-harm:  ## Check that recording changes no program; needs a GPU, see docs/harm.md
+# Uses the Python that has the frameworks, not that of .venv: PYTHON=/path/to/python3.
+harm:  ## Check that recording changes no program (needs a GPU, see docs/harm.md)
 	@"$(or $(PYTHON),python3)" -m tests.gpu.harm $(ARGS)
 
 lint: $(VENV)/lint-installed  ## Check style, types and the import contracts
@@ -39,14 +39,14 @@ lint: $(VENV)/lint-installed  ## Check style, types and the import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-format: $(VENV)/lint-installed  ## Put the code in the house's format
+format: $(VENV)/lint-installed  ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/installed  ## Write the pages that follow from the code, and what the README shows
+docs: $(VENV)/installed  ## Write the generated pages and the output shown in the README
 	$(BIN)/python docs/generate.py
 
-viewer:  ## Build the page of the timeline again, after a change to viewer/; needs npm
+viewer:  ## Rebuild the timeline after a change to viewer/ (needs npm)
 	cd viewer && npm ci --silent && npm test && npm run build
 
 clean:  ## Remove the environment, builds and caches
@@ -57,9 +57,9 @@ clean:  ## Remove the environment, builds and caches
 $(BIN)/python:
 	@python="$$($(FIND_PYTHON))"; \
 	if [ -z "$$python" ]; then \
-		echo "error: no Python >= 3.11 with the venv module was found." >&2; \
+		echo "error: no Python >= 3.11 with the venv module found." >&2; \
 		echo "hint: install one (Debian and Ubuntu: python3 and python3-venv)" \
-			"or name it: make PYTHON=/path/to/python3" >&2; \
+			"or choose one: make PYTHON=/path/to/python3" >&2; \
 		exit 1; \
 	fi; \
 	echo "Setting up $(VENV) with $$("$$python" --version), once." >&2; \
