@@ -1,5 +1,6 @@
-"""What is wrong with a run and what to change: one rule per file.
+"""The rules of `analyze`: one performance problem per file.
 
-A rule finds its place by what launches, waits and kernels do, never by the names of a program's
-ranges. It gives changes, not numbers: `replay.pricing` says what they save.
+A rule detects its problem by the behavior of launches, synchronization and kernels, never by the
+names of a program's ranges. A finding's title and claim carry the measured numbers. Its changes
+carry no saving: `replay.pricing` estimates that.
 """

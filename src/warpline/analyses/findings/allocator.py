@@ -1,4 +1,4 @@
-"""allocator: device memory is taken and given back in every step."""
+"""allocator: GPU memory is allocated and freed in every step."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from warpline.trace import Trace
 from warpline.units import format_ns, plural
 
 NAME = "allocator"
-TITLE = "Device memory is allocated and released in every step"
+TITLE = "GPU memory is allocated and freed in every step"
 
 
 @rule(name=NAME, title=TITLE)
 def allocator(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
-    """Calls of cudaMalloc, cudaFree and the like in every step.
+    """Calls to cudaMalloc, cudaFree and similar functions in every step.
 
-    What it finds: Calls that take or give back memory or its mapping, at least one in every
-        second step that counts, if they take at least 1% of it.
-    Why it matters: They take long, and cudaFree waits until the device has done all its work.
-    How it is found: By the functions' names, on threads that launch work. cudaMallocAsync, which
-        takes memory from a pool, is none of them.
-    What to do: Keep memory in a pool, and let nothing empty it.
-    Limits: The first steps of a program fill its pool; such steps do not count.
-    Source: CUDA Runtime API, memory management; measured on a program with and without it.
+    What it finds: Calls that allocate, free, or map memory: at least one in every second analyzed
+        step, taking at least 1% of the step.
+    Why it matters: These calls are slow, and cudaFree waits until the GPU has finished all its
+        work.
+    How it is found: By function name, on threads that launch work. cudaMallocAsync does not
+        count, as it allocates from a pool.
+    What to do: Keep memory in a pool, and do not empty the pool.
+    Limits: The first steps of a program fill the pool. These steps are excluded.
+    Source: CUDA Runtime API, memory management; measured on a program with and without the
+        problem.
     """
     if not trace.has("api_call") or not trace.row_count("api_call"):
-        return Skipped(NAME, "no CUDA calls were recorded", "record with --trace=cuda")
+        return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, calls = step_scope(trace, steps), working_calls(trace)
     rows = calls.row[calls.kind == CALL_KINDS.index("allocator")]
     counted = rows[scope.calls[rows]]
@@ -41,21 +43,22 @@ def allocator(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     each = float(np.maximum(length, 0).sum()) / scope.count
     if not scope.has_steps or count < 0.5 or scope.share(each) < 0.01:
         return []
+    many = plural(max(round(count), 1), "call")
     return [
         Finding(
             NAME,
             severity_of(scope.share(min(each, scope.idle_ns()))),
-            TITLE,
-            f"Memory is allocated or released {plural(round(count), 'time')}{scope.each}; the host"
-            f" spends {format_ns(each)} in these calls, and cudaFree waits for the device.",
-            (scope.show_calls(f"{plural(round(count), 'call')} in {format_ns(each)}", rows),),
-            "Do not call torch.cuda.empty_cache() in the loop; if memory is short, set"
-            " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and keep shapes equal from step"
-            " to step",
-            "record again: no cudaMalloc and cudaFree in the steps of"
-            " `warpline stats -r cuda_api_sum`",
+            f"Allocating and freeing GPU memory blocks the CPU for {format_ns(each)}{scope.each}",
+            f"The CPU spends {format_ns(each)}{scope.each} in {many} that allocate or free memory."
+            " cudaFree also synchronizes with the GPU.",
+            (scope.show_calls(f"{many}{scope.each} take {format_ns(each)}", rows),),
+            "Remove torch.cuda.empty_cache() from the loop. If memory is tight, set"
+            " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. Keep shapes constant from step to"
+            " step.",
+            "Profile again: `warpline stats -r cuda_api_sum` shows no cudaMalloc or cudaFree"
+            " within steps.",
             fix_cuda="Allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync"
-            " with a pool whose cudaMemPoolAttrReleaseThreshold is high",
+            " with a pool that has a high cudaMemPoolAttrReleaseThreshold.",
             changes=(DropCalls(rows, keeps_gap=True),),
         )
     ]

@@ -1,4 +1,4 @@
-"""cast-copies: the same tensors are cast again and again."""
+"""cast-copies: tensors are cast repeatedly."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from warpline.ops.group import factorize_rows
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range
 from warpline.trace import Trace
-from warpline.units import format_ns
+from warpline.units import format_ns, format_ratio
 
 NAME = "cast-copies"
-TITLE = "Tensors are cast to another type over and over"
+TITLE = "Tensors are cast repeatedly"
 
-_LEAST_EACH = 4  # casts of one size per step: as of the layers of a model, not of a batch
+_LEAST_EACH = 4  # casts of one size per step: one per layer of a model, not one per batch
 _REMAINING = Range(0.0, 0.0, 0.4)
 
 
 @rule(name=NAME, title=TITLE)
 def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
-    """Kernels that copy tensors into another type, many times per step.
+    """Kernels that cast tensors to another dtype, many times per step.
 
     What it finds: Kernels of the category cast-copy that run at least four times per step with
-        the same grid, if they take at least 5% of a step, with their launches where the device
-        waits for the host.
-    Why it matters: Weights kept in float32 and cast for each use are read and written once more
-        each time, for nothing.
-    How it is found: By what kernels are (see kernel_class_sum) and the size of their grids. A
-        cast of the batch or of the output, which a step needs, runs once.
-    What to do: Keep the tensors in the type in which they are used.
-    Limits: What the casts are of does not show. Training in mixed precision needs casts where
-        the weights change every step: one for each weight. The bounds let
-        two in five stay.
+        the same grid and take at least 5% of the step. Their launch time counts where the GPU
+        waits for launches.
+    Why it matters: Weights kept in FP32 and cast at every use are read and written once more each
+        time.
+    How it is found: By kernel category (see kernel_class_sum) and grid size. A cast of the batch
+        or of the output runs once per step and does not count.
+    What to do: Store tensors in the dtype in which they are used.
+    Limits: A recording does not show which tensors are cast. Mixed-precision training needs one
+        cast per weight and step, as weights change in every step. The bounds of the saving
+        assume that up to 40% of the casts stay.
     Source: PyTorch's documentation of automatic mixed precision and its weight cache; measured on
         a program with and without the casts.
     """
@@ -48,22 +48,27 @@ def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
         Finding(
             NAME,
             severity_of(weight.share),
-            TITLE,
-            f"{weight.digits} kernels{scope.each} only cast tensors to another type; they take"
-            f" {weight.time}.",
-            (scope.show_operations(f"{weight.digits} casts take {format_ns(weight.ns)}", casts),),
-            "Cast weights once (model.to(torch.bfloat16), or torch.autocast, which keeps casts of"
-            " weights within its block); do not alternate .float() and .bfloat16() between layers",
-            "record again: cast-copy is at most 5% in `warpline stats -r breakdown`",
-            fix_cuda="Store the operands in the type of the product, or let the product's"
-            " prologue or epilogue convert (cublasLt takes other types for C and D)",
+            f"{weight.digits} repeated casts{scope.each} take {format_ratio(weight.share)} of the"
+            " time",
+            f"Repeated casts in {weight.digits} kernels{scope.each} take {weight.time}.",
+            (
+                scope.show_operations(
+                    f"{weight.digits} casts{scope.each} take {format_ns(weight.ns)}", casts
+                ),
+            ),
+            "Cast weights once (model.to(torch.bfloat16)) or use torch.autocast, which caches"
+            " weight casts within its block. Avoid alternating .float() and .bfloat16() between"
+            " layers.",
+            "Profile again: `warpline stats -r breakdown` shows cast-copy at 5% or less.",
+            fix_cuda="Store the operands in the data type of the GEMM, or convert in its prologue"
+            " or epilogue (cublasLt accepts other types for C and D).",
             changes=(DropOperations(np.flatnonzero(casts), remaining=_REMAINING),),
         )
     ]
 
 
 def _repeated(trace: Trace, name: str | None) -> BoolArray:
-    """Return which operations are casts of one name and grid, several per step."""
+    """Return which operations are casts that run several times per step with one name and grid."""
     scope: StepScope = step_scope(trace, name)
     work = operations(trace)
     found: BoolArray = operation_categories(trace) == BUSY_CATEGORIES.index("cast-copy")

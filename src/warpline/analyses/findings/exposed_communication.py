@@ -1,4 +1,4 @@
-"""exposed-communication: collectives run while nothing is computed."""
+"""exposed-communication: communication is not overlapped with compute."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "exposed-communication"
-TITLE = "Collectives run while nothing is computed"
+TITLE = "Communication is not overlapped with compute"
 
-_OVERLAPPED_RATIO = 0.3  # of which more already run beside computing
+_OVERLAPPED_RATIO = 0.3  # of communication: above this, it counts as overlapped
 _BUCKETS = 8
-# Of their time, seen from one rank only: the rest may be waiting for others that come later.
+# Share of a collective's time that moves data where only one rank is in the trace. The rest may be
+# waiting for other ranks.
 _ALONE = Range(0.1, 1.0, 1.0)
-_MOST_BETWEEN = 2  # operations that prepare or scale what is sent
+_MOST_BETWEEN = 2  # operations that prepare or scale a collective's data
 
 
 @rule(name=NAME, title=TITLE)
 def exposed_communication(trace: Trace, steps: str | None) -> list[Finding]:
-    """Collectives that run while the device computes nothing.
+    """Collectives that run while the GPU computes nothing.
 
-    What it finds: Collectives without computing beside them that take at least 5% of a step, or
-        take the host as long to launch one after the other, where less than 30% of their time is
-        beside computing.
-    Why it matters: The gradients of a layer can be sent while those of the layers before it are
-        computed; most of the time of communication then costs nothing.
-    How it is found: From the overlap of kernels of collectives with computing (see overlap). In a
-        trace of several ranks the time in which they wait for the last one is left out (see
-        straggler).
-    What to do: Send in a few buckets, as soon as their data are there.
-    Limits: In the recording of one rank the time of a collective includes waiting for the others.
-        Open the recordings of all ranks together, to see which one is late.
+    What it finds: Exposed communication of at least 5% of the step, or at least 5% spent by the
+        CPU on launching collectives one by one, where less than 30% of communication is
+        overlapped with compute.
+    Why it matters: A layer's gradients can be reduced while those of earlier layers are computed.
+        This hides most of the communication.
+    How it is found: From the overlap of collective kernels with compute (see overlap). With
+        several ranks in the trace, waits for the last rank are excluded (see straggler).
+    What to do: Communicate in a few buckets, each as soon as its data is ready.
+    Limits: In a recording of a single rank, a collective's time includes waiting for other ranks.
+        Open the recordings of all ranks together to see which one is late.
     Source: PyTorch's documentation of DistributedDataParallel; measured on a program with and
         without overlap.
     """
@@ -59,27 +59,30 @@ def exposed_communication(trace: Trace, steps: str | None) -> list[Finding]:
     if beside > _OVERLAPPED_RATIO * (exposed + beside):
         return []
     places = np.flatnonzero(collectives)
-    many = plural(round(scope.number_of(collectives)), "collective")
-    is_are = "is" if many.startswith("1 ") else "are"
-    without = ", not counting that ranks wait for each other" if waiting else ""
-    shown = [scope.show_operations(f"{many}{scope.each}", collectives)]
+    many = f"{plural(round(scope.number_of(collectives)), 'collective')}{scope.each}"
+    title = f"Communication not overlapped with compute takes {format_ratio(share)} of the time"
+    if share < MEASURABLE_RATIO:
+        title = f"Launching {many} takes {format_ns(launching)} of CPU time"
+    leave = "leaves" if many.startswith("1 ") else "leave"
+    without = ", excluding waits for other ranks" if waiting else ""
+    shown = [scope.show_operations(many, collectives)]
     if scope.share(launching) >= MEASURABLE_RATIO:
-        text = f"the host launches them one by one for {format_ns(launching)}{scope.each}"
+        text = f"the CPU takes {format_ns(launching)}{scope.each} to launch them one by one"
         shown.append(Evidence(text))
     return [
         Finding(
             NAME,
             severity_of(share),
-            TITLE,
-            f"While {many}{scope.each} {is_are} under way, nothing is computed for"
-            f" {format_ns(exposed)} ({format_ratio(share)}){without}.",
+            title,
+            f"{many} {leave} {format_ns(exposed)} ({format_ratio(share)}) of communication"
+            f" exposed{without}.",
             tuple(shown),
-            "Wrap the model in DistributedDataParallel(gradient_as_bucket_view=True) or FSDP,"
-            " which send buckets during the backward pass; do not all-reduce tensor by tensor"
-            " after it",
-            "record again: `warpline stats -r overlap` shows less exposed communication",
-            fix_cuda="Group small buffers (ncclGroupStart) into buckets of tens of MB, and launch"
-            " each on a stream of its own behind an event of its last producer",
+            "Overlap communication with the backward pass: use"
+            " DistributedDataParallel(gradient_as_bucket_view=True) or FSDP, not per-tensor"
+            " all-reduces after it.",
+            "Profile again: `warpline stats -r overlap` shows less exposed communication.",
+            fix_cuda="Group small buffers into buckets of tens of MB (ncclGroupStart). Launch each"
+            " bucket on a separate stream, after an event of its last producer.",
             changes=(OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(trace)),),
         )
     ]
@@ -92,15 +95,15 @@ def _collectives(trace: Trace) -> BoolArray:
 
 
 def _moving(trace: Trace) -> Range:
-    """Return which part of the time of collectives may be their own."""
+    """Return the share of a collective's time that may move data."""
     is_alone = len(collective_matches(trace).lane_process) < 2
     return _ALONE if is_alone else Range(1.0, 1.0, 1.0)
 
 
 def _launching_ns(trace: Trace, name: str | None) -> float:
-    """Return the host time per step from one collective's launch to the next one's.
+    """Return the CPU time per step from one collective's launch to the next.
 
-    Counted is where one or two operations at most are launched between the two.
+    Counts only collectives with at most two other operations launched in between.
     """
     found, work = launch_sequences(trace, name), operations(trace)
     collectives, total = _collectives(trace), 0

@@ -1,4 +1,4 @@
-"""graph-opportunity: steps that launch the same work each time, more slowly than it runs."""
+"""graph-opportunity: launch-bound steps that repeat the same launches."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from warpline.derived.steps.launch_sequences import could_be_graphs, step_launch
 from warpline.result import Finding, rule
 from warpline.result.changes import LaunchAsGraph
 from warpline.trace import Trace
-from warpline.units import format_ns, format_ratio
+from warpline.units import format_ns, format_ratio, plural
 
 NAME = "graph-opportunity"
-TITLE = "Each step launches the same work, slower than the device does it"
+TITLE = "Launch-bound: every step repeats the same launches"
 
 _LEAST_SHARE = 0.15
 
 
 @rule(name=NAME, title=TITLE)
 def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
-    """Steps that launch the same work each time, while the device waits for launches.
+    """Steps that repeat the same launches while the GPU waits for them.
 
-    What it finds: Launch-bound idle time of at least 15% of a step (see breakdown), where the
-        steps launch the same 20 or more operations in the same order. Long pauses of the host are
-        left out (see launch-bound).
-    Why it matters: A CUDA graph launches them all with one call, without the framework's work.
-    How it is found: By the names of the kernels in the order of their launches; nine in ten steps
-        must be equal, and at least three.
-    What to do: Capture the step, or its forward and backward pass, as a CUDA graph.
-    Limits: What is captured must not wait for the device, nor allocate, nor depend on values; what
-        does has to be changed first. Shapes that change need a graph each. That arguments are
-        equal does not show.
+    What it finds: Launch-bound idle time of at least 15% of the step (see breakdown), where every
+        step launches the same 20 or more operations in the same order. Long CPU gaps are excluded
+        (see launch-bound).
+    Why it matters: A CUDA graph launches all of them with one call, without framework overhead.
+    How it is found: By kernel names in launch order. At least three steps and 90% of all steps
+        must be equal.
+    What to do: Capture the step, or its forward and backward passes, as a CUDA graph.
+    Limits: Captured code must not synchronize, allocate with cudaMalloc, or branch on tensor
+        values. Each set of shapes needs its own graph. A recording does not show whether kernel
+        arguments are equal.
     Source: CUDA C++ Programming Guide, CUDA graphs; measured on a program with and without one.
     """
     scope = step_scope(trace, steps)
@@ -45,25 +45,30 @@ def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
     held = blocking(trace)
     columns = trace.columns("api_call", "start_ns")
     waits = int(np.isin(held.start_ns, columns["start_ns"].values[scope.calls]).sum())
-    text = f"{count:,} launches{scope.each}, equal in order and names"
-    hindrance = ""
+    many, idle = plural(count, "launch", "launches"), format_ratio(share)
+    before = ""
     if waits >= scope.count:
-        hindrance = f"; {waits / scope.count:,.0f} calls per step that wait or allocate must go"
+        calls = plural(round(waits / scope.count), "synchronizing or allocating call")
+        before = f" Before capture, remove {calls} per step."
     return [
         Finding(
             NAME,
             severity_of(share),
-            TITLE,
-            f"The device is idle for {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
-            f" because the host launches {count:,} operations one by one, the same each time"
-            f"{hindrance}.",
-            (scope.show_calls(text, np.concatenate(groups)),),
-            "Capture it as a CUDA graph: torch.compile(mode='reduce-overhead'),"
-            " torch.cuda.make_graphed_callables, or torch.cuda.graph around the step",
-            "record again with --cuda-graph-trace=graph: one graph launch per step, and little"
-            " launch-bound time in `warpline stats -r breakdown`",
-            fix_cuda="cudaStreamBeginCapture, the step, cudaStreamEndCapture,"
-            " cudaGraphInstantiate once; cudaGraphLaunch in each step",
+            f"Launch-bound: {many}{scope.each} leave the GPU idle {idle}; capture a CUDA graph",
+            f"GPU idle {format_ns(idle_ns)}{scope.each} ({idle}): the CPU launches {count:,}"
+            f" operations individually, the same in every step.{before}",
+            (
+                scope.show_calls(
+                    f"{many}{scope.each} with the same kernel names and order",
+                    np.concatenate(groups),
+                ),
+            ),
+            "Capture the step as a CUDA graph with torch.compile(mode='reduce-overhead'),"
+            " torch.cuda.make_graphed_callables, or torch.cuda.graph.",
+            "Profile again with --cuda-graph-trace=graph: one graph launch per step, and little"
+            " launch-bound time in `warpline stats -r breakdown`.",
+            fix_cuda="Capture the step once (cudaStreamBeginCapture, cudaStreamEndCapture,"
+            " cudaGraphInstantiate). Call cudaGraphLaunch in each step.",
             is_generic=True,
             changes=(LaunchAsGraph(groups),),
         )

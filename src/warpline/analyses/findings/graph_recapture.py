@@ -1,4 +1,4 @@
-"""graph-recapture: CUDA graphs are made anew in every step."""
+"""graph-recapture: CUDA graphs are re-created in every step."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "graph-recapture"
-TITLE = "CUDA graphs are made anew in every step"
+TITLE = "CUDA graphs are re-created in every step"
 
 _LEAST_SHARE = 0.05
 _GRAPH, _BEGIN, _END, _LAUNCH = (
     CALL_KINDS.index(kind)
     for kind in ("graph-instantiation", "begin-capture", "end-capture", "launch")
 )
-# What frameworks do just before they capture: they wait, return memory, and fill the state of
-# their random numbers, which is done for each launch of the graph too.
+# Frameworks synchronize, free memory, and set the state of their random number generator just
+# before a capture. They set that state for each launch of the graph too.
 _FILLS = 2
 _BEFORE = [CALL_KINDS.index(kind) for kind in ("", "host-sync", "allocator")]
 
 
 @rule(name=NAME, title=TITLE)
 def graph_recapture(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
-    """CUDA graphs that are captured, instantiated or destroyed in every step.
+    """CUDA graphs that are captured, instantiated, or destroyed in every step.
 
-    What it finds: Calls that make or destroy graphs in at least every second step, and what the
-        host does while a graph is captured, if they take at least 5% of it.
-    Why it matters: To make a graph takes longer than to launch its work once. It pays only if the
-        graph is launched many times.
-    How it is found: By the functions' names, on threads that launch work. Waits and memory calls
-        just before a capture belong to it: frameworks make them.
-    What to do: Make the graph once, before the loop, and launch it in each step.
-    Limits: A program whose shapes change needs a graph for each of them, or has to update one
-        (cudaGraphExecUpdate); then less is saved. What the first launch of a graph costs more than
-        later ones is taken to go too.
-    Source: CUDA C++ Programming Guide, CUDA graphs; seen on a program that captured in each step.
+    What it finds: Calls that create or destroy graphs in at least every second step. Together
+        with the CPU's work during capture, they take at least 5% of the step.
+    Why it matters: Creating a graph takes longer than launching its work once. It pays off only
+        if the graph is launched many times.
+    How it is found: By function name, on threads that launch work. Synchronization and memory
+        calls just before a capture count as part of it, because frameworks make them.
+    What to do: Create the graph once, before the loop, and launch it in each step.
+    Limits: A program with changing shapes needs one graph per shape or must update a graph
+        (cudaGraphExecUpdate). Then the saving is smaller. The estimate assumes that the extra time
+        of a graph's first launch is saved too.
+    Source: CUDA C++ Programming Guide, CUDA graphs; measured on a program that captured in every
+        step.
     """
     if not trace.has("api_call") or not trace.row_count("api_call"):
-        return Skipped(NAME, "no CUDA calls were recorded", "record with --trace=cuda")
+        return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, calls = step_scope(trace, steps), working_calls(trace)
     made = calls.row[calls.kind == _GRAPH]
     count = int(np.count_nonzero(scope.calls[made])) / scope.count
@@ -57,28 +58,28 @@ def graph_recapture(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     share = scope.share(each)
     if share < _LEAST_SHARE:
         return []
+    many = plural(max(round(count), 1), "call")
     return [
         Finding(
             NAME,
             severity_of(share),
-            TITLE,
-            f"The host makes and destroys CUDA graphs in {plural(round(count), 'call')} per step;"
-            f" with what it does meanwhile that takes {format_ns(each)} ({format_ratio(share)}).",
-            (scope.show_calls(f"{plural(round(count), 'call')} per step", made),),
-            "Capture once before the loop and call replay() in it: copy new inputs into the tensors"
-            " that were captured; with torch.compile(mode='reduce-overhead') keep shapes equal, or"
-            " mark what changes as dynamic",
-            "record again: no cudaGraphInstantiate in the steps of"
-            " `warpline stats -r cuda_api_sum`",
-            fix_cuda="Keep the cudaGraphExec_t and launch it again; change arguments with"
-            " cudaGraphExecKernelNodeSetParams or cudaGraphExecUpdate",
+            f"Re-creating CUDA graphs takes {format_ratio(share)} of each step",
+            f"Creating and destroying CUDA graphs takes {format_ns(each)} per step"
+            f" ({format_ratio(share)}): {many} and the CPU work during capture.",
+            (scope.show_calls(f"{many} per step", made),),
+            "Capture once. In the loop, copy inputs into the captured tensors and call replay()."
+            " With torch.compile(mode='reduce-overhead'), keep shapes fixed or mark them dynamic.",
+            "Profile again: `warpline stats -r cuda_api_sum` shows no cudaGraphInstantiate within"
+            " steps.",
+            fix_cuda="Keep the cudaGraphExec_t and launch it again. Change arguments with"
+            " cudaGraphExecKernelNodeSetParams or cudaGraphExecUpdate.",
             changes=_changes(trace, calls, rows),
         )
     ]
 
 
 def _making(calls: WorkingCalls) -> I64:
-    """Return the calls that make and destroy graphs, and those that belong to a capture."""
+    """Return the calls that create or destroy graphs, and those that belong to a capture."""
     chosen = np.zeros(len(calls.row), np.bool_)
     for rows in by_group(calls.thread):
         kind = calls.kind[rows]
@@ -94,7 +95,7 @@ def _making(calls: WorkingCalls) -> I64:
 
 
 def _making_ns(calls: WorkingCalls, rows: I64) -> float:
-    """Return how long the host takes for some calls, with the time from one of them to the next."""
+    """Return how long some calls take on the CPU, with the time between consecutive ones."""
     total = 0
     for places in by_group(calls.thread):
         own = np.isin(calls.row[places], rows)
@@ -106,14 +107,14 @@ def _making_ns(calls: WorkingCalls, rows: I64) -> float:
 
 
 def _changes(trace: Trace, calls: WorkingCalls, rows: I64) -> tuple[Change, ...]:
-    """Return what is different if each graph is only launched: with the time around the calls."""
+    """Return the changes that leave only the launch of each graph, without the time around it."""
     thread = trace.columns("api_call", "thread_id")["thread_id"].values
     launches = calls.row[calls.kind == CALL_KINDS.index("graph-launch")]
     groups: list[I64] = []
     for own in by_group(thread[rows]):
         making = rows[own]
         after = launches[thread[launches] == thread[making[0]]]
-        # What makes a graph stands before its launch, what destroys it before the next one.
+        # Creation precedes a graph's launch, destruction precedes the next launch.
         parts = np.split(making, np.searchsorted(making, after))[: len(after)]
         groups += [
             np.append(part, launch)

@@ -1,4 +1,4 @@
-"""host-sync: the host waits for results of the device again and again."""
+"""host-sync: the CPU synchronizes with the GPU in every step."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from warpline.trace import Trace
 from warpline.units import format_ns, plural
 
 NAME = "host-sync"
-TITLE = "The host waits for the device in every step"
+TITLE = "CPU-GPU synchronization in every step"
 
 _FIX = (
-    "Keep results on the device: collect metrics in a tensor there and read them once every some"
-    " steps; replace .item(), float(tensor), print(tensor), tensor.nonzero() and comparisons of"
-    " tensors in if by torch.where and masks; copy with non_blocking=True to pinned memory"
+    "Accumulate metrics in a GPU tensor and read them every N steps. Replace .item(), float(),"
+    " print(), nonzero(), and branches on tensors with torch.where or masks. Copy to pinned memory"
+    " with non_blocking=True."
 )
 _FIX_CUDA = (
-    "Read with cudaMemcpyAsync to pinned memory, and look at the value only after an event"
-    " recorded behind it has been passed (cudaEventQuery) in a later step; drop"
-    " cudaStreamSynchronize and cudaDeviceSynchronize from the loop"
+    "Copy results to pinned memory with cudaMemcpyAsync and record an event after the copy. Read"
+    " the value in a later step, once cudaEventQuery succeeds. Remove cudaStreamSynchronize and"
+    " cudaDeviceSynchronize from the loop."
 )
 
 
 @rule(name=NAME, title=TITLE)
 def host_sync(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
-    """Calls in which the host waits for the device in every step.
+    """Calls in which the CPU waits for the GPU in every step.
 
-    What it finds: Waits for a stream, an event or a device, and reads of small results, on
-        threads that launch work, at least one in every second step.
-    Why it matters: While the host waits it launches nothing. The device runs dry, and the host
-        is late with what comes next; that costs more than the wait itself.
-    How it is found: By the functions that wait, and by copies to the host of at most 64 KiB with
-        the wait that follows. A few short kernels between two reads (absolute values, sums,
-        casts) were launched for the read only, and go with it. Waits for copies from pageable
-        memory belong to pageable-copy.
+    What it finds: Synchronization with a stream, an event, or a device, and reads of small
+        results, on threads that launch work: at least one in every second step.
+    Why it matters: A blocked CPU launches nothing. The GPU becomes idle, and the next launches are
+        late. Both cost more than the wait itself.
+    How it is found: By function name, and by device-to-host copies of at most 64 KiB with the
+        wait that follows. A few short kernels before a read (absolute values, sums, casts) are
+        assumed to serve only that read. Waits for pageable copies belong to pageable-copy.
     What to do: Read results less often, later, or not at all.
-    Limits: A program that must know a value to go on cannot drop the wait. Whether kernels in front
-        of a read have another use does not show in a recording: at most six, one after the other.
+    Limits: A program that needs a value to continue cannot remove the wait. A recording does not
+        show whether the kernels before a read have another use. At most six consecutive kernels
+        are attributed to a read.
     Source: CUDA Runtime API, sections about synchronization; measured on programs with and
         without the waits.
     """
     if not trace.has("api_call") or not trace.row_count("api_call"):
-        return Skipped(NAME, "no CUDA calls were recorded", "record with --trace=cuda")
+        return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, reads = step_scope(trace, steps), result_reads(trace)
     waits = _waits(trace)
     count = int(np.count_nonzero(scope.calls[waits])) / scope.count
@@ -63,21 +63,26 @@ def host_sync(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     spent = (calls["end_ns"].values - calls["start_ns"].values)[chosen].sum() / scope.count
     fed = _bool(len(operations(trace)), reads.feeding)
     for_reads = scope.number_of(fed)
-    shown = [scope.show_calls(f"{count:,.0f} waits{scope.each}, {format_ns(spent)} in them", waits)]
+    number = max(round(count), 1)
+    times = "once" if number == 1 else f"{number:,} times"
+    text = f"{plural(number, 'synchronization')}{scope.each} in {format_ns(spent)}"
+    shown = [scope.show_calls(text, waits)]
+    extra = ""
     if for_reads >= 1:
-        text = f"{for_reads:,.0f} kernels{scope.each} compute only what is read"
-        shown.append(scope.show_operations(text, fed))
+        kernels = f"{plural(round(for_reads), 'kernel')}{scope.each}"
+        extra = f" It launches {kernels} only to compute the values that it reads."
+        shown.append(scope.show_operations(f"{kernels} only for these reads", fed))
     return [
         Finding(
             NAME,
             severity_of(scope.share(min(_spent_ns(trace, scope), scope.idle_ns()))),
-            TITLE,
-            f"The host waits for the device {plural(round(count), 'time')}{scope.each}"
-            f" ({format_ns(spent)} in the waits), and launches nothing meanwhile.",
+            f"CPU-GPU synchronization delays launches {times}{scope.each}",
+            f"The CPU synchronizes with the GPU {times}{scope.each}, blocking launches for"
+            f" {format_ns(spent)}.{extra}",
             tuple(shown),
             _FIX,
-            "record again: fewer cudaStreamSynchronize in `warpline stats -r cuda_api_sum`,"
-            " and the step is shorter",
+            "Profile again: `warpline stats -r cuda_api_sum` shows fewer cudaStreamSynchronize"
+            " calls, and steps are shorter.",
             fix_cuda=_FIX_CUDA,
             changes=_changes(trace, waits),
         )
@@ -85,7 +90,7 @@ def host_sync(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
 
 
 def _waits(trace: Trace) -> I64:
-    """Return the calls that wait, but for those behind copies from or to pageable memory."""
+    """Return the calls that synchronize, except those that wait for pageable copies."""
     calls, reads = working_calls(trace), result_reads(trace)
     waits = calls.row[calls.kind == CALL_KINDS.index("host-sync")]
     behind = np.isin(waits, waits_behind(trace, _large_copies(trace)))
@@ -96,7 +101,7 @@ def _waits(trace: Trace) -> I64:
 
 
 def _large_copies(trace: Trace) -> I64:
-    """Return the calls that made large copies from or to the host."""
+    """Return the calls that made large copies between host and device."""
     work = operations(trace)
     copies = work.of_table("memcpy")
     copies = copies[work.call[copies] >= 0]
@@ -109,7 +114,7 @@ def _large_copies(trace: Trace) -> I64:
 
 
 def _spent_ns(trace: Trace, scope: StepScope) -> float:
-    """Return the host time per step from each read's work to its end, or of the wait alone."""
+    """Return the CPU time per step in waits and in launches of kernels that serve only reads."""
     reads, waits = result_reads(trace), _waits(trace)
     calls = trace.columns("api_call", "start_ns", "end_ns")
     chosen = waits[scope.calls[waits]]
@@ -122,7 +127,7 @@ def _spent_ns(trace: Trace, scope: StepScope) -> float:
 
 def _changes(trace: Trace, waits: I64) -> tuple[Change, ...]:
     reads = result_reads(trace)
-    # Results stay on the device: what is waited for is neither copied nor asked for.
+    # Results stay on the GPU: awaited values are neither copied nor requested.
     is_gone = reads.is_fed | (reads.wait >= 0) | np.isin(reads.call, waits)
     gone = reads.wait[is_gone & (reads.wait >= 0)]
     dropped = np.sort(np.append(reads.feeding, reads.copy[is_gone]))

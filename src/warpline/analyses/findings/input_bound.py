@@ -19,22 +19,22 @@ NAME = "input-bound"
 TITLE = "Input-bound: the GPU waits for the next batch"
 
 _SHOWN = 5
-_MOST_STEPS = 0.5  # of the steps; what fewer wait for is nothing that the median step has
-# Taking a batch that is ready from its queue costs a little of what making it did.
+_MOST_STEPS = 0.5  # of the steps: a wait in fewer steps does not affect the median step
+# Of the time to make a batch: fetching a ready one from a queue takes a little, too.
 _REMAINING = Range(0.0, 0.02, 0.05)
 
 
 @rule(name=NAME, title=TITLE, aliases=("data-starved",))
 def input_bound(trace: Trace, steps: str | None) -> list[Finding]:
-    """Time in which the device is idle because the host has no data for it yet.
+    """Idle time of the GPU while the CPU loads or prepares the next batch.
 
-    What it finds: Idle time of the cause input (see breakdown), if it is at least 5% of a step.
-    Why it matters: No faster kernel helps a device that waits for its input.
+    What it finds: Idle time of the cause input (see breakdown) of at least 5% of the step.
+    Why it matters: Faster kernels do not help a GPU that waits for its input.
     How it is found: A thread that launches work waits in a DataLoader or in the operating system,
-        or makes no CUDA call for half a millisecond, and launches a copy from the host next.
+        or makes no CUDA API call for half a millisecond. Its next launch is a host-to-device copy.
     What to do: Prepare batches in other processes, ahead of their use.
-    Limits: Whether a silent thread waited for data or worked on it does not show without OS calls
-        (--trace=osrt) or the loader's ranges.
+    Limits: Without OS calls (nsys: --trace=osrt) or the loader's ranges in the recording, waiting
+        for data and preparing data look the same.
     Source: PyTorch's documentation of data loading; measured on programs with a slow loader and
         with batches made in the training thread.
     """
@@ -57,20 +57,20 @@ def input_bound(trace: Trace, steps: str | None) -> list[Finding]:
         for thread in np.unique(held.thread[rows]).tolist()
     )
     often, where = _how_often(trace, steps)
-    text = f"the host was {len(rows):,} times busy with data, the longest ones first"
+    text = f"{plural(len(rows), 'wait')} for input, longest first"
     return [
         Finding(
             NAME,
             severity_of(share),
-            TITLE,
-            f"The device is idle for {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
-            f" because the host is still waiting for data or preparing it{where}.",
+            f"Input-bound: the GPU waits for the next batch {format_ratio(share)} of the time",
+            f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
+            f" or prepares data.{where}",
             (Evidence(text, None, (), len(rows), tuple(windows)),),
-            "Give the DataLoader more workers (num_workers), prefetch_factor and pin_memory=True;"
-            " move decoding and augmentation out of the training loop, to workers or to the GPU",
-            "record again: `warpline analyze` shows no idle time of the cause input",
-            fix_cuda="Fill pinned buffers in other threads, and copy the next one with"
-            " cudaMemcpyAsync on a second stream while the device works on this one",
+            "Raise num_workers and prefetch_factor of the DataLoader. Set pin_memory=True. Move"
+            " decoding and augmentation to workers or the GPU.",
+            "Profile again: `warpline analyze` shows no idle time of the cause input.",
+            fix_cuda="Fill pinned buffers in other threads. Copy the next batch with"
+            " cudaMemcpyAsync on a second stream while the GPU processes the current one.",
             changes=changes if often else (),
             share=share,
         )
@@ -78,11 +78,11 @@ def input_bound(trace: Trace, steps: str | None) -> list[Finding]:
 
 
 def _how_often(trace: Trace, steps: str | None) -> tuple[bool, str]:
-    """Return whether most steps wait for data, which a price per step needs; if not, how many."""
+    """Return whether most steps wait for data, as a saving requires, and a sentence if not."""
     found, scope = step_partition(trace, steps), step_scope(trace, steps)
     idle_ns = found.ns[:, PARTS.index("input")]
     length = found.windows.end_ns - found.windows.start_ns
     many = int(np.count_nonzero((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0)))
     if not scope.has_steps or many > _MOST_STEPS * len(length):
         return True, ""
-    return False, f"; only {plural(many, 'step')} of {len(length):,} have such a wait"
+    return False, f" Affects only {many:,} of {plural(len(length), 'step')}."

@@ -1,4 +1,4 @@
-"""launch-bound: the device waits for launches."""
+"""launch-bound: the GPU waits for launches."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "launch-bound"
-TITLE = "The host launches work more slowly than the device does it"
-PAUSES = "The host does something else, and launches nothing meanwhile"
+TITLE = "Launch-bound: the CPU cannot keep the GPU busy"
 
 _LEAST_SHARE = 0.15
 _SHOWN = 5
-_MOST_STEPS = 0.5  # of the steps; a pause in fewer is nothing that the median step has
-# What goes to another thread, or is not done, is gone; of what cannot, a part stays.
+_MOST_STEPS = 0.5  # of the steps: a gap in fewer steps does not affect the median step
+# Of a gap: work that moves to another thread or is dropped takes no time; part of it may stay.
 _REMAINING = Range(0.0, 0.0, 0.25)
 
 
 @rule(name=NAME, title=TITLE)
 def launch_bound(trace: Trace, steps: str | None) -> list[Finding]:
-    """Idle time because the host had not launched the next operation yet.
+    """Idle time of the GPU while it waits for the next launch.
 
-    What it finds: Launch-bound idle time of at least 15% of a step (see breakdown), where steps
-        are not the same or launch little, so that a graph is no help (see graph-opportunity). And
-        times of half a millisecond or more in which the host makes no call and the device is
-        launch-bound, if they take as much.
-    Why it matters: The device waits for the program's own code, the framework and the driver; no
-        faster kernel helps.
-    How it is found: Idle time that no wait, copy, allocation or data explains, and in which the
-        launch call of the next operation had not returned.
-    What to do: Launch fewer and larger operations, or make the host's work less.
-    Limits: Recording costs the host time too, so that the share is smaller without it. What fewer
-        launches save is not predicted: it depends on how much of the host's work can go. What the
-        host did in a pause shows only with ranges or samples; a quarter of it may have to stay.
+    What it finds: Launch-bound idle time of at least 15% of the step (see breakdown), where steps
+        differ or launch few operations, so a CUDA graph does not help (see graph-opportunity).
+        Also CPU gaps of half a millisecond or more without CUDA API calls while the GPU is
+        launch-bound, if they add up to 15%.
+    Why it matters: The GPU waits for the program's own code, the framework, and the driver. Faster
+        kernels do not help.
+    How it is found: Idle time without a synchronization, copy, allocation, or wait for data as its
+        cause, before the launch call of the next operation has returned.
+    What to do: Launch fewer and larger operations, or reduce CPU work.
+    Limits: Profiling overhead adds CPU time, so the share is smaller without profiling. The saving
+        from fewer launches is not estimated, as it depends on how much CPU work can be removed.
+        Only ranges show what the CPU does in a gap. The bounds of the saving assume that up to 25%
+        of a gap stays.
     Source: Warpline.
     """
     scope = step_scope(trace, steps)
@@ -57,15 +57,15 @@ def _launches(scope: StepScope, idle_ns: float) -> Finding:
     return Finding(
         NAME,
         severity_of(share),
-        TITLE,
-        f"The device is idle for {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
-        " because the host had not launched the next operation yet.",
-        (Evidence(f"{format_ns(idle_ns)} launch-bound{scope.each}"),),
-        "torch.compile the model, make batches larger, fuse small operators, and move work"
-        " that is not about the model (logging, metrics, data) out of the training thread",
-        "record again: less launch-bound time in `warpline stats -r breakdown`",
-        fix_cuda="Merge small kernels, launch parts that repeat as CUDA graphs, and launch"
-        " from a thread that does nothing else",
+        f"Launch-bound: the GPU waits for launches {format_ratio(share)} of the time",
+        f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}), waiting for the next"
+        " launch.",
+        (Evidence(f"{format_ns(idle_ns)}{scope.each} launch-bound"),),
+        "Use torch.compile, larger batches, or fused operators. Move logging, metrics, and data"
+        " preparation off the training thread.",
+        "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
+        fix_cuda="Merge small kernels. Launch repeated parts as CUDA graphs. Launch from a"
+        " dedicated thread.",
         is_generic=True,
     )
 
@@ -76,7 +76,8 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
     windows = zip(times.start_ns[longest].tolist(), times.end_ns[longest].tolist(), strict=True)
     share = scope.share_of_all(idle_ns)
     often = not scope.has_steps or pauses.windows > _MOST_STEPS * scope.count
-    where = "" if often else f"; only {plural(pauses.windows, 'step')} of {scope.count:,} have one"
+    steps = plural(scope.count, "step")
+    where = "" if often else f" Affects only {pauses.windows:,} of {steps}."
     changes: tuple[Change, ...] = tuple(
         RemoveHostTime(
             thread,
@@ -89,22 +90,21 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
     return Finding(
         NAME,
         severity_of(share),
-        PAUSES,
-        f"The device is idle for {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) in long"
-        f" pauses of the host, which makes no CUDA call meanwhile{where}.",
+        f"Long CPU gaps between launches leave the GPU idle {format_ratio(share)} of the time",
+        f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) during CPU gaps without"
+        f" CUDA API calls.{where}",
         (
             Evidence(
-                f"{plural(len(times.thread), 'pause')} of the host, the longest first",
+                f"{plural(len(times.thread), 'CPU gap')}, longest first",
                 None,
                 (),
                 len(times.thread),
                 tuple(windows),
             ),
         ),
-        "Look at what the program does there (warpline profile --sample, or ranges around it):"
-        " move logging, checkpoints, metrics and preparation to another thread or process, do them"
-        " less often, or launch the next step's work first",
-        "record again: less launch-bound time in `warpline stats -r breakdown`",
+        "Locate the gaps with NVTX ranges. Move logging, checkpoints, metrics, and data preparation"
+        " to another thread or process, run them less often, or launch the next step's work first.",
+        "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
         changes=changes if often else (),
         share=share,
     )

@@ -1,4 +1,4 @@
-"""layout-copies: tensors are copied into other layouts."""
+"""layout-copies: tensors are converted between memory layouts."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from warpline.derived.severity import severity_of
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range
 from warpline.trace import Trace
-from warpline.units import format_ns
+from warpline.units import format_ns, format_ratio, plural
 
 NAME = "layout-copies"
-TITLE = "Tensors are copied into other layouts"
+TITLE = "Tensors are converted between memory layouts"
 
-# Only their own time is counted, not that of their launches: where the device waits for the host,
-# copies between layouts are not what is wrong. Most go when one layout is kept; some may stay.
+# Of the time of layout conversions: most disappear with a single memory format, some may stay.
 _REMAINING = Range(0.0, 0.0, 0.15)
 
 
 @rule(name=NAME, title=TITLE)
 def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
-    """Kernels that copy tensors into another order of their elements.
+    """Kernels that convert tensors between memory layouts.
 
-    What it finds: Kernels of the category layout-copy, if they take at least 5% of a step, with
-        their launches where the device waits for the host.
-    Why it matters: They read and write whole tensors and compute nothing.
-    How it is found: By what kernels are (see kernel_class_sum): conversions between NCHW and NHWC
-        of cuDNN, and copies of PyTorch between tensors that differ in layout only.
-    What to do: Keep tensors in the layout that the kernels want, from the input to the loss.
-    Limits: Some copies are needed, as in front of attention. The bounds let 15% of the time
-        stay.
+    What it finds: Kernels of the category layout-copy that take at least 5% of the step. Their
+        launch time counts where the GPU waits for launches.
+    Why it matters: They read and write whole tensors without computing anything.
+    How it is found: By kernel category (see kernel_class_sum): cuDNN's conversions between NCHW
+        and NHWC, and PyTorch's copies between tensors that differ only in layout.
+    What to do: Keep tensors in the layout that the kernels expect, from the input to the loss.
+    Limits: Some conversions are necessary, for example before attention. The bounds of the saving
+        assume that up to 15% of the time stays.
     Source: PyTorch's documentation of channels_last; measured on a program with and without it.
     """
     scope = step_scope(trace, steps)
@@ -39,21 +38,20 @@ def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
     weight = scope.weigh(copies)
     if not weight.is_measurable_with_launches:
         return []
+    many = plural(max(round(weight.number), 1), "kernel")
     return [
         Finding(
             NAME,
             severity_of(weight.share),
-            TITLE,
-            f"{weight.digits} kernels{scope.each} only copy tensors into another layout; they take"
-            f" {weight.time}.",
-            (scope.show_operations(f"{weight.digits} copies take {format_ns(weight.ns)}", copies),),
-            "Keep model and input in one layout: model.to(memory_format=torch.channels_last) and"
-            " the same of the input for convolutions; drop .contiguous(), .transpose() and"
-            " .permute() pairs around them",
-            "record again: layout-copy is at most 5% in `warpline stats -r breakdown`",
-            fix_cuda="Pass NHWC tensor descriptors to cuDNN for every tensor; let kernels read"
-            " with strides instead of a transposing copy; fold the transpose into the product"
-            " (CUBLAS_OP_T)",
+            f"Layout conversions take {format_ratio(weight.share)} of the time",
+            f"Layout conversions in {many}{scope.each} take {weight.time}.",
+            (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", copies),),
+            "Use one memory format for model and input, such as"
+            " .to(memory_format=torch.channels_last) on both for convolutions. Remove pairs of"
+            " .contiguous(), .transpose(), and .permute() around them.",
+            "Profile again: `warpline stats -r breakdown` shows layout-copy at 5% or less.",
+            fix_cuda="Pass NHWC descriptors to cuDNN for every tensor. Read with strides instead"
+            " of transposing first. Fold transposes into the GEMM (CUBLAS_OP_T).",
             changes=(DropOperations(np.flatnonzero(copies), remaining=_REMAINING),),
         )
     ]

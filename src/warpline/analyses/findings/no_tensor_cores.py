@@ -1,4 +1,4 @@
-"""no-tensor-cores: products in float32 that do not use tensor cores."""
+"""no-tensor-cores: FP32 GEMMs and convolutions that do not use Tensor Cores."""
 
 from __future__ import annotations
 
@@ -16,62 +16,59 @@ from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import Change, Range, ScaleOperations
 from warpline.trace import Trace
-from warpline.units import format_ns
+from warpline.units import format_ns, format_ratio, plural
 
 NAME = "no-tensor-cores"
-TITLE = "Products in float32 do not use tensor cores"
+TITLE = "FP32 math does not use Tensor Cores"
 
-# How cuBLAS, cuDNN and CUTLASS call kernels of float32 without tensor cores.
+# Names that cuBLAS, cuDNN, and CUTLASS give FP32 kernels without Tensor Cores.
 _PLAIN = re.compile(
     r"simt_sgemm|f32f32_f32f32_f32(?!\w*tf32)|(?:^|_)(?:volta|ampere|maxwell)_sgemm"
 )
-# Shorter kernels wait for memory and for their start more than for arithmetic.
+# Shorter kernels are bound by memory and launch latency more than by arithmetic.
 _SHORTEST_NS = 20_000
 _TF32_SINCE = 8  # compute capability
-# Of the ratio of the peaks: large products reach 0.8 to 0.9 of it, small ones less.
+# Of the ratio of the peaks: large GEMMs reach 0.8 to 0.9 of it, small ones less.
 _OF_RATIO = Range(0.55, 0.83, 1.0)
 
 
 @rule(name=NAME, title=TITLE)
 def no_tensor_cores(trace: Trace, steps: str | None) -> list[Finding]:
-    """Matrix products and convolutions in float32 that do not use tensor cores.
+    """FP32 GEMMs and convolutions that do not use Tensor Cores.
 
-    What it finds: Kernels of products whose names say float32 without TF32 and that take 20 us
-        or more, if they take at least 5% of a step.
-    Why it matters: Tensor cores multiply several times as fast; without them the largest part of
-        the chip is idle.
-    How it is found: By the names that cuBLAS, cuDNN and CUTLASS give such kernels (simt_sgemm,
-        f32f32_f32f32_f32). What tensor cores gain is the ratio of the GPU's peaks for TF32 and
-        float32, of which 0.55 to 1.0 is reached.
-    What to do: Allow TF32, or compute in bfloat16.
-    Limits: TF32 keeps 10 bits of the mantissa: enough for training, not for every computation. A
-        GPU whose peaks are not known gets no prediction; one older than Ampere has no TF32, and no
-        finding. Kernels of other libraries are not seen.
+    What it finds: GEMM and convolution kernels of 20 us or more whose names indicate FP32 without
+        TF32, if they take at least 5% of the step.
+    Why it matters: Tensor Cores are several times faster. Without them, most of the GPU's math
+        throughput is unused.
+    How it is found: By the names that cuBLAS, cuDNN, and CUTLASS give such kernels (simt_sgemm,
+        f32f32_f32f32_f32). The estimated speedup is 0.55 to 1.0 of the ratio between the GPU's
+        TF32 and FP32 peaks.
+    What to do: Allow TF32, or compute in BF16.
+    Limits: TF32 has a 10-bit mantissa, enough for training but not for every computation. GPUs
+        with unknown peaks get no estimate. GPUs older than Ampere lack TF32 and get no finding.
+        Kernels of other libraries are not detected.
     Source: NVIDIA's data sheets (hardware/); measured on a program with and without TF32.
     """
     scope, products = step_scope(trace, steps), _plain_products(trace)
     weight = scope.weigh(products)
     if not weight.is_measurable or not _has_tf32(trace, np.flatnonzero(products)):
         return []
+    many = plural(max(round(weight.number), 1), "kernel")
     return [
         Finding(
             NAME,
             severity_of(weight.share),
-            TITLE,
-            f"{weight.digits} products{scope.each} in float32 run without tensor cores; they take"
-            f" {weight.time}.",
-            (
-                scope.show_operations(
-                    f"{weight.digits} products take {format_ns(weight.ns)}", products
-                ),
-            ),
-            "Call torch.set_float32_matmul_precision('high') (and"
-            " torch.backends.cudnn.allow_tf32 = True) for TF32, or train in bfloat16 with"
-            " torch.autocast('cuda', torch.bfloat16)",
-            "record again: names of products hold tf32 or bf16 in"
-            " `warpline stats -r cuda_gpu_kern_sum`",
-            fix_cuda="cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) or"
-            " CUBLAS_COMPUTE_32F_FAST_TF32; for cuDNN CUDNN_TENSOR_OP_MATH",
+            f"FP32 math without Tensor Cores takes {format_ratio(weight.share)} of the time",
+            f"FP32 GEMMs and convolutions in {many}{scope.each} take {weight.time} without Tensor"
+            " Cores.",
+            (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", products),),
+            "Enable TF32 with torch.set_float32_matmul_precision('high') and"
+            " torch.backends.cudnn.allow_tf32 = True, or train in BF16 with torch.autocast('cuda',"
+            " torch.bfloat16).",
+            "Profile again: `warpline stats -r cuda_gpu_kern_sum` shows kernel names with tf32 or"
+            " bf16.",
+            fix_cuda="Use cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) or"
+            " CUBLAS_COMPUTE_32F_FAST_TF32, and CUDNN_TENSOR_OP_MATH for cuDNN.",
             changes=_changes(trace, scope, np.flatnonzero(products)),
         )
     ]
@@ -94,14 +91,14 @@ def _plain_products(trace: Trace) -> BoolArray:
 
 
 def _has_tf32(trace: Trace, products: I64) -> bool:
-    """Return whether a device of the products may compute in TF32: of compute capability 8."""
+    """Return whether a GPU of the products supports TF32: compute capability 8 or higher."""
     devices = np.unique(operations(trace).device[products])
     major = trace.columns("device", "compute_major")["compute_major"].filled(_TF32_SINCE)
     return bool((major[devices] >= _TF32_SINCE).any())
 
 
 def _changes(trace: Trace, scope: StepScope, products: I64) -> tuple[Change, ...]:
-    """Return what tensor cores change; nothing where the GPU has none or is not known."""
+    """Return what Tensor Cores change; nothing where the GPU has none or is unknown."""
     counted = products[scope.operations[products]]
     peaks = device_peaks(trace, int(operations(trace).device[counted[0]]))
     if peaks is None or peaks.tf32_flop_per_s is None:

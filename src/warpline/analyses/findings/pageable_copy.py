@@ -16,16 +16,16 @@ from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls, MakeAsync, Range
 from warpline.schema.tables import MEMORY_KINDS
 from warpline.trace import Trace
-from warpline.units import format_ns
+from warpline.units import format_ns, plural
 
 NAME = "pageable-copy"
-TITLE = "Copies from or to pageable memory hold the program up"
+TITLE = "Pageable copies block the CPU thread"
 
 _PAGEABLE = next(kind for kind, label in MEMORY_KINDS.items() if label == "Pageable")
 _UNKNOWN = -1
-# Copies of pinned memory reach 0.7 to 0.9 of what the link carries, where nothing else uses it.
+# Pinned copies reach 0.7 to 0.9 of the link's bandwidth where nothing else uses it.
 _OF_PEAK = Range(0.65, 0.8, 0.95)
-# No link of a data centre GPU since 2017 is slower, and none through PCIe is faster.
+# No link of a data center GPU since 2017 is slower, and no PCIe link is faster.
 _ANY_LINK = Range(10e9, 20e9, 55e9)
 
 
@@ -33,15 +33,15 @@ _ANY_LINK = Range(10e9, 20e9, 55e9)
 def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     """Large copies between the device and pageable memory.
 
-    What it finds: Copies of more than 64 KiB whose host side is pageable memory.
-    Why it matters: The driver moves them piece by piece through pinned memory of its own. They
-        are slow, hold the calling thread until they are done, and nothing runs beside them on the
-        device that the same thread would have launched.
-    How it is found: By the kind of memory that the recording has for each copy. The copies of a
-        step, or the calls that make them, must take at least 1% of it.
-    What to do: Pin the memory and copy without blocking, on a stream of its own, one batch ahead.
-    Limits: How fast pinned copies are is taken from the peak of the GPU's link; other traffic on
-        it makes them slower.
+    What it finds: Copies of more than 64 KiB from or to pageable host memory.
+    Why it matters: The driver stages them through its own pinned buffers. They are slow and block
+        the calling thread until they are done. Work that this thread would launch cannot overlap
+        with them.
+    How it is found: By the recorded memory kind of each copy. The copies of a step, or the calls
+        that make them, must take at least 1% of the step.
+    What to do: Pin the memory, and copy one batch ahead without blocking, on a separate stream.
+    Limits: The speed of pinned copies is estimated from the peak bandwidth of the GPU's link.
+        Other traffic on the link makes them slower.
     Source: CUDA C++ Best Practices Guide, section about pinned memory; measured on a program with
         and without it.
     """
@@ -59,27 +59,31 @@ def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     rate = float(size.sum()) / max(float((work.end_ns - work.start_ns)[places].sum()), 1.0)
     speed = _speed(trace, scope)
     pinned_ns = float(size[scope.operations[places]].sum()) / scope.count / speed.central * 1e9
+    many = plural(max(round(count), 1), "pageable copy", "pageable copies")
     shown = scope.show_operations(
-        f"{count:,.0f} copies{scope.each} take {format_ns(each)}, {rate:.1f} GB/s", copies
+        f"{many}{scope.each} in {format_ns(each)} at {rate:.1f} GB/s", copies
     )
+    blocks = f" and block the launching thread for {format_ns(held)}" if held else ""
+    title = f"Pageable copies block the CPU for {format_ns(held)}{scope.each}"
+    if not held:
+        title = f"Pageable copies take {format_ns(each)}{scope.each}"
     return [
         Finding(
             NAME,
             severity_of(scope.share(each)),
-            TITLE,
-            f"Copies of pageable memory take {format_ns(each)}{scope.each} at {rate:.1f} GB/s and"
-            " hold the thread that launches the work"
-            + (f" for {format_ns(held)}" if held else "")
-            + f". From pinned memory they would take about {format_ns(pinned_ns)}, and run beside"
-            " kernels if they are in a stream of their own.",
+            title,
+            f"Pageable copies take {format_ns(each)}{scope.each} at {rate:.1f} GB/s{blocks}."
+            f" Pinned copies would take about {format_ns(pinned_ns)}, and could overlap with"
+            " kernels.",
             (shown,),
-            "Pin the memory (DataLoader(pin_memory=True) or tensor.pin_memory(), once), copy with"
-            " .to(device, non_blocking=True) on a stream of its own one batch ahead, and let the"
-            " computing stream wait for it (wait_stream, record_stream)",
-            "record again: copies come from Pinned memory in `warpline stats -r cuda_gpu_trace`"
-            " and run beside kernels in `warpline stats -r overlap`",
-            fix_cuda="Allocate with cudaHostAlloc or register with cudaHostRegister once; copy"
-            " with cudaMemcpyAsync on a second stream; cudaStreamWaitEvent before the first use",
+            "Pin host memory once (DataLoader(pin_memory=True) or tensor.pin_memory()). Copy one"
+            " batch ahead on a separate stream with .to(device, non_blocking=True). Make the"
+            " compute stream wait for the copy (wait_stream, record_stream).",
+            "Profile again: `warpline stats -r cuda_gpu_trace` shows copies from Pinned memory, and"
+            " `warpline stats -r overlap` shows them overlapped with kernels.",
+            fix_cuda="Allocate once with cudaHostAlloc, or register once with cudaHostRegister."
+            " Copy with cudaMemcpyAsync on a second stream. Call cudaStreamWaitEvent before the"
+            " first use.",
             changes=(
                 MakeAsync(np.unique(calls[calls >= 0]), places, speed),
                 DropCalls(waits_behind(trace, calls)),
@@ -102,7 +106,7 @@ def _pageable(trace: Trace) -> BoolArray:
 
 
 def _held_ns(trace: Trace, scope: StepScope, calls: I64) -> float:
-    """Return how long a step's thread was in these calls, which also wait for work before them."""
+    """Return the time per step in these calls, which also wait for earlier GPU work."""
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return 0.0
     rows = np.unique(calls[calls >= 0])

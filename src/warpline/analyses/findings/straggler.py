@@ -1,4 +1,4 @@
-"""straggler: ranks wait in collectives for one that is late, or for each other in turn."""
+"""straggler: ranks wait in collectives for a late rank, or for each other in turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.breakdown.part_meanings import PART_MEANINGS
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS
 from warpline.derived.breakdown.step_scope import step_scope
@@ -25,32 +24,32 @@ from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "straggler"
-TITLE = "Ranks wait for others in collectives"
+TITLE = "Ranks are imbalanced"
 
 _SHOWN = 5
 _NEARLY_ALL = 0.98
-_BEYOND_CHANCE = 0.25  # of the way from an equal share of the waits to all of them
-_EXPLAINS = 0.25  # of the lateness, from which on what a rank does more of is named
-# Ranks never come all at once: of the waits, this may stay.
+_BEYOND_CHANCE = 0.25  # of the distance from an equal share of the waits to all of them
+_EXPLAINS = 0.25  # of the lateness: an excess of at least this share is reported as its cause
+# Of the waits: some stay, as ranks never arrive all at once.
 _REMAINING = Range(0.0, 0.1, 0.5)
-# Time that a rank spends because others are late, or that says nothing of what makes it late.
+# Time that a rank spends because others are late, or that does not explain why it is late.
 _NO_REASON = ("collective", "communication-wait", "tail", "unknown")
 
 
 class _Excess(NamedTuple):
-    """What a rank spends more time on than the others, per step."""
+    """The part of the step on which a rank spends more time than the others, per step."""
 
     part: str
     ns: float
 
     @property
     def is_idle(self) -> bool:
-        """Whether the device does nothing in that time."""
+        """Whether the GPU is idle in that time."""
         return self.part in IDLE_CAUSES
 
 
 class _Waits(NamedTuple):
-    """For how long a rank waits for others per step, and for how long it computes nothing then."""
+    """How long a rank waits for others per step, in all and while it computes nothing."""
 
     all_ns: float
     exposed_ns: float
@@ -58,19 +57,19 @@ class _Waits(NamedTuple):
 
 @rule(name=NAME, title=TITLE)
 def straggler(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
-    """Ranks that wait in collectives for others.
+    """Ranks that wait for others in collectives.
 
-    What it finds: In a trace of several ranks, waiting in collectives that takes at least 5% of
-        the step of the ranks that wait, while these compute nothing; and whether one rank causes
-        it, or each in turn.
-    Why it matters: All ranks go at the pace of the last one. No faster network and no faster
-        kernel on the others helps; the time is lost on all GPUs but one.
-    How it is found: Collectives of different ranks are paired, and clocks aligned by their ends,
-        see the table stragglers. One rank is to blame if its share of the waits that it caused is
-        well above an equal one. What it spends more of its step on than the others do, waiting
-        for them left aside, is named if that is a quarter of its lateness or more.
-    What to do: Make the late rank as fast as the others: the finding says in what it differs.
-    Limits: Ranks that are not in the trace are not seen. Profiling itself may make one rank late.
+    What it finds: In a trace of several ranks, exposed waits in collectives of at least 5% of the
+        step, and whether one rank causes them or each rank in turn.
+    Why it matters: All ranks run at the pace of the slowest. A faster network or faster kernels on
+        the other ranks do not help. All GPUs but one waste this time.
+    How it is found: Collectives are matched across ranks, and clocks are aligned by the ends of
+        the collectives (see the table stragglers). A rank is the straggler if it causes far more
+        than an equal share of the waits. The part of the step on which it spends more time than
+        the others, excluding waits for them, is reported if it explains at least a quarter of the
+        lateness.
+    What to do: Make the late rank as fast as the others. The finding shows how it differs.
+    Limits: Ranks missing from the trace are not considered. Profiling itself may make a rank late.
     Source: Warpline.
     """
     if len(collective_matches(trace).lane_process) < 2:
@@ -107,38 +106,36 @@ def _one_rank(
     late = _capital(rank_label(trace, process, device))
     collectives = int(found.collectives[worst])
     times = format_ratio(found.last[worst] / max(collectives, 1))
-    is_pair = len(found) == 2
-    who = "the other rank waits" if is_pair else f"each of the {len(found) - 1} others waits"
+    is_pair, each = len(found) == 2, step_scope(trace, steps).each
+    others = "other rank" if is_pair else "other ranks"
+    who = f"The {others} waits" if is_pair else f"Each of the {len(found) - 1} {others} waits"
     claim = (
-        f"{late} comes last in {times} of {plural(collectives, 'collective')}; {who} for it"
-        f" {_in_words(trace, steps, waits)}."
+        f"{late} arrives last in {times} of {plural(collectives, 'collective')}."
+        f" {who} {_in_words(trace, steps, waits)}."
     )
     excess = _excess(trace, steps, process, device)
-    fix = "compare what it does before its collectives with what the others do"
+    fix = "Compare its work before collectives across ranks."
     if excess is not None and excess.ns >= _EXPLAINS * waits.all_ns:
-        more = f"{format_ns(excess.ns)}{step_scope(trace, steps).each}"
-        than = f"than {'the other' if is_pair else 'others'}"
-        does = "longer idle" if excess.is_idle else "longer busy"
-        why = f"({excess.part}: {PART_MEANINGS[excess.part]})"
-        claim += f" Its device is {more} {does} {than} {why}."
+        does = "idle" if excess.is_idle else "busy"
+        claim += f" Its GPU is {does} {format_ns(excess.ns)} longer{each} ({excess.part})."
         fix = _fix(excess)
     return Finding(
         NAME,
         severity_of(step_scope(trace, steps).share(waits.exposed_ns)),
-        f"{late} holds up the other{'' if is_pair else 's'}",
+        f"{late} delays the {others} by {format_ns(waits.all_ns)}{each}",
         claim,
         (_latest(trace, steps, worst, found),),
         fix,
-        "record all ranks again: `warpline stats -r stragglers` shows less waiting for it",
+        "Profile all ranks again: `warpline stats -r stragglers` shows less waiting for it.",
         is_generic=True,
         changes=_changes(trace, steps, process, device),
     )
 
 
 def _changes(trace: Trace, steps: str | None, process: int, device: int) -> tuple[Change, ...]:
-    """Return what is different if a rank is as fast as the others.
+    """Return what changes if a rank is as fast as the others.
 
-    Nothing for one of several ranks in a process, whose calls are not known to be the rank's.
+    Empty for one of several ranks in a process, whose calls cannot be attributed to ranks.
     """
     found = collective_waits(trace, steps)
     lane_process, lane_device = found.matches.lane_process, found.matches.lane_device
@@ -154,14 +151,15 @@ def _each_in_turn(trace: Trace, steps: str | None, found: RankWaits, waits: _Wai
     return Finding(
         NAME,
         severity_of(step_scope(trace, steps).share(waits.exposed_ns)),
-        "Ranks wait for each other in turn",
-        f"In collectives a rank waits {_in_words(trace, steps, waits)} for others that come later;"
-        " no single one causes most of it.",
+        f"Ranks wait {format_ns(waits.all_ns)}{step_scope(trace, steps).each} for each other,"
+        " without a single straggler",
+        f"On average, a rank waits {_in_words(trace, steps, waits)} in collectives. No single rank"
+        " causes most of it.",
         (_latest(trace, steps, None, found),),
-        "even out what ranks have to do between collectives (lengths of sequences, sizes of"
-        " shards, experts), and steady their hosts: pin processes to cores near their GPU,"
-        " collect garbage at the same step on all ranks, read data ahead",
-        "record all ranks again: `warpline stats -r stragglers` shows less waiting",
+        "Balance the work between collectives: sequence lengths, shards, and experts. Pin"
+        " processes to cores near their GPU. Run garbage collection at the same step on all ranks."
+        " Prefetch data.",
+        "Profile all ranks again: `warpline stats -r stragglers` shows less waiting.",
     )
 
 
@@ -170,29 +168,29 @@ def _in_words(trace: Trace, steps: str | None, waits: _Waits) -> str:
     share = format_ratio(scope.share(waits.exposed_ns))
     text = f"{format_ns(waits.all_ns)}{scope.each}"
     if waits.exposed_ns > _NEARLY_ALL * waits.all_ns:
-        return f"{text} ({share}), computing nothing"
-    return f"{text}, {format_ns(waits.exposed_ns)} of it ({share}) while it computes nothing"
+        return f"{text} ({share}) without computing"
+    return f"{text}, {format_ns(waits.exposed_ns)} of it ({share}) without computing"
 
 
 def _fix(excess: _Excess) -> str:
-    """Return what to look at, by what a rank spends more time on."""
+    """Return the advice for the part of the step on which a rank spends more time."""
     if not excess.is_idle:
         return (
-            "see whether it has more work (longer sequences, a larger shard, logging kernels) or"
-            " a slower GPU: compare `warpline stats -r kernel_sum` of the ranks, and clocks,"
-            " temperature and power limit with nvidia-smi"
+            "Compare `warpline stats -r kernel_sum` across ranks, and clocks, temperatures, and"
+            " power limits (nvidia-smi). The rank has more work (longer sequences, a larger shard,"
+            " logging kernels) or a slower GPU."
         )
     if excess.part == "input":
-        return "look at how this rank gets its data: its workers, its disk, its share of the files"
+        return "Check the DataLoader workers, disk, and shard of this rank."
     return (
-        "look at the host of this rank: logging, checkpoints or metrics that only it does, other"
-        " processes on its cores, cores far from its GPU (numactl), garbage collection; compare"
-        " `warpline stats -r cuda_api_sum` of the ranks"
+        "Check for logging, checkpoints, or metrics on this rank only, competing processes, CPU"
+        " affinity (numactl), and garbage collection. Compare `warpline stats -r cuda_api_sum`"
+        " across ranks."
     )
 
 
 def _latest(trace: Trace, steps: str | None, worst: int | None, ranks: RankWaits) -> Evidence:
-    """Return the collectives in which a rank, or any, was latest."""
+    """Return the collectives in which a rank, or any rank, arrived latest."""
     found = collective_waits(trace, steps)
     matches, last = found.matches, found.last
     chosen = np.arange(found.count)
@@ -205,10 +203,10 @@ def _latest(trace: Trace, steps: str | None, worst: int | None, ranks: RankWaits
     start = operations(trace).start_ns[kernels]
     windows = zip((start - found.late_ns[latest]).tolist(), start.tolist(), strict=True)
     median = float(np.median(found.late_ns[chosen])) if len(chosen) else 0.0
-    whose = "the last rank" if worst is None else "it"
+    who = "the last rank" if worst is None else "it"
     return Evidence(
-        f"{whose} came {format_ns(median)} after the next to last (median), and"
-        f" {format_ns(int(found.late_ns[chosen].max(initial=0)))} at most",
+        f"{who} arrives {format_ns(median)} after the second-to-last rank (median; maximum"
+        f" {format_ns(int(found.late_ns[chosen].max(initial=0)))})",
         "kernel",
         tuple(operations(trace).row[kernels].tolist()),
         len(chosen),
@@ -217,7 +215,7 @@ def _latest(trace: Trace, steps: str | None, worst: int | None, ranks: RankWaits
 
 
 def _excess(trace: Trace, steps: str | None, process: int, device: int) -> _Excess | None:
-    """Return the part of its steps that a rank spends most on beyond the median of the others."""
+    """Return the part of the step with a rank's largest excess over the median of the others."""
     found = step_partition(trace, steps)
     rows = [_per_step(found.total(lane), found.windows.step[lane.windows]) for lane in found.lanes]
     own = [

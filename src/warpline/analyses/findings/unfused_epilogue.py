@@ -1,4 +1,4 @@
-"""unfused-epilogue: element-wise kernels follow matrix products one by one."""
+"""unfused-epilogue: unfused elementwise kernels follow GEMMs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from warpline.ops.arrays import BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range
 from warpline.trace import Trace
-from warpline.units import format_ns
+from warpline.units import format_ns, format_ratio, plural
 
 NAME = "unfused-epilogue"
-TITLE = "Element-wise kernels follow products one by one"
+TITLE = "Unfused elementwise kernels follow GEMMs"
 
-_LEAST_CHAIN = 2  # a lone one may be an activation whose input the backward pass needs
+_LEAST_CHAIN = 2  # a single one may be an activation whose input the backward pass needs
 _LEAST_CHAINS = 4
 _SHORTEST_PRODUCT_NS = 20_000
 _REMAINING = Range(0.0, 0.0, 0.5)
@@ -26,42 +26,43 @@ _REMAINING = Range(0.0, 0.0, 0.5)
 
 @rule(name=NAME, title=TITLE)
 def unfused_epilogue(trace: Trace, steps: str | None) -> list[Finding]:
-    """Two or more element-wise kernels right behind matrix products.
+    """Two or more elementwise kernels right after GEMMs.
 
-    What it finds: Chains of two or more element-wise kernels that were launched right after a
-        matrix product of 20 us or more, at least four per step, if they take at least 5% of it.
-    Why it matters: Each reads and writes the whole result of the product. The product's own kernel
-        can add a bias, scale and apply an activation before it writes the result once.
-    How it is found: In the order of the launches of each step, by what kernels are.
-    What to do: Let a compiler fuse them, or call a product with an epilogue.
-    Limits: That the chain works on the product's result does not show in a recording. What the
-        backward pass needs again has to be written. The bounds let half of the time stay.
+    What it finds: Chains of two or more elementwise kernels launched right after a GEMM of 20 us
+        or more: at least four chains per step, taking at least 5% of the step.
+    Why it matters: Each kernel reads and writes the whole output of the GEMM. The GEMM kernel
+        itself can add a bias, scale, and apply an activation, and then write the result once.
+    How it is found: By kernel category, in the launch order of each step.
+    What to do: Let a compiler fuse them, or call a GEMM with an epilogue.
+    Limits: A recording does not show that the chain works on the GEMM's output. Values that the
+        backward pass needs must still be written. The bounds of the saving assume that up to 50%
+        of the time stays.
     Source: cuBLASLt's documentation of epilogues; measured on a program with and without them.
     """
     scope, chains = step_scope(trace, steps), _chains(trace, steps)
     weight = scope.weigh(chains)
     if not weight.is_measurable:
         return []
+    many = plural(max(round(weight.number), 1), "kernel")
     return [
         Finding(
             NAME,
             severity_of(weight.share),
-            TITLE,
-            f"{weight.digits} element-wise kernels{scope.each} follow products, two or more at a"
-            f" time; they take {weight.time}.",
-            (scope.show_operations(f"{weight.digits} take {format_ns(weight.ns)}", chains),),
-            "torch.compile the module, or use layers that add the bias themselves (nn.Linear,"
-            " torch.addmm) and fused activations",
-            "record again: fewer elementwise kernels in `warpline stats -r kernel_class_sum`",
-            fix_cuda="cublasLtMatmul with CUBLASLT_EPILOGUE_BIAS, RELU_BIAS or GELU_BIAS, or a"
-            " CUTLASS kernel with an epilogue of its own",
+            f"Unfused elementwise kernels after GEMMs take {format_ratio(weight.share)} of the"
+            " time",
+            f"Chains of elementwise kernels after GEMMs ({many}{scope.each}) take {weight.time}.",
+            (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", chains),),
+            "Use torch.compile, built-in bias (nn.Linear, torch.addmm), or fused activations.",
+            "Profile again: `warpline stats -r kernel_class_sum` shows fewer elementwise kernels.",
+            fix_cuda="Use cublasLtMatmul with CUBLASLT_EPILOGUE_BIAS, RELU_BIAS, or GELU_BIAS, or"
+            " a CUTLASS kernel with a custom epilogue.",
             changes=(DropOperations(np.flatnonzero(chains), remaining=_REMAINING),),
         )
     ]
 
 
 def _chains(trace: Trace, name: str | None) -> BoolArray:
-    """Return which operations are in chains behind products."""
+    """Return which operations are in chains after GEMMs."""
     found, work = launch_sequences(trace, name), operations(trace)
     category = operation_categories(trace)[found.operation]
     length = (work.end_ns - work.start_ns)[found.operation]

@@ -1,4 +1,4 @@
-"""unfused-optimizer: the same short kernels run for one tensor after the other."""
+"""unfused-optimizer: the same short kernels run for one tensor at a time."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from warpline.trace import Trace
 from warpline.units import format_ns
 
 NAME = "unfused-optimizer"
-TITLE = "The optimizer updates one tensor after the other"
+TITLE = "The optimizer updates one tensor at a time"
 
 _LEAST = 64  # kernels in a row
 _LONGEST_CYCLE = 32
 _LEAST_REPEATS = 8
-_SAME_RATIO = 0.7  # tensors differ in alignment, and so in the variant of a kernel
-_FUSED_RATIO = (0.1, 0.2, 0.5)  # of the time of the kernels: memory is read and written once
+_SAME_RATIO = 0.7  # tensors differ in alignment, and therefore in the kernel variant
+_FUSED_RATIO = (0.1, 0.2, 0.5)  # of the kernels' time: memory is read and written once
 
 
 class _Runs(NamedTuple):
-    """Runs of element-wise kernels: one group for each step, and its longest cycle."""
+    """Runs of elementwise kernels: one group per step, and the longest cycle."""
 
     groups: tuple[I64, ...]
     cycle: int
@@ -37,18 +37,18 @@ class _Runs(NamedTuple):
 
 @rule(name=NAME, title=TITLE)
 def unfused_optimizer(trace: Trace, steps: str | None) -> list[Finding]:
-    """The same short element-wise kernels, repeated for one tensor after the other.
+    """The same short elementwise kernels, repeated for each tensor.
 
-    What it finds: At least 64 element-wise kernels launched in a row in a step, in which a cycle of
-        at most 32 repeats eight times or more.
-    Why it matters: Each kernel costs a launch of 3 to 5 us and the framework's work for it, and
-        intermediate results go through memory. One fused kernel does it for all tensors.
-    How it is found: In the order of the launches of each step: a run without products, reductions
-        and copies, whose names repeat with a fixed distance in at least 70% of the places.
-    What to do: Use the fused or the multi-tensor variant of the optimizer.
-    Limits: Element-wise loops that are no optimizer, such as clipping or averaging of weights
-        tensor by tensor, look the same; the advice is the same too. The fused kernel is taken to
-        need 0.1 to 0.5 of the time of the others.
+    What it finds: At least 64 consecutive launches of elementwise kernels in a step, in which a
+        cycle of at most 32 kernels repeats eight times or more.
+    Why it matters: Each kernel takes a launch of 3 to 5 us plus framework overhead, and
+        intermediate results go through memory. One fused kernel can update all tensors.
+    How it is found: In the launch order of each step: a run without GEMMs, reductions, and copies,
+        in which at least 70% of kernel names repeat at a fixed distance.
+    What to do: Use the fused or multi-tensor (foreach) variant of the optimizer.
+    Limits: Other elementwise loops, such as clipping or averaging weights tensor by tensor, look
+        the same. The advice is the same too. The estimate assumes that the fused kernel takes 0.1
+        to 0.5 of the time of the kernels that it replaces.
     Source: PyTorch's documentation of torch.optim (foreach and fused); measured on a program with
         and without it.
     """
@@ -62,23 +62,23 @@ def unfused_optimizer(trace: Trace, steps: str | None) -> list[Finding]:
     each = scope.ns_of(places)
     host_ns = _host_ns(trace, scope, np.flatnonzero(places))
     share = scope.share(max(host_ns, each))
-    again = f"repeat the same {runs.cycle}" if runs.cycle > 1 else "are the same"
-    slow = "; launching them takes the host longer than the device" if host_ns > each else ""
+    again = f"repeat the same {runs.cycle}" if runs.cycle > 1 else "repeat the same one"
+    slow = " They take longer to launch than to run." if host_ns > each else ""
     text = f"{count:,.0f} kernels{scope.each} in cycles of {runs.cycle} take {format_ns(each)}"
     return [
         Finding(
             NAME,
             severity_of(share),
-            TITLE,
-            f"{count:,.0f} short element-wise kernels{scope.each} {again} for one tensor after the"
-            f" other{slow}.",
+            f"Unfused optimizer: {count:,.0f} kernels{scope.each} update one tensor at a time",
+            f"{count:,.0f} short elementwise kernels{scope.each} {again} for each tensor and take"
+            f" {format_ns(each)}.{slow}",
             (scope.show_operations(text, places),),
-            "Create the optimizer with fused=True, else foreach=True; scale and clip gradients"
-            " with torch._foreach_* functions instead of a loop over parameters",
-            "record again: a few multi_tensor_apply kernels do the update in"
-            " `warpline stats -r cuda_gpu_kern_sum`",
-            fix_cuda="Update all tensors in one kernel that gets a list of pointers and sizes, as"
-            " multi_tensor_apply does, or keep the parameters in one flat buffer",
+            "Create the optimizer with fused=True (otherwise foreach=True). Scale and clip"
+            " gradients with torch._foreach_* functions instead of per-parameter loops.",
+            "Profile again: `warpline stats -r cuda_gpu_kern_sum` shows a few multi_tensor_apply"
+            " kernels for the update.",
+            fix_cuda="Update all tensors in one kernel that takes a list of pointers and sizes, as"
+            " multi_tensor_apply does, or keep parameters in one flat buffer.",
             changes=(_fused(trace, runs.groups),),
         )
     ]
@@ -103,7 +103,7 @@ def _runs(trace: Trace, name: str | None) -> _Runs:
 
 
 def _longest(fits: np.typing.NDArray[np.bool_]) -> tuple[int, int]:
-    """Return where the longest run of true values begins and ends."""
+    """Return the bounds of the longest run of true values."""
     edges = np.diff(np.concatenate(([False], fits, [False])).astype(np.int8))
     begins, ends = np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)
     if not len(begins):
@@ -113,7 +113,7 @@ def _longest(fits: np.typing.NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def _cycle(what: I64) -> int:
-    """Return after how many places a sequence repeats, 0 if it does not."""
+    """Return the distance at which a sequence repeats, 0 if it does not."""
     for distance in range(1, min(_LONGEST_CYCLE, len(what) // _LEAST_REPEATS) + 1):
         if np.mean(what[distance:] == what[:-distance]) >= _SAME_RATIO:
             return distance
@@ -121,7 +121,7 @@ def _cycle(what: I64) -> int:
 
 
 def _host_ns(trace: Trace, scope: StepScope, places: I64) -> float:
-    """Return from the first launch to the last one of the runs, per step, at most."""
+    """Return the CPU time per step from the first to the last launch of each run."""
     work = operations(trace)
     chosen = places[scope.operations[places]]
     start = trace.columns("api_call", "start_ns")["start_ns"].values[work.call[chosen]]
