@@ -64,6 +64,13 @@ def test_every_table_of_a_trace_is_explained(run, spec):
         assert f" {column.name} {column.doc}" in words
 
 
+def test_a_rule_is_explained_by_its_former_id(run):
+    expected = run("explain", "input-bound")
+    assert expected.status == 0
+    assert expected.out.startswith("input-bound: ")
+    assert run("explain", "data-starved") == expected
+
+
 def test_aliases_and_arguments_are_understood(run):
     expected = run("explain", "cuda_gpu_kern_sum")
     assert run("explain", "gpukernsum") == expected

@@ -154,6 +154,14 @@ def test_rules_of_the_user_go_first_and_leave_the_rest(tmp_path, monkeypatch):
     assert (found.category, found.origin) == ("collective", "library")
 
 
+def test_the_former_spelling_of_a_category_is_accepted(tmp_path, monkeypatch):
+    path = tmp_path / "rules.json"
+    rule = {"function": ["^mine::"], "category": "normalisation"}
+    path.write_text(json.dumps({"version": 1, "rules": [rule]}))
+    monkeypatch.setenv(VARIABLE, str(path))
+    assert kernel_class("void mine::scale<float>(float*)").category == "normalization"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

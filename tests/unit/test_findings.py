@@ -1,7 +1,7 @@
-"""What the rules find in real captures and in small traces, and where they stay silent.
+"""Findings of the rules in real recordings and small traces, and where there are none.
 
-The captures outside of the repository are tested where they are; each is a pair of programs of
-which one has a fault that the other one has not.
+Recordings outside of the repository are tested where they are available. Each is a pair: a program
+with a problem, and the fixed program.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import lzma
 import pkgutil
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ for module in pkgutil.iter_modules(findings.__path__):
     importlib.import_module(f"{findings.__name__}.{module.name}")
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-# What is wrong with each program, in the words of the rules; the repaired ones are silent about it.
+# The rule that must find the problem of each program, and must not find it in the fixed one.
 FAULTS = {
     "host_sync": "host-sync",
     "pageable_h2d": "pageable-copy",
@@ -53,7 +54,7 @@ def judged(rule: str, trace: Trace) -> list[Finding]:
 
 
 def first_priced(trace: Trace) -> list[Finding]:
-    """Return the findings with a saving, those of one fault before the generic ones."""
+    """Return the findings with a saving, specific ones before generic ones."""
     found = [item for item in warpline.analyze(trace).findings if item.saving_ns is not None]
     return sorted(found, key=lambda item: item.is_generic)
 
@@ -126,6 +127,41 @@ def test_own_recordings(program: str, rule: str, recording: Callable[[str], Trac
     saved = found.replay.step_ns - truth.replay.step_ns
     assert (first.saving_low_ns or 0) <= saved <= (first.saving_high_ns or 0)
     assert first.evidence[0].count > 0
+    for item in found.findings:
+        assert_title_agrees_with_claim(item)
+
+
+# A quantity with its unit, or a count with what it counts.
+QUANTITY = re.compile(r"\b\d[\d.,]*(?:%| (?:ns|us|ms|s)\b|(?= (?:times|kernels) per step))")
+
+
+def assert_title_agrees_with_claim(item: Finding) -> None:
+    """A title fits a line and gives its numbers with the digits of the claim."""
+    if item.rule in {"capture-quality", "debug-switch"}:
+        return
+    assert len(item.title) <= 90
+    assert not item.title.endswith(".")
+    assert item.title == RULES.get(item.rule).title or re.search(r"\d|once", item.title)
+    for quantity in QUANTITY.findall(item.title):
+        assert quantity in item.claim, (item.title, item.claim)
+    for text in (item.claim, item.fix, item.verify):
+        assert text.endswith(".")
+        assert "--sample" not in text  # collects nothing
+
+
+def test_titles_of_unlike_steps(capture: Callable[[str], Path]) -> None:
+    found = warpline.analyze(warpline.open(capture("rich_metrics_sampling"))).findings
+    titles = {item.rule: item.title for item in found}
+    assert titles["launch-bound"] == "Launch-bound: the GPU waits for launches 82.9% of the time"
+    for item in found:
+        assert_title_agrees_with_claim(item)
+
+
+def test_a_launch_bound_program_is_named_as_such(recording: Callable[[str], Trace]) -> None:
+    (found,) = judged("graph-opportunity", recording("tiny_kernels.bad"))
+    assert found.title == (
+        "Launch-bound: 640 launches per step leave the GPU idle 90.8%; capture a CUDA graph"
+    )
 
 
 def test_a_repair_that_saves_nothing(recording: Callable[[str], Trace]) -> None:
@@ -143,7 +179,7 @@ def test_many_short_kernels_are_for_a_graph(recording: Callable[[str], Trace]) -
     assert replay is not None
     savings = (found.saving_high_ns, found.saving_ns, found.saving_low_ns)
     low, central, high = (replay.step_ns - (saving or 0) for saving in savings)
-    # The graph takes 1.07 to 1.18 ms, by the process; recorded node by node it takes 1.28.
+    # The graph takes 1.07 to 1.18 ms, depending on the process; 1.28 ms with node-level tracing.
     assert low < 1.07e6 < central < 1.18e6
     assert high > 1.28e6
 
@@ -167,14 +203,14 @@ def test_graphs_made_in_every_step(
     first = first_priced(trace)[0]
     assert first.rule == "graph-recapture"
     assert first.severity == "high"
-    assert "(84.9%)" in first.claim  # the framework's time between the calls counts
+    assert "(84.9%)" in first.claim  # includes the framework's time between the calls
     replay = warpline.analyze(trace).replay
     assert replay is not None
     assert first.saving_ns is not None
     work = operations(trace)
     length = work.end_ns - work.start_ns
     graph_ns = float(np.median(length[length > 100_000]))
-    # What remains of 3.7 ms is the graph's 0.55 ms: the wait before the capture goes too.
+    # The graph's 0.55 ms remain of 3.7 ms: the wait before the capture is saved too.
     assert graph_ns < replay.step_ns - first.saving_ns < graph_ns + 20_000
     for launched_again in ("tiny_kernels.fixed", "cuda_graph_level"):
         assert judged("graph-recapture", warpline.open(capture(launched_again))) == []
@@ -199,7 +235,7 @@ def test_every_rule_says_what_it_is_about() -> None:
             assert f"    {heading}: " in rule.doc, (rule.name, heading)
 
 
-# A step of 100 us: work that takes some kernels, then results read one by one.
+# A step of 100 us: some kernels, then results read one by one.
 STEP_NS = 100_000
 OWNERS: dict[str, dict[str, Any]] = {
     "process": {"pid": [7]},
@@ -211,10 +247,10 @@ OWNERS: dict[str, dict[str, Any]] = {
 
 
 def program(step: Sequence[tuple[str, str, int]], count: int = 5) -> Trace:
-    """Return steps of calls: the function, the kernel or "d2h", and how long it runs.
+    """Return steps of calls, given as (function, kernel or "d2h", duration).
 
-    A call takes 2 us and begins 3 us after the one before ended. Work begins 1 us after its call
-    did or when the work before it ends; waits end with the work.
+    A call takes 2 us and starts 3 us after the end of the previous call. Work starts 1 us after its
+    call, or at the end of the previous work. Waits end with the work.
     """
     calls: dict[str, list[Any]] = {key: [] for key in ("start_ns", "end_ns", "name")}
     calls["correlation_id"] = []
@@ -313,7 +349,7 @@ def test_an_optimizer_is_a_long_run_of_a_cycle() -> None:
     assert judged("unfused-optimizer", program([GEMM, *short * 8])) == []  # 16 kernels
     trace = Trace(MemorySource(_many(short * 40)))
     (found,) = judged("unfused-optimizer", trace)
-    assert "80 short element-wise kernels per step repeat the same 2" in found.claim
+    assert "80 short elementwise kernels per step repeat the same 2 for each" in found.claim
     mixed = Trace(MemorySource(_many([*short * 10, GEMM] * 4)))
     assert judged("unfused-optimizer", mixed) == []  # products between: layers of a model
 

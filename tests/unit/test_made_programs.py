@@ -1,8 +1,8 @@
-"""Programs with a fault and without, run by a machine whose rules are known.
+"""Programs with and without a problem, run by a simulated machine with known rules.
 
-Each program is a function of the machine and of whether the fault is in it. The saving of the first
-finding has to be what the repaired program really saves; where that is next to nothing, so must be
-said of every finding.
+Each program is a function of the machine and of whether it has the problem. The saving of the first
+finding must be what the fixed program really saves. Where that is next to nothing, every finding
+must have a low severity.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def a_batch_from_pageable_memory(machine: Machine, bad: bool) -> None:
 
 
 def a_small_batch_behind_much_work(machine: Machine, bad: bool) -> None:
-    """The copy is short, but waits for all work before it, and the host is late after it."""
+    """The copy is short, but waits for all work before it, and the CPU is late after it."""
     machine.copy(200_000, pinned=not bad)
     machine.work(4_000_000)
     for _ in range(20):
@@ -105,7 +105,7 @@ def casts_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
 
 
 def short_casts_by_a_host_that_is_late(machine: Machine, bad: bool) -> None:
-    """The device casts in no time: what they cost is their launches."""
+    """The casts run in no time on the GPU: their launches take the time."""
     for _ in range(40):
         if bad:
             machine.launch(2_000, CAST)
@@ -209,7 +209,7 @@ def layouts_on_a_stream_beside(machine: Machine, bad: bool) -> None:
 
 
 def a_result_that_all_the_work_is_for(machine: Machine, bad: bool) -> None:
-    """Few kernels and a read, as a step of a small solver has them: they are not for the read."""
+    """Few kernels and a read, as in a step of a small solver: they do not only serve the read."""
     for _ in range(5):
         machine.launch(2_000_000, ELEMENTWISE)
     if bad:
@@ -293,7 +293,7 @@ def test_two_faults_are_priced_alone_and_together() -> None:
 
 
 def test_a_pause_is_not_what_fused_updates_save() -> None:
-    """Other element-wise kernels before the updates look like a part of them."""
+    """Other elementwise kernels before the updates look like a part of them."""
 
     def program(machine: Machine, bad: bool) -> None:
         for _ in range(10):
@@ -322,13 +322,13 @@ def test_a_pause_in_some_steps_is_told_without_a_price() -> None:
     (found,) = (
         item for item in diagnosis(program, bad=True).findings if item.rule == "launch-bound"
     )
-    assert "only 3 steps of 13 have one" in found.claim
+    assert found.claim.endswith(" Affects only 3 of 13 steps.")
     assert found.saving_ns is None
     assert found.severity == "high"
 
 
 def test_short_pauses_between_few_launches_are_told_without_a_price() -> None:
-    """No graph helps there, though all steps are equal."""
+    """A CUDA graph does not help there, though all steps are equal."""
 
     def program(machine: Machine, bad: bool) -> None:
         machine.work(400_000 if bad else 0)
@@ -357,7 +357,7 @@ def test_pauses_in_some_steps_hide_no_fault(fault: Program, rule: str, pause: st
     assert (first.rule, second.rule) == (pause, rule)  # of all the time most goes in pauses
     assert (first.severity, second.severity) == ("high", "high")
     assert first.saving_ns is None
-    assert "; only 2 steps of 13 " in first.claim
+    assert first.claim.endswith(" Affects only 2 of 13 steps.")
     assert " on average (half of them take at most " in bad.verdict
     saved = step_ns(bad) - step_ns(fixed)
     assert second.saving_ns == pytest.approx(saved, abs=0.05 * step_ns(bad))

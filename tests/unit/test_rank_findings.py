@@ -1,4 +1,4 @@
-"""What is said and priced of ranks that wait for each other: programs worked out by hand."""
+"""Findings and savings for ranks that wait for each other, on programs computed by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_rank_that_computes_for_longer_is_what_steps_wait_for() -> None:
 def test_waiting_for_a_late_rank_is_not_exposed_communication() -> None:
     # Rank 0 is 80 us in the collective, rank 1 20 us; 60 us of that are waiting.
     claim = found(late_rank(60_000, count=12))["exposed-communication"].claim
-    assert "nothing is computed for 20.0 us (11.0%), not counting that ranks wait" in claim
+    assert "leaves 20.0 us (11.0%) of communication exposed, excluding waits for other" in claim
     short = late_rank(60_000, transfer=5_000, count=12)
     assert "exposed-communication" not in found(short)
 

@@ -48,7 +48,7 @@ def allocator(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
         Finding(
             NAME,
             severity_of(scope.share(min(each, scope.idle_ns()))),
-            f"Allocating and freeing GPU memory blocks the CPU for {format_ns(each)}{scope.each}",
+            f"GPU memory allocation blocks the CPU for {format_ns(each)}{scope.each}",
             f"The CPU spends {format_ns(each)}{scope.each} in {many} that allocate or free memory."
             " cudaFree also synchronizes with the GPU.",
             (scope.show_calls(f"{many}{scope.each} take {format_ns(each)}", rows),),

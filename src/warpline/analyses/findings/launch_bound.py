@@ -90,7 +90,7 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
     return Finding(
         NAME,
         severity_of(share),
-        f"Long CPU gaps between launches leave the GPU idle {format_ratio(share)} of the time",
+        f"Long CPU gaps leave the GPU idle {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) during CPU gaps without"
         f" CUDA API calls.{where}",
         (

@@ -151,8 +151,8 @@ def _each_in_turn(trace: Trace, steps: str | None, found: RankWaits, waits: _Wai
     return Finding(
         NAME,
         severity_of(step_scope(trace, steps).share(waits.exposed_ns)),
-        f"Ranks wait {format_ns(waits.all_ns)}{step_scope(trace, steps).each} for each other,"
-        " without a single straggler",
+        f"Ranks wait for each other {format_ns(waits.all_ns)}{step_scope(trace, steps).each}, no"
+        " single straggler",
         f"On average, a rank waits {_in_words(trace, steps, waits)} in collectives. No single rank"
         " causes most of it.",
         (_latest(trace, steps, None, found),),

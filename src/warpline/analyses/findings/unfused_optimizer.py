@@ -69,7 +69,7 @@ def unfused_optimizer(trace: Trace, steps: str | None) -> list[Finding]:
         Finding(
             NAME,
             severity_of(share),
-            f"Unfused optimizer: {count:,.0f} kernels{scope.each} update one tensor at a time",
+            f"Unfused optimizer: {count:,.0f} kernels{scope.each}, one tensor at a time",
             f"{count:,.0f} short elementwise kernels{scope.each} {again} for each tensor and take"
             f" {format_ns(each)}.{slow}",
             (scope.show_operations(text, places),),
