@@ -133,7 +133,7 @@ def test_collectives_of_another_run_are_not_paired():
     assert collective_matches(trace).count == 0
     outcome = api.run(trace, "stragglers")
     assert isinstance(outcome, Skipped)
-    assert "could be told" in outcome.reason
+    assert "could be matched" in outcome.reason
 
 
 def test_ranks_that_share_no_communicator_are_kept_apart():
@@ -184,7 +184,7 @@ def test_ranks_in_step_give_no_finding():
 def test_one_rank_has_nobody_to_wait_for():
     outcome = api.run(Trace(MadeRun().source(0)), "stragglers")
     assert isinstance(outcome, Skipped)
-    assert outcome.reason == "the trace holds one rank"
+    assert outcome.reason == "the trace contains one rank"
     assert findings(Trace(MadeRun().source(0))) == []
 
 
@@ -221,7 +221,7 @@ def test_broadcasts_are_left_out():
     trace = aligned(MadeRun(kernel_name=name).sources())
     outcome = api.run(trace, "stragglers")
     assert isinstance(outcome, Skipped)
-    assert outcome.reason == "the trace holds no collective of several ranks"
+    assert outcome.reason == "the trace contains no collectives of several ranks"
 
 
 def test_ranks_are_told_by_recording_environment_communicator_and_file_name():
@@ -266,5 +266,5 @@ def test_clocks_that_damage_keeps_from_being_compared_are_told():
     assert any("was moved" in text for text in aligned(sources).meta.warnings)
     first, second, *others = sources
     assert aligned([first, Damaged(second, "kernel"), *others]).meta.warnings == (
-        "the clocks of the files were not compared by collectives: kernel is damaged",
+        "file clocks not aligned by collectives: kernel is damaged",
     )

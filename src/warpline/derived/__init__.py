@@ -1,7 +1,7 @@
-"""Tables and arrays computed from a trace that several analyses share.
+"""Tables and arrays computed from a trace and shared by several analyses.
 
-A function decorated with `derived` is computed once per trace and its arguments; the result is
-kept in `Trace.memo` and dies with the trace. Its arrays must not be changed.
+A function decorated with `derived` is computed once per trace and arguments. The result is cached
+in `Trace.memo` for the lifetime of the trace. Its arrays must not be modified.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 def derived(
     compute: Callable[Concatenate[Trace, P], T],
 ) -> Callable[Concatenate[Trace, P], T]:
-    """Compute the decorated function once per trace and arguments, which must be hashable."""
+    """Compute the decorated function once per trace and arguments. Arguments must be hashable."""
 
     @wraps(compute)
     def shared(trace: Trace, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Columns of texts, which are rows of the string pool."""
+"""Text columns, stored as rows of the string pool."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from warpline.trace import ColumnData, StringPool
 
 
 def number_texts(ids: Integers, text_count: int) -> tuple[I32, I64]:
-    """Number the distinct texts of a column densely, in linear time.
+    """Number the distinct texts of a column consecutively, in linear time.
 
     Args:
         ids: Shape (n,), rows of the string pool.
         text_count: Rows of the pool.
 
     Returns:
-        The number of each row's text, shape (n,), and the pool's rows by number.
+        The number of each row's text, shape (n,), and the pool row of each number.
     """
     used: BoolArray = np.zeros(text_count, np.bool_)
     used[ids] = True
@@ -44,7 +44,7 @@ def dimension_texts(strings: StringPool, names: ColumnData, rows: Integers) -> T
 def labelled(
     codes: Integers, labels: Sequence[str | None], valid: BoolArray | None = None
 ) -> Texts:
-    """Return a text for each code; none where the label is None or `valid` is False."""
+    """Return a text for each code; null where the label is None or `valid` is False."""
     present = np.array([label is not None for label in labels], np.bool_)
     shown = present[codes] if valid is None else present[codes] & valid
     return Texts(

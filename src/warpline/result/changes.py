@@ -1,7 +1,7 @@
-"""Changes: declarative edits of what a program did, which replay prices.
+"""Changes: declarative edits of a program's execution, whose savings a simulation estimates.
 
-A change says what would be different, never what that saves. It names calls by their rows in
-`api_call` and device work by its places in `operations`, both in total order.
+A change describes the difference, never the saving. It refers to calls by their rows in `api_call`
+and to GPU operations by their places in `operations`, both in total order.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from warpline.ops.arrays import I64
 
 
 class Range(NamedTuple):
-    """A value that is not known exactly; `low` is never above `high`.
+    """An uncertain value; `low` is never above `high`.
 
     Attributes:
-        low: The least that it may be.
-        central: What it most likely is.
-        high: The most that it may be.
+        low: Lower bound.
+        central: Most likely value.
+        high: Upper bound.
     """
 
     low: float
@@ -36,7 +36,7 @@ class DropCalls:
 
     Attributes:
         calls: Shape (n,), int64.
-        keeps_gap: Whether the host still spends the time before each of them.
+        keeps_gap: Whether the CPU still spends the time before each call.
     """
 
     calls: I64
@@ -45,11 +45,11 @@ class DropCalls:
 
 @dataclass(frozen=True, eq=False)
 class DropOperations:
-    """This work is not done, and the calls that launched nothing else are not made.
+    """These operations are not executed, and calls that launched nothing else are not made.
 
     Attributes:
         operations: Shape (n,), int64.
-        remaining: How much of its time may have to stay, with its calls; 0 where all of it goes.
+        remaining: Share of their time that may stay, with the calls; 0 where all of it goes.
     """
 
     operations: I64
@@ -58,11 +58,11 @@ class DropOperations:
 
 @dataclass(frozen=True, eq=False)
 class ScaleOperations:
-    """This work takes another time.
+    """The durations of these operations change.
 
     Attributes:
         operations: Shape (n,), int64.
-        factor: New length by old length.
+        factor: New duration divided by old duration.
     """
 
     operations: I64
@@ -71,14 +71,14 @@ class ScaleOperations:
 
 @dataclass(frozen=True, eq=False)
 class MakeAsync:
-    """These copies no longer hold the thread that asks for them.
+    """These copies no longer block the calling thread.
 
     Attributes:
         calls: Shape (n,), int64, the calls that copied.
         operations: Shape (m,), int64, the copies.
-        bytes_per_s: How fast they are, None if as fast as they were.
-        own_stream: Whether they run in a stream of their own, beside what does not use them: what
-            comes next in their stream uses what was copied to the device.
+        bytes_per_s: Their new speed; None if unchanged.
+        own_stream: Whether they run on a separate stream, overlapped with work that does not need
+            them. The next operation of their former stream needs data copied to the device.
     """
 
     calls: I64
@@ -95,7 +95,7 @@ class RemoveHostTime:
         thread: Row of the thread table.
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64.
-        remaining: How much of it may have to stay.
+        remaining: Share of it that may stay.
     """
 
     thread: int
@@ -106,10 +106,10 @@ class RemoveHostTime:
 
 @dataclass(frozen=True, eq=False)
 class LaunchAsGraph:
-    """The work that these calls launched is launched as one CUDA graph for each group.
+    """The operations that these calls launched are launched as one CUDA graph per group.
 
     Attributes:
-        groups: Calls of one graph each, such as those of a step; shape (n,), int64.
+        groups: The calls of each graph, such as those of a step; shape (n,), int64.
     """
 
     groups: tuple[I64, ...]
@@ -117,11 +117,11 @@ class LaunchAsGraph:
 
 @dataclass(frozen=True, eq=False)
 class FuseOperations:
-    """The work of each group is done by one operation.
+    """Each group of operations is fused into one operation.
 
     Attributes:
-        groups: Work that becomes one operation each; shape (n,), int64.
-        duration_ns: How long that one takes.
+        groups: The operations of each group; shape (n,), int64.
+        duration_ns: Duration of a fused operation.
     """
 
     groups: tuple[I64, ...]
@@ -130,14 +130,14 @@ class FuseOperations:
 
 @dataclass(frozen=True, eq=False)
 class OverlapCollectives:
-    """Collectives run in a few buckets, beside the computation that makes their data.
+    """Collectives run in a few buckets, overlapped with the compute that produces their data.
 
     Attributes:
         operations: Shape (n,), int64, the collectives.
-        buckets: How many there are in each step.
-        step: Shape (n,), int64, equal for collectives of one step; None if all are of one.
-        moving_ratio: The part of their time in which they move data, and do not wait for ranks
-            that are not in the trace.
+        buckets: Buckets per step.
+        step: Shape (n,), int64, equal for collectives of one step; None if all are in one step.
+        moving_ratio: Share of their time that moves data, without waits for ranks that are not in
+            the trace.
     """
 
     operations: I64
@@ -148,13 +148,13 @@ class OverlapCollectives:
 
 @dataclass(frozen=True, eq=False)
 class CatchUp:
-    """A process is never the last one in a collective: nothing else waits for it.
+    """A process is never the last to arrive in a collective, so no other process waits for it.
 
     Attributes:
         process: Row of the process table.
-        operations: Shape (n,), int64, collectives of others that waited for it.
-        wait_ns: Shape (n,), int64, how long each did.
-        remaining: How much of these waits may have to stay.
+        operations: Shape (n,), int64, collectives of other processes that waited for it.
+        wait_ns: Shape (n,), int64, how long each waited.
+        remaining: Share of these waits that may stay.
     """
 
     process: int
@@ -165,10 +165,10 @@ class CatchUp:
 
 @dataclass(frozen=True, eq=False)
 class RemoveProfilerCost:
-    """Nothing is recorded.
+    """The program runs without a profiler.
 
     Attributes:
-        call_ns: What recording cost the host for each recorded call.
+        call_ns: Profiling overhead on the CPU per recorded call.
     """
 
     call_ns: Range

@@ -1,4 +1,4 @@
-"""How a rule is registered, which looks for one kind of fault."""
+"""Registration of rules, each of which detects one kind of performance problem."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Judge = Callable[[Trace, str | None], Sequence[Finding] | Skipped]
 
 @dataclass(frozen=True)
 class Rule:
-    """A registered rule, which looks for one kind of fault.
+    """A registered rule, which detects one kind of performance problem.
 
     Attributes:
-        name: What users type after ``warpline explain``.
-        title: What it looks for, in a few words.
-        judge: Gets the trace and the name of the steps' ranges, None to find the steps.
-        doc: Its docstring; `explain` and the documentation show it.
+        name: The id, as in ``warpline explain NAME``.
+        title: The problem in a few words, without numbers. A finding's title may add them.
+        judge: Takes the trace and the name of the steps' ranges; None detects the steps.
+        doc: Its docstring, shown by `explain` and in the documentation.
     """
 
     name: str
@@ -36,14 +36,14 @@ RULES: Registry[Rule] = Registry("rule")
 def rule(*, name: str, title: str, aliases: Iterable[str] = ()) -> Callable[[Judge], Judge]:
     """Register the decorated function as a rule.
 
-    It returns what it finds, nothing if all is well, or Skipped if it cannot tell. Its docstring
-    has the headings *What it finds*, *Why it matters*, *How it is found*, *What to do*, *Limits*
-    and *Source*.
+    The function returns its findings, an empty list without any, or Skipped if data is missing. Its
+    docstring has the headings *What it finds*, *Why it matters*, *How it is found*, *What to do*,
+    *Limits* and *Source*.
 
     Args:
-        name: Its id.
-        title: What an expert would call the problem.
-        aliases: Ids that it had before; `explain` still knows them.
+        name: The id.
+        title: What an expert would call the problem, without numbers.
+        aliases: Former ids, which `explain` still accepts.
     """
 
     def register(judge: Judge) -> Judge:

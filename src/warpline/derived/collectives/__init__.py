@@ -1,1 +1,1 @@
-"""Collectives of several ranks: what they are, which belong together, who waited for whom."""
+"""Collectives of several ranks: kinds, matches across ranks, and waits."""

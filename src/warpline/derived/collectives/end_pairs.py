@@ -1,8 +1,8 @@
-"""Which of one rank's collectives is which of another's, by when they end.
+"""Pairing of two ranks' collectives by their end times.
 
-A collective that every rank waits in ends on all of them within microseconds, whoever came last.
-So the differences of the ends of two ranks' collectives are nearly one number, how far their
-clocks are apart, if and only if they are paired rightly.
+A collective in which every rank waits ends on all ranks within microseconds, whichever was last.
+If two ranks' collectives are paired correctly, the differences of their ends are nearly constant:
+the offset of the two clocks. With a wrong pairing they vary.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import numpy as np
 
 from warpline.ops.arrays import F64, I64
 
-# Ends of ranks of one host lie within 20 us of each other, also where collectives overlap others.
+# Ranks on one host end within 20 us of each other, even where collectives overlap.
 TOLERANCE_NS = 50_000
 LEAST_PAIRS = 3
-_MOST_PLACES = 2_000  # by which recordings may begin apart
-_SAMPLE = 512  # pairs that are looked at for each of these places
+_MOST_PLACES = 2_000  # collectives by which the starts of two recordings may differ
+_SAMPLE = 512  # pairs examined per shift
 _BLOCK = 32
 _MOST_BLOCKS = 64
-_IS_BETTER = 2.0  # a pairing is told from the next best one if it fits so many times better
+_IS_BETTER = 2.0  # a pairing is accepted if it fits this many times better than the next best
 _WITHIN = 0.9
 
 
 class EndPairs(NamedTuple):
-    """The pairs of two ascending series of ends.
+    """Pairs of elements of two ascending series of end times.
 
     Attributes:
         first: Shape (n,), int64, places in the first series, ascending.
         second: Shape (n,), int64, places in the second one.
-        lead_ns: Shape (n,), float64, how far the second's clock is ahead of the first's at each
-            pair; it follows clocks that drift.
-        spread_ns: Nine of ten pairs are no further than this from `lead_ns`.
+        lead_ns: Shape (n,), float64, how far the second clock is ahead of the first at each pair.
+            It follows drifting clocks.
+        spread_ns: 90% of the pairs are within this distance of `lead_ns`.
     """
 
     first: I64
@@ -44,17 +44,16 @@ class EndPairs(NamedTuple):
 def pair_ends(
     first_ns: I64, second_ns: I64, ordinals: tuple[I64, I64] | None = None
 ) -> EndPairs | None:
-    """Return the pairs of two ranks' collectives of one kind, None if it cannot be told.
+    """Return the pairs of two ranks' collectives of one kind; None if the pairing is ambiguous.
 
     Args:
-        first_ns: Shape (n,), int64, the ends on one rank in the order of the calls.
-        second_ns: Shape (m,), int64, those on the other.
-        ordinals: The number of each call, ascending, where the recordings tell it; they need not
-            begin with the same call.
+        first_ns: Shape (n,), int64, the end times on one rank in call order.
+        second_ns: Shape (m,), int64, the end times on the other rank.
+        ordinals: The recorded call numbers, ascending. They may start at different calls.
 
-    They are taken as they stand if both have as many, or by their numbers, if then the ends agree.
-    Else the recordings may have begun or ended apart: the one shift at which the ends agree is
-    taken, if no other does nearly as well.
+    Pairing by call number comes first, then one-to-one pairing of series of equal length. Either is
+    accepted if the ends agree. Otherwise the recordings may start or end at different collectives:
+    the one shift at which the ends agree is accepted, unless another shift fits nearly as well.
     """
     if min(len(first_ns), len(second_ns)) < LEAST_PAIRS:
         return None
@@ -73,7 +72,7 @@ def pair_ends(
 
 
 def _measured(first_ns: I64, second_ns: I64, first: I64, second: I64) -> EndPairs | None:
-    """Return the pairs with what they say of the clocks; None if the ends do not agree."""
+    """Return the pairs with their clock offsets; None if the ends do not agree."""
     if len(first) < LEAST_PAIRS:
         return None
     apart = second_ns[second] - first_ns[first]
@@ -83,10 +82,10 @@ def _measured(first_ns: I64, second_ns: I64, first: I64, second: I64) -> EndPair
 
 
 def _smooth(apart_ns: I64) -> F64:
-    """Return the medians of blocks, and between their middles what lies between."""
+    """Return the medians of blocks, interpolated between block centers."""
     count = min(max(len(apart_ns) // _BLOCK, 1), _MOST_BLOCKS)
     bounds = np.linspace(0, len(apart_ns), count + 1).astype(np.int64)
-    base = int(apart_ns[0])  # float64 holds no difference of clocks of decades to the nanosecond
+    base = int(apart_ns[0])  # float64 cannot hold offsets of decades with ns precision
     medians = [
         float(np.median(apart_ns[low:high] - base))
         for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
@@ -96,14 +95,14 @@ def _smooth(apart_ns: I64) -> F64:
 
 
 def _shifted(shift: int, n_first: int, n_second: int) -> tuple[I64, I64]:
-    """Return the places of both series where the second begins `shift` after the first."""
+    """Return the places of both series where the second starts `shift` places after the first."""
     low, high = max(shift, 0), min(n_first, n_second + shift)
     first = np.arange(low, max(high, low))
     return first, first - shift
 
 
 def _best_shift(first_ns: I64, second_ns: I64) -> tuple[int, int, int] | None:
-    """Return the shift at which the ends agree best, if it stands out."""
+    """Return the shift at which the ends agree best, if it is clearly better than the others."""
     n_first, n_second = len(first_ns), len(second_ns)
     least = max(LEAST_PAIRS, min(n_first, n_second) // 2)
     shifts = range(max(least - n_second, -_MOST_PLACES), min(n_first - least, _MOST_PLACES) + 1)
@@ -117,7 +116,7 @@ def _best_shift(first_ns: I64, second_ns: I64) -> tuple[int, int, int] | None:
 
 
 def _misfit(first_ns: I64, second_ns: I64, shift: int) -> float:
-    """Return how far apart the differences of the ends are, in the middle of the common part."""
+    """Return the spread of the end differences in the middle of the common part."""
     first, second = _shifted(shift, len(first_ns), len(second_ns))
     middle = slice(max((len(first) - _SAMPLE) // 2, 0), (len(first) + _SAMPLE) // 2)
     apart = second_ns[second[middle]] - first_ns[first[middle]]

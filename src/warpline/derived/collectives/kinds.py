@@ -1,4 +1,4 @@
-"""What each kernel of a collective does, among which ranks, and with how many bytes."""
+"""The operation, communicator, and message size of each collective kernel."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ UNKNOWN = -1
 
 
 class CollectiveKinds(NamedTuple):
-    """What is known of some kernels of collectives.
+    """Properties of collective kernels.
 
     Attributes:
         operation: Shape (n,), int64, places in `operations`.
-        operations: Such as "AllReduce", ascending; "" where neither call nor name tells.
+        operations: Names such as "AllReduce", ascending; "" if unknown.
         communicator: Shape (n,), int64, places in `communicators`; `UNKNOWN` if not recorded.
-        communicators: Its id or name; two of the same name differ in their ranks.
+        communicators: Ids or names. Communicators with equal names differ in their ranks.
         sequence: Shape (n,), int64, number of the call in its communicator, or `UNKNOWN`.
-        bytes: Shape (n,), int64, size of the message, or `UNKNOWN`.
+        bytes: Shape (n,), int64, message size, or `UNKNOWN`.
     """
 
     operation: I64
@@ -39,7 +39,7 @@ class CollectiveKinds(NamedTuple):
 
 
 def collective_kinds(trace: Trace, places: I64) -> CollectiveKinds:
-    """Return what is known of some kernels of collectives.
+    """Return the properties of some collective kernels.
 
     Args:
         trace: The trace.
@@ -65,9 +65,9 @@ def _of_calls(trace: Trace, column: str, call: I64) -> I64:
 
 
 def _operations(trace: Trace, kernel: I64, call: I64) -> tuple[I64, tuple[str, ...]]:
-    """Return what each kernel does; by its call, else by its own name.
+    """Return the operation of each kernel: from its call, else from its name.
 
-    PyTorch makes an all-to-all of sends and receives: its call says so, its kernel does not.
+    PyTorch implements all-to-all as sends and receives, so only the call shows the operation.
     """
     ids = trace.columns("kernel", "name_id")["name_id"].values[kernel] if len(kernel) else kernel
     number, distinct = number_texts(ids, len(trace.strings))
@@ -85,7 +85,7 @@ def _operations(trace: Trace, kernel: I64, call: I64) -> tuple[I64, tuple[str, .
 
 
 def _communicators(trace: Trace, call: I64) -> tuple[I64, tuple[str, ...]]:
-    """Return the communicator of each call; those of different ranks are different ones."""
+    """Return the communicator of each call. Different ranks mean different communicators."""
     name, ranks = (_of_calls(trace, column, call) for column in ("communicator_id", "ranks_id"))
     found = np.full(len(call), UNKNOWN, np.int64)
     named = np.flatnonzero(name >= 0)

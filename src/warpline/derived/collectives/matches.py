@@ -1,4 +1,4 @@
-"""Which collectives of different ranks belong together."""
+"""Matching of collectives across ranks."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from warpline.result import Skipped
 from warpline.trace import Trace
 from warpline.units import plural
 
-# None of these ends on a rank before all ranks have begun; a broadcast's root may, for one.
+# These end on no rank before all ranks have started. A broadcast may end early on its root.
 TOGETHER = ("AllReduce", "AllGather", "AllGatherV", "ReduceScatter", "AllToAll", "Barrier")
 
-_ONE_CLOCK_NS = 1_000_000  # ends further apart than this on one clock are not of one collective
+_ONE_CLOCK_NS = 1_000_000  # on one clock, ends further apart belong to different collectives
 
-RECORD_HINT = "profile every rank with --trace=cuda,nvtx and name all recordings"
+RECORD_HINT = "profile every rank with --trace=cuda,nvtx and pass all recordings"
 
 
 @dataclass(frozen=True)
 class Lead:
-    """How far the clock of one rank is ahead of another's, as ends of collectives tell.
+    """The clock offset between two ranks, measured at the ends of collectives.
 
     Attributes:
-        first: The one rank, a lane of the matches.
-        second: The other.
-        lead_ns: How far the second is ahead: a median.
-        spread_ns: Nine of ten ends agree with that within this, or with its drift.
-        drift_ns: By how much it changed over the recording.
-        count: From how many collectives it is known.
+        first: One rank, a lane of the matches.
+        second: The other rank.
+        lead_ns: How far the second clock is ahead: the median.
+        spread_ns: 90% of the ends agree within this distance, allowing for drift.
+        drift_ns: The change of the offset over the recording.
+        count: The number of collectives used.
     """
 
     first: int
@@ -55,23 +55,23 @@ class Lead:
 
 @dataclass(frozen=True)
 class CollectiveMatches:
-    """Collectives that several ranks took part in, by collective, then rank.
+    """Collectives of several ranks, sorted by collective, then rank.
 
-    A rank is a lane here: what one process did on one device.
+    A rank is a lane here: one process on one device.
 
     Attributes:
         collective: Shape (n,), int64, numbers of the collectives: 0, 0, 1, 1...
-        lane: Shape (n,), int64, which rank this part of it is of.
+        lane: Shape (n,), int64, the rank of this part.
         operation: Shape (n,), int64, the kernel, a place in `operations`.
         lead_ns: Shape (n,), int64, how far the rank's clock is ahead of that of the collective's
-            first rank; 0 where they are told by one clock, or agree as far as can be told.
-        error_ns: Shape (n,), int64, what the clocks of the collective's ranks cannot tell from
-            nothing; 0 for one clock.
+            first rank; 0 if they share a clock or agree within the error.
+        error_ns: Shape (n,), int64, the error of the clock alignment between the collective's
+            ranks; 0 for one clock.
         lane_process: Shape (lanes,), int64, rows of the process table.
         lane_device: Shape (lanes,), int64, rows of the device table.
-        leads: What the ends tell of the ranks' clocks.
-        unmatched: Collective kernels whose counterpart on other ranks was not found.
-        notes: Why, for the user.
+        leads: The clock offsets between ranks.
+        unmatched: Number of collective kernels without a match on another rank.
+        notes: The reason, for the user.
     """
 
     collective: I64
@@ -87,7 +87,7 @@ class CollectiveMatches:
 
     @property
     def count(self) -> int:
-        """How many collectives there are."""
+        """Number of collectives."""
         return int(self.collective[-1]) + 1 if len(self.collective) else 0
 
     @property
@@ -97,13 +97,13 @@ class CollectiveMatches:
 
 
 class _Kernels(NamedTuple):
-    """Kernels of collectives that all ranks end together: by lane, in time.
+    """Kernels of collectives that end on all ranks together, sorted by lane and time.
 
     Attributes:
         operation: Shape (n,), int64, places in `operations`.
         lane: Shape (n,), int64.
         kind: Shape (n,), int64, equal for one kind of operation in one communicator.
-        sequence: Shape (n,), int64, number of the call in its communicator, -1 if not known.
+        sequence: Shape (n,), int64, number of the call in its communicator, -1 if unknown.
     """
 
     operation: I64
@@ -113,7 +113,7 @@ class _Kernels(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """The collectives of one kind on one rank, in their order: rows of `_Kernels`."""
+    """The collectives of one kind on one rank, in order: rows of `_Kernels`."""
 
     lane: int
     rows: I64
@@ -121,15 +121,15 @@ class _Series(NamedTuple):
 
 @derived
 def collective_matches(trace: Trace) -> CollectiveMatches:
-    """Return the collectives that several ranks of the trace took part in.
+    """Return the collectives shared by several ranks of the trace.
 
-    Those of one communicator and operation are paired by the number of the call, or where no
-    call is recorded, by their order on the stream; in both cases their ends must agree once the
-    clocks are aligned, see `pair_ends`. Where communicators are not known, ranks whose ends do
-    not agree belong to different ones. Left out are broadcasts, reductions to one rank, and
-    sends and receives: ranks may end those at different times.
+    Collectives of one communicator and operation are matched by call number, or by their order on
+    the stream where no call is recorded. In both cases their ends must agree once the clocks are
+    aligned, see `pair_ends`. Without recorded communicators, ranks whose ends do not agree are
+    assumed to be in different ones. Broadcasts, reductions to one rank, sends, and receives are
+    excluded, because ranks may end them at different times.
     """
-    if not _has_collectives(trace):  # so that files without any open in no time
+    if not _has_collectives(trace):  # files without collectives open fast
         no = np.zeros(0, np.int64)
         return CollectiveMatches(no, no, no, no, no, no, no, leads=(), unmatched=0, notes=())
     kernels, process, device = _kernels(trace)
@@ -163,22 +163,22 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
 
 
 def cannot_match(trace: Trace, name: str) -> Skipped | None:
-    """Return why nothing can be said about ranks, if so."""
+    """Return why ranks cannot be compared; None if they can."""
     found = collective_matches(trace)
     if len(found.lane_process) < 2:
-        what = "one rank" if len(found.lane_process) else "no collective of several ranks"
-        return Skipped(name, f"the trace holds {what}", "name the recordings of all ranks")
+        what = "one rank" if len(found.lane_process) else "no collectives of several ranks"
+        return Skipped(name, f"the trace contains {what}", "pass the recordings of all ranks")
     if not found.count:
         return Skipped(
             name,
-            "no collective of one rank could be told to be one of another's",
-            "profile the same steps of every rank, with --trace=cuda,nvtx",
+            "no collectives could be matched across ranks",
+            "profile the same steps on every rank with --trace=cuda,nvtx",
         )
     return None
 
 
 class _Group(NamedTuple):
-    """Ranks whose collectives of one kind belong together: the first, and the others' pairs."""
+    """Ranks that share collectives of one kind: the first, and its pairs with the others."""
 
     first: _Series
     others: tuple[tuple[_Series, EndPairs], ...]
@@ -217,17 +217,17 @@ def _pairs(
         return None
     is_one_clock = files[first.lane] == files[second.lane]
     if is_one_clock and abs(float(np.median(pairs.lead_ns))) > _ONE_CLOCK_NS:
-        return None  # like another step's
+        return None  # probably collectives of different steps
     return pairs
 
 
 def _ascends(numbers: I64) -> bool:
-    """Return whether all calls have a number, and no two the same."""
+    """Return whether all calls have numbers, without duplicates."""
     return bool(numbers[0] >= 0) and bool((np.diff(numbers) > 0).all())
 
 
 def _table(group: _Group, files: I64) -> tuple[I64, I64]:
-    """Return the rows of the collectives that all ranks of a group have, and their leads.
+    """Return the rows of the collectives common to all ranks of a group, and their clock offsets.
 
     Both have the shape (ranks, collectives).
     """
@@ -245,21 +245,21 @@ def _table(group: _Group, files: I64) -> tuple[I64, I64]:
 
 
 def _correction(pairs: EndPairs, *, is_one_clock: bool) -> I64:
-    """Return by how much to correct the second clock at each pair: by what is beyond doubt."""
+    """Return the correction of the second clock at each pair; 0 within the clock error."""
     if is_one_clock or np.abs(pairs.lead_ns).max() <= clock_error_ns(pairs.spread_ns):
         return np.zeros(len(pairs.first), np.int64)
     return np.rint(pairs.lead_ns).astype(np.int64)
 
 
 def _error_ns(group: _Group, files: I64) -> int:
-    """Return how far the ends of a group agree where its ranks' clocks are of different files."""
+    """Return the spread of a group's ends across ranks with clocks of different files."""
     here = files[group.first.lane]
     apart = [pairs.spread_ns for series, pairs in group.others if files[series.lane] != here]
     return round(max(apart, default=0.0))
 
 
 def clock_error_ns(spread_ns: float) -> float:
-    """Return the offset that the ends of collectives cannot tell from none."""
+    """Return the clock error: smaller offsets are not significant."""
     return max(25_000.0, spread_ns)
 
 
@@ -280,15 +280,15 @@ def _notes(n_lanes: int, n_kernels: int, n_matched: int) -> tuple[str, ...]:
     if n_lanes < 2 or not missing:
         return ()
     note = (
-        f"of {plural(n_kernels, 'kernel')} of collectives {missing:,} have no counterpart on"
-        " another rank that could be told: their numbers or the times at which they ended differ,"
-        f" or there are fewer than {LEAST_PAIRS}"
+        f"{missing:,} of {plural(n_kernels, 'collective kernel')} could not be matched with"
+        " another rank: their call numbers or end times differ, or there are fewer than"
+        f" {LEAST_PAIRS}"
     )
     return (note,)
 
 
 def _has_collectives(trace: Trace) -> bool:
-    """Return whether any kernel may be a collective, by names and calls."""
+    """Return whether any kernel may be a collective, by name or recorded call."""
     if not trace.has("kernel") or not trace.row_count("kernel"):
         return False
     if trace.has("collective") and trace.row_count("collective"):
@@ -299,7 +299,7 @@ def _has_collectives(trace: Trace) -> bool:
 
 
 def _kernels(trace: Trace) -> tuple[_Kernels, I64, I64]:
-    """Return the kernels, and the process and the device of each lane."""
+    """Return the kernels, and the process and device of each lane."""
     work = operations(trace)
     is_collective = operation_categories(trace) == BUSY_CATEGORIES.index("collective")
     place = np.flatnonzero(is_collective)
@@ -320,7 +320,7 @@ def _kernels(trace: Trace) -> tuple[_Kernels, I64, I64]:
 
 
 def _stream_places(lane: I64, stream: I64) -> I64:
-    """Return the place of each kernel's stream among those with collectives on its lane."""
+    """Return the place of each kernel's stream among the lane's streams with collectives."""
     pairs = factorize_rows(lane, stream)
     first_lane = lane[pairs.first]
     before = np.searchsorted(first_lane, first_lane, side="left")
@@ -328,7 +328,7 @@ def _stream_places(lane: I64, stream: I64) -> I64:
 
 
 def _file_of(trace: Trace) -> I64:
-    """Return the file that each process was recorded in, shape (processes,)."""
+    """Return the file of each process, shape (processes,)."""
     count = trace.row_count("process") if trace.has("process") else 0
     files = trace.meta.file_of_process
     return np.array(files if len(files) == count else [0] * count, np.int64)

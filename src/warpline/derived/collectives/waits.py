@@ -1,4 +1,4 @@
-"""Who waited for whom in collectives, and how long the collectives themselves took."""
+"""Waits of ranks for each other in collectives, and transfer times."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from warpline.trace import Trace
 
 @dataclass(frozen=True)
 class CollectiveWaits:
-    """The parts of ranks in collectives, by collective, then rank.
+    """The parts of collectives, one per collective and rank, sorted by collective, then rank.
 
     Attributes:
-        matches: Which part belongs to which collective and rank.
-        collective: Shape (n,), int64, numbers of the collectives that are counted: 0, 0, 1, 1...
+        matches: The collective and rank of each part.
+        collective: Shape (n,), int64, numbers of the analyzed collectives: 0, 0, 1, 1...
         place: Shape (n,), int64, the part, a place in the matches.
         lane: Shape (n,), int64, its rank.
         operation: Shape (n,), int64, its kernel, a place in `operations`.
-        arrival_ns: Shape (n,), int64, when it began, on the clock of the collective's first rank.
-        wait_ns: Shape (n,), int64, for how long it waited for the last rank to begin.
-        transfer_ns: Shape (n,), int64, the rest of the kernel; both sum to its duration.
-        exposed_ns: Shape (n,), int64, the part of the wait in which the device computed nothing.
-        last: Shape (collectives,), int64, the part that began last, a place in these arrays.
-        late_ns: Shape (collectives,), int64, how much later that was than the next to last.
-        error_ns: Shape (collectives,), int64, what the clocks cannot tell from nothing.
+        arrival_ns: Shape (n,), int64, its start, on the clock of the collective's first rank.
+        wait_ns: Shape (n,), int64, how long it waited for the last rank to start.
+        transfer_ns: Shape (n,), int64, the rest of the kernel; both add up to its duration.
+        exposed_ns: Shape (n,), int64, the part of the wait in which the GPU computed nothing.
+        last: Shape (collectives,), int64, the part that started last, a place in these arrays.
+        late_ns: Shape (collectives,), int64, its delay after the second-to-last part.
+        error_ns: Shape (collectives,), int64, the clock error: shorter delays are not significant.
     """
 
     matches: CollectiveMatches
@@ -50,25 +50,25 @@ class CollectiveWaits:
 
     @property
     def count(self) -> int:
-        """How many collectives are counted."""
+        """Number of analyzed collectives."""
         return len(self.last)
 
     @property
     def is_late(self) -> BoolArray:
-        """Shape (collectives,), whether one rank came later than all others, beyond doubt."""
+        """Shape (collectives,), whether one rank arrived last by more than the clock error."""
         return self.late_ns > self.error_ns
 
 
 @derived
 def collective_waits(trace: Trace, name: str | None = None) -> CollectiveWaits:
-    """Return the waits in the collectives of the included steps; without steps, in all.
+    """Return the waits in the collectives of the included steps, or of the whole trace.
 
-    A rank arrives in a collective when its kernel begins. Until the last one has, the others
-    wait inside their kernels; what then remains of a kernel is the collective itself.
+    A rank arrives in a collective when its kernel starts. Until the last rank arrives, the others
+    wait inside their kernels. The rest of a kernel is the transfer.
 
     Args:
         trace: The trace.
-        name: What the ranges that are steps are called, or a pattern; None finds the steps.
+        name: The name or a pattern of the step ranges; None detects the steps.
     """
     found, work = collective_matches(trace), operations(trace)
     chosen = _counted(trace, found, measure_windows(trace, name))
@@ -98,14 +98,14 @@ def collective_waits(trace: Trace, name: str | None = None) -> CollectiveWaits:
 
 
 def _last(collective: I64, arrival: I64, first: I64) -> tuple[I64, I64]:
-    """Return the part of each collective that began last, and how much later than the next."""
+    """Return the part of each collective that started last, and its delay after the next one."""
     order = np.lexsort((arrival, collective))
     ends = np.append(first[1:], len(collective))[: len(first)]
     return order[ends - 1], arrival[order[ends - 1]] - arrival[order[ends - 2]]
 
 
 def _exposed(trace: Trace, operation: I64, wait_ns: I64) -> I64:
-    """Return for how long the device computed nothing while each kernel waited."""
+    """Return how long the GPU computed nothing while each kernel waited."""
     work = operations(trace)
     start, no_step = work.start_ns[operation], np.full(len(operation), NO_STEP, np.int64)
     waiting = Windows(work.device[operation], start, start + wait_ns, no_step, no_step)
@@ -113,7 +113,7 @@ def _exposed(trace: Trace, operation: I64, wait_ns: I64) -> I64:
 
 
 def _counted(trace: Trace, found: CollectiveMatches, windows: Windows) -> I64:
-    """Return the parts of collectives all of whose kernels began in a window of their process."""
+    """Return the parts of collectives whose kernels all started in windows of their processes."""
     everything = np.arange(len(found.collective))
     if not (windows.step >= 0).any():
         return everything

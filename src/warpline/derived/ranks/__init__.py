@@ -1,1 +1,1 @@
-"""Ranks of a distributed program: their names, their clocks, what they waited for."""
+"""Ranks of a distributed program: their names, clocks, and waits."""

@@ -1,4 +1,4 @@
-"""How the clocks of several files of one run are brought together."""
+"""Alignment of the clocks of several files of one run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from warpline.trace import TableSource, Trace
 from warpline.trace.merge import Alignment, merge
 from warpline.units import format_ns, plural
 
-_MOST_APART_NS = 2**62  # times of damaged files may be anything that 64 bits hold
+_MOST_APART_NS = 2**62  # damaged files may hold any 64-bit time
 
 
 class _Edge(NamedTuple):
-    """How far the clock of a file is ahead of another's."""
+    """The offset between the clocks of two files."""
 
     first: int
     second: int
@@ -29,16 +29,16 @@ class _Edge(NamedTuple):
 
 
 def aligned(sources: Sequence[TableSource]) -> Trace:
-    """Return several files as one trace, with their clocks brought together.
+    """Return several files as one trace with aligned clocks.
 
-    UTC anchors align them first, then collectives, see `clock_alignment`. What cannot be read is
-    no reason not to open the rest: then the anchors alone count, and a warning says so.
+    UTC anchors align the clocks first, then collectives, see `clock_alignment`. If the collectives
+    cannot be read, only the anchors are used, with a warning.
     """
     trace = Trace(merge(sources))
     try:
         alignment = clock_alignment(trace)
     except InputError as error:
-        note = f"the clocks of the files were not compared by collectives: {error.message}"
+        note = f"file clocks not aligned by collectives: {error.message}"
         return Trace(merge(sources, Alignment({}, (note,), is_complete=False)))
     has_anchors = all(source.meta.origin_utc_ns is not None for source in sources)
     if alignment is None or (has_anchors and not alignment.moves_ns):
@@ -47,14 +47,14 @@ def aligned(sources: Sequence[TableSource]) -> Trace:
 
 
 def clock_alignment(trace: Trace) -> Alignment | None:
-    """Return by how much the files of a trace are to be moved so that their clocks agree.
+    """Return the shifts that align the clocks of a trace's files.
 
-    Collectives that all ranks wait in end together: the median difference of the ends on two
-    ranks is how far their clocks are apart. A file is moved if that is more than the ends can be
-    told by; else the anchors are taken to be right. None if the collectives tell nothing.
+    Collectives in which all ranks wait end at the same time, so the median difference of the ends
+    on two ranks is the offset of their clocks. A file is shifted if the offset exceeds the error of
+    the ends; otherwise its anchor is trusted. None if the collectives give no offsets.
 
     Args:
-        trace: Of several files, as their UTC anchors align them.
+        trace: A trace of several files, aligned by their UTC anchors.
     """
     files = trace.meta.file_of_process
     if len(set(files)) < 2:
@@ -76,7 +76,7 @@ def clock_alignment(trace: Trace) -> Alignment | None:
 
 
 def _between_files(found: CollectiveMatches, files: tuple[int, ...]) -> list[_Edge]:
-    """Return what is known of the clocks of two files, from the most collectives first."""
+    """Return the offsets between pairs of files, those from the most collectives first."""
     process = found.lane_process
     edges = [
         _Edge(_file(process, lead.first, files), _file(process, lead.second, files), lead)
@@ -91,7 +91,7 @@ def _file(process: I64, lane: int, files: tuple[int, ...]) -> int:
 
 
 def _reached(start: int, edges: Iterable[_Edge]) -> dict[int, tuple[float, _Edge | None]]:
-    """Return how far each file's clock is ahead of the first's, where a chain of ranks tells it."""
+    """Return how far each file's clock is ahead of the first, where a chain of ranks links them."""
     found: dict[int, tuple[float, _Edge | None]] = {start: (0.0, None)}
     rest = list(edges)
     while True:
@@ -111,10 +111,10 @@ def _is_moved(lead_ns: float, edge: _Edge) -> bool:
 def _note(trace: Trace, file: int, move_ns: int, lead: Lead) -> str:
     path = trace.meta.paths[file]
     text = (
-        f"the clock of {path.name} was moved by {move_ns / 1e6:+,.3f} ms, so that"
-        f" {plural(lead.count, 'collective')} end together on its rank and another, 9 in 10"
-        f" within {format_ns(lead.spread_ns)}"
+        f"the clock of {path.name} was moved by {move_ns / 1e6:+,.3f} ms to align the ends of"
+        f" {plural(lead.count, 'collective')} with another rank (90% within"
+        f" {format_ns(lead.spread_ns)})"
     )
     if abs(lead.drift_ns) > clock_error_ns(lead.spread_ns):
-        text += f"; it drifts by {format_ns(abs(lead.drift_ns))} over the recording"
+        text += f"; drift over the recording: {format_ns(abs(lead.drift_ns))}"
     return text

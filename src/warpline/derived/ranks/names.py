@@ -1,4 +1,4 @@
-"""Which rank of a distributed program each process is."""
+"""The rank of each process of a distributed program."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _IN_FILE_NAME = re.compile(r"(?<![a-z])rank[-_.]?([0-9]{1,9})(?![0-9])", re.IGNO
 def rank_of_process(trace: Trace) -> I64:
     """Return the rank of each process, shape (processes,), int64; `UNKNOWN` where it has none.
 
-    It is told by the recording or the environment of the program, by the largest communicator
-    that the process is in, or by the name of its file, in this order: the first that tells all
-    processes of collectives apart counts for those of which nothing before it does.
+    Sources, in order of preference: the recording or the program's environment, the process's
+    largest communicator, the name of its file. Each source fills in processes without a rank, if
+    all ranks stay distinct.
     """
     count = trace.row_count("process") if trace.has("process") else 0
     found = np.full(count, UNKNOWN, np.int64)
@@ -40,7 +40,7 @@ def rank_of_process(trace: Trace) -> I64:
 
 
 def _by_communicator(trace: Trace, count: int) -> I64:
-    """Return the ranks of processes in the largest communicator that each is in."""
+    """Return the rank of each process in its largest communicator."""
     found = np.full(count, UNKNOWN, np.int64)
     if not trace.has("collective") or not trace.row_count("collective"):
         return found
@@ -55,7 +55,7 @@ def _by_communicator(trace: Trace, count: int) -> I64:
 
 
 def _by_file_name(trace: Trace, count: int) -> I64:
-    """Return the numbers in names such as ``trace.rank1.json``, of files of one process each."""
+    """Return the numbers in names such as ``trace.rank1.json`` of files with one process each."""
     files = trace.meta.file_of_process
     if len(files) != count or len(set(files)) < count:
         return np.full(count, UNKNOWN, np.int64)
@@ -68,7 +68,7 @@ def _number_in(paths: Sequence[Path], file: int) -> int:
 
 
 def rank_label(trace: Trace, process: int, device: int) -> str:
-    """Return what a user calls a rank: its number, or the process and its device.
+    """Return a label for a rank: its number, or the process and its device.
 
     Args:
         trace: The trace.

@@ -1,4 +1,4 @@
-"""What each rank's arrival in collectives cost itself and the others."""
+"""How long each rank waits in collectives, and how long others wait for it."""
 
 from __future__ import annotations
 
@@ -18,25 +18,23 @@ from warpline.trace import Trace
 
 @dataclass(frozen=True)
 class RankWaits:
-    """Sums over the collectives that are counted, by rank: one process on one device.
+    """Sums over the analyzed collectives, per rank (one process on one device).
 
     Attributes:
         process: Shape (ranks,), int64, rows of the process table.
         device: Shape (ranks,), int64, rows of the device table.
         collectives: Shape (ranks,), int64, how many it took part in.
-        last: Shape (ranks,), int64, in how many it arrived later than all others, beyond what
-            the clocks can tell.
-        caused_ns: Shape (ranks,), int64, how long the others waited, summed over them, in those
-            in which it arrived last. All ranks together caused what all ranks waited.
-        exposed_ns: Shape (ranks,), int64, the part of `caused_ns` in which the devices of those
-            that waited computed nothing.
-        late_ns: Shape (ranks,), int64, how much later than the next to last it arrived in those:
-            the time by which they would have begun sooner without it.
+        last: Shape (ranks,), int64, in how many it arrived last, by more than the clock error.
+        caused_ns: Shape (ranks,), int64, how long the others waited in the collectives in which it
+            arrived last, summed over ranks. The sum over ranks equals that of `wait_ns`.
+        exposed_ns: Shape (ranks,), int64, the part of `caused_ns` in which the waiting GPUs
+            computed nothing.
+        late_ns: Shape (ranks,), int64, how much later than the second-to-last rank it arrived in
+            them: how much earlier they would have started without it.
         wait_ns: Shape (ranks,), int64, how long it waited for others.
-        exposed_wait_ns: Shape (ranks,), int64, the part of it in which its device computed
-            nothing.
+        exposed_wait_ns: Shape (ranks,), int64, the part of it in which its GPU computed nothing.
         transfer_ns: Shape (ranks,), int64, the rest of its kernels' time.
-        median_behind_ns: Shape (ranks,), int64, median of how long after the first it arrived.
+        median_behind_ns: Shape (ranks,), int64, median delay after the first rank's arrival.
     """
 
     process: I64
@@ -61,7 +59,7 @@ def rank_waits(trace: Trace, name: str | None = None) -> RankWaits:
 
     Args:
         trace: The trace.
-        name: What the ranges that are steps are called, or a pattern; None finds the steps.
+        name: The name or a pattern of the step ranges; None detects the steps.
     """
     found = collective_waits(trace, name)
     lanes = np.unique(found.lane)
@@ -90,15 +88,15 @@ def rank_waits(trace: Trace, name: str | None = None) -> RankWaits:
 
 
 def waiting_ns(trace: Trace, lane: Lane, name: str | None = None) -> int | None:
-    """Return for how long a process waited in collectives on a device, in windows that count.
+    """Return how long a process waited in collectives on a device, in the analyzed windows.
 
-    None where no collective of it is known to be one of another rank's. Time in which it waits
-    in several collectives counts once.
+    None if none of its collectives is matched with another rank. Waits in several collectives at
+    once count once.
 
     Args:
         trace: The trace.
-        lane: Of `step_partition`.
-        name: What the ranges that are steps are called, or a pattern; None finds the steps.
+        lane: A lane of `step_partition`.
+        name: The name or a pattern of the step ranges; None detects the steps.
     """
     found, windows = collective_waits(trace, name), measure_windows(trace, name)
     process = found.matches.lane_process[found.lane]
