@@ -80,7 +80,7 @@ def test_a_moved_clock_is_told_and_times_are_moved():
     said = [text for text in trace.meta.warnings if "clock" in text]
     assert len(said) == 1
     assert said[0].startswith("the clock of trace_rank1.json was moved by +50.01")
-    assert "so that 2,020 collectives end together" in said[0]
+    assert "to align the ends of 2,020 collectives" in said[0]
     end = operations(trace).end_ns
     matches = collective_matches(trace)
     ends = end[matches.operation].reshape(-1, 4)

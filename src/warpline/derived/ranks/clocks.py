@@ -116,5 +116,5 @@ def _note(trace: Trace, file: int, move_ns: int, lead: Lead) -> str:
         f" {format_ns(lead.spread_ns)})"
     )
     if abs(lead.drift_ns) > clock_error_ns(lead.spread_ns):
-        text += f"; drift over the recording: {format_ns(abs(lead.drift_ns))}"
+        text += f"; it drifts by {format_ns(abs(lead.drift_ns))} over the recording"
     return text
