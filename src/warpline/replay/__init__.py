@@ -1,9 +1,9 @@
-"""The event graph of a trace, and what its steps would take if something were changed.
+"""Simulation of a trace's steps with changes, on an event graph.
 
-The graph holds what must happen before what: the calls of the host in the order of each thread,
-the work that they launch, the order of streams, events between streams, calls that wait for the
-device, collectives in which ranks meet. `predict` says what a step would take with changes,
-`replay_quality` how well the graph explains what was recorded.
+The graph holds the dependencies: the order of CPU calls on each thread, the operations that they
+launch, the order of streams, events between streams, calls that wait for the GPU, and collectives
+in which ranks meet. `predict` estimates the step time with changes. `replay_quality` measures how
+well the graph explains the recorded times.
 """
 
 from warpline.replay.prediction import HOST_SPEED, Prediction, predict

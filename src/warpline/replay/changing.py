@@ -1,4 +1,4 @@
-"""What changes do to an event graph."""
+"""Application of changes to an event graph."""
 
 from __future__ import annotations
 
@@ -29,33 +29,32 @@ from warpline.trace import Trace
 Side = Literal["low", "central", "high"]
 SIDES: tuple[Side, ...] = ("low", "central", "high")
 
-# What is known of CUDA graphs, measured on H200: a launch, and per node of it.
+# CUDA graphs, measured on H200: CPU time of a launch, and per node.
 GRAPH_LAUNCH_NS = 8_000
 GRAPH_BEGIN_NS = 6_000  # from the return of its launch
 GRAPH_NODE_NS = Range(50, 100, 300)
-# Between nodes. Graphs of 640 kernels recorded as wholes took 20 to 170 ns more for each node than
-# the kernel takes in a stream, by the process that ran them. Recorded node by node it is 90 to
-# 270 ns, and the kernels are longer by 50: that is the recording, which nobody wants predicted. At
-# worst nodes follow like kernels of a stream.
+# Between nodes. With graph-level tracing, graphs of 640 kernels took 20 to 170 ns more per node than
+# the kernels take in a stream, depending on the process. With node-level tracing it is 90 to
+# 270 ns, and kernels are 50 ns longer: that is profiling overhead, which must not be predicted. At
+# worst, nodes follow each other like kernels of a stream.
 GRAPH_GAP_NS = Range(0, 60, 1_000)
-# What the host still spends on each operation that goes into a fused one, such as on the list of
-# its arguments: measured on an optimizer of 290 tensors, of 8 operations each.
+# CPU time that remains for each operation merged into a fused one, for example for its argument
+# list: measured on an optimizer with 290 tensors and 8 operations for each.
 FUSED_HOST_NS = Range(0, 400, 1_000)
-# Of what the host does before a call that is no longer made, this much was done for it: in units of
-# what it usually does before a launch.
+# CPU time before a call that is removed with it, relative to the usual time before a launch.
 _OWN_GAPS = Range(1.2, 1.2, 2.0)
-# An asynchronous copy's call, where there is no launch to compare it with.
+# The call of an asynchronous copy, where there is no launch to compare with.
 _CALL_NS = 5_000
 
 
 def apply(trace: Trace, draft: Draft, changes: Sequence[Change], side: Side) -> None:
-    """Make the changes in a graph.
+    """Apply changes to a graph.
 
     Args:
         trace: The trace of the graph.
         draft: The graph.
-        changes: What to change, in this order.
-        side: Which end of what is not known exactly: "low" for the shortest steps.
+        changes: The changes, applied in this order.
+        side: The end of uncertain values to use: "low" gives the shortest steps.
     """
     for change in changes:
         _apply(change, trace, draft, side)
@@ -63,7 +62,7 @@ def apply(trace: Trace, draft: Draft, changes: Sequence[Change], side: Side) -> 
 
 @singledispatch
 def _apply(change: Change, trace: Trace, draft: Draft, side: Side) -> None:
-    raise TypeError(f"no change: {change!r}")
+    raise TypeError(f"not a change: {change!r}")
 
 
 @_apply.register
@@ -89,7 +88,7 @@ def _(change: kinds.DropOperations, trace: Trace, draft: Draft, side: Side) -> N
 def _(change: kinds.ScaleOperations, trace: Trace, draft: Draft, side: Side) -> None:
     items, factor = _items(draft, change.operations), _of(change.factor, side)
     if factor == 0:
-        draft.drop_items(items)  # with the gaps around them
+        draft.drop_items(items)  # including the gaps around them
     else:
         draft.scale_items(items, factor)
 
@@ -109,7 +108,7 @@ def _(change: kinds.MakeAsync, trace: Trace, draft: Draft, side: Side) -> None:
         draft.set_lengths(items, np.rint(size / speed * 1e9).astype(np.int64))
     if change.own_stream:
         draft.move_to_own_streams(items)
-        # What goes to the device is needed there next; at best it has been asked for a step ahead.
+        # The next operation needs data copied to the GPU. At best it was copied a step ahead.
         needed = items[_leads_to_device(trace, draft, items)] if side != "low" else items[:0]
         consumer = _next_items(draft, needed)
         draft.add_dependencies(consumer[consumer >= 0], needed[consumer >= 0])
@@ -182,7 +181,7 @@ def _(change: kinds.OverlapCollectives, trace: Trace, draft: Draft, side: Side) 
 @_apply.register
 def _(change: kinds.CatchUp, trace: Trace, draft: Draft, side: Side) -> None:
     lanes, host = draft.graph.lanes, draft.graph.host
-    # With nothing to do it holds nobody up, and its own steps do not count.
+    # A process without work delays nobody, and its own steps do not count.
     draft.drop_items(np.flatnonzero((lanes.process == change.process) & (lanes.operation >= 0)))
     draft.drop_calls(np.flatnonzero(host.process == change.process), keeps_gap=False)
     stays = _of(change.remaining, side)
@@ -203,14 +202,14 @@ def _(change: kinds.RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) 
     calls = np.arange(len(host))
     gap, own = draft.gaps_before(calls), draft.length_ns[calls] // 2
     for rows in by_group(host.thread):
-        # What a short call cannot give is taken from the time after it.
+        # Overhead beyond a short call is subtracted from the time after it.
         cost[rows] = _spread(cost[rows], (gap + own)[rows])
     of_own = np.minimum(cost, own)
     draft.remove_host_time(calls, cost - of_own, of_own)
 
 
 def _spread(cost_ns: I64, most_ns: I64) -> I64:
-    """Return what each of some following calls gives of the costs up to it, at most so much."""
+    """Return how much of the accumulated cost each consecutive call absorbs, at most `most_ns`."""
     due, there = np.cumsum(cost_ns), np.cumsum(most_ns)
     given = there + np.minimum(np.minimum.accumulate(due - there), 0)
     spread: I64 = np.diff(given, prepend=0)
@@ -218,20 +217,20 @@ def _spread(cost_ns: I64, most_ns: I64) -> I64:
 
 
 def _of(value: Range, side: Side, *, reverse: bool = False) -> float:
-    """Return one end of a range; reversed, "low" is its high end."""
+    """Return one end of a range; reversed, "low" is the high end."""
     if side == "central":
         return value.central
     return value.low if (side == "low") is not reverse else value.high
 
 
 def _places(trace: Trace, draft: Draft, rows: I64) -> I64:
-    """Return the replayed calls among rows of api_call, ascending, each once."""
+    """Return the simulated calls among rows of api_call, ascending and unique."""
     places = outermost_of(trace, draft.graph.host, rows)
     return np.unique(places[places >= 0])
 
 
 def _items(draft: Draft, places: I64) -> I64:
-    """Return the replayed items among operations, ascending."""
+    """Return the simulated items among operations, ascending."""
     operation = draft.graph.lanes.operation
     chosen = np.zeros(int(max(operation.max(initial=0), places.max(initial=0))) + 2, np.bool_)
     chosen[places] = True
@@ -244,14 +243,14 @@ def _calls_of(draft: Draft, items: I64) -> I64:
 
 
 def _drop(draft: Draft, calls: I64, own_gaps: float | None = None) -> None:
-    """Let calls not be made, nor those just before them that only prepare them.
+    """Remove calls, and the preparing calls just before them.
 
     Args:
         draft: The graph.
         calls: Places of calls.
-        own_gaps: How much of the time before a call goes with it, in units of what is usual
-            before a launch. More than that is the program's own work, which it does all the same.
-            None if all of it goes that is no pause.
+        own_gaps: Time before a call that is removed with it, relative to the usual time before a
+            launch. Any longer time is the program's own work and stays. None removes all time
+            except long CPU gaps.
     """
     if not len(calls):
         return
@@ -270,9 +269,9 @@ def _drop(draft: Draft, calls: I64, own_gaps: float | None = None) -> None:
 
 
 def _decides(draft: Draft, calls: I64) -> I64:
-    """Return for each call the next one of its thread that does something, or is among some.
+    """Return for each call the next call of its thread that has an effect or is among `calls`.
 
-    A call that only prepares that one is made if it is; others decide for themselves.
+    A call that only prepares that one shares its fate. Other calls return themselves.
     """
     host = draft.graph.host
     prepares = (host.kind == 0) | (host.kind == CALL_KINDS.index("module-load-or-JIT"))
@@ -288,15 +287,15 @@ def _decides(draft: Draft, calls: I64) -> I64:
 
 
 def _usual_gap_ns(draft: Draft, gap_ns: I64) -> float:
-    """Return the median of the time before launches, of all times before calls."""
+    """Return the median time before launches, from the times before all calls."""
     launches = draft.graph.host.kind == CALL_KINDS.index("launch")
     return float(np.median(gap_ns[launches])) if launches.any() else 0.0
 
 
 def _drop_all_but_first(draft: Draft, groups: Sequence[tuple[I64, I64]]) -> None:
-    """Let one call do what the calls of each group do, given with the items that they launched.
+    """Replace the calls of each group by its first call; groups are given with their items.
 
-    Calls between them on the first one's thread that launched nothing else go as well.
+    Calls in between on the first call's thread that launched nothing else are removed too.
     """
     gone = [
         np.union1d(calls, draft.calls_between(calls, items))[1:]
@@ -307,7 +306,7 @@ def _drop_all_but_first(draft: Draft, groups: Sequence[tuple[I64, I64]]) -> None
 
 
 def _launches_nothing(draft: Draft) -> BoolArray:
-    """Return which calls give no stream anything and wait for nothing, shape (calls,)."""
+    """Return which calls enqueue nothing and wait for nothing, shape (calls,)."""
     graph = draft.graph
     found: BoolArray = graph.call_return == np.arange(len(graph.host))
     call = graph.lanes.call
@@ -316,7 +315,7 @@ def _launches_nothing(draft: Draft) -> BoolArray:
 
 
 def _items_of_calls(draft: Draft, calls: I64) -> I64:
-    """Return what some calls launched, by stream and order."""
+    """Return the items that some calls launched, by stream and order."""
     call = draft.graph.lanes.call
     chosen = np.zeros(len(draft.graph.host) + 1, np.bool_)
     chosen[calls] = True
@@ -332,7 +331,7 @@ def _usual_launch_call_ns(draft: Draft) -> int:
 
 
 def _copied_bytes(trace: Trace, draft: Draft, items: I64) -> I64:
-    """Return the bytes of each item, 0 where it is no copy."""
+    """Return the bytes of each item, 0 if it is not a copy."""
     work, place = operations(trace), draft.graph.lanes.operation[items]
     size = np.zeros(len(items), np.int64)
     is_copy = np.isin(place, work.of_table("memcpy"))
@@ -342,14 +341,14 @@ def _copied_bytes(trace: Trace, draft: Draft, items: I64) -> I64:
 
 
 def _leads_to_device(trace: Trace, draft: Draft, items: I64) -> BoolArray:
-    """Return which items are no copies to the host."""
+    """Return which items are not device-to-host copies."""
     category = operation_categories(trace)[draft.graph.lanes.operation[items]]
     found: BoolArray = category != BUSY_CATEGORIES.index("copy-d2h")
     return found
 
 
 def _next_items(draft: Draft, items: I64) -> I64:
-    """Return the next operation of each item's stream that is not among them, NONE without."""
+    """Return the next operation of each item's stream outside `items`, NONE without one."""
     lanes = draft.graph.lanes
     free = lanes.operation >= 0
     free[items] = False
@@ -362,7 +361,7 @@ def _next_items(draft: Draft, items: I64) -> I64:
 
 
 def _covered(start: I64, end: I64, moments: I64) -> I64:
-    """Return how much of some moments' past intervals cover, which are apart and ascend."""
+    """Return how much time disjoint, ascending intervals cover before each moment."""
     if not len(start):
         return np.zeros(len(moments), np.int64)
     place = np.searchsorted(start, moments, side="right")

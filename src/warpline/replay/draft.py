@@ -1,4 +1,4 @@
-"""An event graph that is being changed: the elementary edits that changes are made of."""
+"""An event graph under modification, and the elementary edits that changes consist of."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from warpline.replay.host import NONE
 class Draft:
     """An event graph with edits.
 
-    What is dropped stays in the graph without length: whatever came after it still comes after
-    what came before it.
+    Dropped nodes stay in the graph with zero length, so their successors still come after their
+    predecessors.
     """
 
     def __init__(self, graph: EventGraph) -> None:
@@ -42,39 +42,39 @@ class Draft:
         self._more: list[tuple[I64, I64, I64]] = []
 
     def timing(self) -> Timing:
-        """Return when everything happens with the edits."""
+        """Return the times with the edits."""
         edges, weight = self._with_moves()
         return timing(replace(self.graph, edges=edges), weight, self.length_ns, self.earliest_ns)
 
     def drop_calls(self, calls: I64, *, keeps_gap: bool) -> None:
-        """Let calls cost nothing and wait for nothing."""
+        """Make calls take no time and wait for nothing."""
         self.length_ns[calls] = 0
         self.release(calls)
         if not keeps_gap:
             self._set(self._into(calls, HOST), 0)
 
     def release(self, calls: I64) -> None:
-        """Let calls wait for nothing."""
+        """Make calls wait for nothing."""
         self._set(self._into(self.graph.call_return[calls], WAIT), NEVER)
 
     def shorten_calls(self, calls: I64, longest_ns: int) -> None:
-        """Let calls cost no more than a time."""
+        """Limit the duration of calls."""
         self.length_ns[calls] = np.minimum(self.length_ns[calls], longest_ns)
 
     def hasten_launches(self, items: I64, longest_ns: I64) -> None:
-        """Let launches take no longer than a time, one for each item."""
+        """Limit the launch latency of each item."""
         most = np.full(len(self.length_ns), np.iinfo(np.int64).max)
         most[self.graph.item_node[items]] = longest_ns
         chosen = self._into(self.graph.item_node[items], LAUNCH)
         self.weight_ns[chosen] = np.minimum(self.weight_ns[chosen], most[self._target[chosen]])
 
     def narrow_gaps(self, items: I64, longest_ns: int) -> None:
-        """Let items follow in their streams after no more than a time."""
+        """Limit the gaps before items in their streams."""
         chosen = self._into(self.graph.item_node[items], LANE)
         self.weight_ns[chosen] = np.minimum(self.weight_ns[chosen], longest_ns)
 
     def drop_items(self, items: I64) -> None:
-        """Let operations not be done."""
+        """Remove operations."""
         nodes = self.graph.item_node[items]
         self.length_ns[nodes] = 0
         self.length_ns[self.graph.item_done[items]] = 0
@@ -84,7 +84,7 @@ class Draft:
         self._set(self._into(nodes, OVERLAP), 0)
         self._within_length(items)
         self._part_from_others(items)
-        # A copy that is not made does not hold its call, not even for what came before it.
+        # A removed copy does not block its call, not even for earlier work.
         calls = self.graph.lanes.call[items]
         held = np.full(len(self.length_ns), NONE)
         known = calls >= 0
@@ -94,36 +94,36 @@ class Draft:
         self._set(own, NEVER)
 
     def scale_items(self, items: I64, factor: float) -> None:
-        """Let operations take another time."""
+        """Scale the durations of operations."""
         done = self.graph.item_done[items]
         self.length_ns[done] = np.rint(self.length_ns[done] * factor).astype(np.int64)
         self._within_length(items)
 
     def set_lengths(self, items: I64, length_ns: I64 | int) -> None:
-        """Let operations take some time."""
+        """Set the durations of operations."""
         self.length_ns[self.graph.item_done[items]] = length_ns
         self._within_length(items)
 
     def move_to_own_streams(self, items: I64) -> None:
-        """Let operations run beside their streams, each after the one before it.
+        """Move operations to separate streams, in which they keep their order.
 
-        Items of one call of this method and of one stream form a new stream.
+        Items of the same stream in one call of this method form one new stream.
         """
         self._moved.append(np.sort(items))
 
     def add_dependencies(self, items: I64, after: I64) -> None:
-        """Let items begin only when others are done; NONE among the others says nothing."""
+        """Make items start only when others are done; NONE among the others is ignored."""
         known = after >= 0
         nodes = self.graph.item_node[items[known]]
         zeros = np.zeros(len(nodes), np.int64)
         self._more.append((nodes, self.graph.item_done[after[known]], zeros))
 
     def unlaunch(self, items: I64) -> None:
-        """Let operations begin without regard to when the host launched them."""
+        """Let operations start regardless of their launch."""
         self._set(self._into(self.graph.item_node[items], LAUNCH), NEVER)
 
     def remove_host_time(self, calls: I64, gap_ns: I64, own_ns: I64) -> None:
-        """Take time from calls, and from the time before each of them; never more than there is."""
+        """Remove time from calls and from the gap before each, at most the existing time."""
         least = np.zeros(len(self.length_ns), np.int64)
         least[calls] = gap_ns
         chosen = self._into(calls, HOST)
@@ -132,21 +132,21 @@ class Draft:
         self.length_ns[calls] = np.maximum(self.length_ns[calls] - own_ns, 0)
 
     def add_host_time(self, calls: I64, ns: I64) -> None:
-        """Let the host be busy for a time before calls."""
+        """Add CPU time before calls."""
         more = np.zeros(len(self.length_ns), np.int64)
         more[calls] = ns
         chosen = self._into(calls, HOST)
         self.weight_ns[chosen] += more[self._target[chosen]]
 
     def scale_host(self, factor: float) -> None:
-        """Let the host take another time for all that it does."""
+        """Scale all CPU time."""
         chosen = np.flatnonzero((self._edges.kind == HOST) & (self.weight_ns > 0))
         self.weight_ns[chosen] = np.rint(self.weight_ns[chosen] * factor).astype(np.int64)
         calls = slice(0, len(self.graph.host))
         self.length_ns[calls] = np.rint(self.length_ns[calls] * factor).astype(np.int64)
 
     def gaps_before(self, calls: I64) -> I64:
-        """Return the time between each call and what it goes on from; 0 for first ones."""
+        """Return the time between each call and the call that it follows; 0 for the first ones."""
         found = np.zeros(len(self.length_ns), np.int64)
         chosen = self._into(calls, HOST)
         found[self._target[chosen]] = np.maximum(self.weight_ns[chosen], 0)
@@ -154,23 +154,23 @@ class Draft:
 
     @cached_property
     def launch_counts(self) -> I64:
-        """How many items each call launched, shape (calls,)."""
+        """Number of items that each call launched, shape (calls,)."""
         lanes = self.graph.lanes
         call = lanes.call[(lanes.operation >= 0) & (lanes.call >= 0)]
         count: I64 = np.bincount(call, minlength=len(self.graph.host))
         return count
 
     def launched_only(self, items: I64) -> BoolArray:
-        """Return which calls launched nothing but some of these items, shape (calls,)."""
+        """Return which calls launched only some of these items, shape (calls,)."""
         call = self.graph.lanes.call[items]
         count = np.bincount(call[call >= 0], minlength=len(self.graph.host))
         found: BoolArray = count == self.launch_counts
         return found
 
     def calls_between(self, calls: I64, items: I64) -> I64:
-        """Return the calls from the first to the last of some that launched nothing but items.
+        """Return the calls between the first and last of `calls` that launched only `items`.
 
-        Calls of other threads than the first one's are left out, NONE is passed over.
+        Calls of threads other than the first call's are excluded. NONE is skipped.
         """
         calls = calls[calls >= 0]
         if not len(calls):
@@ -182,7 +182,7 @@ class Draft:
         return found
 
     def _into(self, nodes: I64, kind: int) -> I64:
-        """Return the edges of a kind that lead to some nodes."""
+        """Return the edges of a kind into some nodes."""
         chosen = np.zeros(len(self.length_ns), np.bool_)
         chosen[nodes] = True
         return np.flatnonzero((self._edges.kind == kind) & chosen[self._target])
@@ -191,7 +191,7 @@ class Draft:
         self.weight_ns[edges] = weight_ns
 
     def _part_from_others(self, items: I64) -> None:
-        """Let collectives that are not done meet nobody."""
+        """Disconnect removed collectives from other ranks."""
         done = self.graph.item_done[items]
         meets = self._into(done, MEET)
         own = np.full(len(self.length_ns), NONE)
@@ -199,7 +199,7 @@ class Draft:
         self._set(meets[self._edges.source[meets] != own[self._target[meets]]], NEVER)
 
     def _within_length(self, items: I64) -> None:
-        """Let what overlapped operations begin before their end, however short they are."""
+        """Limit the delays of overlapping operations to the predecessor's duration."""
         is_source = np.zeros(len(self.length_ns), np.bool_)
         nodes = self.graph.item_node[items]
         is_source[nodes] = True
@@ -208,7 +208,7 @@ class Draft:
         self.weight_ns[chosen] = np.minimum(self.weight_ns[chosen], longest)
 
     def _with_moves(self) -> tuple[Edges, I64]:
-        """Return edges and weights with operations moved out of their streams."""
+        """Return edges and weights with the moves to separate streams applied."""
         if not self._moved and not self._more:
             return self._edges, self.weight_ns
         weight = self.weight_ns.copy()
@@ -227,7 +227,7 @@ class Draft:
         return edges, weights[order]
 
     def _bypass(self, weight: I64) -> list[tuple[I64, I64, I64]]:
-        """Cut the edges of moved operations with their streams, and join what is left there."""
+        """Disconnect moved operations from their streams, and reconnect the remaining items."""
         graph, lanes = self.graph, self.graph.lanes
         is_moved = np.zeros(len(lanes), np.bool_)
         is_moved[np.concatenate(self._moved)] = True
@@ -252,7 +252,7 @@ class Draft:
 
 
 def _last_unmoved(stream: I64, is_moved: BoolArray) -> I64:
-    """Return for each item the last one before it in its stream that stays there, or NONE."""
+    """Return the last preceding item of each item's stream that is not moved, or NONE."""
     place = np.arange(len(stream))
     last = np.maximum.accumulate(np.where(is_moved, NONE, place))
     before = np.append(NONE, last[:-1])

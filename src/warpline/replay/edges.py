@@ -1,8 +1,8 @@
-"""A directed graph whose nodes happen when all that they wait for has happened.
+"""A directed graph in which a node happens once all its dependencies have happened.
 
-A node's time is the latest of its own earliest time and, over its edges, of the source's time (and
-length, for edges from its end) plus the edge's weight. Edges that would close a circle are left
-out.
+A node's time is the maximum of its earliest time and, over its edges, of the source's time plus the
+edge's weight (plus the source's length for edges from its end). Edges that would close a cycle are
+ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from warpline import native
 from warpline.errors import SchemaError
 from warpline.ops.arrays import I32, I64, INT64_MIN, U8, BoolArray, is_sorted
 
-# The time of what never happens, and the weight of an edge that is cut.
+# The time of a node that never happens, and the weight of a removed edge.
 NEVER = INT64_MIN
 
 _NEW, _OPEN, _DONE = range(3)
@@ -23,13 +23,13 @@ _NEW, _OPEN, _DONE = range(3)
 
 @dataclass(frozen=True)
 class Edges:
-    """Edges by target.
+    """Edges, sorted by target.
 
     Attributes:
-        first: Shape (nodes + 1,), int64, where each node's edges begin.
+        first: Shape (nodes + 1,), int64, the first edge of each node.
         source: Shape (m,), int32, nodes.
         from_end: Shape (m,), bool, whether the source's length counts.
-        kind: Shape (m,), uint8, what it stands for; its meaning is the builder's.
+        kind: Shape (m,), uint8, the kind of the edge, defined by the builder.
     """
 
     first: I64
@@ -44,13 +44,13 @@ class Edges:
 
 
 def times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I64:
-    """Return when each node happens, shape (nodes,); NEVER where nothing brings it about.
+    """Return the time of each node, shape (nodes,); NEVER for unreachable nodes.
 
     Args:
         edges: The graph.
-        weight_ns: Shape (m,); NEVER cuts an edge.
+        weight_ns: Shape (m,); NEVER removes an edge.
         length_ns: Shape (nodes,).
-        earliest_ns: Shape (nodes,); NEVER for nodes that depend on others alone.
+        earliest_ns: Shape (nodes,); NEVER for nodes that depend only on others.
     """
     _require_fit(edges, weight_ns, length_ns, earliest_ns)
     n = len(length_ns)
@@ -74,7 +74,7 @@ def times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I64
 
 
 def _require_fit(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> None:
-    """Raise SchemaError unless all belongs to one graph: the native core trusts it."""
+    """Raise SchemaError unless the arrays fit one graph: the native core does not check."""
     first, n = edges.first, len(edges.first) - 1
     fits = len(length_ns) == len(earliest_ns) == n
     fits &= len(weight_ns) == len(edges.source) == len(edges.from_end) == first[-1]
@@ -84,7 +84,7 @@ def _require_fit(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64)
 
 
 def _times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I64:
-    """Do what the native core does, node by node."""
+    """Compute in Python what the native core computes."""
     first, source = edges.first.tolist(), edges.source.tolist()
     from_end, weight = edges.from_end.tolist(), weight_ns.tolist()
     length, found = length_ns.tolist(), earliest_ns.tolist()

@@ -1,22 +1,22 @@
-"""The event graph of the replayed steps: what had to happen before what, and how long it took.
+"""The event graph of the simulated steps: dependencies and durations.
 
-Each call is a node, when it began; a call that may wait has another one, when it returned. Each
-item of a stream is a node, when it began on the device; a collective in which ranks meet has
-another one, when the last rank had begun. The edges:
+Each call has a node for its start. A call that may wait has another node for its return. Each item
+of a stream has a node for its start on the GPU. A collective in which ranks meet has another node
+for the start of the last rank. The edges:
 
-- ``host``: a call begins after the one that it goes on from, by the time measured between them.
-- ``thread``: and not before the previous one of its own thread has returned.
-- ``launch``: an operation begins its launch latency after its call.
-- ``lane``: an operation begins after the one before it in its stream, and the gap between two.
-- ``overlap``: or that long after the beginning of the one before, if both were seen to overlap.
-- ``dependency``: a wait in a stream is over when the record of its event is reached.
-- ``meet``: a collective has all its ranks when each of them has begun.
-- ``return``: a call that waits returns after what it costs by itself,
-- ``wait``: and when what it waits for has ended and its thread is awake.
+- ``host``: a call starts after the call that it follows, plus the time measured between them.
+- ``thread``: it does not start before the previous call of its own thread has returned.
+- ``launch``: an operation starts after its call, plus its launch latency.
+- ``lane``: an operation starts after the previous one in its stream, plus the gap between them.
+- ``overlap``: or after the start of the previous one, plus a delay, if both overlapped.
+- ``dependency``: a wait in a stream ends when its event record is reached.
+- ``meet``: a collective is complete when all its ranks have started.
+- ``return``: a call that waits returns after its own duration.
+- ``wait``: it does not return before the awaited item has ended and its thread is awake.
 
-Launch latencies and gaps are measured for each operation: the latency if the launch governed its
-beginning, the gap if what came before did; the other one is the median of its kind. With usual
-constants all of them are medians, which shows how well the graph explains what was recorded.
+Each operation has a measured launch latency if its launch determined its start, or a measured gap
+if its predecessor did. The other value is the median of its kind. With "usual" weights all of them
+are medians, which shows how well the graph explains the recorded times.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ HOST, THREAD, LAUNCH, LANE, OVERLAP, DEPENDENCY, MEET, RETURN, WAIT = range(9)
 
 @dataclass(frozen=True)
 class EventGraph:
-    """What is replayed. Times of several processes are on the clock of the first one.
+    """The event graph. Times of several processes are on the clock of the first one.
 
     Attributes:
         host: The calls.
-        lanes: What streams did.
+        lanes: The items of streams.
         call_start_ns: Shape (calls,), int64, as recorded.
         call_end_ns: Shape (calls,), int64.
         item_start_ns: Shape (items,), int64.
         item_end_ns: Shape (items,), int64.
-        call_return: Shape (calls,), int64, the node from whose end a call has returned.
-        item_done: Shape (items,), int64, the node from whose end an item is done.
+        call_return: Shape (calls,), int64, the node at whose end a call has returned.
+        item_done: Shape (items,), int64, the node at whose end an item is done.
         edges: The edges, with kinds as above.
         weight_ns: Shape (edges,), int64, measured.
-        usual_weight_ns: Shape (edges,), int64, with median latencies, gaps and times to wake up.
-        length_ns: Shape (nodes,), int64: what calls cost and operations take.
-        earliest_ns: Shape (nodes,), int64, when what has nothing before it began; else NEVER.
-        latencies: The medians, and what they leave unexplained.
+        usual_weight_ns: Shape (edges,), int64, with median latencies, gaps, and wake-up times.
+        length_ns: Shape (nodes,), int64, durations of calls and operations.
+        earliest_ns: Shape (nodes,), int64, the start of nodes without predecessors, else NEVER.
+        latencies: Measured and median latencies and gaps.
     """
 
     host: HostSide
@@ -78,12 +78,12 @@ class EventGraph:
 
     @property
     def item_node(self) -> I64:
-        """Shape (items,), int64, the node of each item's beginning."""
+        """Shape (items,), int64, the node of each item's start."""
         return np.arange(len(self.lanes)) + len(self.host)
 
 
 class Timing(NamedTuple):
-    """When everything happens; NEVER for what does not.
+    """The times of calls and items; NEVER for those that do not happen.
 
     Attributes:
         call_start_ns: Shape (calls,), int64.
@@ -99,7 +99,7 @@ class Timing(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Which nodes are what, and the recorded times."""
+    """The assignment of nodes, and the recorded times."""
 
     item: I64
     call_return: I64
@@ -123,7 +123,7 @@ class _Built(NamedTuple):
 
 @derived
 def event_graph(trace: Trace, name: str | None = None) -> EventGraph:
-    """Return the event graph of the replayed steps.
+    """Return the event graph of the simulated steps.
 
     Args:
         trace: The trace.
@@ -159,7 +159,7 @@ def event_graph(trace: Trace, name: str | None = None) -> EventGraph:
 
 
 def timing(graph: EventGraph, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> Timing:
-    """Return when everything happens with given weights, lengths and earliest times."""
+    """Return the times for given weights, lengths, and earliest times."""
     at = times(graph.edges, weight_ns, length_ns, earliest_ns)
     item = graph.item_node
     return Timing(
@@ -171,7 +171,7 @@ def timing(graph: EventGraph, weight_ns: I64, length_ns: I64, earliest_ns: I64) 
 
 
 def _after(at: I64, length_ns: I64, node: I64) -> I64:
-    """Return when nodes end."""
+    """Return the end times of nodes."""
     return np.where(at[node] == NEVER, NEVER, at[node] + length_ns[node])
 
 
@@ -237,12 +237,12 @@ def _lane_edges(trace: Trace, layout: _Layout, name: str | None) -> list[_Built]
 
 
 def _most_parts(met: Meetings) -> int:
-    """Return how many ranks meet at the most."""
+    """Return the maximum number of ranks in a meeting."""
     return int(np.bincount(met.of_item[met.of_item >= 0]).max(initial=0))
 
 
 def _others(met: Meetings, shift: int) -> tuple[I64, I64]:
-    """Return items that meet, and of each the item that stands `shift` places behind it there."""
+    """Return items that meet, and for each the item `shift` places after it in the meeting."""
     items = np.flatnonzero(met.of_item >= 0)
     items = items[np.argsort(met.of_item[items], kind="stable")]
     number = met.of_item[items]
@@ -254,7 +254,7 @@ def _others(met: Meetings, shift: int) -> tuple[I64, I64]:
 
 
 def _inferred_edges(layout: _Layout, more: Inferred, *, is_room: bool) -> _Built:
-    """Return the edges from what items seem to have waited for."""
+    """Return the edges from items that others probably waited for."""
     done = layout.item_done[more.awaited]
     if not is_room:
         return _edges(layout.item[more.item], done, 0, LANE)
@@ -275,7 +275,7 @@ def stream_edges(found: Lanes, stream: I64, layout: _Layout) -> list[_Built]:
         _edges(layout.item[plain], layout.item_done[plain - 1], 0, LANE),
         _edges(layout.item[lapped], layout.item[lapped - 1], after_start, OVERLAP, from_end=False),
     ]
-    # Where some overlapped, the one before may not be the last one to end.
+    # After overlaps, the previous item may not be the last one to end.
     latest = _latest_end(found, stream)
     more = place[(latest[before] >= 0) & (latest[before] != before) & is_work[place]]
     more = more[found.end_ns[latest[more - 1]] <= found.start_ns[more]]
@@ -284,7 +284,7 @@ def stream_edges(found: Lanes, stream: I64, layout: _Layout) -> list[_Built]:
 
 
 def _latest_end(found: Lanes, stream: I64) -> I64:
-    """Return for each item the operation of its stream so far that ended last, NONE without."""
+    """Return the operation of each item's stream so far that ended last, NONE without one."""
     latest = np.full(len(found), NONE)
     bounds = np.append(np.flatnonzero(np.diff(stream, prepend=-1)), len(stream))
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -298,7 +298,7 @@ def _latest_end(found: Lanes, stream: I64) -> I64:
 def _moments(
     layout: _Layout, found: Lanes, host: HostSide, edges: Edges, built: _Built, length: I64
 ) -> Moments:
-    """Return when operations could have begun, given when all others really did."""
+    """Return when operations could have started, given the recorded times of all others."""
     is_work = found.operation >= 0
     work = layout.item[is_work]
     earliest = np.full(layout.n_nodes, NEVER)
@@ -326,7 +326,7 @@ def _moments(
 def _weights(
     trace: Trace, layout: _Layout, built: _Built, measured: Latencies, name: str | None
 ) -> tuple[I64, I64]:
-    """Return the weights with what was measured of each, and with medians."""
+    """Return the weights with measured values, and with medians."""
     item = np.clip(built.target - len(layout.call_start_ns), 0, max(len(layout.item) - 1, 0))
     weight, usual = built.weight.copy(), built.weight.copy()
     launch = built.kind == LAUNCH

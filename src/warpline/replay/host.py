@@ -1,9 +1,9 @@
-"""The host's side of the event graph: calls in the order of the program, and what hands over.
+"""The CPU side of the event graph: calls in program order, and handovers between threads.
 
-A call goes on from the previous call of its thread, or from another thread that worked while this
-one was silent: so a program and its autograd thread take turns. Threads whose calls overlap run
-at the same time and do not wait for each other. Threads that only ask whether work is done, such
-as the watchdog of a communication library, are left out.
+A call follows the previous call of its thread, or a call of another thread that was active while
+this one made no calls, as when a program and its autograd thread take turns. Threads with
+overlapping calls run concurrently and do not wait for each other. Threads that only poll for
+completion, such as the watchdog of a communication library, are excluded.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from warpline.replay.window import replay_window
 from warpline.trace import Trace
 
 NONE = -1
-# Threads of which this share of calls overlap are not taking turns.
+# Threads with more than this share of overlapping calls do not take turns.
 _OVERLAP_RATIO = 0.02
 
 
 class HostSide(NamedTuple):
-    """The outermost calls of working threads in the replayed window, by start.
+    """The outermost calls of active threads in the simulated window, by start.
 
     Attributes:
         row: Shape (n,), int64, rows of api_call.
@@ -36,7 +36,7 @@ class HostSide(NamedTuple):
         process: Shape (n,), int64, rows of the process table.
         name: Shape (n,), int64, rows of the strings.
         kind: Shape (n,), int8, places in `CALL_KINDS`.
-        before: Shape (n,), int64, the call that it goes on from, NONE for the first ones.
+        before: Shape (n,), int64, the call that it follows, NONE for the first ones.
         previous: Shape (n,), int64, the previous call of its thread, NONE for the first ones.
     """
 
@@ -56,7 +56,7 @@ class HostSide(NamedTuple):
 
 @derived
 def host_side(trace: Trace, name: str | None = None) -> HostSide:
-    """Return the calls of the replayed window and their order."""
+    """Return the calls of the simulated window and their order."""
     none = np.zeros(0, np.int64)
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return HostSide(none, none, none, none, none, none, none.astype(np.int8), none, none)
@@ -85,7 +85,7 @@ def host_side(trace: Trace, name: str | None = None) -> HostSide:
 
 
 def _outermost(start: I64, end: I64, rows: I64) -> I64:
-    """Return the calls of one thread that are in no other one; rows ascend in start."""
+    """Return the calls of one thread that are not nested; rows ascend in start."""
     order = rows[np.lexsort((-end[rows], start[rows]))]
     reach = np.maximum.accumulate(end[order])
     opens = np.append(True, start[order][1:] >= reach[:-1])[: len(order)]
@@ -94,7 +94,7 @@ def _outermost(start: I64, end: I64, rows: I64) -> I64:
 
 
 def _order(start: I64, end: I64, thread: I64, process: I64) -> tuple[I64, I64]:
-    """Return the call that each one goes on from, and the one before it on its thread."""
+    """Return the call that each call follows, and the previous call of its thread."""
     before, previous = np.full(len(start), NONE), np.full(len(start), NONE)
     for rows in by_group(thread):
         previous[rows[1:]] = rows[:-1]
@@ -108,11 +108,11 @@ def _order(start: I64, end: I64, thread: I64, process: I64) -> tuple[I64, I64]:
 
 
 def _with_handovers(start: I64, end: I64, thread: I64, rows: I64, previous: I64) -> I64:
-    """Return what the calls of one process go on from."""
+    """Return the call that each call of one process follows."""
     own = previous[rows]
     by_end = rows[np.argsort(end[rows], kind="stable")]
     place = np.searchsorted(end[by_end], start[rows], side="right") - 1
-    # A call without length ends when it starts, and does not go on from itself.
+    # A zero-length call ends when it starts, but does not follow itself.
     while np.any(itself := (place >= 0) & (by_end[np.maximum(place, 0)] >= rows)):
         place[itself] -= 1
     other = np.where(place >= 0, by_end[np.maximum(place, 0)], NONE)
@@ -124,9 +124,9 @@ def _with_handovers(start: I64, end: I64, thread: I64, rows: I64, previous: I64)
 
 
 def _concurrent(start: I64, end: I64, thread: I64, rows: I64) -> I64:
-    """Return the pairs of threads of one process that call at the same time, both ways round.
+    """Return the pairs of threads of one process with concurrent calls, in both orders.
 
-    A pair is one number: one thread, times the number of threads, plus the other one.
+    A pair is encoded as first thread times number of threads plus second thread.
     """
     latest = _place_of_running_max(end[rows])[:-1]
     later = rows[1:]
@@ -143,7 +143,7 @@ def _concurrent(start: I64, end: I64, thread: I64, rows: I64) -> I64:
 
 
 def _place_of_running_max(values: I64) -> I64:
-    """Return where the largest value so far stands."""
+    """Return the place of the largest value so far."""
     reach = np.maximum.accumulate(values)
     is_new: BoolArray = values == reach
     return np.maximum.accumulate(np.where(is_new, np.arange(len(values)), 0))

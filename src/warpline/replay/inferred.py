@@ -1,9 +1,9 @@
-"""What operations waited for on other streams, where the recording does not tell.
+"""Inferred dependencies between streams, where the recording does not contain them.
 
-Some recordings show that a stream was made to wait for an event, but neither the stream nor the
-event. An operation that began late, after such a call, just when an operation of another stream
-had ended, waited for that one. And a kernel that began late, while an operation of another stream
-filled the device from before it could have begun, waited for room.
+Some recordings show cudaStreamWaitEvent calls without the stream and the event. If an operation
+started late after such a call, just when an operation of another stream ended, it waited for that
+operation. If a kernel started late while an earlier operation of another stream filled the GPU, it
+waited for free SMs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WAIT = re.compile(r"\A(cuda|cu|hip)StreamWaitEvent(_|\Z)")
 
 
 class Inferred(NamedTuple):
-    """Items that waited for others.
+    """Items, and the items that they waited for.
 
     Attributes:
         item: Shape (k,), int64.
@@ -43,7 +43,7 @@ class Inferred(NamedTuple):
 
 
 class _Late(NamedTuple):
-    """Items that began late: which, when, and when they could have."""
+    """Items that started late, with their actual and expected starts."""
 
     item: I64
     start_ns: I64
@@ -54,12 +54,12 @@ class _Late(NamedTuple):
 
 
 def inferred_waits(trace: Trace, start_ns: I64, expected_ns: I64, name: str | None) -> Inferred:
-    """Return what late items seem to have waited for: the ends of others.
+    """Return the items whose ends late items probably waited for.
 
     Args:
         trace: The trace.
-        start_ns: Shape (items,), when each began, as recorded.
-        expected_ns: Shape (items,), when it could have, by what is known; NEVER where unknown.
+        start_ns: Shape (items,), recorded start.
+        expected_ns: Shape (items,), expected start; NEVER if unknown.
         name: The name of the steps' ranges.
     """
     host, found = host_side(trace, name), lanes(trace, name)
@@ -73,7 +73,7 @@ def inferred_waits(trace: Trace, start_ns: I64, expected_ns: I64, name: str | No
 
 
 def inferred_room(trace: Trace, start_ns: I64, expected_ns: I64, name: str | None) -> Inferred:
-    """Return what late kernels seem to have had no room beside; arguments as above."""
+    """Return the operations that probably left no free SMs for late kernels; arguments as above."""
     found, work = lanes(trace, name), operations(trace)
     late = _late_items(found, start_ns, expected_ns)
     kernel = np.zeros(len(work), np.bool_)
@@ -88,13 +88,13 @@ def _nothing() -> Inferred:
 def _late_items(found: Lanes, start_ns: I64, expected_ns: I64) -> _Late:
     known = (expected_ns != NEVER) & (found.operation >= 0) & (found.call >= 0)
     items = np.flatnonzero(known & (expected_ns < start_ns - _LATE_NS))
-    # On the clock of the recording, which the graph may have moved.
+    # On the clock of the recording, which the graph may have shifted.
     behind = start_ns[items] - expected_ns[items]
     return _Late(items, found.start_ns[items], found.start_ns[items] - behind)
 
 
 def _matched(found: Lanes, late: _Late, choose: Callable[[Lanes, I64, _Late], I64]) -> Inferred:
-    """Return what each late item waited for among the operations of its process."""
+    """Return the operation of its process that each late item waited for."""
     awaited = np.full(len(late.item), NONE)
     work = np.flatnonzero(found.operation >= 0)
     for rows in by_group(found.process[late.item]):
@@ -106,7 +106,7 @@ def _matched(found: Lanes, late: _Late, choose: Callable[[Lanes, I64, _Late], I6
 
 
 def _asked_since(asks_ns: I64, found: Lanes, items: I64) -> BoolArray:
-    """Return which items had a wait asked for since the item before them was given."""
+    """Return which items follow a wait call made after their predecessor was enqueued."""
     same = (items > 0) & (found.stream[items - 1] == found.stream[items])
     before = np.where(same, found.asked_ns[items - 1], np.iinfo(np.int64).min)
     first = np.searchsorted(asks_ns, before, side="left")
@@ -116,7 +116,7 @@ def _asked_since(asks_ns: I64, found: Lanes, items: I64) -> BoolArray:
 
 
 def _just_before(found: Lanes, own: I64, late: _Late) -> I64:
-    """Return which of the items `own`, by end, ended last before each late one began."""
+    """Return which of the items `own`, sorted by end, ended last before each late start."""
     ends = found.end_ns[own]
     low = np.searchsorted(ends, late.start_ns - _JUST_NS)
     high = np.searchsorted(ends, late.start_ns + 1)
@@ -129,9 +129,9 @@ def _just_before(found: Lanes, own: I64, late: _Late) -> I64:
 
 
 def _filling(found: Lanes, own: I64, late: _Late) -> I64:
-    """Return which of the items `own`, by end, ran while each late one waited, and still then."""
+    """Return which of the items `own`, sorted by end, ran throughout each late item's delay."""
     ends = found.end_ns[own]
-    # What ends next in other streams is looked for among a few only.
+    # Only the next few ends are searched.
     first = np.searchsorted(ends, late.start_ns, side="right")
     chosen = np.full(len(late.item), NONE)
     for row, place in enumerate(first.tolist()):
@@ -143,7 +143,7 @@ def _filling(found: Lanes, own: I64, late: _Late) -> I64:
 
 
 def _elsewhere_and_earlier(found: Lanes, items: I64, item: int) -> BoolArray:
-    """Return which items are in other streams and were given to them before an item was."""
+    """Return which items are in other streams and were enqueued before an item."""
     elsewhere: BoolArray = (found.stream[items] != found.stream[item]) & (
         found.asked_ns[items] <= found.asked_ns[item]
     )

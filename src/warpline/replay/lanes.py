@@ -1,8 +1,7 @@
-"""The devices' side of the event graph: what each stream does, in its order.
+"""The GPU side of the event graph: the items of each stream, in order.
 
-A stream holds operations, and between them the places where an event was recorded or waited for.
-An event stands for all that its stream was given before, the waits among it: so a place in the
-stream says it, whatever comes before.
+A stream holds operations and, between them, event records and event waits. An event stands for
+everything enqueued in its stream before, including waits, so a place in the stream represents it.
 """
 
 from __future__ import annotations
@@ -23,20 +22,19 @@ from warpline.trace import ColumnData, Trace
 
 
 class Lanes(NamedTuple):
-    """What streams were given, by stream and order; items of one stream stand together.
+    """Items enqueued in streams, sorted by stream and order.
 
     Attributes:
-        operation: Shape (n,), int64, places in `operations`; NONE where an event was recorded or
-            waited for.
-        call: Shape (n,), int64, places in the host side's calls; NONE if it was launched before
-            the window or by a call that is not known.
+        operation: Shape (n,), int64, places in `operations`; NONE for event records and waits.
+        call: Shape (n,), int64, places in the CPU side's calls; NONE if launched before the window
+            or by an unknown call.
         stream: Shape (n,), int64, rows of the stream table.
         process: Shape (n,), int64, rows of the process table.
-        start_ns: Shape (n,), int64; of events, when they were asked for.
+        start_ns: Shape (n,), int64; of events, the time of the call.
         end_ns: Shape (n,), int64.
-        asked_ns: Shape (n,), int64, ascending in a stream: when the call began that asked for it
-            or for something before it.
-        awaits: Shape (n,), int64, the place of the record that a wait is for, NONE for others.
+        asked_ns: Shape (n,), int64, ascending within a stream: the latest start of a call that
+            enqueued this item or an earlier one.
+        awaits: Shape (n,), int64, the place of the record that a wait refers to, NONE for others.
     """
 
     operation: I64
@@ -52,7 +50,7 @@ class Lanes(NamedTuple):
         return len(self.operation)
 
     def last_before(self, stream: I64, time_ns: I64) -> I64:
-        """Return the last item that each stream had been given by a time, NONE without one."""
+        """Return the last item enqueued in each stream by a given time, NONE without one."""
         bounds = np.searchsorted(self.stream, [stream, stream + 1])
         found = np.full(len(stream), NONE)
         for each in np.unique(stream).tolist():
@@ -64,13 +62,13 @@ class Lanes(NamedTuple):
 
 
 class EventRows(NamedTuple):
-    """Rows of a table about events, with the calls that made them.
+    """Rows of a table of events, with their calls.
 
     Attributes:
-        call: Shape (n,), int64, places in the host side's calls, ascending.
-        stream: Shape (n,), int64, NONE where there is none.
-        event: Shape (n,), int64, NONE where it is not known.
-        sync: Shape (n,), int64, NONE where it is not known.
+        call: Shape (n,), int64, places in the CPU side's calls, ascending.
+        stream: Shape (n,), int64, NONE without one.
+        event: Shape (n,), int64, NONE if unknown.
+        sync: Shape (n,), int64, NONE if unknown.
     """
 
     call: I64
@@ -81,13 +79,13 @@ class EventRows(NamedTuple):
 
 @derived
 def lanes(trace: Trace, name: str | None = None) -> Lanes:
-    """Return what streams did in the replayed window, and what was running when it began."""
+    """Return the stream items of the simulated window, and operations running at its start."""
     work, host = operations(trace), host_side(trace, name)
     chosen, call = _replayed(trace, work, host, name)
     records, waits = event_rows(trace, "event_record", name), event_rows(trace, "stream_wait", name)
     known = waits.stream >= 0
     waits = EventRows(*(column[known] for column in waits))
-    # What no known call launched was given to its stream after what stands before it there.
+    # Operations without a known call were enqueued after their predecessor in the stream.
     asked = np.where(call >= 0, np.append(host.start_ns, 0)[call], np.iinfo(np.int64).min)
     asked = _running_max(asked, work.stream[chosen], work.start_ns[chosen])
     events = [np.full(len(part.call), NONE) for part in (records, waits)]
@@ -115,9 +113,9 @@ def lanes(trace: Trace, name: str | None = None) -> Lanes:
 
 @derived
 def reached_ns(trace: Trace, name: str | None = None) -> I64:
-    """Return when each item was done: operations as recorded, events when their turn came.
+    """Return when each item was done: operations as recorded, events when reached.
 
-    An event's turn comes when all before it in its stream is done, and what that waited for.
+    An event is reached when everything before it in its stream, including waits, is done.
     """
     found = lanes(trace, name)
     is_event = found.operation < 0
@@ -134,7 +132,7 @@ def reached_ns(trace: Trace, name: str | None = None) -> I64:
 
 
 def event_rows(trace: Trace, table: str, name: str | None) -> EventRows:
-    """Return the rows of a table about events whose calls are in the replayed window."""
+    """Return the rows of a table of events whose calls are in the simulated window."""
     host = host_side(trace, name)
     none = np.zeros(0, np.int64)
     if not trace.has(table) or not trace.row_count(table) or not len(host):
@@ -149,10 +147,10 @@ def event_rows(trace: Trace, table: str, name: str | None) -> EventRows:
 
 
 def records_before(records: EventRows, waits: EventRows, host: HostSide) -> I64:
-    """Return the record that each wait for an event is for, NONE where there is none.
+    """Return the event record that each wait refers to, NONE without one.
 
-    It is the latest one of the event before the wait, of those with the wait's own number if
-    both have one.
+    It is the latest record of the event before the wait, with the same synchronization id if both
+    have one.
     """
     has_sync = np.append(records.sync, waits.sync) >= 0
     is_record = np.arange(len(has_sync)) < len(records.call)
@@ -168,7 +166,7 @@ def records_before(records: EventRows, waits: EventRows, host: HostSide) -> I64:
 
 
 def calls_with(trace: Trace, host: HostSide, process: ColumnData, correlation: ColumnData) -> I64:
-    """Return the outermost calls with given correlations, NONE where there is none."""
+    """Return the outermost calls with the given correlation ids, NONE without one."""
     columns = trace.columns("api_call", "process_id", "correlation_id", "start_ns", "thread_id")
     low, high = (int(host.row[place]) for place in (0, -1))
     window = slice(low, high + 1)
@@ -182,7 +180,7 @@ def calls_with(trace: Trace, host: HostSide, process: ColumnData, correlation: C
 
 
 def outermost_of(trace: Trace, host: HostSide, rows: I64) -> I64:
-    """Return the place of the outermost call that holds each row of api_call, NONE without."""
+    """Return the place of the outermost call around each row of api_call, NONE without one."""
     if not len(host) or not len(rows):
         return np.full(len(rows), NONE)
     columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id")
@@ -204,7 +202,7 @@ def outermost_of(trace: Trace, host: HostSide, rows: I64) -> I64:
 
 
 def _replayed(trace: Trace, work: Operations, host: HostSide, name: str | None) -> tuple[I64, I64]:
-    """Return the operations to replay, and their calls; NONE for those that only run on."""
+    """Return the operations to simulate and their calls; NONE for those running at the start."""
     window = replay_window(trace, name)
     call = np.full(len(work), NONE)
     launched = np.flatnonzero(work.call >= 0)
@@ -221,7 +219,7 @@ def _replayed(trace: Trace, work: Operations, host: HostSide, name: str | None) 
 
 
 def _running_max(values: I64, stream: I64, start: I64) -> I64:
-    """Return the largest value so far of each stream, in the order of starts."""
+    """Return the running maximum within each stream, in the order of starts."""
     order = np.lexsort((start, stream))
     found = values[order]
     bounds = np.append(np.flatnonzero(np.diff(stream[order], prepend=-1)), len(order))
@@ -233,7 +231,7 @@ def _running_max(values: I64, stream: I64, start: I64) -> I64:
 
 
 def _latest(code: Integers, time: I64, is_record: np.typing.NDArray[np.bool_]) -> I64:
-    """Return for each row the latest record of its group before it, NONE without one."""
+    """Return the latest preceding record of each row's group, NONE without one."""
     order = np.lexsort((~is_record, time, code))
     place = np.where(is_record[order], np.arange(len(order)), NONE)
     latest = np.maximum.accumulate(place) if len(place) else place

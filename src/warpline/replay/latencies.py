@@ -1,4 +1,4 @@
-"""How long launches take to reach a device, and streams to go from one operation to the next."""
+"""Launch latencies, and gaps between consecutive operations of a stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from warpline.trace import Trace
 DEFAULT_GAP_NS = 1_200
 _LONGEST_NS = 50_000
 _FEWEST_SAMPLES = 20
-# A launch takes this much longer than its call, if the call is a long one.
+# For long launch calls, the launch latency exceeds the call by this much.
 _AFTER_CALL_NS = 500
 
 
@@ -26,9 +26,9 @@ class Moments(NamedTuple):
     """Recorded times of items.
 
     Attributes:
-        start_ns: Shape (items,), int64, when it began.
-        called_ns: Shape (items,), int64, when its call began, NEVER where it is not known.
-        ready_ns: Shape (items,), int64, when all that came before it was done, NEVER without.
+        start_ns: Shape (items,), int64, the start.
+        called_ns: Shape (items,), int64, the start of its call; NEVER if unknown.
+        ready_ns: Shape (items,), int64, when all its predecessors were done; NEVER without any.
     """
 
     start_ns: I64
@@ -37,15 +37,14 @@ class Moments(NamedTuple):
 
 
 class Latencies(NamedTuple):
-    """Latencies of launches and gaps in streams, of each item; 0 for events.
+    """Launch latency and stream gap of each item; 0 for events.
 
     Attributes:
-        launch_ns: Shape (items,), int64, from the beginning of the call, as measured.
-        gap_ns: Shape (items,), int64, from the end of what came before, as measured.
-        usual_launch_ns: Shape (items,), int64, medians of such operations.
-        usual_gap_ns: Shape (items,), int64.
-        expected_ns: Shape (items,), int64, when it would have begun with usual ones; NEVER where
-            nothing tells.
+        launch_ns: Shape (items,), int64, measured from the start of the call.
+        gap_ns: Shape (items,), int64, measured from the end of the predecessors.
+        usual_launch_ns: Shape (items,), int64, the median of similar operations.
+        usual_gap_ns: Shape (items,), int64, likewise.
+        expected_ns: Shape (items,), int64, the expected start with these medians; NEVER if unknown.
     """
 
     launch_ns: I64
@@ -56,7 +55,7 @@ class Latencies(NamedTuple):
 
 
 def latencies(trace: Trace, moments: Moments, name: str | None) -> Latencies:
-    """Return what was measured, and what is usual in this trace."""
+    """Return the measured latencies and gaps, and the medians of the trace."""
     found = lanes(trace, name)
     is_work, called = found.operation >= 0, moments.called_ns != NEVER
     idle = called & is_work & (moments.called_ns >= moments.ready_ns)
@@ -80,7 +79,7 @@ def latencies(trace: Trace, moments: Moments, name: str | None) -> Latencies:
 
 
 def _usual(value: I64, sample: BoolArray, kind: I64, default: int) -> I64:
-    """Return the median of each kind's samples; where they are few, that of all kinds."""
+    """Return the median of each kind's samples, or of all kinds where samples are few."""
     sane = sample & (value >= 0) & (value <= _LONGEST_NS)
     everything = value[sane]
     common = int(np.median(everything)) if len(everything) >= _FEWEST_SAMPLES else default
@@ -93,7 +92,7 @@ def _usual(value: I64, sample: BoolArray, kind: I64, default: int) -> I64:
 
 
 def _kind_of(trace: Trace, name: str | None) -> I64:
-    """Return numbers of kinds of items: of which table, in a graph, holding its call."""
+    """Return the kind of each item: its table, whether in a graph, whether it blocks its call."""
     found, work = lanes(trace, name), operations(trace)
     kind = np.where(found.operation >= 0, work.table[found.operation].astype(np.int64), -1)
     kind[held_copies(trace, name).item] = 16
@@ -103,7 +102,7 @@ def _kind_of(trace: Trace, name: str | None) -> I64:
 
 
 def _call_lengths(trace: Trace, name: str | None) -> I64:
-    """Return how long each item's call took at least before it could begin."""
+    """Return the minimum time from the start of each item's call to the item's start."""
     found, host = lanes(trace, name), host_side(trace, name)
     length = np.append(call_costs(trace, name).own_ns, 0)[found.call]
     if len(host):

@@ -1,4 +1,4 @@
-"""Collectives in which ranks meet: each one ends when all have begun, and the data has moved."""
+"""Collectives in which ranks meet: each ends when all ranks have started and data has moved."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from warpline.replay.host import NONE
 from warpline.replay.lanes import lanes
 from warpline.trace import Trace
 
-# Of the pairs, this share has to overlap in time, else they were matched wrongly.
+# At least this share of matched collectives must overlap in time, or the match is wrong.
 _MATCHED_RATIO = 0.9
 
 
 class Meetings(NamedTuple):
-    """Which operations are one collective.
+    """The operations of each collective.
 
     Attributes:
         of_item: Shape (items,), int64, number of the collective, NONE for other items.
-        n_meetings: How many there are.
-        offset_ns: Shape (processes,), int64, what the clock of each process is ahead of the
-            first one's.
+        n_meetings: Number of collectives.
+        offset_ns: Shape (processes,), int64, how far each process's clock is ahead of the first.
     """
 
     of_item: I64
@@ -36,7 +35,7 @@ class Meetings(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """The parts of collectives: which collective, and which operation it is."""
+    """The parts of collectives: the collective and the operation of each."""
 
     collective: I64
     operation: I64
@@ -44,15 +43,15 @@ class _Parts(NamedTuple):
 
 @derived
 def meetings(trace: Trace, name: str | None = None) -> Meetings:
-    """Return the collectives of several processes that are replayed with all of their parts.
+    """Return the collectives of several processes whose parts are all simulated.
 
-    Where none of those that end together is known, sends and receives are paired by their order.
+    Without matched collectives, collective kernels such as sends and receives are matched by order.
     """
     found, work, matched = lanes(trace, name), operations(trace), collective_matches(trace)
     processes = trace.row_count("process") if trace.has("process") else 0
     at_once = np.zeros(processes, np.int64)
     if matched.count:
-        # Clocks of different files were brought together when these were opened.
+        # The clocks of different files were aligned when the files were opened.
         parts = _Parts(matched.collective, matched.operation)
         return _in_window(found.operation, parts, len(work), at_once)
     parts, offset = _by_order(trace, at_once)
@@ -60,7 +59,7 @@ def meetings(trace: Trace, name: str | None = None) -> Meetings:
 
 
 def _by_order(trace: Trace, offset_ns: I64) -> tuple[_Parts, I64]:
-    """Return collectives matched by their order, and what clocks are ahead; none if they differ."""
+    """Return collectives matched by order, and clock offsets; none if the ranks differ."""
     work = operations(trace)
     nothing = np.zeros(0, np.int64)
     collective = BUSY_CATEGORIES.index("collective")
@@ -89,7 +88,7 @@ def _by_order(trace: Trace, offset_ns: I64) -> tuple[_Parts, I64]:
 
 
 def _in_window(operation: I64, parts: _Parts, n_operations: int, offset_ns: I64) -> Meetings:
-    """Return the meetings of which all parts are replayed."""
+    """Return the meetings whose parts are all simulated."""
     item = np.full(n_operations + 1, NONE)
     item[operation] = np.arange(len(operation))
     item[NONE] = NONE

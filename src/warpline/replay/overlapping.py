@@ -1,4 +1,4 @@
-"""Collectives that run in buckets beside the computation that makes their data."""
+"""Collectives in buckets, overlapped with the compute that produces their data."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from warpline.ops.tiling import by_group
 from warpline.replay.draft import Draft
 from warpline.replay.host import NONE
 
-# Of what is computed before the collectives of a step, the last part makes their data: a backward
-# pass takes twice as long as the forward pass before it.
+# The last part of the compute before a step's collectives produces their data: the backward pass
+# takes twice as long as the forward pass.
 _PRODUCING_RATIO = 2 / 3
-# Collectives with more launches between them are of different parts of a step.
+# Collectives with more launches in between belong to different parts of a step.
 _MOST_BETWEEN = 20
-# A collective within a host takes about this long however little it moves.
+# Minimum time of a collective within one host, regardless of message size.
 COLLECTIVE_LATENCY_NS = 20_000
 
 
 def overlap_collectives(
     draft: Draft, items: I64, step: I64, buckets: int, moving_ratio: float
 ) -> None:
-    """Let the collectives of each step run in buckets, each when its part of the data is made.
+    """Run the collectives of each step in buckets, each as soon as its data is ready.
 
-    A bucket takes as long as its collectives did, less what each of them took in addition to
-    moving its data: the shortest one's time, at most `COLLECTIVE_LATENCY_NS`. The host no longer
-    spends time on each of them.
+    A bucket takes the time of its collectives minus their fixed latencies: for each, the shortest
+    one's time, at most `COLLECTIVE_LATENCY_NS`. The CPU no longer spends time on each collective.
 
     Args:
         draft: The graph.
         items: The collectives.
-        step: Of each of them, the step that it is of.
-        buckets: How many there are at most in a step.
-        moving_ratio: The part of their time in which they move data, and do not wait.
+        step: The step of each collective.
+        buckets: Maximum number of buckets per step.
+        moving_ratio: Share of their time that moves data instead of waiting.
     """
     done = draft.graph.item_done[items]
     draft.set_lengths(items, np.rint(draft.length_ns[done] * moving_ratio).astype(np.int64))
@@ -49,7 +48,7 @@ def overlap_collectives(
         together = len({len(group) for group in groups}) == 1
         parts = [groups] if together else [[group] for group in groups]
         for part in parts:
-            # Ranks that meet fill their buckets alike.
+            # Ranks that meet use equal buckets.
             length = np.mean(
                 [draft.length_ns[draft.graph.item_done[each]] for each in part], axis=0
             )
@@ -59,7 +58,7 @@ def overlap_collectives(
 
 
 def _buckets(length_ns: I64, count: int) -> I64:
-    """Return the bucket of each collective: following ones, of about the same length in all."""
+    """Return the bucket of each collective: consecutive ones, of about equal total length."""
     moving = length_ns - min(int(length_ns.min()), COLLECTIVE_LATENCY_NS)
     middle = np.cumsum(moving) - moving // 2
     bucket: I64 = np.minimum(middle * count // max(int(moving.sum()), 1), count - 1)
@@ -67,29 +66,29 @@ def _buckets(length_ns: I64, count: int) -> I64:
 
 
 def _runs(draft: Draft, items: I64, step: I64) -> list[I64]:
-    """Return the collectives of a process in groups: of a step, without much work between them."""
+    """Return the collectives of a process in groups: one step, with little work in between."""
     lanes = draft.graph.lanes
     by_launch = np.argsort(lanes.asked_ns[items], kind="stable")
     order, step = items[by_launch], step[by_launch]
     others = np.flatnonzero((lanes.operation >= 0) & (lanes.process == lanes.process[items[0]]))
     others = np.sort(lanes.asked_ns[np.setdiff1d(others, items)])
     between = np.diff(np.searchsorted(others, lanes.asked_ns[order]), prepend=0)
-    # One or two operations between two collectives prepare or scale what they send.
+    # One or two operations between two collectives prepare or scale their data.
     opens = np.flatnonzero((between > _MOST_BETWEEN) | (np.diff(step, prepend=step[:1]) != 0))
     return [run for run in np.split(order, opens) if len(run)]
 
 
 class _Bucketed(NamedTuple):
-    """A run of collectives that goes in buckets.
+    """A run of collectives in buckets.
 
     Attributes:
-        firsts: Shape (buckets,), int64, the items that are left, one for each bucket.
+        firsts: Shape (buckets,), int64, the remaining items, one per bucket.
         length_ns: Shape (buckets,), int64.
-        others: The items that are not.
-        calls: The calls that are not made.
-        producers: Shape (buckets,), int64, the items that make the last of each bucket's data;
-            empty if that is not known.
-        consumer: The first item that needs what was sent, or NONE.
+        others: The removed items.
+        calls: The removed calls.
+        producers: Shape (buckets,), int64, the items that produce the last of each bucket's data;
+            empty if unknown.
+        consumer: The first item that needs the results, or NONE.
     """
 
     firsts: I64
@@ -101,7 +100,7 @@ class _Bucketed(NamedTuple):
 
 
 def _bucketed(draft: Draft, group: I64, bucket: I64, collective: BoolArray) -> _Bucketed:
-    """Return how one run of collectives goes in buckets."""
+    """Return one run of collectives in buckets."""
     length = draft.length_ns[draft.graph.item_done[group]]
     least = min(int(length.min()), COLLECTIVE_LATENCY_NS)
     opens = np.append(True, np.diff(bucket) != 0)
@@ -111,7 +110,7 @@ def _bucketed(draft: Draft, group: I64, bucket: I64, collective: BoolArray) -> _
     if len(producers):
         share = (np.arange(len(firsts)) + 1) / len(firsts)
         producers = producers[np.ceil(share * len(producers)).astype(np.int64) - 1]
-    # What else the host did between them, it did for them.
+    # Other calls between them are attributed to the collectives.
     calls = draft.calls_between(draft.graph.lanes.call[group], group)
     others = np.setdiff1d(group, firsts)
     consumer = _consumer(draft, group, collective)
@@ -119,7 +118,7 @@ def _bucketed(draft: Draft, group: I64, bucket: I64, collective: BoolArray) -> _
 
 
 def _overlap(draft: Draft, runs: Sequence[_Bucketed]) -> None:
-    """Let runs of collectives go in buckets."""
+    """Apply buckets to runs of collectives."""
     if not runs:
         return
     firsts, length, others, calls = (
@@ -139,10 +138,11 @@ def _overlap(draft: Draft, runs: Sequence[_Bucketed]) -> None:
 
 
 def _producers(draft: Draft, group: I64, collective: BoolArray) -> I64:
-    """Return the work that makes the data, in the order of its launches.
+    """Return the operations that produce the data, in launch order.
 
-    It is what another thread launched than the step's first work, as autograd does; else the
-    last part of what was launched before the collectives, since the ones before them.
+    These are the operations launched by another thread than the step's first operation, as autograd
+    does. Otherwise they are the last part of the operations launched since the previous
+    collectives.
     """
     lanes, host = draft.graph.lanes, draft.graph.host
     before: I64 = _others(draft, group, collective)
@@ -158,7 +158,7 @@ def _producers(draft: Draft, group: I64, collective: BoolArray) -> I64:
 
 
 def _consumer(draft: Draft, group: I64, collective: BoolArray) -> int:
-    """Return the first work that was launched after the collectives, NONE without."""
+    """Return the first operation launched after the collectives, NONE without one."""
     lanes = draft.graph.lanes
     after = _others(draft, group, collective)
     after = after[lanes.asked_ns[after] > lanes.asked_ns[group[-1]]]
@@ -166,11 +166,11 @@ def _consumer(draft: Draft, group: I64, collective: BoolArray) -> int:
 
 
 def _others(draft: Draft, group: I64, collective: BoolArray) -> I64:
-    """Return the operations of the process that are no collectives, by launch.
+    """Return the operations of the process that are not collectives, in launch order.
 
-    Of two kinds of programs one computes in other streams than it sends in; what else stands in
-    the latter, such as scaling what was sent, goes with the collectives. The other one sends in
-    the stream in which it computes.
+    Some programs communicate on separate streams. Other operations on these streams, such as
+    scaling of results, belong to the collectives. Other programs communicate and compute on the
+    same stream.
     """
     lanes = draft.graph.lanes
     launched = (lanes.operation >= 0) & (lanes.call >= 0)

@@ -1,4 +1,4 @@
-"""What a step would take if something were changed."""
+"""The simulated step time with changes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from warpline.replay.steps import recorded, step_times
 from warpline.result.changes import Change, Range
 from warpline.trace import Trace
 
-# Identical code ran at this much of another capture's speed on one machine.
+# CPU time of identical code relative to another recording on the same machine.
 HOST_SPEED = Range(0.8, 1.0, 1.2)
-# The device's clock differs by a few percent, and libraries choose other kernels after a change.
+# GPU clocks differ by a few percent, and libraries choose other kernels after a change.
 DEVICE_SPEED = Range(0.95, 1.0, 1.08)
 
 
 class Prediction(NamedTuple):
-    """What a step takes, and would take; of the whole if there are no steps.
+    """Step times before and after changes; of the whole trace if there are no steps.
 
-    A step takes from the moment at which the step before it was done; it is done when its range
-    has ended on the host and the last operation launched in it has ended.
+    A step is done when its range has ended on the CPU and the last operation launched in it has
+    ended. Its time counts from the moment when the previous step is done.
 
     Attributes:
         measured_ns: The median step as recorded.
-        unchanged_ns: The median step as replayed without changes.
-        step_ns: The median step with the changes: what is expected, and how far it may be off, by
-            what the changes leave open and by the host's own variation.
+        unchanged_ns: The median step, simulated without changes.
+        step_ns: The median step with the changes, with bounds for their uncertain values and for
+            CPU variation.
     """
 
     measured_ns: int
@@ -45,13 +45,13 @@ def predict(
     *,
     host_speed: Range = HOST_SPEED,
 ) -> Prediction:
-    """Predict what steps would take with changes.
+    """Predict the step time with changes.
 
     Args:
         trace: The trace.
-        changes: What would be different, in the order in which it is to be applied.
+        changes: The changes, applied in this order.
         name: The name of the ranges that are steps; see `steps`.
-        host_speed: How much of its time the host may take for the same code.
+        host_speed: Factors on CPU time for the same code.
     """
     graph = event_graph(trace, name)
     measured = step_times(trace, graph, recorded(graph), name).median_ns

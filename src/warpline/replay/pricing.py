@@ -1,8 +1,8 @@
-"""What the changes of findings save: replay with them, alone and together.
+"""Estimated savings of findings, from simulations of their changes alone and together.
 
-Findings about one kind of fault are priced first, each alone. Generic ones, which would take away
-the consequences of others too, are priced on what remains after those. The cumulative saving is
-that of a finding and all before it.
+Specific findings come first, each simulated alone. Generic findings, whose changes would also
+remove effects of other problems, are simulated on the remaining time. The cumulative saving is that
+of a finding and all findings before it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from warpline.trace import Trace
 def price(
     trace: Trace, findings: Sequence[Finding], name: str | None = None
 ) -> tuple[Finding, ...]:
-    """Return findings with what their changes save per step, the largest saving first.
+    """Return findings with their estimated savings per step, the largest saving first.
 
-    Those without changes come back as they are, behind the others. A saving of less than
-    `MEASURABLE_RATIO` of the step makes a finding low.
+    Findings without changes are returned unmodified, after the others. A saving below
+    `MEASURABLE_RATIO` of the step gives a finding low severity.
 
     Args:
         trace: The trace.
-        findings: What the rules found.
+        findings: The findings of the rules.
         name: The name of the ranges that are steps; see `steps`.
     """
     specific = [item for item in findings if item.changes and not item.is_generic]
@@ -49,9 +49,9 @@ def _on_what_remains(
     whole: Prediction,
     name: str | None,
 ) -> list[Finding]:
-    """Return generic findings priced after the changes that were made before them.
+    """Return generic findings with their savings after the changes of earlier findings.
 
-    Of those that are left, the one that saves most is next.
+    The finding with the largest remaining saving comes next.
     """
     made, left, found = list(made), list(generic), []
     before = predict(trace, made, name).step_ns.central
@@ -70,9 +70,10 @@ def _on_what_remains(
 def _accumulated(
     trace: Trace, findings: Sequence[Finding], whole: Prediction, name: str | None
 ) -> list[Finding]:
-    """Return findings with what each and all before it save together.
+    """Return findings with their cumulative savings.
 
-    What saves no more than those before it do, such as calls that go with theirs, is low.
+    A finding that adds nothing to those before it, for example because they already remove its
+    calls, gets low severity.
     """
     made: list[Change] = []
     found: list[Finding] = []
@@ -92,7 +93,7 @@ def _accumulated(
 def _priced(
     item: Finding, whole: Prediction, after: Prediction, before_ns: float | None = None
 ) -> Finding:
-    """Return a finding with its saving and what follows from that."""
+    """Return a finding with its saving, bounds, share, and severity."""
     before = float(whole.unchanged_ns) if before_ns is None else before_ns
     low, central, high = (
         max(round(before - step), 0)
@@ -117,8 +118,8 @@ def _is_measurable(item: Finding, whole: Prediction) -> bool:
     return _saving(item) >= MEASURABLE_RATIO * whole.unchanged_ns
 
 
-# What recording costs the host for each recorded call, by the reader of the recording: fitted to
-# programs that were run with and without it.
+# Profiling overhead on the CPU per recorded call, by reader, fitted to programs that ran with and
+# without the profiler.
 _COST_NS = {
     "warpline": Range(300, 750, 1_500),
     "nsys-sqlite": Range(1_000, 2_000, 4_500),
@@ -127,7 +128,7 @@ _COST_NS = {
 
 
 def unprofiled_step_ns(trace: Trace, name: str | None = None) -> Range | None:
-    """Return what a step takes when nothing is recorded; None if the producer's cost is unknown.
+    """Return the step time without a profiler; None if the profiler's overhead is unknown.
 
     Args:
         trace: The trace.

@@ -1,4 +1,4 @@
-"""How well the event graph of a trace explains what was recorded."""
+"""How well the event graph of a trace explains the recorded times."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from warpline.replay.graph import EventGraph, event_graph, timing
 from warpline.replay.steps import recorded, step_times
 from warpline.trace import Trace
 
-# An operation that begins this much later than the graph says has a reason that is not in it.
+# An operation that starts later than expected by more than this has a cause outside the graph.
 UNEXPLAINED_NS = 5_000
 
 
 class Quality(NamedTuple):
-    """How well replay explains a trace.
+    """How well the simulation explains a trace.
 
     Attributes:
-        error_ratio: How much the median step, replayed unchanged with the trace's median
-            latencies, differs from the recorded one; of the whole if there are no steps.
-        unexplained_ratio: Part of the replayed time in which an operation began more than
-            `UNEXPLAINED_NS` after all that it is known to wait for; of the device where it is
-            most.
-        steps: How many steps were replayed.
+        error_ratio: Relative error of the median step, simulated unchanged with the trace's median
+            latencies; of the whole trace if there are no steps.
+        unexplained_ratio: Share of the simulated time in which an operation started more than
+            `UNEXPLAINED_NS` after all its known dependencies; of the device with the largest share.
+        steps: Number of simulated steps.
     """
 
     error_ratio: float
@@ -38,7 +37,7 @@ class Quality(NamedTuple):
 
 @derived
 def replay_quality(trace: Trace, name: str | None = None) -> Quality:
-    """Replay a trace unchanged with usual latencies, and compare."""
+    """Simulate a trace unchanged with median latencies, and compare."""
     graph = event_graph(trace, name)
     again = timing(graph, graph.usual_weight_ns, graph.length_ns, graph.earliest_ns)
     measured = step_times(trace, graph, recorded(graph), name)
@@ -48,7 +47,7 @@ def replay_quality(trace: Trace, name: str | None = None) -> Quality:
 
 
 def _unexplained(graph: EventGraph, trace: Trace) -> float:
-    """Return the part of the time in which operations began late for no known reason."""
+    """Return the share of time in which operations started late for no known reason."""
     expected, start = graph.latencies.expected_ns, graph.item_start_ns
     late = np.flatnonzero((expected != NEVER) & (start - expected > UNEXPLAINED_NS))
     work = graph.lanes.operation >= 0

@@ -1,7 +1,7 @@
-"""What steps take in a replay.
+"""Step times in a simulation.
 
-A step is done when its range has ended on the host and the last operation launched in it has ended
-on the device. A step takes from the moment at which the step before it was done.
+A step is done when its range has ended on the CPU and the last operation launched in it has ended
+on the GPU. Its time counts from the moment when the previous step is done.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from warpline.trace import Trace
 
 
 class ReplayedSteps(NamedTuple):
-    """What steps take.
+    """Simulated step times.
 
     Attributes:
         step: Shape (k,), int64, places in `steps`; empty where there are none.
-        length_ns: Shape (k,), int64.
-        median_ns: The median of the lane whose steps take longest; the whole where there are no
-            steps.
-        n_steps: How many steps of that lane count.
+        length_ns: Shape (k,), int64, step times.
+        median_ns: The median of the lane with the longest steps; the whole time without steps.
+        n_steps: Number of counted steps in that lane.
     """
 
     step: I64
@@ -38,12 +37,12 @@ class ReplayedSteps(NamedTuple):
 
 
 class _Anchors(NamedTuple):
-    """What ends steps.
+    """The calls and items that determine the ends of steps.
 
     Attributes:
-        call: Shape (k,), int64, the last call that had returned when the step's range ended.
-        rest_ns: Shape (k,), int64, from there to its end.
-        of_item: Shape (items,), int64, place of the step in which it was launched, NONE outside.
+        call: Shape (k,), int64, the last call that returned before the end of the step's range.
+        rest_ns: Shape (k,), int64, the time from its return to the end of the range.
+        of_item: Shape (items,), int64, the step in which the item was launched; NONE outside.
     """
 
     call: I64
@@ -52,14 +51,14 @@ class _Anchors(NamedTuple):
 
 
 def recorded(graph: EventGraph) -> Timing:
-    """Return when everything happened."""
+    """Return the recorded times."""
     return Timing(graph.call_start_ns, graph.call_end_ns, graph.item_start_ns, graph.item_end_ns)
 
 
 def step_times(
     trace: Trace, graph: EventGraph, at: Timing, name: str | None = None
 ) -> ReplayedSteps:
-    """Return what the included steps take."""
+    """Return the times of the included steps."""
     chosen = replay_window(trace, name).step
     none = np.zeros(0, np.int64)
     if not len(chosen):
@@ -68,10 +67,10 @@ def step_times(
     found = steps(trace, name)
     lane = found.lane[chosen]
     follows = np.flatnonzero((np.diff(lane) == 0) & (np.diff(chosen) == 1)) + 1
-    # The last step of the window may have no period on a device, but is done all the same.
+    # The last step of the window may have no period on a device, but its end is known.
     ends = np.append(lane[1:] != lane[:-1], True)[: len(lane)]
     counts = follows[(found.included[chosen] | ends)[follows]]
-    # In the first one something of what was under way before may still be paid for.
+    # The first step may still include earlier work.
     second = counts[(counts >= 2) & (lane[counts - 2] == lane[counts])]
     counts = second if len(second) else counts if len(counts) else follows
     if not len(counts):
@@ -86,7 +85,7 @@ def step_times(
 
 
 def done_ns(trace: Trace, graph: EventGraph, at: Timing, name: str | None = None) -> I64:
-    """Return when each step of the window is done, shape (its steps,)."""
+    """Return when each step of the window is done, shape (steps,)."""
     anchors = _anchors(trace, name)
     done = np.full(len(anchors.call), NEVER)
     has = anchors.call >= 0
@@ -98,7 +97,7 @@ def done_ns(trace: Trace, graph: EventGraph, at: Timing, name: str | None = None
 
 
 def _whole(at: Timing) -> int:
-    """Return how long everything takes."""
+    """Return the total time."""
     starts = np.concatenate((at.call_start_ns, at.item_start_ns))
     ends = np.concatenate((at.call_end_ns, at.item_end_ns))
     starts, ends = starts[starts != NEVER], ends[ends != NEVER]

@@ -1,9 +1,9 @@
-"""Which calls wait for the device, what for, and what they cost without anything to wait for.
+"""The calls that wait for the GPU, the awaited items, and the calls' own durations.
 
-What a call waits for follows from its function: all that a stream was given, all that was given
-to a stream before an event was recorded, everything, or a copy's own end. Where the recording does
-not tell the stream or the event, it is the operation that ended last before the call did. A call
-that ended long before what it seems to wait for did not wait for it.
+The function determines the awaited items: everything in a stream, everything in a stream up to an
+event record, everything in the process, or a copy's own end. Where the recording lacks the stream
+or event, it is the operation that ended last before the call. A call that ended long before an item
+did not wait for it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from warpline.replay.lanes import EventRows, Lanes, event_rows, lanes, reached_n
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 
-# A call may return this much before what it waited for is told to have ended: clocks differ.
+# A call may return this much before the recorded end of the awaited item: clocks differ.
 _SLACK_NS = 20_000
-# A launch that takes this long, behind so much that is not done, waits for room in the queue. The
-# driver holds about 1,024 launches of a stream; graphs and events take places too.
+# A launch of at least this length behind this many pending items waits for a free queue slot. The
+# driver queues about 1,024 launches per stream; graphs and events take slots too.
 _LONG_LAUNCH_NS = 12_000
 _QUEUE_LENGTH = 500
-# A thread wakes up within this time after what it waited for; measured are 3 to 7 us.
+# A thread wakes up within this time after the awaited item ends; measured: 3 to 7 us.
 LONGEST_WAKE_NS = 100_000
 DEFAULT_WAKE_NS = 5_000
 _OWN_PERCENTILE = 5
@@ -50,10 +50,10 @@ _PREFIX = re.compile(r"\A(cuda|cu|hip)")
 
 
 class Waits(NamedTuple):
-    """What calls wait for; a call may wait for several items.
+    """Calls with the items that they wait for; a call may wait for several items.
 
     Attributes:
-        call: Shape (k,), int64, places in the host side's calls, ascending.
+        call: Shape (k,), int64, places in the CPU side's calls, ascending.
         item: Shape (k,), int64, places in the lanes.
     """
 
@@ -62,12 +62,12 @@ class Waits(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What calls take.
+    """Durations of calls.
 
     Attributes:
-        own_ns: Shape (calls,), int64, what a call takes if there is nothing to wait for.
-        wake_ns: Shape (calls,), int64, from the end of what it waited for to its own end.
-        usual_wake_ns: Shape (calls,), int64, the median of that for its function.
+        own_ns: Shape (calls,), int64, duration without waiting.
+        wake_ns: Shape (calls,), int64, time from the end of the awaited item to the call's end.
+        usual_wake_ns: Shape (calls,), int64, the median of `wake_ns` for its function.
     """
 
     own_ns: I64
@@ -77,7 +77,7 @@ class Costs(NamedTuple):
 
 @cache
 def waits_for(name: str) -> int:
-    """Return what a function of CUDA's interface waits for, a place in `WAITS_FOR`."""
+    """Return what a CUDA API function waits for, a place in `WAITS_FOR`."""
     plain = _PREFIX.sub("", _ENDINGS.sub("", name))
     if plain == "StreamSynchronize":
         return WAITS_FOR.index("stream")
@@ -88,7 +88,7 @@ def waits_for(name: str) -> int:
 
 @derived
 def host_waits(trace: Trace, name: str | None = None) -> Waits:
-    """Return what each call of the replayed window waited for."""
+    """Return the items that each call of the simulated window waited for."""
     host, found = host_side(trace, name), lanes(trace, name)
     if not len(host) or not len(found):
         return Waits(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -108,7 +108,7 @@ def host_waits(trace: Trace, name: str | None = None) -> Waits:
 
 @derived
 def call_costs(trace: Trace, name: str | None = None) -> Costs:
-    """Return what each call costs by itself, and how long it takes to wake up."""
+    """Return each call's duration without waiting, and its time to wake up."""
     host, waits = host_side(trace, name), host_waits(trace, name)
     length = host.end_ns - host.start_ns
     codes = factorize(host.name).codes
@@ -123,8 +123,8 @@ def call_costs(trace: Trace, name: str | None = None) -> Costs:
     for rows in by_group(codes[calls]):
         mine = calls[rows]
         usual = np.percentile(length[codes == codes[mine[0]]], _OWN_PERCENTILE)
-        least = min(int(usual), OWN_COST_NS)  # where all of them waited, none tells
-        # What goes on long after the end of what was waited for, was not waiting for it.
+        least = min(int(usual), OWN_COST_NS)  # if all calls waited, the own duration is unknown
+        # A call that continues long after the end of an item did not wait for it.
         is_late = (after[mine] > LONGEST_WAKE_NS) & ~frees[mine]
         held = mine[(target[mine] > host.start_ns[mine] + least) & ~is_late]
         waited[held] = True
@@ -136,10 +136,10 @@ def call_costs(trace: Trace, name: str | None = None) -> Costs:
 
 @derived
 def held_copies(trace: Trace, name: str | None = None) -> Waits:
-    """Return the copies that hold their thread until they are done, with their calls.
+    """Return the copies that block their thread until they are done, with their calls.
 
-    Copies between pageable memory and a device do, but for small ones to the device; and those of
-    functions that return when the copy is done, but for copies within a device.
+    These are pageable copies, except small host-to-device ones, and copies by synchronous
+    functions, except device-to-device ones.
     """
     host, found, work = host_side(trace, name), lanes(trace, name), operations(trace)
     copies = work.of_table("memcpy")
@@ -165,7 +165,7 @@ def held_copies(trace: Trace, name: str | None = None) -> Waits:
 
 
 def _told(trace: Trace, what: I8, name: str | None) -> list[Waits]:
-    """Return the waits for streams and events."""
+    """Return the recorded waits for streams and events, and a guess for unrecorded ones."""
     host, found = host_side(trace, name), lanes(trace, name)
     stream = np.full(len(host), NONE)
     record = np.full(len(host), NONE)
@@ -188,7 +188,7 @@ def _told(trace: Trace, what: I8, name: str | None) -> list[Waits]:
 
 
 def _items_of(found: Lanes, records: EventRows, chosen: I64) -> I64:
-    """Return where records stand in the lanes."""
+    """Return the places of event records in the lanes."""
     is_record = (found.operation < 0) & (found.awaits < 0)
     items = np.flatnonzero(is_record)
     place = np.full(int(max(found.call.max(initial=0), records.call.max(initial=0))) + 1, NONE)
@@ -198,7 +198,7 @@ def _items_of(found: Lanes, records: EventRows, chosen: I64) -> I64:
 
 
 def _by_their_ends(host: HostSide, found: Lanes, calls: I64) -> Waits:
-    """Return for calls that may have waited the operation of the process that ended last."""
+    """Return, for calls that may have waited, the process's operation that ended last."""
     item = np.full(len(calls), NONE)
     work = np.flatnonzero(found.operation >= 0)
     for rows in by_group(host.process[calls]):
@@ -214,7 +214,7 @@ def _by_their_ends(host: HostSide, found: Lanes, calls: I64) -> Waits:
 
 
 def _everything(host: HostSide, found: Lanes, calls: I64) -> Waits:
-    """Return the last items of all streams of the process before each call."""
+    """Return the last item of each stream of the process before each call."""
     streams, first = np.unique(found.stream, return_index=True)
     owner = found.process[first]
     pairs = [
@@ -227,7 +227,7 @@ def _everything(host: HostSide, found: Lanes, calls: I64) -> Waits:
 
 
 def _full_queues(host: HostSide, found: Lanes) -> Waits:
-    """Return launches that waited for room in their stream's queue, and what made room."""
+    """Return launches that waited for a slot in their stream's queue, and the items before it."""
     launches = np.flatnonzero((found.operation >= 0) & (found.call >= 0))
     long = launches[_is_long_launch(host)[found.call[launches]]]
     item = np.full(len(long), NONE)

@@ -1,4 +1,4 @@
-"""Which steps of a trace are replayed, and the stretch of host time that holds them."""
+"""The simulated steps of a trace, and the CPU time range that contains them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from warpline.ops.arrays import I64
 from warpline.trace import Trace
 
 MOST_STEPS = 20
-# Before them a few more, so that what the first ones found on the device plays no part.
+# A few earlier steps, so that work already on the GPU at the start does not matter.
 _LEAD_STEPS = 2
 
 
 class ReplayWindow(NamedTuple):
-    """What is replayed.
+    """The simulated time range.
 
     Attributes:
-        start_ns: Calls that begin from here on are replayed,
-        end_ns: until here.
-        step: Shape (k,), int64, places in `steps` of all steps in it, by lane and time; empty
-            where the trace has no steps, so that all of it is replayed.
+        start_ns: Calls that start at or after this time are simulated.
+        end_ns: The end of the range.
+        step: Shape (k,), int64, places in `steps` of all steps in the range, by lane and time;
+            empty where the trace has no steps and is simulated as a whole.
     """
 
     start_ns: int
@@ -33,7 +33,7 @@ class ReplayWindow(NamedTuple):
 
 @derived
 def replay_window(trace: Trace, name: str | None = None) -> ReplayWindow:
-    """Return the steps to replay: at most `MOST_STEPS` that stand for the run, in each lane."""
+    """Return the steps to simulate: at most `MOST_STEPS` representative ones per lane."""
     found = steps(trace, name)
     parts = [_of_lane(found, lane) for lane in np.unique(found.lane).tolist()]
     chosen = np.concatenate([np.zeros(0, np.int64), *parts])
@@ -45,7 +45,7 @@ def replay_window(trace: Trace, name: str | None = None) -> ReplayWindow:
 
 
 def _of_lane(found: Steps, lane: int) -> I64:
-    """Return the steps of one lane from its first on, or near the first ones that count."""
+    """Return the steps of one lane, from its first or from shortly before the included ones."""
     places = np.flatnonzero(found.lane == lane)
     included = np.flatnonzero(found.included[places])
     if not len(included):
@@ -58,6 +58,6 @@ def _of_lane(found: Steps, lane: int) -> I64:
 
 
 def _is_only_last(found: Steps, step: int) -> bool:
-    """Return whether a step was left out only because none follows, so that it has no period."""
+    """Return whether a step is excluded only because it is the last and has no period."""
     reasons = {reason for place, reason in found.excluded if place == step}
     return found.has_ranges and reasons == {"last"}
