@@ -1,7 +1,7 @@
-"""A host and a device that run small programs by CUDA's rules: what a repair saves is then known.
+"""A simulated CPU and GPU that run small programs by CUDA's synchronization rules.
 
-A program is written as a function that makes calls on a `Machine`. Running it with a fault and
-without gives two recordings, and their steps say what the repair really saved.
+A program is a function that makes calls on a `Machine`. Running it with and without a problem gives
+two recordings, whose steps show the true saving of the fix.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from programs import D2H, H2D, PAGEABLE, PINNED, Program
 
 from warpline.trace import Trace
 
-LAUNCH_NS = 6_000  # from the beginning of a call to that of its work
+LAUNCH_NS = 6_000  # from the start of a call to the start of its work
 GAP_NS = 1_200  # between two operations of a stream
 WAKE_NS = 5_000  # from the end of the work to the return of a call that waits
 CALL_NS = 5_000
@@ -23,12 +23,12 @@ GPU = "NVIDIA H200"
 
 
 class Machine:
-    """One process with one device; the host's clock runs on as calls are made.
+    """One process with one GPU; calls advance the CPU's clock.
 
     Attributes:
-        now: Time on the host.
-        steps: How many steps were marked.
-        program: What was recorded so far.
+        now: CPU time.
+        steps: Number of steps so far.
+        program: The recording so far.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class Machine:
         self._begun = self.now
 
     def work(self, ns: int) -> None:
-        """Let the host do something that is no call."""
+        """Keep the CPU busy without CUDA API calls."""
         self.now += ns
 
     def launch(self, ns: int, name: str = GEMM, stream: int = 0) -> None:
-        """Launch a kernel, and go on."""
+        """Launch a kernel asynchronously."""
         start, self._end[stream] = self._queued(stream, ns)
         self.program.launch(
             self.now, self.now + CALL_NS, (start, self._end[stream]), name, stream=stream
@@ -51,7 +51,7 @@ class Machine:
         self.now += CALL_NS + 1_000
 
     def copy(self, size: int, *, pinned: bool, to_host: bool = False, stream: int = 0) -> None:
-        """Copy between host and device; of pageable memory the call returns when it is done."""
+        """Copy between host and device; a pageable copy returns when it is done."""
         rate = PINNED_BYTES_PER_S if pinned else PAGEABLE_BYTES_PER_S
         start, end = self._queued(stream, round(size / rate * 1e9) + 1_000)
         self._end[stream] = end
@@ -74,14 +74,14 @@ class Machine:
         self.wait()
 
     def allocate(self, ns: int, *, frees: bool) -> None:
-        """Take memory from the driver, or give it back, which waits for the device."""
+        """Allocate GPU memory, or free it, which waits for the GPU."""
         name = "cudaFree_v3020" if frees else "cudaMalloc_v3020"
         begun = max(self.now, *self._end) if frees else self.now
         self.program.call(name, self.now, begun + ns)
         self.now = begun + ns + 1_000
 
     def join(self, stream: int, other: int) -> None:
-        """Let a stream go on only when another one has done all that it was given."""
+        """Make a stream wait for everything enqueued in another one."""
         number = len(self.program.rows.get("event_record", []))
         self.program.record(self.now, self.now + 500, event=number, sync=number, stream=other)
         self.now += 1_000
@@ -92,7 +92,7 @@ class Machine:
         self._end[stream] = max(self._end[stream], self._end[other])
 
     def end_step(self) -> None:
-        """Mark what was done since the last mark as a step."""
+        """End a step, which started at the end of the previous one."""
         self.program.step(self.steps, self._begun, self.now)
         self.steps += 1
         self.now += 1_000

@@ -1,4 +1,4 @@
-"""Small programs written as calls; each launch says when its work began and ended on the device."""
+"""Small programs as lists of calls; each launch has the start and end of its work on the GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGEABLE, PINNED, DEVICE = 0, 1, 2
 
 
 class Program:
-    """A program of up to two processes, each with a device, two threads and two streams."""
+    """A program of up to two processes, each with a GPU, two threads, and two streams."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[dict[str, Any]]] = {}
@@ -52,7 +52,7 @@ class Program:
     def copy(
         self, start: int, end: int, work: tuple[int, int], size: int, kind: int = H2D, **place: int
     ) -> int:
-        """Copy between the device and the host's memory, pageable if nothing else is said."""
+        """Copy between host and device; host memory is pageable by default."""
         number = self.call("cudaMemcpyAsync_v3020", start, end)
         host = place.get("host", PAGEABLE)
         memory = (host, DEVICE) if kind == H2D else (DEVICE, host)
@@ -85,7 +85,7 @@ class Program:
         return number
 
     def step(self, number: int, start: int, end: int, thread: int = 0) -> None:
-        """Mark a step."""
+        """Add a step."""
         self._add(
             "range",
             name=f"step_{number}",
@@ -97,7 +97,7 @@ class Program:
         )
 
     def trace(self, gpu: str | None = None) -> Trace:
-        """Return the program as it was recorded, on GPUs of some name."""
+        """Return the program's recording, on GPUs with the given name."""
         tables: dict[str, dict[str, Sequence[Any]]] = {
             name: {key: [row[key] for row in rows] for key in rows[0]}
             for name, rows in self.rows.items()
@@ -149,7 +149,7 @@ class Program:
 
 
 def predicted(trace: Trace, *changes: Change) -> Prediction:
-    """Return the prediction with a host as fast as it was."""
+    """Return the prediction with unchanged CPU speed."""
     return predict(trace, changes, host_speed=EXACT)
 
 
@@ -197,7 +197,7 @@ def two_ranks() -> Program:
 
 
 def late_rank(extra: int, transfer: int = 20_000, count: int = 4) -> Program:
-    """Two ranks with 100 us of computing per step; rank 1 needs more. The host is far ahead."""
+    """Two ranks with 100 us of compute per step; rank 1 needs more. The CPU is far ahead."""
     program, done = Program(), 10_000
     for step in range(count):
         at = step * 30_000

@@ -1,4 +1,4 @@
-"""A run of several ranks, made up so that what is true of it is known."""
+"""A synthetic run of several ranks with known arrival times."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ ORIGIN_UTC_NS = 1_700_000_000_000_000_000
 
 @dataclass(frozen=True)
 class MadeRun:
-    """What happens in the run.
+    """The parameters of the run.
 
     Attributes:
-        ranks: How many there are; each has a file, a process and a GPU.
-        steps: How many steps.
-        per_step: Collectives in each.
-        straggler: The rank that is late.
-        late_ns: How much later it arrives than the others, in nine of ten collectives.
-        jitter_ns: By how much arrivals differ otherwise, at most.
-        end_jitter_ns: By how much ends of a collective differ, at most.
+        ranks: Number of ranks; each has a file, a process, and a GPU.
+        steps: Number of steps.
+        per_step: Collectives per step.
+        straggler: The late rank.
+        late_ns: Its delay after the others, in 90% of the collectives.
+        jitter_ns: Maximum random difference of arrivals.
+        end_jitter_ns: Maximum random difference of a collective's ends.
         clock_ns: How far the clock of each rank is ahead of the true time.
         drift_ratio: How much faster the clock of the last rank runs.
         has_calls: Whether NCCL's calls are recorded, with a communicator.
         kernel_name: The collectives' kernel.
-        seed: Of the random numbers.
+        seed: Seed of the random numbers.
     """
 
     ranks: int = 4
@@ -51,11 +51,11 @@ class MadeRun:
 
     @property
     def count(self) -> int:
-        """How many collectives there are."""
+        """Number of collectives."""
         return self.steps * self.per_step
 
     def arrivals(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return when each rank arrives, by the true time, shape (ranks, collectives)."""
+        """Return the true arrival time of each rank, shape (ranks, collectives)."""
         random = np.random.default_rng(self.seed)
         gaps = random.integers(300_000, 900_000, self.count)
         gaps[:: self.per_step] += 5_000_000
@@ -64,7 +64,7 @@ class MadeRun:
         return arrival
 
     def ends(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return when each rank's kernel ends, by the true time, shape (ranks, collectives)."""
+        """Return the true end time of each rank's kernel, shape (ranks, collectives)."""
         random = np.random.default_rng(self.seed + 1)
         transfer = random.integers(20_000, 90_000, self.count)
         jitter = random.integers(0, self.end_jitter_ns, (self.ranks, self.count))
@@ -72,7 +72,7 @@ class MadeRun:
         return ends
 
     def source(self, rank: int, first: int = 0, last: int | None = None) -> MemorySource:
-        """Return the recording of one rank, of some of the collectives."""
+        """Return the recording of one rank, with some of the collectives."""
         chosen = slice(first, last)
         times = self.arrivals()[rank][chosen], self.ends()[rank][chosen]
         drift = self.drift_ratio if rank == self.ranks - 1 else 0.0
@@ -131,6 +131,6 @@ def _calls(rank: int, ranks: int, start: Any) -> dict[str, dict[str, list[Any]]]
 
 
 def without_anchor(source: MemorySource) -> MemorySource:
-    """Return the recording as if nobody knew when it was made."""
+    """Return the recording without its UTC anchor."""
     source.meta = replace(source.meta, origin_utc_ns=None)
     return source

@@ -312,7 +312,7 @@ def test_reads_and_what_feeds_them() -> None:
     assert scope.count == 4  # the last one has no period
     assert len(reads.copy) == 15
     assert reads.is_fed.all()
-    assert len(reads.feeding) == 15  # the first of a step: as much as there is before the others
+    assert len(reads.feeding) == 15  # the first read of a step gets as many as the others
     (found,) = judged("host-sync", trace)
     assert "3 times per step" in found.claim
     dropped, waits = found.changes
@@ -351,7 +351,7 @@ def test_an_optimizer_is_a_long_run_of_a_cycle() -> None:
     (found,) = judged("unfused-optimizer", trace)
     assert "80 short elementwise kernels per step repeat the same 2 for each" in found.claim
     mixed = Trace(MemorySource(_many([*short * 10, GEMM] * 4)))
-    assert judged("unfused-optimizer", mixed) == []  # products between: layers of a model
+    assert judged("unfused-optimizer", mixed) == []  # GEMMs in between: layers of a model
 
 
 def _many(step: Sequence[tuple[str, str, int]]) -> dict[str, dict[str, Any]]:
@@ -395,7 +395,7 @@ def test_tensor_cores_compute_tf32_since_ampere(major: int, count: int) -> None:
     }
     found = judged("no-tensor-cores", Trace(MemorySource({**tables, "device": device})))
     assert len(found) == count
-    assert all(item.changes == () for item in found)  # its peaks are not known
+    assert all(item.changes == () for item in found)  # its peaks are unknown
 
 
 def test_peaks_of_known_gpus() -> None:

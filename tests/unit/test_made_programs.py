@@ -354,7 +354,7 @@ def test_pauses_in_some_steps_hide_no_fault(fault: Program, rule: str, pause: st
 
     bad, fixed = diagnosis(program, bad=True), diagnosis(program, bad=False)
     first, second = bad.findings[:2]
-    assert (first.rule, second.rule) == (pause, rule)  # of all the time most goes in pauses
+    assert (first.rule, second.rule) == (pause, rule)  # gaps take most of the total time
     assert (first.severity, second.severity) == ("high", "high")
     assert first.saving_ns is None
     assert first.claim.endswith(" Affects only 2 of 13 steps.")
@@ -372,7 +372,7 @@ def diagnosis(program: Program, *, bad: bool) -> Diagnosis:
 
 
 def priced(found: Diagnosis) -> list[Finding]:
-    """Return the findings with a saving, those of one fault before the generic ones."""
+    """Return the findings with a saving, specific ones before generic ones."""
     items = [item for item in found.findings if item.saving_ns is not None]
     return sorted(items, key=lambda item: item.is_generic)
 

@@ -1,4 +1,4 @@
-"""Prices of findings on a small program: alone, together, and generic ones on what remains."""
+"""Savings of findings on a small program: alone, together, and of generic ones afterward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LENGTHS_NS = (500_000, 300_000, 20_000)
 
 @pytest.fixture
 def trace() -> Trace:
-    """Steps of three kernels on a device that is never idle, launched ahead of time."""
+    """Steps of three kernels on a GPU that is never idle, launched ahead of time."""
     total = sum(LENGTHS_NS)
     calls: dict[str, list[Any]] = {"start_ns": [], "end_ns": [], "name": [], "correlation_id": []}
     kernels: dict[str, list[Any]] = {key: [] for key in (*calls, "short_name")}

@@ -17,7 +17,7 @@ def found(program: Program) -> dict[str, Finding]:
 def test_a_rank_that_computes_for_longer_is_what_steps_wait_for() -> None:
     straggler = found(late_rank(60_000, count=12))["straggler"]
     assert straggler.severity == "high"
-    # Of 182 us per step 60 us are for rank 1 alone; a tenth is taken to stay.
+    # Of 182 us per step, 60 us are due to rank 1 alone; a tenth of them is assumed to stay.
     assert straggler.saving_ns == pytest.approx(54_000, abs=100)
     assert straggler.saving_low_ns is not None
     assert straggler.saving_high_ns is not None
@@ -26,7 +26,7 @@ def test_a_rank_that_computes_for_longer_is_what_steps_wait_for() -> None:
 
 
 def test_waiting_for_a_late_rank_is_not_exposed_communication() -> None:
-    # Rank 0 is 80 us in the collective, rank 1 20 us; 60 us of that are waiting.
+    # Rank 0 spends 80 us in the collective and rank 1 20 us, so 60 us are waiting.
     claim = found(late_rank(60_000, count=12))["exposed-communication"].claim
     assert "leaves 20.0 us (11.0%) of communication exposed, excluding waits for other" in claim
     short = late_rank(60_000, transfer=5_000, count=12)

@@ -33,7 +33,7 @@ CLOCKS = {
 
 
 def counted_arrivals(run, trace):
-    """Return when each rank arrives in the collectives that are counted, by the true time."""
+    """Return the true arrival time of each rank in the analyzed collectives."""
     found = collective_waits(trace)
     numbers = np.unique(found.matches.collective[found.place])
     assert len(numbers) > 0.9 * run.count
@@ -54,7 +54,7 @@ def test_the_straggler_is_found_whatever_the_clocks_say(clock_ns, kernel_name, h
     true_last = np.bincount(arrival.argmax(axis=0), minlength=4)
     assert abs(int(found.last[run.straggler]) - int(true_last[run.straggler])) <= 0.02 * run.count
     true_wait = (arrival.max(axis=0) - arrival).sum(axis=1)
-    # What remains of the clocks' errors, and no more, is in each wait.
+    # Each wait is off by no more than the remaining clock error.
     assert np.abs(found.wait_ns - true_wait).max() <= 25_000 * run.count
     assert found.wait_ns[run.straggler] == found.wait_ns.min()
 
@@ -247,7 +247,7 @@ def test_numbers_that_do_not_tell_processes_apart_are_no_ranks():
 
 
 class Damaged:
-    """A source of which one table cannot be read."""
+    """A source with one unreadable table."""
 
     def __init__(self, source, table):
         self._source, self._table = source, table

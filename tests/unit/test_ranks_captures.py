@@ -1,4 +1,4 @@
-"""Real recordings of two ranks: rank 1 is the late one, its host launches more slowly."""
+"""Real recordings of two ranks: rank 1 is late, because its CPU launches more slowly."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_every_collective_finds_its_counterpart(pair):
     assert found.count > 0
     end = operations(trace).end_ns[found.operation].reshape(-1, 2)
     assert np.abs(end[:, 1] - end[:, 0]).max() < 25_000
-    # The clock of one host: nothing to move.
+    # One clock: nothing to move.
     assert not any("moved" in text for text in trace.meta.warnings)
 
 
 class Ahead:
-    """A recording as if the clock of its host were ahead."""
+    """A recording with its clock set ahead."""
 
     def __init__(self, source, by_ns):
         self._source = source
@@ -66,7 +66,7 @@ def test_a_wrong_anchor_changes_nothing_that_matters(pair, ahead_ns):
     found = rank_waits(trace)
     assert any("was moved by" in text for text in trace.meta.warnings)
     assert found.collectives.tolist() == right.collectives.tolist()
-    # The clocks then differ by what the ends of a collective do: microseconds.
+    # The clocks then differ as much as the ends of a collective: by microseconds.
     error = 20_000 * int(found.collectives[0])
     assert np.abs(found.wait_ns - right.wait_ns).max() <= error
     assert np.argmax(found.caused_ns) == np.argmax(right.caused_ns)
@@ -91,7 +91,7 @@ def test_the_slow_rank_is_found_with_its_reason(tmp_path):
     assert "97.3% of 745 collectives" in finding.claim
     assert "10.1 ms per step" in finding.claim
     assert "launch-bound" in finding.claim
-    # What collectives take by themselves: 2.0 ms of each step on both ranks.
+    # Transfers take 2.0 ms of each step on both ranks.
     table = api.stats(trace, "stragglers")
     transfer = table.columns["transfer_ns"]
     assert isinstance(transfer, Numbers)

@@ -1,4 +1,4 @@
-"""Replay of small programs worked out by hand: what waits for what."""
+"""Simulation of small programs with known times: dependencies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_threads_that_take_turns_hand_over() -> None:
     host = host_side(trace, None)
     assert host.before.tolist() == [NONE, 0, 1, 2]
     assert host.previous.tolist() == [NONE, NONE, 1, 0]
-    # What the other thread does not do, the first one need not wait for.
+    # The first thread does not wait for work that the other one no longer does.
     assert after(trace, DropOperations(rows(1, 2))) == 30_000 - 7_000 - 7_000
     assert after(trace, DropOperations(rows(3))) == 30_000 - 8_000
 
@@ -91,7 +91,7 @@ def test_an_event_stands_for_what_its_stream_was_given_before() -> None:
     graph = event_graph(trace, None)
     record = int(graph.lanes.awaits.max())
     assert graph.lanes.asked_ns[record] == 3_000
-    # Half of the first kernel is half of the wait, but for the second kernel after it.
+    # Half of the first kernel halves the wait, except for the second kernel after it.
     shorter = Draft(graph)
     shorter.scale_items(np.flatnonzero(graph.lanes.operation == 0), 0.5)
     at = shorter.timing().item_start_ns[
@@ -109,7 +109,7 @@ def test_a_wait_in_a_stream_is_passed_on_by_a_record_after_it() -> None:
     program.wait_for_event(4_000, 54_000, event=2, sync=2)
     program.launch(55_000, 57_000, (62_000, 70_000), stream=0)
     trace = program.trace()
-    # The second stream did no work itself: its event waits for the first one's kernel.
+    # The second stream has no work: its event waits for the kernel of the first stream.
     assert after(trace, ScaleOperations(rows(0), EXACT)) == 70_000
     assert after(trace, ScaleOperations(rows(0), Range(0.5, 0.5, 0.5))) == 70_000 - 22_000
 
@@ -146,7 +146,7 @@ def test_ranks_meet_in_collectives() -> None:
     at = draft.timing()
     nccl = np.flatnonzero((work.process == 0) & (work.end_ns == 107_600))
     item = np.flatnonzero(np.isin(graph.lanes.operation, nccl))
-    # Both ranks are earlier by the 30 us that the slow one lost.
+    # Both ranks are earlier by the 30 us by which the slow one was late.
     assert at.item_end_ns[item].tolist() == [107_600 - 30_000]
     assert replay_quality(trace).error_ratio < 0.03
 
@@ -170,5 +170,5 @@ def test_launches_wait_for_room_behind_a_thousand_others() -> None:
     trace = program.trace()
     assert predicted(trace).unchanged_ns == predicted(trace).measured_ns
     quarter = ScaleOperations(np.arange(1_400), Range(0.25, 0.25, 0.25))
-    # 5 us and a gap of 1 us for each kernel: the device still governs, and frees the host earlier.
+    # 5 us and a gap of 1 us per kernel: still GPU-bound, but the CPU unblocks earlier.
     assert after(trace, quarter) == pytest.approx(1_400 * 6_000, rel=0.02)

@@ -1,4 +1,4 @@
-"""Replay of real captures, and of any trace at all."""
+"""Simulation of real recordings, and of arbitrary traces."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KINETO = (
     "pageable_h2d.bad.json.gz",
     "tiny_kernels.fixed.json.xz",
 )
-# What the graph may leave open: of the step's length, and of the time in which work was late.
+# Limits of the step time error and of the share of unexplained time.
 MOST_RATIO = 0.03
 Capture = Callable[[str], Path]
 
@@ -106,7 +106,7 @@ def test_dropped_waits_shorten_a_program_that_waits(capture: Capture) -> None:
     copies = np.flatnonzero(operation_categories(trace) == BUSY_CATEGORIES.index("copy-d2h"))
     waits = DropCalls(np.flatnonzero(np.isin(names, sync)))
     found = predict(trace, [waits, DropOperations(copies)])
-    # The kernels that computed what was fetched are still there: 9.8 ms would be without them.
+    # The kernels that computed the copied values are still there; without them it is 9.8 ms.
     assert 0.6 < found.step_ns.central / found.unchanged_ns < 0.95
 
 

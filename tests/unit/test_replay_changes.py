@@ -1,4 +1,4 @@
-"""Replay of small programs worked out by hand, with one thing changed."""
+"""Simulation of small programs with known times, with one change each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_dropped_calls_take_their_gaps_with_them_unless_these_stay() -> None:
     middle = program.launch(10_000, 15_000, (17_000, 19_000))
     program.launch(21_000, 26_000, (27_500, 30_000))
     trace = program.trace()
-    # Without the call (5 us) and the time before it (5 us) all after it is 10 us earlier.
+    # Without the call (5 us) and the time before it (5 us), everything after it is 10 us earlier.
     assert after(trace, DropCalls(rows(middle))) == 20_000
     assert after(trace, DropCalls(rows(middle), keeps_gap=True)) == 25_000
 
@@ -40,7 +40,7 @@ def test_calls_that_only_prepare_a_dropped_one_go_with_it() -> None:
     program.call("cuKernelGetName", 9_000, 9_100)
     middle = program.launch(9_200, 14_000, (16_000, 18_000))
     program.launch(20_000, 25_000, (26_500, 29_000))
-    # The next launch began 6 us after the dropped one, which now adds nothing after 5,000.
+    # The next launch starts 6 us after the dropped one, which adds nothing after 5,000 ns.
     assert after(program.trace(), DropCalls(rows(middle))) == 20_000
 
 
@@ -56,20 +56,20 @@ def test_shorter_work_helps_only_where_the_device_governs() -> None:
     # Three times 25 us, two gaps of 1 us, after the first launch's 6 us.
     assert found.step_ns.central == 6_000 + 3 * 25_000 + 2 * 1_000
     assert found.step_ns.low < found.step_ns.central < found.step_ns.high
-    # Without the work its launches are left, which are over after 8 us.
+    # Without the work, its launches remain, which end after 8 us.
     assert after(trace, ScaleOperations(rows(0, 1, 2), Range(0, 0, 0))) == 8_000
 
 
 def test_without_a_wait_the_launch_comes_early() -> None:
     trace = synchronous().trace()
-    # The second kernel now follows the first after a usual gap.
+    # The second kernel follows the first after the usual gap.
     assert after(trace, DropCalls(rows(1))) == 56_000 + 1_200 + 50_000
 
 
 def test_dropped_work_holds_nothing_up() -> None:
     trace = synchronous().trace()
     found = after(trace, DropOperations(rows(0)))
-    # Neither its launch nor the wait's time is left: only the wait's own call and the second one.
+    # Its launch and the wait disappear: only the wait's own call and the second launch remain.
     assert found < 118_500 - 50_000
 
 
@@ -109,7 +109,7 @@ def test_copies_in_their_own_stream_run_while_the_device_computes() -> None:
 
 
 def small_kernels() -> Program:
-    """Four steps of ten kernels of 2 us, which the host launches every 10 us."""
+    """Four steps of ten kernels of 2 us, launched every 10 us."""
     program = Program()
     for step in range(4):
         begin = step * 100_000
@@ -125,7 +125,7 @@ def test_a_graph_is_one_launch() -> None:
     assert predicted(trace).unchanged_ns == 100_000
     groups = tuple(np.arange(10) + step * 10 for step in range(4))
     found = predicted(trace, LaunchAsGraph(groups)).step_ns
-    # Ten kernels of 2 us and little between them, or the host's part: 5 us, 9 us, 4 us.
+    # Ten kernels of 2 us with short gaps, or the CPU's part: 5 us, 9 us, 4 us.
     assert 18_000 < found.central < 26_000
     assert found.low <= found.central <= found.high
 
@@ -179,7 +179,7 @@ def test_collectives_overlap_what_makes_their_data() -> None:
     trace = program.trace()
     collectives = np.flatnonzero(operations(trace).stream == 1)
     found = after(trace, OverlapCollectives(collectives, 4))
-    # 800 us after 930 us of kernels become at most a quarter of them, beside the last two thirds.
+    # 800 us after 930 us of kernels become at most a quarter, overlapped with the last two thirds.
     assert found < predicted(trace).unchanged_ns - 400_000
 
 
@@ -193,7 +193,7 @@ def test_collectives_with_nothing_beside_them_still_move_their_data() -> None:
         program.step(step, begin, begin + 1_990_000)
     trace = program.trace()
     collectives = np.arange(len(operations(trace)))
-    # Of 16 times 100 us at least the 80 us remain that are no latency.
+    # Of each of the 16 collectives of 100 us, the 80 us beyond the latency remain.
     assert after(trace, OverlapCollectives(collectives, 8)) >= 16 * 80_000
 
 
@@ -215,7 +215,7 @@ def test_a_late_rank_that_catches_up_shortens_the_steps_of_the_others() -> None:
     # 100 us of computing and a transfer of 20 us, each 1 us after what is before it.
     assert predicted(trace).unchanged_ns == 122_000 + 60_000
     assert after(trace, caught_up(trace, Range(0, 0, 0))) == 122_000
-    # What remains of the waits is added to each collective.
+    # The remaining waits are added to each collective.
     assert after(trace, caught_up(trace, Range(0.25, 0.25, 0.25))) == 122_000 + 15_000
     assert after(trace, caught_up(trace, Range(1, 1, 1))) == 122_000 + 60_000
 

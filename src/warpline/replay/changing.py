@@ -33,7 +33,7 @@ SIDES: tuple[Side, ...] = ("low", "central", "high")
 GRAPH_LAUNCH_NS = 8_000
 GRAPH_BEGIN_NS = 6_000  # from the return of its launch
 GRAPH_NODE_NS = Range(50, 100, 300)
-# Between nodes. With graph-level tracing, graphs of 640 kernels took 20 to 170 ns more per node than
+# Between nodes. With graph-level tracing, 640-kernel graphs took 20 to 170 ns more per node than
 # the kernels take in a stream, depending on the process. With node-level tracing it is 90 to
 # 270 ns, and kernels are 50 ns longer: that is profiling overhead, which must not be predicted. At
 # worst, nodes follow each other like kernels of a stream.
