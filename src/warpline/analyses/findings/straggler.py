@@ -64,8 +64,8 @@ def straggler(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     Why it matters: All ranks run at the pace of the slowest. A faster network or faster kernels on
         the other ranks do not help. All GPUs but one waste this time.
     How it is found: Collectives are matched across ranks, and clocks are aligned by the ends of
-        the collectives (see the table stragglers). A rank is the straggler if it causes far more
-        than an equal share of the waits. The part of the step on which it spends more time than
+        the collectives (see the table stragglers). A rank is the straggler if it causes well over
+        an equal share of the waits. The part of the step on which it spends more time than
         the others, excluding waits for them, is reported if it explains at least a quarter of the
         lateness.
     What to do: Make the late rank as fast as the others. The finding shows how it differs.
