@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+FILTER_HINT = "widen or remove the filters"
 _OF_CUDA = frozenset({"kernel", "memcpy", "memset", "graph_launch", "api_call"})
 
 
@@ -116,11 +117,20 @@ def _skipped(trace: Trace, table: str, found: Analysis) -> Skipped:
     if not any(trace.has(need) for need in found.needs) and _OF_CUDA.intersection(found.needs):
         for told in cuda_unrecorded(trace):
             return Skipped(table, f"CUDA was not recorded: {told.why}", told.hint)
-    return Skipped(table, _reason(trace, found), found.missing_hint)
+    hint = FILTER_HINT if _is_filtered_out(trace, found.needs) else found.missing_hint
+    return Skipped(table, _reason(trace, found), hint)
+
+
+def _is_filtered_out(trace: Trace, needs: Sequence[str]) -> bool:
+    """Return whether the recording has rows of these tables, but a filter excludes them all."""
+    whole = trace.unfiltered()
+    return not trace.is_whole and any(whole.has(need) and whole.row_count(need) for need in needs)
 
 
 def _reason(trace: Trace, found: Analysis) -> str:
     wanted = " or ".join(need.replace("_", " ") for need in found.needs)
+    if _is_filtered_out(trace, found.needs):
+        return f"the filters exclude all {wanted} rows"
     recorded = any(trace.has(need) for need in found.needs)
     where = "here" if recorded else "were recorded"
     return f"no {wanted} rows {where}"

@@ -1,8 +1,8 @@
-"""Loads readers, analyses, renderers and exporters: built in, and of installed packages.
+"""Load readers, analyses, renderers and exporters, built in or from installed packages.
 
-A built-in is a module in its folder; importing it registers it. An extension is an entry point
-in one of the groups ``warpline.readers``, ``warpline.analyses``, ``warpline.renderers`` and
-``warpline.exporters`` whose value names a module that registers itself when imported.
+A built-in is a module of its package; importing it registers it. An extension is an entry point
+in the group ``warpline.readers``, ``warpline.analyses``, ``warpline.renderers`` or
+``warpline.exporters``. Its value names a module that registers itself on import.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GROUPS = {
 def load(kind: str) -> None:
     """Import every module of a kind: "readers", "analyses", "renderers" or "exporters".
 
-    An extension that cannot be loaded becomes a RuntimeWarning; the program goes on.
+    An extension that cannot be loaded causes a RuntimeWarning, not an error.
     """
     for package_name in _GROUPS[kind]:
         package = importlib.import_module(package_name)
@@ -41,13 +41,13 @@ def load(kind: str) -> None:
 
 
 def _load_extensions(group: str) -> None:
-    # Looking through the installed packages is slow; without site-packages there are none.
+    # Scanning the installed packages is slow, hence the late import.
     from importlib.metadata import entry_points  # noqa: PLC0415
 
     for entry in entry_points(group=group):
         try:
             entry.load()
-        except Exception as error:  # noqa: BLE001 - an extension's defect must not stop us
+        except Exception as error:  # noqa: BLE001 - a defective extension must not stop Warpline
             owner = entry.dist.name if entry.dist else entry.value
             failure = f"extension {entry.name!r} of {owner} cannot be loaded: {error!r}"
             warnings.warn(failure, RuntimeWarning, stacklevel=3)

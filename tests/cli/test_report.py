@@ -15,7 +15,7 @@ import pytest
 
 import warpline
 from warpline.cli import main
-from warpline.cli.report import default_name
+from warpline.cli.output import default_name
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def test_it_says_how_large_the_file_is(run, bad, tmp_path):
 )
 def test_the_name_where_none_is_given(words, name, tmp_path):
     (tmp_path / "traces" / "v1.2").mkdir(parents=True)
-    assert default_name(words) == name.format(here=tmp_path.name)
+    assert default_name(words, ".html") == name.format(here=tmp_path.name)
 
 
 def test_a_page_in_an_archive(run, bad, tmp_path):

@@ -1,11 +1,11 @@
-"""The command line: one module per command, found by being here.
+"""The command line: each command is a module of this package.
 
 A command is a module with ``NAME``, ``HELP`` (one line), ``add_arguments(parser)`` and
-``run(args) -> exit status``. Everything slow to import is imported inside ``run``. Shared parts:
-`parser`, `arguments`, `output` and `talk`.
+``run(args) -> exit status``. Slow imports happen inside ``run``. Shared modules: `parser`,
+`arguments`, `output` and `talk`.
 
-Data goes to stdout, talk to stderr. Exit status: 0 done, 1 failed, 2 wrong usage,
-3 findings that were asked about.
+Data goes to stdout, messages to stderr. Exit status: 0 success, 1 failure, 2 usage error,
+3 findings at or above ``--fail-on``.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from warpline.cli import parser, talk
 from warpline.errors import WarplineError
 
 _SIGINT, _SIGPIPE = 2, 13
-_DIED = 128  # a shell's status of a process that a signal ended is this plus the signal
+_DIED = 128  # a shell reports a process killed by a signal as this plus the signal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status; no exception leaves it.
+    """Run the command line and return its exit status; raises nothing.
 
     Args:
-        argv: Words after the program's name; None takes them from the process.
+        argv: Arguments after the program name; None means `sys.argv`.
     """
-    # Not list(...): in this namespace that is a command.
+    # Not list(...): here, `list` is a command.
     words = [*(sys.argv[1:] if argv is None else argv)]
     debug = "--debug" in words
     try:
         with _warnings_as_talk():
             status = parser.parse(words)()
             if sys.stdout is not None:
-                sys.stdout.flush()  # a full disk shows here, or not at all
+                sys.stdout.flush()  # the last chance to notice a full disk
     except KeyboardInterrupt:
         status = _DIED + _SIGINT
     except BrokenPipeError:
@@ -48,9 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = error.exit_code
     except OSError as error:
         _forget_stdout()
-        talk.failure(f"{error.filename or 'output'}: {error.strerror or error}", None, debug=debug)
+        talk.failure(_system_message(error), None, debug=debug)
         status = 1
-    except Exception as error:  # noqa: BLE001 - the last border: a defect must not look like data
+    except Exception as error:  # noqa: BLE001 - a defect must not look like data
         cause = f"internal error: {type(error).__name__}: {error}"
         talk.failure(cause, "please report it; --debug shows where it happened", debug=debug)
         status = 1
@@ -59,9 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _warnings_as_talk() -> Iterator[None]:
-    """Say warnings, such as that of an extension that cannot be loaded, in our own form."""
+    """Print Python warnings, such as those about broken extensions, in the form of `talk`."""
 
-    def say(  # the signature that the standard library asks for
+    def say(  # with the signature of warnings.showwarning
         message: Warning | str,
         category: type[Warning],
         filename: str,
@@ -76,8 +76,15 @@ def _warnings_as_talk() -> Iterator[None]:
         yield
 
 
+def _system_message(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    if error.filename:
+        return f"{error.filename}: {reason}"
+    return f"standard output cannot be written: {reason}"
+
+
 def _forget_stdout() -> None:
-    """Make sure that Python, when it ends, does not try again to write what cannot be written."""
+    """Redirect stdout to the null device, so that Python does not retry the write at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

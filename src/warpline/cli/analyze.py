@@ -1,4 +1,4 @@
-"""``warpline analyze``: where the time went, and what stands out."""
+"""``warpline analyze``: where the time goes, and how to reduce it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from warpline.cli.arguments import (
     add_steps,
     filters_in_words,
     open_trace,
+    require_recordings,
+    warn_if_all_excluded,
 )
 from warpline.cli.output import Output, Render, add_output
 from warpline.cli.startup import load_api
@@ -22,40 +24,43 @@ if TYPE_CHECKING:
     from warpline.result import Diagnosis, Result
 
 NAME = "analyze"
-HELP = "where the time went: steps, busy and idle time, phases, checklist, findings"
+HELP = "show where GPU time goes: steps, idle causes, phases, findings, checklist"
 
 _FOUND = 3  # exit status: findings at or above --fail-on
 _SEVERITIES = ("high", "medium", "low", "info")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
+    """Declare the arguments of this command."""
     add_recordings(parser)
     group = parser.add_argument_group("analysis")
     add_steps(group)
     group.add_argument(
-        "--checklist", action="store_true", help="print the checklist, with thresholds and reasons"
+        "--checklist",
+        action="store_true",
+        help="print the checklist with its thresholds and reasons",
     )
     group.add_argument(
-        "--each", action="store_true", help="analyse each recording by itself, not all as one run"
+        "--each", action="store_true", help="analyze each recording separately, not all as one run"
     )
     group.add_argument(
         "--fail-on",
         metavar="SEVERITY",
-        help="exit with status 3 if there is a finding of this severity or a higher one:"
-        " high, medium, low or info",
+        help="exit with status 3 if a finding is at or above this severity: high, medium, low,"
+        " info",
     )
     add_filters(parser)
     add_output(parser, formats="text, json, markdown, csv (the breakdown)")
 
 
 def run(args: Namespace) -> int:
-    """Print the diagnosis; status 3 for findings that --fail-on asks about."""
+    """Print the diagnosis; status 3 for findings at or above --fail-on."""
     load_api()
     if args.fail_on is not None and args.fail_on not in _SEVERITIES:
         raise UsageError(
-            f"{args.fail_on!r} is not a severity", hint=f"--fail-on {', '.join(_SEVERITIES)}"
+            f"--fail-on: unknown severity {args.fail_on!r}", hint=f"use {', '.join(_SEVERITIES)}"
         )
+    require_recordings(args)
     output = Output(args, _renderers(checklist=args.checklist))
     found: list[Diagnosis] = []
     output.write_all(_documents(args, output.format, found), as_list=args.each)
@@ -83,7 +88,7 @@ def _renderers(*, checklist: bool) -> Mapping[str, Render]:
 
 
 def _documents(args: Namespace, format: str, found: list[Diagnosis]) -> Iterator[Diagnosis]:  # noqa: A002
-    """Yield what to write, and keep what it was made of."""
+    """Yield the documents to write, and append each diagnosis to `found`."""
     groups = [[path] for path in args.recordings] if args.each else [args.recordings]
     for paths in groups:
         diagnosis = _diagnose(Namespace(**{**vars(args), "recordings": paths}))
@@ -96,13 +101,14 @@ def _diagnose(args: Namespace) -> Diagnosis:
     from dataclasses import replace  # noqa: PLC0415 - start-up
 
     api, trace = load_api(), open_trace(args)
+    warn_if_all_excluded(trace, args)
     diagnosis: Diagnosis = api.analyze(trace, steps=args.steps, keep_going=not args.debug)
     part = filters_in_words(args)
     return replace(diagnosis, title=f"{diagnosis.title} {part}") if part else diagnosis
 
 
 def _one_table(diagnosis: Diagnosis, name: str, *, is_named: bool) -> Diagnosis:
-    """Return the diagnosis with one of its tables alone, for formats that show tables."""
+    """Return the diagnosis with only one of its tables, for formats that show tables."""
     from dataclasses import replace  # noqa: PLC0415 - start-up
 
     from warpline.result import Result  # noqa: PLC0415 - start-up: brings numpy
@@ -118,7 +124,7 @@ def _one_table(diagnosis: Diagnosis, name: str, *, is_named: bool) -> Diagnosis:
 
 
 def _with_title(table: Result, title: str) -> Result:
-    """Return the table with the name of the recording before its other columns."""
+    """Return the table with the name of the recording as its first column."""
     from dataclasses import replace  # noqa: PLC0415 - start-up
 
     from warpline.result import Field, column_of  # noqa: PLC0415 - start-up: brings numpy

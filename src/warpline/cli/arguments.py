@@ -1,20 +1,26 @@
-"""Arguments that several commands share, and the trace that they ask for."""
+"""Arguments that several commands share, and opening the recordings that they name."""
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from warpline.cli import talk
 from warpline.cli.startup import load_api
 from warpline.errors import UsageError
+from warpline.units import format_ns
 
 if TYPE_CHECKING:
     from argparse import _ArgumentGroup
 
     from warpline.trace import Trace
 
+T = TypeVar("T")
+
 _FILTERS = ("filter_time", "filter_nvtx", "exclude", "process", "device", "stream")
+_GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
 
 
 def add_recordings(parser: ArgumentParser) -> None:
@@ -23,7 +29,7 @@ def add_recordings(parser: ArgumentParser) -> None:
         "recordings",
         nargs="*",
         metavar="RECORDING",
-        help="a recording; several, such as one per rank, are read as one",
+        help="recording to read; several, such as one per rank, are merged",
     )
     parser.usage = f"{parser.prog} RECORDING... [OPTIONS]"
 
@@ -33,51 +39,54 @@ def add_steps(parser: ArgumentParser | _ArgumentGroup) -> None:
     parser.add_argument(
         "--steps",
         metavar="NAME",
-        help="the ranges that are steps, with * for any text, such as 'epoch_*'; without it they"
-        " are found",
+        help="ranges that are steps; accepts *, such as 'epoch_*' (default: detected)",
     )
 
 
 def add_filters(parser: ArgumentParser) -> None:
-    """Declare the options that choose a part of the recording."""
-    group = parser.add_argument_group("choose a part")
+    """Declare the options that select a part of the recording."""
+    group = parser.add_argument_group("filters")
     group.add_argument(
         "--filter-time",
         metavar="START/END",
-        help="what overlaps this time; such as 1.5s/2s, 200ms/ or /3000 (ns)",
+        help="keep events that overlap this time range, such as 1.5s/2s, 200ms/ or /3000 (ns)",
     )
     group.add_argument(
         "--filter-nvtx",
         metavar="RANGE[@DOMAIN][/INDEX]",
-        help="what overlaps this instance of a range, the first one without an index; takes"
-        " precedence over --filter-time",
+        help="keep events that overlap this instance of an NVTX range (default INDEX: 0);"
+        " overrides --filter-time",
     )
     group.add_argument(
         "--exclude",
         action="append",
         default=[],
         metavar="RANGE[@DOMAIN]",
-        help="without what was done in any instance of this range, such as warm-up, and the"
-        " device work launched from it; may be repeated",
+        help="exclude this range and the GPU work launched from it, such as warm-up; repeatable",
     )
     for name, metavar, text in (
-        ("process", "PID|NAME", "of these processes"),
-        ("device", "INDEX|UUID", "of these devices; the beginning of a UUID is enough"),
-        ("stream", "ID", "of these streams, by CUDA's ids"),
+        ("process", "PID|NAME", "keep these processes"),
+        ("device", "INDEX|UUID", "keep these GPUs; the start of a UUID is enough"),
+        ("stream", "ID", "keep these CUDA streams"),
     ):
         group.add_argument(
             f"--{name}",
             action="append",
             default=[],
             metavar=metavar,
-            help=f"{text}; several with commas",
+            help=f"{text}; comma-separated",
         )
 
 
-def open_trace(args: Namespace) -> Trace:
-    """Open the recordings and choose the part that the arguments ask for."""
+def require_recordings(args: Namespace) -> None:
+    """Raise a UsageError if no recording is named."""
     if not args.recordings:
-        raise UsageError("no recording is named", hint=f"warpline {args.command} RECORDING")
+        raise UsageError("missing RECORDING argument", hint=f"warpline {args.command} RECORDING")
+
+
+def open_trace(args: Namespace) -> Trace:
+    """Open the recordings and apply the filters of the arguments."""
+    require_recordings(args)
     api = load_api()
     from warpline.trace.selection import select  # noqa: PLC0415 - start-up: brings numpy
 
@@ -88,7 +97,7 @@ def open_trace(args: Namespace) -> Trace:
 
 
 def _refuse_table(word: str) -> None:
-    """Raise a UsageError if a word that should name a file names a table."""
+    """Raise a UsageError if a word in the place of a file is the name of a table."""
     from warpline import plugins  # noqa: PLC0415 - start-up: only mistakes need it
     from warpline.result import ANALYSES  # noqa: PLC0415 - likewise
 
@@ -100,12 +109,39 @@ def _refuse_table(word: str) -> None:
 
 
 def filters_in_words(args: Namespace) -> str:
-    """Return the filters that the arguments hold, as they would be typed; empty for none."""
-    said = []
+    """Return the filters as they would be typed; empty if there are none."""
+    words = []
     for name in _FILTERS:
         value = getattr(args, name)
         option = "--" + name.replace("_", "-")
-        said += [
-            f"{option} {word}" for word in ([value] if isinstance(value, str) else value or [])
+        words += [
+            f"{option} {shlex.quote(word)}"
+            for word in ([value] if isinstance(value, str) else value or [])
         ]
-    return " ".join(said)
+    return " ".join(words)
+
+
+def with_filter_named(section: T, args: Namespace) -> T:
+    """Return a section; the hint of a table that the filters emptied names them."""
+    from dataclasses import replace  # noqa: PLC0415 - start-up
+
+    from warpline.result import Skipped  # noqa: PLC0415 - start-up: brings numpy
+
+    if not isinstance(section, Skipped) or section.hint != load_api().FILTER_HINT:
+        return section
+    return replace(section, hint=f"widen or remove {filters_in_words(args)}")
+
+
+def warn_if_all_excluded(trace: Trace, args: Namespace) -> bool:
+    """Warn if the filters exclude all GPU operations; return whether they do."""
+    if trace.is_whole:
+        return False
+    whole = trace.unfiltered()
+    recorded = [name for name in _GPU_TABLES if whole.has(name) and whole.row_count(name)]
+    if not recorded or any(trace.row_count(name) for name in recorded):
+        return False
+    if not getattr(args, "quiet", False):
+        talk.warning(f"{filters_in_words(args)} excludes all GPU operations")
+        start_ns, end_ns = whole.span()
+        talk.hint(f"the recording covers {format_ns(start_ns)} to {format_ns(end_ns)}")
+    return True

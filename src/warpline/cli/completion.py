@@ -1,4 +1,4 @@
-"""``warpline completion``: the script by which a shell completes our words."""
+"""``warpline completion``: a shell completion script."""
 
 from __future__ import annotations
 
@@ -8,37 +8,40 @@ from warpline.cli.output import write_text
 from warpline.errors import UsageError, WarplineError
 
 NAME = "completion"
-HELP = "the script that lets a shell complete commands, options and tables"
+HELP = "print a shell completion script for commands, options and tables"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
+    """Declare the arguments of this command."""
     parser.add_argument(
-        "shell", nargs="?", metavar="SHELL", help="bash, zsh, tcsh, or another that shtab knows"
+        "shell",
+        nargs="?",
+        metavar="SHELL",
+        help="bash, zsh, tcsh, or another shell that shtab supports",
     )
 
 
 def run(args: Namespace) -> int:
-    """Print the script; ``eval "$(warpline completion bash)"`` puts it to use."""
+    """Print the script; ``eval "$(warpline completion bash)"`` activates it."""
     try:
         import shtab  # noqa: PLC0415 - only this command needs it
     except ImportError:
         raise WarplineError(
-            "the package shtab is not installed", hint="pip install shtab"
+            "the package shtab is not installed", hint="run pip install shtab"
         ) from None
     shells = ", ".join(shtab.SUPPORTED_SHELLS)
     if args.shell is None:
-        raise UsageError("no shell is named", hint=f"shells: {shells}")
+        raise UsageError("missing SHELL argument", hint=f"use {shells}")
     if args.shell not in shtab.SUPPORTED_SHELLS:
-        raise UsageError(f"unknown shell {args.shell!r}", hint=f"shells: {shells}")
+        raise UsageError(f"unknown shell {args.shell!r}", hint=f"use {shells}")
     return write_text(shtab.complete(_everything(shtab.FILE), args.shell))
 
 
 def _everything(files: object) -> ArgumentParser:
-    """Return one parser of all commands, which knows what their words may be.
+    """Return one parser of all commands, with the choices of their arguments.
 
     Args:
-        files: What completes the name of a file.
+        files: The shtab completer of file names.
     """
     from warpline.cli import parser  # noqa: PLC0415 - it imports the commands
 
@@ -49,16 +52,16 @@ def _everything(files: object) -> ArgumentParser:
     for item in parser.commands():
         below = subparsers.add_parser(item.NAME, help=item.HELP)
         item.add_arguments(below)
-        for action in below._actions:  # noqa: SLF001 - argparse offers no other way to them
+        for action in below._actions:  # noqa: SLF001 - argparse has no public way
             if action.dest in choices:
                 action.choices = choices[action.dest]
             elif action.dest in {"recordings", "output", "copy"}:
-                setattr(action, "complete", files)  # noqa: B010 - an attribute that shtab reads
+                setattr(action, "complete", files)  # noqa: B010 - read by shtab
     return root
 
 
 def _choices() -> dict[str, list[str]]:
-    """Return what some arguments may be, by their name."""
+    """Return the choices of some arguments, by argument name."""
     import shtab  # noqa: PLC0415 - only this command needs it
 
     from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy

@@ -1,4 +1,4 @@
-"""``warpline explain``: what a table or a rule of `analyze` means."""
+"""``warpline explain``: the documentation of a table or a rule of `analyze`."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
     from warpline.schema import Column, TableSpec
 
 NAME = "explain"
-HELP = "what a table measures and how it is computed; what a rule of analyze looks for"
+HELP = "explain a table or a rule of analyze"
 
 _HEADING = re.compile(r"^([A-Z][a-z ]+): +", re.MULTILINE)
 _INDENT = "  "
+_SEE_LIST = "run warpline list for the names"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
+    """Declare the arguments of this command."""
     parser.add_argument(
         "table",
         nargs="?",
         metavar="NAME",
-        help="a table of warpline stats, a rule of warpline analyze, or a table of a trace",
+        help="a table of warpline stats, a rule of warpline analyze, or a trace table",
     )
 
 
 def run(args: Namespace) -> int:
     """Print the documentation of a table or rule."""
     if args.table is None:
-        raise UsageError("no table or rule is named", hint="warpline list shows their names")
+        raise UsageError("missing NAME argument", hint=_SEE_LIST)
     from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
     from warpline.result import ANALYSES, RULES  # noqa: PLC0415 - likewise
     from warpline.schema import TABLES  # noqa: PLC0415 - likewise
@@ -52,35 +53,35 @@ def run(args: Namespace) -> int:
 
 
 def table(item: Analysis) -> str:
-    """Return the documentation of a table that `stats` prints."""
+    """Return the documentation of a table of `stats`."""
     from warpline.result import ANALYSES  # noqa: PLC0415 - start-up: brings numpy
 
     aliases = [alias for alias, name in ANALYSES.aliases().items() if name == item.name]
-    called = f" (also {', '.join(aliases)})" if aliases else ""
+    called = f" (alias {', '.join(aliases)})" if aliases else ""
     fields = [(field.name, field.doc) for field in item.fields]
     parts = [f"{item.name}{called}: {item.title}", *_prose(item.doc)]
     if item.needs:
         hint = f" To record them: {item.missing_hint}." if item.missing_hint else ""
-        parts.append(_section("Needs", f"Rows of {' or '.join(item.needs)}.{hint}"))
+        parts.append(_section("Requires", f"Rows of {' or '.join(item.needs)}.{hint}"))
     if item.arguments:
         arguments = [(f"{item.name}:{name}", doc) for name, doc in item.arguments.items()]
         parts.append(_columns("Arguments", arguments))
-    parts.append(_columns("Columns, as JSON and Python name them", fields))
+    parts.append(_columns("Columns, by their names in JSON and Python", fields))
     return "\n\n".join(parts)
 
 
 def rule(item: Rule) -> str:
     """Return the documentation of a rule of `analyze`."""
-    heading = f"{item.name}: a rule of warpline analyze: {item.title}"
+    heading = f"{item.name} (rule of warpline analyze): {item.title}"
     return "\n\n".join([heading, *_prose(item.doc)])
 
 
 def trace_table(spec: TableSpec) -> str:
-    """Return the documentation of a table of a trace."""
+    """Return the documentation of a trace table."""
     columns = [(column.name, _meaning(column)) for column in spec.columns]
     return "\n\n".join(
         [
-            f"{spec.name}: a table of every trace",
+            f"{spec.name} (trace table)",
             _wrap(spec.doc),
             _columns("Columns", columns),
             f"In Python: warpline.open(RECORDING)[{spec.name!r}]",
@@ -94,12 +95,12 @@ def _meaning(column: Column) -> str:
         meaning += " " + ", ".join(f"{value} {label}" for value, label in column.labels.items())
         meaning += "."
     if column.ref is not None and column.ref != "string":
-        meaning += f" A row of {column.ref}."
+        meaning += f" Row of {column.ref}."
     return f"{meaning} May be null." if column.nullable else meaning
 
 
 def _prose(docstring: str) -> list[str]:
-    """Return the first line of a docstring and its headed paragraphs, wrapped."""
+    """Return the summary and the headed paragraphs of a docstring, wrapped."""
     import inspect  # noqa: PLC0415 - start-up
 
     paragraphs = re.sub(r"\n +", " ", inspect.cleandoc(docstring)).splitlines()
@@ -142,4 +143,4 @@ def _near(name: str, known: Sequence[str]) -> str:
 
     near = difflib.get_close_matches(name, known, n=3)
     near = near or [item for item in known if name and name in item][:3]
-    return f"did you mean {' or '.join(near)}?" if near else "warpline list shows their names"
+    return f"did you mean {' or '.join(near)}?" if near else _SEE_LIST

@@ -1,4 +1,4 @@
-"""``warpline export``: a recording in another format."""
+"""``warpline export``: convert a recording to another format."""
 
 from __future__ import annotations
 
@@ -7,68 +7,98 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpline.cli import talk
-from warpline.cli.arguments import add_filters, add_recordings, open_trace
-from warpline.cli.output import say_unread, write_text
+from warpline.cli.arguments import (
+    add_filters,
+    add_recordings,
+    open_trace,
+    require_recordings,
+    warn_if_all_excluded,
+)
+from warpline.cli.output import (
+    add_force,
+    add_quiet,
+    default_name,
+    say_unread,
+    unknown_suffix,
+    write_text,
+)
 from warpline.cli.startup import load_api
 
 if TYPE_CHECKING:
+    from warpline.exporters import Exporter
     from warpline.trace import Trace
 
 NAME = "export"
-HELP = "a recording, or a part of one, as a file of another format"
+HELP = "convert a recording, or a part of it, to another format"
+
+_DEFAULT = "warpline"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
+    """Declare the arguments of this command."""
     add_recordings(parser)
     parser.add_argument(
         "-t",
         "--type",
         metavar="TYPE",
-        default="warpline",
-        help="the format, one of those that warpline list names (default: warpline, which opens"
-        " at once)",
+        help="output format: warpline, sqlite, parquet, arrow, json, perfetto (default: by the"
+        " suffix of -o, otherwise warpline)",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="PATH",
-        help="the file or folder to write (default: the recording's name with the format's"
-        " ending, in the current folder)",
+        help="output file, or directory for parquet and arrow (default: NAME.TYPE in the current"
+        " directory, NAME.perfetto.json for perfetto, where NAME is the recording's name without"
+        " its suffix)",
     )
     parser.add_argument(
         "--tables",
         metavar="TABLE[,TABLE...]",
-        help="only these tables of the trace, those that they refer to, and the dimensions",
+        help="write only these trace tables, the tables that they reference, and the dimensions",
     )
-    parser.add_argument(
-        "--force-overwrite", action="store_true", help="replace the output if it exists"
-    )
-    parser.add_argument(
-        "-q", "--quiet", action="store_true", help="say nothing beside errors and the path written"
-    )
+    add_force(parser, "-f")
+    add_quiet(parser)
     add_filters(parser)
     parser.add_argument(
-        "--times", dest="filter_time", metavar="START/END", help="the same as --filter-time"
+        "--times", dest="filter_time", metavar="START/END", help="same as --filter-time"
     )
 
 
 def run(args: Namespace) -> int:
-    """Write the file and print its path."""
+    """Write the output and print its path."""
+    require_recordings(args)
     api = load_api()
+    exporter = _exporter(args)
+    trace = open_trace(args)
+    target = args.output or default_name(args.recordings, exporter.ending)
+    words = None if args.tables is None else args.tables.split(",")
+    tables = None if words is None else [word.strip() for word in words if word.strip()]
+    path = api.export(trace, target, exporter.name, tables=tables, overwrite=args.force_overwrite)
+    if not args.quiet:
+        warn_if_all_excluded(trace, args)
+        _talk(trace)
+    return write_text(str(path))
+
+
+def _exporter(args: Namespace) -> Exporter:
+    """Return the exporter for the type, or for the suffix of the output."""
     from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
     from warpline.exporters import EXPORTERS  # noqa: PLC0415 - likewise
 
     plugins.load("exporters")
-    exporter = EXPORTERS.get(args.type)
-    trace = open_trace(args)
-    target = args.output or Path(args.recordings[0]).stem + exporter.ending
-    words = None if args.tables is None else args.tables.split(",")
-    tables = None if words is None else [word.strip() for word in words if word.strip()]
-    path = api.export(trace, target, args.type, tables=tables, overwrite=args.force_overwrite)
-    if not args.quiet:
-        _talk(trace)
-    return write_text(str(path))
+    if args.type is not None:
+        return EXPORTERS.get(args.type)
+    output = Path(args.output or "")
+    if not output.suffix or output.is_dir():
+        return EXPORTERS.get(_DEFAULT)
+    # The longest suffix that fits: .perfetto.json before .json.
+    fitting = [item for item in EXPORTERS if output.name.lower().endswith(item.ending)]
+    if not fitting:
+        raise unknown_suffix(
+            args.output, [item.ending for item in EXPORTERS], "set the format with -t"
+        )
+    return max(fitting, key=lambda item: len(item.ending))
 
 
 def _talk(trace: Trace) -> None:

@@ -1,4 +1,4 @@
-"""``warpline list``: what there is to read, to compute and to write."""
+"""``warpline list``: tables, rules, readable formats and output formats."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 from warpline.cli.output import Facts, write_facts
 
 NAME = "list"
-HELP = "the tables, the rules of analyze, the files that can be read, the output formats"
+HELP = "list tables, rules of analyze, readable formats and output formats"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
-    parser.add_argument("-f", "--format", metavar="FORMAT", default="text", help="text or json")
+    """Declare the arguments of this command."""
+    parser.add_argument(
+        "-f", "--format", metavar="FORMAT", default="text", help="output format: text, json"
+    )
 
 
 def run(args: Namespace) -> int:
@@ -23,7 +25,7 @@ def run(args: Namespace) -> int:
 
 
 def facts() -> Facts:
-    """Return the tables of `stats`, rules, tables of a trace, readers, and formats to write."""
+    """Return tables of `stats`, rules, trace tables, readers, and output formats."""
     from warpline import api, plugins  # noqa: PLC0415 - start-up: brings numpy
     from warpline.exporters import EXPORTERS  # noqa: PLC0415 - likewise
     from warpline.render import RENDERERS  # noqa: PLC0415 - likewise
@@ -60,7 +62,7 @@ def facts() -> Facts:
 
 
 def text(found: Facts) -> str:
-    """Return the lists as lines."""
+    """Return the lists as text."""
     tables = [
         (f"{'*' if item['is_default'] else ' '} {_called(item)}", item["title"])
         for item in found["tables"]
@@ -71,25 +73,25 @@ def text(found: Facts) -> str:
     ]
     return "\n\n".join(
         [
-            _block("Tables: warpline stats -r NAME; * is printed when none is named", tables),
+            _block("Tables: warpline stats -r NAME (*: printed by default)", tables),
             _block(
                 "Rules of warpline analyze: warpline explain NAME",
                 ((f"  {item['name']}", item["title"]) for item in found["rules"]),
             ),
             _block(
-                "Tables of a trace, from which those are computed: warpline explain NAME",
+                "Trace tables, the input of the tables above: warpline explain NAME",
                 (
                     (f"  {item['name']}", item["doc"].partition(". ")[0].rstrip(".") + ".")
                     for item in found["trace_tables"]
                 ),
             ),
-            _block("Files that can be read", readers),
+            _block("Readable formats", readers),
             _block(
                 "Output formats: --format NAME",
                 ((f"  {_called(item)}", item["doc"]) for item in found["formats"]),
             ),
             _block(
-                "Formats of a whole recording: warpline export -t NAME",
+                "Export formats: warpline export -t NAME",
                 ((f"  {item['name']}", item["doc"]) for item in found["export_formats"]),
             ),
         ]

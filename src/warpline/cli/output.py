@@ -1,19 +1,24 @@
-"""Where a document goes, in which format, and what is said beside it."""
+"""Where a document goes, in which format, and with which messages."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from warpline.cli import talk
-from warpline.errors import UsageError, WarplineError
+from warpline.errors import InputError, UsageError, WarplineError
+from warpline.files import cannot_write
 
 if TYPE_CHECKING:
+    from argparse import _ArgumentGroup
+
     from warpline.render import Options, TimeUnit
     from warpline.result import Document, Result, Skipped
 
@@ -21,7 +26,8 @@ Render = Callable[["Document", TextIO, "Options"], None]
 
 Facts = Mapping[str, Any]
 
-_FORMAT_OF_ENDING = {".csv": "csv", ".json": "json", ".md": "markdown"}
+STDOUT = "-"
+FORMAT_OF_SUFFIX = {".csv": "csv", ".json": "json", ".md": "markdown", ".txt": "text"}
 _TIME_UNITS: dict[str, TimeUnit] = {
     **dict.fromkeys(("nsec", "nanoseconds"), "ns"),
     **dict.fromkeys(("usec", "microseconds"), "us"),
@@ -29,6 +35,9 @@ _TIME_UNITS: dict[str, TimeUnit] = {
     "seconds": "s",
 }
 _UNREAD_SHOWN = 4
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+# What the names of ranks end in, where the number is removed.
+_NUMBERED = re.compile(r"[\W_]*(rank|worker)?[\W_0-9]*$", re.IGNORECASE)
 
 
 def add_output(parser: ArgumentParser, *, formats: str) -> None:
@@ -36,63 +45,123 @@ def add_output(parser: ArgumentParser, *, formats: str) -> None:
 
     Args:
         parser: The command's parser.
-        formats: The formats that the command offers, for the help.
+        formats: The formats of the command, for the help.
     """
     group = parser.add_argument_group("output")
-    group.add_argument("-f", "--format", metavar="FORMAT", help=f"one of {formats}")
+    group.add_argument("-f", "--format", metavar="FORMAT", help=f"output format: {formats}")
     group.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        default="-",
-        help="write to this file, in the format of its ending; - is standard output",
+        default=STDOUT,
+        help="output file; its suffix sets the format: .csv, .json, .md or .txt (default: -,"
+        " standard output)",
     )
-    group.add_argument(
-        "--force-overwrite", action="store_true", help="replace the output file if it exists"
+    add_switches(group)
+
+
+def add_switches(parser: ArgumentParser | _ArgumentGroup) -> None:
+    """Declare the options of commands that print data."""
+    add_force(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only data and errors")
+
+
+def add_force(parser: ArgumentParser | _ArgumentGroup, *names: str) -> None:
+    """Declare the option that allows overwriting, with more names for it."""
+    parser.add_argument(
+        *names, "--force-overwrite", action="store_true", help="overwrite existing output"
     )
-    group.add_argument(
-        "-q", "--quiet", action="store_true", help="say nothing beside the data but errors"
+
+
+def add_quiet(parser: ArgumentParser) -> None:
+    """Declare the option of commands that print the path of what they wrote."""
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="print only the output path and errors"
     )
 
 
 def add_table_layout(parser: ArgumentParser) -> None:
-    """Declare how tables are shown."""
+    """Declare the layout of tables."""
     group = parser.add_argument_group("layout")
     group.add_argument(
         "--rows",
         type=int,
         metavar="N",
-        help="rows of each table; 0 shows all (default: all, on a terminal 40)",
+        help="rows per table; 0 prints all (default: 40 on a terminal, otherwise all)",
     )
     group.add_argument(
-        "--timeunit", metavar="UNIT", help="unit of times: ns, us, ms or s (json: always ns)"
+        "--timeunit", metavar="UNIT", help="time unit: ns, us, ms or s (JSON: always ns)"
     )
 
 
 def format_name(args: Namespace) -> str:
-    """Return the format asked for, by name or by the ending of the output file."""
+    """Return the format of the output, by name or by the suffix of the file.
+
+    Raises UsageError for an unknown suffix.
+    """
     if args.format is not None:
         return str(args.format)
-    return _FORMAT_OF_ENDING.get(Path(args.output).suffix.lower(), "text")
+    path = Path(args.output)
+    if args.output == STDOUT or not path.suffix or is_special(path):
+        return "text"
+    found = FORMAT_OF_SUFFIX.get(path.suffix.lower())
+    if found is None:
+        raise unknown_suffix(args.output, FORMAT_OF_SUFFIX, "set --format")
+    return found
+
+
+def unknown_suffix(name: str, known: Iterable[str], otherwise: str | None = None) -> UsageError:
+    """Return the error for a file name whose suffix names no format."""
+    *others, last = known
+    hint = f"use {', '.join(others)} or {last}"
+    return UsageError(
+        f"{name}: unknown output suffix {Path(name).suffix!r}",
+        hint=f"{hint}, or {otherwise}" if otherwise else hint,
+    )
+
+
+def default_name(recordings: Sequence[str], suffix: str) -> str:
+    """Return the default output file, in the current directory.
+
+    It is the name of the recording with another suffix. For several recordings, such as ranks,
+    it is the beginning that their names share.
+    """
+    names = [bare_name(word) for word in recordings]
+    # Of the names, character by character, not of paths.
+    shared = os.path.commonprefix(names)  # noqa: RUF071
+    if len(names) > 1:
+        shared = _NUMBERED.sub("", shared) or shared
+    return (shared or names[0]) + suffix
+
+
+def bare_name(word: str) -> str:
+    """Return the name of a recording without its directory and suffixes."""
+    path = Path(word).resolve() if Path(word).is_dir() else Path(word)
+    if path.is_dir():
+        return path.name or "report"
+    name = path.stem
+    for suffix in (".json", ".trace", ".pt"):  # of NAME.pt.trace.json.gz
+        name = name.removesuffix(suffix)
+    return name
 
 
 def time_unit(word: str | None) -> TimeUnit | None:
-    """Return the unit that a word or the beginning of one means, as in nsys; else UsageError."""
+    """Return the unit for a word or its beginning, as in nsys; else UsageError."""
     if word is None:
         return None
     fitting = {unit for name, unit in _TIME_UNITS.items() if word and name.startswith(word)}
     if len(fitting) != 1:
-        why = "may mean several units" if fitting else "is not a unit of time"
-        raise UsageError(f"{word!r} {why}", hint="--timeunit ns, us, ms or s")
+        why = "ambiguous" if fitting else "unknown"
+        raise UsageError(f"--timeunit: {why} unit {word!r}", hint="use ns, us, ms or s")
     return fitting.pop()
 
 
 class Output:
-    """The place and the format that the arguments ask for. Checked before anything is computed.
+    """The destination and format of the output, checked before anything is computed.
 
     Args:
         args: Parsed arguments of a command with `add_output`.
-        renders: What writes a document in some formats, by their names, instead of as tables.
+        renders: Functions that replace the table renderers of some formats, by format.
     """
 
     def __init__(self, args: Namespace, renders: Mapping[str, Render] | None = None) -> None:
@@ -107,20 +176,20 @@ class Output:
         self._time_unit = time_unit(getattr(args, "timeunit", None))
         self._rows: int | None = getattr(args, "rows", None)
         if self._rows is not None and self._rows < 0:
-            raise UsageError(f"--rows {self._rows}: a number of rows is not negative")
-        if args.output != "-":
+            raise UsageError(f"--rows {self._rows}: must be 0 or more")
+        if args.output != STDOUT:
             _check_free(Path(args.output), force=args.force_overwrite)
 
     def write(self, document: Document) -> None:
-        """Write the document, and say what the recording lacks."""
+        """Write the document, and print the warnings of the recording."""
         self.write_all([document])
 
     def write_all(self, documents: Iterable[Document], *, as_list: bool = False) -> None:
-        """Write documents one after the other, each as soon as it is there.
+        """Write each document as soon as it is computed.
 
         Args:
             documents: At least one.
-            as_list: Whether JSON is a list of them, even of one.
+            as_list: Whether JSON is a list, even of one document.
         """
         from dataclasses import replace  # noqa: PLC0415 - start-up
 
@@ -129,11 +198,13 @@ class Output:
         is_list = as_list and self.format == "json"
         with _destination(self._args.output) as out:
             options = replace(detect_options(out, os.environ), time_unit=self._time_unit)
+            if self._args.output != STDOUT:  # FORCE_COLOR is for pipes
+                options = replace(options, color=options.color and out.isatty())
             if self._rows is not None:
                 options = replace(options, row_limit=self._rows or None)
             for place, whole in enumerate(documents):
                 document = whole
-                if self._rows and self.format in {"csv", "json"}:  # they know no limit
+                if self._rows and self.format in {"csv", "json"}:  # their renderers have no limit
                     document = _first_rows(document, self._rows)
                 before = "," if is_list else "\n"
                 out.write(before if place else "[\n" if is_list else "")
@@ -145,16 +216,21 @@ class Output:
             out.flush()
 
     def _talk(self, document: Document) -> None:
-        if self.format != "json":  # which holds them
-            for warning in dict.fromkeys(document.warnings):
-                talk.warning(warning)
-            say_unread(document.meta["unread"])
+        if self.format != "json":  # which includes them
+            print_warnings(document)
+
+
+def print_warnings(document: Document) -> None:
+    """Print the warnings of a document, and the tables of the file that were not read."""
+    for warning in dict.fromkeys(document.warnings):
+        talk.warning(warning)
+    say_unread(document.meta["unread"])
 
 
 def write_text(text: str) -> int:
-    """Write lines of our own to standard output and return the exit status.
+    """Write text to standard output and return the exit status.
 
-    What does not print, or the stream cannot encode, is written as an escape.
+    Unprintable characters, and those that the stream cannot encode, are escaped.
     """
     if sys.stdout is None:
         raise WarplineError("standard output is closed")
@@ -166,32 +242,32 @@ def write_text(text: str) -> int:
 
 
 def write_facts(args: Namespace, facts: Facts, text: Callable[[Facts], str]) -> int:
-    """Write facts as JSON if the arguments say so, else as text; return the exit status."""
+    """Write facts as text or, with --format json, as JSON; return the exit status."""
     if args.format == "json":
         import json  # noqa: PLC0415 - start-up
 
         return write_text(json.dumps({"schema_version": 1, **facts}, indent=2))
     if args.format != "text":
-        raise UsageError(f"unknown format {args.format!r}", hint="--format text or json")
+        raise UsageError(f"unknown format {args.format!r}", hint="use text or json")
     return write_text(text(facts))
 
 
 def text_width() -> int:
-    """Return the width of lines of prose."""
+    """Return the line width of prose."""
     import shutil  # noqa: PLC0415 - start-up
 
     return min(100, shutil.get_terminal_size().columns)
 
 
 def say_skipped(section: Skipped, *, with_hint: bool) -> None:
-    """Say that a table has nothing to show and, if wanted, how to record what it needs."""
+    """Print why a table is skipped and, if `with_hint`, how to record what it needs."""
     talk.note(f"{section.name}: skipped: {section.reason}")
     if with_hint and section.hint:
         talk.hint(section.hint)
 
 
 def say_failed(sections: Iterable[Skipped]) -> bool:
-    """Say which tables failed and why, each reason once; return whether there are any."""
+    """Print which tables failed and why, each reason once; return whether any failed."""
     names: dict[tuple[str, str | None], list[str]] = {}
     for section in sections:
         if section.is_failure:
@@ -202,16 +278,14 @@ def say_failed(sections: Iterable[Skipped]) -> bool:
 
 
 def say_unread(unread: Mapping[str, int]) -> None:
-    """Say which tables of the file nothing is made of."""
+    """Print which tables of the file were not read."""
     if not unread:
         return
     largest = sorted(unread.items(), key=lambda item: (-item[1], item[0]))
     shown = ", ".join(f"{name} ({rows:,} rows)" for name, rows in largest[:_UNREAD_SHOWN])
     rest = f" and {len(unread) - _UNREAD_SHOWN} more" if len(unread) > _UNREAD_SHOWN else ""
-    subject = (
-        "1 table of the file is" if len(unread) == 1 else f"{len(unread)} tables of the file are"
-    )
-    talk.note(f"{subject} not read: {shown}{rest}")
+    tables = "1 table" if len(unread) == 1 else f"{len(unread)} tables"
+    talk.note(f"{tables} of the file not read: {shown}{rest}")
 
 
 def _first_rows(document: Document, count: int) -> Document:
@@ -226,21 +300,26 @@ def _first_rows(document: Document, count: int) -> Document:
 
 
 def _check_free(path: Path, *, force: bool) -> None:
-    """Refuse a file that exists, unless `force`, and a folder that does not."""
+    """Refuse an existing file, unless `force`, and a directory that does not exist."""
     if not path.parent.is_dir():
-        raise WarplineError(f"{path} cannot be written: there is no folder {path.parent}")
+        raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
     if path.is_dir():
-        raise WarplineError(f"{path} is a folder", hint="name a file in it")
+        raise UsageError(f"{path} is a directory", hint="name a file in it")
     if path.is_file() and not force:
-        raise WarplineError(f"{path} exists", hint="--force-overwrite replaces it")
+        raise UsageError(f"{path} exists", hint="use --force-overwrite to replace it")
+
+
+def is_special(path: Path) -> bool:
+    """Return whether the path exists and is not a file, such as a directory or a device."""
+    return path.exists() and not path.is_file()
 
 
 @contextlib.contextmanager
 def _destination(name: str) -> Iterator[TextIO]:
     """Open standard output or a file. A file appears when it is complete, or not at all."""
-    if name == "-":
+    if name == STDOUT:
         if sys.stdout is None:
-            raise WarplineError("standard output is closed", hint="-o FILE writes to a file")
+            raise WarplineError("standard output is closed", hint="use -o FILE")
         yield sys.stdout
         return
     path = Path(name)
@@ -253,8 +332,17 @@ def _destination(name: str) -> Iterator[TextIO]:
         with unfinished.open("x", encoding="utf-8", newline="\n") as out:
             yield out
         unfinished.replace(path)
-    except FileExistsError:  # not ours
+    except FileExistsError:  # the file of another process
         raise
-    except BaseException:
+    except BaseException as error:
         unfinished.unlink(missing_ok=True)
+        if isinstance(error, OSError) and _is_about(error, unfinished):
+            raise cannot_write(path, error) from error
         raise
+
+
+def _is_about(error: OSError, unfinished: Path) -> bool:
+    """Return whether an error came from writing the file, not from reading a recording."""
+    if error.filename is None:
+        return error.errno in _FULL
+    return str(error.filename) == str(unfinished)

@@ -1,6 +1,6 @@
-"""From words to a command and its arguments, with help for words that are slightly wrong.
+"""Parsing of the command line, with suggestions for mistyped words.
 
-Only the module of the command at hand is imported, unless a list of all is needed.
+Only the module of the chosen command is imported, unless a list of all commands is needed.
 """
 
 from __future__ import annotations
@@ -9,17 +9,38 @@ import argparse
 import importlib
 import os
 import re
+import shlex
 import sys
 from argparse import Action, ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NoReturn, Protocol, cast, runtime_checkable
 
 from warpline.cli import summary
 from warpline.errors import UsageError, WarplineError
 
-_ABOUT = "Performance profiles of CUDA and PyTorch programs, read, tabulated and explained."
+_ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
 _LEADING_MINUS = re.compile(r"-[0-9.]")
+_SWITCHES = {"force_overwrite", "quiet", "force_export"}  # nsys lets true or false follow them
+_NO_SESSIONS = "Warpline has no interactive sessions"
+_PROFILE_PART = (
+    "use warpline profile with --delay and --duration, or -c cudaProfilerApi to start and stop"
+    " from the program"
+)
+# Commands of nsys that Warpline does not have: why, and what to use.
+_OF_NSYS = {
+    **dict.fromkeys(("launch", "start", "stop", "cancel"), (_NO_SESSIONS, _PROFILE_PART)),
+    "sessions": (_NO_SESSIONS, "use warpline profile to record a program"),
+    "shutdown": (
+        _NO_SESSIONS,
+        "use warpline profile --duration SECONDS, and --kill to choose the signal",
+    ),
+    "status": (_NO_SESSIONS, "use warpline doctor to check this installation"),
+    "import": (
+        "Warpline opens recordings directly",
+        "use warpline RECORDING (.nsys-rep needs an installed nsys); warpline export converts it",
+    ),
+}
 
 
 class Command(Protocol):
@@ -29,27 +50,27 @@ class Command(Protocol):
     HELP: str
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Declare the command's options and positional words."""
+        """Declare the options and arguments of the command."""
 
     def run(self, args: Namespace) -> int:
-        """Do what the words ask for and return the exit status."""
+        """Run the command and return its exit status."""
         ...
 
 
 @runtime_checkable
 class OwnGrammar(Protocol):
-    """A command that reads its words itself, as they end with those of another program."""
+    """A command that parses its own words, because they end with another program's."""
 
     def asks_for_help(self, words: Sequence[str]) -> bool:
-        """Return whether help is asked for among the command's own words."""
+        """Return whether the command's own words ask for help."""
 
     def read(self, words: Sequence[str]) -> Namespace:
-        """Return what the words ask for, or raise UsageError."""
+        """Return the parsed words, or raise UsageError."""
         ...
 
 
 class Parser(ArgumentParser):
-    """A parser that reports mistakes as UsageError, in words of ours."""
+    """A parser that raises UsageError with a hint."""
 
     def __init__(self, prog: str, usage: str | None = None, description: str | None = None) -> None:
         super().__init__(
@@ -57,37 +78,45 @@ class Parser(ArgumentParser):
             usage=usage,
             description=description,
             add_help=False,
-            allow_abbrev=False,  # a new option must not change what old scripts mean
+            allow_abbrev=False,  # a new option must not break scripts that abbreviate another
             formatter_class=_Formatter,
         )
         self.color = False  # read by Python 3.14 and later
         self.add_argument("-h", "--help", action="store_true", help="show this help")
-        self.add_argument(
-            "--debug", action="store_true", help="show where in Warpline an error arose"
-        )
+        self.add_argument("--debug", action="store_true", help="show a traceback on errors")
+        self._positionals.title = "arguments"
 
     def error(self, message: str) -> NoReturn:
-        """Raise what argparse would print before it ends the program."""
+        """Raise the message that argparse would print before it exits."""
         text = message.removeprefix("argument ")
-        raise UsageError(f"option {text}" if text != message else text, hint=f"{self.prog} --help")
+        raise UsageError(f"option {text}" if text != message else text, hint=self._see_help())
 
     def read(self, words: Sequence[str]) -> Namespace:
-        """Parse words in which options and file names may stand in any order."""
-        args, unknown = self.parse_known_intermixed_args(_joined(words))
+        """Parse words; options and file names may be in any order."""
+        switches = {
+            option
+            for action in self._actions
+            if action.dest in _SWITCHES
+            for option in action.option_strings
+        }
+        args, unknown = self.parse_known_intermixed_args(_joined(words, switches))
         for word in unknown:
             if not word.startswith("-"):
-                raise UsageError(f"{self.prog} has no use for {word!r}", hint=f"{self.prog} --help")
+                raise UsageError(f"unexpected argument {word!r}", hint=self._see_help())
             name = word.split("=")[0]
             known = [option for action in self._actions for option in action.option_strings]
             raise UsageError(
                 f"{self.prog} has no option {name!r}",
-                hint=_did_you_mean(name, known) or f"{self.prog} --help",
+                hint=_did_you_mean(name, known) or self._see_help(),
             )
         return args
 
+    def _see_help(self) -> str:
+        return f"see {self.prog} --help"
+
 
 class _Formatter(argparse.HelpFormatter):
-    """Help in the form that Python 3.13 gave it, on all versions: ``-o, --output FILE``."""
+    """Help in the form of Python 3.13 on all versions: ``-o, --output FILE``."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=32, width=min(100, _terminal_width()))
@@ -100,9 +129,9 @@ class _Formatter(argparse.HelpFormatter):
 
 
 def parse(words: Sequence[str]) -> Callable[[], int]:
-    """Return what runs the command that the words ask for; UsageError if there is none.
+    """Return a function that runs the command; UsageError if there is no such command.
 
-    A first word that is a file, or looks like one, asks for a summary of it.
+    A recording without a command means `summary`; options may precede it.
     """
     rest = list(words)
     while rest and rest[0] == "--debug":  # elsewhere it is an option of the command
@@ -110,25 +139,58 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
     if not rest:
         return _too_few
     first = rest[0]
-    if first in {"-h", "--help"}:
-        return lambda: _print(overview())
+    if first in {"-h", "--help", "help"}:
+        return _help(rest[1:] if first == "help" else [])
     if first in {"-V", "--version"}:
         return lambda: _print(_version())
     if first.startswith("-"):
-        raise UsageError(
-            f"option {first.split('=')[0]!r} stands before the command",
-            hint="the command comes first: warpline stats --format csv RECORDING",
-        )
+        return _options_first(rest)
     chosen = find(first)
     if chosen is not None:
         return _invocation(chosen, rest[1:])
     if os.path.lexists(first) or "." in first or "/" in first or os.sep in first:
         return _invocation(summary, rest)
-    names = [item.NAME for item in commands()]
+    raise _unknown_command(first)
+
+
+def _options_first(words: Sequence[str]) -> Callable[[], int]:
+    """Return the summary of a recording that options precede; else raise UsageError."""
+    option = words[0].split("=")[0]
+    for place, word in enumerate(words):
+        if word.startswith("-"):
+            continue
+        if find(word) is not None:
+            reordered = shlex.join([word, *words[:place], *words[place + 1 :]])
+            raise UsageError(
+                f"option {option!r} precedes the command",
+                hint=f"put the command first: warpline {reordered}",
+            )
+        if os.path.lexists(word):
+            return _invocation(summary, words)
     raise UsageError(
-        f"unknown command {first!r}",
-        hint=_did_you_mean(first, names) or f"name a recording or a command: {', '.join(names)}",
+        f"option {option!r} without a command or an existing recording",
+        hint=f"put the command first: warpline stats {shlex.join(words)} RECORDING",
     )
+
+
+def _help(words: Sequence[str]) -> Callable[[], int]:
+    """Return what ``warpline help [COMMAND]`` does."""
+    names = [word for word in words if not word.startswith("-")]
+    if not names:
+        return lambda: _print(overview())
+    chosen = find(names[0])
+    if chosen is None:
+        raise _unknown_command(names[0])
+    return _invocation(chosen, ["--help"])
+
+
+def _unknown_command(name: str) -> UsageError:
+    if name in _OF_NSYS:
+        why, hint = _OF_NSYS[name]
+        return UsageError(f"no command {name!r}: {why}", hint=hint)
+    names = [item.NAME for item in commands()]
+    hint = _did_you_mean(name, names) or f"name a recording or a command: {', '.join(names)}"
+    return UsageError(f"unknown command {name!r}", hint=hint)
 
 
 def find(name: str) -> Command | None:
@@ -155,7 +217,7 @@ def commands() -> list[Command]:
 
 
 def parser_of(item: Command) -> Parser:
-    """Return the parser of a command's words."""
+    """Return the parser of a command."""
     parser = Parser(f"warpline {item.NAME}", description=f"{item.HELP[0].upper()}{item.HELP[1:]}.")
     parser.set_defaults(command=item.NAME)
     item.add_arguments(parser)
@@ -163,14 +225,18 @@ def parser_of(item: Command) -> Parser:
 
 
 def overview() -> str:
-    """Return what ``warpline --help`` says."""
+    """Return the text of ``warpline --help``."""
     items = commands()
     width = max(len(item.NAME) for item in items)
     lines = [f"  {item.NAME:{width}}  {item.HELP}" for item in items]
     options = {
-        "-h, --help": "show this help; after a command, that command's",
+        "-h, --help": "show this help; after a command, the help of the command",
         "-V, --version": "show the version",
-        "--debug": "show where in Warpline an error arose",
+        "--debug": "show a traceback on errors",
+    }
+    variables = {
+        "NO_COLOR": "disable color",
+        "FORCE_COLOR": "enable color on pipes",
     }
     return "\n".join(
         [
@@ -178,11 +244,14 @@ def overview() -> str:
             "",
             _ABOUT,
             "",
-            "A recording alone asks for its summary. Commands:",
+            "Without a command, Warpline prints the summary of the recordings. Commands:",
             *lines,
             "",
             "Options:",
             *(f"  {name:{width + 4}}  {text}" for name, text in options.items()),
+            "",
+            "Environment:",
+            *(f"  {name:{width + 4}}  {text}" for name, text in variables.items()),
         ]
     )
 
@@ -199,16 +268,16 @@ def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
 
 
 def _asks_for_help(words: Sequence[str]) -> bool:
-    """Return whether help is asked for; it is given however wrong the other words are."""
+    """Return whether the words ask for help, even if other words are wrong."""
     options = words[: words.index("--")] if "--" in words else words
     return "-h" in options or "--help" in options
 
 
-def _joined(words: Sequence[str]) -> list[str]:
-    """Join what belongs together but argparse would take apart.
+def _joined(words: Sequence[str], switches: Collection[str]) -> list[str]:
+    """Join words that belong together but that argparse would separate.
 
     Negative times (``--filter-time -5ms/5ms``) look like options, nsys lets true or false follow
-    --force-overwrite, and what stands after ``--`` names files.
+    some switches, and words after ``--`` are files.
     """
     joined: list[str] = []
     for place, word in enumerate(words):
@@ -217,10 +286,10 @@ def _joined(words: Sequence[str]) -> list[str]:
         before = joined[-1] if joined else ""
         if before in {"--filter-time", "--times"} and _LEADING_MINUS.match(word):
             joined[-1] = f"{before}={word}"
-        elif before == "--force-overwrite" and word in {"true", "false"}:
+        elif before in switches and word in {"true", "false"}:
             joined[-1:] = [before] if word == "true" else []
-        elif word.startswith("--force-overwrite="):
-            joined += ["--force-overwrite"] if word.endswith("=true") else []
+        elif word.partition("=")[0] in switches and word.endswith(("=true", "=false")):
+            joined += [word.partition("=")[0]] if word.endswith("=true") else []
         else:
             joined.append(word)
     return joined
@@ -229,7 +298,8 @@ def _joined(words: Sequence[str]) -> list[str]:
 def _did_you_mean(word: str, known: Sequence[str]) -> str | None:
     import difflib  # noqa: PLC0415 - start-up: only mistakes need it
 
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    near = [name for name in known if name.lower() == word.lower()][:1]
+    near = near or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     near = near or [name for name in known if name.startswith(word)][:1]
     return f"did you mean {near[0]}?" if near else None
 
@@ -241,7 +311,7 @@ def _terminal_width() -> int:
 
 
 def _version() -> str:
-    import warpline  # noqa: PLC0415 - the package is this module's own, already imported
+    import warpline  # noqa: PLC0415 - already imported
 
     return f"warpline {warpline.__version__}"
 

@@ -10,11 +10,11 @@ from warpline.cli.startup import load_api
 from warpline.errors import UsageError
 
 NAME = "query"
-HELP = "the answer to a SQL statement, over nsys's tables or Warpline's own"
+HELP = "run a SQL query on the tables of nsys or of Warpline"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
+    """Declare the arguments of this command."""
     add_recordings(parser)
     parser.usage = f'{parser.prog} RECORDING... "SELECT ..." [OPTIONS]'
     add_filters(parser)
@@ -23,11 +23,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print the rows that the statement returns."""
+    """Print the rows that the query returns."""
     api = load_api()
     if len(args.recordings) < 2:
         raise UsageError(
-            "a recording and a statement are needed",
+            "missing RECORDING or SQL argument",
             hint='warpline query RECORDING "SELECT name, count(*) FROM kernel GROUP BY name"',
         )
     output = Output(args)

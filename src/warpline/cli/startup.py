@@ -1,4 +1,4 @@
-"""Imports that commands make when they run, as cheap as they can be."""
+"""Cheap imports for running commands."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 def load_api() -> ModuleType:
     """Import and return `warpline.api`, with a numpy that starts no threads.
 
-    numpy's linear algebra starts one per processor when it is imported; nothing here uses them,
-    and they cost more than many a command. The variable that prevents it is taken back, so that
-    programs started later do not inherit it.
+    On import, the linear algebra of numpy starts one thread per CPU. Warpline does not use them,
+    and starting them takes longer than many commands. The variable that prevents this is removed
+    again, so that child processes do not inherit it.
     """
     is_chosen = _BLAS_THREADS in os.environ
     os.environ.setdefault(_BLAS_THREADS, "1")

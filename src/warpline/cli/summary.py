@@ -1,19 +1,26 @@
-"""``warpline summary``, and ``warpline RECORDING``: one screen about a recording."""
+"""``warpline summary`` and ``warpline RECORDING``: a recording on one screen."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from warpline.cli.arguments import add_filters, add_recordings, filters_in_words, open_trace
+from warpline.cli.arguments import (
+    add_filters,
+    add_recordings,
+    filters_in_words,
+    open_trace,
+    warn_if_all_excluded,
+    with_filter_named,
+)
 from warpline.cli.output import Output, add_output
 from warpline.cli.startup import load_api
 
 NAME = "summary"
-HELP = "one screen: what was recorded, how busy each device was, what took the time"
+HELP = "summarize on one screen: GPU utilization, top kernels, copies and ranges"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
+    """Declare the arguments of this command."""
     add_recordings(parser)
     add_filters(parser)
     add_output(parser, formats="text, csv, json, markdown")
@@ -27,7 +34,12 @@ def run(args: Namespace) -> int:
     from warpline.render.screen import render  # noqa: PLC0415 - start-up: brings numpy
 
     output = Output(args, {"text": render})
-    document = api.summary(open_trace(args))
+    trace = open_trace(args)
+    document = api.summary(trace)
     part = filters_in_words(args)
-    output.write(replace(document, title=f"{document.title} {part}") if part else document)
+    if part:
+        warn_if_all_excluded(trace, args)
+        sections = tuple(with_filter_named(section, args) for section in document.sections)
+        document = replace(document, title=f"{document.title} {part}", sections=sections)
+    output.write(document)
     return 0

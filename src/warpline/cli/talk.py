@@ -1,4 +1,4 @@
-"""What is said to the user beside the data: lines on stderr."""
+"""Messages to the user, on stderr."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import traceback
 
 
 def failure(message: str, hint: str | None, *, debug: bool) -> None:
-    """Say why the command failed, and what to do; the traceback first if `debug`."""
+    """Print an error and its hint, after the traceback if `debug`."""
     if debug:
         _write(traceback.format_exc())
     _line("error", message)
@@ -16,22 +16,22 @@ def failure(message: str, hint: str | None, *, debug: bool) -> None:
 
 
 def warning(message: str) -> None:
-    """Say what the user must know to trust the data."""
+    """Print a fact that affects how far the data can be trusted."""
     _line("warning", message)
 
 
 def note(message: str) -> None:
-    """Say what the user may want to know."""
+    """Print a fact that may help the user."""
     _line("note", message)
 
 
 def hint(message: str) -> None:
-    """Say what to do next."""
+    """Print the next action."""
     _line("hint", message)
 
 
 def printable(text: str) -> str:
-    """Return the text with characters that do not print escaped: names may hold anything."""
+    """Return the text with unprintable characters escaped: names may contain anything."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
@@ -42,10 +42,10 @@ def _line(kind: str, message: str) -> None:
 
 
 def _write(text: str) -> None:
-    if sys.stderr is None:  # closed by whoever started us
+    if sys.stderr is None:  # closed by the parent process
         return
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        return  # nobody listens
+        return  # no reader

@@ -1,4 +1,4 @@
-"""``warpline view``: the report of a recording in a browser on this machine."""
+"""``warpline view``: the report of a recording in a local browser."""
 
 from __future__ import annotations
 
@@ -13,27 +13,37 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from warpline.cli import talk
-from warpline.cli.arguments import add_filters, add_recordings, add_steps, open_trace
+from warpline.cli.arguments import (
+    add_filters,
+    add_recordings,
+    add_steps,
+    open_trace,
+    warn_if_all_excluded,
+)
 from warpline.cli.output import write_text
 from warpline.cli.startup import load_api
 from warpline.errors import UsageError
 
 NAME = "view"
-HELP = "open the timeline in a browser on this machine"
+HELP = "open the timeline in a local browser"
 
 _PORTS = 65535
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
+    """Declare the arguments of this command."""
     add_recordings(parser)
     parser.add_argument(
-        "--port", type=int, default=0, metavar="N", help="where to listen (default: any free port)"
+        "--port",
+        type=int,
+        default=0,
+        metavar="N",
+        help="port to listen on (default: any free port)",
     )
     parser.add_argument(
         "--no-browser",
         action="store_true",
-        help="only print the address, to be opened by hand: on another machine through"
+        help="only print the URL; to open it from another machine, forward the port with"
         " ssh -L PORT:127.0.0.1:PORT",
     )
     add_steps(parser)
@@ -41,15 +51,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Serve the page until interrupted."""
+    """Serve the report until interrupted."""
     api = load_api()
     if not 0 <= args.port <= _PORTS:
-        raise UsageError(f"--port {args.port}: a port is a number up to {_PORTS}")
-    server = api.serve(open_trace(args), steps=args.steps, port=args.port, tell=talk.note)
+        raise UsageError(f"--port {args.port}: must be 0 to {_PORTS}")
+    trace = open_trace(args)
+    warn_if_all_excluded(trace, args)
+    server = api.serve(trace, steps=args.steps, port=args.port, tell=talk.note)
     with contextlib.closing(server.socket), _opened(server.url, is_wanted=not args.no_browser):
         write_text(server.url)
         sys.stdout.flush()
-        talk.note("the page is served to this machine only, until Ctrl+C")
+        talk.note("serving to this machine only; press Ctrl+C to stop")
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
     return 0
@@ -57,10 +69,10 @@ def run(args: Namespace) -> int:
 
 @contextlib.contextmanager
 def _opened(url: str, *, is_wanted: bool) -> Iterator[None]:
-    """Open the page in a browser.
+    """Open the URL in a browser.
 
-    Everyone on this machine can read the words that a program was started with. So the browser is
-    given a file that only this user can read, which leads to the address with its secret.
+    Every user of the machine can read the arguments of a process. So the browser gets a file that
+    only this user can read, which redirects to the URL and its secret.
     """
     if not is_wanted:
         yield
@@ -70,7 +82,7 @@ def _opened(url: str, *, is_wanted: bool) -> Iterator[None]:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(f'<meta http-equiv="refresh" content="0;url={html.escape(url)}">')
         if not webbrowser.open(Path(name).as_uri()):
-            talk.hint("no browser was found: open the address by hand")
+            talk.hint("no browser found: open the URL yourself")
         yield
     finally:
         Path(name).unlink(missing_ok=True)

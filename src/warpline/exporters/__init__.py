@@ -1,7 +1,7 @@
-"""Exporters: a trace written in a format of its own or of others, one module per format.
+"""Exporters: write a whole trace to a file or directory, one module per format.
 
-An exporter sees the trace, where a renderer sees a Document: tables of a recording rather than
-what was computed from them. Importing a module registers its exporter.
+An exporter sees the trace: the recorded tables. A renderer sees a Document: computed tables.
+Importing a module registers its exporter.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ class Exporter:
     Attributes:
         name: What users type: ``sqlite``.
         doc: One sentence.
-        ending: Usual ending of the file's name, with the dot.
-        write: ``(trace, path, tables)``: writes these recorded tables. What appears at the path
-            is complete; what stood there before is replaced. Raises InputError if it cannot.
-        is_folder: Whether it writes a folder with a file for each table.
+        ending: Default suffix of the output, with the dot.
+        write: ``(trace, path, tables)``: writes these recorded tables. The output appears at the
+            path when it is complete, and replaces an existing file. Raises InputError if it
+            cannot be written.
+        is_folder: Whether the output is a directory with one file per table.
     """
 
     name: str

@@ -1,42 +1,64 @@
-"""Parquet and Arrow: a folder with one file for each table, as Polars writes them.
+"""Parquet and Arrow: a directory with one file per table, written by Polars.
 
-Texts and labels stand in place of their numbers, as in a DataFrame of the table.
+Strings and labels replace their ids, as in a DataFrame of the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+import re
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from warpline.errors import InputError
 from warpline.exporters import EXPORTERS, Exporter
-from warpline.files import complete_file
+from warpline.files import complete_directory
 from warpline.trace.trace import Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")
 
 
 def write_parquet(trace: Trace, path: Path, tables: Collection[str]) -> None:
     """Write ``TABLE.parquet`` for each table."""
-    for table, file in _files(path, tables, ".parquet"):
-        with complete_file(file) as unfinished:
-            trace[table].write_parquet(unfinished)
+    _write(trace, path, tables, ".parquet", lambda frame, file: frame.write_parquet(file))
 
 
 def write_arrow(trace: Trace, path: Path, tables: Collection[str]) -> None:
     """Write ``TABLE.arrow``, an Arrow IPC file, for each table."""
-    for table, file in _files(path, tables, ".arrow"):
-        with complete_file(file) as unfinished:
-            trace[table].write_ipc(unfinished)
+    _write(trace, path, tables, ".arrow", lambda frame, file: frame.write_ipc(file))
 
 
-def _files(path: Path, tables: Collection[str], ending: str) -> list[tuple[str, Path]]:
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
-    return [(table, path / f"{table}{ending}") for table in tables]
+def _write(
+    trace: Trace,
+    path: Path,
+    tables: Collection[str],
+    suffix: str,
+    write: Callable[[pl.DataFrame, Path], object],
+) -> None:
+    import polars as pl  # noqa: PLC0415 - slow to import
+
+    with complete_directory(path) as unfinished:
+        for table in tables:
+            frame = trace[table]
+            try:
+                write(frame, unfinished / f"{table}{suffix}")
+            except pl.exceptions.PolarsError as error:
+                raise _system_error(error) from error
 
 
-for _name, _title, _write in (
+def _system_error(error: Exception) -> Exception:
+    """Return the OSError that an error of Polars is about, else the error itself."""
+    found = _OS_ERROR.search(str(error))
+    if found is None:
+        return error
+    number = int(found[1])
+    return OSError(number, os.strerror(number))
+
+
+for _name, _title, _function in (
     ("parquet", "Parquet", write_parquet),
     ("arrow", "Arrow IPC (Feather)", write_arrow),
 ):
@@ -44,9 +66,9 @@ for _name, _title, _write in (
         _name,
         Exporter(
             name=_name,
-            doc=f"A folder with one {_title} file for each table.",
+            doc=f"A directory with one {_title} file per table.",
             ending=f".{_name}",
-            write=_write,
+            write=_function,
             is_folder=True,
         ),
     )

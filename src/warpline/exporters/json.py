@@ -1,4 +1,4 @@
-"""JSON: every table as an object with its columns and rows, written as the rows are read."""
+"""JSON: each table is an object with its columns and rows, written in blocks of rows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _BLOCK_ROWS = 10_000
 
 
 def write(trace: Trace, path: Path, tables: Collection[str]) -> None:
-    """Write one document; a row is an array in the order of its table's columns."""
+    """Write one document; a row is an array in the order of the table's columns."""
     with complete_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as out:
         out.write(f'{{"schema_version": {SCHEMA_VERSION},\n"tables": [')
         for place, table in enumerate(tables):
             out.write(",\n" if place else "\n")
             _write_table(trace, table, out)
-        # Last: what is found wrong with rows joins the warnings when they are read.
+        # Last: reading the rows may add warnings.
         out.write(f'\n],\n"recording": {json.dumps(meta_to_json(trace.meta))}}}\n')
 
 
@@ -48,12 +48,12 @@ def _shown_name(column: Column) -> str:
 
 
 def _values(trace: Trace, column: Column, data: ColumnData) -> Iterator[Any]:
-    """Yield the values of a column, texts and labels in place of their numbers."""
+    """Yield the values of a column; strings and labels replace their ids."""
     for value in data.to_list():
         if value is None:
             yield None
         elif isinstance(value, float):
-            yield value if math.isfinite(value) else None  # JSON knows no other numbers
+            yield value if math.isfinite(value) else None  # JSON has no NaN or infinity
         elif column.ref == "string":
             yield trace.strings.text(value)
         else:
@@ -64,7 +64,7 @@ EXPORTERS.add(
     "json",
     Exporter(
         name="json",
-        doc="One JSON document: for each table its columns and an array for each row.",
+        doc="One JSON document with the columns of each table and one array per row.",
         ending=".json",
         write=write,
     ),

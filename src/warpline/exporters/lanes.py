@@ -1,23 +1,23 @@
-"""Lanes for events that overlap, so that a viewer which nests or chains them drops none."""
+"""Lanes for overlapping events, so that viewers that nest or chain events drop none."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
 
-_NESTED_LANES = 32  # how many are searched for one that an event nests in
+_NESTED_LANES = 32  # at most this many are searched for one that the event nests in
 
 
 def assign_lanes(start_ns: Iterable[int], end_ns: Iterable[int], *, nested: bool) -> list[int]:
-    """Return a lane for each event; on a lane, events are disjoint or, if `nested`, nest.
+    """Return a lane for each event. Events on a lane are disjoint or, if `nested`, nest.
 
     Args:
-        start_ns: Starts, ascending; where they are equal, longer events come first if `nested`.
+        start_ns: Starts, ascending. If `nested`, ties are ordered longest event first.
         end_ns: Ends.
-        nested: Whether an event may lie within another one of its lane.
+        nested: Whether an event may lie inside another event of its lane.
 
-    The first lane that fits is taken. Beyond some open nested lanes events are kept disjoint,
-    which bounds the time to n log n.
+    The first lane that fits is used. Past a number of open nested lanes, events are kept
+    disjoint, which bounds the time to O(n log n).
     """
     stacks: list[list[int]] = []  # ends of the open events of each nested lane
     busy: list[tuple[int, int]] = []  # (end, lane) of the disjoint lanes in use
@@ -42,7 +42,7 @@ def assign_lanes(start_ns: Iterable[int], end_ns: Iterable[int], *, nested: bool
 
 
 def _nesting_lane(stacks: list[list[int]], start: int, end: int) -> int | None:
-    """Put the event on the first lane where it nests, and return that lane, or None."""
+    """Add the event to the first lane where it nests and return the lane, or None."""
     for lane, stack in enumerate(stacks):
         while stack and stack[-1] <= start:
             stack.pop()

@@ -1,4 +1,4 @@
-"""Which columns of a trace become which columns of an export in the manner of Nsight Systems."""
+"""How the columns of a trace map to the tables of an Nsight Systems SQLite export."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from warpline.schema.tables import (
     THREAD_STATES,
 )
 
-NO_ID = 0xFFFF_FFFF  # how CUPTI writes "none" for streams and events
-SCHEMA_VERSION = "3.20"  # of nsys; the newest column written here came with it
+NO_ID = 0xFFFF_FFFF  # CUPTI's value for no stream or event
+SCHEMA_VERSION = "3.20"  # of nsys; the first with the newest column written here
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A column of the trace whose nulls become a number."""
+    """A column of the trace; nulls become the number `fill`."""
 
     column: str
     fill: int
@@ -28,12 +28,12 @@ class Filled:
 
 @dataclass(frozen=True)
 class Inline:
-    """A column of texts that stand in the row itself."""
+    """A column of strings that are stored in the row itself."""
 
     column: str
 
 
-# A column of the trace, whose references become native ids; or a number that all rows have.
+# A column of the trace, with references replaced by native ids; or a constant for all rows.
 Source = str | int | Filled | Inline
 
 
@@ -43,8 +43,8 @@ class SqlTable:
 
     Attributes:
         name: Its name.
-        table: The table of the trace whose rows it holds.
-        columns: Its columns, and what each is made of.
+        table: The table of the trace that its rows come from.
+        columns: Its columns and the source of each.
     """
 
     name: str
@@ -73,7 +73,7 @@ _WAIT: Mapping[str, Source] = {
     "eventId": Filled("event_id", NO_ID),
     "eventSyncId": Filled("event_sync_id", NO_ID),
 }
-_STREAM_WAIT = 2  # CUPTI's type of a wait that the host does not take part in
+_STREAM_WAIT = 2  # CUPTI's type for a wait between streams, without the CPU
 SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 
 SQL_TABLES: tuple[SqlTable, ...] = (
@@ -225,8 +225,8 @@ SQL_TABLES: tuple[SqlTable, ...] = (
 
 GRAPHS, NVTX = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "NVTX_EVENTS"
 
-# Every table of the export with events, and a table of the trace that it is made of. The last
-# ones are not one to one: `exporters.sqlite` has code for them.
+# Each event table of the export and a table of the trace that it comes from. The last three do
+# not map one to one: `exporters.sqlite` has code for them.
 SOURCES: tuple[tuple[str, str], ...] = (
     *((item.name, item.table) for item in SQL_TABLES),
     (GRAPHS, "graph_launch"),

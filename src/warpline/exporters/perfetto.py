@@ -1,8 +1,8 @@
-"""Chrome's JSON trace format, for Perfetto and chrome://tracing.
+"""Chrome JSON trace format, for Perfetto and chrome://tracing.
 
-Processes and devices are the groups; host threads and streams are tracks. Events that overlap on
-a track go to further tracks of the same name, because the viewers drop what does not nest. An
-arrow leads from a launch call to the device work with its correlation.
+Processes and GPUs are groups; CPU threads and streams are tracks. Overlapping events go to extra
+tracks of the same name, because the viewers drop events that do not nest. A flow arrow links each
+launch call to the GPU operation with the same correlation id.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ I64 = npt.NDArray[np.int64]
 _HOST = {"range": "ranges", "api_call": "CUDA API", "os_call": "OS runtime"}
 _DEVICE = ("kernel", "memcpy", "memset", "graph_launch")
 _WRITTEN = {*_HOST, *_DEVICE, "mark", "counter"}
-_GRAPH_LEVEL = 0  # of schema.tables.GRAPH_LEVELS: graphs whose nodes have no rows
+_GRAPH_LEVEL = 0  # of schema.tables.GRAPH_LEVELS: CUDA graphs without node rows
 _DETAILS = ("correlation_id", "bytes")
 
 
 @dataclass(frozen=True)
 class _Events:
-    """Events of one table, in order of time.
+    """Events of one table, in time order.
 
     Attributes:
         table: The table.
@@ -57,7 +57,7 @@ class _Events:
 
 
 def write(trace: Trace, path: Path, tables: Collection[str]) -> None:
-    """Write the host calls, ranges, marks, device work and counters among the tables."""
+    """Write the CPU calls, ranges, marks, GPU operations and counters among the tables."""
     with complete_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as out:
         _Writing(trace, {*tables}, out).run()
 
@@ -67,7 +67,7 @@ class _Writing:
         self._trace = trace
         self._tables = {name for name in tables if trace.has(name) and trace.row_count(name)}
         self._out = out
-        self._numbers = itertools.count(1)  # one for each group and track
+        self._numbers = itertools.count(1)  # an id for each group and track
         self._separator = ""
         self._arrow_numbers = itertools.count(1)
         self._groups: dict[tuple[str, int], int] = {}
@@ -78,7 +78,7 @@ class _Writing:
         """Write the document."""
         host = [self._read(table) for table in _HOST if table in self._tables]
         device = [self._read(table) for table in _DEVICE if table in self._tables]
-        # The viewers know no time below 0, which rows from before the recording have.
+        # The viewers cannot show times below 0, which rows from before the recording have.
         self._zero_ns = min([0, *map(self._earliest, self._tables & _WRITTEN)])
         self._out.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
         for part in host:
@@ -159,7 +159,7 @@ class _Writing:
         ]
 
     def _tracks(self, kind: str, parts: Sequence[_Events], *, nested: bool) -> None:
-        """Write events, on as many tracks for each thread or stream as they need."""
+        """Write events, with as many tracks per thread or stream as they need."""
         group = np.concatenate([part.group for part in parts])
         track = np.concatenate([part.track for part in parts])
         start = np.concatenate([part.start_ns for part in parts])
@@ -188,7 +188,7 @@ class _Writing:
         self._remember(kind, parts, group, numbers)
 
     def _remember(self, kind: str, parts: Sequence[_Events], group: I64, numbers: I64) -> None:
-        """Keep where each event was written, for the arrows."""
+        """Store the track of each event, for the arrows."""
         first = 0
         for part in parts:
             last = first + len(part.names)
@@ -197,8 +197,8 @@ class _Writing:
             first = last
 
     def _arrows(self, calls: _Events, work: _Events) -> None:
-        """Write a flow from each launch call to each device operation that it caused."""
-        # Rows without a correlation find none: the two sides fill in different numbers.
+        """Write a flow arrow from each launch call to each GPU operation that it launched."""
+        # Rows without a correlation id match nothing: the two sides use different fill values.
         index, found = lookup_rows(self._keys(work, -1), self._keys(calls, -2))
         for row in np.flatnonzero(found).tolist():
             number = next(self._arrow_numbers)
@@ -246,7 +246,7 @@ class _Writing:
                 )
 
     def _group(self, kind: str, row: int) -> int:
-        """Return the number of a process or device, naming it the first time."""
+        """Return the id of a process or GPU; write its name on first use."""
         number = self._groups.get((kind, row))
         if number is None:
             number = self._groups[kind, row] = next(self._numbers)
@@ -264,7 +264,7 @@ class _Writing:
 
     def _group_title(self, kind: str, row: int) -> str:
         if row < 0:
-            return "all devices"
+            return "all GPUs"
         key = "pid" if kind == "process" else "gpu_index"
         number = self._trace.columns(kind, key)[key].values[row]
         return (
@@ -292,7 +292,7 @@ class _Writing:
 
 
 def _us(duration_ns: int) -> str:
-    """Return microseconds, exact: a float would lose nanoseconds."""
+    """Return exact microseconds: a float would round the nanoseconds."""
     return f"{duration_ns // 1000}.{duration_ns % 1000:03d}"
 
 
@@ -300,8 +300,8 @@ EXPORTERS.add(
     "perfetto",
     Exporter(
         name="perfetto",
-        doc="Chrome's JSON trace format, for ui.perfetto.dev: threads and streams as tracks.",
-        ending=".json",
+        doc="Chrome JSON trace for ui.perfetto.dev, with threads and streams as tracks.",
+        ending=".perfetto.json",
         write=write,
     ),
 )

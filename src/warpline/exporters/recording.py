@@ -1,4 +1,4 @@
-"""Warpline's own recording file, which opens at once: see `warpline.trace.recording`."""
+"""Warpline's recording file, which opens without parsing: see `warpline.trace.recording`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpline.trace.trace import Trace
 
 
 def write(trace: Trace, path: Path, tables: Collection[str]) -> None:
-    """Write a recording file; all tables also keep what this version does not know."""
+    """Write a recording file; writing all tables also keeps members unknown to this version."""
     write_recording(trace, path, None if {*tables} == {*trace.tables} else tables)
 
 
@@ -20,7 +20,7 @@ EXPORTERS.add(
     FORMAT,
     Exporter(
         name=FORMAT,
-        doc="A recording that Warpline maps into memory, and that numpy alone can read.",
+        doc="A recording that Warpline maps into memory and numpy alone can read.",
         ending=".warpline",
         write=write,
     ),

@@ -1,12 +1,14 @@
-"""SQLite with the tables and columns of an Nsight Systems export, so that its users' SQL runs.
+"""SQLite with the tables and columns of an Nsight Systems export, so that SQL for nsys runs.
 
 Native ids are packed as nsys packs them: a globalTid holds virtual machine, process and thread.
-Where two processes, or two devices, of a merged trace share a native id, the virtual machine
-tells the processes apart, and devices are numbered anew.
+If processes of a merged trace share a pid, they differ in the virtual machine. If GPUs share an
+index, they are renumbered.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
@@ -86,7 +88,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 def write(trace: Trace, path: Path, tables: Collection[str]) -> None:
-    """Write an export; call chains, counters and what nsys has no table for are left out."""
+    """Write an export without backtraces, counters and tables that nsys does not have."""
     with complete_file(path) as unfinished:
         try:
             with closing(sqlite3.connect(unfinished, isolation_level=None)) as base:
@@ -94,6 +96,8 @@ def write(trace: Trace, path: Path, tables: Collection[str]) -> None:
                 base.execute("PRAGMA synchronous = OFF")
                 fill(trace, base, tables, with_empty=False)
         except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
             raise InputError(f"{path} cannot be written: {error}") from error
 
 
@@ -106,8 +110,8 @@ def fill(
         trace: The trace.
         base: The database.
         tables: Tables of the trace.
-        with_empty: Whether tables without rows are made. nsys leaves them out of a file, and
-            takes one that is there for recorded; a statement should find it, and no rows.
+        with_empty: Whether to create tables without rows. In a file, nsys takes an existing table
+            as recorded, so they are omitted. A query should find the table and no rows.
     """
     base.execute("BEGIN")
     _Filling(trace, base, {*tables}, with_empty=with_empty).run()
@@ -122,7 +126,7 @@ class _Filling:
         self._base = base
         self._tables = tables & {*trace.tables}
         self._with_empty = with_empty
-        self._used = np.zeros(0, np.bool_)  # texts that rows refer to
+        self._used = np.zeros(0, np.bool_)  # strings that rows reference
 
     def run(self) -> None:
         for item in SQL_TABLES:
@@ -177,7 +181,7 @@ class _Filling:
 
     @cached_property
     def _native(self) -> Mapping[str, I64]:
-        """The native id of each row of a dimension."""
+        """The native id of each row of each dimension."""
         process = self._global_pids()
         owner = self._dimension("thread", "process_id")
         tid = self._dimension("thread", "tid") & _PID_MASK
@@ -207,7 +211,7 @@ class _Filling:
     # --- tables that are not one to one ---
 
     def _graph_launches(self) -> None:
-        """Write graphs that were recorded as a whole; nodes have rows of their own."""
+        """Write CUDA graphs traced at graph level; nodes have their own rows."""
         level = self._trace.columns("graph_launch", "level")["level"].values
         rows = np.flatnonzero(level == _GRAPH_LEVEL).tolist()
         names = ("start_ns", "end_ns", "device_id", "context_id", "stream_id", "correlation_id")
@@ -247,7 +251,7 @@ class _Filling:
         else:
             columns |= self._range_columns(columns["end"])
         columns["text"] = [None] * count
-        # The number of its text serves as the id of a domain or category; 0 is the default.
+        # A domain or category id is the number of its string plus 1; 0 is the default.
         for name, source in (("domainId", "domain_id"), ("category", "category_id")):
             found = self._trace.columns(table, source)[source]
             columns[name] = (found.values + found.is_valid()).tolist()
@@ -262,7 +266,7 @@ class _Filling:
         }
         source = found["source_id"].values
         if len(np.unique(source)) == len(source) and (source > 0).all():
-            columns["rowid"] = source.tolist()  # nsys shows it as RangeId
+            columns["rowid"] = source.tolist()  # shown as RangeId by nsys
         return columns
 
     def _collect_names(
@@ -361,7 +365,7 @@ class _Filling:
             self._insert(name, {"id": [*labels], "name": texts, "label": texts}, "id")
 
     def _insert(self, table: str, columns: Columns, key: str | None = None) -> None:
-        """Write rows, into a new table if it is the first time."""
+        """Write rows; create the table on first use."""
         if not any(map(len, columns.values())) and not self._with_empty:
             return
         named = [name for name in columns if name != "rowid"]
@@ -375,7 +379,7 @@ class _Filling:
         names = ", ".join(f'"{name}"' for name in columns)
         marks = ", ".join("?" * len(columns))
         rows = zip(*columns.values(), strict=True)
-        # Names are those declared here; values are bound.
+        # The names are declared in this module, and the values are bound.
         self._base.executemany(
             f'INSERT INTO "{table}" ({names}) VALUES ({marks})',  # noqa: S608
             rows,
@@ -386,7 +390,7 @@ EXPORTERS.add(
     "sqlite",
     Exporter(
         name="sqlite",
-        doc="SQLite with the tables of an Nsight Systems export, which nsys stats accepts.",
+        doc="SQLite with the tables of an Nsight Systems export, readable by nsys stats.",
         ending=".sqlite",
         write=write,
     ),

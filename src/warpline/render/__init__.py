@@ -60,13 +60,14 @@ RENDERERS: Registry[Renderer] = Registry("format")
 
 
 def detect_options(stream: TextIO, environ: Mapping[str, str]) -> Options:
-    """Return what suits a stream: a terminal gets its width, 40 rows and colour.
+    """Return the options that suit a stream: a terminal gets its width, 40 rows and color.
 
-    Honours ``NO_COLOR``, ``TERM=dumb`` and ``COLUMNS``, and the encoding of the stream.
+    Honors ``NO_COLOR``, then ``FORCE_COLOR`` and ``CLICOLOR_FORCE``, which also color pipes, then
+    ``TERM=dumb``. Also honors ``COLUMNS`` and the encoding of the stream.
     """
     unicode = _takes_unicode(stream)
     if not stream.isatty():
-        return Options(unicode=unicode)
+        return Options(unicode=unicode, color=_forces_color(environ))
     return Options(
         width=_terminal_width(stream, environ),
         row_limit=TERMINAL_ROWS,
@@ -86,10 +87,18 @@ def _takes_unicode(stream: TextIO) -> bool:
 
 
 def _takes_color(environ: Mapping[str, str]) -> bool:
+    if _forces_color(environ):
+        return True
     if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return False
     # An old Windows console prints escape sequences as they are; newer terminals say who they are.
     return os.name != "nt" or "WT_SESSION" in environ or "TERM" in environ
+
+
+def _forces_color(environ: Mapping[str, str]) -> bool:
+    names = ("FORCE_COLOR", "CLICOLOR_FORCE")
+    is_forced = any(environ.get(name, "") not in {"", "0"} for name in names)
+    return is_forced and not environ.get("NO_COLOR")
 
 
 def _terminal_width(stream: TextIO, environ: Mapping[str, str]) -> int:

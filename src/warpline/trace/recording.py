@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from warpline.container import META, ContainerWriter
-from warpline.errors import InputError
+from warpline.files import cannot_write
 from warpline.schema import TABLES, Column
 from warpline.schema.recording import BLOB, FORMAT, MASK_ENDING, NPY_TYPES, OFFSETS, VERSION
 from warpline.trace.column import ColumnData
@@ -61,7 +61,7 @@ def write_recording(trace: Trace, path: Path, tables: Collection[str] | None = N
             for name, content in foreign.items():
                 writer.add_bytes(name, [content], len(content))
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise cannot_write(path, error) from error
 
 
 def written_tables(trace: Trace, tables: Collection[str] | None) -> list[str]:

@@ -257,8 +257,9 @@ class Trace:
         low, high = (window.start_ns, window.end_ns) if window else (None, None)
         if low is None or high is None:
             first, last = self._extent()
-            low = first if low is None else low
-            high = last if high is None else high
+            # A window may lie before or after everything that was recorded.
+            low = min(first, last if high is None else high) if low is None else low
+            high = max(last, low) if high is None else high
         return low, high
 
     def recorded_ns(self) -> int:
