@@ -1,11 +1,12 @@
-"""SQL over a recording: over nsys's tables in SQLite, or over the tables of a trace in Polars.
+"""SQL over a recording: nsys tables through SQLite, or trace tables through Polars.
 
-A statement names one kind or the other. Nothing is written: SQLite runs with an authorizer that
-lets a statement read and compute, and no more.
+A query uses one kind of table. Nothing is written: the SQLite authorizer lets a query only read
+and compute.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -21,13 +22,14 @@ from warpline.schema import TABLES
 from warpline.trace.trace import Trace
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
-_CALLBACK_STEPS = 100_000  # of SQLite's machine, some ms: how long Ctrl-C may wait
+_CALLBACK_STEPS = 100_000  # steps of SQLite's virtual machine, some ms: the delay of Ctrl+C
 _ALLOWED = {
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
     sqlite3.SQLITE_FUNCTION,
     sqlite3.SQLITE_RECURSIVE,
 }
+_NO_TABLE = re.compile(r"no such table: (?:main\.)?(\S+)")
 _NO_NAMES = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _NAME = r'(?:"[^"]+"|\[[^\]]+\]|`[^`]+`|\w+)'
 _ALIAS = rf"(?:\s+(?:as\s+)?(?!(?:where|on|join|left|inner|cross|group|order|limit)\b){_NAME})?"
@@ -41,10 +43,10 @@ _LOCAL = re.compile(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a statement returned.
+    """The result of a query.
 
     Attributes:
-        names: Columns; a name may repeat.
+        names: Column names; a name may repeat.
         rows: Rows of Python values, None for NULL.
     """
 
@@ -53,18 +55,18 @@ class Answer:
 
 
 def run(trace: Trace, sql: str) -> Answer:
-    """Run one statement.
+    """Run one query.
 
     Args:
         trace: The trace, or a part of one.
-        sql: A SELECT over nsys's tables (``CUPTI_ACTIVITY_KIND_KERNEL``, ``StringIds``...) or over
-            tables of the trace (``kernel``, ``range``...), not both.
+        sql: A SELECT over nsys tables (``CUPTI_ACTIVITY_KIND_KERNEL``, ``StringIds``...) or over
+            trace tables (``kernel``, ``range``...), not both.
 
     Raises:
-        UsageError: The statement cannot be run; its message is that of the SQL engine.
+        UsageError: The query fails; the message is that of the SQL engine.
     """
     if not sql.strip():
-        raise UsageError("the statement is empty", hint="write a SELECT")
+        raise UsageError("the SQL query is empty", hint="write a SELECT")
     named = _tables_named(sql)
     ours = sorted(named & {*trace.tables})
     if not ours:
@@ -72,14 +74,14 @@ def run(trace: Trace, sql: str) -> Answer:
     theirs = sorted(named - {*TABLES})
     if theirs:
         raise UsageError(
-            f"the statement names tables of two kinds: {ours[0]} and {theirs[0]}",
-            hint="use nsys's names (CUPTI_ACTIVITY_KIND_KERNEL) or Warpline's (kernel) throughout",
+            f"the query mixes Warpline and nsys tables: {ours[0]} and {theirs[0]}",
+            hint="use only nsys names (CUPTI_ACTIVITY_KIND_KERNEL) or only Warpline names (kernel)",
         )
     return _run_polars(trace, sql, sorted(named))
 
 
 def _tables_named(sql: str) -> set[str]:
-    """Return the names that follow FROM and JOIN, those of the statement's own tables left out."""
+    """Return the names that follow FROM and JOIN, without those that the query defines."""
     plain = _NO_NAMES.sub(" ", sql)
     local = {_unquoted(found).lower() for found in _LOCAL.findall(plain)}
     named = set()
@@ -97,20 +99,20 @@ def _unquoted(name: str) -> str:
 
 def _run_sqlite(trace: Trace, sql: str, named: set[str]) -> Answer:
     with closing(_database(trace, named)) as base:
-        base.execute("PRAGMA trusted_schema = OFF")  # a view in a file may not call what it likes
+        base.execute("PRAGMA trusted_schema = OFF")  # a view in a file may call only safe functions
         base.set_authorizer(_authorize)
         base.set_progress_handler(_let_signals_in, _CALLBACK_STEPS)
-        with _sql_errors(trace):
+        with _sql_errors(trace, base):
             cursor = base.execute(sql)
             names = tuple(item[0] for item in cursor.description or ())
             return Answer(names, cursor.fetchall())
 
 
 def _database(trace: Trace, named: set[str]) -> sqlite3.Connection:
-    """Return a database with the nsys tables named: the recording itself if it is one."""
+    """Return a database with the named nsys tables: the recording itself if it is SQLite."""
     path = own_database(trace)
     if path is not None:
-        # Immutable: SQLite takes no lock and writes nothing beside the user's file.
+        # Immutable: SQLite takes no lock and creates no files next to the recording.
         return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
     base = sqlite3.connect(":memory:", isolation_level=None)
     needed = {table for name, table in SOURCES if name.lower() in named}
@@ -119,7 +121,7 @@ def _database(trace: Trace, named: set[str]) -> sqlite3.Connection:
 
 
 def own_database(trace: Trace) -> Path | None:
-    """Return the file of a whole trace if it is a SQLite database, else None."""
+    """Return the file of an unfiltered trace if it is a SQLite database, else None."""
     if len(trace.meta.paths) != 1 or not trace.is_whole:
         return None
     path = trace.meta.paths[0]
@@ -135,28 +137,42 @@ def _authorize(action: int, *_: str | None) -> int:
 
 
 def _let_signals_in() -> int:
-    """Give Python a chance to see Ctrl-C, which then ends the statement."""
+    """Let Python handle Ctrl+C, which then ends the query."""
     return 0
 
 
 @contextmanager
-def _sql_errors(trace: Trace) -> Iterator[None]:
+def _sql_errors(trace: Trace, base: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
         text = str(error)
         if text == "interrupted":
             raise KeyboardInterrupt from None
-        raise UsageError(f"SQL: {text}", hint=_hint(trace, text)) from None
+        raise UsageError(f"SQL: {text}", hint=_hint(trace, base, text)) from None
 
 
-def _hint(trace: Trace, text: str) -> str | None:
+def _hint(trace: Trace, base: sqlite3.Connection, text: str) -> str | None:
     if "not authorized" in text:
-        return "a recording can be read, not changed: write one SELECT"
-    if "no such table" in text:
-        theirs = dict.fromkeys(name for name, table in SOURCES if trace.has(table))
-        return "tables here: " + ", ".join([*theirs, "StringIds", *trace.tables])
-    return None
+        return "recordings are read-only: write one SELECT"
+    found = _NO_TABLE.search(text)
+    return None if found is None else _table_hint(trace, base, found[1])
+
+
+def _table_hint(trace: Trace, base: sqlite3.Connection, missing: str) -> str:
+    """Return the hint for a table that the recording does not have."""
+    theirs = dict.fromkeys(name for name, table in SOURCES if trace.has(table))
+    if own_database(trace) is not None:
+        in_file = {row[0] for row in base.execute("SELECT name FROM sqlite_master")}
+        theirs = {name: None for name in theirs if name in in_file}
+    known = [*theirs, "StringIds", *trace.tables]
+    near = [name for name in known if name.lower() == missing.lower()]
+    near = near or difflib.get_close_matches(missing, known, n=2, cutoff=0.75)
+    is_ours = missing in TABLES or missing in dict(SOURCES)
+    if near and not is_ours:
+        return f"did you mean {' or '.join(near)}?"
+    heading = f"{missing} was not recorded. Tables here" if is_ours else "tables here"
+    return f"{heading}: {', '.join(known)}"
 
 
 def _run_polars(trace: Trace, sql: str, names: list[str]) -> Answer:

@@ -36,7 +36,7 @@ def bad() -> str:
 
 @pytest.fixture
 def fixed() -> str:
-    """The recording of the repaired program."""
+    """The recording of the fixed program."""
     return str(DATA / "pageable_h2d.fixed.sqlite")
 
 
@@ -44,6 +44,8 @@ def fixed() -> str:
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run words in this process, on a console of 100 columns."""
     monkeypatch.setenv("COLUMNS", "100")
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
 
     def run(*words: str) -> Outcome:
         status = main(list(words))

@@ -123,7 +123,7 @@ def test_fail_on(run, capture):
     assert run("analyze", "-q", "--fail-on", "info", path).status == 3
     done = run("analyze", "--fail-on", "grave", path)
     assert (done.status, done.out) == (2, "")
-    assert "hint: --fail-on high, medium, low, info" in done.err
+    assert "hint: use high, medium, low, info" in done.err
 
 
 def test_csv_is_the_breakdown(run, capture):

@@ -12,28 +12,29 @@ OVERVIEW = """\
 usage: warpline RECORDING...
        warpline COMMAND [OPTIONS]
 
-Performance profiles of CUDA and PyTorch programs, read, tabulated and explained.
+Profile CUDA and PyTorch programs, and analyze the recordings.
 
-A recording alone asks for its summary. Commands:
+Without a command, Warpline prints the summary of the recordings. Commands:
 """
 
 SUMMARY_HELP = """\
 usage: warpline summary RECORDING... [OPTIONS]
 
-One screen: what was recorded, how busy each device was, what took the time.
+Summarize on one screen: GPU utilization, top kernels, copies and ranges.
 
-positional arguments:
-  RECORDING                     a recording; several, such as one per rank, are read as one
+arguments:
+  RECORDING                     recording to read; several, such as one per rank, are merged
 
 options:
   -h, --help                    show this help
-  --debug                       show where in Warpline an error arose
+  --debug                       show a traceback on errors
 
-choose a part:
-  --filter-time START/END       what overlaps this time; such as 1.5s/2s, 200ms/ or /3000 (ns)
+filters:
+  --filter-time START/END       keep events that overlap this time range, such as 1.5s/2s, 200ms/
+                                or /3000 (ns)
   --filter-nvtx RANGE[@DOMAIN][/INDEX]
-                                what overlaps this instance of a range, the first one without an
-                                index; takes precedence over --filter-time
+                                keep events that overlap this instance of an NVTX range (default
+                                INDEX: 0); overrides --filter-time
 """
 
 # words -> status, lines on stderr; BAD stands for a recording
@@ -49,24 +50,48 @@ MISTAKES = {
     ),
     "--fromat csv": (
         2,
-        "option '--fromat' stands before the command",
-        "the command comes first: warpline stats --format csv RECORDING",
+        "option '--fromat' without a command or an existing recording",
+        "put the command first: warpline stats --fromat csv RECORDING",
     ),
+    "-f csv stats BAD": (
+        2,
+        "option '-f' precedes the command",
+        "put the command first: warpline stats -f csv ",
+    ),
+    "-z BAD": (2, "warpline summary has no option '-z'", "see warpline summary --help"),
+    "stats BAD -Q": (2, "warpline stats has no option '-Q'", "did you mean -q?"),
+    "help nonsense": (2, "unknown command 'nonsense'"),
+    "status": (
+        2,
+        "no command 'status': Warpline has no interactive sessions",
+        "use warpline doctor to check this installation",
+    ),
+    "launch -- python": (
+        2,
+        "no command 'launch': Warpline has no interactive sessions",
+        "use warpline profile with --delay and --duration, or -c cudaProfilerApi to start and stop",
+    ),
+    "import a.qdstrm": (
+        2,
+        "no command 'import': Warpline opens recordings directly",
+        "use warpline RECORDING (.nsys-rep needs an installed nsys); warpline export converts it",
+    ),
+    "BAD --filter-time x": (2, "'x' is not a stretch of time"),
     "stats --fromat csv BAD": (
         2,
         "warpline stats has no option '--fromat'",
         "did you mean --format?",
     ),
-    "stats --zzz=1 BAD": (2, "warpline stats has no option '--zzz'", "warpline stats --help"),
-    "list extra": (2, "warpline list has no use for 'extra'", "warpline list --help"),
-    "stats": (2, "no recording is named", "warpline stats RECORDING"),
-    "stats BAD -r": (2, "option -r/--report: expected one argument", "warpline stats --help"),
-    "stats BAD --rows x": (2, "option --rows: invalid int value: 'x'", "warpline stats --help"),
-    "stats BAD --rows -3": (2, "--rows -3: a number of rows is not negative"),
+    "stats --zzz=1 BAD": (2, "warpline stats has no option '--zzz'", "see warpline stats --help"),
+    "list extra": (2, "unexpected argument 'extra'", "see warpline list --help"),
+    "stats": (2, "missing RECORDING argument", "warpline stats RECORDING"),
+    "stats BAD -r": (2, "option -r/--report: expected one argument", "see warpline stats --help"),
+    "stats BAD --rows x": (2, "option --rows: invalid int value: 'x'", "see warpline stats --help"),
+    "stats BAD --rows -3": (2, "--rows -3: must be 0 or more"),
     "stats BAD --form csv": (2, "warpline stats has no option '--form'", "did you mean --format?"),
     "stats BAD --format cvs": (2, "unknown format 'cvs'", "did you mean csv?"),
-    "stats BAD --timeunit m": (2, "'m' may mean several units", "--timeunit ns, us, ms or s"),
-    "stats BAD --timeunit x": (2, "'x' is not a unit of time", "--timeunit ns, us, ms or s"),
+    "stats BAD --timeunit m": (2, "--timeunit: ambiguous unit 'm'", "use ns, us, ms or s"),
+    "stats BAD --timeunit x": (2, "--timeunit: unknown unit 'x'", "use ns, us, ms or s"),
     "stats BAD cuda_gpu_kern_sum": (
         2,
         "'cuda_gpu_kern_sum' is a table, not a recording",
@@ -85,12 +110,12 @@ MISTAKES = {
     ),
     "missing.sqlite": (1, "missing.sqlite does not exist"),
     "./stats": (1, "stats does not exist"),
-    "stats .": (1, ". is a directory", "name the file in it"),
+    "stats .": (1, ". is a directory without recordings", "pass a recording file"),
     "explain kernl": (2, "unknown table or rule 'kernl'", "did you mean kernel or kernel_sum?"),
-    "explain": (2, "no table or rule is named", "warpline list shows their names"),
-    "list --format csv": (2, "unknown format 'csv'", "--format text or json"),
+    "explain": (2, "missing NAME argument", "run warpline list for the names"),
+    "list --format csv": (2, "unknown format 'csv'", "use text or json"),
     "completion ksh": (2, "unknown shell 'ksh'"),
-    "completion": (2, "no shell is named"),
+    "completion": (2, "missing SHELL argument"),
 }
 
 
@@ -101,8 +126,53 @@ def test_a_mistake_is_named_and_the_next_step_too(run, bad, words, tmp_path, mon
     status, *said = MISTAKES[words]
     lines = [f"{kind}: {text}" for kind, text in zip(("error", "hint"), said, strict=False)]
     assert done.status == status
-    assert done.err.splitlines()[: len(lines)] == lines
+    found = done.err.splitlines()
+    assert [line[: len(start)] for line, start in zip(found, lines, strict=False)] == lines
     assert done.out == ""
+
+
+@pytest.mark.parametrize("name", ["launch", "start", "stop", "cancel", "sessions", "shutdown"])
+def test_commands_of_nsys_sessions_name_the_alternative(run, name):
+    done = run(name)
+    assert (done.status, done.out) == (2, "")
+    assert f"no command {name!r}: Warpline has no interactive sessions" in done.err
+    assert "hint: use warpline profile" in done.err
+
+
+def test_help_is_a_command_too(run):
+    assert run("help") == run("--help")
+    assert run("help", "stats") == run("stats", "--help")
+
+
+def test_options_may_precede_a_recording(run, bad):
+    assert run("-q", bad) == run("summary", "-q", bad)
+    assert run("-q", "-f", "csv", bad) == run(bad, "-q", "-f", "csv")
+
+
+def test_an_unfinished_recording_names_recover(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my run.warpline.raw").mkdir()
+    for words in ([], ["stats"], ["analyze"], ["report"], ["view"]):
+        done = run(*words, "my run.warpline.raw")
+        assert (done.status, done.out) == (1, "")
+        assert done.err.splitlines() == [
+            "error: my run.warpline.raw is an unfinished recording",
+            "hint: run warpline recover 'my run.warpline.raw'",
+        ]
+
+
+def test_a_directory_of_traces_names_the_files_to_pass(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for rank in range(2):
+        path = tmp_path / "tb" / f"rank{rank}.json.gz"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    done = run("analyze", "tb")
+    assert (done.status, done.out) == (1, "")
+    assert done.err.splitlines() == [
+        "error: tb is a directory with 2 .json.gz files, not a recording",
+        "hint: pass the files: tb/*.json.gz",
+    ]
 
 
 def test_help_lists_every_command(run):

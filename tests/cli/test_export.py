@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+
+import polars as pl
 import pytest
 
 import warpline
+
+FULL = (
+    "error: {} cannot be written: No space left on device\n"
+    "hint: free some disk space, or write to another disk\n"
+)
 
 
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 40 kB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root can mount a small file system")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=40k", "none", str(place)]
+    done = subprocess.run(mount, capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"mount: {done.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def test_it_writes_a_recording_named_as_the_original(run, bad, tmp_path):
@@ -81,7 +106,7 @@ def test_a_disk_that_refuses(run, bad, monkeypatch):
     monkeypatch.setattr("os.fsync", refuse)
     done = run("export", bad, "-o", "a.warpline", "-q")
     assert done.status == 1
-    assert done.err == "error: a.warpline cannot be written: No space left on device\n"
+    assert done.err == FULL.format("a.warpline")
 
 
 def test_python_does_the_same(bad, tmp_path):
@@ -91,3 +116,75 @@ def test_python_does_the_same(bad, tmp_path):
     with pytest.raises(warpline.UsageError, match="exists"):
         warpline.export(trace, path)
     warpline.export(trace, path, "warpline", overwrite=True)
+
+
+def test_the_default_name_is_that_of_the_recording_with_the_suffix_of_the_format(run, bad, fixed):
+    for kind in ("json", "perfetto", "sqlite", "parquet", "arrow", "warpline"):
+        suffix = "perfetto.json" if kind == "perfetto" else kind
+        assert run("export", "-t", kind, bad, "-q", "--tables", "kernel") == (
+            0,
+            f"pageable_h2d.bad.{suffix}\n",
+            "",
+        )
+    done = run("export", "-t", "json", bad, "-q")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("error: pageable_h2d.bad.json exists\nhint: ")
+    assert run("export", "-t", "json", bad, "-q", "-f").status == 0
+    assert run("export", bad, fixed, "-q").out == "pageable_h2d.warpline\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("a.sqlite", b"SQLite format 3"),
+        ("a.json", b'{"schema_version"'),
+        ("a.perfetto.json", b'{"displayTimeUnit"'),
+        ("A.WARPLINE", b"PK"),
+        ("a", b"PK"),
+    ],
+)
+def test_the_suffix_chooses_the_format(run, bad, tmp_path, name, start):
+    assert run("export", bad, "-o", name, "-q", "--tables", "kernel") == (0, f"{name}\n", "")
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_an_unknown_suffix_needs_a_type(run, bad, tmp_path):
+    done = run("export", bad, "-o", "a.xyz", "-q")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("error: a.xyz: unknown output suffix '.xyz'\nhint: use .parquet, ")
+    assert not [*tmp_path.iterdir()]
+    assert run("export", bad, "-o", "a.xyz", "-t", "json", "-q").status == 0
+
+
+KINDS = ("parquet", "arrow", "json", "perfetto", "sqlite", "warpline")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_full_disk_is_one_error_and_leaves_nothing(run, bad, small_disk, kind):
+    done = run("export", "-t", kind, bad, "-q", "-o", str(small_disk / "a"))
+    assert (done.status, done.out) == (1, "")
+    assert done.err == FULL.format(small_disk / "a")
+    assert not [*small_disk.iterdir()]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_full_disk_leaves_an_existing_directory_alone(run, bad, small_disk, kind):
+    (small_disk / "kernel.parquet").write_text("mine")
+    done = run("export", "-t", kind, bad, "-q", "-f", "-o", str(small_disk))
+    assert (done.status, done.err) == (1, FULL.format(small_disk))
+    assert [item.name for item in small_disk.iterdir()] == ["kernel.parquet"]
+    assert (small_disk / "kernel.parquet").read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["mkdir", "rename", "write"])
+def test_a_directory_that_cannot_be_made_leaves_nothing(run, bad, tmp_path, monkeypatch, place):
+    def refuse(*_, **__):
+        if place == "write":  # as Polars reports it
+            raise pl.exceptions.ComputeError("No space left on device (os error 28)")
+        raise OSError(28, "No space left on device")
+
+    target = "polars.DataFrame.write_parquet" if place == "write" else f"pathlib.Path.{place}"
+    monkeypatch.setattr(target, refuse)
+    done = run("export", "-t", "parquet", bad, "-q", "-o", "a")
+    assert (done.status, done.out, done.err) == (1, "", FULL.format("a"))
+    assert not [*tmp_path.iterdir()]

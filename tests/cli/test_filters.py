@@ -132,3 +132,25 @@ def test_an_unknown_name_is_answered_with_the_known_ones(run, bad, words, error,
     done = run("stats", bad, *words.split())
     assert (done.status, done.out) == (2, "")
     assert done.err.splitlines() == [f"error: {error}", f"hint: {hint}"]
+
+
+@pytest.mark.parametrize("words", ["--filter-time 10000s/", "--filter-time /-5s"])
+def test_filters_that_exclude_everything_are_named(run, bad, words):
+    done = run("stats", "-r", "cuda_gpu_kern_sum", bad, *words.split())
+    assert (done.status, done.out) == (1, "")
+    assert done.err.splitlines()[-2:] == [
+        "note: cuda_gpu_kern_sum: skipped: the filters exclude all kernel rows",
+        f"hint: widen or remove {words}",
+    ]
+    said = [
+        f"{words} excludes all GPU operations",
+        "widen or remove the filters: the recording covers 0 ns to 118 ms",
+    ]
+    done = run("analyze", bad, *words.split())
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines() == [f"error: {said[0]}", f"hint: {said[1]}"]
+    done = run(bad, *words.split())
+    assert done.status == 0
+    assert f"  widen or remove {words}\n" in done.out
+    assert "--trace=cuda" not in done.out
+    assert done.err.splitlines()[:2] == [f"warning: {said[0]}", f"hint: {said[1]}"]

@@ -90,14 +90,17 @@ def test_a_name_of_ours_that_means_something_else(run, bad, statement):
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("SELECT * FROM kernel, StringIds", "tables of two kinds: kernel and StringIds\nhint:"),
-        ("SELECT * FROM kernel k JOIN StringIds s ON 1", "tables of two kinds"),
+        (
+            "SELECT * FROM kernel, StringIds",
+            "mixes Warpline and nsys tables: kernel and StringIds\nhint:",
+        ),
+        ("SELECT * FROM kernel k JOIN StringIds s ON 1", "mixes Warpline and nsys tables"),
         ("SELECT * FROM nope", "SQL: no such table: nope\nhint: tables here: CUPTI_"),
         ("SELECT nope FROM kernel", 'SQL: unable to find column "nope"'),
         ("SELEC 1", 'SQL: near "SELEC": syntax error'),
         ("SELECT 1; SELECT 2", "one statement at a time"),
-        ("  ", "the statement is empty"),
-        ("DROP TABLE StringIds", "not authorized\nhint: a recording can be read"),
+        ("  ", "the SQL query is empty"),
+        ("DROP TABLE StringIds", "not authorized\nhint: recordings are read-only"),
         ("ATTACH 'made.db' AS made", "not authorized"),
         ("PRAGMA writable_schema = 1", "not authorized"),
         ("CREATE TEMP TABLE a (b)", "not authorized"),
@@ -113,10 +116,25 @@ def test_a_mistake_is_told_in_the_engines_words(
     assert not [*tmp_path.iterdir()]
 
 
+def test_a_missing_table_is_not_listed(run, bad, recording):
+    graphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"  # known, but not in this file
+    for path, missing in ((bad, graphs), (bad, "counter"), (recording, "counter")):
+        said = run("query", path, f"SELECT * FROM {missing}").err.splitlines()
+        assert said[0] == f"error: SQL: no such table: {missing}"
+        assert said[1].startswith(f"hint: {missing} was not recorded. Tables here: CUPTI_")
+        assert missing not in said[1].partition("Tables here: ")[2].split(", ")
+
+
+def test_a_mistyped_table_is_answered_with_the_nearest(run, bad):
+    for missing, near in (("NVTX_EVENT", "NVTX_EVENTS"), ("kernls", "kernel")):
+        done = run("query", bad, f"SELECT * FROM {missing}")
+        assert done.err.splitlines()[1] == f"hint: did you mean {near}?"
+
+
 def test_without_a_statement(run, bad):
     done = run("query", bad)
     assert done.status == 2
-    assert done.err.startswith("error: a recording and a statement are needed\nhint:")
+    assert done.err.startswith("error: missing RECORDING or SQL argument\nhint:")
 
 
 def test_ctrl_c_ends_an_endless_statement(bad):

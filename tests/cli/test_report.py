@@ -57,7 +57,7 @@ def test_nothing_is_replaced_unless_asked(run, bad):
 def test_it_says_how_large_the_file_is(run, bad, tmp_path):
     err = run("report", bad).err
     size = (tmp_path / "pageable_h2d.bad.html").stat().st_size
-    assert f"note: {size / 1024:.0f} KiB in one file; a browser opens it, offline too\n" in err
+    assert f"note: wrote {size / 1024:.0f} KiB; the file opens in a browser, also offline\n" in err
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_what_is_no_size(run, bad, size):
     done = run("report", bad, f"--max-size={size}")
     assert (done.status, done.err) == (
         2,
-        f"error: {size!r} is not a size\nhint: --max-size 20MB\n",
+        f"error: --max-size: invalid size {size!r}\nhint: use a size such as 20MB\n",
     )
 
 
@@ -208,4 +208,4 @@ def test_view_serves_the_page_until_interrupted(bad):
 
 def test_view_refuses_what_is_no_port(run, bad):
     done = run("view", "--no-browser", "--port", "70000", bad)
-    assert (done.status, done.err) == (2, "error: --port 70000: a port is a number up to 65535\n")
+    assert (done.status, done.err) == (2, "error: --port 70000: must be 0 to 65535\n")

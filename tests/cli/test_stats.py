@@ -9,6 +9,7 @@ import json
 import pytest
 
 from warpline import api
+from warpline.result import ANALYSES
 from warpline.trace import MemorySource, Trace, TraceMeta
 
 KERNEL_IDS = {name: [0, 0] for name in ("device_id", "context_id", "stream_id", "process_id")}
@@ -106,7 +107,7 @@ def test_the_data_is_on_stdout_and_the_talk_on_stderr(run, recording):
     assert done.err.splitlines() == [
         "warning: kernels were lost while recording: 12",
         "warning: odd \\x1b[1m clock",
-        "note: 2 tables of the file are not read: BAR (1,000 rows), FOO (3 rows)",
+        "note: 2 tables of the file not read: BAR (1,000 rows), FOO (3 rows)",
         "note: nvtx_sum: skipped: no range rows were recorded",
         "hint: profile with --trace=nvtx a program that marks ranges",
     ]
@@ -140,12 +141,12 @@ class TestOutputFile:
         path.write_text("precious")
         words = ("stats", bad, "-r", "nvtx_sum", "-o", str(path))
         done = run(*words)
-        assert done.status == 1
+        assert done.status == 2
         assert done.err.splitlines() == [
             f"error: {path} exists",
-            "hint: --force-overwrite replaces it",
+            "hint: use --force-overwrite to replace it",
         ]
-        assert run(*words, "--force-overwrite", "false").status == 1
+        assert run(*words, "--force-overwrite", "false").status == 2
         assert path.read_text() == "precious"
         for force in (["--force-overwrite"], ["--force-overwrite", "true"]):
             path.write_text("precious")
@@ -163,8 +164,8 @@ class TestOutputFile:
         missing = tmp_path / "no" / "out.csv"
         done = run("stats", "missing.sqlite", "-o", str(missing))
         assert done.status == 1
-        assert f"there is no folder {missing.parent}" in done.err
-        assert "is a folder" in run("stats", "missing.sqlite", "-o", str(tmp_path)).err
+        assert f"there is no directory {missing.parent}" in done.err
+        assert "is a directory" in run("stats", "missing.sqlite", "-o", str(tmp_path)).err
 
     def test_a_device_is_written_to(self, run, bad):
         assert run("stats", bad, "-o", "/dev/null") == (0, "", run("stats", bad).err)
@@ -222,7 +223,7 @@ def test_rows_are_cut_after_they_are_sorted(run, bad):
 def test_a_field_that_no_table_has_is_refused_with_those_there_are(run, bad):
     done = run("stats", bad, "-r", "cuda_api_sum", "--sort", "weight")
     assert done.status == 2
-    assert "no table here has a field 'weight'" in done.err
+    assert "--sort: no table has a field 'weight'" in done.err
     assert "total_ns" in done.err
     assert done.out == ""
 
@@ -242,3 +243,106 @@ def test_what_pytorch_calls_a_column_is_understood(run, recording):
     names = [line.split(",")[-1] for line in run(*words, "cpu_time_total:asc").out.splitlines()]
     assert names == ["Name", "a", "b"]
     assert run(*words, "self_cuda_time_total").status == 0
+
+
+class TestOptionsOfNsys:
+    @pytest.fixture
+    def here(self, bad, tmp_path, monkeypatch):
+        """A directory with the recording run.sqlite."""
+        (tmp_path / "run.sqlite").symlink_to(bad)
+        monkeypatch.chdir(tmp_path)
+        return tmp_path
+
+    def made(self, folder):
+        return sorted(item.name for item in folder.iterdir() if item.name != "run.sqlite")
+
+    def test_lists_are_matched_in_order_and_the_last_serves_for_the_rest(self, run, here):
+        words = ("-r", "cuda_gpu_trace", "-r", "nvtx_sum,cuda_api_sum", "run.sqlite")
+        done = run("stats", *words, "-f", "csv,column", "-o", ".,-")
+        assert done.status == 0
+        assert self.made(here) == ["run_cuda_gpu_trace.csv"]
+        expected = run("stats", "-r", "cuda_gpu_trace", "-f", "csv", "run.sqlite").out
+        assert (here / "run_cuda_gpu_trace.csv").read_text() == expected
+        assert done.out == run("stats", "-r", "nvtx_sum,cuda_api_sum", "run.sqlite").out
+        assert done.err.count("note: wrote run_cuda_gpu_trace.csv") == 1
+        assert done.err.count("warning:") == 1
+
+    def test_one_table_to_two_places(self, run, here):
+        done = run("stats", "-r", "nvtx_sum", "-f", "csv,json", "-o", ".,-", "run.sqlite", "-q")
+        assert (done.status, done.err) == (0, "")
+        assert json.loads(done.out)["tables"][0]["name"] == "nvtx_sum"
+        assert self.made(here) == ["run_nvtx_sum.csv"]
+
+    def test_a_name_without_a_suffix_is_a_base(self, run, here):
+        words = ("stats", "-r", "nvtx_sum,cuda_gpu_kern_sum:base", "run.sqlite", "-q", "-o")
+        assert run(*words, "x").status == 0
+        assert self.made(here) == ["x_cuda_gpu_kern_sum_base.csv", "x_nvtx_sum.csv"]
+        done = run(*words, "x")
+        assert (done.status, done.out) == (2, "")
+        assert "x_nvtx_sum.csv exists" in done.err
+        assert run(*words, "x", "-f", "json", "--force-overwrite=true").status == 0
+        assert "x_nvtx_sum.json" in self.made(here)
+
+    def test_files_are_beside_the_recording_and_none_is_empty(self, run, here, monkeypatch):
+        monkeypatch.chdir("/")
+        done = run("stats", "-r", "nvtx_sum,sched_sum", f"{here}/run.sqlite", "-o", ".", "-q")
+        assert done.status == 2, "there is no such table"
+        done = run("stats", "-o", ".", "-q", f"{here}/run.sqlite", "-r", "nvtx_sum,op_sum")
+        assert (done.status, done.out, done.err) == (0, "", "")
+        assert self.made(here) == ["run_nvtx_sum.csv"]
+
+    def test_one_file_for_each_table(self, run, here):
+        words = ("stats", "-r", "nvtx_sum,cuda_api_sum,osrt_sum", "run.sqlite", "-q", "-o")
+        assert run(*words, "a.csv,b.json").status == 0
+        expected = run("stats", "-r", "nvtx_sum", "-f", "csv", "run.sqlite").out
+        assert (here / "a.csv").read_text() == expected
+        found = json.loads((here / "b.json").read_text())
+        assert [item["name"] for item in found["tables"]] == ["cuda_api_sum", "osrt_sum"]
+        done = run(*words, "c.csv", "-f", "csv,json")
+        assert (done.status, done.out) == (2, "")
+        assert "c.csv has two formats: csv and json" in done.err
+
+    def test_what_cannot_be_done_is_refused(self, run, here):
+        done = run("stats", "run.sqlite", "-o", "@less")
+        assert (done.status, done.out) == (2, "")
+        assert "hint: use a shell pipe: warpline stats ... | less" in done.err
+        for words in (("stats",), ("analyze",), ("summary",), ("report",)):
+            done = run(*words, "run.sqlite", "-o", "x.xyz")
+            assert (done.status, done.out) == (2, "")
+            assert done.err.startswith("error: x.xyz: unknown output suffix '.xyz'\nhint: use .")
+        assert self.made(here) == []
+        assert run("stats", "run.sqlite", "-r", "nvtx_sum", "-o", "x.xyz", "-f", "csv").status == 0
+        assert (here / "x.xyz").read_text().startswith("Time (%)")
+
+    def test_force_export_has_no_effect_and_says_why(self, run, here):
+        words = ("stats", "-r", "nvtx_sum", "run.sqlite")
+        note = "note: --force-export has no effect: Warpline reads recordings without an export\n"
+        plain = run(*words)
+        for force in (["--force-export=true"], ["--force-export", "true"]):
+            assert run(*words, *force) == (0, plain.out, note + plain.err)
+        assert run(*words, "--force-export=false") == plain
+
+    def test_the_export_is_read_instead_of_the_report(self, run, here):
+        (here / "run.nsys-rep").touch()
+        words = ("stats", "-r", "nvtx_sum", "--sqlite", "run.sqlite")
+        plain = run("stats", "-r", "nvtx_sum", "run.sqlite")
+        note = "note: reading run.sqlite instead of run.nsys-rep (--sqlite)\n"
+        assert run(*words) == plain
+        assert run(*words, "run.nsys-rep") == (0, plain.out, note + plain.err)
+        done = run(*words, "run.nsys-rep", "--force-export=true")
+        assert done.err.startswith("note: --sqlite run.sqlite is not written: Warpline reads run.")
+        assert "run.nsys-rep is empty" in done.err
+        assert run(*words, "run.sqlite").status == 2
+        assert run(*words, "a.nsys-rep", "b.nsys-rep").status == 2
+
+    def test_help_of_tables(self, run):
+        done = run("stats", "--help-reports")
+        assert (done.status, done.err) == (0, "")
+        for item in ANALYSES:
+            assert f"  {item.name} " in done.out
+        one = run("explain", "cuda_api_sum").out
+        assert run("stats", "--help-reports=cuda_api_sum").out == one
+        assert run("stats", "--help-reports", "cudaapisum,nvtx_sum").out.startswith(one)
+        for words in (["--help-reports", "ALL"], ["--help-reports=ALL"]):
+            assert one in run("stats", *words).out
+        assert run("stats", "--help-reports", "nonsense").status == 2

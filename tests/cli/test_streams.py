@@ -27,7 +27,7 @@ def test_a_full_disk_is_an_error(start, bad):
         pytest.skip("no /dev/full here")
     done = start("stats", bad, "-q", shell="{} > /dev/full")
     assert done.returncode == 1
-    assert done.stderr == b"error: output: No space left on device\n"
+    assert done.stderr == b"error: standard output cannot be written: No space left on device\n"
 
 
 @pytest.mark.parametrize("words", [["--help"], ["stats", "-q"], ["list"]])
@@ -91,6 +91,24 @@ def test_a_terminal_shows_40_rows(bad):
     assert "304 more rows" in text
     rows = [line for line in text.splitlines() if re.match(r"[0-9]", line)]
     assert len(rows) == 40
+
+
+@pytest.mark.parametrize("name", ["FORCE_COLOR", "CLICOLOR_FORCE"])
+def test_color_on_pipes_is_forced_by_a_variable(run, bad, monkeypatch, tmp_path, name):
+    plain = {words: run(words, bad).out for words in ("stats", "summary", "analyze")}
+    monkeypatch.setenv(name, "1")
+    for words, text in plain.items():
+        colored = run(words, bad).out
+        assert "\x1b[1m" in colored
+        assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == text
+    assert run("stats", bad, "-q", "-o", str(tmp_path / "a.txt")).status == 0
+    assert (tmp_path / "a.txt").read_text() == plain["stats"]
+    assert "\x1b" not in run("stats", bad, "-f", "csv").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert run("summary", bad).out == plain["summary"]
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv(name, "0")
+    assert run("summary", bad).out == plain["summary"]
 
 
 def test_help_and_mistakes_load_nothing_slow(start):

@@ -116,7 +116,7 @@ def test_numbers_are_those_counted_by_hand(run, recording):
     assert lines[-1] == "next: warpline analyze memory.file"
     assert done.err.splitlines() == [
         "warning: ranges were lost while recording",
-        "note: 1 table of the file is not read: FOO (3 rows)",
+        "note: 1 table of the file not read: FOO (3 rows)",
     ]
 
 

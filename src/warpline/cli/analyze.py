@@ -11,10 +11,10 @@ from warpline.cli.arguments import (
     add_filters,
     add_recordings,
     add_steps,
+    all_excluded,
     filters_in_words,
     open_trace,
     require_recordings,
-    warn_if_all_excluded,
 )
 from warpline.cli.output import Output, Render, add_output
 from warpline.cli.startup import load_api
@@ -101,7 +101,9 @@ def _diagnose(args: Namespace) -> Diagnosis:
     from dataclasses import replace  # noqa: PLC0415 - start-up
 
     api, trace = load_api(), open_trace(args)
-    warn_if_all_excluded(trace, args)
+    error = all_excluded(trace, args)
+    if error is not None:
+        raise error
     diagnosis: Diagnosis = api.analyze(trace, steps=args.steps, keep_going=not args.debug)
     part = filters_in_words(args)
     return replace(diagnosis, title=f"{diagnosis.title} {part}") if part else diagnosis

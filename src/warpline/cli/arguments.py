@@ -132,16 +132,25 @@ def with_filter_named(section: T, args: Namespace) -> T:
     return replace(section, hint=f"widen or remove {filters_in_words(args)}")
 
 
-def warn_if_all_excluded(trace: Trace, args: Namespace) -> bool:
-    """Warn if the filters exclude all GPU operations; return whether they do."""
+def warn_if_all_excluded(trace: Trace, args: Namespace) -> None:
+    """Warn if the filters exclude all GPU operations of the recording."""
+    error = all_excluded(trace, args)
+    if error is not None and not getattr(args, "quiet", False):
+        talk.warning(error.message)
+        talk.hint(error.hint or "")
+
+
+def all_excluded(trace: Trace, args: Namespace) -> UsageError | None:
+    """Return an error if the filters exclude all GPU operations of the recording, else None."""
     if trace.is_whole:
-        return False
+        return None
     whole = trace.unfiltered()
     recorded = [name for name in _GPU_TABLES if whole.has(name) and whole.row_count(name)]
     if not recorded or any(trace.row_count(name) for name in recorded):
-        return False
-    if not getattr(args, "quiet", False):
-        talk.warning(f"{filters_in_words(args)} excludes all GPU operations")
-        start_ns, end_ns = whole.span()
-        talk.hint(f"the recording covers {format_ns(start_ns)} to {format_ns(end_ns)}")
-    return True
+        return None
+    start_ns, end_ns = whole.span()
+    return UsageError(
+        f"{filters_in_words(args)} excludes all GPU operations",
+        hint="widen or remove the filters: the recording covers"
+        f" {format_ns(start_ns)} to {format_ns(end_ns)}",
+    )

@@ -1,4 +1,4 @@
-"""``warpline demo``: a real recording of a faulty program beside that of the repaired one."""
+"""``warpline demo``: real recordings of a program before and after a fix."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from warpline.cli.output import write_text
 from warpline.cli.startup import load_api
 from warpline.errors import WarplineError
+from warpline.files import complete_file
 from warpline.units import format_bytes, format_ns, format_rate, format_ratio
 
 if TYPE_CHECKING:
@@ -21,40 +22,40 @@ if TYPE_CHECKING:
     from warpline.trace import Trace
 
 NAME = "demo"
-HELP = "what Warpline says about two small recordings that come with it"
+HELP = "analyze two small recordings that come with Warpline"
 
 _FILES = ("pageable_h2d.bad.sqlite", "pageable_h2d.fixed.sqlite")
 _DIRECTION = "Host-to-Device"
-_PAGE = 'The page of "bad", with its timeline, findings and tables,'
+_PAGE = 'The report of "bad", with timeline, findings and tables,'
 _PAGE_NAME = "warpline-demo"
 _INTRODUCTION = """\
-Two recordings come with Warpline. They show six training steps of one PyTorch program on an
-NVIDIA H200, recorded by Nsight Systems. "bad" copies each batch to the GPU from ordinary,
-pageable memory; "fixed" copies it from pinned memory on a stream of its own.
+Warpline comes with two recordings of a PyTorch program on an NVIDIA H200: six training steps,
+recorded with Nsight Systems. "bad" copies each batch to the GPU from pageable memory. "fixed"
+copies it from pinned memory on a separate stream.
 
-This is what `warpline analyze FILE` says about "bad":
+`warpline analyze FILE` prints for "bad":
 
 """
 _COMPARISON = """
-Side by side; times are per step, the mean of all steps:
+Comparison, mean per step:
 """
 _EXPLANATION = """
-From pageable memory the driver copies through a buffer of its own: the copy is slow, and the
-host waits for it, so that no kernel runs meanwhile. From pinned memory the GPU fetches the data
-by itself, several times as fast, while kernels of the step before run. The kernels are the same.
+From pageable memory, the driver copies through a staging buffer. The copy is slow and blocks the
+CPU, so no kernel runs in the meantime. From pinned memory, the GPU copies directly, several times
+as fast, and overlaps the copy with the kernels of the previous step. The kernels are the same.
 
 """
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
+    """Declare the arguments of this command."""
     parser.add_argument(
-        "--copy", metavar="FOLDER", help="only copy the recordings there, to play with them"
+        "--copy", metavar="DIR", help="copy the recordings to this directory and exit"
     )
 
 
 def run(args: Namespace) -> int:
-    """Show the recordings, or copy them."""
+    """Analyze the recordings, or copy them."""
     with _recordings() as paths:
         if args.copy is not None:
             return write_text(_commands(_copy(paths, Path(args.copy))))
@@ -63,7 +64,7 @@ def run(args: Namespace) -> int:
 
 @contextlib.contextmanager
 def _recordings() -> Iterator[list[Path]]:
-    """Give the recordings as files, also where the package is not kept as files."""
+    """Yield the recordings as files, even if the package is in an archive."""
     import importlib.resources  # noqa: PLC0415 - start-up: only this command needs it
 
     folder = importlib.resources.files("warpline") / "data"
@@ -77,10 +78,11 @@ def _copy(paths: list[Path], folder: Path) -> list[Path]:
     copies = [folder / path.name for path in paths]
     for copy in copies:
         if copy.exists():
-            raise WarplineError(f"{copy} exists", hint="name another folder")
+            raise WarplineError(f"{copy} exists", hint="name another directory")
     folder.mkdir(parents=True, exist_ok=True)
     for path, copy in zip(paths, copies, strict=True):
-        shutil.copyfile(path, copy)
+        with complete_file(copy) as unfinished:
+            shutil.copyfile(path, unfinished)
     return copies
 
 
@@ -99,7 +101,7 @@ def _show(paths: list[Path]) -> int:
 
 
 def _page(trace: Trace) -> str:
-    """Write the page of a recording and return what there is to say about it."""
+    """Write the report of a recording and return the text about it."""
     from warpline import api  # noqa: PLC0415 - start-up: brings numpy
 
     pieces = api.make_report(trace).pieces
@@ -111,7 +113,7 @@ def _page(trace: Trace) -> str:
                 f"  {path}\n"
                 f"Open it in a browser: {path.as_uri()}"
             )
-    return f"\n{_PAGE} could not be written, neither here nor in the folder of temporary files."
+    return f"\n{_PAGE} cannot be written here or to the directory for temporary files."
 
 
 def _new_folder() -> Path:
@@ -121,7 +123,7 @@ def _new_folder() -> Path:
 
 
 def _written(folder: Path, pieces: list[str]) -> Path:
-    """Return the page, written to a name that is free; where the same page stands, it stays."""
+    """Write the report to a free name and return it; the same report is not written twice."""
     from warpline.viewer.report import write  # noqa: PLC0415 - start-up: brings numpy
 
     content = "".join(pieces).encode()
@@ -136,7 +138,7 @@ def _written(folder: Path, pieces: list[str]) -> Path:
 
 
 class _Figures(NamedTuple):
-    """What differs between the recordings, per step."""
+    """Measurements of a recording, per step."""
 
     gpu_ns: float
     copy_ns: float
@@ -147,12 +149,12 @@ class _Figures(NamedTuple):
 
 
 _LINES: tuple[tuple[str, Callable[[_Figures], str]], ...] = (
-    ("GPU, from its first to its last operation", lambda item: format_ns(item.gpu_ns)),
-    ("copies to the GPU", lambda item: format_ns(item.copy_ns)),
-    ("  their bandwidth", lambda item: format_rate(item.copy_bytes_per_s)),
-    ("  share of their time beside kernels", lambda item: format_ratio(item.overlap_ratio)),
+    ("GPU, from first to last operation", lambda item: format_ns(item.gpu_ns)),
+    ("host-to-device copies", lambda item: format_ns(item.copy_ns)),
+    ("  bandwidth", lambda item: format_rate(item.copy_bytes_per_s)),
+    ("  overlapped with kernels", lambda item: format_ratio(item.overlap_ratio)),
     ("kernels", lambda item: format_ns(item.kernel_ns)),
-    ("host inside cudaMemcpyAsync", lambda item: format_ns(item.waiting_ns)),
+    ("CPU in cudaMemcpyAsync", lambda item: format_ns(item.waiting_ns)),
 )
 
 
@@ -189,14 +191,14 @@ def _measure(trace: Trace) -> _Figures:
 
 
 def _value(table: Result, key: str, row: str, column: str) -> float:
-    """Return one number of a table: that of the row whose `key` is `row`."""
+    """Return one number of a table, from the row whose `key` is `row`."""
     place = table.columns[key].to_list().index(row)
     number: float = table.rows()[place][list(table.columns).index(column)]
     return number
 
 
 def _commands(paths: list[Path]) -> str:
-    """Return what to try next, ready to be pasted."""
+    """Return commands to try next, quoted for a shell."""
     import shlex  # noqa: PLC0415 - start-up: only this command needs it
 
     bad, fixed = (shlex.quote(str(path)) for path in paths)

@@ -1,4 +1,4 @@
-"""``warpline doctor``: whether this installation works, and what would make it better."""
+"""``warpline doctor``: check the installation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from warpline.cli.output import Facts, write_facts
 from warpline.errors import CaptureError
 
 NAME = "doctor"
-HELP = "whether this installation works, with its versions and what it lacks"
+HELP = "check this installation: versions, native libraries, CUDA, packages"
 
 
 class _Package(NamedTuple):
-    """A package that Warpline uses, by its name in a requirement."""
+    """A package that Warpline uses, by its name on the package index."""
 
     name: str
     purpose: str
@@ -24,7 +24,7 @@ class _Package(NamedTuple):
 
 
 _PACKAGES = (
-    _Package("numpy", "everything"),
+    _Package("numpy", "all commands"),
     _Package("polars", "DataFrames: trace['kernel']", is_needed=False),
     _Package("nvtx", "warpline.annotate", is_needed=False),
     _Package("shtab", "warpline completion", is_needed=False),
@@ -32,23 +32,25 @@ _PACKAGES = (
     _Package("pyarrow", ".to_pandas()", is_needed=False),
 )
 _LEAST_NUMPY = 2
-_HAS_NATIVE = {"linux"}  # platforms for which the native core is built
+_HAS_NATIVE = {"linux"}  # platforms with a native core
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
-    parser.add_argument("-f", "--format", metavar="FORMAT", default="text", help="text or json")
+    """Declare the arguments of this command."""
+    parser.add_argument(
+        "-f", "--format", metavar="FORMAT", default="text", help="output format: text, json"
+    )
 
 
 def run(args: Namespace) -> int:
-    """Print the findings; status 1 if recordings cannot be read at all."""
+    """Print the checks; status 1 if Warpline cannot read recordings."""
     found = facts()
     write_facts(args, found, text)
     return 0 if found["is_usable"] else 1
 
 
 def facts() -> dict[str, Any]:
-    """Return what was found about the installation and its surroundings."""
+    """Return facts about the installation and its environment."""
     import platform  # noqa: PLC0415 - start-up: only this command needs it
 
     import warpline  # noqa: PLC0415 - likewise
@@ -72,7 +74,7 @@ def facts() -> dict[str, Any]:
 
 
 def text(found: Facts) -> str:
-    """Return the findings as lines, each with its verdict in front."""
+    """Return the facts as lines, each with its status in front."""
     lines = [
         f"Warpline {found['version']}, Python {found['python']} ({found['executable']})",
         found["platform"],
@@ -90,15 +92,15 @@ def text(found: Facts) -> str:
 
 def _native_lines(native: Facts) -> list[str]:
     if native["is_available"]:
-        return [f"ok    native core: {native['path']} (interface {native['abi']})"]
-    lines = [f"slow  native core: {native['reason']}; files are read by a slower path"]
-    return [*lines, f"      to have it: {native['fix']}"] if native["fix"] else lines
+        return [f"ok    native core: {native['path']} (ABI {native['abi']})"]
+    lines = [f"slow  native core: {native['reason']}; recordings are read more slowly"]
+    return [*lines, f"      fix: {native['fix']}"] if native["fix"] else lines
 
 
 def _agent_line(agent: Facts) -> str:
     if agent["is_available"]:
-        return f"ok    agent: {agent['path']} (interface {agent['abi']})"
-    return f"-     agent: {agent['reason']}; needed for warpline profile"
+        return f"ok    agent: {agent['path']} (ABI {agent['abi']})"
+    return f"-     agent: {agent['reason']}; required by warpline profile"
 
 
 def _cuda_lines(findings: Sequence[Facts]) -> list[str]:
@@ -106,7 +108,7 @@ def _cuda_lines(findings: Sequence[Facts]) -> list[str]:
     for item in findings:
         lines.append(f"{'ok   ' if item['is_good'] else '-    '} {item['name']}: {item['text']}")
         if item["fix"]:
-            lines.append(f"      to change it: {item['fix']}")
+            lines.append(f"      fix: {item['fix']}")
     return lines
 
 
@@ -114,8 +116,8 @@ def _package_line(item: Facts) -> str:
     if item["version"]:
         return f"ok    {item['name']} {item['version']}"
     if item["is_needed"]:
-        return f"bad   {item['name']}: not installed; needed for {item['purpose']}"
-    return f"-     {item['name']}: not installed; for {item['purpose']}"
+        return f"bad   {item['name']}: not installed; required for {item['purpose']}"
+    return f"-     {item['name']}: not installed; optional, for {item['purpose']}"
 
 
 def _surroundings(found: Facts) -> list[str]:
@@ -126,12 +128,12 @@ def _surroundings(found: Facts) -> list[str]:
         f"{item['name']} ({' '.join(item['extensions'])})" for item in found["readers"]
     )
     if readers:
-        lines.append(f"ok    reads {readers}")
+        lines.append(f"ok    readable formats: {readers}")
     installed = [f"{item['version']} ({item['path']})" for item in found["nsys"]]
     if installed:
         lines.append(f"ok    nsys {', '.join(installed)}")
     else:
-        lines.append("-     nsys: none found; needed for .nsys-rep files, not for .sqlite files")
+        lines.append("-     nsys: not found; required to read .nsys-rep files, not .sqlite files")
     return lines
 
 
@@ -190,7 +192,9 @@ def _native_fix() -> str | None:
             return f"unset {name}"
     if sys.platform not in _HAS_NATIVE:
         return None
-    return "install a C++ compiler; then, in its source folder: pip install --force-reinstall ."
+    return (
+        "install a C++ compiler, then run pip install --force-reinstall . in the source directory"
+    )
 
 
 def _terminal() -> dict[str, Any]:

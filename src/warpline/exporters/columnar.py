@@ -45,12 +45,12 @@ def _write(
             frame = trace[table]
             try:
                 write(frame, unfinished / f"{table}{suffix}")
-            except pl.exceptions.PolarsError as error:
+            except (OSError, pl.exceptions.PolarsError) as error:
                 raise _system_error(error) from error
 
 
 def _system_error(error: Exception) -> Exception:
-    """Return the OSError that an error of Polars is about, else the error itself."""
+    """Return an error of Polars as an OSError with its number, if its message has one."""
     found = _OS_ERROR.search(str(error))
     if found is None:
         return error

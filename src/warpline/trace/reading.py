@@ -6,12 +6,14 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from warpline.errors import InputError, UnknownFormatError
 from warpline.registry import Registry
 from warpline.trace.source import TableSource
 
 HEAD_BYTES = 4096
+RAW_SUFFIX, RAW_FACTS = ".warpline.raw", "session.json"  # of a directory for `warpline recover`
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def _read_head(path: Path) -> bytes:
     try:
         kind = path.stat().st_mode
         if stat.S_ISDIR(kind):
-            raise InputError(f"{path} is a directory", hint="name the file in it")
+            raise _directory_error(path)
         if not stat.S_ISREG(kind):
             # Opening a pipe would wait for its writer.
             raise InputError(f"{path} is not a regular file", hint="save it to a file first")
@@ -99,6 +101,25 @@ def _read_head(path: Path) -> bytes:
     if not head:
         raise InputError(f"{path} is empty", hint="was the recording stopped before it was saved?")
     return head
+
+
+def _directory_error(path: Path) -> InputError:
+    """Return the error for a directory that is not a recording; it says what to pass instead."""
+    if path.name.endswith(RAW_SUFFIX) or (path / RAW_FACTS).is_file():
+        return InputError(
+            f"{path} is an unfinished recording", hint=f"run warpline recover {quote(str(path))}"
+        )
+    endings = sorted((end for reader in READERS for end in reader.extensions), key=len)
+    names = [item.name for item in path.iterdir()]
+    for ending in reversed(endings):  # .json.gz before .gz
+        count = sum(name.endswith(ending) for name in names)
+        if count:
+            files = f"{count} {ending} file" + ("s" if count > 1 else "")
+            return InputError(
+                f"{path} is a directory with {files}, not a recording",
+                hint=f"pass the files: {quote(str(path))}/*{ending}",
+            )
+    return InputError(f"{path} is a directory without recordings", hint="pass a recording file")
 
 
 def _nearby(path: Path) -> str | None:
