@@ -249,7 +249,7 @@ def test_a_defect_is_told_without_a_traceback(run, bad, monkeypatch):
     assert done.status == 1
     assert done.err.splitlines() == [
         "error: internal error: ZeroDivisionError: integer division or modulo by zero",
-        "hint: please report it; --debug shows where it happened",
+        "hint: please report it with the traceback of --debug",
     ]
     assert "Traceback" in run("stats", bad, "--debug").err
 

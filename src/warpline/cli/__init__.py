@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = 1
     except Exception as error:  # noqa: BLE001 - a defect must not look like data
         cause = f"internal error: {type(error).__name__}: {error}"
-        talk.failure(cause, "please report it; --debug shows where it happened", debug=debug)
+        talk.failure(cause, "please report it with the traceback of --debug", debug=debug)
         status = 1
     return status
 

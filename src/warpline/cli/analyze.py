@@ -46,8 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--fail-on",
         metavar="SEVERITY",
-        help="exit with status 3 if a finding is at or above this severity: high, medium, low,"
-        " info",
+        help="exit with status 3 if a finding has this severity or higher: high, medium, low, info",
     )
     add_filters(parser)
     add_output(parser, formats="text, json, markdown, csv (the breakdown)")

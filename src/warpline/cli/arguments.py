@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 from warpline.cli import talk
 from warpline.cli.startup import load_api
 from warpline.errors import UsageError
-from warpline.units import format_ns
 
 if TYPE_CHECKING:
     from argparse import _ArgumentGroup
@@ -62,19 +60,19 @@ def add_filters(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RANGE[@DOMAIN]",
-        help="exclude this range and the GPU work launched from it, such as warm-up; repeatable",
+        help="exclude this range, such as warm-up, and the GPU work launched from it (repeatable)",
     )
     for name, metavar, text in (
-        ("process", "PID|NAME", "keep these processes"),
-        ("device", "INDEX|UUID", "keep these GPUs; the start of a UUID is enough"),
-        ("stream", "ID", "keep these CUDA streams"),
+        ("process", "PID|NAME", "keep only these processes"),
+        ("device", "INDEX|UUID", "keep only these GPUs, by index or start of the UUID"),
+        ("stream", "ID", "keep only these CUDA streams"),
     ):
         group.add_argument(
             f"--{name}",
             action="append",
             default=[],
             metavar=metavar,
-            help=f"{text}; comma-separated",
+            help=f"{text} (comma-separated)",
         )
 
 
@@ -110,6 +108,8 @@ def _refuse_table(word: str) -> None:
 
 def filters_in_words(args: Namespace) -> str:
     """Return the filters as they would be typed; empty if there are none."""
+    import shlex  # noqa: PLC0415 - start-up
+
     words = []
     for name in _FILTERS:
         value = getattr(args, name)
@@ -142,6 +142,8 @@ def warn_if_all_excluded(trace: Trace, args: Namespace) -> None:
 
 def all_excluded(trace: Trace, args: Namespace) -> UsageError | None:
     """Return an error if the filters exclude all GPU operations of the recording, else None."""
+    from warpline.units import format_ns  # noqa: PLC0415 - start-up
+
     if trace.is_whole:
         return None
     whole = trace.unfiltered()

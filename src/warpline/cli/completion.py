@@ -13,6 +13,7 @@ HELP = "print a shell completion script for commands, options and tables"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
+    parser.usage = f"{parser.prog} SHELL"
     parser.add_argument(
         "shell",
         nargs="?",

@@ -24,6 +24,7 @@ _SEE_LIST = "run warpline list for the names"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
+    parser.usage = f"{parser.prog} NAME"
     parser.add_argument(
         "table",
         nargs="?",
@@ -66,7 +67,7 @@ def table(item: Analysis) -> str:
     if item.arguments:
         arguments = [(f"{item.name}:{name}", doc) for name, doc in item.arguments.items()]
         parts.append(_columns("Arguments", arguments))
-    parts.append(_columns("Columns, by their names in JSON and Python", fields))
+    parts.append(_columns("Columns (names in JSON and Python)", fields))
     return "\n\n".join(parts)
 
 

@@ -9,7 +9,6 @@ import argparse
 import importlib
 import os
 import re
-import shlex
 import sys
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Sequence
@@ -75,7 +74,7 @@ class Parser(ArgumentParser):
     def __init__(self, prog: str, usage: str | None = None, description: str | None = None) -> None:
         super().__init__(
             prog=prog,
-            usage=usage,
+            usage=usage or f"{prog} [OPTIONS]",
             description=description,
             add_help=False,
             allow_abbrev=False,  # a new option must not break scripts that abbreviate another
@@ -155,6 +154,8 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
 
 def _options_first(words: Sequence[str]) -> Callable[[], int]:
     """Return the summary of a recording that options precede; else raise UsageError."""
+    import shlex  # noqa: PLC0415 - start-up: only mistakes need it
+
     option = words[0].split("=")[0]
     for place, word in enumerate(words):
         if word.startswith("-"):

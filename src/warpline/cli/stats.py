@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from warpline.cli import talk
 from warpline.cli.arguments import (
@@ -69,20 +68,20 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--report",
         action="append",
         metavar="TABLE[:ARG][,TABLE...]",
-        help="tables to print; repeatable (default: those marked * in warpline list)",
+        help="tables to print (default: those marked * in warpline list)",
     )
     parser.add_argument(
         "--sort",
         metavar="FIELD[:asc]",
-        help="sort tables that have this field by it, largest first; a JSON name, a heading, or a"
-        " sort_by of PyTorch (default: the order of each table)",
+        help="sort by this field, largest first: its JSON name, its heading, or a sort_by of"
+        " PyTorch; other tables keep their order",
     )
     parser.add_argument(
         "--help-reports",
         nargs="?",
         const="",
         metavar="TABLE[,TABLE...]|ALL",
-        help="list the tables, or explain these",
+        help="list all tables, or explain some",
     )
     add_filters(parser)
     group = parser.add_argument_group("output")
@@ -91,18 +90,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--format",
         action="append",
         metavar="FORMAT[,FORMAT...]",
-        help="output format: text, csv, json, markdown (default: by the suffix of -o; csv for"
-        " files without one; text for standard output)",
+        help="output format: text, csv, json, markdown (default: by the suffix of -o, csv for a"
+        " FILE without one, text for standard output)",
     )
     group.add_argument(
         "-o",
         "--output",
         action="append",
         metavar="FILE[,FILE...]",
-        help="output file: .csv, .json, .md or .txt. A NAME without a suffix writes"
-        " NAME_TABLE.csv for each table, and a period (.) takes NAME from the recording. With"
-        " lists, the first table goes to the first FILE in the first FORMAT and so on; the last"
-        " item serves for the rest (default: -, standard output)",
+        help="output file: .csv, .json, .md or .txt. FILE without a suffix writes FILE_TABLE.csv"
+        " for each table; a period (.) names these files after the recording. Lists of tables,"
+        " formats and files are matched in order, and the last item is repeated (default: -,"
+        " standard output)",
     )
     add_switches(group)
     add_table_layout(parser)
@@ -110,12 +109,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--sqlite",
         metavar="FILE",
-        help="read FILE, the SQLite export of RECORDING, if it exists; Warpline never writes it",
+        help="SQLite export of RECORDING, read instead of it if it exists (never written)",
     )
     group.add_argument(
         "--force-export",
         action="store_true",
-        help="read RECORDING even if the FILE of --sqlite exists; otherwise without effect",
+        help="read RECORDING even if the file of --sqlite exists",
     )
 
 
@@ -142,7 +141,9 @@ def run(args: Namespace) -> int:
     for part, output in zip(parts, outputs, strict=True):
         sections = tuple(document.sections[place] for place in part.places)
         if part.is_derived and all(isinstance(section, Skipped) for section in sections):
-            continue  # as nsys: no empty file
+            continue  # like nsys: no empty file
+        if part.output == STDOUT and part is not next(p for p in parts if p.output == STDOUT):
+            write_text("")
         output.write(replace(document, sections=sections))
         if part.is_derived and not args.quiet:
             talk.note(f"wrote {part.output}")
@@ -156,28 +157,27 @@ def run(args: Namespace) -> int:
     return 1 if has_failed or (named and len(skipped) == len(document.sections)) else 0
 
 
-@dataclass
-class _Part:
+class _Part(NamedTuple):
     """Tables that go to the same place in the same format.
 
     Attributes:
         output: A file, or "-".
         format: The format; None means by the suffix of the file.
-        is_derived: Whether the name of the file is made from that of a table.
+        is_derived: Whether the file name contains the table name.
         places: Positions in the list of tables.
     """
 
     output: str
     format: str | None
     is_derived: bool
-    places: list[int] = field(default_factory=list)
+    places: list[int]
 
 
 def _parts(args: Namespace, tables: list[str]) -> list[_Part]:
     """Return where each table goes.
 
     As in nsys, tables, formats and outputs are matched in order, and the last item of a shorter
-    list serves for the rest.
+    list is repeated.
     """
     formats: list[str | None] = [None if word == "." else word for word in _listed(args.format)]
     outputs = _listed(args.output)
@@ -192,11 +192,9 @@ def _parts(args: Namespace, tables: list[str]) -> list[_Part]:
             outputs[min(place, len(outputs) - 1)],
         )
         same = next((item for item in reversed(parts) if item.output == part.output), None)
-        if (
-            same is not None
-            and same.format == part.format
-            and (same is parts[-1] or part.output != STDOUT)
-        ):
+        if part.output == STDOUT and same is not None and same is not parts[-1]:
+            same = None  # standard output keeps the order of the tables
+        if same is not None and same.format == part.format:
             part = same
         elif same is not None and part.output != STDOUT:
             raise UsageError(
@@ -213,7 +211,7 @@ def _parts(args: Namespace, tables: list[str]) -> list[_Part]:
 def _part(args: Namespace, table: str, format: str | None, output: str) -> _Part:  # noqa: A002
     """Return where one table goes."""
     if output == STDOUT:
-        return _Part(STDOUT, format or "text", is_derived=False)
+        return _Part(STDOUT, format or "text", is_derived=False, places=[])
     if output.startswith(_PIPE):
         raise UsageError(
             f"-o {output}: Warpline does not start commands",
@@ -221,12 +219,12 @@ def _part(args: Namespace, table: str, format: str | None, output: str) -> _Part
         )
     path = Path(output)
     if output != _DERIVED and (path.suffix or is_special(path)):
-        return _Part(output, format, is_derived=False)
+        return _Part(output, format, is_derived=False, places=[])
     base = _base(args.recordings) if output == _DERIVED else output
     kind = format or "csv"
     name = table.replace(":", "_").replace("=", "_").replace("/", "_")
     suffix = _SUFFIX_OF_FORMAT.get("text" if kind == "column" else kind, f".{kind}")
-    return _Part(f"{base}_{name}{suffix}", kind, is_derived=True)
+    return _Part(f"{base}_{name}{suffix}", kind, is_derived=True, places=[])
 
 
 def _base(recordings: Sequence[str]) -> str:
