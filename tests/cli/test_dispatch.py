@@ -1,4 +1,4 @@
-"""Which command words ask for, and what is said when they ask for none."""
+"""Which command runs, and the errors and hints for wrong words."""
 
 from __future__ import annotations
 

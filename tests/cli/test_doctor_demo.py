@@ -82,7 +82,7 @@ class TestDoctor:
 class TestDemo:
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path, monkeypatch):
-        """An empty folder to work in."""
+        """An empty working directory."""
         folder = tmp_path / "here"
         folder.mkdir()
         monkeypatch.chdir(folder)

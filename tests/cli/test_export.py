@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-
 import polars as pl
 import pytest
 
@@ -20,21 +16,6 @@ FULL = (
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 40 kB."""
-    place = tmp_path / "small"
-    place.mkdir()
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("only root can mount a small file system")
-    mount = ["mount", "-t", "tmpfs", "-o", "size=40k", "none", str(place)]
-    done = subprocess.run(mount, capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"mount: {done.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def test_it_writes_a_recording_named_as_the_original(run, bad, tmp_path):
@@ -165,6 +146,21 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(run, bad, small_disk, kind)
     assert (done.status, done.out) == (1, "")
     assert done.err == FULL.format(small_disk / "a")
     assert not [*small_disk.iterdir()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("stats", "-r", "cuda_api_trace,cuda_gpu_trace,cuda_api_trace", "-o", "{}/a.csv"),
+        ("report", "-o", "{}/a.html"),
+        ("demo", "--copy", "{}/new"),
+    ],
+)
+def test_other_outputs_on_a_full_disk(run, bad, small_disk, words):
+    done = run(*(word.format(small_disk) for word in words), *([bad] if "-o" in words else []))
+    assert (done.status, done.out) == (1, "")
+    assert " cannot be written: No space left on device\nhint: free some disk" in done.err
+    assert not [item for item in small_disk.rglob("*") if item.is_file()]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])

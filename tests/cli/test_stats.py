@@ -1,4 +1,4 @@
-"""``warpline stats``: tables, formats, files, and what is said beside them."""
+"""``warpline stats``: tables, formats, files, messages, and options of nsys stats."""
 
 from __future__ import annotations
 

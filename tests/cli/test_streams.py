@@ -1,4 +1,4 @@
-"""Standard streams of a process of its own: pipes, encodings, closed and full ones, start-up."""
+"""Standard streams of a separate process: pipes, encodings, closed and full ones, start-up."""
 
 from __future__ import annotations
 
