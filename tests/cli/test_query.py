@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -137,10 +139,14 @@ def test_without_a_statement(run, bad):
     assert done.err.startswith("error: missing RECORDING or SQL argument\nhint:")
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads /proc")
 def test_ctrl_c_ends_an_endless_statement(bad):
     words = [sys.executable, "-m", "warpline", "query", bad, RECURSIVE]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
-        time.sleep(1.5)
+        descriptors = Path(f"/proc/{started.pid}/fd")
+        while not any(os.path.realpath(item) == bad for item in descriptors.iterdir()):
+            assert started.poll() is None
+            time.sleep(0.01)
         started.send_signal(signal.SIGINT)
-        out, err = started.communicate(timeout=10)
+        out, err = started.communicate(timeout=60)
     assert (started.returncode, out, err) == (130, b"", b"")
