@@ -16,7 +16,7 @@ SCHEMA_VERSION = 2
 Severity = Literal["high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 PartKind = Literal["busy", "idle"]
-CheckState = Literal["pass", "fail", "can't tell"]
+CheckState = Literal["pass", "fail", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Check:
 
     Attributes:
         name: What is checked.
-        state: ``pass``, ``fail`` or ``can't tell``.
+        state: ``pass``, ``fail`` or ``unknown``.
         found: What was found, with its number; or what is missing.
         wanted: The threshold, in words.
         reason: Why this threshold.

@@ -1,4 +1,4 @@
-"""breakdown: where each device's time went, in parts that sum exactly."""
+"""breakdown: where each GPU's time went, in parts that sum exactly."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from warpline.trace import Trace
 from warpline.units import Unit, plural
 
 NAME = "breakdown"
-TITLE = "Where the devices' time went"
+TITLE = "Where the GPUs' time went"
 STEPS, ORIGIN = "steps", "origin"
 FIELDS = (
-    Field("pid", Unit.ID, "The process; none where several share the device.", "PID"),
+    Field("pid", Unit.ID, "The process; empty if several share the GPU.", "PID"),
     Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU"),
     Field("kind", Unit.NONE, "busy or idle.", "Kind"),
-    Field("category", Unit.NONE, "What ran, or why nothing did.", "Category"),
-    Field("share_ratio", Unit.RATIO, "Share of the device's time.", "Time (%)", 100.0, 1),
-    Field("total_ns", Unit.NS, "Time, over all windows that are counted.", "Total Time (ns)"),
-    Field("per_step_ns", Unit.NS, "Total divided by the steps.", "Per Step (ns)", digits=1),
-    Field("meaning", Unit.NONE, "What the category says.", "Meaning", is_detail=True),
+    Field("category", Unit.NONE, "Category, or cause of idle time.", "Category"),
+    Field("share_ratio", Unit.RATIO, "Share of the GPU's time.", "Time (%)", 100.0, 1),
+    Field("total_ns", Unit.NS, "Total time in the analyzed steps.", "Total Time (ns)"),
+    Field("per_step_ns", Unit.NS, "Total time divided by steps.", "Per Step (ns)", digits=1),
+    Field("meaning", Unit.NONE, "Meaning of the category.", "Meaning", is_detail=True),
 )
 _ADDED = {
     STEPS: Field("step", Unit.NONE, "The step.", "Step"),
-    ORIGIN: Field("origin", Unit.NONE, "Whose code ran; none for idle time.", "Origin"),
+    ORIGIN: Field("origin", Unit.NONE, "Library of the work; empty for idle time.", "Origin"),
 }
 _KEYS = {"pid", "gpu_index", "step", "kind", "category", "origin"}
 _PART_IS_BUSY = is_busy(np.arange(len(PARTS), dtype=np.int8))
 
 
 class _Cells(NamedTuple):
-    """Parts of the time of some stretches, which are windows or all windows of a lane.
+    """Parts of the time of intervals, each a single window or all windows of a lane.
 
     Attributes:
-        stretch: Shape (n,), int64, ascending.
-        part: Shape (n,), int64, places in `PARTS`.
-        origin: Shape (n,), int64, places in `ORIGINS`, or one after the last where it has none.
-        ns: Shape (n,), int64, never 0; falling within busy and idle time.
+        interval: Shape (n,), int64, ascending.
+        part: Shape (n,), int64, indices into `PARTS`.
+        origin: Shape (n,), int64, indices into `ORIGINS`, or its length for idle time.
+        ns: Shape (n,), int64, never 0; descending within busy and within idle time.
     """
 
-    stretch: I64
+    interval: I64
     part: I64
     origin: I64
     ns: I64
@@ -66,34 +66,34 @@ class _Cells(NamedTuple):
     fields=FIELDS,
     needs=DEVICE_TABLES,
     arguments={
-        STEPS: "One row for each step and part.",
-        ORIGIN: "Divide busy time further, by whose code ran.",
+        STEPS: "One row per step and part.",
+        ORIGIN: "Divide busy time further by library.",
     },
     missing_hint="profile a program that uses a GPU with --trace=cuda",
 )
 def breakdown(trace: Trace, arguments: Arguments) -> Result:
-    """Where each device's time went: what ran, and why nothing did.
+    """Where each GPU's time went: busy time by category, idle time by cause.
 
-    What it measures: The time of the included steps on each device, divided into parts: busy by
-        what ran, idle by its cause. The parts are whole nanoseconds and sum to the steps' time
-        exactly. Without steps it is the time from a device's first operation to its last.
-    Why it matters: It says where to look first: faster kernels do not help a device that waits
-        for its host, and a faster host does not help a device that is busy.
-    How it is computed: Each moment of a device counts once. Where operations overlap it goes to
-        computing before collectives, before whole graphs, before copies; within these in the
-        order of the categories, then to what began first. A gap has the cause that follows from
-        the launch that ended it. If the launch had arrived before the gap began, the operation
-        waited on the device (dependency; communication-wait behind a collective). Otherwise the
-        host was late, and what held its thread is the cause: a wait (host-sync), a copy from or
-        to pageable memory, the allocator, making a graph, loading code, waiting for data, the
-        profiler. A wait is also charged for the idle time after it, up to the time that the host
-        lost in it while the device was still busy. What is left is launch-bound: the host was
-        issuing work, or doing something else. The arrival of a launch is taken from the
-        recording: the median latency of launches on an idle device.
-    Limits: Which category a kernel has follows from its name. Busy does not mean well used. Time
-        inside a collective is mostly waiting for other ranks, which one rank alone cannot tell.
-        Without API calls in the recording the causes are unknown. Recording slows the host, so
-        that without it less is launch-bound.
+    What it measures: The time of the included steps on each GPU, divided into busy time by
+        category and idle time by cause. The parts are whole nanoseconds and sum exactly to the
+        time of the steps. Without steps, the time from the first to the last operation is divided.
+    Why it matters: It shows where to look first. Faster kernels do not help a GPU that waits for
+        the CPU, and a faster CPU does not help a busy GPU.
+    How it is computed: Each moment counts once. Where operations overlap, compute takes precedence
+        over collectives, those over whole graphs, and those over copies. Within these, the order
+        of the categories decides, then the earlier start. The cause of a gap follows from the
+        launch of the operation that ended it. If the launch arrived before the gap began, the
+        operation waited on the GPU (dependency, or communication-wait after a collective).
+        Otherwise the CPU was late, and the cause is what blocked its thread: a synchronization
+        (host-sync), a pageable copy, the allocator, creating a graph, loading code, waiting for
+        input, or the profiler. A blocking call also accounts for idle time after it, up to the
+        time that it cost the CPU while the GPU was still busy. The rest is launch-bound: the CPU
+        was launching work, or busy elsewhere. A launch arrives after the launch latency: the
+        median latency on an idle GPU in the same recording.
+    Limits: A kernel's category follows from its name. Busy does not mean efficient. Time inside a
+        collective is mostly waiting for other ranks, which needs the recordings of all ranks to
+        separate. Without recorded API calls, causes are unknown. Profiling slows the CPU, so
+        without it the launch-bound share is smaller.
     Source: Warpline.
     """
     found, by_step = step_partition(trace), STEPS in arguments
@@ -106,7 +106,7 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
         sums = [ns[lane.windows].sum(axis=0) for lane in found.lanes]
         ns = np.array(sums, np.int64).reshape(len(sums), *ns.shape[1:])
     cells = _cells(ns)
-    lane = lane_of[cells.stretch] if by_step else cells.stretch
+    lane = lane_of[cells.interval] if by_step else cells.interval
     owners = lane_owners(trace, found.lanes)
     values = _part_values(cells, ns)
     values["pid"] = Numbers(owners.pid[lane], owners.has_pid[lane])
@@ -115,7 +115,7 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
     counts = np.minimum(counts, 1) if by_step else counts
     values["per_step_ns"] = Numbers(cells.ns / np.maximum(counts, 1), counts > 0)
     if by_step:
-        values["step"] = _step_labels(trace, found, windows[cells.stretch])
+        values["step"] = _step_labels(trace, found, windows[cells.interval])
     fields = (*FIELDS, *(_ADDED[name] for name in (STEPS, ORIGIN) if name in arguments))
     columns = {field.name: values[field.name] for field in fields}
     key = tuple(field.name for field in fields if field.name in _KEYS)
@@ -123,22 +123,22 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
 
 
 def _by_origin(trace: Trace, found: Partition) -> I64:
-    """Return the time of each window by part and origin; idle time has the place after the last."""
+    """Return the time of each window by part and origin; idle time has the index after the last."""
     split = busy_by_origin(trace, found.windows)
     idle = np.where(_PART_IS_BUSY, 0, found.ns)
     return np.concatenate((split, idle[:, :, None]), axis=2)
 
 
 def _cells(ns: I64) -> _Cells:
-    """Return what is not 0 of times by stretch, part and origin."""
-    stretch, part, origin = np.nonzero(ns)
-    values = ns[stretch, part, origin]
-    order = np.lexsort((origin, part, -values, ~_PART_IS_BUSY[part], stretch))
-    return _Cells(stretch[order], part[order], origin[order], values[order])
+    """Return the non-zero times by interval, part and origin."""
+    interval, part, origin = np.nonzero(ns)
+    values = ns[interval, part, origin]
+    order = np.lexsort((origin, part, -values, ~_PART_IS_BUSY[part], interval))
+    return _Cells(interval[order], part[order], origin[order], values[order])
 
 
 def _part_values(cells: _Cells, ns: I64) -> dict[str, Values]:
-    totals = ns.sum(axis=(1, 2))[cells.stretch]
+    totals = ns.sum(axis=(1, 2))[cells.interval]
     kinds = Texts((~_PART_IS_BUSY[cells.part]).astype(np.int32), ["busy", "idle"])
     part = cells.part.astype(np.int32)
     has_origin = _PART_IS_BUSY[cells.part] & (cells.origin < len(ORIGINS))
@@ -163,21 +163,21 @@ def _step_labels(trace: Trace, found: Partition, window: I64) -> Texts:
 
 
 def _step_count(found: Partition, lane: Lane) -> int:
-    """Return how many steps the windows of a lane are; 0 if they are none."""
+    """Return the number of steps among the windows of a lane."""
     return int(np.count_nonzero(found.windows.step[lane.windows] >= 0))
 
 
 def _notes(trace: Trace, found: Partition) -> tuple[str, ...]:
-    """Return what the parts are of."""
+    """Return notes on the time that the parts divide."""
     counts = [_step_count(found, lane) for lane in found.lanes]
     if not counts:
         return ()
     if not any(counts):
-        return ("no steps were found: this is from a device's first operation to its last",)
+        return ("no steps found: times run from a GPU's first to its last operation",)
     source = steps(trace).source
     each = (
         plural(counts[0], "step")
         if len({*counts}) == 1
         else f"{min(counts)} to {max(counts)} steps"
     )
-    return (f"{each} per device, found by {source}; `warpline stats -r steps` lists them",)
+    return (f"{each} per GPU, from {source}; list them with `warpline stats -r steps`",)

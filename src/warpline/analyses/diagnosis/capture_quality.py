@@ -1,4 +1,4 @@
-"""capture-quality: what is wrong with the recording, before anything is read from it."""
+"""capture-quality: problems of the recording itself, to resolve before trusting its numbers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "capture-quality"
-TITLE = "Faults of the recording itself"
+TITLE = "Recording problems"
 
 ENOUGH_STEPS = 10
 _FEW_STEPS = 3
 _ROWS_SHOWN = 5
-# Shares from which a fault is worth a word, and from which it may turn the analysis wrong.
-_LOST_RATIO = {"high": 0.01, "medium": 0.0001}
+# Shares from which a problem has a severity: worth mentioning, or enough to mislead the analysis.
+_DROPPED_RATIO = {"high": 0.01, "medium": 0.0001}
 _UNLAUNCHED_RATIO = {"medium": 0.05, "low": 0.01}
 _GRAPH_RATIO = {"low": 0.25, "info": 0.05}
 _COST_RATIO = {"medium": 0.10, "low": 0.03}
@@ -47,33 +47,32 @@ _MATTERS = re.compile(
     r"UNIFIED_MEMORY|_UM_|PAGE_FAULT|MPI|UCX|NVSHMEM|OPENSHMEM|OPENACC|OPENMP", re.IGNORECASE
 )
 _STEP_HINT = (
-    'mark each step: torch.cuda.nvtx.range_push(f"step_{i}") and range_pop(), or name what marks'
-    " them with --steps NAME"
+    'Mark each step with torch.cuda.nvtx.range_push(f"step_{i}") and range_pop(), or name existing'
+    " ranges with --steps NAME."
 )
 
 
 @rule(name=NAME, title=TITLE)
 def capture_quality(trace: Trace, steps: str | None) -> list[Finding]:
-    """What is wrong with the recording, before anything is read from it.
+    """Problems of the recording itself, to resolve before trusting its numbers.
 
-    What it finds: Records that were lost or could not be read; a recording without GPU work,
-        without CUDA calls, or of graphs as wholes; a process in which another profiler held CUPTI;
-        too few steps, or none but warm-up; ranges cut by the end; tables of the file that are not
-        read and may matter; ranks that are missing; recording that took much of a step.
-    Why it matters: Every other finding rests on the recording. A missing table looks like a
-        program that does nothing, a recording of the first step like a slow program.
-    How it is found: From what the producer says of losses, from the tables that are there, from
-        the steps and how many count, and from what recording cost: idle time for which the
-        profiler held the host, or our own measure of what records cost, but no more than the time
-        for which the device waited for its host.
-    What to do: Record again as the finding says.
-    Limits: What a producer loses without saying so is not seen. What CUPTI adds to each call is in
-        nobody's records, so the cost of recording is a lower bound.
+    What it finds: Dropped or unreadable records; no GPU work or no CUDA API calls; CUDA graphs
+        traced at graph level; a process in which another profiler used CUPTI; too few steps, or
+        only warm-up; ranges cut off by the end; tables that may matter but are not read; missing
+        ranks; high profiling overhead.
+    Why it matters: Every other finding depends on the recording. A missing table looks like a
+        program that does nothing. A recording of the first step looks like a slow program.
+    How it is found: From the dropped records that the producer reports, the tables present, the
+        steps analyzed, and the overhead: idle time during which the profiler blocked the CPU, or
+        the overhead that Warpline measures itself, at most the time the GPU waited for the CPU.
+    What to do: Profile again as the finding advises.
+    Limits: Drops that a producer does not report go unnoticed. The time that CUPTI adds to each
+        call is not recorded, so the overhead is a lower bound.
     Source: Warpline.
     """
     chosen = find_steps(trace, steps)
     found = [
-        *_lost(trace),
+        *_dropped(trace),
         *_damaged(trace),
         *_not_recorded(trace),
         *_device_work(trace),
@@ -95,26 +94,26 @@ def _finding(
 
 
 def _grade(ratio: float, limits: Mapping[str, float]) -> Severity | None:
-    """Return the first severity whose limit the ratio reaches."""
+    """Return the highest severity whose limit the ratio reaches."""
     return next((level for level in SEVERITIES if ratio >= limits.get(level, np.inf)), None)
 
 
-def _lost(trace: Trace) -> Iterator[Finding]:
+def _dropped(trace: Trace) -> Iterator[Finding]:
     if not trace.meta.lost:
         return
     recorded = sum(trace.row_count(name) for name in trace.tables if TABLES[name].order)
     for subject, count in trace.meta.lost.items():
         ratio = 0.0 if count is None else count / max(count + recorded, 1)
-        severity = "medium" if count is None else _grade(ratio, _LOST_RATIO) or "low"
-        said = subject if count is None else f"{count:,} {subject}"
+        severity = "medium" if count is None else _grade(ratio, _DROPPED_RATIO) or "low"
+        what = f"An unknown number of {subject}" if count is None else f"{count:,} {subject}"
+        verb = "was" if count == 1 else "were"
         yield _finding(
             severity,
-            "Records were lost",
-            f"The recorder lost {said}: what is missing counts nowhere, and idle time may be work"
-            " that is not seen.",
-            Evidence(f"the producer says that {said} were lost", count=count or 0),
-            "record a shorter part of the run, or fewer kinds of events",
-            "record again: no losses are told",
+            "Records were dropped",
+            f"{what} {verb} dropped. Idle time may include unrecorded work.",
+            Evidence(f"Reported by the producer: {subject} dropped", count=count or 0),
+            "Record a shorter part of the run, or fewer kinds of events.",
+            "Profile again: no dropped records are reported.",
         )
 
 
@@ -122,24 +121,24 @@ def _damaged(trace: Trace) -> Iterator[Finding]:
     for table, why in trace.meta.damaged.items():
         yield _finding(
             "high" if table in _ESSENTIAL else "low",
-            f"The table {table} could not be read",
-            f"The file's rows of {table} count nowhere: {why}.",
+            f"Table {table} is unreadable",
+            f"The rows of table {table} are missing from the analysis: {why}.",
             Evidence(f"{table}: {why}"),
-            "copy or export the file again; if that does not help, record again",
-            "warpline summary RECORDING lists nothing as damaged",
+            "Copy or export the file again. If that does not help, profile again.",
+            "warpline summary RECORDING lists no damaged tables.",
         )
 
 
 def _not_recorded(trace: Trace) -> Iterator[Finding]:
-    """Another profiler held CUPTI, or there is none: the recorder says which, and what to do."""
-    for told in cuda_unrecorded(trace):
+    """Report processes without CUDA events: another profiler used CUPTI, or CUPTI is missing."""
+    for process in cuda_unrecorded(trace):
         yield _finding(
             "medium" if len(device_work(trace)) else "high",
             "CUDA was not recorded",
-            f"A process of this recording was recorded without CUDA: {told.why}.",
-            Evidence(told.text),
-            told.hint or "warpline doctor says what this machine lacks",
-            "record again: the warning is gone",
+            f"A process was recorded without CUDA events: {process.why}.",
+            Evidence(process.text),
+            process.hint or "Run warpline doctor to find out what is missing.",
+            "Profile again: the warning is gone.",
         )
 
 
@@ -150,21 +149,21 @@ def _device_work(trace: Trace) -> Iterator[Finding]:
     if launches:
         yield _finding(
             "high",
-            "The GPU's work was not recorded",
-            f"There are {plural(launches, 'launch call')} and no kernel, copy or memory set: what"
-            " the GPU did is not known.",
+            "GPU work was not recorded",
+            f"The recording has {plural(launches, 'launch call')}, but no kernels, copies or"
+            " memsets.",
             Evidence(f"{plural(launches, 'launch call')}", "api_call", count=launches),
-            "record with -t cuda, and no other profiler in the program: it may hold CUPTI",
-            "warpline summary RECORDING shows kernels",
+            "Record with -t cuda, without another profiler in the program: only one can use CUPTI.",
+            "warpline summary RECORDING lists kernels.",
         )
     else:
         yield _finding(
             "medium",
             "No GPU work was recorded",
-            "The recording holds no kernel, copy or memory set and no launch of one.",
-            Evidence("no device operation and no launch call"),
-            "record with -t cuda, and a part of the run in which the GPU is used",
-            "warpline summary RECORDING shows kernels",
+            "The recording has no kernels, copies or memsets, and no launch calls.",
+            Evidence("no GPU operations and no launch calls"),
+            "Record with -t cuda a part of the run that uses the GPU.",
+            "warpline summary RECORDING lists kernels.",
         )
 
 
@@ -186,11 +185,11 @@ def _unlaunched(trace: Trace) -> Iterator[Finding]:
     if not trace.has("api_call") or not trace.row_count("api_call"):
         yield _finding(
             "medium",
-            "CUDA calls were not recorded",
-            "Why the GPU was idle cannot be told, nor which range launched what.",
-            Evidence("there are no rows of api_call"),
-            "record with -t cuda,nvtx",
-            "warpline summary RECORDING lists api_call as recorded",
+            "CUDA API calls were not recorded",
+            "Causes of idle time and the ranges of GPU work are unknown.",
+            Evidence("table api_call is empty"),
+            "Record with -t cuda,nvtx.",
+            "warpline summary RECORDING lists api_call.",
         )
         return
     rows = np.flatnonzero(work.call < 0)
@@ -200,17 +199,16 @@ def _unlaunched(trace: Trace) -> Iterator[Finding]:
         times = zip(work.start_ns[first].tolist(), work.end_ns[first].tolist(), strict=True)
         yield _finding(
             severity,
-            "The launches of some GPU work are missing",
-            f"For {format_ratio(len(rows) / len(work))} of the GPU's operations the call that"
-            " launched them is not in the recording: their range and the idle time before them"
-            " cannot be explained.",
+            "Launch calls of some GPU work are missing",
+            f"{format_ratio(len(rows) / len(work))} of GPU operations have no recorded launch"
+            " call. Their range and the cause of idle time before them are unknown.",
             Evidence(
                 f"{len(rows):,} of {len(work):,} operations have no launch call",
                 count=len(rows),
                 windows_ns=tuple(times),
             ),
-            "begin to record before the work is launched; record runtime and driver calls",
-            "record again: this finding is gone",
+            "Start recording before the work is launched. Record runtime and driver API calls.",
+            "Profile again: this finding is gone.",
         )
 
 
@@ -224,33 +222,33 @@ def _whole_graphs(trace: Trace) -> Iterator[Finding]:
     if severity is not None:
         yield _finding(
             severity,
-            "CUDA graphs were recorded as wholes",
-            f"For {format_ratio(ratio)} of the GPU's busy time a graph ran of which no kernel"
-            " is known: it counts as the category graph.",
+            "CUDA graphs were traced at graph level",
+            f"{format_ratio(ratio)} of GPU busy time is CUDA graphs without recorded kernels"
+            " (category graph).",
             Evidence(
-                f"{plural(len(graphs), 'execution')} of graphs took {format_ns(graph_ns)}",
+                f"{plural(len(graphs), 'graph execution')} took {format_ns(graph_ns)}",
                 "graph_launch",
                 count=len(graphs),
             ),
-            "record a few steps with --cuda-graph-trace=node, which makes graphs slower",
-            "warpline summary RECORDING shows kernels",
+            "Record a few steps with --cuda-graph-trace=node, which adds overhead to graphs.",
+            "warpline summary RECORDING lists kernels.",
         )
 
 
 def _busy_ns(work: DeviceWork) -> int:
-    """Return the time for which devices were busy, added over devices."""
+    """Return the busy time, summed over devices."""
     n_devices = int(work.device_id.max(initial=-1)) + 1
     return int(work.busy_ns(work.device_id, n_devices).sum())
 
 
 def _steps(found: Steps) -> Iterator[Finding]:
-    verify = "warpline stats -r steps RECORDING shows the steps and which count"
+    verify = "warpline stats -r steps RECORDING lists all steps and which are analyzed."
     if not len(found):
         yield _finding(
             "low",
             "No steps were found",
-            "The whole recording counts as one stretch, its start and end included.",
-            Evidence("no ranges that number steps, and no period in the launches"),
+            "The whole recording is analyzed as one interval, including startup and shutdown.",
+            Evidence("no ranges named like steps, and no repeating launches"),
             _STEP_HINT,
             verify,
         )
@@ -262,51 +260,50 @@ def _steps(found: Steps) -> Iterator[Finding]:
         reasons = ", ".join(dict.fromkeys(item.reason for item in found.excluded))
         yield _finding(
             "medium",
-            "No step stands for the run",
-            f"{plural(len(found), 'step')} found, and none counts ({reasons}): the whole recording"
-            " is looked at instead, and steady steps may look different.",
-            Evidence(f"0 of {plural(len(found), 'step')} count", windows_ns=windows),
-            f"record at least {ENOUGH_STEPS} steps after the first ones",
+            "No representative step",
+            f"All {len(found):,} steps are excluded ({reasons}). The whole recording is analyzed"
+            " instead. Steady steps may look different.",
+            Evidence(f"0 of {plural(len(found), 'step')} analyzed", windows_ns=windows),
+            f"Record at least {ENOUGH_STEPS} steps after warm-up.",
             verify,
         )
     elif count < ENOUGH_STEPS:
         most = int(np.bincount(found.process).max())
         yield _finding(
             "low" if count < _FEW_STEPS else "info",
-            "Few steps were recorded",
-            f"{plural(count, 'step')} of {most} count; medians of fewer than {ENOUGH_STEPS} vary"
-            " from run to run.",
-            Evidence(f"{count} of {plural(most, 'step')} count", windows_ns=windows),
-            f"record at least {ENOUGH_STEPS} steps after the first ones",
+            "Too few steps",
+            f"{count} of {plural(most, 'step')} {'was' if count == 1 else 'were'} analyzed. Medians"
+            f" of fewer than {ENOUGH_STEPS} steps vary between runs.",
+            Evidence(f"{count} of {plural(most, 'step')} analyzed", windows_ns=windows),
+            f"Record at least {ENOUGH_STEPS} steps after warm-up.",
             verify,
         )
 
 
 def _cost(trace: Trace, found: Steps, name: str | None) -> Iterator[Finding]:
-    # A host that runs ahead of its device pays for recording from time that it has to spare.
+    # Overhead on a CPU that runs ahead of its GPU does not slow the program down.
     waiting_ratio, _ = _idle(trace, name, *(c for c in IDLE_CAUSES if c not in _NOT_THE_HOST))
     own_ratio, own_text = _own_cost(trace, found)
-    told_ratio, told_ns = _idle(trace, name, "profiler-overhead")
-    told_text = f"devices were idle for {format_ns(told_ns)} in all while the profiler worked"
-    cost = max((min(own_ratio, waiting_ratio), own_text), (told_ratio, told_text))
+    known_ratio, known_ns = _idle(trace, name, "profiler-overhead")
+    known_text = f"GPUs were idle for {format_ns(known_ns)} in total during profiler overhead"
+    cost = max((min(own_ratio, waiting_ratio), own_text), (known_ratio, known_text))
     severity = _grade(cost[0], _COST_RATIO)
     if severity is not None:
         yield _finding(
             severity,
-            "Recording took much of the time",
-            f"For about {format_ratio(cost[0])} of the time the device waited while the host was"
-            " recording: without the profiler the program is faster.",
+            "High profiling overhead",
+            f"The GPU waits about {format_ratio(cost[0])} of the time for profiling overhead on the"
+            " CPU. The program is faster without the profiler.",
             Evidence(cost[1]),
-            "leave kinds of events out, such as NVTX domains, OS calls or call chains",
+            "Record fewer kinds of events, such as NVTX domains, OS calls or backtraces.",
             "warpline stats -r profiling_cost RECORDING",
         )
 
 
 def _idle(trace: Trace, name: str | None, *causes: str) -> tuple[float, int]:
-    """Return the share of a device's time that it was idle for some causes, and the time.
+    """Return the idle time of some causes: as the share on the worst device, and in total.
 
-    The share is that of the worst device, the time that of all. Without steps a device's time is
-    from its first operation to its last.
+    Without steps, shares are of the time from a device's first to its last operation.
     """
     found = step_partition(trace, name)
     parts = [PARTS.index(cause) for cause in causes]
@@ -320,7 +317,7 @@ def _idle(trace: Trace, name: str | None, *causes: str) -> tuple[float, int]:
 
 
 def _own_cost(trace: Trace, found: Steps) -> tuple[float, str]:
-    """Return what our recorder took of a step as it measured itself, and a sentence on it."""
+    """Return the overhead that Warpline measured itself, as a share of a step and as text."""
     step_ns = found.times().host_median_ns
     cost = ANALYSES.get("profiling_cost").compute(trace, ())
     if not isinstance(cost, Result) or not step_ns:
@@ -331,7 +328,7 @@ def _own_cost(trace: Trace, found: Steps) -> tuple[float, str]:
         return 0.0, ""
     total_ns = sum(by_kind.values())
     worst = max(by_kind, key=lambda kind: by_kind[kind])
-    text = f"{format_ns(total_ns)} of each {format_ns(step_ns)} step; most of it for {worst}"
+    text = f"{format_ns(total_ns)} of each {format_ns(step_ns)} step, mostly for {worst}"
     return total_ns / step_ns, text
 
 
@@ -349,13 +346,13 @@ def _truncated(trace: Trace) -> Iterator[Finding]:
         )
         yield _finding(
             "info",
-            "Ranges were open when recording ended",
-            f"{plural(len(rows), 'range')} of {every:,} had no end: they end with their process, or"
-            " with the recording.",
+            "Ranges still open at the end",
+            f"{len(rows):,} of {plural(every, 'range')} have no recorded end. They are cut off at"
+            " the end of their process or of the recording.",
             Evidence(
-                f"{len(rows):,} ranges are truncated", "range", tuple(first), len(rows), windows
+                f"{plural(len(rows), 'range')} cut off", "range", tuple(first), len(rows), windows
             ),
-            "close ranges that are never popped; else nothing",
+            "Pop or end ranges that are never closed. Otherwise no action is needed.",
             "warpline query RECORDING 'SELECT * FROM range WHERE is_truncated'",
         )
 
@@ -372,28 +369,28 @@ def _missing_ranks(trace: Trace) -> Iterator[Finding]:
     widest = int(np.argmax(size))
     same = communicator == communicator[widest]
     present = len(np.unique(rank[same]))
-    said = f"{present} of {int(size[widest])} ranks"
+    found = f"{present} of {int(size[widest])} ranks"
     if present < int(size[widest]):
         yield _finding(
             "info",
-            "Not all ranks are here",
-            f"{said} of a communicator are in this recording: whether a collective waited for"
-            " another rank or moved data cannot be told.",
-            Evidence(said, "collective", count=int(same.sum())),
-            "give the recordings of all ranks together: warpline analyze RANK0 RANK1 ...",
-            "this finding is gone when all ranks are given",
+            "Some ranks are missing",
+            f"{found} of a communicator are recorded. Waiting for other ranks cannot be separated"
+            " from data transfer.",
+            Evidence(found, "collective", count=int(same.sum())),
+            "Analyze the recordings of all ranks together: warpline analyze RANK0 RANK1 ...",
+            "This finding is gone with all ranks.",
         )
 
 
 def _unread(trace: Trace) -> Iterator[Finding]:
     tables = {name: rows for name, rows in trace.meta.unread.items() if _MATTERS.search(name)}
     if tables:
-        said = ", ".join(f"{name} ({rows:,} rows)" for name, rows in sorted(tables.items()))
+        listed = ", ".join(f"{name} ({rows:,} rows)" for name, rows in sorted(tables.items()))
         yield _finding(
             "info",
-            "Tables that may matter are not read",
-            f"The file holds events that Warpline does not read: {said}.",
-            Evidence(said, count=sum(tables.values())),
-            "look at them in the profiler that wrote the file",
-            "warpline summary RECORDING lists what is not read",
+            "Possibly relevant tables are not read",
+            f"Warpline does not read these tables of the file: {listed}.",
+            Evidence(listed, count=sum(tables.values())),
+            "View them in the profiler that wrote the file.",
+            "warpline summary RECORDING lists the tables that are not read.",
         )

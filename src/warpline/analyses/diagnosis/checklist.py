@@ -1,4 +1,4 @@
-"""checklist: what experienced people look at first, each with its number and threshold."""
+"""checklist: common performance checks, each with its value and target."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from warpline.units import Unit, format_ns, format_ratio, plural
 NAME = "checklist"
 TITLE = "Checklist"
 FIELDS = (
-    Field("state", Unit.NONE, "pass, fail or can't tell.", "State"),
+    Field("state", Unit.NONE, "pass, fail or unknown.", "State"),
     Field("name", Unit.NONE, "What is checked.", "Check"),
-    Field("found", Unit.NONE, "What was found, or what is missing.", "Found"),
-    Field("wanted", Unit.NONE, "The threshold.", "Wanted"),
-    Field("reason", Unit.NONE, "Why this threshold.", "Reason", is_detail=True),
-    Field("value", Unit.NONE, "The number that was compared.", "Value", digits=4),
-    Field("unit", Unit.NONE, "What the number counts: ratio or count.", "Unit"),
+    Field("found", Unit.NONE, "The measured value, or what is missing.", "Found"),
+    Field("wanted", Unit.NONE, "The target.", "Wanted"),
+    Field("reason", Unit.NONE, "Why it matters.", "Reason", is_detail=True),
+    Field("value", Unit.NONE, "The number compared with the target.", "Value", digits=4),
+    Field("unit", Unit.NONE, "Unit of the number: ratio or count.", "Unit"),
 )
 
 _BUSY = 0.80
@@ -62,18 +62,18 @@ _ENOUGH_STEPS = 10
 _OPTIMIZER = re.compile(r"optim", re.IGNORECASE)
 _OPAQUE = 0.5  # of the busy time
 _OF_KERNELS = (
-    "communication small",
+    "little communication",
     "communication overlapped",
-    "no storm of short kernels",
-    "optimizer in few launches",
+    "few short kernels",
+    "few optimizer launches",
     "epilogues fused",
-    "no stray transposes",
+    "few layout conversions",
 )
-_NO_CALLS = "no CUDA calls were recorded"
+_NO_CALLS = "CUDA API calls not recorded"
 
 
 class Line(NamedTuple):
-    """One line of the checklist; the fields of `Check`."""
+    """One check; the fields of `Check`."""
 
     state: CheckState
     name: str
@@ -86,11 +86,11 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class _Run:
-    """What the checks look at: the included steps, or all that was recorded.
+    """The time range that the checks analyze: the included steps, or the whole recording.
 
     Attributes:
         trace: The trace.
-        name: What the steps are called.
+        name: Name of the ranges that are steps.
     """
 
     trace: Trace
@@ -102,7 +102,7 @@ class _Run:
 
     @cached_property
     def total_ns(self) -> I64:
-        """Shape (lanes,), int64; without steps only from the first operation to the last."""
+        """Shape (lanes,), int64; without steps, from the first to the last operation."""
         tail = 0 if self.has_steps else self.part_ns("tail")
         whole: I64 = self._sums.sum(axis=1) - tail
         return whole
@@ -128,7 +128,7 @@ class _Run:
         return np.array([found[lane.windows].sum() for lane in lanes], np.int64)
 
     def worst(self, ns: I64, of_ns: I64 | None = None) -> float:
-        """Return the largest share that a lane has; of the lane's time, or of other times."""
+        """Return the largest share among lanes, of each lane's time or of `of_ns`."""
         whole = self.total_ns if of_ns is None else of_ns
         return float(np.max(ns / np.maximum(whole, 1), initial=0.0))
 
@@ -144,7 +144,7 @@ class _Run:
 
     @cached_property
     def counted(self) -> BoolArray:
-        """Shape (operations,), which began in the windows that are counted."""
+        """Shape (operations,), which operations began in the counted windows."""
         windows = step_partition(self.trace, self.name).windows
         return enclosing(
             self.work.start_ns,
@@ -155,18 +155,18 @@ class _Run:
         ).found
 
     def of_category(self, *names: str) -> BoolArray:
-        """Return which operations are of a category and counted."""
+        """Return which of the counted operations belong to the categories."""
         codes = [BUSY_CATEGORIES.index(name) for name in names]
         return self.counted & np.isin(operation_categories(self.trace), codes)
 
     @cached_property
     def count(self) -> int:
-        """Windows that are counted, by which counts become counts per step; at least 1."""
+        """Number of counted windows, the divisor of counts per step; at least 1."""
         return max(len(step_partition(self.trace, self.name).windows.device), 1)
 
     @property
     def is_opaque(self) -> bool:
-        """Whether most of the busy time is graphs of which no kernel is known."""
+        """Whether most of the busy time is graphs without recorded kernels."""
         return int(self.part_ns("graph").sum()) > _OPAQUE * int(self.busy_ns.sum())
 
     @property
@@ -183,46 +183,45 @@ class _Run:
     missing_hint="profile a program that uses a GPU with --trace=cuda",
 )
 def checklist(trace: Trace, arguments: Arguments) -> Result:
-    """The checklist of the practice, each line with its number, threshold and reason.
+    """Common performance checks, each with its value, target and reason.
 
-    What it measures: Whether the device is busy; copies and communication run beside computing;
-        the host waits without need; kernels are long enough, the optimizer is in few launches,
-        element-wise work is fused with products, tensors are not copied into other orders; streams
-        run at the same time; and whether the recording is fit to judge: warm-up left out, enough
-        steps.
-    Why it matters: It is what experienced people look at before they look at any kernel. A line
-        that fails is not a finding with a saving: it says where to look.
-    How it is computed: Over the included steps, or without steps from the first operation to the
-        last. Where several devices or processes worked, the worst of them counts. Shares are those
-        of the tables breakdown and overlap. A kernel is short below 10 us; those of a CUDA graph
-        are left out, as they need no launches. An element-wise kernel counts as an epilogue if it
-        runs right after a matrix product or convolution on its stream. Optimizer launches are
-        kernels of that category, or all that were launched in ranges with "optim" in their names.
-    Limits: Thresholds are rules of thumb. What is missing in the recording cannot be told, and
-        such a line neither passes nor fails.
+    What it measures: Whether the GPU is busy; whether copies, communication and streams overlap
+        with compute; whether the program synchronizes unnecessarily, runs many short kernels,
+        launches its optimizer in few kernels, fuses elementwise operations with GEMMs, and avoids
+        layout conversions. Also whether the recording has enough steps after warm-up.
+    Why it matters: These are the first things to check before any single kernel. A failed check
+        is not a finding with an estimated saving. It shows where to look.
+    How it is computed: Over the included steps or, without steps, from the first to the last
+        operation. With several GPUs or processes, the worst one counts. Shares are those of the
+        tables breakdown and overlap. A kernel is short below 10 us. Kernels of CUDA graphs are
+        excluded, as they need no launches of their own. An elementwise kernel is an unfused
+        epilogue if it directly follows a GEMM or convolution on its stream. Optimizer launches are
+        kernels of that category, and all kernels launched in ranges with "optim" in their names.
+    Limits: Targets are rules of thumb. A check whose data is missing from the recording is
+        unknown: it neither passes nor fails.
     Source: Warpline.
     """
     name = next((text.partition("=")[2] for text in arguments if text.startswith("name=")), None)
     run = _Run(trace, name)
-    lines = [_as_told(run, check(run)) for check in CHECKS]
+    lines = [_if_recorded(run, check(run)) for check in CHECKS]
     return _result(lines, ":".join((NAME, *arguments)))
 
 
-def _as_told(run: _Run, line: Line) -> Line:
-    """Return the line, or that it cannot be told from what was recorded."""
+def _if_recorded(run: _Run, line: Line) -> Line:
+    """Return the check, or its unknown state if the recording lacks its data."""
     missing = None
     if line.name == "copies overlapped" and not run.trace.has("memcpy"):
-        missing = "copies were not recorded"
+        missing = "copies not recorded"
     elif line.name in _OF_KERNELS and run.is_opaque:
-        missing = "CUDA graphs were recorded as wholes"
+        missing = "CUDA graphs traced at graph level"
     elif line.name in _OF_KERNELS and not run.trace.has("kernel"):
-        missing = "kernels were not recorded"
-    return line if missing is None else line._replace(state="can't tell", found=missing, value=None)
+        missing = "kernels not recorded"
+    return line if missing is None else line._replace(state="unknown", found=missing, value=None)
 
 
 def _result(lines: list[Line], name: str) -> Result:
     states = [line.state for line in lines]
-    notes = ", ".join(f"{states.count(s)} {s}" for s in ("pass", "fail", "can't tell"))
+    notes = ", ".join(f"{states.count(s)} {s}" for s in ("pass", "fail", "unknown"))
     columns = {field.name: column_of([getattr(x, field.name) for x in lines]) for field in FIELDS}
     values = [line.value for line in lines]
     known = np.array([value is not None for value in values], np.bool_)
@@ -243,10 +242,10 @@ def _device_busy(run: _Run) -> Line:
     ratio = float(np.min(run.busy_ns / np.maximum(run.total_ns, 1), initial=1.0))
     return Line(
         "pass" if ratio > _BUSY else "fail",
-        "device busy",
+        "GPU busy",
         f"busy {format_ratio(ratio)} of the time",
         f"more than {_percent(_BUSY)}",
-        "an idle device gains more from its host or its input than from faster kernels",
+        "an idle GPU gains more from a faster CPU side than from faster kernels",
         ratio,
     )
 
@@ -254,14 +253,14 @@ def _device_busy(run: _Run) -> Line:
 def _copies_overlapped(run: _Run) -> Line:
     copy_ns, exposed_ns = run.together_ns("copy"), run.together_ns("exposed-copy")
     ratio = run.worst(exposed_ns)
-    beside = 1 - int(exposed_ns.sum()) / max(int(copy_ns.sum()), 1)
-    found = f"copies alone take {format_ratio(ratio)}; {format_ratio(beside)} run beside work"
+    overlapped = 1 - int(exposed_ns.sum()) / max(int(copy_ns.sum()), 1)
+    found = f"{format_ratio(ratio)} exposed, {format_ratio(overlapped)} of copy time overlapped"
     return Line(
         _at_most(ratio, _EXPOSED_COPIES),
         "copies overlapped",
         found if copy_ns.any() else "no copies",
-        f"at most {_percent(_EXPOSED_COPIES)} alone",
-        "from pinned memory, on a stream of their own, copies cost a step nothing",
+        f"at most {_percent(_EXPOSED_COPIES)} exposed",
+        "copies of pinned memory on a separate stream can overlap with compute",
         ratio,
     )
 
@@ -270,10 +269,10 @@ def _communication_small(run: _Run) -> Line:
     ratio = run.worst(run.together_ns("communication"))
     return Line(
         _at_most(ratio, _COMMUNICATION),
-        "communication small",
-        f"collectives run {format_ratio(ratio)} of the time" if ratio else "no collectives",
-        f"at most {_percent(_COMMUNICATION)}; 20% is good",
-        "more is waiting for other ranks, or more data than the links take beside the computing",
+        "little communication",
+        f"collectives take {format_ratio(ratio)} of the time" if ratio else "no collectives",
+        f"at most {_percent(_COMMUNICATION)}, better 20%",
+        "more indicates waiting for other ranks, or too much data for the links",
         ratio,
     )
 
@@ -284,25 +283,27 @@ def _communication_overlapped(run: _Run) -> Line:
     return Line(
         _at_most(ratio, _EXPOSED_COMMUNICATION),
         "communication overlapped",
-        f"collectives alone take {format_ratio(ratio)}" if has_any else "no collectives",
-        f"at most {_percent(_EXPOSED_COMMUNICATION)} alone",
-        "gradients can be sent while the backward pass goes on",
+        f"{format_ratio(ratio)} exposed" if has_any else "no collectives",
+        f"at most {_percent(_EXPOSED_COMMUNICATION)} exposed",
+        "gradient communication can overlap with the backward pass",
         ratio,
     )
 
 
 def _no_needless_waits(run: _Run) -> Line:
-    wanted = f"at most {_percent(_HOST_SYNC)} idle for it"
-    reason = "a wait lets the device run dry, and the host starts late with what comes next"
+    wanted = f"at most {_percent(_HOST_SYNC)} idle"
+    reason = "after a synchronization the GPU is idle until the CPU launches again"
     if not run.trace.has("api_call") or not run.trace.row_count("api_call"):
-        return Line("can't tell", "no needless waits", _NO_CALLS, wanted, reason)
+        return Line("unknown", "no unnecessary synchronization", _NO_CALLS, wanted, reason)
     ratio = run.worst(run.part_ns("host-sync"))
     waits = _count_waits(run)
-    said = "" if waits is None else f"; {plural(round(waits / run.count), 'wait')}{run.each}"
+    each = ""
+    if waits is not None:
+        each = f", {plural(round(waits / run.count), 'synchronization')}{run.each}"
     return Line(
         _at_most(ratio, _HOST_SYNC),
-        "no needless waits",
-        f"idle {format_ratio(ratio)} because the host waited{said}",
+        "no unnecessary synchronization",
+        f"GPU idle {format_ratio(ratio)} due to synchronization{each}",
         wanted,
         reason,
         ratio,
@@ -310,7 +311,7 @@ def _no_needless_waits(run: _Run) -> Line:
 
 
 def _count_waits(run: _Run) -> int | None:
-    """Return how many waits of the host began in the windows that are counted."""
+    """Return the number of CPU synchronizations that began in the counted windows."""
     if not run.trace.has("host_wait") or not run.trace.row_count("host_wait"):
         return None
     start = run.trace.columns("host_wait", "start_ns")["start_ns"].values
@@ -319,28 +320,29 @@ def _count_waits(run: _Run) -> int | None:
 
 
 def _no_short_kernels(run: _Run) -> Line:
-    name, wanted = "no storm of short kernels", f"at most {_percent(_SHORT_RATIO)} below 10 us"
-    reason = "a launch takes the host 3 to 5 us: it cannot keep up with kernels that are as short"
+    name, wanted = "few short kernels", f"at most {_percent(_SHORT_RATIO)} below 10 us"
+    reason = "a launch takes 3 to 5 us of CPU time, so the CPU cannot keep up with short kernels"
     rows = run.work.of_table("kernel")
     rows = rows[run.counted[rows]]
     if not len(rows):
-        return Line("can't tell", name, "no kernels were recorded", wanted, reason)
+        return Line("unknown", name, "no kernels recorded", wanted, reason)
     single = rows[~_of_graphs(run, rows)]
     short = run.work.end_ns[single] - run.work.start_ns[single] < _SHORT_NS
     n_short = int(np.count_nonzero(short))
     ratio = n_short / max(len(single), 1)
     each = n_short / run.count
     is_storm = each >= _STORM and ratio > _SHORT_RATIO
-    found = f"{format_ratio(ratio)} are below 10 us: {each:,.0f} of {len(single) / run.count:,.0f}"
+    of_all = f"{each:,.0f} of {len(single) / run.count:,.0f} kernels{run.each}"
+    found = f"{format_ratio(ratio)} below 10 us: {of_all}"
     if not len(single):
-        found = "all kernels are in graphs"
-    return Line("fail" if is_storm else "pass", name, f"{found}{run.each}", wanted, reason, ratio)
+        found = "all kernels are in CUDA graphs"
+    return Line("fail" if is_storm else "pass", name, found, wanted, reason, ratio)
 
 
 def _of_graphs(run: _Run, rows: I64) -> BoolArray:
-    """Return which kernels a graph launched: those with a node, or with others of the same call.
+    """Return which kernels belong to a CUDA graph: by node id, or by a launch call with several.
 
-    Not every recording tells the nodes.
+    Not every recording contains node ids.
     """
     nodes = run.trace.columns("kernel", "graph_node_id")["graph_node_id"].is_valid()
     call = run.work.call[rows]
@@ -351,15 +353,15 @@ def _of_graphs(run: _Run, rows: I64) -> BoolArray:
 
 
 def _optimizer_launches(run: _Run) -> Line:
-    name, wanted = "optimizer in few launches", f"at most {_OPTIMIZER_LAUNCHES} launches"
-    reason = "a fused optimizer updates all parameters in one or a few launches"
+    name, wanted = "few optimizer launches", f"at most {_OPTIMIZER_LAUNCHES} launches"
+    reason = "a fused optimizer updates all parameters in a few kernels"
     launched = run.of_category("optimizer")
     in_ranges = _in_optimizer_ranges(run)
     if in_ranges is not None:
         launched |= in_ranges & run.counted
     if not launched.any():
-        why = "no optimizer kernels, and no ranges with optim in their names"
-        return Line("can't tell", name, why, wanted, reason)
+        why = "no optimizer kernels and no ranges named *optim*"
+        return Line("unknown", name, why, wanted, reason)
     each = int(np.count_nonzero(launched)) / run.count
     ns = int((run.work.end_ns - run.work.start_ns)[launched].sum()) / run.count
     return Line(
@@ -374,7 +376,7 @@ def _optimizer_launches(run: _Run) -> Line:
 
 
 def _in_optimizer_ranges(run: _Run) -> BoolArray | None:
-    """Return which kernels were launched in ranges of an optimizer, None without such ranges."""
+    """Return which kernels were launched in optimizer ranges; None without such ranges."""
     trace = run.trace
     needed = ("kernel", "range", "api_call")
     if not all(trace.has(table) and trace.row_count(table) for table in needed):
@@ -398,10 +400,10 @@ def _in_optimizer_ranges(run: _Run) -> BoolArray | None:
 
 def _epilogues_fused(run: _Run) -> Line:
     name, wanted = "epilogues fused", f"at most {_percent(_EPILOGUES)} of the time"
-    reason = "an addition or activation right after a product can be done by the product's kernel"
+    reason = "a GEMM kernel can apply the bias and activation that follow it"
     products = run.of_category("gemm", "convolution")
     if not products.any():
-        return Line("pass", name, "no matrix products or convolutions", wanted, reason, 0.0)
+        return Line("pass", name, "no GEMMs or convolutions", wanted, reason, 0.0)
     order = np.lexsort((run.work.start_ns, run.work.stream))
     same = run.work.stream[order][1:] == run.work.stream[order][:-1]
     after = np.append(False, same & products[order][:-1])
@@ -414,7 +416,7 @@ def _epilogues_fused(run: _Run) -> Line:
     return Line(
         _at_most(ratio, _EPILOGUES),
         name,
-        f"{each:,.0f} element-wise kernels right after products{run.each}: {format_ratio(ratio)}",
+        f"{each:,.0f} elementwise kernels directly after GEMMs{run.each}: {format_ratio(ratio)}",
         wanted,
         reason,
         ratio,
@@ -425,17 +427,17 @@ def _no_stray_transposes(run: _Run) -> Line:
     ratio = run.worst(run.part_ns("layout-copy"))
     return Line(
         _at_most(ratio, _LAYOUT),
-        "no stray transposes",
-        f"copies into other layouts take {format_ratio(ratio)}",
+        "few layout conversions",
+        f"layout conversions take {format_ratio(ratio)}",
         f"at most {_percent(_LAYOUT)}",
-        "tensors kept in the layout that the kernels want need no such copies",
+        "tensors in the layout that kernels expect need no conversion",
         ratio,
     )
 
 
 def _streams_concurrent(run: _Run) -> Line:
-    name, wanted = "streams concurrent", f"several at work for more than {_percent(_CONCURRENT)}"
-    reason = "work on a second stream gains nothing if it only runs when the first one rests"
+    name, wanted = "streams concurrent", f"more than {_percent(_CONCURRENT)} concurrent"
+    reason = "a second stream gains nothing if it only runs while the first one is idle"
     busy_ns = np.bincount(
         run.work.stream[run.counted],
         (run.work.end_ns - run.work.start_ns)[run.counted].astype(np.float64),
@@ -444,11 +446,11 @@ def _streams_concurrent(run: _Run) -> Line:
     devices = len(np.unique(run.work.device[run.counted]))
     ratio = run.worst(run.together_ns("several-streams"), run.busy_ns)
     if used <= devices:
-        return Line("pass", name, "all work is on one stream per device", wanted, reason, ratio)
+        return Line("pass", name, "one stream per GPU", wanted, reason, ratio)
     return Line(
         "pass" if ratio > _CONCURRENT else "fail",
         name,
-        f"{used} streams; two or more at work for {format_ratio(ratio)} of the busy time",
+        f"{used} streams, concurrent for {format_ratio(ratio)} of busy time",
         wanted,
         reason,
         ratio,
@@ -457,19 +459,19 @@ def _streams_concurrent(run: _Run) -> Line:
 
 def _warm_up_excluded(run: _Run) -> Line:
     name, wanted = "warm-up excluded", "steady steps only"
-    reason = "the first steps load code, fill caches and allocate"
+    reason = "the first steps load code, fill caches and allocate memory"
     if not len(run.steps):
-        return Line("can't tell", name, "no steps were found", wanted, reason, unit="count")
-    left_out = len(run.steps) - int(run.steps.included.sum())
+        return Line("unknown", name, "no steps found", wanted, reason, unit="count")
+    excluded = len(run.steps) - int(run.steps.included.sum())
     reasons = ", ".join(dict.fromkeys(item.reason for item in run.steps.excluded))
     why = f" ({reasons})" if reasons else ""
     return Line(
         "pass" if run.has_steps else "fail",
         name,
-        f"{left_out} of {plural(len(run.steps), 'step')} left out{why}",
+        f"{excluded} of {plural(len(run.steps), 'step')} excluded{why}",
         wanted,
         reason,
-        float(left_out),
+        float(excluded),
         "count",
     )
 
@@ -477,11 +479,11 @@ def _warm_up_excluded(run: _Run) -> Line:
 def _enough_steps(run: _Run) -> Line:
     count = steps_counted(run.steps)
     name, wanted = "enough steps", f"at least {_ENOUGH_STEPS}"
-    reason = "medians of fewer steps vary from run to run"
+    reason = "medians of fewer steps vary between runs"
     if not len(run.steps):
-        return Line("can't tell", name, "no steps were found", wanted, reason, unit="count")
+        return Line("unknown", name, "no steps found", wanted, reason, unit="count")
     state: CheckState = "pass" if count >= _ENOUGH_STEPS else "fail"
-    return Line(state, name, f"{plural(count, 'step')} counted", wanted, reason, count, "count")
+    return Line(state, name, f"{count:,} analyzed", wanted, reason, count, "count")
 
 
 CHECKS: tuple[Callable[[_Run], Line], ...] = (

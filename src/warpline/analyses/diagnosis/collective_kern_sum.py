@@ -1,4 +1,4 @@
-"""collective_kern_sum: the collectives on devices, with algorithm and protocol."""
+"""collective_kern_sum: collective kernels, with algorithm and protocol."""
 
 from __future__ import annotations
 
@@ -26,22 +26,20 @@ from warpline.units import Unit, plural
 NAME = "collective_kern_sum"
 TITLE = "Collective kernels"
 FIELDS = (
-    Field(
-        "time_ratio", Unit.RATIO, "Share of the summed time of this table.", "Time (%)", 100.0, 1
-    ),
-    Field("total_ns", Unit.NS, "Sum of their durations, waiting included.", "Total Time (ns)"),
-    Field("instances", Unit.COUNT, "How many there were.", "Instances"),
+    Field("time_ratio", Unit.RATIO, "Share of the total time of this table.", "Time (%)", 100.0, 1),
+    Field("total_ns", Unit.NS, "Sum of durations, including waiting.", "Total Time (ns)"),
+    Field("instances", Unit.COUNT, "Number of kernels.", "Instances"),
     Field("median_ns", Unit.NS, "Median duration.", "Med (ns)", digits=1),
     Field("min_ns", Unit.NS, "Shortest duration.", "Min (ns)"),
     Field("max_ns", Unit.NS, "Longest duration.", "Max (ns)"),
-    Field("operation", Unit.NONE, "What it does.", "Operation"),
-    Field("algorithm", Unit.NONE, "How ranks are connected.", "Algorithm"),
-    Field("protocol", Unit.NONE, "How bytes are passed on.", "Protocol"),
-    Field("dtype", Unit.NONE, "Element type, where it is told.", "Type"),
-    Field("family", Unit.NONE, "The library, or kind of library.", "Family"),
+    Field("operation", Unit.NONE, "Operation, such as all-reduce.", "Operation"),
+    Field("algorithm", Unit.NONE, "Algorithm, such as ring or tree.", "Algorithm"),
+    Field("protocol", Unit.NONE, "Protocol, such as LL or Simple.", "Protocol"),
+    Field("dtype", Unit.NONE, "Element type, where known.", "Type"),
+    Field("family", Unit.NONE, "Library, or kind of library.", "Family"),
     Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU"),
-    Field("bytes", Unit.BYTES, "Summed size of the messages that are known.", "Bytes"),
-    Field("sized", Unit.COUNT, "How many of them have a known size.", "Sized"),
+    Field("bytes", Unit.BYTES, "Total size of messages of known size.", "Bytes"),
+    Field("sized", Unit.COUNT, "Number of kernels with a known message size.", "Sized"),
 )
 _KEY = ("operation", "algorithm", "protocol", "dtype", "family", "gpu_index")
 _UNKNOWN = CollectiveKernel()
@@ -54,10 +52,10 @@ class _Kernels:
     Attributes:
         duration_ns: Shape (n,), int64.
         device: Shape (n,), int64, rows of device.
-        kind: Shape (n,), int64, places in `kinds`.
-        kinds: What they do.
-        bytes: Shape (n,), int64, size of the message.
-        is_sized: Shape (n,), whether it is known.
+        kind: Shape (n,), int64, indices into `kinds`.
+        kinds: Operation, algorithm, protocol, element type and library.
+        bytes: Shape (n,), int64, message size.
+        is_sized: Shape (n,), whether the message size is known.
     """
 
     duration_ns: I64
@@ -73,25 +71,25 @@ class _Kernels:
     title=TITLE,
     fields=FIELDS,
     needs=("kernel",),
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node for CUDA graphs",
 )
 def collective_kern_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The collectives that ran on devices, with the algorithm and the protocol they used.
+    """Collective kernels, with the algorithm and protocol they used.
 
-    What it measures: How often kernels that move data between devices ran and for how long, by
-        operation, algorithm, protocol, element type, library and device.
-    Why it matters: It shows whether a library chose what suits the messages: rings for large ones,
-        trees or the switch's own reduction (NVLS) for many ranks, LL for small ones. Many small
-        messages want to be put together.
-    How it is computed: Kernels are collectives by their names, for NCCL, RCCL, NVSHMEM, DeepEP,
-        PyTorch's symmetric memory, and the all-reduces of vLLM, SGLang, TensorRT-LLM and
-        FlashInfer; a kernel of an unknown name is one if it was launched inside a call of NCCL or
-        of a framework's collective. The name says operation, algorithm and protocol; what it
-        leaves out is taken from the call that launched the kernel, as is the size of the message.
-    Limits: A collective's kernel waits on its device until all ranks take part, so its duration is
-        the wait and the transfer together. Calls that a group holds back are launched where the
-        group ends, and have no known size. NCCL names a kernel after one of the functions that it
-        can run: RING_LL stands for every algorithm but TREE, at every protocol; a note says so.
+    What it measures: Number and duration of collective kernels by operation, algorithm, protocol,
+        element type, library and GPU.
+    Why it matters: It shows whether the library chose an algorithm and protocol that suit the
+        messages: rings for large messages, trees or in-switch reduction (NVLS) for many ranks, LL
+        for small messages. Combine many small messages into larger ones.
+    How it is computed: Collective kernels are recognized by name, for NCCL, RCCL, NVSHMEM, DeepEP,
+        PyTorch symmetric memory, and the all-reduces of vLLM, SGLang, TensorRT-LLM and FlashInfer.
+        A kernel with another name is a collective if it was launched inside an NCCL call or a
+        framework's collective. Operation, algorithm and protocol come from the name. The launching
+        call provides the message size and whatever the name lacks.
+    Limits: A collective kernel waits on its GPU until all ranks take part, so its duration includes
+        waiting. Grouped calls are launched at the end of the group and have no known size. NCCL
+        names a kernel after one of the functions that it can run: RING_LL stands for every
+        algorithm except TREE, with any protocol. A note marks such kernels.
     Source: Warpline.
     """
     kernels = _kernels(trace)
@@ -123,7 +121,7 @@ def collective_kern_sum(trace: Trace, arguments: Arguments) -> Result:
 
 
 def _kernels(trace: Trace) -> _Kernels:
-    """Return the kernels that are collectives, of all devices."""
+    """Return the collective kernels of all GPUs."""
     listed = operations(trace)
     is_collective = operation_categories(trace) == BUSY_CATEGORIES.index("collective")
     chosen = np.flatnonzero(is_collective)
@@ -142,12 +140,14 @@ def _kernels(trace: Trace) -> _Kernels:
 def _with_calls(
     trace: Trace, named: list[CollectiveKernel], number: I64, call: I64
 ) -> tuple[tuple[CollectiveKernel, ...], I64]:
-    """Return what kernels do, and the place of each in that; calls say what names leave out.
+    """Return the distinct kinds of kernels, and the index of each kernel's kind.
+
+    Calls provide what names lack.
 
     Args:
         trace: The trace.
-        named: What each distinct name says.
-        number: Shape (n,), the place of each kernel's name.
+        named: The kind that each distinct name specifies.
+        number: Shape (n,), the index of each kernel's name.
         call: Shape (n,), the row of collective that launched it, or -1.
     """
     operation, dtype = (_of_calls(trace, column, call) for column in ("operation_id", "dtype_id"))
@@ -160,14 +160,14 @@ def _with_calls(
         )
         for first in rows.first.tolist()
     ]
-    # In order of what they say: the numbers of texts depend on the file.
+    # Sort by content: the numbers of strings depend on the file.
     kinds = tuple(sorted({*whole}, key=lambda kind: [value or "" for value in astuple(kind)[:-1]]))
     place = np.array([kinds.index(kind) for kind in whole], np.int64)
     return kinds, place[rows.codes]
 
 
 def _of_calls(trace: Trace, column: str, call: I64) -> I64:
-    """Return a text column of the calls, -1 where there is none."""
+    """Return a string column of the calls, -1 where empty."""
     found = np.full(len(call), -1, np.int64)
     is_called = np.flatnonzero(call >= 0)
     if len(is_called):
@@ -184,7 +184,7 @@ def _text(trace: Trace, row: int) -> str | None:
 def _completed(
     kind: CollectiveKernel, operation: str | None, dtype: str | None
 ) -> CollectiveKernel:
-    """Return what a kernel does, with what its name leaves out taken from its call."""
+    """Return the kind of a kernel, completed from its call where the name lacks something."""
     family = kind.family
     if kind == _UNKNOWN and operation is not None:
         family = "nccl" if "nccl" in operation.lower() else family
@@ -197,7 +197,7 @@ def _completed(
 
 
 def _sizes(trace: Trace, call: I64) -> tuple[I64, BoolArray]:
-    """Return the message size of each kernel; a call of several kernels counts at its first."""
+    """Return the message size of each kernel; for a call with several, only on the first."""
     size, is_sized = np.zeros(len(call), np.int64), np.zeros(len(call), np.bool_)
     calls, first = np.unique(call, return_index=True)
     first, calls = first[calls >= 0], calls[calls >= 0]
@@ -219,10 +219,10 @@ def _notes(trace: Trace, kernels: _Kernels) -> tuple[str, ...]:
     notes = list(graph_notes(trace))
     if any(kind.is_representative for kind in kernels.kinds):
         notes.append(
-            "NCCL runs several algorithms and protocols in the kernel that it names after LL: "
-            "RING_LL means any but TREE, at any protocol"
+            "NCCL runs several algorithms and protocols in one kernel: RING_LL means any"
+            " algorithm except TREE, with any protocol"
         )
     missing = len(kernels.is_sized) - int(kernels.is_sized.sum())
     if missing and kernels.is_sized.any():
-        notes.append(f"the size of the message is not known for {plural(missing, 'kernel')}")
+        notes.append(f"the message size of {plural(missing, 'kernel')} is unknown")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""collective_waits: for each kind of collective, how much is waiting and how much transfer."""
+"""collective_waits: waiting and transfer time of each kind of collective."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from warpline.units import Unit
 NAME = "collective_waits"
 TITLE = "Waiting and transfer in collectives"
 FIELDS = (
-    Field("operation", Unit.NONE, "What it does.", "Operation"),
-    Field("communicator", Unit.NONE, "Among which ranks, as recorded.", "Communicator"),
-    Field("ranks", Unit.COUNT, "Ranks that were compared.", "Ranks"),
-    Field("collectives", Unit.COUNT, "How many there were.", "Collectives"),
-    Field("kernel_ns", Unit.NS, "Time of their kernels, over all ranks.", "Kernel Time (ns)"),
-    Field("wait_ns", Unit.NS, "The part that is waiting.", "Waited (ns)"),
-    Field("transfer_ns", Unit.NS, "The rest.", "Transfer (ns)"),
-    Field("wait_ratio", Unit.RATIO, "Waiting's share.", "Waiting (%)", 100.0, 1),
+    Field("operation", Unit.NONE, "Operation, such as all-reduce.", "Operation"),
+    Field("communicator", Unit.NONE, "Communicator, as recorded.", "Communicator"),
+    Field("ranks", Unit.COUNT, "Number of ranks compared.", "Ranks"),
+    Field("collectives", Unit.COUNT, "Number of collectives.", "Collectives"),
+    Field("kernel_ns", Unit.NS, "Total kernel time of all ranks.", "Kernel Time (ns)"),
+    Field("wait_ns", Unit.NS, "Time spent waiting for the last rank.", "Waited (ns)"),
+    Field("transfer_ns", Unit.NS, "The remaining time: transfer.", "Transfer (ns)"),
+    Field("wait_ratio", Unit.RATIO, "Share of waiting.", "Waiting (%)", 100.0, 1),
     Field(
         "median_skew_ns",
         Unit.NS,
-        "Median time from the first rank's arrival to the last one's.",
+        "Median time from the first to the last rank's arrival.",
         "Med Skew (ns)",
         digits=1,
     ),
-    Field("max_skew_ns", Unit.NS, "The longest such time.", "Max Skew (ns)"),
+    Field("max_skew_ns", Unit.NS, "Longest such time.", "Max Skew (ns)"),
     Field(
         "median_intrinsic_ns",
         Unit.NS,
@@ -43,11 +43,11 @@ FIELDS = (
         "Med Intrinsic (ns)",
         digits=1,
     ),
-    Field("bytes", Unit.BYTES, "Summed size of the messages that are known.", "Bytes"),
+    Field("bytes", Unit.BYTES, "Total size of messages of known size.", "Bytes"),
     Field(
         "algorithm_bytes_per_s",
         Unit.BYTES_PER_S,
-        "Size of these messages by their intrinsic time.",
+        "Message size divided by intrinsic time.",
         "Algorithm Bandwidth (B/s)",
         digits=0,
     ),
@@ -56,7 +56,7 @@ _KEY = ("operation", "communicator", "ranks")
 
 
 class _Collectives(NamedTuple):
-    """One row for each collective.
+    """One row per collective.
 
     Attributes:
         kernel_ns: Shape (n,), int64, over all ranks.
@@ -82,21 +82,20 @@ class _Collectives(NamedTuple):
     missing_hint=RECORD_HINT,
 )
 def collective_waits_table(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """For each kind of collective, how much of its kernels' time is waiting for other ranks.
+    """Waiting and transfer time of each kind of collective.
 
-    What it measures: By operation and communicator, the time of the kernels of all ranks, divided
-        into waiting for the last rank and the transfer itself, and how far apart ranks arrive, in
-        the included steps.
-    Why it matters: A collective's kernel runs from its own rank's arrival, so that its time says
-        little of the network. If most of it is waiting, a faster network or another algorithm
-        helps nothing: balance the ranks, see the table stragglers. If most of it is transfer, look
-        at sizes, algorithms and overlap.
-    How it is computed: As in the table stragglers: waiting is the time of a kernel until the last
-        rank's begins, and the transfer is the rest. The intrinsic time is from there to the last
-        rank's end. The bandwidth is that of the algorithm: bytes of the message by the intrinsic
-        time, over those whose size is known; what a link carries is a multiple that depends on
-        operation and ranks.
-    Limits: As for the table stragglers. A transfer that runs beside computing is slowed by it.
+    What it measures: By operation and communicator, the kernel time of all ranks, divided into
+        waiting for the last rank and transfer, and the skew between the ranks' arrivals, in the
+        included steps.
+    Why it matters: A collective kernel runs from the arrival of its own rank, so its duration says
+        little about the network. If most of it is waiting, a faster network or another algorithm
+        does not help: balance the ranks (see table stragglers). If most of it is transfer, look
+        at message sizes, algorithms and overlap.
+    How it is computed: As in table stragglers: a kernel waits until the last rank's kernel starts,
+        and the rest is transfer. The intrinsic time lasts from there to the last rank's end.
+        Algorithm bandwidth is message size divided by intrinsic time, for messages of known size.
+        The bandwidth of a link is a multiple that depends on the operation and the ranks.
+    Limits: As for table stragglers. Compute that overlaps with a transfer slows it down.
     Source: Warpline.
     """
     name = step_name(arguments)
@@ -140,7 +139,7 @@ def _collectives(found: CollectiveWaits) -> _Collectives:
     wait = np.add.reduceat(found.wait_ns, first)
     arrived = np.minimum.reduceat(found.arrival_ns, first)
     latest = found.arrival_ns[found.last]
-    # A kernel that ends before the last rank arrived, by the error of the clocks, transfers 0.
+    # A kernel can end before the last rank arrives due to clock errors: its transfer time is 0.
     return _Collectives(
         wait + np.add.reduceat(found.transfer_ns, first),
         wait,
@@ -153,7 +152,7 @@ def _collectives(found: CollectiveWaits) -> _Collectives:
 def _rates(
     size: I64, intrinsic_ns: I64, codes: I64, n: int
 ) -> tuple[I64, BoolArray, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """Return bytes, whether any are known, and bytes per second of each group."""
+    """Return total bytes, whether any are known, and bytes per second of each group."""
     known = (size >= 0) & (intrinsic_ns > 0)
     total, took = (
         group_stats(codes, np.where(known, part, 0), n).sum for part in (size, intrinsic_ns)

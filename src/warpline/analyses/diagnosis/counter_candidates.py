@@ -1,4 +1,4 @@
-"""counter_candidates: the kernels that are worth a run with hardware counters."""
+"""counter_candidates: kernels to profile with Nsight Compute."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "counter_candidates"
-TITLE = "Kernels worth a run with hardware counters"
+TITLE = "Kernels to profile with Nsight Compute"
 FIELDS = (
-    Field("share_ratio", Unit.RATIO, "Share of the devices' time.", "Time (%)", 100.0, 1),
-    Field("total_ns", Unit.NS, "Time that is counted for it.", "Total Time (ns)"),
-    Field("instances", Unit.COUNT, "How often it ran.", "Instances"),
-    Field("median_ns", Unit.NS, "Median duration of one.", "Med (ns)", digits=1),
-    Field("category", Unit.NONE, "What it computes.", "Category"),
+    Field("share_ratio", Unit.RATIO, "Share of the GPUs' time.", "Time (%)", 100.0, 1),
+    Field("total_ns", Unit.NS, "Time attributed to the kernel.", "Total Time (ns)"),
+    Field("instances", Unit.COUNT, "Number of instances.", "Instances"),
+    Field("median_ns", Unit.NS, "Median duration of an instance.", "Med (ns)", digits=1),
+    Field("category", Unit.NONE, "Category of the kernel.", "Category"),
     Field("name", Unit.NONE, "The kernel.", "Name"),
-    Field("command", Unit.NONE, "What measures one instance in the middle of the run.", "Command"),
+    Field("command", Unit.NONE, "Command that profiles one typical instance.", "Command"),
 )
 
 _LEAST_SHARE = 0.05
@@ -43,25 +43,24 @@ _PROGRAM = "PROGRAM"
     fields=FIELDS,
     needs=("kernel",),
     arguments={"name": "name=PATTERN: the ranges that are steps."},
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node for CUDA graphs",
 )
 def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
-    """The kernels that are worth a run with hardware counters, and the command for it.
+    """Kernels to profile with Nsight Compute, each with its command.
 
-    What it measures: The kernels that took the largest shares of the devices' time, collectives
-        left out.
-    Why it matters: Hardware counters say why a kernel takes as long as it does, but cost many
-        runs of it. A kernel with a small share is not worth them: were it free, the step would be
-        hardly shorter.
-    How it is computed: Time as in the table breakdown, by the kernel's whole name; at least 5% of
-        it, at most ten kernels. The command skips the launches of that name that came before the
-        instance whose duration is the median, in its process.
-    Limits: Launches are counted from where the recording began. A kernel that waits, such as a
-        collective or one that polls memory, tells nothing in a run of its own. The command is
-        that of Nsight Compute; it must run where the program ran. Arguments that the recording
-        does not hold are '***' in it, to be filled in.
-    Source: Warpline; the manual of Nsight Compute's command line on --kernel-name, --launch-skip
-        and --launch-count.
+    What it measures: The kernels with the largest shares of the GPUs' time, except collectives.
+    Why it matters: Hardware counters show why a kernel takes its time, but need many replays of
+        it. A kernel with a small share is not worth the effort: without it, the step would hardly
+        be shorter.
+    How it is computed: Time as in table breakdown, by full kernel name: at least 5% of it, at most
+        ten kernels. The command skips the launches of that name that precede the instance of
+        median duration in its process.
+    Limits: Launches are counted from the start of the recording. Do not profile kernels that wait,
+        such as collectives or kernels that poll memory, in isolation. The command is for Nsight
+        Compute and must run where the program ran. It shows '***' for arguments that the recording
+        does not contain. Fill them in.
+    Source: Warpline; the Nsight Compute CLI manual on --kernel-name, --launch-skip and
+        --launch-count.
     """
     name = next((text.partition("=")[2] for text in arguments if text.startswith("name=")), None)
     rows, times = _counted(trace, name)
@@ -72,7 +71,7 @@ def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
     sums = np.zeros(names.n_groups, np.int64)
     np.add.at(sums, names.codes, times)
     texts = trace.strings.texts(names.uniques.tolist())
-    # Kernels of equal time in the order of their names: the file's numbers of texts do not matter.
+    # Order kernels of equal time by name: the numbers of strings depend on the file.
     order = sorted(range(names.n_groups), key=lambda code: (-int(sums[code]), texts[code]))[:_MOST]
     found = [
         _candidate(trace, rows[names.codes == code], int(sums[code]), whole_ns)
@@ -88,8 +87,8 @@ def _candidate(trace: Trace, rows: I64, total_ns: int, whole_ns: int) -> dict[st
 
     Args:
         trace: The trace.
-        rows: Its instances that are counted, places in `operations`.
-        total_ns: Time that is counted for it.
+        rows: Its counted instances, indices into `operations`.
+        total_ns: Time attributed to it.
         whole_ns: Time of all devices.
     """
     work = operations(trace)
@@ -108,7 +107,7 @@ def _candidate(trace: Trace, rows: I64, total_ns: int, whole_ns: int) -> dict[st
 
 
 def _counted(trace: Trace, name: str | None) -> tuple[I64, I64]:
-    """Return kernels that are no collectives, and the time that each is counted for."""
+    """Return the kernels except collectives, and the time attributed to each."""
     segments = device_segments(trace)
     pieces = window_segments(trace, measure_windows(trace, name))
     part = segments.part[pieces.row]
@@ -123,7 +122,7 @@ def _counted(trace: Trace, name: str | None) -> tuple[I64, I64]:
 
 
 def _command(trace: Trace, operation: int) -> str:
-    """Return the command that measures one operation."""
+    """Return the command that profiles one operation."""
     work = operations(trace)
     short = trace.columns("kernel", "short_name_id")["short_name_id"].values
     kernels = work.of_table("kernel")
@@ -132,7 +131,7 @@ def _command(trace: Trace, operation: int) -> str:
     time = launch_order(trace).time_ns
     before = np.count_nonzero(time[same] < time[operation])
     base = shlex.quote(trace.strings.text(int(short[work.row[operation]])))
-    # Several recordings may be of several programs, whose commands are then joined.
+    # Recordings of several programs have their commands joined.
     command = trace.meta.command or _PROGRAM
     program = _PROGRAM if len(trace.meta.paths) > 1 and ", " in command else run_as_typed(command)
     return f"ncu --set full --kernel-name {base} --launch-skip {before} --launch-count 1 {program}"

@@ -1,4 +1,4 @@
-"""debug-switch: settings that are meant for finding errors and slow every run down."""
+"""debug-switch: debug settings that slow the program down."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from warpline.result import SEVERITIES, Evidence, Finding, Severity, rule
 from warpline.trace import Trace
 
 NAME = "debug-switch"
-TITLE = "Settings for finding errors that slow the program down"
+TITLE = "Debug settings slow the program"
 
 _ROWS_SHOWN = 5
-_BLOCKING_RATIO = 0.9  # of launches: a launch now and then may find its kernel done
+_BLOCKING_RATIO = 0.9  # of launches: a few may return after their kernel by chance
 _LEAST_LAUNCHES = 20
-_ANOMALY_CHECK = "aten::_is_any_true"  # what PyTorch asks of every gradient in anomaly mode
+_ANOMALY_CHECK = "aten::_is_any_true"  # in anomaly mode, PyTorch runs it on every gradient
 _BACKWARD = "autograd::engine::evaluate_function"
 
 
 class Switch(NamedTuple):
-    """An environment variable, the values that matter, and what they do."""
+    """An environment variable, the values that matter, and their effect."""
 
     variable: str
-    values: str  # a regular expression that the whole value matches, in any case
+    values: str  # a regular expression for the whole value, ignoring case
     severity: Severity
     title: str
     effect: str
@@ -39,180 +39,180 @@ class Switch(NamedTuple):
 
 _ON = "1|true|yes|on|y"
 _ANY = ".*"
-# Sources: the CUDA C++ programming guide on environment variables, the environment variables of
-# the NCCL user guide, cuBLAS's and cuDNN's pages on logging, and PyTorch's notes on its own.
+# Sources: documentation of environment variables in the CUDA C++ programming guide, the NCCL user
+# guide and PyTorch, and of logging in cuBLAS and cuDNN.
 SWITCHES = (
     Switch(
         "CUDA_LAUNCH_BLOCKING",
         "[1-9][0-9]*",
         "high",
-        "Every launch waits for its kernel",
-        "the host waits for each kernel before it launches the next one, so that nothing overlaps",
+        "Kernel launches are synchronous",
+        "the CPU waits for each kernel before it launches the next one, so nothing overlaps",
     ),
     Switch(
         "PYTORCH_NO_CUDA_MEMORY_CACHING",
         _ANY,
         "high",
-        "PyTorch's memory cache is off",
-        "every tensor is a cudaMalloc and a cudaFree, which wait for the device",
+        "PyTorch's caching allocator is off",
+        "every tensor needs a cudaMalloc and a cudaFree, which synchronizes with the GPU",
     ),
     Switch(
         "TORCH_DISTRIBUTED_DEBUG",
         "DETAIL",
         "medium",
-        "Every collective is checked",
-        "PyTorch compares the shapes of all ranks before each collective, which is another"
-        " collective and a wait",
+        "Every collective is verified",
+        "PyTorch compares shapes across ranks before each collective, which adds another"
+        " collective and a synchronization",
     ),
     Switch(
         "TORCH_NCCL_BLOCKING_WAIT|NCCL_BLOCKING_WAIT",
         _ON,
         "medium",
-        "The host waits for collectives",
-        "waiting for a collective blocks the host instead of a stream",
-        "unset it; TORCH_NCCL_ASYNC_ERROR_HANDLING finds collectives that hang",
+        "Waiting for collectives blocks the CPU",
+        "waiting for a collective blocks the CPU instead of a stream",
+        "Unset it. TORCH_NCCL_ASYNC_ERROR_HANDLING detects collectives that hang.",
     ),
     Switch(
         "NCCL_P2P_DISABLE|NCCL_SHM_DISABLE|NCCL_IB_DISABLE",
         _ON,
         "medium",
-        "NCCL may not use a fast path",
-        "messages take a slower way between the GPUs",
-        "unset it, unless the fast path does not work on this machine",
+        "A fast NCCL transport is disabled",
+        "messages between GPUs take a slower path",
+        "Unset it, unless the transport does not work on this machine.",
     ),
     Switch(
         "NVIDIA_TF32_OVERRIDE",
         "0",
         "medium",
-        "TF32 is turned off for all libraries",
-        "float32 matrix products and convolutions do not use tensor cores",
-        "unset it, unless the full precision of float32 is needed everywhere",
+        "TF32 is disabled for all libraries",
+        "FP32 GEMMs and convolutions do not use Tensor Cores",
+        "Unset it, unless all operations need full FP32 precision.",
     ),
     Switch(
         "TORCHDYNAMO_DISABLE|TORCH_COMPILE_DISABLE",
         _ON,
         "medium",
-        "torch.compile is turned off",
-        "what the program compiles runs operator by operator instead",
+        "torch.compile is disabled",
+        "compiled code runs in eager mode instead",
     ),
     Switch(
         "TORCH_SHOW_DISPATCH_TRACE",
         _ON,
         "medium",
         "PyTorch prints every operator",
-        "each call of the dispatcher writes a line",
+        "each operator dispatch prints a line",
     ),
     Switch(
         "CUDA_DISABLE_PERF_BOOST",
         _ON,
         "low",
-        "The driver does not raise clocks",
-        "the GPU may stay at lower clocks while the program runs",
+        "The driver does not boost clocks",
+        "the GPU may run at lower clocks",
     ),
     Switch(
         "CUDA_CACHE_DISABLE",
         _ON,
         "low",
-        "Compiled kernels are not kept",
-        "kernels compiled when they are loaded are compiled again at each start",
+        "Compiled kernels are not cached",
+        "JIT-compiled kernels are recompiled at every start",
     ),
     Switch(
         "CUDA_FORCE_PTX_JIT",
         _ON,
         "low",
-        "All kernels are compiled when they are loaded",
-        "the start takes longer, and libraries may run other kernels than those built for the GPU",
+        "All kernels are JIT-compiled",
+        "startup takes longer, and libraries may not run the kernels built for the GPU",
     ),
     Switch(
         "TORCH_COMPILE_DEBUG",
         _ON,
         "low",
-        "torch.compile writes what it does",
-        "compiling writes its stages to files",
+        "torch.compile writes debug output",
+        "compilation writes its stages to files",
     ),
     Switch(
         "NCCL_DEBUG",
         "TRACE",
         "low",
-        "NCCL writes a trace",
-        "the host writes lines for every collective",
-        "unset it or use NCCL_DEBUG=WARN",
+        "NCCL writes trace logs",
+        "the CPU writes log lines for every collective",
+        "Unset it or use NCCL_DEBUG=WARN.",
     ),
     Switch(
         "NCCL_CHECK_POINTERS",
         _ON,
         "low",
         "NCCL checks every pointer",
-        "each collective asks the driver about its buffers",
+        "each collective queries the driver about its buffers",
     ),
     Switch(
         "CUBLAS_LOGINFO_DBG|CUDNN_LOGINFO_DBG",
         _ON,
         "low",
-        "A library writes a log",
-        "the host writes lines for every call of the library",
+        "A library writes logs",
+        "the CPU writes log lines for every library call",
     ),
     Switch(
         "CUBLASLT_LOG_LEVEL|CUDNN_LOGLEVEL_DBG",
         "[1-9]",
         "low",
-        "A library writes a log",
-        "the host writes lines for calls of the library",
+        "A library writes logs",
+        "the CPU writes log lines for library calls",
     ),
     Switch(
         "CUBLAS_WORKSPACE_CONFIG",
         ":(?:4096:2:16:8|4096:8|16:8)",
         "info",
-        "cuBLAS is asked for results that repeat",
-        "cuBLAS keeps to algorithms that give the same bits each time; they may be slower",
-        "unset it if results need not repeat bit by bit",
+        "cuBLAS is set to be deterministic",
+        "cuBLAS uses only algorithms with bitwise reproducible results, which may be slower",
+        "Unset it if results need not be bitwise reproducible.",
     ),
     Switch(
         "NCCL_DEBUG",
         "INFO",
         "info",
-        "NCCL writes what it does",
-        "the host writes lines, most of them when communicators are made",
-        "unset it or use NCCL_DEBUG=WARN",
+        "NCCL writes info logs",
+        "the CPU writes log lines, mostly when communicators are created",
+        "Unset it or use NCCL_DEBUG=WARN.",
     ),
     Switch(
         "CUDA_MODULE_LOADING",
         "EAGER",
         "info",
-        "All kernels are loaded at the start",
-        "the start takes longer and more memory; steps are no slower",
-        "unset it: kernels are then loaded when they are first used",
+        "All kernels are loaded at startup",
+        "startup takes more time and memory, but steps are not slower",
+        "Unset it to load kernels on first use.",
     ),
     Switch(
         "CUDA_DEVICE_MAX_CONNECTIONS",
         "1",
         "info",
         "All streams share one hardware queue",
-        "work of different streams starts in the order of the launches. Some ways of splitting a"
-        " model need that; where they are not used it takes away overlap",
-        "unset it unless the framework asks for it",
+        "work of different streams starts in launch order. Some forms of model parallelism"
+        " require this. Without them it reduces overlap",
+        "Unset it unless the framework requires it.",
     ),
 )
 
 
 @rule(name=NAME, title=TITLE)
 def debug_switch(trace: Trace, steps: str | None) -> list[Finding]:
-    """Settings that are meant for finding errors and slow every run down.
+    """Debug settings that slow the program down.
 
-    What it finds: Environment variables of the recorded program that turn on checks, logs or
-        waiting; and, whatever the environment says, programs in which launches wait for their
-        kernels, and PyTorch's anomaly mode.
-    Why it matters: Such a setting is easily forgotten, and it hides every other bottleneck: with
-        CUDA_LAUNCH_BLOCKING=1 no other finding is worth following.
-    How it is found: By name and value in the environment that the recording keeps. A launch
-        waited if its call ended after its kernel had; launches block if 9 in 10 did, of at least
-        20. Anomaly mode asks of every gradient whether it holds a NaN: an operator
-        aten::_is_any_true in at least half of the functions of the backward pass.
-    What to do: Unset the variable, record again, and then look at what remains.
-    Limits: Only recordings of Warpline keep the environment. What a program sets in itself, such
-        as torch.use_deterministic_algorithms, is not seen. Anomaly mode needs ranges or
-        operators of PyTorch.
-    Source: The documentation of CUDA, NCCL, cuBLAS, cuDNN and PyTorch about their variables.
+    What it finds: Environment variables of the recorded program that enable checks, logs or
+        synchronization. Regardless of the environment: synchronous kernel launches, and PyTorch's
+        anomaly mode.
+    Why it matters: Such a setting is easily forgotten and hides every other bottleneck. With
+        CUDA_LAUNCH_BLOCKING=1, no other finding is meaningful.
+    How it is found: By name and value in the recorded environment. Launches are synchronous if
+        at least 9 in 10 of at least 20 launch calls end after their kernel. Anomaly mode checks
+        every gradient for NaN: operator aten::_is_any_true runs in at least half of the functions
+        of the backward pass.
+    What to do: Unset the variable, profile again, then look at the other findings.
+    Limits: Only Warpline's own recordings contain the environment. Settings made in code, such as
+        torch.use_deterministic_algorithms, go unnoticed. Detecting anomaly mode needs PyTorch's
+        ranges or operators.
+    Source: The documentation of environment variables of CUDA, NCCL, cuBLAS, cuDNN and PyTorch.
     """
     blocking = _blocking_launches(trace)
     found = [*_by_environment(trace.meta.environment, blocking)]
@@ -231,23 +231,23 @@ def _by_environment(environment: Mapping[str, str], blocking: Evidence | None) -
             if value is None or not re.fullmatch(switch.values, value, re.IGNORECASE):
                 continue
             setting = f"{variable}={value}"
-            seen = [Evidence(f"{setting} is in the environment of the recorded program")]
+            seen = [Evidence(f"The recorded program ran with {setting}")]
             if blocking is not None and variable == "CUDA_LAUNCH_BLOCKING":
                 seen.append(blocking)
             yield Finding(
                 NAME,
                 switch.severity,
                 switch.title,
-                f"With {setting} {switch.effect}.",
+                f"With {setting}, {switch.effect}.",
                 tuple(seen),
-                switch.fix or f"unset {variable}",
-                f"record again without {variable}",
+                switch.fix or f"Unset {variable}.",
+                f"Profile again without {variable}.",
             )
 
 
 @dataclass(frozen=True)
 class _Launched:
-    """Kernels whose launch call is known: their rows, and when they and their calls ended."""
+    """Kernels with a known launch call: their rows, their end, and start and end of the call."""
 
     row: I64
     end_ns: I64
@@ -256,7 +256,7 @@ class _Launched:
 
 
 def _kernels(trace: Trace) -> _Launched | None:
-    """Return kernels with calls of their own: those of a graph share one."""
+    """Return kernels that do not share their launch call, as kernels of a graph do."""
     if not trace.has("kernel") or not trace.has("api_call"):
         return None
     work = operations(trace)
@@ -275,7 +275,7 @@ def _kernels(trace: Trace) -> _Launched | None:
 
 
 def _blocking_launches(trace: Trace) -> Evidence | None:
-    """Return what shows that launch calls wait for their kernels, if they do."""
+    """Return evidence of synchronous launches, if there is any."""
     found = _kernels(trace)
     if found is None or len(found.row) < _LEAST_LAUNCHES:
         return None
@@ -286,7 +286,7 @@ def _blocking_launches(trace: Trace) -> Evidence | None:
     times = (found.call_start_ns, found.call_end_ns)
     windows = zip(*(time[first].tolist() for time in times), strict=True)
     return Evidence(
-        f"{len(waited):,} of {len(found.row):,} launch calls ended after their kernel had",
+        f"{len(waited):,} of {len(found.row):,} launch calls ended after their kernel",
         "kernel",
         tuple(found.row[first].tolist()),
         len(waited),
@@ -298,17 +298,17 @@ def _launches_block(seen: Evidence) -> Finding:
     return Finding(
         NAME,
         "high",
-        "Every launch waits for its kernel",
-        "Launch calls do not return before their kernel has ended, so that nothing overlaps:"
-        " CUDA_LAUNCH_BLOCKING=1, a debugger or a sanitizer does that.",
+        "Kernel launches are synchronous",
+        "Launch calls return only after their kernel ends, so nothing overlaps. The cause is"
+        " CUDA_LAUNCH_BLOCKING=1, a debugger or a sanitizer.",
         (seen,),
-        "unset CUDA_LAUNCH_BLOCKING; run without debuggers and sanitizers",
-        "record again: launch calls then take a few microseconds",
+        "Unset CUDA_LAUNCH_BLOCKING. Run without debuggers and sanitizers.",
+        "Profile again: launch calls take a few microseconds.",
     )
 
 
 def _anomaly_mode(trace: Trace) -> Finding | None:
-    """Return PyTorch's anomaly mode: each function of the backward pass checks its gradients."""
+    """Return a finding if the functions of the backward pass check their gradients for NaN."""
     if not trace.has("range") or not trace.row_count("range"):
         return None
     names, nesting = range_names(trace), range_nesting(trace)
@@ -327,8 +327,8 @@ def _anomaly_mode(trace: Trace) -> Finding | None:
     first = checks[:_ROWS_SHOWN]
     windows = zip(*(times[name].values[first].tolist() for name in times), strict=True)
     seen = Evidence(
-        f"{len(checked):,} of {len(functions):,} functions of the backward pass hold a check"
-        f" for NaN ({_ANOMALY_CHECK})",
+        f"{len(checked):,} of {len(functions):,} functions of the backward pass check for NaN"
+        f" ({_ANOMALY_CHECK})",
         "range",
         tuple(first.tolist()),
         len(checks),
@@ -338,9 +338,9 @@ def _anomaly_mode(trace: Trace) -> Finding | None:
         NAME,
         "high",
         "PyTorch's anomaly mode is on",
-        "Each function of the backward pass looks for NaN in its gradients and waits for the"
-        " answer, so that the host cannot run ahead of the device.",
+        "Each function of the backward pass checks its gradients for NaN and waits for the"
+        " result, so the CPU cannot run ahead of the GPU.",
         (seen,),
-        "turn off torch.autograd.set_detect_anomaly, or detect_anomaly around the loop",
-        f"record again: no {_ANOMALY_CHECK} below {_BACKWARD}",
+        "Remove torch.autograd.set_detect_anomaly(True) or detect_anomaly().",
+        f"Profile again: no {_ANOMALY_CHECK} inside {_BACKWARD}.",
     )

@@ -1,4 +1,4 @@
-"""The diagnosis as a whole: steps, time, phases, checklist, findings and the verdict."""
+"""The diagnosis: verdict, steps, breakdown, phases, findings and checklist."""
 
 from __future__ import annotations
 
@@ -52,27 +52,27 @@ from warpline.trace import Trace
 T = TypeVar("T")
 
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
-_LEAST_PHASE = 1e-4  # inner phases with a smaller share of the time are left out
+_LEAST_PHASE = 1e-4  # nested phases below this share of the time are omitted
 _MOST = 0.5
-_WORST_REPLAY = 0.1  # of the step: what is reproduced no better predicts nothing
+_WORST_REPLAY = 0.1  # relative error of the step: a worse simulation predicts nothing
 _PART_IS_BUSY = is_busy(np.arange(len(PARTS), dtype=np.int8))
 
 
 class Attempt(Protocol):
-    """Computes a part of the diagnosis, or says that it failed."""
+    """Computes a part of the diagnosis, or reports that it failed."""
 
     def __call__(self, name: str, compute: Callable[[], T], /) -> T | Skipped:
-        """Return what `compute` does; `name` is the table or rule that it is of."""
+        """Return the result of `compute`; `name` is its table or rule."""
         ...
 
 
 def diagnose(trace: Trace, name: str | None, attempt: Attempt) -> Diagnosis:
-    """Return where the time of a run went, and what stands out.
+    """Return the diagnosis of a run.
 
     Args:
         trace: The trace.
-        name: What the ranges that are steps are called, or a pattern; None finds the steps.
-        attempt: Runs each table and rule; a defect in one need not cost the others.
+        name: Name or pattern of the ranges that are steps; None detects the steps.
+        attempt: Runs each table and rule, so that a defect in one does not affect the others.
     """
     lanes = step_partition(trace, name).lanes
     by_origin = _origin_sums(trace, name)
@@ -153,7 +153,7 @@ def _breakdown(trace: Trace, name: str | None, lane: Lane, by_origin: I64) -> Br
 
 
 def _origin_sums(trace: Trace, name: str | None) -> I64:
-    """Return the busy time of each lane by whose code ran, shape (lanes, `ORIGINS`), int64."""
+    """Return the busy time of each lane by library, shape (lanes, `ORIGINS`), int64."""
     found, segments = step_partition(trace, name), device_segments(trace)
     lane_of = np.zeros(len(found.windows.device), np.int64)
     for place, lane in enumerate(found.lanes):
@@ -168,7 +168,7 @@ def _origin_sums(trace: Trace, name: str | None) -> I64:
 
 
 def _parts(sums: I64) -> tuple[Part, ...]:
-    """Return the parts that took time: busy before idle, each by falling time."""
+    """Return the non-zero parts: busy before idle, each in descending order of time."""
     order = np.lexsort((np.arange(len(PARTS)), -sums, ~_PART_IS_BUSY))
     return tuple(
         Part(
@@ -218,7 +218,7 @@ def _phases(trace: Trace, name: str | None) -> tuple[Phase, ...]:
 def _judged(
     trace: Trace, name: str | None, attempt: Attempt
 ) -> tuple[tuple[Finding, ...], list[Skipped]]:
-    """Return what the rules find, and which could not tell."""
+    """Return the findings of the rules, and the rules that were skipped."""
     found: list[Finding] = []
     not_judged: list[Skipped] = []
     for rule in RULES:
@@ -231,12 +231,12 @@ def _judged(
 
 
 def _replay(trace: Trace, name: str | None) -> Replay | Skipped:
-    """Return how well the run can be replayed."""
+    """Return how accurately the simulation reproduces the run."""
     if not len(operations(trace)) or not len(host_side(trace, name)):
-        return Skipped("replay", "no CUDA calls with device work were recorded")
+        return Skipped("replay", "no CUDA API calls with GPU work were recorded")
     quality, measured = replay_quality(trace, name), predict(trace, (), name)
     if not measured.unchanged_ns or quality.error_ratio > _WORST_REPLAY:
-        return Skipped("replay", "the run cannot be replayed closely enough to predict savings")
+        return Skipped("replay", "the simulation is not accurate enough to predict savings")
     unprofiled = unprofiled_step_ns(trace, name)
     times = () if unprofiled is None else tuple(round(unprofiled[at]) for at in (1, 0, 2))
     return Replay(quality.error_ratio, quality.unexplained_ratio, measured.measured_ns, *times)
@@ -245,15 +245,15 @@ def _replay(trace: Trace, name: str | None) -> Replay | Skipped:
 def _priced(
     trace: Trace, name: str | None, attempt: Attempt, found: tuple[Finding, ...]
 ) -> tuple[Finding, ...]:
-    """Return the findings with what their fixes save, as they are if that fails."""
+    """Return the findings with estimated savings; unchanged if the estimation fails."""
     priced = attempt("pricing", partial(price, trace, found, name))
     return found if isinstance(priced, Skipped) else priced
 
 
 def _ranked(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return findings in the order of their severity, numbered; else they stay in order.
+    """Return findings numbered in order of severity; the sort is stable.
 
-    Of those that are as severe, what most of the time is lost in comes first, without a price too.
+    Within a severity, a finding without a saving comes first if it concerns most of the time.
     """
 
     def order(item: Finding) -> tuple[int, bool]:
@@ -267,7 +267,7 @@ def _ranked(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 def _table(trace: Trace, table: str, name: str | None, attempt: Attempt) -> Result | Skipped:
     found = ANALYSES.get(table)
     if not any(trace.has(need) and trace.row_count(need) for need in found.needs):
-        return Skipped(table, "there is no device work", found.missing_hint)
+        return Skipped(table, "no GPU work was recorded", found.missing_hint)
     arguments = () if name is None else (f"name={name}",)
     return attempt(table, partial(found.compute, trace, arguments))
 
@@ -316,7 +316,7 @@ def _rank(trace: Trace, lane: Lane) -> int | None:
 
 
 def _process_row(trace: Trace, lane: Lane) -> int | None:
-    """Return the process of a lane; where the windows have none, the one that used the device."""
+    """Return the process of a lane; if the windows have none, the only one that used the device."""
     if lane.process >= 0:
         return lane.process
     work = operations(trace)

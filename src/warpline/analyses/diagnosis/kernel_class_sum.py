@@ -1,4 +1,4 @@
-"""kernel_class_sum: what kernels compute, and whose they are."""
+"""kernel_class_sum: kernels by category and library."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from warpline.trace import Trace
 from warpline.units import Unit, plural
 
 NAME = "kernel_class_sum"
-TITLE = "Kernels by what they compute"
-_SHARE = "Share of the summed time of all kernels."
+TITLE = "Kernels by category and library"
+_SHARE = "Share of the total time of all kernels."
 FIELDS = (
     Field("time_ratio", Unit.RATIO, _SHARE, "Time (%)", 100.0, 1),
-    Field("total_ns", Unit.NS, "Sum of their durations.", "Total Time (ns)"),
-    Field("busy_ns", Unit.NS, "Time in which at least one of them ran.", "Busy (ns)"),
-    Field("instances", Unit.COUNT, "How many there were.", "Instances"),
+    Field("total_ns", Unit.NS, "Sum of durations.", "Total Time (ns)"),
+    Field("busy_ns", Unit.NS, "Time during which at least one ran.", "Busy (ns)"),
+    Field("instances", Unit.COUNT, "Number of instances.", "Instances"),
     Field("mean_ns", Unit.NS, "Mean duration.", "Avg (ns)", digits=1),
-    Field("names", Unit.COUNT, "How many different kernels they are.", "Kernels"),
-    Field("category", Unit.NONE, "What they compute.", "Category"),
-    Field("origin", Unit.NONE, "Whose code they are.", "Origin"),
+    Field("names", Unit.COUNT, "Number of distinct kernels.", "Kernels"),
+    Field("category", Unit.NONE, "Category, such as gemm.", "Category"),
+    Field("origin", Unit.NONE, "Library that the kernel belongs to.", "Origin"),
 )
 _NAMED = (
-    Field("rule", Unit.NONE, "The rule that told the category; none if no rule did.", "Rule"),
-    Field("name", Unit.NONE, "Kernel.", "Name"),
+    Field("rule", Unit.NONE, "The rule that set the category; empty if none did.", "Rule"),
+    Field("name", Unit.NONE, "Name of the kernel.", "Name"),
 )
 
 
@@ -47,25 +47,24 @@ _NAMED = (
     title=TITLE,
     fields=FIELDS,
     needs=("kernel",),
-    arguments={"name": "One row per kernel, with the rule that told its category."},
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    arguments={"name": "One row per kernel, with the rule that set its category."},
+    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node for CUDA graphs",
 )
 def kernel_class_sum(trace: Trace, arguments: Arguments) -> Result:
-    """What kernels compute, and whose they are.
+    """Kernels by category and library.
 
-    What it measures: The time of kernels by category (products, attention, convolutions,
-        normalizations, pointwise operators, reductions, copies in another layout or type ...) and
-        by origin (cuBLAS, cuDNN, Triton, the framework, the program itself ...).
-    Why it matters: Products near the peak of the device need other remedies than pointwise kernels
-        that a compiler could fuse, or than copies that nobody wanted.
-    How it is computed: The first of the rules in kernel_rules.json that knows a kernel's name
-        gives its category and its origin; :name shows which one. A kernel that no rule knows and
-        that was launched inside a call of NCCL is a collective; else it is "other", and of the
-        "user". The environment variable WARPLINE_KERNEL_RULES names a file of further rules.
-    Limits: Names tell what a kernel was written for, not what it does with its arguments. A kernel
-        into which a compiler fused several operators counts for the one that costs most. Kernels
-        that ran at the same time are both counted in total_ns. Kernels of graphs that were
-        recorded as wholes are missing; a note says so.
+    What it measures: The time of kernels by category (GEMM, attention, convolution, normalization,
+        elementwise, reduction, layout conversion, cast, ...) and by origin (cuBLAS, cuDNN, Triton,
+        the framework, user code, ...).
+    Why it matters: GEMMs near peak throughput need other optimizations than elementwise kernels
+        that a compiler could fuse, or unnecessary copies.
+    How it is computed: The first rule in kernel_rules.json that matches a kernel's name sets its
+        category and origin. :name shows which rule. An unmatched kernel is a collective if it was
+        launched inside an NCCL call; otherwise its category is "other" and its origin "user". The
+        environment variable WARPLINE_KERNEL_RULES names a file with further rules.
+    Limits: Names show the purpose of a kernel, not what it does with its arguments. A fused kernel
+        counts as its most expensive operator. Kernels that overlap all count in total_ns. Kernels
+        of CUDA graphs traced at graph level are missing, and a note reports this.
     Source: Warpline; docs/kernel-classes.md describes the rules.
     """
     kernels = operations(trace).of_table("kernel")
@@ -77,7 +76,7 @@ def kernel_class_sum(trace: Trace, arguments: Arguments) -> Result:
     rows = named if is_named else factorize_rows(category, origin)
     times = _times(trace, kernels, rows.codes.astype(np.int64), rows.n_groups)
     texts = trace.strings.texts(names[rows.first].tolist())
-    # Of equal totals the order is that of the texts: their numbers depend on the file.
+    # Order equal totals by name: the numbers of strings depend on the file.
     order = np.lexsort(
         (_ranks(texts), origin[rows.first], category[rows.first], -times["total_ns"])
     )
@@ -92,8 +91,8 @@ def kernel_class_sum(trace: Trace, arguments: Arguments) -> Result:
     fields: tuple[Field, ...] = FIELDS
     key: tuple[str, ...] = ("category", "origin")
     if is_named:
-        told = [kernel_class(text).category_rule or None for text in texts]
-        columns["rule"] = labelled(order, told)
+        rules = [kernel_class(text).category_rule or None for text in texts]
+        columns["rule"] = labelled(order, rules)
         columns["name"] = labelled(order, texts)
         fields, key = (*FIELDS, *_NAMED), (*key, "name")
     notes = (*_unknown_note(columns), *graph_notes(trace))
@@ -113,12 +112,12 @@ def _times(trace: Trace, kernels: I64, group: I64, n_groups: int) -> Mapping[str
 
 
 def _ranks(texts: Sequence[str]) -> I64:
-    """Return the place of each text among them in order."""
+    """Return the rank of each string in sorted order."""
     return np.argsort(np.argsort(np.array(texts, np.str_), kind="stable"), kind="stable")
 
 
 def _unknown_note(columns: Mapping[str, Values]) -> Sequence[str]:
-    """Return a note on kernels that no rule knows, if there are any."""
+    """Return a note on unclassified kernels, if there are any."""
     rows = zip(
         columns["category"].to_list(),
         columns["time_ratio"].to_list(),
@@ -130,4 +129,4 @@ def _unknown_note(columns: Mapping[str, Values]) -> Sequence[str]:
         return ()
     ratio, count = sum(ratio for ratio, _ in unknown), sum(count for _, count in unknown)
     whose = f"{plural(count, 'kernel')} ({100 * ratio:.1f}% of the time)"
-    return (f"no rule knows {whose}; a file of rules in WARPLINE_KERNEL_RULES can name them",)
+    return (f"{whose} match no rule; add rules in the file named by WARPLINE_KERNEL_RULES",)

@@ -1,4 +1,4 @@
-"""overlap: what ran at the same time on each device, and what was exposed."""
+"""overlap: concurrent and exposed work on each GPU."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "overlap"
-TITLE = "What ran at the same time"
+TITLE = "Overlap of compute, communication and copies"
 FIELDS = (
-    Field("pid", Unit.ID, "The process; none where several share the device.", "PID"),
+    Field("pid", Unit.ID, "The process; empty if several share the GPU.", "PID"),
     Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU"),
-    Field("measure", Unit.NONE, "What ran.", "Measure"),
-    Field("total_ns", Unit.NS, "Time, over all windows that are counted.", "Total Time (ns)"),
-    Field("per_step_ns", Unit.NS, "Total divided by the steps.", "Per Step (ns)", digits=1),
-    Field("time_ratio", Unit.RATIO, "Share of the device's time.", "Of Time (%)", 100.0, 1),
-    Field("own_ratio", Unit.RATIO, "Share of the kind of work named.", "Of Kind (%)", 100.0, 1),
-    Field("of", Unit.NONE, "The kind of work that the share before is of.", "Kind"),
-    Field("meaning", Unit.NONE, "What the measure says.", "Meaning", is_detail=True),
+    Field("measure", Unit.NONE, "Kind of work or overlap.", "Measure"),
+    Field("total_ns", Unit.NS, "Total time in the analyzed steps.", "Total Time (ns)"),
+    Field("per_step_ns", Unit.NS, "Total time divided by steps.", "Per Step (ns)", digits=1),
+    Field("time_ratio", Unit.RATIO, "Share of the GPU's time.", "Of Time (%)", 100.0, 1),
+    Field("own_ratio", Unit.RATIO, "Share of the time of `of`.", "Of Kind (%)", 100.0, 1),
+    Field("of", Unit.NONE, "The kind of work that own_ratio refers to.", "Kind"),
+    Field("meaning", Unit.NONE, "Meaning of the measure.", "Meaning", is_detail=True),
 )
 
-# The kind that a measure is a part of; nothing where it is one itself.
+# The kind of work that a measure is a part of; None for kinds of work themselves.
 _WHOLE: Mapping[str, str | None] = {
     "compute": None,
     "communication": None,
@@ -42,16 +42,16 @@ _WHOLE: Mapping[str, str | None] = {
     "busy": None,
 }
 _MEANINGS: Mapping[str, str] = {
-    "compute": "kernels ran that are no collectives, or whole graphs",
-    "communication": "collectives ran",
-    "compute-and-communication": "collectives ran behind computing",
-    "exposed-communication": "collectives ran, and nothing was computed",
-    "copy": "bytes were copied to, from, within or between devices",
-    "copy-and-work": "copies ran behind kernels",
-    "exposed-copy": "copies ran, and no kernel did",
-    "several-streams": "operations of at least two streams ran",
-    "several-streams-computing": "computing kernels of at least two streams ran",
-    "busy": "anything ran",
+    "compute": "kernels except collectives, and whole graphs",
+    "communication": "collectives",
+    "compute-and-communication": "collectives overlapped with compute",
+    "exposed-communication": "collectives without concurrent compute",
+    "copy": "copies to, from, within or between GPUs",
+    "copy-and-work": "copies overlapped with kernels",
+    "exposed-copy": "copies without a concurrent kernel",
+    "several-streams": "concurrent operations of two or more streams",
+    "several-streams-computing": "concurrent compute kernels of two or more streams",
+    "busy": "any operation",
 }
 
 
@@ -63,18 +63,18 @@ _MEANINGS: Mapping[str, str] = {
     missing_hint="profile a program that uses a GPU with --trace=cuda",
 )
 def overlap(trace: Trace, arguments: Arguments) -> Result:
-    """What ran at the same time on each device, and what nothing else hid.
+    """Overlap of compute, communication and copies on each GPU.
 
-    What it measures: For how long kernels computed, collectives and copies ran, and for how long
-        they ran together or alone, in the included steps; for how long several streams ran.
-    Why it matters: Communication and copies that run behind computing cost little. Those that are
-        exposed make the step longer by their whole time.
-    How it is computed: Unions of the operations' intervals on each device, their intersections
-        and differences, cut to the included steps; without steps, from a device's first operation
-        to its last. The shares are of that time, and of the kind of work named beside them.
-    Limits: Operations that share a device also slow each other down: hidden is not free. Whole
-        graphs count as computing, as the recording does not say what is in them. Time in a
-        collective is mostly waiting for other ranks.
+    What it measures: The time of compute, collectives and copies in the included steps, how much of
+        it is overlapped or exposed, and the time during which several streams are busy.
+    Why it matters: Communication and copies that overlap with compute take little extra time.
+        Exposed ones lengthen the step by their full duration.
+    How it is computed: Unions, intersections and differences of the operations' intervals on each
+        GPU, restricted to the included steps or, without steps, to the time from the first to the
+        last operation. Shares are of that time, and of the kind of work in column `of`.
+    Limits: Overlapping operations slow each other down, so overlap is not free. Whole graphs count
+        as compute, as their content is not recorded. Time in a collective is mostly waiting for
+        other ranks.
     Source: Warpline.
     """
     found = step_overlaps(trace)
@@ -104,7 +104,7 @@ def _step_count(found: Overlaps, windows: I64) -> int:
 
 
 def _shares(ns: I64, lane: I64, kind: I64) -> dict[str, Values]:
-    """Return each measure's share of the kind of work that it is a part of."""
+    """Return each measure's share of its kind of work."""
     whole = np.array([_place(_WHOLE[name]) for name in KINDS], np.int64)[kind]
     has_whole = whole >= 0
     base = ns[lane, np.where(has_whole, whole, 0)]

@@ -1,4 +1,4 @@
-"""phases: the devices' time by the ranges in which the work was launched."""
+"""phases: GPU time by the ranges that launched the work."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "phases"
-TITLE = "The devices' time by range"
-OUTSIDE = "(outside of all ranges)"
+TITLE = "GPU time by range"
+OUTSIDE = "(outside ranges)"
 FIELDS = (
-    Field("path", Unit.NONE, "Names of the ranges, the outermost first.", "Phase"),
-    Field("depth", Unit.COUNT, "How many phases are around it.", "Depth"),
-    Field("calls", Unit.COUNT, "Ranges that began in a counted step.", "Calls"),
-    Field("time_ratio", Unit.RATIO, "Share of the devices' time.", "Time (%)", 100.0, 1),
-    Field("total_ns", Unit.NS, "Busy and idle time, with the phases inside.", "Total Time (ns)"),
-    Field("self_ns", Unit.NS, "The same without the phases inside.", "Self Time (ns)"),
-    Field("compute_ns", Unit.NS, "Time for which it kept a device computing.", "Compute (ns)"),
-    Field("communication_ns", Unit.NS, "Time in collectives alone.", "Communication (ns)"),
-    Field("copy_ns", Unit.NS, "Time in copies and memory sets alone.", "Copies (ns)"),
+    Field("path", Unit.NONE, "Names of the ranges, outermost first.", "Phase"),
+    Field("depth", Unit.COUNT, "Nesting depth.", "Depth"),
+    Field("calls", Unit.COUNT, "Ranges that began in an analyzed step.", "Calls"),
+    Field("time_ratio", Unit.RATIO, "Share of the GPUs' time.", "Time (%)", 100.0, 1),
+    Field("total_ns", Unit.NS, "Busy and idle time, including nested phases.", "Total Time (ns)"),
+    Field("self_ns", Unit.NS, "Busy and idle time, without nested phases.", "Self Time (ns)"),
+    Field("compute_ns", Unit.NS, "Compute time.", "Compute (ns)"),
+    Field("communication_ns", Unit.NS, "Time in exposed collectives.", "Communication (ns)"),
+    Field("copy_ns", Unit.NS, "Time in exposed copies and memsets.", "Copies (ns)"),
     Field("idle_ns", Unit.NS, "Idle time before its work.", "Idle (ns)"),
-    Field("largest_part", Unit.NONE, "The largest part of its total time.", "Largest Part"),
-    Field("largest_part_ns", Unit.NS, "That part's time.", "Largest Part (ns)"),
+    Field("largest_part", Unit.NONE, "Category or idle cause with the most time.", "Largest Part"),
+    Field("largest_part_ns", Unit.NS, "Time of the largest part.", "Largest Part (ns)"),
 )
 
 _COMPUTE = [PARTS.index(name) for name in COMPUTE]
@@ -59,22 +59,22 @@ _IDLE = list(range(len(BUSY_CATEGORIES), len(PARTS)))
     missing_hint="profile a program that uses a GPU with --trace=cuda,nvtx",
 )
 def phases(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """The devices' time by the ranges in which the work was launched: forward, layer_7...
+    """GPU time by the ranges that launched the work: forward, layer_7...
 
-    What it measures: For each range name on its path, how long the devices worked for it or were
-        idle before its work, over the included steps, or all that was recorded.
-    Why it matters: It says in which part of a step, or in which layer, the time of the table
-        breakdown went. The outermost phases and what is outside of ranges sum to it exactly.
-    How it is computed: Each moment of a device belongs to one operation, as in breakdown: the one
-        that it is counted to, or when idle the one that ended the gap. It goes to the innermost
-        push/pop range that was open on the launching thread when the launch call began, and to
-        all around it. The outermost ranges of a thread that is not the leading one, and launches
-        outside of ranges there, go into the range that the leading thread of the process had open:
-        so the backward pass, which PyTorch runs on a thread of its own, is in "backward". The
-        leading thread is the one with the steps; without steps the one whose ranges last longest.
-    Limits: Work that overlaps with other work and is not counted in breakdown is not counted here.
-        Start/end ranges are no phases. Idle time before a phase's first operation may have been
-        caused by what the host did in the phase before.
+    What it measures: For each path of range names, the busy time of its work and the idle time
+        before it, in the included steps or, without steps, in the whole recording.
+    Why it matters: It shows in which part of a step, or in which layer, the time of table
+        breakdown went. The outermost phases and the work outside ranges sum to it exactly.
+    How it is computed: As in breakdown, each moment of a GPU belongs to one operation: the running
+        one, or for idle time the one that ends the gap. Its time goes to the innermost push/pop
+        range open on the launching thread when the launch call began, and to all enclosing ranges.
+        On other threads than the main one, outermost ranges, and launches outside ranges, belong
+        to the range open on the main thread of the process. So the backward pass, which PyTorch
+        runs on a separate thread, is in "backward". The main thread is the one with the steps or,
+        without steps, the one with the longest total time in ranges.
+    Limits: Overlapped work that breakdown does not count is not counted here. Start/end ranges are
+        not phases. Idle time before a phase's first operation may be caused by CPU work in the
+        previous phase.
     Source: Warpline.
     """
     name = next((text.partition("=")[2] for text in arguments if text.startswith("name=")), None)

@@ -1,4 +1,4 @@
-"""step_differences: what took longer in the slowest steps than it usually does."""
+"""step_differences: work that took longer than usual in the slowest steps."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ from warpline.trace import Trace
 from warpline.units import Unit, format_ns
 
 NAME = "step_differences"
-TITLE = "What the slowest steps spent more on"
+TITLE = "Differences of the slowest steps"
 FIELDS = (
-    Field("step_extra_ns", Unit.NS, "How much longer the step took.", "Step Extra (ns)", digits=1),
-    Field("extra_ns", Unit.NS, "How much longer this took in it.", "Extra (ns)", digits=1),
-    Field("slow_ns", Unit.NS, "How long this took in it.", "Here (ns)"),
-    Field("usual_ns", Unit.NS, "Median over the steps that count.", "Usual (ns)", digits=1),
+    Field("step_extra_ns", Unit.NS, "Extra time of the step.", "Step Extra (ns)", digits=1),
+    Field("extra_ns", Unit.NS, "Extra time of this item in the step.", "Extra (ns)", digits=1),
+    Field("slow_ns", Unit.NS, "Time of this item in the step.", "Here (ns)"),
+    Field("usual_ns", Unit.NS, "Median over the analyzed steps.", "Usual (ns)", digits=1),
     Field("pid", Unit.ID, "Process.", "PID"),
     Field("index", Unit.NONE, "Number of the slow step.", "No."),
-    Field("step", Unit.NONE, "Its name.", "Step"),
-    Field("place", Unit.NONE, "Whether this is time of the device or the host.", "Where"),
-    Field("kind", Unit.NONE, "Kernel, copy, idle (by its cause), call, range...", "Kind"),
-    Field("name", Unit.NONE, "What it was.", "Name"),
+    Field("step", Unit.NONE, "Name of the slow step.", "Step"),
+    Field("place", Unit.NONE, "Whether this is GPU or CPU time.", "Where"),
+    Field("kind", Unit.NONE, "Kernel, copy, idle cause, call, range...", "Kind"),
+    Field("name", Unit.NONE, "Name of the item.", "Name"),
 )
-ARGUMENTS = {**STEP_ARGUMENT, "top": "how many of the slowest steps: top=N, 3 if not given"}
+ARGUMENTS = {**STEP_ARGUMENT, "top": "number of slowest steps: top=N (default: 3)"}
 _TOP = 3
-# Of a step's differences those are shown that are this part of its own; at most so many.
+# Differences below this share of the step's extra time are omitted, and all but the largest ones.
 _LEAST_PART = 0.01
 _MOST_ROWS = 12
-# A step counts as slow from this much above the median.
+# Periods above the median times this are slow.
 _LEAST_EXTRA = 1.02
 
 
 class _Times(NamedTuple):
-    """Stretches of time, each of a step and something that has a name.
+    """Durations, each belonging to a step and a named item.
 
     Attributes:
         step: Shape (n,), int64.
-        item: Shape (n,), int64, places in `names`.
+        item: Shape (n,), int64, indices into `names`.
         ns: Shape (n,), int64.
-        names: Where, kind and name of each item.
+        names: Place, kind and name of each item.
     """
 
     step: I64
@@ -81,28 +81,27 @@ class _Rows(NamedTuple):
     missing_hint="profile a program that uses a GPU with --trace=cuda,nvtx",
 )
 def step_differences(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """What took longer in the slowest steps than it usually does.
+    """Work that took longer than usual in the slowest steps.
 
-    What it measures: For the slowest steps, what their slowest device did and why it was idle,
-        which calls and which parts of the step took the host longer, each against its median over
-        the steps that count.
-    Why it matters: A few slow steps hold up every other process that waits for them. What grew in
-        them says whether a kernel, a copy, a wait or the host's own work was the reason.
-    How it is computed: Each moment of the step's period on its slowest device belongs to the
-        operation or the cause of idle time that it has in the table breakdown, and so to one row
-        alone. Calls and the ranges directly inside the step's
-        range are host time, by the step in which they began; they are shown beside it and may
-        explain the same time again. Differences below 1% of the step's are left out, and all
-        but the 12 largest of a step.
-    Limits: A step that is slow because another process is says only that it waited. Steps
-        within 2% of the median are not slow. With few steps the median is little known.
+    What it measures: For the slowest steps: operations and idle time on their slowest GPU, CUDA
+        API calls, and ranges inside the step, each compared with its median over the analyzed
+        steps.
+    Why it matters: A few slow steps delay every process that waits for them. The differences show
+        whether a kernel, a copy, a synchronization or CPU work is the reason.
+    How it is computed: As in table breakdown, each moment of the step's period on its slowest GPU
+        belongs to one operation or one cause of idle time, and so to exactly one row. Calls, and
+        ranges directly inside the step's range, are CPU time of the step in which they began.
+        Their rows may account for the same time again. Differences below 1% of the step's extra
+        time are omitted, as are all but the 12 largest of a step.
+    Limits: If a step is slow because of another process, the table only shows that it waited.
+        Steps within 2% of the median are not slow. With few steps, the median is uncertain.
     Source: Warpline.
     """
     found = find_steps(trace, step_name(arguments))
     if not len(found):
-        return Skipped(NAME, "nothing marks or shows steps", "mark each step with a range")
+        return Skipped(NAME, "no steps found", "mark each step with a range")
     if not found.included[found.slowest_window >= 0].any():
-        return Skipped(NAME, "no step has a beginning and an end", "record more steps")
+        return Skipped(NAME, "no step has both a start and an end", "record more steps")
     usual_ns = _usual_ns(found)
     slow = _slow_steps(found, usual_ns, _top(arguments))
     parts = [_on_device(trace, found), _calls(trace, found), _ranges(trace, found)]
@@ -120,13 +119,13 @@ def _top(arguments: Arguments) -> int:
     text = named[-1]
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise UsageError(
-            f"{text!r} is not a number of steps", hint="write for example step_differences:top=5"
+            f"{text!r} is not a number of steps", hint="use for example step_differences:top=5"
         )
     return int(text)
 
 
 def _usual_ns(found: Steps) -> F64:
-    """Return for each step the median period of the steps that count in its lane."""
+    """Return for each step the median period of the included steps of its lane."""
     usual = np.zeros(len(found), np.float64)
     for lane in np.unique(found.lane).tolist():
         own = found.lane == lane
@@ -136,14 +135,14 @@ def _usual_ns(found: Steps) -> F64:
 
 
 def _slow_steps(found: Steps, usual_ns: F64, top: int) -> I64:
-    """Return the steps that took longest compared with the usual, the slowest first."""
+    """Return the steps with the most extra time, slowest first."""
     extra = found.period_ns - usual_ns
     slow = np.flatnonzero(found.period_ns > _LEAST_EXTRA * usual_ns)
     return slow[np.argsort(-extra[slow], kind="stable")][:top]
 
 
 def _on_device(trace: Trace, found: Steps) -> _Times:
-    """Return what each step's slowest device did in its period."""
+    """Return the operations and idle causes of each step's period on its slowest device."""
     chosen = found.slowest_window[found.slowest_window >= 0]
     pieces = window_segments(trace, found.windows(chosen))
     segments = device_segments(trace)
@@ -157,9 +156,9 @@ def _on_device(trace: Trace, found: Steps) -> _Times:
 
 
 def _operation_names(trace: Trace) -> tuple[I64, list[tuple[str, str, str]]]:
-    """Return a number for each of `operations`, and where, kind and name of each number."""
+    """Return a number for each of `operations`, and place, kind and name of each number."""
     work = operations(trace)
-    codes = np.zeros(len(work) + 1, np.int64)  # one more, for places that are -1
+    codes = np.zeros(len(work) + 1, np.int64)  # one more, for index -1
     names: list[tuple[str, str, str]] = []
     for table in DEVICE_TABLES:
         places = work.of_table(table)
@@ -184,7 +183,7 @@ def _operation_names(trace: Trace) -> tuple[I64, list[tuple[str, str, str]]]:
 
 
 def _calls(trace: Trace, found: Steps) -> _Times:
-    """Return the calls of each step's process that began in it."""
+    """Return the calls of each step's process that began in the step."""
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return _nothing()
     calls = trace.columns("api_call", "start_ns", "end_ns", "process_id", "thread_id")
@@ -197,7 +196,7 @@ def _calls(trace: Trace, found: Steps) -> _Times:
 
 
 def _ranges(trace: Trace, found: Steps) -> _Times:
-    """Return the ranges directly inside the steps' own ranges."""
+    """Return the ranges directly inside the ranges of steps."""
     if not trace.has("range") or not found.has_ranges:
         return _nothing()
     nesting = range_nesting(trace)
@@ -217,7 +216,7 @@ def _ranges(trace: Trace, found: Steps) -> _Times:
 
 
 def _step_at(found: Steps, time_ns: I64, process: I64, thread: I64) -> I64:
-    """Return the step that a moment of the host belongs to, up to the next one's start; else -1."""
+    """Return the step at each CPU time, which lasts until the next step starts; -1 for none."""
     step = np.full(len(time_ns), -1)
     first = np.flatnonzero(np.diff(found.lane, prepend=-1))
     ends = np.append(first[1:], len(found))
@@ -239,7 +238,7 @@ def _nothing() -> _Times:
 
 
 def _differences(found: Steps, times: _Times, slow: I64, usual_ns: F64) -> _Rows:
-    """Return what took longer in the slow steps than in those that count in their lane."""
+    """Return what took longer in slow steps than in the included steps of their lane."""
     n_items = max(len(times.names), 1)
     lane_item = found.lane[times.step] * n_items + times.item
     cells = factorize_rows(lane_item, times.step)
@@ -261,13 +260,13 @@ def _differences(found: Steps, times: _Times, slow: I64, usual_ns: F64) -> _Rows
 
 
 def _medians(key: I64, ns: I64, counted: BoolArray, found: Steps, n_items: int) -> F64:
-    """Return the median over the counted steps of each lane's items; one without it counts 0."""
+    """Return the median of each lane's items over the counted steps; absent items count as 0."""
     n_lanes = int(found.lane[-1]) + 1
     rows = np.flatnonzero(counted)
     stats = group_stats(key[rows], ns[rows], n_lanes * n_items)
     has_period = found.included & (found.slowest_window >= 0)
     n_steps = np.repeat(np.bincount(found.lane[has_period], minlength=n_lanes), n_items)
-    absent = n_steps - stats.count  # as many zeros stand before the values in order
+    absent = n_steps - stats.count  # this many zeros precede the sorted values
     ordered = np.append(stats.ordered, 0)
     middle = []
     for place in ((n_steps - 1) // 2, n_steps // 2):
@@ -315,15 +314,15 @@ def _texts(texts: list[str]) -> Texts:
 def _notes(found: Steps, slow: I64, usual_ns: F64) -> tuple[str, ...]:
     usual = format_ns(float(np.median(usual_ns[np.isfinite(usual_ns)])))
     if not len(slow):
-        return (f"no step took longer than {_LEAST_EXTRA - 1:.0%} above the median, {usual}",)
+        return (f"no step is more than {_LEAST_EXTRA - 1:.0%} above the median of {usual}",)
     reasons = dict(found.excluded)
     labels, is_numbered = found.label.to_list(), len(found.label.values) == len(found)
-    said = [
+    listed = [
         f"{labels[step]}"
         + ("" if is_numbered else f" no. {found.index[step]}")
         + f" ({format_ns(int(found.period_ns[step]))}"
-        + (f", left out: {reasons[step]})" if step in reasons else ")")
+        + (f", excluded: {reasons[step]})" if step in reasons else ")")
         for step in slow.tolist()
     ]
     slowest = "slowest step" if len(slow) == 1 else f"{len(slow)} slowest steps"
-    return (f"the {slowest}: {', '.join(said)}; the median is {usual}",)
+    return (f"the {slowest}: {', '.join(listed)}; median {usual}",)

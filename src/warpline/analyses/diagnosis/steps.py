@@ -1,4 +1,4 @@
-"""steps: how long each step took on host and device, and which steps stand for the run."""
+"""steps: duration of each step on GPU and CPU, and which steps are analyzed."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from warpline.units import Unit, format_ns, format_ratio, plural
 NAME = "steps"
 TITLE = "Steps"
 FIELDS = (
-    Field("device_ns", Unit.NS, "Its period on the slowest device.", "Device Time (ns)"),
-    Field("host_ns", Unit.NS, "Time to the next step's start on the host.", "Host Time (ns)"),
-    Field("busy_ratio", Unit.RATIO, "Busy part of that period.", "Busy (%)", 100.0, 1),
-    Field("busy_ns", Unit.NS, "Time in which that device worked.", "Busy (ns)", is_detail=True),
-    Field("launches", Unit.COUNT, "Calls in it that launched device work.", "Launches"),
-    Field("kernels", Unit.COUNT, "Kernels that it launched.", "Kernels"),
-    Field("gpu_index", Unit.ID, "The slowest device.", "GPU"),
-    Field("start_ns", Unit.NS, "When it began on the host.", "Start (ns)", is_detail=True),
-    Field("range_ns", Unit.NS, "How long it was open on the host.", "Open (ns)", is_detail=True),
+    Field("device_ns", Unit.NS, "Period on the slowest GPU.", "Device Time (ns)"),
+    Field("host_ns", Unit.NS, "Time to the next step's start on the CPU.", "Host Time (ns)"),
+    Field("busy_ratio", Unit.RATIO, "Busy share of the GPU period.", "Busy (%)", 100.0, 1),
+    Field("busy_ns", Unit.NS, "Busy time of the GPU.", "Busy (ns)", is_detail=True),
+    Field("launches", Unit.COUNT, "Calls that launched GPU work.", "Launches"),
+    Field("kernels", Unit.COUNT, "Kernels launched.", "Kernels"),
+    Field("gpu_index", Unit.ID, "The slowest GPU.", "GPU"),
+    Field("start_ns", Unit.NS, "Start time on the CPU.", "Start (ns)", is_detail=True),
+    Field("range_ns", Unit.NS, "Duration of the range.", "Open (ns)", is_detail=True),
     Field("pid", Unit.ID, "Process.", "PID"),
     Field("index", Unit.NONE, "Number of the step.", "No.", is_detail=True),
-    Field("state", Unit.NONE, "Counted, or why it is not.", "Counted"),
+    Field("state", Unit.NONE, "yes, or the reason for exclusion.", "Counted"),
     Field("step", Unit.NONE, "Name of the step.", "Step"),
 )
 _COUNTED = "yes"
@@ -56,31 +56,31 @@ _KERNEL = DEVICE_TABLES.index("kernel")
     missing_hint="profile with --trace=cuda,nvtx a program that marks its steps with ranges",
 )
 def steps(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """How long each step of the program took, and which steps stand for the run.
+    """Duration of each step on GPU and CPU, and which steps are analyzed.
 
-    What it measures: For each step: the time it took on the slowest device that it used, the time
-        it took on the host, for how long that device was busy, and what the step launched.
-    Why it matters: The time of a step is what an optimization is to reduce. The median of the
-        steps that count is that time; the first steps, outliers and the cut ones would spoil it.
-    How it is computed: Steps are ranges named as such (step_7, iteration 7, ProfilerStep#7,
-        train_step), the outermost ones that hold most of the device work; without any, repetitions
-        in the sequence of launches. Device time goes from the start of the first operation
-        launched in the step, by any thread, to the start of the first one launched in the next;
-        where a device's streams differ in pace the slowest counts. Host time goes from start to
-        start. The last step has neither. Left out are leading steps longer than 1.2 medians and
-        three standard deviations (1.05 if they load code or allocate), a first one of less than two
-        thirds of the median and three deviations less, and later ones longer than
-        1.5 medians and three deviations, unless more than a tenth are. The deviation is the
-        scaled median absolute one. Jitter is (p95 - p5) / median.
-    Limits: Percentiles of few steps are near the longest one. Repetitions of launches may be
-        layers instead of steps. Work that is launched outside of any step is in the period of the
-        step before. Without calls in the recording, work belongs to the step in which it ran.
+    What it measures: For each step: its time on the slowest GPU that it used, its CPU time, the
+        busy time of that GPU, and the number of launches.
+    Why it matters: Optimizations aim to reduce the step time. The median of the included steps
+        measures it. Warm-up, outliers and truncated steps would distort it.
+    How it is computed: Steps are ranges with names such as step_7, iteration 7, ProfilerStep#7 or
+        train_step: the outermost ones that launch most of the GPU work. Without such ranges, steps
+        are repetitions in the sequence of launches. GPU time lasts from the start of the first
+        operation launched in the step, by any thread, to the start of the first one launched in
+        the next step. If the streams of a GPU differ in pace, the slowest counts. CPU time lasts
+        from start to start. The last step has neither. Excluded are leading steps longer than
+        1.2 medians plus three standard deviations (1.05 if they load code or allocate), a first
+        step shorter than two thirds of the median minus three deviations, and later steps longer
+        than 1.5 medians plus three deviations, unless they are more than a tenth. The deviation
+        is the scaled median absolute deviation. Jitter is (p95 - p5) / median.
+    Limits: Percentiles of few steps are close to the longest one. Repetitions of launches may be
+        layers instead of steps. Work launched outside steps counts in the period of the preceding
+        step. Without recorded calls, work belongs to the step during which it ran.
     Source: Warpline.
     """
     step_ranges = step_name(arguments)
     found = find_steps(trace, step_ranges)
     if not len(found):
-        return Skipped(NAME, "nothing marks or shows steps", "mark each step with a range")
+        return Skipped(NAME, "no steps found", "mark each step with a range")
     busy, device = _slowest(trace, found)
     launches, kernels = _launched(trace, step_of_operations(trace, step_ranges), len(found))
     has_period = found.slowest_window >= 0
@@ -105,7 +105,7 @@ def steps(trace: Trace, arguments: Arguments) -> Result | Skipped:
 
 
 def _slowest(trace: Trace, found: Steps) -> tuple[I64, Integers]:
-    """Return for each step how long its slowest device was busy, and which it is; 0 for none."""
+    """Return the busy time and the index of each step's slowest device; 0 for none."""
     busy_ns, gpu_index = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
     rows = np.flatnonzero(found.slowest_window >= 0)
     if len(rows):
@@ -118,7 +118,7 @@ def _slowest(trace: Trace, found: Steps) -> tuple[I64, Integers]:
 
 
 def _launched(trace: Trace, step: I64, n_steps: int) -> tuple[I64, I64]:
-    """Return how many calls of each step launched work, and how many kernels it launched."""
+    """Return the number of launching calls and of kernels of each step."""
     work = operations(trace)
     inside = step != NO_STEP
     kernels = np.bincount(step[inside & (work.table == _KERNEL)], minlength=n_steps)
@@ -139,12 +139,12 @@ def _notes(found: Steps) -> tuple[str, ...]:
     times = found.times()
     counted = plural(times.count, "step is", "steps are")
     of_each = " of each process" if found.lane[-1] > 0 else ""
-    said = f"{counted} counted{of_each}, from {found.source}"
+    text = f"{counted} analyzed{of_each}, from {found.source}"
     if times.median_ns is not None and times.p95_ns is not None:
-        said += f": median {format_ns(times.median_ns)}, p95 {format_ns(times.p95_ns)}"
+        text += f": median {format_ns(times.median_ns)}, p95 {format_ns(times.p95_ns)}"
         if times.jitter_ratio is not None:
-            said += f", jitter {format_ratio(times.jitter_ratio)}"
-        said += " on the slowest device"
+            text += f", jitter {format_ratio(times.jitter_ratio)}"
+        text += " on the slowest GPU"
     if times.host_median_ns is not None:
-        said += f"; host median {format_ns(times.host_median_ns)}"
-    return (said, *found.notes)
+        text += f"; CPU median {format_ns(times.host_median_ns)}"
+    return (text, *found.notes)

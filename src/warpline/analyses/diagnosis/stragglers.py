@@ -1,4 +1,4 @@
-"""stragglers: which ranks the others wait for."""
+"""stragglers: the ranks that delay the others."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from warpline.trace import Trace
 from warpline.units import Unit, format_ns, plural
 
 NAME = "stragglers"
-TITLE = "Which ranks the others wait for"
+TITLE = "Stragglers: ranks that delay the others"
 FIELDS = (
-    Field("rank", Unit.NONE, "The rank, if it is known.", "Rank"),
-    Field("caused_ns", Unit.NS, "Time that others waited for it.", "Others Waited (ns)"),
-    Field("exposed_ns", Unit.NS, "Where they computed nothing meanwhile.", "Exposed (ns)"),
-    Field("caused_ratio", Unit.RATIO, "Share of all waiting.", "Of Waits (%)", 100.0, 1),
-    Field("last", Unit.COUNT, "Collectives in which it was last.", "Last In"),
+    Field("rank", Unit.NONE, "The rank, if known.", "Rank"),
+    Field("caused_ns", Unit.NS, "Time that other ranks waited for it.", "Others Waited (ns)"),
+    Field("exposed_ns", Unit.NS, "The part of it without concurrent compute.", "Exposed (ns)"),
+    Field("caused_ratio", Unit.RATIO, "Share of all waiting time.", "Of Waits (%)", 100.0, 1),
+    Field("last", Unit.COUNT, "Collectives in which it arrived last.", "Last In"),
     Field("last_ratio", Unit.RATIO, "Share of its collectives.", "Last (%)", 100.0, 1),
-    Field("late_ns", Unit.NS, "By how much it was later than the next to last.", "Late By (ns)"),
-    Field("wait_ns", Unit.NS, "Time that it waited itself.", "Waited (ns)"),
-    Field("transfer_ns", Unit.NS, "The rest of its kernels: transfers.", "Transfer (ns)"),
-    Field("wait_ratio", Unit.RATIO, "Waiting's share of its kernels.", "Waiting (%)", 100.0, 1),
+    Field("late_ns", Unit.NS, "Total delay after the next-to-last rank.", "Late By (ns)"),
+    Field("wait_ns", Unit.NS, "Time that it waited for other ranks.", "Waited (ns)"),
+    Field("transfer_ns", Unit.NS, "The rest of its kernel time: transfer.", "Transfer (ns)"),
+    Field("wait_ratio", Unit.RATIO, "Waiting share of kernel time.", "Waiting (%)", 100.0, 1),
     Field(
         "median_behind_ns",
         Unit.NS,
-        "Median time from the first rank's arrival to its own.",
+        "Median delay after the first rank's arrival.",
         "Med Behind (ns)",
         is_detail=True,
     ),
-    Field("collectives", Unit.COUNT, "Collectives it took part in.", "Collectives"),
+    Field("collectives", Unit.COUNT, "Number of its collectives.", "Collectives"),
     Field("pid", Unit.ID, "Process.", "PID"),
     Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU"),
 )
@@ -48,25 +48,23 @@ FIELDS = (
     missing_hint=RECORD_HINT,
 )
 def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """Which ranks arrive last in collectives, and how long the others wait for them.
+    """Ranks that arrive last in collectives, and the time that others wait for them.
 
-    What it measures: For each rank, in how many collectives it arrived later than all others, how
-        long the others waited for it, and how long it waited itself, in the included steps.
-    Why it matters: A collective begins when the last rank does. One slow rank, or the work of one,
-        holds up all of them; making anything faster on the others only makes them wait longer.
-    How it is computed: Collectives of different ranks are paired by communicator and the number of
-        the call, or by their order on a stream if the recording has no calls of NCCL. Ranks arrive
-        when their kernel begins. Of each kernel, the time until the last rank arrived is waiting,
-        and the rest is the transfer. All the waiting in a collective is put down to the rank that
-        was last; it is exposed where the device of the one that waits computes nothing. Clocks of
-        different files are aligned by the ends of collectives, which end together on all ranks;
-        that also follows clocks that drift. A rank counts as last if it was later than the next
-        to last by more than the ends agree.
-    Limits: It compares ranks that are in the trace: name all recordings of a run. Broadcasts,
-        reductions to one rank, sends and receives are left out, as ranks may end them at
-        different times. Where two ranks are late, all waiting is put down to the later one.
-        A rank arrives late in one collective because an earlier one kept it: see the table
-        breakdown for what else it does.
+    What it measures: For each rank in the included steps: the number of collectives in which it
+        arrived last, the time that others waited for it, and the time that it waited itself.
+    Why it matters: A collective starts when the last rank arrives. One slow rank delays all ranks,
+        and a speedup on the others only makes them wait longer.
+    How it is computed: Collectives of different ranks are matched by communicator and call number
+        or, without recorded NCCL calls, by their order on the stream. A rank arrives when its
+        kernel starts. Kernel time until the last rank arrives is waiting, and the rest is transfer.
+        All waiting in a collective is attributed to the last rank. It is exposed where the waiting
+        rank's GPU has no concurrent compute. Clocks of different files are aligned by the ends of
+        collectives, which all ranks reach together. This also corrects clock drift. A rank counts
+        as last if it is later than the second-to-last by more than the ends differ.
+    Limits: Only ranks in the trace are compared: pass the recordings of all ranks. Broadcasts,
+        reduces, sends and receives are excluded, as ranks may finish them at different times. If
+        two ranks are late, all waiting is attributed to the later one. A rank may be late because
+        an earlier collective delayed it. Table breakdown shows what else it does.
     Source: Warpline.
     """
     name = step_name(arguments)
@@ -108,15 +106,15 @@ def _notes(trace: Trace, found: CollectiveWaits) -> tuple[str, ...]:
     left_out = found.matches.count - found.count
     if left_out:
         notes.append(
-            f"{plural(left_out, 'collective')} outside of the steps that count"
-            f" {'is' if left_out == 1 else 'are'} left out"
+            f"{plural(left_out, 'collective')} outside the included steps"
+            f" {'is' if left_out == 1 else 'are'} excluded"
         )
     if found.count and found.error_ns.any():
         notes.append(
             "clocks of different files agree within"
-            f" {format_ns(int(found.error_ns.max()))}, as the ends of collectives tell"
+            f" {format_ns(int(found.error_ns.max()))}, based on the ends of collectives"
         )
     together = found.count - int(found.is_late.sum())
     if together:
-        notes.append(f"in {plural(together, 'collective')} no rank was last beyond doubt")
+        notes.append(f"in {plural(together, 'collective')}, no rank is clearly last")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""When the host made no call for long while the device had nothing to do, and not for data."""
+"""CPU gaps: long times without CUDA API calls during which a GPU waited for a launch."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _LEAST_SHARE = 0.15  # of a step
 
 
 class HostPauses(NamedTuple):
-    """Long times without a call, in which a device was idle for want of a launch.
+    """CPU gaps: long times without a call, during which a device was idle, launch-bound.
 
     Attributes:
-        times: The pauses, and the thread that made the next call.
-        idle_ns: Shape (windows,), int64, how long its device was idle in them, of each window of
+        times: The gaps, and the thread that made the next call.
+        idle_ns: Shape (windows,), int64, idle time of the device during gaps, per window of
             `measure_windows`.
-        with_data_ns: Shape (windows,), int64, the same with times before a copy from the host,
-            which are of the cause data.
-        windows: In how many of these windows they took a good part of the time.
+        with_data_ns: Shape (windows,), int64, the same including gaps before a host-to-device
+            copy, whose idle cause is ``input``.
+        windows: Number of these windows with a large share of gaps.
     """
 
     times: ThreadTimes
@@ -40,43 +40,43 @@ class HostPauses(NamedTuple):
 
 @derived
 def host_pauses(trace: Trace, name: str | None = None) -> HostPauses:
-    """Return the pauses of the host that kept devices waiting.
+    """Return the CPU gaps that left devices idle.
 
-    Frameworks make short ones in most programs, as before an optimizer's first kernel, and long
-    ones in a step in which they prepare something.
+    Frameworks cause short gaps in most programs, for example before an optimizer's first kernel,
+    and long ones in steps that prepare something.
 
     Args:
         trace: The trace.
-        name: The name of the ranges that are steps; see `steps`.
+        name: Name of the ranges that are steps; see `steps`.
     """
     silent = silences(trace)
     silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
     windows, places = measure_windows(trace, name), _by_device(trace, silent)
-    lost, of_window = _lost(trace, windows, places, "launch-bound")
-    _, for_data = _lost(trace, windows, places, "input")
+    idle, of_window = _idle(trace, windows, places, "launch-bound")
+    _, for_input = _idle(trace, windows, places, "input")
     is_long = of_window >= _LEAST_SHARE * (windows.end_ns - windows.start_ns)
     return HostPauses(
-        silent.taken(_holds(silent, lost)),
+        silent.taken(_contain_idle(silent, idle)),
         of_window,
-        of_window + for_data,
+        of_window + for_input,
         int(np.count_nonzero(is_long & (of_window > 0))),
     )
 
 
-def _lost(trace: Trace, windows: Windows, silent: Grouped, cause: str) -> tuple[Grouped, I64]:
-    """Return when devices were idle in silences for a cause, and how long in each window."""
+def _idle(trace: Trace, windows: Windows, silent: Grouped, cause: str) -> tuple[Grouped, I64]:
+    """Return when devices were idle for a cause during CPU gaps, and how long in each window."""
     segments, pieces = device_segments(trace), window_segments(trace, windows)
-    idle = segments.part[pieces.row] == PARTS.index(cause)
-    span, start, end = (column[idle] for column in (pieces.span, pieces.start_ns, pieces.end_ns))
+    is_idle = segments.part[pieces.row] == PARTS.index(cause)
+    span, start, end = (column[is_idle] for column in (pieces.span, pieces.start_ns, pieces.end_ns))
     inside = cut(Grouped(start, end, windows.device[span]), silent)
-    lost = Grouped(inside.start_ns, inside.end_ns, windows.device[span[inside.span]])
+    idle = Grouped(inside.start_ns, inside.end_ns, windows.device[span[inside.span]])
     of_window = np.zeros(len(windows.device), np.int64)
-    np.add.at(of_window, span[inside.span], lost.end_ns - lost.start_ns)
-    return lost, of_window
+    np.add.at(of_window, span[inside.span], idle.end_ns - idle.start_ns)
+    return idle, of_window
 
 
 def _by_device(trace: Trace, times: ThreadTimes) -> Grouped:
-    """Return when each device's processes were silent, by device and start."""
+    """Return the CPU gaps of each device's processes, by device and start."""
     work, process = operations(trace), _process_of(trace, times)
     parts: list[tuple[I64, I64, I64]] = []
     for device in np.unique(work.device).tolist():
@@ -90,10 +90,10 @@ def _by_device(trace: Trace, times: ThreadTimes) -> Grouped:
     return Grouped(start, end, group)
 
 
-def _holds(times: ThreadTimes, lost: Grouped) -> BoolArray:
-    """Return in which times a device lost some of its own."""
+def _contain_idle(times: ThreadTimes, idle: Grouped) -> BoolArray:
+    """Return which gaps contain idle time of a device."""
     everywhere = np.zeros(len(times.thread), np.int64)
-    joined = union(lost.start_ns, lost.end_ns)
+    joined = union(idle.start_ns, idle.end_ns)
     group = np.zeros(len(joined.start), np.int64)
     shared = cut(
         Grouped(times.start_ns, times.end_ns, everywhere), Grouped(joined.start, joined.end, group)

@@ -1,4 +1,4 @@
-"""What ran at the same time on a device: computing, communicating, copying; several streams."""
+"""Overlap of compute, communication, copies and streams on a device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warpline.trace import Trace
 
 COMMUNICATION: tuple[str, ...] = ("collective",)
 COPIES: tuple[str, ...] = tuple(name for name in BUSY_CATEGORIES if name.startswith("copy-"))
-# Whole graphs are computing as far as a recording tells; memory sets are neither.
+# Whole graphs count as compute, as their content is not recorded; memsets are none of these.
 COMPUTE: tuple[str, ...] = tuple(
     name for name in BUSY_CATEGORIES if name not in (*COMMUNICATION, *COPIES, "memset")
 )
@@ -40,10 +40,10 @@ _NEVER = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class Overlaps(NamedTuple):
-    """Times of each window in which something ran, or ran together.
+    """Time of each kind of work and overlap, per window.
 
     Attributes:
-        windows: What was looked at.
+        windows: The windows.
         ns: Shape (windows, `KINDS`), int64.
     """
 
@@ -53,24 +53,24 @@ class Overlaps(NamedTuple):
 
 @derived
 def step_overlaps(trace: Trace, name: str | None = None) -> Overlaps:
-    """Return `overlaps` in `measure_windows`: the included steps, or what was recorded."""
+    """Return `overlaps` in `measure_windows`: the included steps, or the whole recording."""
     return overlaps(trace, measure_windows(trace, name))
 
 
 def overlaps(trace: Trace, windows: Windows) -> Overlaps:
-    """Return for how long each kind of work ran in each window, alone and together.
+    """Return the time of each kind of work and overlap in each window.
 
-    - ``communication`` is time in which a collective ran, ``compute`` in which any other kernel
-      or a whole graph did; ``exposed-communication`` is the first without the second.
-    - ``copy`` is time in which bytes were copied, ``copy-and-work`` the part of it in which a
-      kernel ran too, a collective or another one; ``exposed-copy`` is the rest.
-    - ``several-streams`` is time in which operations of at least two streams ran, of whichever
-      kind; ``several-streams-computing`` counts computing kernels alone.
-    - ``busy`` is time in which anything ran.
+    - ``communication`` is the time of collectives, ``compute`` that of other kernels and whole
+      graphs. ``exposed-communication`` is communication without concurrent compute.
+    - ``copy`` is the time of copies, ``copy-and-work`` the part with a concurrent kernel
+      (including collectives), and ``exposed-copy`` the rest.
+    - ``several-streams`` is the time with concurrent operations of two or more streams, of any
+      kind. ``several-streams-computing`` considers compute kernels only.
+    - ``busy`` is the time of any operation.
 
     Args:
         trace: The trace.
-        windows: They may overlap; each is measured alone.
+        windows: They may overlap; each is measured separately.
     """
     ns = np.zeros((len(windows.device), len(KINDS)), np.int64)
     for place, kind in enumerate(KINDS):
@@ -122,7 +122,7 @@ def _union(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
 
 
 def _both(one: Intervals, other: Intervals) -> Intervals:
-    # Most recordings have no collectives, or few copies: then there is nothing to look for.
+    # Shortcut: most recordings have no collectives.
     return intersect(one, other) if len(one.start) and len(other.start) else _NEVER
 
 
@@ -131,7 +131,7 @@ def _alone(one: Intervals, other: Intervals) -> Intervals:
 
 
 def _on_several_streams(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
-    """Return when operations of at least two streams ran."""
+    """Return when operations of two or more streams ran concurrently."""
     stream = operations(trace).stream[rows][chosen]
     if not len(stream) or stream.min() == stream.max():
         return _NEVER

@@ -1,4 +1,4 @@
-"""What each part of a device's time says, in half a sentence."""
+"""The meaning of each part of a GPU's time, in a few words."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from warpline.derived.breakdown.segments import PARTS
 from warpline.derived.idle.kinds import IDLE_MEANINGS
 
 _BUSY_MEANINGS: Mapping[str, str] = {
-    "gemm": "multiplied matrices",
+    "gemm": "matrix multiplication",
     "attention": "fused attention",
-    "convolution": "convolutions, forward and backward",
-    "normalization": "layer, batch and other norms, softmax",
-    "elementwise": "one operation per element: sums, activations",
+    "convolution": "convolutions",
+    "normalization": "normalization, softmax",
+    "elementwise": "elementwise operations",
     "reduction": "sums, maxima, losses",
-    "embedding": "looked up or updated embeddings",
-    "sort-index": "sorted, gathered, scattered, indexed",
-    "optimizer": "updated parameters",
-    "layout-copy": "copied a tensor into another order or shape",
-    "cast-copy": "copied a tensor into another type",
-    "other": "kernels that no rule knows",
-    "collective": "communicated, or waited for other ranks inside",
-    "graph": "CUDA graphs that were recorded as wholes",
-    "copy-h2d": "copied from the host",
-    "copy-d2h": "copied to the host",
-    "copy-d2d": "copied within the device",
-    "copy-p2p": "copied between devices",
+    "embedding": "embedding lookups and updates",
+    "sort-index": "sort, gather, scatter, index",
+    "optimizer": "parameter updates",
+    "layout-copy": "layout conversion",
+    "cast-copy": "casts",
+    "other": "unclassified kernels",
+    "collective": "communication and waiting for ranks",
+    "graph": "CUDA graphs traced at graph level",
+    "copy-h2d": "host-to-device copies",
+    "copy-d2h": "device-to-host copies",
+    "copy-d2d": "device-to-device copies",
+    "copy-p2p": "peer-to-peer copies",
     "copy-other": "other copies",
-    "memset": "set memory",
+    "memset": "memsets",
 }
 
 PART_MEANINGS: Mapping[str, str] = {

@@ -1,4 +1,4 @@
-"""Where the devices' time went in some windows: integer parts that sum to the windows exactly."""
+"""Breakdown of windows of GPU time into integer parts that sum exactly to each window."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Lane(NamedTuple):
     """The windows of one process on one device.
 
     Attributes:
-        process: Row of the process table, -1 where the windows belong to the device alone.
+        process: Row of the process table, -1 if the windows belong to no process.
         device: Row of the device table.
-        windows: Shape (k,), int64, places in the windows.
+        windows: Shape (k,), int64, indices of windows.
     """
 
     process: int
@@ -42,7 +42,7 @@ class Partition:
     """The parts of each window.
 
     Attributes:
-        windows: What was divided.
+        windows: The windows.
         ns: Shape (windows, `PARTS`), int64. A row sums to the length of its window.
     """
 
@@ -76,12 +76,12 @@ def lanes_of(windows: Windows) -> tuple[Lane, ...]:
 
 
 def partition(trace: Trace, windows: Windows) -> Partition:
-    """Return what each window consists of.
+    """Return the parts of each window.
 
     Args:
         trace: The trace.
-        windows: They may overlap; each is divided alone. Time for which the trace has no segment
-            is "unknown".
+        windows: They may overlap; each is divided separately. Time without a segment is
+            "unknown".
     """
     segments, pieces = device_segments(trace), window_segments(trace, windows)
     ns = summed(windows, pieces, segments.part[pieces.row], len(PARTS))
@@ -91,15 +91,15 @@ def partition(trace: Trace, windows: Windows) -> Partition:
 
 @derived
 def step_partition(trace: Trace, name: str | None = None) -> Partition:
-    """Return `partition` over `measure_windows`: the included steps, or what was recorded."""
+    """Return `partition` over `measure_windows`: the included steps, or the whole recording."""
     return partition(trace, measure_windows(trace, name))
 
 
 def busy_by_origin(trace: Trace, windows: Windows) -> I64:
-    """Return the busy time of each window by who wrote the code.
+    """Return the busy time of each window by part and library.
 
-    Shape (windows, `PARTS`, `ORIGINS`), int64; what ran on the device in `partition`, divided
-    further. Idle parts are 0.
+    Shape (windows, `PARTS`, `ORIGINS`), int64: the busy parts of `partition`, divided further.
+    Idle parts are 0.
     """
     segments, pieces = device_segments(trace), window_segments(trace, windows)
     busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
@@ -123,10 +123,10 @@ def summed(windows: Windows, pieces: Cuts, code: Integers, n_codes: int) -> I64:
     """Return the time of each window by a code of its pieces, shape (windows, n_codes), int64.
 
     Args:
-        windows: What the pieces were cut from.
-        pieces: Parts of them.
+        windows: The windows that the pieces were cut from.
+        pieces: Pieces of windows.
         code: Shape (pieces,), in ``[0, n_codes)``.
-        n_codes: How many codes there are.
+        n_codes: The number of codes.
     """
     ns = np.zeros((len(windows.device), n_codes), np.int64)
     np.add.at(ns, (pieces.span, code), pieces.end_ns - pieces.start_ns)
@@ -134,11 +134,11 @@ def summed(windows: Windows, pieces: Cuts, code: Integers, n_codes: int) -> I64:
 
 
 class LaneOwners(NamedTuple):
-    """Whose time each lane is of, as users know them.
+    """Process and GPU of each lane, as shown to users.
 
     Attributes:
-        pid: Shape (lanes,), int64, the process at the operating system.
-        has_pid: Shape (lanes,), bool, False where several processes share the device's windows.
+        pid: Shape (lanes,), int64, the process id.
+        has_pid: Shape (lanes,), bool, False if several processes share the device's windows.
         gpu_index: Shape (lanes,), int64, the producer's index of the GPU.
     """
 
@@ -150,7 +150,7 @@ class LaneOwners(NamedTuple):
 def lane_owners(trace: Trace, lanes: Sequence[Lane]) -> LaneOwners:
     """Return the process and the device of each lane.
 
-    Windows that belong to no process are those of the one that ran work on the device, if it is
+    Windows without a process belong to the only process that used the device, if there is only
     one.
     """
     if not lanes:

@@ -1,18 +1,18 @@
-"""The devices' time by the ranges in which the work was launched: forward, backward, layer_7...
+"""GPU time by the ranges that launched the work: forward, backward, layer_7...
 
-Time belongs to the range of the operation that it is counted to: a busy segment to the one in
-which its operation was launched, an idle one to that of the operation that ended it. The tail after
-the last operation belongs to no range.
+Time belongs to the range of its operation: a busy segment to the range in which its operation was
+launched, an idle segment to the range of the operation that ended it. The tail after the last
+operation belongs to no range.
 
-An operation was launched in the innermost push/pop range that its launching thread had open when
-the launch call began. The ranges of a process are one tree, whose trunk is its leading thread: the
-thread that runs the steps, or without steps the one whose ranges last longest. What another thread
-does outside of ranges, and its outermost ranges, stand inside the range that the leading thread
-had open when they began; so does the backward pass, which frameworks run on a thread of its own.
-Start/end ranges do not nest and are no phases.
+An operation was launched in the innermost push/pop range that was open on the launching thread when
+the launch call began. The ranges of a process form one tree, whose trunk is its main thread: the
+thread that runs the steps or, without steps, the one with the longest total time in ranges.
+Outermost ranges of other threads, and their launches outside ranges, are placed inside the range
+that the main thread had open when they began. This covers the backward pass, which frameworks run
+on a separate thread. Start/end ranges do not nest and are not phases.
 
-Ranges of the same names, one in the other, are one phase, on whatever thread and in whatever
-process; names that only count, step_0, step_1..., are one name.
+Ranges with the same path of names form one phase, across threads and processes. Names that differ
+only in a number, such as step_0 and step_1, count as one name.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _NO_PROCESS = -1
 
 
 class Phases(NamedTuple):
-    """The time of each phase in the windows of `measure_windows`, in the order of the model.
+    """The time of each phase in the windows of `measure_windows`, in program order.
 
-    A phase stands before those inside it. The last row is what belongs to no range; it and the
-    outermost phases together are all of the windows' time.
+    A phase precedes its nested phases. The last row is the time outside ranges. Together with the
+    outermost phases, it makes up all of the windows' time.
 
     Attributes:
         texts: The last name of each phase; empty for the last row.
-        tree: Where each phase stands among those around it, shape (phases,).
-        calls: Shape (phases,), int64, ranges that began in an included step; without steps all.
-        self_ns: Shape (phases, parts), int64, by places in `PARTS`, without the phases inside.
-        total_ns: Shape (phases, parts), int64, with them.
+        tree: Nesting of the phases, shape (phases,).
+        calls: Shape (phases,), int64, ranges that began in an included step; without steps, all.
+        self_ns: Shape (phases, parts), int64, by index into `PARTS`, without nested phases.
+        total_ns: Shape (phases, parts), int64, including nested phases.
     """
 
     texts: tuple[str, ...]
@@ -61,7 +61,7 @@ class Phases(NamedTuple):
     total_ns: I64
 
     def path(self, phase: int) -> tuple[str, ...]:
-        """Return the names of the phases around one and its own; empty for what is outside."""
+        """Return the path of names of a phase; empty for the row outside ranges."""
         names: list[str] = []
         place, has_more = phase, phase < len(self.texts) - 1
         while has_more:
@@ -72,11 +72,11 @@ class Phases(NamedTuple):
 
 @derived
 def phases(trace: Trace, name: str | None = None) -> Phases:
-    """Return the time of each phase; without ranges or calls all time is outside.
+    """Return the time of each phase; without ranges or calls, all time is outside ranges.
 
     Args:
         trace: The trace.
-        name: What the ranges that are steps are called; None finds them.
+        name: Name of the ranges that are steps; None detects them.
     """
     texts, tree, of_range = _phase_of_ranges(trace, name)
     n_phases = len(texts)
@@ -100,7 +100,7 @@ def phases(trace: Trace, name: str | None = None) -> Phases:
 def _phase_of_ranges(trace: Trace, name: str | None) -> tuple[tuple[str, ...], Nesting, I64]:
     """Return the phases, how they nest, and the phase of each range, _NO_PHASE for start/end ones.
 
-    The tree has one row more than there are phases, for what is outside.
+    The tree has one extra row for the time outside ranges.
     """
     forest = _Forest()
     of_range = np.zeros(0, np.int64)
@@ -113,7 +113,7 @@ def _phase_of_ranges(trace: Trace, name: str | None) -> tuple[tuple[str, ...], N
 
 
 class _Forest:
-    """Phases, numbered as they are found."""
+    """Phases, numbered in the order in which they are added."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, str], int] = {}
@@ -122,13 +122,13 @@ class _Forest:
         """Return the number of the phase of each range.
 
         Args:
-            around: Shape (n,), the phase that each stands in, _NO_PHASE for none.
-            label: Shape (n,), places of names.
+            around: Shape (n,), the enclosing phase, _NO_PHASE for none.
+            label: Shape (n,), indices of names.
             texts: The names.
         """
         groups = factorize_rows(around, label)
         keys = zip(around[groups.first].tolist(), label[groups.first].tolist(), strict=True)
-        # Those that began first come first: rows are in the order of their starts.
+        # Earlier starts come first: rows are ordered by start.
         by_row = np.argsort(groups.first, kind="stable")
         found = np.zeros(groups.n_groups, np.int64)
         pairs = [(phase, texts[place]) for phase, place in keys]
@@ -137,10 +137,10 @@ class _Forest:
         return found[groups.codes]
 
     def in_order(self) -> tuple[tuple[str, ...], Nesting, I64]:
-        """Return names and nesting in the order of the model, and the place of each number."""
+        """Return names and nesting in program order, and the index of each number."""
         inside: list[list[int]] = [[] for _ in range(len(self._numbers) + 1)]
         for row, (around, _) in enumerate(self._numbers):
-            inside[around].append(row)  # the outermost ones are in the last list
+            inside[around].append(row)  # outermost phases are in the last list
         keys = list(self._numbers)
         depth = np.zeros(len(keys) + 1, np.int32)
         order: list[int] = []
@@ -160,7 +160,7 @@ class _Forest:
 
 
 def _numbered(trace: Trace, name: str | None, forest: _Forest) -> I64:
-    """Return the phase of each range as the forest numbers them, _NO_PHASE for start/end ones."""
+    """Return the number of each range's phase in the forest; _NO_PHASE for start/end ranges."""
     paths, nesting = range_paths(trace), range_nesting(trace)
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
     start, end, thread, process = (column.values for column in columns.values())
@@ -191,14 +191,14 @@ def _numbered(trace: Trace, name: str | None, forest: _Forest) -> I64:
 
 
 def _by_depth(rows: I64, depth: I32) -> Iterator[I64]:
-    """Yield the rows of each depth, outermost first, in their order."""
+    """Yield the rows of each depth, outermost first, in order."""
     order = rows[np.argsort(depth[rows], kind="stable")]
     ends = np.flatnonzero(np.diff(depth[order])) + 1
     yield from (level for level in np.split(order, ends) if len(level))
 
 
 def _phase_of_operations(trace: Trace, name: str | None, of_range: I64) -> I64:
-    """Return the phase in which each operation was launched, _NO_PHASE outside of ranges."""
+    """Return the phase in which each operation was launched, _NO_PHASE outside ranges."""
     work = operations(trace)
     found = np.full(len(work), _NO_PHASE, np.int64)
     launched = np.flatnonzero(work.call >= 0)
@@ -215,7 +215,7 @@ def _phase_of_operations(trace: Trace, name: str | None, of_range: I64) -> I64:
 
 
 def _by_leading_thread(trace: Trace, name: str | None, rows: I64, of_range: I64) -> I64:
-    """Return the phase that the leading thread of each operation's process was in."""
+    """Return the phase of the main thread of each operation's process at its launch."""
     work, leads = operations(trace), leading_threads(trace, name)
     ranges = trace.columns("range", "start_ns", "end_ns", "thread_id")
     calls = trace.columns("api_call", "start_ns")["start_ns"].values
@@ -233,11 +233,11 @@ def _by_leading_thread(trace: Trace, name: str | None, rows: I64, of_range: I64)
 
 @derived
 def leading_threads(trace: Trace, name: str | None = None) -> I64:
-    """Return the leading thread of each process, shape (processes,), int64; -1 for none.
+    """Return the main thread of each process, shape (processes,), int64; -1 for none.
 
     Args:
-        trace: The trace, with a table of ranges.
-        name: What the ranges that are steps are called; None finds them.
+        trace: The trace; it must have a range table.
+        name: Name of the ranges that are steps; None detects them.
     """
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
     start, end, thread, process = (column.values for column in columns.values())
@@ -254,7 +254,7 @@ def leading_threads(trace: Trace, name: str | None = None) -> I64:
 
 
 def _calls(trace: Trace, found: Steps, of_range: I64, n_phases: int) -> I64:
-    """Return how many ranges of each phase began in an included step, or at all without steps."""
+    """Return the number of ranges of each phase in included steps; without steps, of all."""
     counted = of_range >= 0
     if found.included.any() and len(of_range):
         columns = trace.columns("range", "start_ns", "process_id")

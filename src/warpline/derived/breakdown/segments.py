@@ -1,4 +1,4 @@
-"""An exact tiling of each device's time: what it was doing at each moment, or why nothing."""
+"""An exact tiling of each device's time: its work at each moment, or the cause of idle time."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _NOTHING = -1
 class Segments:
     """Pieces of the devices' time, by device and start.
 
-    For each device that has operations they tile `Trace.span`, without a gap or an overlap.
+    They tile `Trace.span` of each device with operations, without gaps or overlaps.
 
     Attributes:
         device: Shape (n,), int64, rows of the device table.
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64, after the start.
-        part: Shape (n,), int8, places in `PARTS`.
-        operation: Shape (n,), int64, places in `operations`: the one that the time is counted to;
-            of idle time the one that ended it, -1 after the last.
+        part: Shape (n,), int8, indices into `PARTS`.
+        operation: Shape (n,), int64, indices into `operations`: the operation that ran or, for idle
+            time, the one that ended it; -1 after the last.
     """
 
     device: I64
@@ -49,18 +49,17 @@ class Segments:
 
 
 def is_busy(part: I8) -> BoolArray:
-    """Return which parts are work, not causes of idle time."""
+    """Return which parts are busy, not causes of idle time."""
     busy: BoolArray = part < len(BUSY_CATEGORIES)
     return busy
 
 
 @derived
 def device_segments(trace: Trace) -> Segments:
-    """Return what each device was doing, and why it was idle.
+    """Return the work of each device at each moment, and the causes of its idle time.
 
-    Where operations overlap, the time counts once: to the category that comes first in
-    `BUSY_CATEGORIES`, and there to the operation that began first. Why a device was idle is told
-    by `idle.causes`.
+    Overlapped time counts once: for the category that comes first in `BUSY_CATEGORIES`, and within
+    it for the operation that started first. `idle.causes` determines the causes of idle time.
     """
     work, category = operations(trace), operation_categories(trace)
     low, high = trace.span()
@@ -80,7 +79,7 @@ def device_segments(trace: Trace) -> Segments:
 
 
 def _gaps(tiles: Tiles, device: int, low: int, high: int) -> Gaps:
-    """Return the times in a window in which a device had no tile."""
+    """Return the times within a window without a tile of the device."""
     start = np.append(low, tiles.end_ns)
     end = np.append(tiles.start_ns, high)
     before, after = np.append(_NOTHING, tiles.owner), np.append(tiles.owner, _NOTHING)
@@ -110,6 +109,6 @@ def _joined_tiles(parts: list[Tiles]) -> Tiles:
 
 
 def _concatenated(parts: list[Tiles] | list[Gaps], width: int) -> list[I64]:
-    """Return the columns of several tables, one below the other."""
+    """Return the concatenated columns of several tables."""
     nothing = np.zeros(0, np.int64)
     return [np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(width)]

@@ -1,4 +1,4 @@
-"""Which operations and calls belong to the steps that count, and what one step takes."""
+"""Operations and calls of the included steps, and the duration of a step."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from warpline.units import format_ns, format_ratio
 
 _SHOWN = 5
 _GAP_NS = 1_000  # between two operations of a stream
-_LEAST_PAUSED = 0.15  # of what a step takes with its pauses
+_LEAST_PAUSED = 0.15  # of a step, including CPU gaps
 _LEAST_WITH_PAUSES = 2  # steps
 
 
 class Weight(NamedTuple):
-    """What some operations that count take, per step.
+    """Time of a set of included operations, per step.
 
     Attributes:
-        number: How many there are.
-        ns: The sum of their times.
+        number: Number of operations.
+        ns: Sum of their durations.
         share: That time as a share of the step.
-        around_share: What the host takes for their launches while the device waits for it, and the
-            device between them, as a share of the step.
+        around_share: CPU time for their launches while the device waits for it, plus gaps between
+            the operations on the device, as a share of the step.
     """
 
     number: float
@@ -46,45 +46,44 @@ class Weight(NamedTuple):
 
     @property
     def is_measurable(self) -> bool:
-        """Whether more could be gained without them than runs differ by anyway."""
+        """Whether removing them would save more than the run-to-run variation."""
         return self.share >= MEASURABLE_RATIO
 
     @property
     def is_measurable_with_launches(self) -> bool:
-        """Whether more could be gained if they were not launched either."""
+        """Whether removing them and their launches would save more than that."""
         return self.share + self.around_share >= MEASURABLE_RATIO
 
     @property
     def digits(self) -> str:
-        """Their number, in digits."""
+        """Their number as text."""
         return f"{self.number:,.0f}"
 
     @property
     def time(self) -> str:
-        """Their time and share, in words."""
+        """Their time and share as text."""
         return f"{format_ns(self.ns)} ({format_ratio(self.share)})"
 
 
 @dataclass(frozen=True)
 class StepScope:
-    """What counts; without steps, all that was recorded.
+    """The included steps or, without steps, the whole recording.
 
     Attributes:
         trace: The trace.
-        name: What the ranges that are steps are called.
-        operations: Shape (operations,), bool, launched in steps that count.
-        calls: Shape (rows of api_call,), bool, begun in steps that count.
-        step: Shape (operations,), int64, the place of the step that launched it, -1 for none;
-            without steps 0 for all.
-        count: How many steps count, of all processes; at least 1.
-        step_ns: What one of them takes on the slowest device, the median, or the mean without
-            pauses of the host if that is longer: where some steps have much more work, shares are
-            of what they take together; where a program launched nothing for a while in some steps,
-            as to write a checkpoint, shares are of the others. The whole without steps.
-        with_pauses_ns: The median or the mean, whichever is longer, with the pauses.
-        paused_ns: How long devices are idle in pauses of the host per step; 0 if that is little,
-            or of one step.
-        has_steps: Whether there are any.
+        name: Name of the ranges that are steps.
+        operations: Shape (operations,), bool, launched in included steps.
+        calls: Shape (rows of api_call,), bool, begun in included steps.
+        step: Shape (operations,), int64, the index of the step that launched it, -1 for none;
+            without steps, 0 for all.
+        count: Number of included steps of all processes; at least 1.
+        step_ns: Duration of a step on the slowest device: the median, or the mean without CPU gaps
+            if that is longer. If some steps have much more work, shares refer to the mean. If a
+            program launches nothing for a while in some steps, for example to write a checkpoint,
+            shares exclude that time. Without steps, the whole duration.
+        with_pauses_ns: The median or the mean with CPU gaps, whichever is longer.
+        paused_ns: Idle time of devices in CPU gaps per step; 0 if it is short, or in one step only.
+        has_steps: Whether there are steps.
     """
 
     trace: Trace
@@ -100,21 +99,21 @@ class StepScope:
 
     @property
     def each(self) -> str:
-        """What follows a number of things, ``per step`` or nothing."""
+        """Text to append to numbers: ``per step``, or nothing."""
         return " per step" if self.has_steps else ""
 
     def ns_of(self, places: I64 | BoolArray) -> float:
-        """Return the time per step of some operations, those that count."""
+        """Return the time per step of the included ones of some operations."""
         work = operations(self.trace)
         length = np.where(self.operations, work.end_ns - work.start_ns, 0)
         return float(length[places].sum()) / self.count
 
     def number_of(self, places: BoolArray) -> float:
-        """Return how many operations of some count, per step."""
+        """Return the number per step of the included ones of some operations."""
         return int(np.count_nonzero(places & self.operations)) / self.count
 
     def weigh(self, places: BoolArray) -> Weight:
-        """Return how many operations of some count, and what they take."""
+        """Return number and time per step of the included ones of some operations."""
         number, ns = self.number_of(places), self.ns_of(places)
         launching = min(number * launch_period_ns(self.trace), self.idle_ns("launch-bound"))
         return Weight(number, ns, self.share(ns), self.share(launching + number * _GAP_NS))
@@ -124,17 +123,17 @@ class StepScope:
         return ns / self.step_ns if self.step_ns else 0.0
 
     def share_of_all(self, ns: float) -> float:
-        """Return a time per step as a share of what it takes with pauses of the host."""
+        """Return a time per step as a share of the step including CPU gaps."""
         return ns / self.with_pauses_ns if self.with_pauses_ns else 0.0
 
     def idle_ns(self, *causes: str) -> float:
-        """Return the idle time of the devices per step, of some causes or of all."""
+        """Return the idle time of the devices per step, for some causes or all."""
         found = step_partition(self.trace, self.name)
         chosen = [PARTS.index(cause) for cause in causes or IDLE_CAUSES]
         return sum(float(found.total(lane)[chosen].sum()) for lane in found.lanes) / self.count
 
     def show_operations(self, text: str, places: BoolArray) -> Evidence:
-        """Return operations as evidence: those that count, of the table that most are in."""
+        """Return included operations as evidence, of the table with the most of them."""
         work = operations(self.trace)
         chosen = np.flatnonzero(places & self.operations)
         if not len(chosen):
@@ -148,7 +147,7 @@ class StepScope:
         )
 
     def show_calls(self, text: str, calls: I64) -> Evidence:
-        """Return calls as evidence, those that count; rows of api_call."""
+        """Return included calls, rows of api_call, as evidence."""
         chosen = calls[self.calls[calls]]
         first = np.sort(chosen)[:_SHOWN]
         columns = self.trace.columns("api_call", "start_ns", "end_ns")
@@ -159,11 +158,11 @@ class StepScope:
 
 @derived
 def step_scope(trace: Trace, name: str | None = None) -> StepScope:
-    """Return which operations and calls count.
+    """Return the operations and calls of the included steps.
 
     Args:
         trace: The trace.
-        name: The name of the ranges that are steps; see `steps`.
+        name: Name of the ranges that are steps; see `steps`.
     """
     found = steps(trace, name)
     n_calls = trace.row_count("api_call") if trace.has("api_call") else 0
@@ -177,7 +176,7 @@ def step_scope(trace: Trace, name: str | None = None) -> StepScope:
     rows = np.flatnonzero(found.included)
     times = _of_steps(trace, name, float(median), len(rows))
     step = step_of_operations(trace, name)
-    of_step = np.append(found.included, np.zeros(1, np.bool_))  # the last one is -1: no step
+    of_step = np.append(found.included, np.zeros(1, np.bool_))  # index -1 means no step
     calls = np.zeros(n_calls, np.bool_)
     if n_calls:
         columns = trace.columns("api_call", "start_ns", "process_id")
@@ -192,7 +191,7 @@ def step_scope(trace: Trace, name: str | None = None) -> StepScope:
 
 
 class _Times(NamedTuple):
-    """What a step takes without and with pauses of the host, and in pauses that count."""
+    """Duration of a step without and with CPU gaps, and the idle time in them."""
 
     step_ns: float
     with_pauses_ns: float
@@ -200,14 +199,14 @@ class _Times(NamedTuple):
 
 
 def _of_whole(trace: Trace, name: str | None) -> _Times:
-    """Return what the whole takes, where there are no steps."""
+    """Return the times of the whole recording, which has no steps."""
     length = _lane_sums(trace, name, _lengths(trace, name))
     whole = max((total for total, _ in length), default=0.0)
     return _Times(whole, whole, _if_much(float(host_pauses(trace, name).idle_ns.sum()), whole))
 
 
 def _of_steps(trace: Trace, name: str | None, median_ns: float, count: int) -> _Times:
-    """Return what each of some steps takes."""
+    """Return the times of a step."""
     pauses, length = host_pauses(trace, name), _lengths(trace, name)
     worked, whole = (
         max(median_ns, *(total / number for total, number in _lane_sums(trace, name, ns)))
@@ -224,7 +223,7 @@ def _lengths(trace: Trace, name: str | None) -> I64:
 
 
 def _lane_sums(trace: Trace, name: str | None, ns: I64) -> list[tuple[float, int]]:
-    """Return of each lane the sum over its windows, and their number."""
+    """Return the sum over the windows of each lane, and their number."""
     lanes = step_partition(trace, name).lanes
     return [(float(ns[lane.windows].sum()), len(lane.windows)) for lane in lanes]
 

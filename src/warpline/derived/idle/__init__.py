@@ -1,1 +1,1 @@
-"""Why devices were idle: what held the threads that launch work."""
+"""Why GPUs were idle, and what blocked the threads that launch work."""

@@ -1,7 +1,7 @@
-"""The causes of idle time, and which of them a call of the CUDA interface may be.
+"""The causes of idle time, and which of them a CUDA API call can be.
 
-Only functions of CUDA (and of HIP, whose names differ in their first letters) are told apart by
-name. What a program calls its own functions, ranges and kernels plays no part.
+Only CUDA functions (and HIP functions, which differ in the prefix) are classified by name. A
+program's own names of functions, ranges and kernels do not matter.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ IDLE_CAUSES: tuple[str, ...] = (
 )
 
 IDLE_MEANINGS: Mapping[str, str] = {
-    "launch-bound": "the host had not launched the next operation yet",
-    "host-sync": "the host waited for the device before it launched more",
-    "input": "the host waited for data, or prepared it",
-    "pageable-copy": "a copy from or to pageable memory held the host",
-    "allocator": "the host was allocating or releasing memory",
-    "graph-instantiation": "the host was capturing or instantiating a CUDA graph",
-    "module-load-or-JIT": "the driver was loading or compiling code",
-    "dependency": "the next operation waited for others on the device",
-    "communication-wait": "the next operation waited behind a collective",
-    "profiler-overhead": "the profiler held the host",
-    "tail": "before the first operation or after the last one",
-    "unknown": "the recording does not tell",
+    "launch-bound": "waiting for the next launch",
+    "host-sync": "CPU-GPU synchronization",
+    "input": "CPU loading or preparing data",
+    "pageable-copy": "CPU blocked in a pageable copy",
+    "allocator": "CPU allocating or freeing memory",
+    "graph-instantiation": "CPU capturing or instantiating a CUDA graph",
+    "module-load-or-JIT": "driver loading or compiling code",
+    "dependency": "waiting for other GPU operations",
+    "communication-wait": "waiting behind a collective",
+    "profiler-overhead": "CPU blocked by the profiler",
+    "tail": "before the first or after the last operation",
+    "unknown": "cause not recorded",
 }
 
 _ALLOCATOR = (
@@ -81,8 +81,8 @@ _PREFIXES = {
     "end-capture": _END_CAPTURE,
 }
 
-# Kinds of calls: causes that hold of every such call, and what needs a closer look. A "copy" is one
-# of the functions that return when the copy is done.
+# Kinds of calls: causes that apply to every such call, and kinds that need a closer look. A "copy"
+# is a function that returns when the copy is complete.
 CALL_KINDS: tuple[str, ...] = ("", "host-sync", *_PREFIXES)
 
 _ENDINGS = re.compile(r"(_v[0-9]+|_ptsz|_ptds|_spt)+\Z")
@@ -90,7 +90,7 @@ _ENDINGS = re.compile(r"(_v[0-9]+|_ptsz|_ptds|_spt)+\Z")
 
 @cache
 def call_kind(name: str) -> int:
-    """Return what a function of CUDA's interface is, a place in `CALL_KINDS`; 0 for any other."""
+    """Return the kind of a CUDA API function, an index into `CALL_KINDS`; 0 for any other."""
     plain = _ENDINGS.sub("", name)
     if plain.startswith("hip"):
         plain = f"cuda{plain[3:]}"
@@ -102,7 +102,7 @@ def call_kind(name: str) -> int:
     return 0
 
 
-# CUPTI and nsys name what the profiler did; three of the names are waits or work of the driver.
+# CUPTI and nsys name the kinds of overhead; some of them are not overhead of the profiler.
 _NOT_OVERHEAD = {
     "command buffer full": None,
     "lazy function loading": "module-load-or-JIT",
@@ -113,9 +113,9 @@ _NOT_OVERHEAD = {
 
 @cache
 def overhead_cause(name: str) -> str | None:
-    """Return the cause that a row of the `overhead` table stands for; None for no cause.
+    """Return the idle cause of a row of the `overhead` table; None for no cause.
 
-    A full command buffer means that the host is far ahead, and waits for a busy device.
+    A full command buffer means that the CPU is far ahead and waits for a busy GPU.
     """
     plain = name.lower().removeprefix("cupti").strip(": ")
     return _NOT_OVERHEAD.get(plain, "profiler-overhead")

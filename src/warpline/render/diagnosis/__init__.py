@@ -1,4 +1,4 @@
 """A diagnosis in each format: text by section, Markdown, JSON."""
 
-# Instead of a checklist without lines.
-NOTHING_CHECKED = "No line of the checklist can be judged without work on a GPU."
+# Shown in place of an empty checklist.
+NOTHING_CHECKED = "The checklist needs GPU work, and none was recorded."

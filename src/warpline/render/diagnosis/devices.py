@@ -1,4 +1,4 @@
-"""Where the time of each device went, as text."""
+"""The breakdown of each GPU's time, as text."""
 
 from __future__ import annotations
 
@@ -23,14 +23,37 @@ from warpline.result import Breakdown, Diagnosis, Part, PartKind, StepSummary
 from warpline.units import format_ns, plural
 
 _LABEL = 20
-_DEVICES = 2  # shown with all of their parts; of more, the slowest
-_LEAST_TENTHS = 1  # parts of less than 0.1% share a line
+_DEVICES = 2  # up to this many get a full breakdown; of more, only the slowest
+_LEAST_TENTHS = 1  # parts below 0.1% share a line
+_LEAST_MEANING = 15  # columns: narrower, the meaning would break within words
 _LEFT = len(GAP) + _LABEL
 _KINDS: tuple[PartKind, ...] = ("busy", "idle")
+# How libraries spell their names; the others are words of ours.
+_LIBRARIES = {
+    "cublas": "cuBLAS",
+    "cudnn": "cuDNN",
+    "cutlass": "CUTLASS",
+    "cufft": "cuFFT",
+    "curand": "cuRAND",
+    "cusparse": "cuSPARSE",
+    "cusolver": "cuSOLVER",
+    "cub": "CUB",
+    "tensorrt": "TensorRT",
+    "flash-attention": "FlashAttention",
+    "nccl": "NCCL",
+    "rccl": "RCCL",
+    "nvshmem": "NVSHMEM",
+    "deepep": "DeepEP",
+    "rocm": "ROCm",
+    "triton": "Triton",
+    "xla": "XLA",
+    "library": "other libraries",
+    "user": "user code",
+}
 
 
 def devices(lines: Lines, diagnosis: Diagnosis) -> Iterator[Iterator[str]]:
-    """Yield the lines of each device: of many, a line each and all parts of the slowest."""
+    """Yield the lines of each GPU; of many, one line each and the breakdown of the slowest."""
     every = diagnosis.breakdown
     if len(every) <= _DEVICES:
         spread = diagnosis.steps if len(every) == 1 else None
@@ -44,11 +67,10 @@ def devices(lines: Lines, diagnosis: Diagnosis) -> Iterator[Iterator[str]]:
 def _device(lines: Lines, item: Breakdown, steps: StepSummary | None) -> Iterator[str]:
     parts, aside = counted(item)
     total_ns = sum(part.ns for part in parts)
-    title, spread = lines.clean(_device_title(item)), _spread(item, steps)
-    fits = display_width(title + spread) <= lines.width
-    yield lines.styled(lines.fit(title + spread if fits else title), BOLD)
+    title = _device_title(item) + _spread(item, steps)
+    yield from lines.wrapped(title, "", GAP, style=BOLD)
     yield GAP + _bar(lines, parts, total_ns, lines.width - 2 * len(GAP))
-    yield _legend(lines, parts, total_ns)
+    yield from _legend(lines, parts, total_ns)
     per = max(item.count, 1)
     shares = part_shares(parts, total_ns)
     heads = (f"{'per step' if item.count else 'time':>9}", f"{'share':>7}")
@@ -58,12 +80,13 @@ def _device(lines: Lines, item: Breakdown, steps: StepSummary | None) -> Iterato
         if rows:
             yield from _kind(lines, kind, [(parts[row], shares[row]) for row in rows], per)
     if item.origins:
-        yield from lines.wrapped(f"busy with code of: {_origins(item, total_ns)}", GAP)
+        yield from lines.wrapped(f"Busy time by library: {_origins(item, total_ns)}", GAP, GAP * 2)
     if aside:
         yield from lines.wrapped(
-            f"not in these shares: {format_ns(aside)} before the first operation and after the"
-            " last",
+            f"Excluded from shares: {format_ns(aside)} before the first and after the last"
+            " operation",
             GAP,
+            GAP * 2,
             style=DIM,
         )
 
@@ -71,7 +94,7 @@ def _device(lines: Lines, item: Breakdown, steps: StepSummary | None) -> Iterato
 def _kind(
     lines: Lines, kind: PartKind, rows: Sequence[tuple[Part, int]], per: int
 ) -> Iterator[str]:
-    """Yield the sum of busy or idle time and its parts; tiny ones share a line."""
+    """Yield total busy or idle time and its parts; parts that round to 0.0% share a line."""
     total = Part(kind, kind, sum(part.ns for part, _ in rows))
     yield from _part(lines, total, per, sum(share for _, share in rows), is_sum=True)
     small = [row for row in rows if row[1] < _LEAST_TENTHS]
@@ -91,7 +114,7 @@ def _part(lines: Lines, part: Part, per: int, share: int, *, is_sum: bool = Fals
     label = lines.styled(label, BOLD if is_sum else group_of(part).color)
     numbers = f"{format_ns(part.ns / per):>9}{GAP}{tenths(share):>7}"
     left = _LEFT + len(GAP) + 18 + len(GAP)
-    text = lines.broken(part.meaning, lines.width - left)
+    text = lines.broken(part.meaning, max(lines.width - left, _LEAST_MEANING))
     yield f"{indent}{label}{GAP}{numbers}{GAP}{text[0]}"
     yield from (" " * left + line for line in text[1:])
 
@@ -105,13 +128,21 @@ def _bar(lines: Lines, parts: Sequence[Part], total_ns: int, width: int) -> str:
     )
 
 
-def _legend(lines: Lines, parts: Sequence[Part], total_ns: int) -> str:
+def _legend(lines: Lines, parts: Sequence[Part], total_ns: int) -> Iterator[str]:
+    """Yield the legend of the bar, in as many lines as the screen needs."""
     shares = tenths_of_percent(group_sums(parts), total_ns)
-    return GAP + (GAP * 2).join(
-        f"{lines.styled(_sign(lines, group), group.color)} {group.name} {tenths(share)}"
-        for group, share in zip(GROUPS, shares, strict=True)
-        if share or group in {COMPUTE, IDLE}
-    )
+    used, texts = 0, list[str]()
+    for group, share in zip(GROUPS, shares, strict=True):
+        if not share and group not in {COMPUTE, IDLE}:
+            continue
+        label = f" {group.name} {tenths(share)}"
+        size = len(GAP * 2) + 1 + len(label)
+        if texts and used + size > lines.width + len(GAP):
+            yield GAP + (GAP * 2).join(texts)
+            used, texts = 0, []
+        texts.append(lines.styled(_sign(lines, group), group.color) + label)
+        used += size
+    yield GAP + (GAP * 2).join(texts)
 
 
 def _devices_at_a_glance(lines: Lines, every: Sequence[Breakdown]) -> Iterator[str]:
@@ -120,7 +151,7 @@ def _devices_at_a_glance(lines: Lines, every: Sequence[Breakdown]) -> Iterator[s
     heads = ("step", *(group.name for group in GROUPS))
     sizes = [9, *(max(7, len(group.name)) for group in GROUPS)]
     texts = [f"{head:>{size}}" for head, size in zip(heads, sizes, strict=True)]
-    yield lines.styled(GAP.join((pad("Devices", width), *texts)), BOLD)
+    yield lines.styled(GAP.join((pad("GPUs", width), *texts)), BOLD)
     for item, label in zip(every, labels, strict=True):
         parts, _ = counted(item)
         total_ns = sum(part.ns for part in parts)
@@ -136,26 +167,30 @@ def _sign(lines: Lines, group: Group) -> str:
 
 
 def device_label(item: Breakdown) -> str:
-    """Return what tells a device and its process from others."""
+    """Return the name of a GPU, with its rank and process where known."""
     name = f" {item.device_name}" if item.device_name else ""
     process = "" if item.process is None else f", process {item.process}"
     rank = "" if item.rank is None else f", rank {item.rank}"
-    return f"Device {item.device}{name}{rank}{process}"
+    return f"GPU {item.device}{name}{rank}{process}"
 
 
 def _origins(item: Breakdown, total_ns: int) -> str:
-    """Return whose code ran, with shares of the time; what is below 0.1% is left out."""
+    """Return the libraries that kept the GPU busy, with shares of the time; below 0.1% omitted."""
     shares = {name: round(1000 * ns / total_ns) for name, ns in item.origins.items()}
-    said = [f"{name} {tenths(share)}" for name, share in shares.items() if share]
-    return ", ".join(said) or next(iter(item.origins))
+    listed = [f"{_library(name)} {tenths(share)}" for name, share in shares.items() if share]
+    return ", ".join(listed) or _library(next(iter(item.origins)))
+
+
+def _library(origin: str) -> str:
+    return _LIBRARIES.get(origin, origin)
 
 
 def _device_title(item: Breakdown) -> str:
     if not item.count:
         worked_ns = sum(part.ns for part in counted(item)[0])
-        return f"{device_label(item)}: {format_ns(worked_ns)} from first to last operation"
+        return f"{device_label(item)}: {format_ns(worked_ns)} from first to last GPU operation"
     mean = format_ns(item.total_ns / item.count)
-    return f"{device_label(item)}: {plural(item.count, 'step')} of {mean}"
+    return f"{device_label(item)}: {plural(item.count, 'step')}, mean {mean}"
 
 
 def _spread(item: Breakdown, steps: StepSummary | None) -> str:

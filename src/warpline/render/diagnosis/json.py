@@ -1,4 +1,4 @@
-"""A diagnosis as one JSON object, the contract of ``analyze --format json``: docs/analyze.md."""
+"""A diagnosis as one JSON object, as ``analyze --format json`` writes it: see docs/analyze.md."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LISTS = ("breakdown", "overlap", "phases", "findings", "checklist", "counter_ca
 
 
 def render(document: Document, out: TextIO, options: Options) -> None:
-    """Write a diagnosis; the document must be one."""
+    """Write a diagnosis; `document` must be a Diagnosis."""
     assert isinstance(document, Diagnosis)
     write_object(document, out, options)
 
 
 def write_object(diagnosis: Diagnosis, out: TextIO, options: Options, end: str = "\n") -> None:
-    """Write the object with a line for each key, and for each item of the long lists."""
+    """Write the object with one line per key, and one per item of the long lists."""
     encode = encoder(options)
     opening = "{"
     for name, value in diagnosis.to_dict().items():

@@ -1,4 +1,4 @@
-"""Lines of text that fit a screen."""
+"""Lines of text that fit the screen."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from warpline.render.escaping import shorten, visible
 GAP = "  "
 BOLD, DIM = "\x1b[1m", "\x1b[2m"
 _RESET = "\x1b[0m"
-_WIDTH = 100  # where no terminal says another
+_WIDTH = 100  # without a terminal
 _WIDEST = 120  # longer lines are hard to read
+_NARROWEST = 12  # narrower text is unreadable: lines may then exceed the screen
 _UNIT = re.compile(r"(?<=\d) (?=(?:%|ns|us|ms|s)(?!\w))")
 
 
 class Lines:
-    """Makes lines of texts, as wide as the screen at most.
+    """Breaks and styles text into lines that fit the screen.
 
     Attributes:
         width: Columns of the screen.
-        unicode: Whether it shows every character.
-        ellipsis: What stands where a text was cut.
+        unicode: Whether the output can show any Unicode character.
+        ellipsis: Marks where text was cut.
     """
 
     def __init__(self, options: Options) -> None:
@@ -35,35 +36,35 @@ class Lines:
     def wrapped(
         self, text: str, first: str, later: str | None = None, style: str = ""
     ) -> Iterator[str]:
-        """Yield a text in lines that begin with `first`, and with `later` from the second on."""
+        """Yield text in lines indented by `first`, from the second line on by `later`."""
         rest = first if later is None else later
         broken = self.broken(text, self.width - len(rest))
         for place, line in enumerate(broken):
             yield self.styled(f"{rest if place else first}{line}", style)
 
     def broken(self, text: str, width: int) -> list[str]:
-        """Return a text in lines of a width; at least one."""
-        # A number and its unit stay together. No clean text holds the character that glues them.
+        """Return text in lines of `width` columns, at least one; longer words stay whole."""
+        # Keep a number and its unit together. Clean text contains no no-break space.
         glued = _UNIT.sub("\xa0", self.clean(text))
         broken = textwrap.wrap(
-            glued, max(width, 20), break_long_words=False, break_on_hyphens=False
+            glued, max(width, _NARROWEST), break_long_words=False, break_on_hyphens=False
         )
         return [line.replace("\xa0", " ") for line in broken] or [""]
 
     def cut(self, name: str, width: int) -> str:
-        """Shorten the name of a kernel at its end: the first arguments tell most."""
+        """Shorten a kernel name at its end: the first template arguments are the most telling."""
         if len(name) <= width or not name.isascii():
             return shorten(name, width, self.ellipsis)
         return name[: width - len(self.ellipsis)] + self.ellipsis
 
     def fit(self, text: str) -> str:
-        """Shorten a text to a line."""
+        """Shorten text to one line."""
         return shorten(self.clean(text), self.width, self.ellipsis)
 
     def clean(self, text: str) -> str:
-        """Return a text with what could harm a screen made visible."""
+        """Return text with escape sequences and control characters made visible."""
         return visible(text, unicode=self.unicode)
 
     def styled(self, text: str, code: str) -> str:
-        """Return a text in a colour or weight, where the screen has any."""
+        """Return text in a color or weight if the output supports them."""
         return f"{code}{text}{_RESET}" if self._color and code else text

@@ -9,17 +9,17 @@ from warpline.render import Options
 from warpline.render.diagnosis import NOTHING_CHECKED
 from warpline.render.diagnosis.devices import device_label
 from warpline.render.diagnosis.overlaps import device_overlaps
-from warpline.render.diagnosis.saving import saving_text
 from warpline.render.diagnosis.shares import part_shares
 from warpline.render.markdown import code, plain
 from warpline.result import Breakdown, Check, CounterCandidate, Diagnosis, Document, Finding, Phase
+from warpline.result.savings import saving_text
 from warpline.units import format_ns, plural
 
 _PHASES = 12
 
 
 def render(document: Document, out: TextIO, options: Options) -> None:
-    """Write a diagnosis; the document must be one."""
+    """Write a diagnosis; `document` must be a Diagnosis."""
     assert isinstance(document, Diagnosis)
     writer = _Writer(options)
     step = " per step" if any(item.count for item in document.breakdown) else ""
@@ -36,7 +36,7 @@ def render(document: Document, out: TextIO, options: Options) -> None:
 
 
 def render_checklist(document: Document, out: TextIO, options: Options) -> None:
-    """Write the checklist of a diagnosis."""
+    """Write the checklist of a diagnosis; `document` must be a Diagnosis."""
     assert isinstance(document, Diagnosis)
     writer = _Writer(options)
     listed = list(writer.checklist(document.checks)) or [NOTHING_CHECKED]
@@ -48,26 +48,26 @@ def _write(blocks: Sequence[Sequence[str]], out: TextIO) -> None:
 
 
 class _Writer:
-    """Makes lines of Markdown in which names are text, never markup."""
+    """Writes lines of Markdown in which names never act as markup."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def head(self, diagnosis: Diagnosis) -> Iterator[list[str]]:
-        """Yield the title, the warnings, how the run ended if not in order, and the verdict."""
+        """Yield the title, the warnings, how the run ended if abnormally, and the verdict."""
         yield [f"## {self._text(diagnosis.title)}"]
         yield [f"> **Warning:** {self._text(warning)}" for warning in diagnosis.warnings]
         ended = diagnosis.meta.get("ended")
         yield [f"**{self._text(text)}**" for text in (ended, diagnosis.verdict) if text]
 
     def device(self, item: Breakdown) -> Iterator[str]:
-        """Yield the table of one device's time."""
-        time = f"{format_ns(item.total_ns)} looked at"
+        """Yield the breakdown of one GPU's time."""
+        time = f"{format_ns(item.total_ns)} analyzed"
         if item.count:
-            time = f"{plural(item.count, 'step')} of {format_ns(item.total_ns / item.count)}"
+            time = f"{plural(item.count, 'step')}, mean {format_ns(item.total_ns / item.count)}"
         yield f"### {self._text(f'{device_label(item)}: {time}')}"
         yield ""
-        yield "| part | kind | per step | share | what it is |"
+        yield f"| part | kind | {'per step' if item.count else 'time'} | share | meaning |"
         yield "| :--- | :--- | ---: | ---: | :--- |"
         shares = part_shares(item.parts, item.total_ns)
         per = max(item.count, 1)
@@ -82,11 +82,11 @@ class _Writer:
             yield f"| {' | '.join(cells)} |"
 
     def overlaps(self, diagnosis: Diagnosis) -> Iterator[str]:
-        """Yield what ran at a time."""
+        """Yield the overlap of copies, communication and compute."""
         found = device_overlaps(diagnosis)
         if not found:
             return
-        yield "### At the same time"
+        yield "### Overlap"
         yield ""
         yield from (f"- {self._text(text)}" for text in found)
 
@@ -96,11 +96,11 @@ class _Writer:
             return
         yield "### Phases"
         yield ""
-        yield "| phase | calls | per step | of it idle |"
+        yield "| phase | calls | per step | idle |"
         yield "| :--- | ---: | ---: | ---: |"
         for item in phases[:_PHASES]:
             idle_ns = sum(part.ns for part in item.parts if part.kind == "idle")
-            name = code("/".join(item.path), self._options) if item.path else "outside of ranges"
+            name = code("/".join(item.path), self._options) if item.path else "outside ranges"
             idle = f"{100 * idle_ns / item.total_ns:.1f}%" if item.total_ns else ""
             yield f"| {name} | {item.calls:,} | {format_ns(item.total_ns / per)} | {idle} |"
         if len(phases) > _PHASES:
@@ -108,27 +108,27 @@ class _Writer:
             yield f"{plural(len(phases) - _PHASES, 'more phase')} not shown."
 
     def finding(self, item: Finding, step: str) -> Iterator[str]:
-        """Yield one finding with its evidence; `step` follows times."""
+        """Yield one finding with its evidence; `step` is appended to times."""
         rule = code(item.rule, self._options)
         yield f"### {item.id} {item.severity}: {self._text(item.title)} ({rule})"
         yield ""
         yield self._text(item.claim)
         yield ""
-        yield from (f"- seen: {self._text(seen.text)}" for seen in item.evidence)
+        yield from (f"- Evidence: {self._text(seen.text)}" for seen in item.evidence)
         if saving := saving_text(item, step):
-            yield f"- saves: {self._text(saving)}"
-        yield f"- do: {self._text(item.fix)}"
+            yield f"- Estimated saving: {self._text(saving)}"
+        yield f"- Fix: {self._text(item.fix)}"
         if item.fix_cuda:
-            yield f"- in CUDA C++: {self._text(item.fix_cuda)}"
-        yield f"- verify: {self._text(item.verify)}"
+            yield f"- In CUDA C++: {self._text(item.fix_cuda)}"
+        yield f"- Verify: {self._text(item.verify)}"
 
     def candidates(self, candidates: Sequence[CounterCandidate]) -> Iterator[str]:
-        """Yield the kernels that are worth a run with hardware counters, with a command each."""
+        """Yield the kernels to profile with Nsight Compute, each with its command."""
         if not candidates:
             return
-        yield "### Kernels worth a run with hardware counters"
+        yield "### Kernels to profile with Nsight Compute"
         yield ""
-        yield "| share | times | kernel | command |"
+        yield "| share | instances | kernel | command |"
         yield "| ---: | ---: | :--- | :--- |"
         for item in candidates:
             name, command = (code(text, self._options) for text in (item.name, item.command))
@@ -140,7 +140,7 @@ class _Writer:
             return
         yield "### Checklist"
         yield ""
-        yield "| state | check | found | wanted |"
+        yield "| state | check | found | target |"
         yield "| :--- | :--- | :--- | :--- |"
         for check in checks:
             cells = (check.state, *map(self._text, (check.name, check.found, check.wanted)))

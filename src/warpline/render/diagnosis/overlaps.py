@@ -1,4 +1,4 @@
-"""What ran at a time on a device, in words."""
+"""Overlap of copies, communication and compute, as text."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _LEAST_OVERLAP = 0.005
 
 
 def device_overlaps(diagnosis: Diagnosis) -> list[str]:
-    """Return what is worth a line about each device; of several, each line names its own."""
+    """Return the lines on overlap worth showing; of several GPUs, each line names its own."""
     found = zip(diagnosis.overlaps, diagnosis.breakdown, strict=False)
     is_one = len(diagnosis.breakdown) < 2
     return [
-        text if is_one else f"{text} (device {item.device})"
+        text if is_one else f"{text} (GPU {item.device})"
         for item, whole in found
         for text in _texts(item, whole)
     ]
 
 
 def _texts(item: Overlap, whole: Breakdown) -> Iterator[str]:
-    """Yield what is worth a line: communication and copies that take half a per cent or more."""
+    """Yield a line for each kind of work that takes at least 0.5% of the time."""
     per = max(whole.count, 1)
     each = " per step" if whole.count else ""
     least = _LEAST_OVERLAP * sum(part.ns for part in counted(whole)[0])
@@ -33,13 +33,13 @@ def _texts(item: Overlap, whole: Breakdown) -> Iterator[str]:
     )
     for name, ns, exposed_ns in kinds:
         if ns and ns >= least:
-            beside = percent(ns - exposed_ns, ns)
-            alone = format_ns(exposed_ns / per)
-            text = f"{name} {format_ns(ns / per)}{each}: {beside} of it beside computing"
+            overlapped = percent(ns - exposed_ns, ns)
+            exposed = format_ns(exposed_ns / per)
+            text = f"{name} {format_ns(ns / per)}{each}: {overlapped} overlapped with compute"
             waiting_ns = (item.waiting_ns or 0) if name == "communication" else 0
-            waited = f"; {format_ns(waiting_ns / per)} of it waiting for other ranks"
+            waited = f", {format_ns(waiting_ns / per)} waiting for other ranks"
             waited = waited if waiting_ns > _LEAST_OVERLAP * ns else ""
-            yield f"{text}, {alone} alone{waited}" if exposed_ns else f"{text}{waited}"
+            yield f"{text}, {exposed} exposed{waited}" if exposed_ns else f"{text}{waited}"
     if item.concurrent_ns and item.concurrent_ns >= least:
         share = percent(item.concurrent_ns, item.busy_ns)
-        yield f"two or more streams at work for {share} of the busy time"
+        yield f"two or more streams busy at the same time: {share} of busy time"

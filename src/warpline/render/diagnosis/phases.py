@@ -1,4 +1,4 @@
-"""The time of each range's work, as text."""
+"""The time of each range's GPU work, as text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from warpline.units import format_ns
 _LABEL = 20
 _PHASES = 8
 _DEPTH = 3
-_NEARLY_ALL = 0.98  # of the phase around
-_STEP = 0.9  # of the time: a phase as long is the step itself
+_NEARLY_ALL = 0.98  # of the enclosing phase
+_OUTSIDE = "outside ranges"
+_STEP = 0.9  # of the total time: a phase this long is the step itself
 
 
 def phases(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
-    """Yield the ranges whose work and idle time took longest."""
+    """Yield the ranges with the most busy and idle time."""
     every = diagnosis.phases
     has_steps = any(item.count for item in diagnosis.breakdown)
     if not has_steps:
@@ -34,9 +35,9 @@ def phases(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
     width = max(_LABEL, min(lines.width - 54, max(map(_phase_width, shown))))
     heads = ("per step" if has_steps else "time", "share", "idle")
     line = GAP.join((pad(title, width + len(GAP)), f"{heads[0]:>9}", f"{heads[1]:>7}"))
-    yield lines.styled(f"{line}{GAP}{heads[2]:>7}{GAP}most of it", BOLD)
+    yield lines.styled(f"{line}{GAP}{heads[2]:>7}{GAP}largest part", BOLD)
     for item in shown:
-        name = item.path[-1] if item.path else "outside of all ranges"
+        name = item.path[-1] if item.path else _OUTSIDE
         label = "  " * max(len(item.path) - 1, 0) + lines.clean(name)
         label = shorten(label, width, lines.ellipsis)
         idle_ns = sum(part.ns for part in item.parts if part.kind == "idle")
@@ -57,9 +58,9 @@ def _without_tail(item: Phase) -> Phase:
 
 
 def _longest_phases(phases: Sequence[Phase], whole_ns: int) -> list[Phase]:
-    """Return the phases that took longest, none deep inside others, in the order of the model.
+    """Return the longest phases in program order, without deeply nested ones.
 
-    A phase that is nearly all of the one around it says nothing new, unless that is the step.
+    A phase that makes up nearly all of its enclosing phase is omitted, unless that is the step.
     """
     total_ns = {item.path: item.total_ns for item in phases}
 
@@ -77,5 +78,5 @@ def _longest_phases(phases: Sequence[Phase], whole_ns: int) -> list[Phase]:
 
 
 def _phase_width(item: Phase) -> int:
-    name = item.path[-1] if item.path else "outside of all ranges"
+    name = item.path[-1] if item.path else _OUTSIDE
     return 2 * max(len(item.path) - 1, 0) + display_width(name)

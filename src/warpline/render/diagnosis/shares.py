@@ -1,4 +1,4 @@
-"""Shares of time: parts in groups, and rounding that keeps sums."""
+"""Shares of time: groups of parts, and rounding that preserves sums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warpline.result import Breakdown, Part
 
 
 class Group(NamedTuple):
-    """Parts of time that share a sign in the bar."""
+    """Parts of time that share a character in the bar."""
 
     name: str
     sign: str
@@ -25,17 +25,17 @@ GROUPS = (COMPUTE, COMMUNICATION, COPIES, IDLE)
 
 
 def tenths_of_percent(values: Sequence[int], total: int) -> list[int]:
-    """Return shares in tenths of a per cent that sum to 1000 exactly, if the values do to `total`.
+    """Return shares in tenths of a percent, which sum to exactly 1000 if the values sum to `total`.
 
-    Each is rounded down, and what is missing goes to those that lost most.
+    Shares are rounded down. The remainder goes to the values with the largest rounding error.
     """
     return apportion(values, total, 1000)
 
 
 def part_shares(parts: Sequence[Part], total_ns: int) -> list[int]:
-    """Return the share of each part in tenths of a per cent.
+    """Return the share of each part in tenths of a percent.
 
-    Parts of a group in the bar sum to the group's own share there.
+    The shares of a group's parts sum to the group's share in the bar.
     """
     shares = [0] * len(parts)
     sums = group_sums(parts)
@@ -48,7 +48,7 @@ def part_shares(parts: Sequence[Part], total_ns: int) -> list[int]:
 
 
 def apportion(values: Sequence[int], total: int, places: int) -> list[int]:
-    """Return shares of `places` that sum to the values' part of the total exactly."""
+    """Divide `places` in proportion to the values; the results sum exactly to the values' share."""
     if total <= 0:
         return [0 for _ in values]
     shares = [value * places // total for value in values]
@@ -60,7 +60,7 @@ def apportion(values: Sequence[int], total: int, places: int) -> list[int]:
 
 
 def group_of(part: Part) -> Group:
-    """Return the group that a part of time belongs to."""
+    """Return the group of a part."""
     if part.kind == "idle":
         return IDLE
     if part.category == "collective":
@@ -75,10 +75,10 @@ def group_sums(parts: Sequence[Part]) -> list[int]:
 
 
 def counted(item: Breakdown) -> tuple[Sequence[Part], int]:
-    """Return the parts that shares are of, and the time that is left aside.
+    """Return the parts that shares are based on, and the time that is excluded from them.
 
-    Without steps that is the time before the first operation of a sample, or of a part that was
-    chosen, and after the last.
+    Without steps, the time before the first and after the last operation (of each sample, or of
+    the selected part) is excluded.
     """
     if item.count:
         return item.parts, 0
@@ -87,10 +87,10 @@ def counted(item: Breakdown) -> tuple[Sequence[Part], int]:
 
 
 def tenths(share: int) -> str:
-    """Return tenths of a per cent as a text."""
+    """Format tenths of a percent: ``12.3%``."""
     return f"{share // 10}.{share % 10}%"
 
 
 def percent(ns: int, total_ns: int) -> str:
-    """Return a share as a text."""
+    """Format a share: ``12.3%``."""
     return tenths(round(1000 * ns / total_ns)) if total_ns else "-"
