@@ -1,4 +1,4 @@
-"""Where the time of a run went, and what is wrong with it: the answer of `analyze`."""
+"""The result of `analyze`: where the time of a run went, and its performance problems."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, Literal
 from warpline.result.changes import Change
 from warpline.result.tables import Document, Skipped
 
-# Of the JSON that `analyze` writes. 2: the rule data-starved is input-bound, the idle cause data is
-# input, the category normalisation is normalization; titles and sentences are worded anew.
+# Of the JSON that `analyze` writes. 2: rule data-starved is now input-bound, idle cause data is input,
+# category normalisation is normalization, check state "can't tell" is unknown, and titles, sentences
+# and names of checks have new wording.
 SCHEMA_VERSION = 2
 
 Severity = Literal["high", "medium", "low", "info"]
@@ -21,14 +22,14 @@ CheckState = Literal["pass", "fail", "unknown"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Something in the recording that a finding rests on.
+    """A fact in the recording that supports a finding.
 
     Attributes:
         text: One sentence, with its number.
-        table: The table of the trace that shows it; None if it is a fact about the recording.
-        rows: The first rows of that table that show it, in its total order.
-        count: How many rows show it.
-        windows_ns: When it was so: beginnings and ends, the first ones.
+        table: The table of the trace with the evidence; None for facts about the recording.
+        rows: The first such rows of that table, in its total order.
+        count: Number of such rows.
+        windows_ns: Start and end times of the first occurrences.
     """
 
     text: str
@@ -40,26 +41,26 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule claims about a run, with what shows it and what to do.
+    """A performance problem reported by a rule, with evidence and a fix.
 
     Attributes:
         rule: Name of the rule, as ``warpline explain`` takes it.
         severity: One of `SEVERITIES`.
         title: A few words.
-        claim: One sentence: what is so, and why it matters here.
-        evidence: What shows it.
+        claim: A sentence or two: the facts, and why they matter here.
+        evidence: The facts in the recording that support the claim.
         fix: What to change.
-        verify: A command, or a sentence, that shows whether the change helped.
-        id: ``F1``, ``F2``... in the order of the diagnosis; empty until it is placed there.
-        saving_ns: What the fix saves per step; None where nothing is predicted.
-        saving_low_ns: The least it may save.
-        saving_high_ns: The most it may save.
-        cumulative_saving_ns: What this and all findings before it save together.
-        share: The saving as a share of the step. Where nothing is predicted, which part of all
-            that was measured the claim is about, or None.
-        fix_cuda: The same in terms of CUDA C++, where that differs.
-        is_generic: Whether it is priced on what remains after the findings that are not.
-        changes: What the fix changes in the run; replay says what that saves.
+        verify: A command or sentence on how to check whether the fix helped.
+        id: ``F1``, ``F2``... in the order of the diagnosis; empty before that.
+        saving_ns: Estimated saving per step; None if not predicted.
+        saving_low_ns: Lower bound of the saving.
+        saving_high_ns: Upper bound of the saving.
+        cumulative_saving_ns: Saving of this finding and all findings before it together.
+        share: The saving as a share of the step. If not predicted, the share of the measured time
+            that the claim concerns, or None.
+        fix_cuda: The fix in CUDA C++, if that differs.
+        is_generic: Whether its saving is estimated after fixing all findings that are not generic.
+        changes: The changes that the fix makes to the run, the input of the simulation.
     """
 
     rule: str
@@ -82,13 +83,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class ExcludedStep:
-    """A step that was recognised and is not counted.
+    """A step that was detected and excluded.
 
     Attributes:
-        index: Its number, as the program counts if that is known.
-        label: The name of its range, if it has one.
-        process: Id of the process at the operating system.
-        reason: Why, in a word or a few.
+        index: Its number, as the program counts it if known.
+        label: The name of its range, if any.
+        process: Process id.
+        reason: The reason in a few words.
     """
 
     index: int
@@ -99,15 +100,15 @@ class ExcludedStep:
 
 @dataclass(frozen=True)
 class StepSummary:
-    """The steps that a diagnosis is about.
+    """The analyzed steps.
 
     Attributes:
-        source: ``range:step_*``, ``periodicity``, or ``none``: then the whole trace is one.
-        count: How many are counted, of the process with the most.
-        median_ns: Median of a step's time on the slowest device; None without steps.
-        p95_ns: 95 of 100 steps take at most this there.
-        host_median_ns: Median time from the start of a step's range to the next one's.
-        excluded: The steps that are not counted.
+        source: ``range:step_*``, ``periodicity``, or ``none``: the whole trace is analyzed.
+        count: Number of included steps, of the process with the most.
+        median_ns: Median step time on the slowest device; None without steps.
+        p95_ns: 95th percentile of the step time on that device.
+        host_median_ns: Median time from the start of a step to the start of the next on the CPU.
+        excluded: The excluded steps.
     """
 
     source: str
@@ -123,10 +124,10 @@ class Part:
     """A share of a device's time.
 
     Attributes:
-        category: What ran (``gemm``), or why nothing did (``launch-bound``).
+        category: Category of the work (``gemm``), or cause of idle time (``launch-bound``).
         kind: Whether the device was busy or idle.
-        ns: Time, summed over the steps that are counted.
-        meaning: What the category says, in half a sentence.
+        ns: Total time in the included steps.
+        meaning: Meaning of the category, in a few words.
     """
 
     category: str
@@ -137,17 +138,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Where the time of one process on one device went; the parts sum to the total exactly.
+    """Where the time of one process on one device went; the parts sum exactly to the total.
 
     Attributes:
-        process: Id of the process at the operating system; None if several share the time.
+        process: Process id; None if several processes share the device.
         device: The producer's index of the GPU.
         device_name: Its product name.
-        count: Steps counted; 0 if the whole trace is.
+        count: Number of included steps; 0 if the whole trace is analyzed.
         total_ns: Time on the device in these steps.
-        parts: Without those of no time; busy before idle, each by falling time.
-        origins: Busy time by whose code ran, ``cublas`` -> ns, by falling time.
-        rank: The process's rank in a distributed program, if it is known.
+        parts: Non-zero parts; busy before idle, each in descending order of time.
+        origins: Busy time by library, ``cublas`` -> ns, in descending order.
+        rank: The process's rank in a distributed program, if known.
     """
 
     process: int | None
@@ -160,22 +161,22 @@ class Breakdown:
     rank: int | None = None
 
     def ns(self, *, kind: PartKind) -> int:
-        """Return the time for which the device was busy, or idle."""
+        """Return the busy or idle time of the device."""
         return sum(part.ns for part in self.parts if part.kind == kind)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the checklist.
+    """One check of the checklist.
 
     Attributes:
-        name: What is checked.
+        name: Name of the check.
         state: ``pass``, ``fail`` or ``unknown``.
-        found: What was found, with its number; or what is missing.
-        wanted: The threshold, in words.
-        reason: Why this threshold.
-        value: The number that was compared; None if there is none.
-        unit: Unit of the number, as column names spell it: ``ratio``, ``ns``, ``count``.
+        found: The measured value as text, or the missing data.
+        wanted: The target as text.
+        reason: Why it matters.
+        value: The number compared with the target; None if there is none.
+        unit: Unit of the number, as in column names: ``ratio``, ``ns``, ``count``.
     """
 
     name: str
@@ -189,19 +190,19 @@ class Check:
 
 @dataclass(frozen=True)
 class Overlap:
-    """What ran at a time on one device for one process, ns over the steps that count.
+    """Overlap on one device for one process, in ns over the included steps.
 
     Attributes:
-        process: Id of the process at the operating system; None if several share the time.
+        process: Process id; None if several processes share the device.
         device: The producer's index of the GPU.
-        busy_ns: Time in which anything ran.
-        concurrent_ns: Time in which operations of two or more streams ran.
-        communication_ns: Time in which a collective ran.
-        exposed_communication_ns: The part of it in which nothing was computed.
-        copy_ns: Time in which a copy ran that is not from the device to itself.
-        exposed_copy_ns: The part of it in which nothing was computed.
-        waiting_ns: The part of the communication in which it waited for other ranks to begin;
-            None where the trace does not tell.
+        busy_ns: Time of any operation.
+        concurrent_ns: Time with concurrent operations of two or more streams.
+        communication_ns: Time of collectives.
+        exposed_communication_ns: The part of it without concurrent compute.
+        copy_ns: Time of copies.
+        exposed_copy_ns: The part of it without a concurrent kernel.
+        waiting_ns: The part of the communication spent waiting for other ranks to arrive; None if
+            unknown.
     """
 
     process: int | None
@@ -217,15 +218,14 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Phase:
-    """The device time of the work launched in ranges of one path, over the steps that count.
+    """The device time of work launched in ranges of one path, over the included steps.
 
     Attributes:
-        path: Names of ranges, the outermost first; empty for what belongs to no range.
-        calls: How often such a range ran in the steps that count.
-        total_ns: Time of its work and of the idle time before that work, with that of the
-            ranges inside it.
-        self_ns: The same without the ranges inside it.
-        parts: What `total_ns` is made of; sums to it exactly.
+        path: Names of ranges, outermost first; empty for work outside ranges.
+        calls: Number of such ranges in the included steps.
+        total_ns: Time of its work and idle time before that work, including nested ranges.
+        self_ns: The same without nested ranges.
+        parts: The parts of `total_ns`; they sum exactly to it.
     """
 
     path: tuple[str, ...]
@@ -237,15 +237,15 @@ class Phase:
 
 @dataclass(frozen=True)
 class CounterCandidate:
-    """A kernel that is worth a run with hardware counters.
+    """A kernel to profile with Nsight Compute.
 
     Attributes:
-        name: Its whole name.
-        category: What it computes.
-        ns: Time that is counted for it in the steps that count.
-        instances: How often it ran there.
-        share: Of the time of all devices in these steps.
-        command: What to run to measure one instance of it in the middle of the run.
+        name: Its full name.
+        category: Its category.
+        ns: Time attributed to it in the included steps.
+        instances: Number of instances in these steps.
+        share: Share of the time of all devices in these steps.
+        command: The command that profiles one typical instance.
     """
 
     name: str
@@ -258,16 +258,16 @@ class CounterCandidate:
 
 @dataclass(frozen=True)
 class Replay:
-    """How well a replay of the run reproduces it: savings are no better than that.
+    """Accuracy of the simulation of the run, which limits the accuracy of estimated savings.
 
     Attributes:
-        error_ratio: Relative error of the median step, replayed unchanged with usual latencies.
-        unexplained_ratio: Share of the time in which the next operation began late for no reason
-            that the recording tells.
-        step_ns: The median step, from the end of all work of one to the end of all of the next.
-        unprofiled_ns: What it takes when nothing is recorded; None where that is not known.
-        unprofiled_low_ns: At least.
-        unprofiled_high_ns: At most.
+        error_ratio: Relative error of the median step, simulated unchanged with typical latencies.
+        unexplained_ratio: Share of the time during which the next operation was late without a
+            recorded reason.
+        step_ns: The median step, from the end of all its work to the end of the next step's.
+        unprofiled_ns: Its estimated duration without profiling; None if unknown.
+        unprofiled_low_ns: Lower bound.
+        unprofiled_high_ns: Upper bound.
     """
 
     error_ratio: float
@@ -280,19 +280,19 @@ class Replay:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Diagnosis(Document):
-    """Where the time of a run went, and what stands out.
+    """Where the time of a run went, and its performance problems.
 
     Attributes:
-        verdict: One sentence.
-        steps: The steps it is about.
+        verdict: A few sentences: the main result, and what to fix first.
+        steps: The analyzed steps.
         breakdown: Each device's time, per process.
         findings: By severity.
         checks: The checklist.
-        overlaps: What ran at a time on each device, per process.
-        phases: The time of each range's work, in the order of the model.
-        counter_candidates: Kernels worth a run with hardware counters, the longest first.
-        not_judged: Rules that could say nothing, and why.
-        replay: How well the run can be replayed; None if it cannot, and nothing is predicted.
+        overlaps: Overlap on each device, per process.
+        phases: The time of each range's work, in program order.
+        counter_candidates: Kernels to profile with Nsight Compute, longest first.
+        not_judged: Rules that were skipped, and why.
+        replay: Accuracy of the simulation; None if it fails, so that nothing is predicted.
     """
 
     verdict: str
@@ -311,7 +311,7 @@ class Diagnosis(Document):
         return f"<Diagnosis of {self.title}: {self.verdict} {findings}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content that ``analyze --format json`` writes; docs/analyze.md tells it."""
+        """Return the content of ``analyze --format json``, described in docs/analyze.md."""
         return {
             "schema_version": SCHEMA_VERSION,
             "title": self.title,

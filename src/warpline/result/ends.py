@@ -1,4 +1,4 @@
-"""How a run ended, in one sentence: who was killed, crashed or hung, and in which range."""
+"""How a run ended, in a sentence: which process was killed, crashed or hung, in which range."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from warpline.trace import ProcessEnd
 from warpline.units import format_ns, plural
 
-_BY_ITSELF = ("killed", "crashed", "died", "unwatched")
-_SAME_NS = 100_000_000  # a program and its processes, killed by one command, end within it
-_HUNG_NS = 1_000_000_000  # without an event of its thread, in a range
+_ABNORMAL = ("killed", "crashed", "died", "unwatched")
+_SAME_NS = 100_000_000  # processes killed by one command end within this time
+_HUNG_NS = 1_000_000_000  # in a range, without an event of its thread
 _NAMES = 3  # of nested ranges
 _NAME_CHARACTERS = 60
 _STOPPED_BY = {
@@ -20,35 +20,35 @@ _STOPPED_BY = {
 
 
 def how_it_ended(ends: Sequence[ProcessEnd]) -> str | None:
-    """Return what a reader must know first of how the run ended; None if it ended in order.
+    """Return how the run ended, if abnormally; None if it ended normally.
 
     Args:
-        ends: Of its processes, in the order of their ends.
+        ends: The ends of its processes, in order.
 
-    That is the first process that did not end in order, or the program itself if it ended at the
-    same time. Where recording stopped before, it is the program, or the process that had a range
-    open for longest, if the range's thread had no event for a second or more: it may hang there.
+    This names the first process that ended abnormally, or the program itself if it ended at the
+    same time. If recording stopped earlier, it names the program, or the process with the longest
+    open range, if the range's thread had no event for a second or more: it may hang there.
     """
     bad = [end for end in ends if _is_bad(end)]
     if bad:
         first = next((end for end in bad if _is_with(end, bad[0])), bad[0])
         more = len(bad) - 1
-        others = f"; {plural(more, 'more process', 'more processes')} ended abnormally"
-        return f"{_what_happened(first)}{_where(first)}{others if more else ''}."
+        others = f" {plural(more, 'more process', 'more processes')} ended abnormally."
+        return f"{_what_happened(first)}{_where(first)}.{others if more else ''}"
     hung = [end for end in ends if _is_hung(end)]
     if hung:
         first = min(hung, key=lambda end: (not end.is_program, end.opened_ns or 0))
         more = len(hung) - 1
-        others = f"; {plural(more, 'more process', 'more processes')} had been in a range without"
-        others += f" events for {format_ns(_HUNG_NS)} or longer"
+        others = f" {plural(more, 'more process', 'more processes')} had an open range without"
+        others += f" events for at least {format_ns(_HUNG_NS)}."
         who = "" if first.is_program else f" of {_who(first)}"
-        said = _STOPPED_BY.get(first.stopped_by or "", "Recording stopped")
-        return f"{said}{_where(first, who)}{others if more else ''}."
+        stopped = _STOPPED_BY.get(first.stopped_by or "", "Recording stopped")
+        return f"{stopped}{_where(first, who)}.{others if more else ''}"
     return None
 
 
 def _is_bad(end: ProcessEnd) -> bool:
-    return end.cause in _BY_ITSELF or (end.cause == "exited" and bool(end.exit_status))
+    return end.cause in _ABNORMAL or (end.cause == "exited" and bool(end.exit_status))
 
 
 def _is_with(end: ProcessEnd, first: ProcessEnd) -> bool:
@@ -79,7 +79,7 @@ def _what_happened(end: ProcessEnd) -> str:
 
 
 def _where(end: ProcessEnd, who: str = "") -> str:
-    """Return the range that it was in, and for how long, as the end of a sentence."""
+    """Return the open range and its duration, as the end of a sentence."""
     if end.opened_ns is None or not end.path:
         return ""
     names = [_shortened(name) for name in end.path]
@@ -88,8 +88,8 @@ def _where(end: ProcessEnd, who: str = "") -> str:
     is_main = end.tid in {None, end.pid}
     thread = "" if is_main else f" of thread {end.tid}"
     least = "at least " if end.cause == "unwatched" else ""
-    lasted = format_ns(end.ended_ns - end.opened_ns)
-    return f" in `{'/'.join(names)}`{thread}{who}, open for {least}{lasted}"
+    duration = format_ns(end.ended_ns - end.opened_ns)
+    return f" in `{'/'.join(names)}`{thread}{who}, open for {least}{duration}"
 
 
 def _shortened(name: str) -> str:

@@ -1,31 +1,31 @@
-"""Why a device was idle: from the launch that ended each gap, and what its host did before.
+"""Causes of idle time: from the launch that ended each gap, and the CPU activity before it.
 
-A *gap* is time in which nothing ran on a device. The operation that ended it could begin when its
-launch had reached the device, which takes the *launch latency* L from the beginning of the call
-(or until the call's end, if that is later), and when the device had done what it waited for.
+A *gap* is time during which nothing runs on a device. The operation that ended it could start once
+its launch had reached the device and its dependencies were complete. A launch arrives one *launch
+latency* L after the start of its call, or at the end of the call if that is later.
 
-1. Before the first operation of a recording and after the last one: ``tail``. Without the call
-   that launched the operation: ``unknown``, as is time between samples of a sampled recording.
-   Of a part of a recording, what was launched before the part is taken for launched in time.
-2. The launch had arrived before the gap began: the device itself held the operation back.
-   ``communication-wait`` if a collective had just ended, else ``dependency``. The same holds of
-   the end of a gap that goes on more than `SLACK_NS` after the arrival.
-3. Otherwise the host was late, and the gap is divided by what the launching thread did in it. If
-   that thread was silent since before the gap, and another thread of the process that launches
-   work made the last call before it spoke again, that other thread handed over to it (as autograd
-   does), and counts until the end of that call.
-   a. Time inside something that held the thread has its cause: calls of CUDA, the profiler (see
-      `host_blocking`), and waiting for data or preparing it (see `data_waits`).
-   b. Of what is left, each such hold is charged at most what the host lost in it while the
-      device was still busy: without it, all later launches would have come earlier by that much.
-      What one hold leaves uncharged goes on to later gaps, until a hold that lost more.
-      Without this debt an allocator's fault reads as ``launch-bound``, while a wait that cost
-      nothing would be blamed for the slow host after it.
-   c. The rest is ``launch-bound``: the host was issuing work, or doing something of its own.
+1. Before the first operation of a recording and after the last one: ``tail``. Without a recorded
+   launch call: ``unknown``, as is time between samples. In a part of a recording, operations
+   launched before the part count as launched in time.
+2. The launch arrived before the gap began: the operation waited on the device.
+   ``communication-wait`` directly after a collective, otherwise ``dependency``. The same applies
+   to the end of a gap that lasts more than `SLACK_NS` beyond the arrival.
+3. Otherwise the CPU was late, and the gap is divided by the activity of the launching thread. If
+   that thread made no calls since before the gap, and another launching thread of the process made
+   the last call before its next one, that thread handed over to it (as autograd does). It then
+   counts until the end of its call.
+   a. Time in a blocking call has its cause: CUDA API calls and the profiler (see `host_blocking`),
+      and loading or preparing input (see `data_waits`).
+   b. Of the remaining time, each blocking call is charged at most the time that it cost the CPU
+      while the device was still busy: without it, all later launches would come earlier by that
+      much. An uncharged remainder carries over to later gaps, until a blocking call that cost more.
+      Without this debt, time lost in an allocator would appear as ``launch-bound``, and a harmless
+      synchronization would be charged for the slow CPU after it.
+   c. The rest is ``launch-bound``: the CPU was launching work, or busy elsewhere.
 
-L is the median, over the kernels whose launch began when the device was idle already, of the
-time from there to the kernel's start. Times over 50 us are left out; with fewer than 20 left L
-is 6.5 us. Measured on H200: 6.0 to 7.5 us.
+L is the median time from the start of the launch call to the start of the kernel, over kernels
+whose launch began on an idle device. Times over 50 us are ignored. With fewer than 20 kernels, L is
+6.5 us. Measured on H200: 6.0 to 7.5 us.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ _TO_HOST = BUSY_CATEGORIES.index("copy-d2h")
 
 
 class Gaps(NamedTuple):
-    """Times in which nothing ran on a device, by device and start.
+    """Times during which nothing ran on a device, by device and start.
 
     Attributes:
         device: Shape (n,), int64, rows of the device table.
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64, after the start.
-        before: Shape (n,), int64, the operation that ended last, -1 if there was none; places in
+        before: Shape (n,), int64, the operation that ended last, -1 for none; indices into
             `operations`.
-        after: Shape (n,), int64, an operation that ended the gap, -1 if none did.
+        after: Shape (n,), int64, an operation that ended the gap, -1 for none.
     """
 
     device: I64
@@ -74,13 +74,13 @@ class Gaps(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """Parts of gaps with their causes; they tile the gaps, and neighbours differ in cause.
+    """Parts of gaps with their causes; they tile the gaps, and neighbors differ in cause.
 
     Attributes:
-        gap: Shape (k,), int64, places in the gaps.
+        gap: Shape (k,), int64, indices of gaps.
         start_ns: Shape (k,), int64.
         end_ns: Shape (k,), int64, after the start.
-        cause: Shape (k,), int8, places in `IDLE_CAUSES`.
+        cause: Shape (k,), int8, indices into `IDLE_CAUSES`.
     """
 
     gap: I64
@@ -90,18 +90,18 @@ class Pieces(NamedTuple):
 
 
 class _Spans(NamedTuple):
-    """Parts of gaps whose cause is not known yet; some may be empty."""
+    """Parts of gaps without a known cause yet; some may be empty."""
 
     gap: I64
     start_ns: I64
     end_ns: I64
 
     def taken(self, rows: I64 | BoolArray) -> _Spans:
-        """Return some of them."""
+        """Return the selected spans."""
         return _Spans(*(column[rows] for column in self))
 
     def because(self, cause: str | I8) -> Pieces:
-        """Return them with one cause, or one each."""
+        """Return the spans with one cause, or one cause each."""
         codes = np.full(len(self.gap), _code(cause)) if isinstance(cause, str) else cause
         kept = self.end_ns > self.start_ns
         return Pieces(self.gap[kept], self.start_ns[kept], self.end_ns[kept], codes[kept])
@@ -109,7 +109,7 @@ class _Spans(NamedTuple):
 
 @derived
 def launch_latency_ns(trace: Trace) -> int:
-    """Return the median time from a launch call's start to its kernel's, on an idle device."""
+    """Return the median time from the start of a launch call to its kernel, on an idle device."""
     work = operations(trace)
     rows = work.of_table("kernel")
     rows = rows[work.call[rows] >= 0]
@@ -129,7 +129,7 @@ def idle_pieces(trace: Trace, gaps: Gaps) -> Pieces:
 
     Args:
         trace: The trace.
-        gaps: Of that trace.
+        gaps: Gaps of that trace.
     """
     inside, parts = _recorded(trace, gaps)
     call = operations(trace).call[gaps.after[inside.gap]]
@@ -150,7 +150,7 @@ def idle_pieces(trace: Trace, gaps: Gaps) -> Pieces:
 
 
 def _recorded(trace: Trace, gaps: Gaps) -> tuple[_Spans, list[Pieces]]:
-    """Return the gaps with an operation on either side, and the rest with its cause."""
+    """Return the gaps with an operation on either side, and all others with their cause."""
     whole = _Spans(np.arange(len(gaps.device)), gaps.start_ns, gaps.end_ns)
     has_both = (gaps.before >= 0) & (gaps.after >= 0)
     windows = trace.meta.windows_ns
@@ -161,7 +161,7 @@ def _recorded(trace: Trace, gaps: Gaps) -> tuple[_Spans, list[Pieces]]:
     spans = Grouped(whole.start_ns, whole.end_ns, everywhere)
     sampled = cut(spans, Grouped(begins, ends, np.zeros_like(begins)))
     outside = rest(spans, sampled)
-    # A gap that lies in one sample is known; what a sample begins or ends with is not.
+    # A gap within one sample is known; idle time at the start or end of a sample is not.
     length = whole.end_ns - whole.start_ns
     is_whole = (sampled.end_ns - sampled.start_ns == length[sampled.span]) & has_both[sampled.span]
     known = np.zeros(len(length), np.bool_)
@@ -172,10 +172,10 @@ def _recorded(trace: Trace, gaps: Gaps) -> tuple[_Spans, list[Pieces]]:
 
 
 def _launched_before(trace: Trace, operation: I64) -> BoolArray:
-    """Return which operations were launched before the part of a recording that a trace is.
+    """Return which operations were launched before the selected part of a recording.
 
-    That part has all calls that overlap it. An operation whose call is in the whole recording
-    alone, and which ran in the part, was launched before.
+    The part contains all calls that overlap it. If the call of an operation in the part is only in
+    the whole recording, the operation was launched before the part.
     """
     found = np.zeros(len(operation), np.bool_)
     whole = trace.unfiltered()
@@ -198,13 +198,13 @@ def _launched_before(trace: Trace, operation: I64) -> BoolArray:
 
 
 def _split_at_arrival(trace: Trace, gaps: Gaps, spans: _Spans) -> tuple[_Spans, _Spans]:
-    """Return what passed before each launch had arrived, and what passed after that."""
+    """Split spans into the time before and after the arrival of the launch."""
     if not len(spans.gap):
         return spans, spans
     call = operations(trace).call[gaps.after[spans.gap]]
     columns = trace.columns("api_call", "start_ns", "end_ns")
     called, returned = (columns[name].values[call] for name in ("start_ns", "end_ns"))
-    # A copy to the host is known to the device long before its call returns.
+    # A device-to-host copy reaches the device long before its call returns.
     waits = operation_categories(trace)[gaps.after[spans.gap]] == _TO_HOST
     arrival = called + launch_latency_ns(trace)
     arrival = np.where(waits, arrival, np.maximum(arrival, returned))
@@ -214,7 +214,7 @@ def _split_at_arrival(trace: Trace, gaps: Gaps, spans: _Spans) -> tuple[_Spans, 
 
 
 def _device_side(trace: Trace, gaps: Gaps, spans: _Spans) -> I8:
-    """Return why operations waited that the device knew of already."""
+    """Return why operations waited whose launch had arrived."""
     category = operation_categories(trace)
     collective = BUSY_CATEGORIES.index("collective")
     after_one = category[gaps.before[spans.gap]] == collective
@@ -222,7 +222,7 @@ def _device_side(trace: Trace, gaps: Gaps, spans: _Spans) -> I8:
 
 
 def _host_side(trace: Trace, gaps: Gaps, spans: _Spans) -> list[Pieces]:
-    """Return the parts of spans in which the host was late."""
+    """Return the causes of spans during which the CPU was late."""
     spans = spans.taken(spans.end_ns > spans.start_ns)
     if not len(spans.gap):
         return []
@@ -246,7 +246,10 @@ def _host_side(trace: Trace, gaps: Gaps, spans: _Spans) -> list[Pieces]:
 
 
 def _lost(trace: Trace, holds: Blocking, held: Cuts, device: I64) -> I64:
-    """Return what each hold cost the host while each device was busy, shape (holds, devices)."""
+    """Return the CPU time that each blocking call cost while each device was busy.
+
+    Shape (holds, devices).
+    """
     idle = np.zeros((len(holds.cause), trace.row_count("device")), np.int64)
     np.add.at(idle, (held.row, device), held.end_ns - held.start_ns)
     left: I64 = np.maximum(holds.lost_ns[:, None] - idle, 0)
@@ -254,12 +257,12 @@ def _lost(trace: Trace, holds: Blocking, held: Cuts, device: I64) -> I64:
 
 
 def _threads_to_launch(trace: Trace, gaps: Gaps, spans: _Spans) -> tuple[_Spans, I64]:
-    """Return the spans with the thread that was to launch; where one handed over, in two parts."""
+    """Return the spans with the thread to launch; split in two where another one handed over."""
     calls = host_calls(trace)
     call = operations(trace).call[gaps.after[spans.gap]]
     columns = trace.columns("api_call", "thread_id", "start_ns")
     thread = columns["thread_id"].values[call].astype(np.int64)
-    # A thread that had begun the launch before the gap did not wait for another one.
+    # A thread that began the launch before the gap did not wait for another thread.
     early = columns["start_ns"].values[call] < spans.start_ns
     rows = np.flatnonzero(_has_other_threads(calls)[thread] & ~early)
     handover = _handovers(calls, spans.taken(rows), thread[rows])
@@ -277,12 +280,12 @@ def _threads_to_launch(trace: Trace, gaps: Gaps, spans: _Spans) -> tuple[_Spans,
 
 
 class _Handovers(NamedTuple):
-    """Spans in which a thread went on with what another one had begun.
+    """Spans in which one thread handed over to another.
 
     Attributes:
         row: Shape (k,), int64, rows of the spans.
-        until_ns: Shape (k,), int64, when the other thread's last call ended, inside the span.
-        thread: Shape (k,), int64, the other thread.
+        until_ns: Shape (k,), int64, end of the last call of the first thread, inside the span.
+        thread: Shape (k,), int64, the first thread.
     """
 
     row: I64
@@ -291,7 +294,7 @@ class _Handovers(NamedTuple):
 
 
 def _has_other_threads(calls: HostCalls) -> BoolArray:
-    """Return which threads launch work in a process in which others do too, shape (threads,)."""
+    """Return the threads that are not the only launching one of their process, shape (threads,)."""
     count = int(calls.thread.max()) + 1 if len(calls.thread) else 0
     found = np.zeros(count, np.bool_)
     first = np.flatnonzero(np.diff(calls.thread, prepend=-1))
@@ -301,12 +304,12 @@ def _has_other_threads(calls: HostCalls) -> BoolArray:
 
 
 def _handovers(calls: HostCalls, spans: _Spans, thread: I64) -> _Handovers:
-    """Return the spans that began in the silence of a thread, which another one's call ended."""
+    """Return spans that began while the thread made no calls, until another one handed over."""
     if not len(thread):
         return _Handovers(thread, thread, thread)
     place = _last_before(calls.thread, calls.start_ns, thread, spans.start_ns)
     silent = ~place.found | (calls.end_ns[place.last] <= spans.start_ns)
-    # The thread's next call; there is one, at the latest the one that launched.
+    # The thread's next call: at the latest, the launch itself.
     upcoming = np.minimum(place.next, len(calls.thread) - 1)
     spoke = np.minimum(calls.start_ns[upcoming], spans.end_ns)
     by_end = np.lexsort((calls.end_ns, calls.process))
@@ -320,12 +323,12 @@ def _handovers(calls: HostCalls, spans: _Spans, thread: I64) -> _Handovers:
 
 
 class _Places(NamedTuple):
-    """Where a time falls among the sorted times of its group.
+    """Position of a time among the sorted times of its group.
 
     Attributes:
-        last: Shape (n,), int64, the last one before it; 0 where there is none.
-        next: Shape (n,), int64, the place after that.
-        found: Shape (n,), bool.
+        last: Shape (n,), int64, index of the last earlier one; 0 if there is none.
+        next: Shape (n,), int64, the index after it.
+        found: Shape (n,), bool, whether there is an earlier one.
     """
 
     last: I64
@@ -334,7 +337,7 @@ class _Places(NamedTuple):
 
 
 def _last_before(group: I64, time: I64, wanted_group: I64, wanted_time: I64) -> _Places:
-    """Find each wanted time in its group; `time` ascends in each group, and groups ascend."""
+    """Find each of `wanted_time` in its group; `time` ascends within groups, and groups ascend."""
     upcoming, first = np.zeros_like(wanted_time), np.zeros_like(wanted_time)
     for rows in by_group(wanted_group):
         low, high = np.searchsorted(group, wanted_group[rows[0]] + np.array([0, 1]))
@@ -345,7 +348,7 @@ def _last_before(group: I64, time: I64, wanted_group: I64, wanted_time: I64) -> 
 
 
 def _running_max(values: I64, group: I64) -> I64:
-    """Return the largest value so far in each group; rows of a group stand together."""
+    """Return the running maximum within each group; rows of a group are contiguous."""
     found = np.empty_like(values)
     bounds = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(group))
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):

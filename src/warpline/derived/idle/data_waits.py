@@ -1,16 +1,16 @@
-"""When threads that launch work waited for data or prepared it, before they copied to a device.
+"""When launching threads waited for input data or prepared it, before they copied it to a device.
 
-What shows it is one of these, on a thread that launches work:
+Any of these on a thread that launches work indicates it:
 
-- PyTorch's own range around the next batch of a DataLoader, ``enumerate(DataLoader)#...``.
-- A wait in the operating system (reading, polling, waiting for a condition or a semaphore), or
-  time off the processor, of at least 50 us, while no thread of the process that launches work
-  made a CUDA call, and the next operation that the process launched is a copy from the host.
-- Half a millisecond or more without a CUDA call of such a thread, where the first operation
-  launched after it is a copy of 4 KiB or more from the host. Whether the thread waited or worked
-  on the data does not show; what it was busy with is what it copied.
+- PyTorch's range around fetching a batch from a DataLoader, ``enumerate(DataLoader)#...``.
+- Blocking in the operating system (read, poll, condition variable, semaphore), or time off the CPU,
+  of at least 50 us, while no launching thread of the process makes a CUDA call, and the next
+  operation launched by the process is a host-to-device copy.
+- At least 0.5 ms without CUDA calls of launching threads, followed by the launch of a
+  host-to-device copy of 4 KiB or more. Whether the thread waited for the data or prepared it is
+  unknown, but the copied data is the likely reason.
 
-Without one of these a silent thread may have done anything, and the time is not called data.
+Otherwise a thread without CUDA calls may do anything, and the time is not counted as input.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from warpline.ops.tiling import Grouped, by_group, cut
 from warpline.trace import Trace
 
 SHORTEST_WAIT_NS = 50_000
-SHORTEST_SILENCE_NS = 500_000  # Python between two launches takes less
+SHORTEST_SILENCE_NS = 500_000  # Python takes less between two launches
 SMALLEST_BATCH_BYTES = 4096
 _LOADER = b"enumerate(DataLoader)#"
 _WAITS = frozenset(
@@ -45,7 +45,7 @@ _WAITS = frozenset(
 
 
 class ThreadTimes(NamedTuple):
-    """Stretches of time on threads.
+    """Intervals on threads.
 
     Attributes:
         start_ns: Shape (n,), int64.
@@ -58,13 +58,13 @@ class ThreadTimes(NamedTuple):
     thread: I64
 
     def taken(self, rows: I64 | BoolArray) -> ThreadTimes:
-        """Return some of them."""
+        """Return the selected intervals."""
         return ThreadTimes(*(column[rows] for column in self))
 
 
 @derived
 def data_waits(trace: Trace) -> ThreadTimes:
-    """Return when threads that launch work waited for data; these times may overlap."""
+    """Return when launching threads waited for input data; intervals may overlap."""
     silence = silences(trace)
     of_system = _within(trace, _joined([_os_waits(trace), _off_processor(trace)]), silence)
     of_system = of_system.taken(_lasting(of_system, SHORTEST_WAIT_NS))
@@ -80,7 +80,7 @@ def _lasting(times: ThreadTimes, least_ns: int) -> BoolArray:
 
 
 def silences(trace: Trace) -> ThreadTimes:
-    """Return when no thread of a process that launches work made a call, by process and start.
+    """Return when no launching thread of a process made a call, by process and start.
 
     The thread is the one that made the next call.
     """
@@ -97,7 +97,7 @@ def silences(trace: Trace) -> ThreadTimes:
 
 
 def _within(trace: Trace, times: ThreadTimes, silence: ThreadTimes) -> ThreadTimes:
-    """Return the parts of some times in which the thread's process was silent."""
+    """Return the parts of intervals during which the thread's process made no calls."""
     if not len(times.thread) or not len(silence.thread):
         return _joined([])
     process_of = _process_of(trace)
@@ -109,7 +109,7 @@ def _within(trace: Trace, times: ThreadTimes, silence: ThreadTimes) -> ThreadTim
 
 
 def _loader_ranges(trace: Trace) -> ThreadTimes:
-    """Return the ranges in which PyTorch took the next batch."""
+    """Return the ranges in which PyTorch fetched a batch."""
     return _joined(
         [
             _named(trace, table, lambda name: name.startswith(_LOADER))
@@ -126,7 +126,7 @@ def _os_waits(trace: Trace) -> ThreadTimes:
 
 
 def _off_processor(trace: Trace) -> ThreadTimes:
-    """Return from when to when the scheduler kept threads that launch work off a processor."""
+    """Return when launching threads were off the CPU."""
     if not trace.has("sched_event") or not trace.row_count("sched_event"):
         return _joined([])
     columns = trace.columns("sched_event", "time_ns", "thread_id", "is_sched_in")
@@ -140,7 +140,7 @@ def _off_processor(trace: Trace) -> ThreadTimes:
 
 
 def _named(trace: Trace, table: str, wanted: Callable[[bytes], bool]) -> ThreadTimes:
-    """Return the rows of a table whose name is wanted, of threads that launch work."""
+    """Return the rows of a table by launching threads whose name matches."""
     columns = trace.columns(table, "start_ns", "end_ns", "thread_id", "name_id")
     names = columns["name_id"]
     _, distinct = number_texts(names.values, len(trace.strings))
@@ -155,7 +155,7 @@ def _named(trace: Trace, table: str, wanted: Callable[[bytes], bool]) -> ThreadT
 
 
 def _before_copies(trace: Trace, times: ThreadTimes, least_bytes: int) -> BoolArray:
-    """Return after which times the process's next launch was of a copy from the host."""
+    """Return which intervals the process followed by launching a host-to-device copy."""
     launches = launch_order(trace)
     is_copy = operation_categories(trace) == BUSY_CATEGORIES.index("copy-h2d")
     copies = operations(trace).of_table("memcpy")

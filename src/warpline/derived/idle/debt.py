@@ -1,9 +1,9 @@
-"""What a hold of the host is to blame for after it is over.
+"""Attribution of later idle time to an earlier blocking call.
 
-A host that runs ahead of the device keeps it busy while it does something else. A wait ends that:
-afterwards the host is behind by the time that it lost. So the idle time that follows is charged
-to the wait, up to what the host lost in it. A hold that lost more than what an earlier one has
-left takes its place; one that lost less changes nothing.
+A CPU that runs ahead of the GPU keeps it busy while doing something else. A blocking call ends
+this: afterwards the CPU is behind by the time it lost. So the following idle time is charged to the
+blocking call, up to the time lost in it. A blocking call that lost more than the remaining debt of
+an earlier one replaces it. One that lost less changes nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Idle(NamedTuple):
 
     Attributes:
         device: Shape (n,), int64, rows of the device table.
-        process: Shape (n,), int64, rows of the process table: who launched what ended it.
+        process: Shape (n,), int64, rows of the process table: the launcher of the operation that
+            ended the idle time.
         start_ns: Shape (n,), int64, ascending.
         end_ns: Shape (n,), int64, none before its start.
     """
@@ -34,11 +35,11 @@ class Idle(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """What is charged of idle times, from the start of each.
+    """The charged part of idle times, from the start of each.
 
     Attributes:
-        ns: Shape (n,), int64, no longer than the idle time.
-        cause: Shape (n,), int8, places in `IDLE_CAUSES`; it says nothing where nothing is charged.
+        ns: Shape (n,), int64, at most the idle time.
+        cause: Shape (n,), int8, indices into `IDLE_CAUSES`; meaningless where `ns` is 0.
     """
 
     ns: I64
@@ -46,11 +47,11 @@ class Charged(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """What may still be charged after each hold of a process.
+    """The remaining debt after each blocking call of a process.
 
     Attributes:
         left_ns: Shape (k,), int64.
-        owner: Shape (k,), int64, the hold that lost it.
+        owner: Shape (k,), int64, the blocking call that caused it.
     """
 
     left_ns: I64
@@ -58,12 +59,12 @@ class Pool(NamedTuple):
 
 
 def charge(holds: Blocking, lost_ns: I64, idle: Idle) -> Charged:
-    """Charge idle times to the holds before them.
+    """Charge idle times to preceding blocking calls.
 
     Args:
-        holds: What held the host.
-        lost_ns: Shape (holds, devices), int64, what each may be charged for on each device.
-        idle: Not inside any of the holds that it may be charged to.
+        holds: The blocking calls.
+        lost_ns: Shape (holds, devices), int64, the debt that each causes on each device.
+        idle: Idle times outside the blocking calls that they may be charged to.
     """
     found = Charged(np.zeros(len(idle.device), np.int64), np.zeros(len(idle.device), np.int8))
     if not len(holds.cause) or not len(idle.device):
@@ -82,10 +83,10 @@ def charge(holds: Blocking, lost_ns: I64, idle: Idle) -> Charged:
 def _charge_lane(
     holds: Blocking, chosen: I64, lost_ns: I64, idle: Idle, rows: I64, found: Charged
 ) -> None:
-    """Charge the idle times of one process on one device; holds and rows are in time."""
+    """Charge the idle times of one process on one device; holds and rows are ordered by time."""
     length = idle.end_ns[rows] - idle.start_ns[rows]
     passed = np.append(0, np.cumsum(length))
-    # The first idle time after each hold, and what had passed by then.
+    # The first idle time after each blocking call, and the idle time before it.
     first = np.searchsorted(idle.start_ns[rows], holds.end_ns[chosen], side="left")
     pool = _pool(lost_ns, np.diff(passed[first], prepend=0))
     last = np.searchsorted(holds.end_ns[chosen], idle.start_ns[rows], side="right") - 1
@@ -97,7 +98,7 @@ def _charge_lane(
 
 
 def _pool(lost_ns: I64, idle_before_ns: I64) -> Pool:
-    """Return what is left to charge after each hold, given the idle time since the one before."""
+    """Return the debt after each blocking call, given the idle time since the previous one."""
     left, owner = 0, 0
     lefts, owners = [], []
     for place, (lost, idle) in enumerate(

@@ -1,22 +1,21 @@
-"""What held the host threads that launch work: waits, copies, allocations, loading, the profiler.
+"""Calls that block launching threads: synchronization, copies, allocation, loading, the profiler.
 
-Which call is what follows from the interface's functions (see `idle_kinds`) and from what the
-recording shows of the call:
+The kind of a call follows from its function (see `kinds`) and from the recording:
 
-- A wait for a device, a stream or an event holds its thread.
-- A copy from or to pageable memory holds its thread: the driver moves the bytes through memory of
-  its own. One of at most 64 KiB is not about bytes: to the host it is a wait for a result, as is a
-  synchronous copy of pinned memory; to the device it returns as soon as the bytes are staged.
-- A launch that takes longer than 100 us, and is the first of its kernel in the recording, loads
-  code: the driver loads modules when they are first used. The same holds of the driver's
-  functions about modules and kernels when they take as long.
-- A launch that returns after all it launched has ended, kernels of 50 us and more among it, waits
-  for the device, as every launch does under CUDA_LAUNCH_BLOCKING=1.
-- From the beginning of a capture to its end the thread builds a graph, and in a first launch of a
-  graph that takes as long it uploads it.
+- Synchronizing with a device, a stream or an event blocks the thread.
+- A pageable copy blocks the thread, because the driver moves the data through a staging buffer.
+  For at most 64 KiB, the size does not matter: device-to-host, the copy is a synchronization, as is
+  a synchronous copy of pinned memory. Host-to-device, it returns once the data is staged.
+- A launch that takes longer than 100 us and is the first of its kernel in the recording loads code,
+  as the driver loads modules on first use. The same applies to driver functions on modules and
+  kernels that take as long.
+- A launch that returns after all its work is complete, including kernels of at least 50 us,
+  synchronizes with the device, as every launch does with CUDA_LAUNCH_BLOCKING=1.
+- From the start to the end of a capture, the thread builds a graph. In the first launch of a graph
+  that takes longer than 100 us, it uploads the graph.
 
-Sources: CUDA Runtime API, sections "API synchronization behavior" and "Lazy loading"; the 64 KiB
-are the size up to which CUDA documents that pageable copies are staged.
+Sources: CUDA Runtime API, sections "API synchronization behavior" and "Lazy loading". 64 KiB is the
+documented limit up to which pageable copies are staged.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from warpline.ops.tiling import Grouped, by_group, cut, tile
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 
-# What a wait costs that finds nothing to wait for: 3 to 6 us on the machines measured.
+# A synchronization with no pending work takes 3 to 6 us on the machines measured.
 OWN_COST_NS = 5_000
 LONG_CALL_NS = 100_000
 LONG_KERNEL_NS = 50_000
@@ -59,15 +58,15 @@ _NO_CAUSE = -1
 
 
 class Blocking(NamedTuple):
-    """Times in which a thread that launches work was held, by thread and start, not overlapping.
+    """Times during which a launching thread was blocked, by thread and start, not overlapping.
 
     Attributes:
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64.
         thread: Shape (n,), int64, rows of the thread table.
         process: Shape (n,), int64, rows of the process table.
-        cause: Shape (n,), int8, places in `IDLE_CAUSES`.
-        lost_ns: Shape (n,), int64, what the thread would have gained without it.
+        cause: Shape (n,), int8, indices into `IDLE_CAUSES`.
+        lost_ns: Shape (n,), int64, the time that the thread would save without it.
     """
 
     start_ns: I64
@@ -80,7 +79,7 @@ class Blocking(NamedTuple):
 
 @derived
 def blocking(trace: Trace) -> Blocking:
-    """Return what held the threads that launch work, in time that counts once for each."""
+    """Return when launching threads were blocked, counting each moment of a thread once."""
     calls = working_calls(trace)
     cause = _causes(trace, calls)
     held = np.flatnonzero(cause != _NO_CAUSE)
@@ -109,9 +108,9 @@ def _joined(parts: list[Blocking]) -> Blocking:
 
 
 def _once_per_thread(found: Blocking) -> Blocking:
-    """Return each thread's time once: the profiler's first, then calls, by their beginning.
+    """Return each thread's time once: the profiler first, then calls by their start.
 
-    What waits for data comes last: calls inside are what they are elsewhere.
+    Waiting for input comes last, so that calls inside it keep their own cause.
     """
     profiler, data = (IDLE_CAUSES.index(name) for name in ("profiler-overhead", "input"))
     level = np.select([found.cause == profiler, found.cause == data], [0, 2], 1)
@@ -130,7 +129,7 @@ def _once_per_thread(found: Blocking) -> Blocking:
 
 
 def _causes(trace: Trace, calls: WorkingCalls) -> I8:
-    """Return the cause that each call may be, _NO_CAUSE for calls that only issue work."""
+    """Return the possible cause of each call, _NO_CAUSE for calls that only launch work."""
     cause = np.full(len(calls.row), _NO_CAUSE, np.int8)
     for name in ("host-sync", "allocator", "graph-instantiation"):
         cause[calls.kind == CALL_KINDS.index(name)] = IDLE_CAUSES.index(name)
@@ -165,7 +164,7 @@ def _first_launches(trace: Trace) -> I64:
 
 
 def _blocking_launches(trace: Trace) -> I64:
-    """Return the calls that returned when all they had launched was done, and that was long."""
+    """Return the launch calls that returned after their work, if that includes a long kernel."""
     work = operations(trace)
     rows = np.append(work.of_table("kernel"), work.of_table("graph_launch"))
     rows = rows[work.call[rows] >= 0]
@@ -180,7 +179,7 @@ def _blocking_launches(trace: Trace) -> I64:
 
 
 def _copy_causes(trace: Trace) -> tuple[I64, I8]:
-    """Return the calls that held the host for a copy, and what each of them is."""
+    """Return the copy calls that block the CPU, and the cause of each."""
     work = operations(trace)
     copies = work.of_table("memcpy")
     copies = copies[work.call[copies] >= 0]
@@ -195,7 +194,7 @@ def _copy_causes(trace: Trace) -> tuple[I64, I8]:
     names = trace.columns("api_call", "name_id")["name_id"].values[work.call[copies]]
     is_synchronous = numbers_of_texts(trace, names, call_kind) == CALL_KINDS.index("copy")
     kind = columns["kind"].values[row]
-    # A small copy to the device is staged, and the call returns.
+    # A small host-to-device copy is staged, and the call returns.
     is_staged = is_small & np.isin(kind, _TO_DEVICE) & ~is_synchronous
     is_held = (is_pageable & ~is_staged) | (is_synchronous & ~np.isin(kind, _ON_DEVICE))
     is_wait = is_result | ~is_pageable
@@ -206,7 +205,7 @@ def _copy_causes(trace: Trace) -> tuple[I64, I8]:
 
 
 def _captures(calls: WorkingCalls) -> Blocking:
-    """Return the time from the beginning of each capture to its end on the same thread."""
+    """Return the time from the start of each capture to its end on the same thread."""
     begins, ends = (CALL_KINDS.index(kind) for kind in ("begin-capture", "end-capture"))
     rows = np.flatnonzero((calls.kind == begins) | (calls.kind == ends))
     rows = rows[np.argsort(calls.thread[rows], kind="stable")]
@@ -216,7 +215,7 @@ def _captures(calls: WorkingCalls) -> Blocking:
         & (np.diff(calls.thread[rows]) == 0)
     )
     begin, end = rows[first], rows[first + 1] if len(first) else rows[first]
-    # A lone half holds its thread for no longer than the call.
+    # An unpaired call blocks its thread only for its own duration.
     alone = np.setdiff1d(rows, np.append(begin, end))
     begin, end = np.append(begin, alone), np.append(end, alone)
     return Blocking(
@@ -230,7 +229,7 @@ def _captures(calls: WorkingCalls) -> Blocking:
 
 
 def _overheads(trace: Trace) -> Blocking:
-    """Return what the producer recorded of its own work on threads that launch."""
+    """Return the recorded profiler overhead on launching threads."""
     nothing = np.zeros(0, np.int64)
     if not trace.has("overhead") or not trace.row_count("overhead"):
         return Blocking(nothing, nothing, nothing, nothing, nothing.astype(np.int8), nothing)
@@ -247,7 +246,7 @@ def _overheads(trace: Trace) -> Blocking:
 
 
 def _data(trace: Trace) -> Blocking:
-    """Return when threads waited for data."""
+    """Return when threads waited for input data."""
     times = data_waits(trace)
     cause = np.full(len(times.thread), IDLE_CAUSES.index("input"), np.int8)
     if not len(cause):
@@ -258,7 +257,7 @@ def _data(trace: Trace) -> Blocking:
 
 
 def _without_concurrency(trace: Trace, found: Blocking) -> Blocking:
-    """Return the holds, which lose nothing while another thread of the process issues work."""
+    """Reduce lost time by the time during which another thread of the process launches work."""
     calls, lost = host_calls(trace), found.lost_ns.copy()
     calls_of = {int(calls.thread[rows[0]]): rows for rows in by_group(calls.thread)}
     holds_of = {int(found.thread[rows[0]]): rows for rows in by_group(found.thread)}
@@ -267,7 +266,7 @@ def _without_concurrency(trace: Trace, found: Blocking) -> Blocking:
         threads = [each for each, of in calls_of.items() if calls.process[of[0]] == process]
         if len(threads) < 2:
             continue
-        # While a thread is held it issues nothing, so that what is issued then is by others.
+        # A blocked thread launches nothing, so work launched meanwhile comes from other threads.
         holds = union(found.start_ns[rows], found.end_ns[rows])
         issuing = [
             _issuing(calls, calls_of[each], holds, found, holds_of.get(each)) for each in threads
@@ -281,7 +280,7 @@ def _without_concurrency(trace: Trace, found: Blocking) -> Blocking:
 def _issuing(
     calls: HostCalls, rows: I64, within: Intervals, found: Blocking, held: I64 | None
 ) -> Intervals:
-    """Return when a thread was in calls that did not hold it, within some times."""
+    """Return when a thread was in calls that did not block it, within given times."""
     one = np.zeros(len(within.start), np.int64)
     inside = cut(
         Grouped(within.start, within.end, one),
@@ -294,7 +293,7 @@ def _issuing(
 
 
 def _covered_until(times: Intervals, moments: I64) -> I64:
-    """Return how much of some moments' past is covered; the intervals are apart and ascend."""
+    """Return the covered time before each moment; intervals are disjoint and ascending."""
     place = np.searchsorted(times.start, moments, side="right")
     length = np.append(0, np.cumsum(times.end - times.start))
     last = np.append(np.iinfo(np.int64).min, times.end)[place]
@@ -308,5 +307,5 @@ def _overhead_code(name: str) -> int:
 
 
 def _is_wait(cause: I8) -> BoolArray:
-    """Return which causes are waits, which cost something even without anything to wait for."""
+    """Return which causes are synchronizations, which take time even without pending work."""
     return np.isin(cause, [IDLE_CAUSES.index("host-sync"), IDLE_CAUSES.index("pageable-copy")])

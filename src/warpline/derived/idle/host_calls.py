@@ -1,4 +1,4 @@
-"""The calls of the threads that launch device work."""
+"""The CUDA API calls of threads that launch device work."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def working_threads(trace: Trace) -> BoolArray:
     """Return which threads launched device work that is in the trace, shape (threads,).
 
     A thread that only polls or waits, such as the watchdog of a communication library, does not
-    hold the device up.
+    delay the device.
     """
     is_working = np.zeros(trace.row_count("thread") if trace.has("thread") else 0, np.bool_)
     calls = operations(trace).call
@@ -91,9 +91,9 @@ def working_calls(trace: Trace) -> WorkingCalls:
 
 @derived
 def launch_period_ns(trace: Trace) -> float:
-    """Return the median time from one launch to the next of its thread; 0 without launches.
+    """Return the median time from one launch to the next on its thread; 0 without launches.
 
-    It is what a launch takes a host that has nothing else to do.
+    This is the CPU time of a launch if the thread does nothing else.
     """
     calls = working_calls(trace)
     is_launch = np.flatnonzero(calls.kind == CALL_KINDS.index("launch"))
@@ -108,7 +108,7 @@ def _outermost(calls: WorkingCalls, rows: I64) -> I64:
     start, end = calls.start_ns[rows], calls.end_ns[rows]
     reach = np.maximum.accumulate(end)
     opens = np.append(True, start[1:] >= reach[:-1])
-    # Of calls that start together the longest holds the others, and stands last.
+    # Of calls that start together, the longest contains the others and comes last.
     same = np.append(start[1:] == start[:-1], False)
     if same.any():
         order = np.lexsort((-end, start))

@@ -1,10 +1,10 @@
-"""Where the host reads results from the device and waits for them, and what was computed for it.
+"""Where the CPU reads results from the device and waits for them, and the work launched for it.
 
-A read is a small copy to the host, with the call that waits for it: the copy itself or the wait
-that follows it on its thread. Work launched between two reads close to each other was launched
-for the second one if it is a few short kernels such as sums and comparisons; in front of the first
-of several such reads, as much work as there is before the others. Where that were most of what the
-device does, it is what the program is about.
+A read is a small device-to-host copy with the call that waits for it: the copy itself or the
+synchronization that follows it on its thread. A few short kernels between two nearby reads, such as
+sums and comparisons, belong to the second read. For the first of several such reads, as many
+operations count as before the others. If such work were most of the device's time, it is the
+program's main work and does not count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tiling import by_group
 from warpline.trace import Trace
 
-# What `.item()` and friends launch in front of a read: absolute value, sum, cast, comparison.
+# `.item()` and similar calls launch these before a read: absolute value, sum, cast, comparison.
 MOST_FEEDING = 6
 _FEEDING = ("elementwise", "reduction", "cast-copy", "layout-copy", "memset", "copy-d2d", "other")
 _MOST_OF_WORK = 0.5  # of the device's time
@@ -34,10 +34,10 @@ class Reads(NamedTuple):
     """Reads of results, by thread and time.
 
     Attributes:
-        copy: Shape (n,), int64, places in `operations`.
-        call: Shape (n,), int64, rows of api_call: the call that copied.
-        wait: Shape (n,), int64, rows of api_call: the call that waited for it, -1 for none.
-        feeding: Places in `operations` of the work launched for reads only, ascending.
+        copy: Shape (n,), int64, indices into `operations`.
+        call: Shape (n,), int64, rows of api_call: the copy call.
+        wait: Shape (n,), int64, rows of api_call: the call that waits for the copy, -1 for none.
+        feeding: Indices into `operations` of work launched only for reads, ascending.
         is_fed: Shape (n,), bool, which reads have such work.
     """
 
@@ -50,7 +50,7 @@ class Reads(NamedTuple):
 
 @derived
 def result_reads(trace: Trace) -> Reads:
-    """Return where the host reads results from the device."""
+    """Return where the CPU reads results from the device."""
     none = np.zeros(0, np.int64)
     calls, work = working_calls(trace), operations(trace)
     launched = np.flatnonzero(work.call >= 0)
@@ -73,7 +73,7 @@ def result_reads(trace: Trace) -> Reads:
 
 
 def waits_behind(trace: Trace, rows: I64) -> I64:
-    """Return the calls that wait and come right after some calls on their thread, ascending.
+    """Return the synchronizing calls directly after given calls on their thread, ascending.
 
     Args:
         trace: The trace.
@@ -87,7 +87,7 @@ def waits_behind(trace: Trace, rows: I64) -> I64:
 
 
 def _is_read(trace: Trace) -> BoolArray:
-    """Return which operations are small copies to the host."""
+    """Return which operations are small device-to-host copies."""
     work = operations(trace)
     found: BoolArray = operation_categories(trace) == BUSY_CATEGORIES.index("copy-d2h")
     copies = work.of_table("memcpy")
@@ -99,7 +99,7 @@ def _is_read(trace: Trace) -> BoolArray:
 
 
 def _of_thread(trace: Trace, row: I64, is_wait: BoolArray, own: I64) -> Reads:
-    """Return the reads of one thread: its calls, which of them wait, its operations in order."""
+    """Return the reads of one thread, given its calls, which of them wait, and its operations."""
     work = operations(trace)
     places = np.flatnonzero(_is_read(trace)[own])
     copy = own[places]
@@ -108,7 +108,7 @@ def _of_thread(trace: Trace, row: I64, is_wait: BoolArray, own: I64) -> Reads:
         np.minimum(after, len(row))
     ]
     wait = np.where(follows, row[np.minimum(after, len(row) - 1)], _NONE)
-    # How many operations stand between each read and the one before it.
+    # The number of operations between each read and the previous one.
     since = np.diff(places, prepend=-(MOST_FEEDING + 2)) - 1
     feeds = np.isin(operation_categories(trace)[own], _codes())
     unfit = np.append(0, np.cumsum(~feeds))

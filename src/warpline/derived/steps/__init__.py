@@ -1,1 +1,1 @@
-"""The steps of a program: found, measured, compared, and chosen to stand for the run."""
+"""The steps of a program: detection, measurement, comparison and selection."""

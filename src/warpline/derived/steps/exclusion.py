@@ -1,4 +1,4 @@
-"""Which steps do not stand for the run: the first ones, outliers, and those without an end."""
+"""Which steps are not representative: warm-up, outliers and incomplete steps."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from warpline.ops.arrays import I64, BoolArray
 FIRST, WARM_UP, OUTLIER = "first", "warm-up", "outlier"
 LAST, INCOMPLETE, NO_WORK = "last", "incomplete", "no device work"
 
-# A median absolute deviation times this is a standard deviation, of normally distributed times.
+# Converts a median absolute deviation into a standard deviation, for a normal distribution.
 _MAD_TO_SIGMA = 1.4826
-# How much longer than the median a step must be, beside three standard deviations, to be left
-# out: less at the beginning, least where the program was still setting itself up.
+# Multiples of the median above which, plus three standard deviations, a step is excluded: lower for
+# leading steps, lowest for leading steps with setup calls.
 _OUTLIER = 1.5
 _LEADING = 1.2
 _SETTING_UP = 1.05
 _SIGMAS = 3
-# Below so many steps with a period nothing is usual.
+# With fewer steps, typical values are unknown.
 _LEAST_STEPS = 3
 _LEAST_FOR_SHORT = 5
 
 
 class Excluded(NamedTuple):
-    """A step that does not stand for the run.
+    """An excluded step.
 
     Attributes:
-        step: Its place among the steps.
-        reason: Why: "first", "warm-up", "outlier", "last", "incomplete" or "no device work".
+        step: Index of the step.
+        reason: "first", "warm-up", "outlier", "last", "incomplete" or "no device work".
     """
 
     step: int
@@ -40,17 +40,17 @@ class Excluded(NamedTuple):
 
 @dataclass(frozen=True)
 class StepFacts:
-    """What decides whether a step counts; shape (n,) each, by lane, then time.
+    """The facts that decide whether a step is included; shape (n,) each, by lane, then time.
 
     Attributes:
-        lane: Steps of one lane follow each other.
+        lane: Steps of one lane run in sequence.
         index: Number of the step; lanes with the same numbers run their steps together.
-        period_ns: Its time, 0 where it has none.
-        setup_calls: Calls in it that a program makes to set itself up: that load modules,
-            allocate memory, instantiate graphs.
-        is_last: Whether nothing recorded follows it: it has no period.
+        period_ns: Duration, 0 if unknown.
+        setup_calls: Number of setup calls: loading modules, allocating memory, instantiating
+            graphs.
+        is_last: Whether no recorded step follows, so that it has no period.
         has_work: Whether it launched device work.
-        is_cut: Whether the recording began or ended inside.
+        is_cut: Whether the recording began or ended within it.
     """
 
     lane: I64
@@ -63,19 +63,19 @@ class StepFacts:
 
 
 def exclude(facts: StepFacts) -> tuple[Excluded, ...]:
-    """Return the steps to leave out, ascending, each with its first reason.
+    """Return the steps to exclude, ascending, each with its first reason.
 
-    Without a period are steps that were cut, without device work or last. Of the others, with m
-    the median and s the scaled median absolute deviation of their periods:
+    Incomplete steps, steps without device work and last steps have no period. Of the others, with
+    m the median and s the scaled median absolute deviation of their periods:
 
-    - leading ones that took longer than ``1.2 m + 3 s`` are warm-up ("first" if it is one); so is
-      one longer than ``1.05 m + 3 s`` with more setup calls than usual. A first one shorter than
-      ``m / 1.5 - 3 s`` began with something done already;
-    - later ones that took longer than ``1.5 m + 3 s`` are outliers, if they are a single one or
-      at most a tenth: what comes more often belongs to the run.
+    - Leading steps longer than ``1.2 m + 3 s`` are warm-up ("first" if there is only one), as are
+      those longer than ``1.05 m + 3 s`` with more setup calls than usual. A first step shorter
+      than ``m / 1.5 - 3 s`` is excluded too, as part of its work was done before.
+    - Later steps longer than ``1.5 m + 3 s`` are outliers, if there is only one or at most a tenth
+      of the steps. More frequent ones are part of the run's normal behavior.
 
-    Lanes whose steps have the same numbers, such as ranks, are judged together, by the longest
-    period of each step: a step that counts on one counts on all.
+    Lanes whose steps have the same numbers, such as ranks, are decided together, by the longest
+    period of each step. A step is included on all of them or on none.
     """
     reasons: dict[int, str] = {}
     for kind, chosen in (
@@ -94,7 +94,7 @@ def exclude(facts: StepFacts) -> tuple[Excluded, ...]:
 
 
 def _together(facts: StepFacts) -> list[I64]:
-    """Return the steps by round: a row per number, a column per lane that runs these numbers."""
+    """Return the steps by round: one row per number, one column per lane with these numbers."""
     first = np.flatnonzero(np.diff(facts.lane, prepend=-1))
     lanes = np.split(np.arange(len(facts.lane)), first[1:])
     alike: dict[bytes, list[I64]] = {}
@@ -104,7 +104,7 @@ def _together(facts: StepFacts) -> list[I64]:
 
 
 def _slow(facts: StepFacts, rounds: I64) -> Iterator[tuple[I64, str]]:
-    """Yield the rounds that took too long, each with its reason."""
+    """Yield the rounds to exclude for their duration, each with its reason."""
     if len(rounds) < _LEAST_STEPS:
         return
     period = facts.period_ns[rounds].max(axis=1)
@@ -120,7 +120,7 @@ def _slow(facts: StepFacts, rounds: I64) -> Iterator[tuple[I64, str]]:
 
 
 def _leading(period: I64, setup: I64) -> int:
-    """Return how many steps at the beginning are unlike the rest, at most half of them."""
+    """Return the number of leading steps that differ from the rest, at most half of them."""
     slow = period > _limit(period, _LEADING)
     slow |= (period > _limit(period, _SETTING_UP)) & (setup > 2 * np.median(setup))
     if len(period) >= _LEAST_FOR_SHORT and period[0] < _limit(period, 1 / _OUTLIER, -_SIGMAS):

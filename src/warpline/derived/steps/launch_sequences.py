@@ -1,4 +1,4 @@
-"""What each step launches, in order, and whether all steps launch the same."""
+"""The launches of each step, in order, and whether all steps launch the same operations."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from warpline.trace import Trace
 
 _SAME_RATIO = 0.9
 _LEAST_STEPS = 3
-_LEAST_LAUNCHES = 20  # per step, for a graph to be worth its trouble
+_LEAST_LAUNCHES = 20  # per step, for a CUDA graph to be worthwhile
 
 
 class LaunchSequences(NamedTuple):
-    """Operations of steps in the order in which they were launched.
+    """Operations of steps, in launch order.
 
     Attributes:
-        operation: Shape (n,), int64, places in `operations`, by step, then by call.
+        operation: Shape (n,), int64, indices into `operations`, by step, then by call.
         step: Shape (n,), int64, ascending.
-        what: Shape (n,), int64, equal for kernels of one name and for copies and sets.
+        what: Shape (n,), int64, equal for kernels of one name, for all copies, and for all memsets.
     """
 
     operation: I64
@@ -34,7 +34,7 @@ class LaunchSequences(NamedTuple):
     what: I64
 
     def of_steps(self) -> list[tuple[int, slice]]:
-        """Return the steps, and where the operations of each stand."""
+        """Return the steps, each with the slice of its operations."""
         bounds = np.append(np.flatnonzero(np.diff(self.step, prepend=-1)), len(self.step))
         lows, highs = bounds[:-1].tolist(), bounds[1:].tolist()
         places = [slice(low, high) for low, high in zip(lows, highs, strict=True)]
@@ -43,7 +43,7 @@ class LaunchSequences(NamedTuple):
 
 @derived
 def launch_sequences(trace: Trace, name: str | None = None) -> LaunchSequences:
-    """Return what each step launches, of operations whose call is known."""
+    """Return the operations that each step launches, if their call is known."""
     work, step = operations(trace), step_of_operations(trace, name)
     if not len(steps(trace, name)):
         step = np.full(len(work), -1)
@@ -62,7 +62,7 @@ def step_launches(trace: Trace, name: str | None = None) -> tuple[I64, ...]:
 
 
 def could_be_graphs(trace: Trace, name: str | None = None) -> bool:
-    """Return whether steps launch the same operations, and enough of them for a CUDA graph."""
+    """Return whether steps launch the same operations, and enough to benefit from a CUDA graph."""
     if not steps_repeat(trace, name):
         return False
     launches = [len(calls) for calls in step_launches(trace, name)]
@@ -71,9 +71,9 @@ def could_be_graphs(trace: Trace, name: str | None = None) -> bool:
 
 @derived
 def steps_repeat(trace: Trace, name: str | None = None) -> bool:
-    """Return whether 9 in 10 of the steps that count launch the same operations in the same order.
+    """Return whether 9 in 10 included steps launch the same operations in the same order.
 
-    There must be three or more.
+    At least three steps are required.
     """
     found, included = launch_sequences(trace, name), steps(trace, name).included
     texts = Counter(found.what[rows].tobytes() for step, rows in found.of_steps() if included[step])

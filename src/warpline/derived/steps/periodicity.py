@@ -1,8 +1,8 @@
-"""Where a sequence of launches repeats itself: the period, and where each repetition begins.
+"""Repetitions in a sequence of launches: the period, and where each repetition begins.
 
-A run of 16 launches that occurs once in a step recurs after one step. So the distances from each
-run to its next occurrence tell the periods that a sequence has: that of its layers, that of its
-steps. Occasional launches more or less shift a distance a little, and leave the others alone.
+A run of 16 launches that occurs once per step recurs after one step. So the distances from each run
+to its next occurrence reveal the periods of a sequence, such as layers and steps. An occasional
+extra or missing launch shifts only the distances around it.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ import numpy as np
 
 from warpline.ops.arrays import F64, I64, U64, BoolArray
 
-# Lengths of the runs whose recurrence is looked at.
+# Lengths of the runs whose recurrence is measured.
 _RUN_LENGTHS = (1, 4, 16)
-# Periods between a power of two and the next that are tried, those with most runs first.
+# Number of periods tried between two powers of two, those with most runs first.
 _MAX_TRIED = 3
-# A longer period is a step of shorter ones if this part of a shorter one is new in it: an
-# optimizer after several accumulated gradients, a head after layers; but not a line of logging.
+# A longer period is a step of shorter ones if it adds this fraction of a shorter one: an optimizer
+# after several accumulated gradients, or a head after layers, but not occasional logging.
 _LEAST_NEW_PART = 0.05
-# A sequence repeats itself if this part of it lies in repetitions, and repetitions are alike if
-# they share this part of their launches.
+# A sequence repeats if repetitions cover this fraction of it. Repetitions are alike if they share
+# this fraction of their launches.
 _LEAST_REGION = 0.4
 _LEAST_ALIKE = 0.8
 _LEAST_EQUAL = 0.9
 _LEAST_TWICE = 8
-# The rest behind the last repetition that may be no beginning of another one.
+# Largest remainder after the last repetition that need not be the start of another one.
 _MOST_TAIL = 0.03
 _FULL = 0.98
-# Repetitions this short may be parts of a step that differ in nothing; whether longer gaps
-# between launches come at equal intervals is then asked of so many of them at most.
+# Repetitions this short may be identical parts of a step. Then up to this many are checked for
+# longer gaps between launches at equal intervals.
 _SHORT_NS = 1_000_000
 _LEAST_SHORT = 12
 _MOST_SHORT = 2048
-# Sequences part where most of so many launches differ, and go the same way again after a detour
-# where they are the same.
+# Sequences diverge where most of this many launches differ, and converge again after a detour where
+# they are equal.
 _AHEAD = 6
 _MAX_DETOURS = 1024
-# What is before the first place of a chain and behind its last one is compared with what is there
-# at so many other places, of which each may have launches of its own.
+# The launches before the first and after the last position of a chain are compared with those at up
+# to this many other positions, each of which may have additional launches.
 _MOST_COMPARED = 4
-# How much longer a pause is than that at the beginning for steps to begin there: where recording
-# began, and where repetitions did.
+# Steps begin at a pause if it is this much longer than the one at the start of the recording, or of
+# the repetitions.
 _MUCH_LONGER = 3.0
 _LONGER = 1.5
-# How probable it may be that gaps come at equal intervals by chance.
+# Largest accepted probability that gaps at equal intervals are a coincidence.
 _CHANCE = 1e-3
 
 
@@ -56,7 +56,7 @@ class Repetitions(NamedTuple):
     Attributes:
         bounds: Shape (k + 1,), int64, ascending: repetition i is the sequence's part
             ``[bounds[i], bounds[i + 1])``.
-        is_whole: Whether the last one is as long as the others; else the sequence ends in it.
+        is_whole: Whether the last one is complete; otherwise the sequence ends within it.
     """
 
     bounds: I64
@@ -70,8 +70,8 @@ class _Runs(NamedTuple):
     """Runs of one length and their next occurrences.
 
     Attributes:
-        order: Shape (n,), positions of the runs, equal ones together, each kind ascending.
-        distance: Shape (n,), by place in `order`: to the next equal run, 0 for the last one.
+        order: Shape (n,), positions of the runs, equal ones contiguous and ascending.
+        distance: Shape (n,), in the order of `order`: to the next equal run, 0 for the last one.
     """
 
     order: I64
@@ -79,12 +79,12 @@ class _Runs(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """Occurrences of one run that are one period apart.
+    """Occurrences of one run, one period apart.
 
     Attributes:
         period: The median distance.
         places: Shape (m,), int64, ascending.
-        new: Launches in each period that recur after no less, about.
+        new: Approximate number of launches per period that do not recur sooner.
     """
 
     period: int
@@ -93,16 +93,16 @@ class _Chain(NamedTuple):
 
 
 def find_repetitions(tokens: I64, time_ns: I64) -> Repetitions | None:
-    """Return how a sequence repeats itself, or None if it does not.
+    """Return the repetitions of a sequence, or None if it does not repeat.
 
-    Of several periods the longest is taken that repeats at least three times, a longer one only
-    if it adds something to the shorter one's repetitions; one that repeats twice only if nothing
-    else does. Repetitions begin where most whole ones fit in, and of such places where the
-    gap before the launch is longest.
+    The longest period with at least three repetitions is chosen. A longer period must add launches
+    to the repetitions of a shorter one. Two repetitions are accepted only if nothing else repeats.
+    Repetitions begin where the most whole ones fit and, among such positions, where the gap before
+    the launch is longest.
 
     Args:
-        tokens: Shape (n,), int64, what was launched; equal numbers are equal launches.
-        time_ns: Shape (n,), int64, ascending, when.
+        tokens: Shape (n,), int64, launches; equal numbers are equal launches.
+        time_ns: Shape (n,), int64, ascending, launch times.
     """
     if len(tokens) < 3:
         return None
@@ -132,7 +132,7 @@ def _replaces(chain: _Chain, made: Repetitions, shorter: _Chain, old: Repetition
 
 
 def _chains(tokens: I64) -> Iterator[_Chain]:
-    """Yield a chain for each period that the sequence may have."""
+    """Yield a chain for each possible period."""
     seen: list[tuple[int, float]] = []
     for length in _RUN_LENGTHS:
         if length >= len(tokens):
@@ -142,7 +142,7 @@ def _chains(tokens: I64) -> Iterator[_Chain]:
             new = count * period / max(len(tokens) - period, 1)
             if any(abs(p - period) <= _slack(period) and least >= new for p, least in seen):
                 continue
-            # A launch that is new makes all runs new that it is in.
+            # A new launch makes all runs that contain it new.
             chain = _longest_chain(runs, period, new - (length - 1))
             if len(chain.places) >= 2:
                 seen.append((period, new))
@@ -150,7 +150,7 @@ def _chains(tokens: I64) -> Iterator[_Chain]:
 
 
 def _slack(period: int) -> int:
-    """Return by how many launches repetitions of a period may differ."""
+    """Return the number of launches by which repetitions of a period may differ."""
     return max(period // 33, min(2, period // 8))
 
 
@@ -164,7 +164,7 @@ def _runs(tokens: I64, length: int) -> _Runs:
 
 
 def _hashes(tokens: I64, length: int) -> U64:
-    """Return a hash of the run of `length` (a power of two) tokens from each position on."""
+    """Return a hash of the run of `length` (a power of two) tokens starting at each position."""
     hashes = _mixed(tokens.astype(np.uint64))
     size = 1
     while size < length:
@@ -181,14 +181,14 @@ def _mixed(values: U64) -> U64:
 
 
 def _periods(distance: I64) -> list[tuple[int, int]]:
-    """Return distances that are frequent, with how many are near each; the best first."""
+    """Return frequent distances and the number of distances near each, best first."""
     counts = np.bincount(distance)
     counts[0] = 0
     total = np.append(0, np.cumsum(counts))
     each = np.flatnonzero(counts[: len(distance) // 2 + 2])
     slack = np.maximum(each // 33, np.minimum(2, each // 8))
     near = total[np.minimum(each + slack, len(counts) - 1) + 1] - total[each - slack]
-    # Enough for one run that comes once in each period, in at least two of them.
+    # Enough for a run that occurs once per period, in at least two periods.
     able = np.flatnonzero(near * each >= _LEAST_REGION * (len(distance) - each))
     able = able[np.lexsort((-counts[each[able]], -near[able]))]
     octave = np.frexp(each.astype(np.float64))[1]
@@ -204,7 +204,7 @@ def _periods(distance: I64) -> list[tuple[int, int]]:
 
 
 def _longest_chain(runs: _Runs, period: int, new: float) -> _Chain:
-    """Return the run that recurs most often in a row after one period; of equals the first."""
+    """Return the run that recurs most often in a row after one period; of equals, the first."""
     links = np.flatnonzero(np.abs(runs.distance - period) <= _slack(period))
     breaks = np.diff(links) > 1
     begins = links[np.append(True, breaks)]
@@ -216,7 +216,7 @@ def _longest_chain(runs: _Runs, period: int, new: float) -> _Chain:
 
 
 def _repetitions(chain: _Chain, tokens: I64, time_ns: I64) -> Repetitions | None:
-    """Return the repetitions around a chain, None if the sequence does not consist of them."""
+    """Return the repetitions around a chain; None if they do not make up the sequence."""
     places, period = chain.places, chain.period
     if places[-1] - places[0] + 2 * period < _LEAST_REGION * len(tokens):
         return None
@@ -245,7 +245,7 @@ def _repetitions(chain: _Chain, tokens: I64, time_ns: I64) -> Repetitions | None
 
 
 def _from_start_to_end(chain: _Chain, tokens: I64) -> Repetitions | None:
-    """Return the repetitions if the sequence consists of whole ones from its start to its end."""
+    """Return the repetitions if whole ones make up the sequence from start to end."""
     places, period = chain.places, chain.period
     if places[0] >= period or len(tokens) - places[-1] > period + _slack(period):
         return None
@@ -270,9 +270,9 @@ def _checked(bounds: I64, period: int, tokens: I64) -> Repetitions | None:
 
 
 def _alike(one: I64, other: I64) -> int:
-    """Return for how much of a sequence another one goes the same way.
+    """Return the length up to which a sequence follows another one.
 
-    Single launches may differ, and either may have a few more than the other.
+    Single launches may differ, and either may have a few extra launches.
     """
     place = beside = 0
     for _ in range(_MAX_DETOURS):
@@ -288,13 +288,13 @@ def _alike(one: I64, other: I64) -> int:
 
 
 def _same(one: I64, other: I64) -> int:
-    """Return for how long two sequences are the same, but for single launches."""
+    """Return the length up to which two sequences are equal except for single launches."""
     size, done = min(len(one), len(other)), 0
     while done < size:
         part = slice(done, min(done + 4096, size))
         differ = np.append(one[part] != other[part], np.ones(_AHEAD, np.bool_))
         ahead = np.append(0, np.cumsum(differ))
-        # Where most of the next ones differ they have parted.
+        # They diverge where most of the next launches differ.
         parted = differ[: 1 - _AHEAD] & (ahead[_AHEAD:] - ahead[:-_AHEAD] > _AHEAD // 2)
         place = int(np.argmax(parted))
         done += place
@@ -304,7 +304,7 @@ def _same(one: I64, other: I64) -> int:
 
 
 def _detour(one: I64, other: I64) -> tuple[int, int] | None:
-    """Return how many launches to leave out of each until they go the same way again."""
+    """Return how many launches to skip in each until they converge again."""
     for together in range(1, 2 * _AHEAD):
         for left in range(together + 1):
             ahead = one[left : left + _AHEAD], other[together - left : together - left + _AHEAD]
@@ -315,11 +315,11 @@ def _detour(one: I64, other: I64) -> tuple[int, int] | None:
 
 
 def _offset(chain: _Chain, low: int, high: int, time_ns: I64) -> int:
-    """Return how far before the chain's places repetitions begin."""
+    """Return the offset from the start of repetitions to the chain's positions."""
     period, places = chain.period, chain.places
     offsets = np.arange(period)
     first = np.where(places[0] - offsets >= low, 0, 1)
-    # Whole repetitions from the first place of a kind to the last one, and the rest behind it.
+    # Whole repetitions from the first to the last position, and the rest after it.
     rest = high - (places[-1] - offsets)
     whole = len(places) - 1 - first + np.floor((rest + (1 - _FULL) * period) / period)
     gap = np.append(0, np.diff(time_ns))
@@ -330,8 +330,8 @@ def _offset(chain: _Chain, low: int, high: int, time_ns: I64) -> int:
     candidates = np.flatnonzero(whole == whole.max())
     begins = int(places[0]) - low
     longest = int(candidates[np.argmax(gaps[candidates])])
-    # The first launch that repeats is where a repetition begins, unless recording began inside
-    # one: then another place has a gap that is longer than chance makes it.
+    # A repetition begins at the first repeating launch, unless recording began within one: then
+    # another position has a significantly longer gap.
     much = _MUCH_LONGER if low == 0 else _LONGER
     if begins in candidates and gaps[longest] < much * max(gaps[begins], 1.0):
         return begins
@@ -339,7 +339,7 @@ def _offset(chain: _Chain, low: int, high: int, time_ns: I64) -> int:
 
 
 def _snapped(places: I64, tokens: I64, period: int) -> I64:
-    """Return the places moved to where the launches are those that most of them begin with."""
+    """Return the positions shifted to the launches that most repetitions begin with."""
     reach = _slack(period)
     if not reach:
         return places[places >= 0]
@@ -354,7 +354,7 @@ def _snapped(places: I64, tokens: I64, period: int) -> I64:
 
 
 def _starts(places: I64, tokens: I64, period: int) -> U64:
-    """Return equal numbers for places at which the same few launches follow each other."""
+    """Return equal numbers for positions followed by the same few launches."""
     starts = np.zeros(places.shape, np.uint64)
     for further in range(min(4, period)):
         there = tokens[np.clip(places + further, 0, len(tokens) - 1)].astype(np.uint64)
@@ -363,14 +363,14 @@ def _starts(places: I64, tokens: I64, period: int) -> U64:
 
 
 def _are_alike(made: Repetitions, tokens: I64) -> bool:
-    """Return whether repetitions hold the same launches as the middle of them, in any order."""
+    """Return whether repetitions have the same launches as the median one, in any order."""
     _, codes = np.unique(tokens, return_inverse=True)
     codes = codes.reshape(-1)
     bounds = made.bounds if made.is_whole else made.bounds[:-1]
     if len(bounds) < 3:
         return len(bounds) == 2
     if len(bounds) == 3:
-        # Two of a kind are little evidence: nearly all must come in the same order.
+        # Two repetitions are weak evidence: nearly all launches must match in order.
         one, other = tokens[bounds[0] : bounds[1]], tokens[bounds[1] : bounds[2]]
         size = min(len(one), len(other))
         return size >= _LEAST_TWICE and bool(np.mean(one[:size] == other[:size]) >= _LEAST_EQUAL)
@@ -386,12 +386,11 @@ def _are_alike(made: Repetitions, tokens: I64) -> bool:
 
 
 def _joined_by_gaps(made: Repetitions, time_ns: I64) -> Repetitions:
-    """Return the longer repetitions that short ones belong to, if gaps between launches tell.
+    """Return the longer repetitions that short ones are part of, if launch gaps reveal them.
 
-    A step may consist of one sequence repeated. What tells it then is that the host paused
-    longer between steps: of all equal intervals that the recording consists of, those before
-    which the shortest pause is longest among the pauses at that place of the sequence, if that is
-    no chance.
+    A step may consist of one repeated sequence. Then only longer CPU gaps between steps reveal it.
+    Of all divisions into equal intervals, the one is chosen whose shortest gap ranks highest among
+    the gaps at that position of the sequence, if this is not a coincidence.
     """
     period = int(made.bounds[1] - made.bounds[0])
     count = len(made)
@@ -400,7 +399,7 @@ def _joined_by_gaps(made: Repetitions, time_ns: I64) -> Repetitions:
     if not is_even or not _LEAST_SHORT <= count <= _MOST_SHORT or spent > count * _SHORT_NS:
         return made
     gap = np.diff(time_ns)[made.bounds[1:-1] - 1]
-    longer = np.empty(len(gap), np.float64)  # the part of all pauses that are no shorter
+    longer = np.empty(len(gap), np.float64)  # the fraction of all pauses that are at least as long
     longer[np.argsort(-gap, kind="stable")] = np.arange(1, len(gap) + 1) / len(gap)
     divisors = [size for size in range(2, count // 2 + 1) if count % size == 0]
     best, chance = 1, _CHANCE

@@ -1,4 +1,4 @@
-"""Steps of a program that does not mark them: repetitions in its sequence of launches."""
+"""Steps of a program without step ranges: repetitions in its sequence of launches."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from warpline.trace import Trace
 
 _KERNEL_SHAPE = ("name_id", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _NAME_ONLY = ("name_id",)
-# Repetitions of other lengths than the usual one are something else.
+# Repetitions whose length differs more from the usual one are not steps.
 _SAME_LENGTH = 0.05
 
 
 class _Launches(NamedTuple):
-    """What a process launched, in order; a call that launched several operations counts once.
+    """The launches of a process, in order; a call that launched several operations counts once.
 
     Attributes:
-        operation: Shape (n,), int64, places in `operations`, of the first of each call.
-        time_ns: Shape (n,), int64, ascending, when.
+        operation: Shape (n,), int64, indices into `operations`, of the first one of each call.
+        time_ns: Shape (n,), int64, ascending, launch times.
     """
 
     operation: I64
@@ -36,25 +36,25 @@ class _Launches(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Repetitions in a stretch of launches."""
+    """Repetitions in a sequence of launches."""
 
     launches: _Launches
     repetitions: Repetitions
 
     @property
     def period(self) -> int:
-        """Launches of a repetition."""
+        """Number of launches in a repetition."""
         return int(np.median(np.diff(self.repetitions.bounds)))
 
 
 @derived
 def step_periods(trace: Trace) -> HostSteps | None:
-    """Return the repetitions in the launches of each process as steps, or None without any.
+    """Return the repetitions in the launches of each process as steps; None without any.
 
-    Launches are alike if they launch the same kernel with the same grid and block, or a copy of
-    the same kind and about as many bytes, or the same graph; where that finds nothing, kernels
-    of one name are alike whatever their grid, as shapes may change from step to step. A step
-    begins with its first launch and ends where the next one begins.
+    Launches are alike if they launch the same kernel with the same grid and block, a copy of the
+    same kind and similar size, or the same graph. If nothing repeats, kernels of one name are alike
+    regardless of their grid, as shapes may change between steps. A step lasts from its first launch
+    to the start of the next one.
     """
     for columns in (_KERNEL_SHAPE, _NAME_ONLY):
         kind = _kinds(trace, columns)
@@ -65,7 +65,7 @@ def step_periods(trace: Trace) -> HostSteps | None:
 
 
 def _kinds(trace: Trace, kernel_columns: tuple[str, ...]) -> I64:
-    """Return equal numbers for operations that do the same, shape (operations,)."""
+    """Return equal numbers for equal operations, shape (operations,)."""
     work = operations(trace)
     kind = np.zeros(len(work), np.int64)
     base = 0
@@ -92,7 +92,7 @@ def _kinds(trace: Trace, kernel_columns: tuple[str, ...]) -> I64:
 
 
 def _magnitude(values: I64) -> I64:
-    """Return the number of binary digits, so that sizes may differ a little."""
+    """Return the number of binary digits, so that similar sizes are equal."""
     return np.frexp(values.astype(np.float64))[1].astype(np.int64)
 
 
@@ -110,7 +110,7 @@ def _processes(trace: Trace) -> Iterator[_Launches]:
 
 
 def _lane(trace: Trace, launches: _Launches, kind: I64) -> Iterator[list[_Found]]:
-    """Yield the repetitions of one process, if there are any; of a sampled run, per sample."""
+    """Yield the repetitions of one process, if any; per sample with step sampling."""
     found = []
     for part in _samples(trace, launches):
         repetitions = find_repetitions(kind[part.operation], part.time_ns)
@@ -134,7 +134,7 @@ def _as_steps(trace: Trace, lanes: list[list[_Found]]) -> HostSteps:
     for place, parts in enumerate(lanes):
         count = 0
         for launches, (bounds, is_whole) in parts:
-            # Nothing of a recording is after its last launch, which is in the last step.
+            # The last launch of a recording belongs to the last step.
             times = np.append(launches.time_ns, launches.time_ns[-1] + 1)
             n_steps = len(bounds) - 1
             start.append(times[bounds[:-1]])
@@ -166,10 +166,10 @@ def _notes(lanes: list[list[_Found]]) -> tuple[str, ...]:
     fewest = min(len(part.repetitions) for parts in lanes for part in parts)
     lengths = " or ".join(f"{period:,}" for period in periods[:3])
     what = "one launch" if periods == [1] else f"a sequence of {lengths} launches"
-    said = (
-        f"no range marks steps: a step here is {what} that repeats;"
-        " it may also be a layer, or several steps. Mark steps with ranges to be sure"
+    text = (
+        f"no step ranges: a step is {what} that repeats. It may be a layer, or several steps."
+        " Mark steps with ranges to be sure"
     )
     if fewest < 3:
-        return said, "the sequence repeats only twice, which is little evidence of steps"
-    return (said,)
+        return text, "the sequence repeats only twice, which is weak evidence of steps"
+    return (text,)

@@ -1,4 +1,4 @@
-"""Ranges that mark the steps of a program: ``step_7``, ``ProfilerStep#3``, ``train_step``."""
+"""Ranges that are the steps of a program: ``step_7``, ``ProfilerStep#3``, ``train_step``."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from warpline.ops.tree import enclosing, nest
 from warpline.trace import Trace
 
 STEP_ARGUMENT: Mapping[str, str] = {
-    "name": "take the ranges of this name for steps, where * is any text: name=epoch_*"
+    "name": "use ranges of this name as steps; * matches any text: name=epoch_*"
 }
 _NO_NUMBER = -1
-# Two of a family are enough for one period; a family that holds less than this part of the work
-# launched between its first start and its last end is a part of a step.
+# Two ranges of a family are enough for one period. A family that launches less than this fraction
+# of the work between its first start and its last end is only part of a step.
 _LEAST_REPEATS = 2
 _LEAST_COVERAGE = 0.5
 
 _DIGITS = re.compile(r"[0-9]+")
-# The last word of a name, before its number if it has one: "train_step", "ProfilerStep#3",
+# The last word of a name, before its number if there is one: "train_step", "ProfilerStep#3",
 # "Step[7]", "iteration 3/100", "epoch 1 step 20".
 _END = r"s?[\s_#:=.,\-\[(]*(?:no\.?\s*)?[0-9]*\s*(?:(?:/|of)\s*[0-9]+)?[\])\s]*$"
 _BEGIN = r"(?:^|(?<=[^A-Za-z])|(?<=[a-z])(?=[A-Z])|(?<=train)|(?<=training))"
@@ -50,21 +50,21 @@ _LAST_WORDS = (
 
 
 class HostSteps(NamedTuple):
-    """Steps as the host ran them: by lane, then start; those of a lane never overlap.
+    """Steps on the CPU: by lane, then start; steps of a lane never overlap.
 
     Attributes:
-        source: Where they come from: what their names have in common, as in ``range:step_*``.
+        source: The common pattern of their names, such as ``range:step_*``.
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64.
         process: Shape (n,), int64, rows of the process table.
-        thread: Shape (n,), int64, rows of the thread table; -1 if none is meant.
-        lane: Shape (n,), int64: steps of one lane follow each other. A process is a lane, or
-            each of its threads where several run steps at a time.
-        number: Shape (n,), int64, the number in the name, -1 where there is none.
-        label: Shape (n,), int64, places in `labels`.
+        thread: Shape (n,), int64, rows of the thread table; -1 for none.
+        lane: Shape (n,), int64: steps of one lane run in sequence. A process is a lane, or each
+            of its threads if several run steps concurrently.
+        number: Shape (n,), int64, the number in the name, -1 for none.
+        label: Shape (n,), int64, indices into `labels`.
         labels: Distinct names.
-        is_cut: Shape (n,), bool, whether the recording began or ended inside.
-        notes: What the reader of step times must know.
+        is_cut: Shape (n,), bool, whether the recording began or ended within the step.
+        notes: Caveats on step times.
     """
 
     source: str
@@ -81,45 +81,45 @@ class HostSteps(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """Distinct names of ranges that may be steps."""
+    """Distinct names of possible step ranges."""
 
     name_id: I64  # rows of the string pool, ascending
     number: I64
     pattern: tuple[str, ...]
-    rank: I64  # 0 for a step by its name, 1 for another unit of work
+    rank: I64  # 0 for names of steps, 1 for names of other units of work
 
 
 class _Family(NamedTuple):
-    """Ranges of one pattern, rows of the range table by lane and start."""
+    """Ranges with names of one pattern, rows of the range table by lane and start."""
 
     pattern: str
     rows: I64
     number: I64
     lane: I64
-    held: int  # operations launched inside
-    coverage: float  # part of those launched between its first start and its last end, in 0..1
+    held: int  # operations launched within
+    coverage: float  # fraction of those launched between its first start and its last end, in 0..1
 
 
 def step_name(arguments: Sequence[str]) -> str | None:
-    """Return what the argument ``name=`` of a table says, None without it."""
+    """Return the value of a table's argument ``name=``; None without it."""
     named = [text.partition("=")[2] for text in arguments if text.startswith("name=")]
     return named[-1] if named else None
 
 
 @derived
 def step_ranges(trace: Trace, name: str | None = None) -> HostSteps | None:
-    """Return the ranges that are the program's steps, or None if there are none.
+    """Return the ranges that are the program's steps; None if there are none.
 
-    Names are taken for steps by their last word (step, iteration, iter, batch; else frame, token,
-    request and the like), with or without a number. Of several such families that repeat, one
-    inside another is a part of a step; of those side by side the one that holds most device work
-    counts. It must hold at least half of what its processes launched meanwhile. Numbers that
-    begin anew are no running numbers, but inside ranges called epoch.
+    Names denote steps by their last word (step, iteration, iter, batch; otherwise frame, token,
+    request and similar words), with or without a number. Of several repeating families, a family
+    nested in another one is part of a step. Of unnested families, the one that launches most device
+    work counts. It must launch at least half of the work of its processes in that time. Numbers
+    must ascend, but may restart within ranges named epoch.
 
     Args:
         trace: The trace.
-        name: The name of the ranges instead, with or without the number at its end, or a pattern
-            with ``*`` and ``?``; UsageError if no range has it.
+        name: Name of the ranges, with or without the number at its end, or a pattern with ``*`` and
+            ``?``; UsageError if no range matches.
     """
     if not trace.has("range") or not trace.row_count("range"):
         _require_none(trace, name)
@@ -133,13 +133,13 @@ def step_ranges(trace: Trace, name: str | None = None) -> HostSteps | None:
 def _require_none(trace: Trace, name: str | None) -> None:
     if name is not None:
         raise UsageError(
-            f"no range is called {name!r}: the recording holds no ranges",
+            f"no range matches {name!r}: the recording has no ranges",
             hint="record with --trace=cuda,nvtx",
         )
 
 
 def _families(trace: Trace) -> Iterable[_Family]:
-    """Yield the families of ranges that may be steps by their names."""
+    """Yield the families of ranges whose names denote steps."""
     named = _step_names(trace)
     if not len(named.name_id):
         return
@@ -162,12 +162,12 @@ def _families(trace: Trace) -> Iterable[_Family]:
 
 
 def _step_names(trace: Trace) -> _Named:
-    """Return the names that are those of steps, or of other units of work."""
+    """Return the names of steps, or of other units of work."""
     ids, numbers, patterns, ranks = [], [], [], []
     for row in _with_words(trace):
         text = trace.strings.text(row)
         if not text.rstrip(_NO_LETTERS).lower().endswith(_LAST_WORDS):
-            continue  # much quicker than the patterns
+            continue  # much faster than the patterns
         rank = 0 if _STEP.search(text) else 1 if _UNIT_OF_WORK.search(text) else None
         if rank is not None and not _NOT_A_STEP.search(text):
             ids.append(row)
@@ -180,10 +180,10 @@ def _step_names(trace: Trace) -> _Named:
 
 
 def _with_words(trace: Trace) -> list[int]:
-    """Return the names that hold one of `_WORDS`, rows of the string pool, ascending.
+    """Return the names that contain one of `_WORDS`, rows of the string pool, ascending.
 
-    A framework's ranges may have a million names, one for each call of an operator: all of them
-    are searched at a time.
+    A framework's ranges may have a million names, one per operator call, so all of them are
+    searched at once.
     """
     names = trace.columns("range", "name_id")["name_id"]
     used = np.zeros(len(trace.strings) + 1, np.bool_)
@@ -234,18 +234,18 @@ def _family_called(trace: Trace, name: str) -> _Family:
 
 
 def _stem(text: str) -> str:
-    """Return a name without its number and what sets the number off."""
+    """Return a name without its number and the separator before it."""
     return _DIGITS.sub("", text).rstrip(" _#:=.,-[]()")
 
 
 def _family(trace: Trace, pattern: str, rows: I64, number: I64) -> _Family | None:
-    """Return the ranges that are inside no other of their thread; None if they overlap."""
+    """Return the outermost ranges of each thread; None if they overlap."""
     start, end, process, thread = _times(trace, rows)
     outer = np.flatnonzero(~nest(start, end, thread).has_parent)
     start, end, process, thread = (part[outer] for part in (start, end, process, thread))
     lane = factorize_rows(process).codes.astype(np.int64)
     if _overlaps(start, end, lane):
-        # Several threads of a process may each run steps of their own.
+        # Several threads of a process may each run their own steps.
         own = _launches_itself(trace, start, end, thread)
         if own.any():
             outer, start, end, thread = (part[own] for part in (outer, start, end, thread))
@@ -270,14 +270,14 @@ def _overlaps(start: I64, end: I64, lane: I64) -> bool:
 
 
 def _launches_itself(trace: Trace, start: I64, end: I64, thread: I64) -> BoolArray:
-    """Return which ranges stand on a thread that launched work inside any of them."""
+    """Return which ranges are on a thread that launched work within any of them."""
     launched = launch_order(trace)
     inside = enclosing(launched.time_ns, start, end, point_group=launched.thread, group=thread)
     return np.isin(thread, launched.thread[inside.found])
 
 
 def _held(trace: Trace, rows: I64, lane: I64) -> tuple[int, float]:
-    """Return how many operations were launched inside, and their part of those in between."""
+    """Return the number of operations launched within, and their fraction of all in that time."""
     start, end, process, _ = _times(trace, rows)
     launched, of_process = launch_order(trace), operations(trace).process
     held = between = 0
@@ -291,7 +291,7 @@ def _held(trace: Trace, rows: I64, lane: I64) -> tuple[int, float]:
 
 
 def _best(trace: Trace, families: list[_Family]) -> _Family | None:
-    """Return the outermost family that repeats and holds most of the work."""
+    """Return the outermost repeating family that launches most of the work."""
     able = [
         family
         for family in families
@@ -306,7 +306,7 @@ def _best(trace: Trace, families: list[_Family]) -> _Family | None:
 
 
 def _holds_work(trace: Trace, family: _Family) -> bool:
-    """Return whether a family holds most of the work of its time; any does if there is no work."""
+    """Return whether a family launches most of the work of its time, or there is no work."""
     if not len(operations(trace)):
         return True
     return family.held > 0 and family.coverage >= _LEAST_COVERAGE
@@ -317,7 +317,7 @@ def _repeats(family: _Family) -> bool:
 
 
 def _runs(trace: Trace, family: _Family) -> bool:
-    """Return whether the numbers rise, or begin anew in every epoch only."""
+    """Return whether the numbers ascend, or restart only in a new epoch."""
     same_lane = family.lane[1:] == family.lane[:-1]
     falls = np.flatnonzero((family.number[1:] <= family.number[:-1]) & same_lane)
     if not len(falls) or np.all(family.number == _NO_NUMBER):
@@ -335,13 +335,13 @@ def _runs(trace: Trace, family: _Family) -> bool:
 
 
 def _is_inside(trace: Trace, inner: _Family, outer: _Family) -> bool:
-    """Return whether most ranges of a family are inside ranges of another one."""
+    """Return whether most ranges of a family are nested in ranges of another one."""
     start, end, process, _ = _times(trace, outer.rows)
     points, ends, owner, _ = _times(trace, inner.rows)
     around = enclosing(points, start, end, point_group=owner, group=process)
     inside = around.found & (ends <= end[around.row])
-    # Of two families that stand for the same ranges, neither is inside the other but by a hair:
-    # the later one in time is the inner one.
+    # If two families enclose the same work, they differ only slightly: the one that starts later is
+    # the inner one.
     return bool(inside.mean() > 0.5)
 
 

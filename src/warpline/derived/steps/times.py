@@ -1,9 +1,9 @@
-"""The steps of a program: on the host, on each device, and which of them stand for the run.
+"""The steps of a program: on the CPU, on each device, and which of them are included.
 
 A step's time on a device is the period from the start of the first device operation launched in
-the step to the start of the first one launched in the next step; the last step has none. So the
-periods of following steps touch, and add up to what passed on the device. Where streams of the
-device differ in pace, as one that copies ahead of the others does, the slowest is meant.
+the step to the start of the first one launched in the next step. The last step has none. So the
+periods of consecutive steps are contiguous and add up to the elapsed time on the device. If the
+streams of the device differ in pace, for example one that copies ahead, the slowest counts.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ __all__ = [
 
 
 _ONE_BY_ONE = (
-    "the time of a step on a device ends where the next one begins, which the parts recorded here"
-    " do not hold: record at least two steps in each, with --steps 2 or a longer capture range"
+    "GPU time of a step ends where the next step begins, which was not recorded: record at least"
+    " two steps per sample, with --steps 2 or a longer capture range"
 )
 
-# Calls with which a program sets itself up: it loads code, takes memory, instantiates graphs.
+# Setup calls of a program: loading code, allocating memory, instantiating graphs.
 _SETS_UP = re.compile(
     r"^(cu(Module|Library)Load|cu(da)?Graph\w*Instantiate|nvrtc"
     r"|cuda(Malloc|HostAlloc|MallocHost)(?!Async)|cuMem(Alloc|HostAlloc|Create)(?!Async))"
@@ -60,14 +60,14 @@ class StepTimes:
     """Statistics of the included steps.
 
     Attributes:
-        count: How many there are; of several processes, in the one with most.
+        count: Number of steps; with several processes, of the one with the most.
         median_ns: Median period on the slowest device, None without a period.
-        p95_ns: 95 of 100 periods on that device are no longer; interpolated, so that with fewer
-            than 20 periods it lies near the longest one. None without a period.
-        p99_ns: The same for 99.
+        p95_ns: 95th percentile of the periods on that device, interpolated; with fewer than 20
+            periods it is close to the longest one. None without a period.
+        p99_ns: 99th percentile.
         jitter_ratio: Spread of the periods on that device: (p95 - p5) / median. None with fewer
             than two periods.
-        host_median_ns: Median time from the start of one to the start of the next on the host.
+        host_median_ns: Median time from the start of a step to the start of the next on the CPU.
         slowest_process: The process and device with the longest median; None without a period.
         slowest_device: See above.
     """
@@ -84,27 +84,27 @@ class StepTimes:
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of all processes: by lane, then in time.
+    """The steps of all processes: by lane, then time.
 
-    A lane is a process, or one of its threads where several run steps at a time.
+    A lane is a process, or one of its threads if several run steps concurrently.
 
     Attributes:
-        source: Where they come from: ``range:step_*``, ``periodicity`` or ``none``.
-        index: Shape (n,), int64, the number of the step as its name counts, else from 0.
-        label: Shape (n,), its name; made from the number where there are no ranges.
+        source: ``range:step_*``, ``periodicity`` or ``none``.
+        index: Shape (n,), int64, the number in the step's name, otherwise counted from 0.
+        label: Shape (n,), its name; derived from the number without ranges.
         process: Shape (n,), int64, rows of the process table.
-        thread: Shape (n,), int64, rows of the thread table, -1 where there are no ranges.
+        thread: Shape (n,), int64, rows of the thread table, -1 without ranges.
         lane: Shape (n,), int64.
         host_start_ns: Shape (n,), int64, when the range began, or the first launch.
         host_end_ns: Shape (n,), int64, when the range ended, or the next step's first launch.
-        window_step: Shape (m,), int64, ascending: places of steps.
+        window_step: Shape (m,), int64, ascending: indices of steps.
         window_device: Shape (m,), int64, rows of the device table.
         window_start_ns: Shape (m,), int64, when the step began on the device.
-        window_end_ns: Shape (m,), int64, when the next one did; later than the start.
-        included: Shape (n,), bool, whether it stands for the run.
+        window_end_ns: Shape (m,), int64, when the next step began; after the start.
+        included: Shape (n,), bool, whether the step is analyzed.
         excluded: The others, each with its reason: first, warm-up, outlier, last, incomplete,
             no device work.
-        notes: What the reader of step times must know.
+        notes: Caveats on step times.
     """
 
     source: str
@@ -128,7 +128,7 @@ class Steps:
 
     @property
     def has_ranges(self) -> bool:
-        """Whether ranges mark the steps."""
+        """Whether the steps are ranges."""
         return self.source.startswith("range:")
 
     @property
@@ -138,28 +138,28 @@ class Steps:
 
     @property
     def period_ns(self) -> I64:
-        """Shape (n,), int64, the longest of its periods on devices; 0 if it has none."""
+        """Shape (n,), int64, the longest period of the step on a device; 0 for none."""
         longest = np.zeros(len(self), np.int64)
         np.maximum.at(longest, self.window_step, self.window_end_ns - self.window_start_ns)
         return longest
 
     @property
     def host_period_ns(self) -> I64:
-        """Shape (n,), int64, from its start to the next one's on the host; 0 for a last one."""
+        """Shape (n,), int64, from its start to the next step's on the CPU; 0 for the last one."""
         period = np.append(np.diff(self.host_start_ns), np.zeros(min(len(self), 1), np.int64))
         return np.where(self.has_next, period, 0)
 
     @property
     def slowest_window(self) -> I64:
-        """Shape (n,), int64, the place of its longest period among the windows, -1 without."""
+        """Shape (n,), int64, the window with its longest period, -1 for none."""
         length = self.window_end_ns - self.window_start_ns
         found = np.full(len(self), -1)
         order = np.argsort(length, kind="stable")
-        found[self.window_step[order]] = order  # of several the last, which is longest, stays
+        found[self.window_step[order]] = order  # the last assignment is the longest
         return found
 
     def windows(self, chosen: I64) -> Windows:
-        """Return some of the windows, by their places."""
+        """Return the selected windows."""
         step = self.window_step[chosen]
         return Windows(
             self.window_device[chosen],
@@ -202,8 +202,8 @@ class Windows(NamedTuple):
         device: Shape (m,), int64, rows of the device table.
         start_ns: Shape (m,), int64.
         end_ns: Shape (m,), int64.
-        step: Shape (m,), int64, places in `steps`; -1 where the window is no step.
-        process: Shape (m,), int64, the process of the step; -1 where the window is no step.
+        step: Shape (m,), int64, places in `steps`; -1 where the window is not a step.
+        process: Shape (m,), int64, the process of the step; -1 where the window is not a step.
     """
 
     device: I64
@@ -215,15 +215,15 @@ class Windows(NamedTuple):
 
 @derived
 def steps(trace: Trace, name: str | None = None) -> Steps:
-    """Return the steps of a trace: ranges that mark them, else what repeats in its launches.
+    """Return the steps of a trace: step ranges, otherwise repetitions in its launches.
 
-    Work is launched in a step if its launch call began while the step ran on the host, on any
-    thread of the process; where several threads run steps of their own, on that thread. A step
-    has a period on the devices that it and the next step launched work on.
+    Work belongs to a step if its launch call began while the step ran on the CPU, on any thread of
+    the process or, if several threads run their own steps, on that thread. A step has a period on
+    each device that both it and the next step launched work on.
 
     Args:
         trace: The trace.
-        name: The name of the ranges that are steps, or a pattern; see `step_ranges`.
+        name: Name or pattern of the ranges that are steps; see `step_ranges`.
     """
     marked = host_steps(trace, name)
     if marked is None:
@@ -233,12 +233,12 @@ def steps(trace: Trace, name: str | None = None) -> Steps:
 
 @derived
 def measure_windows(trace: Trace, name: str | None = None) -> Windows:
-    """Return the windows that the partition of time covers.
+    """Return the windows to analyze.
 
     These are the periods of the included steps on their devices, by step, then device. Without
-    such steps there is one window for each device that worked, from its first operation to the
-    end of its last one; of a sampled recording all of each sample, and of a part of a recording
-    all of the part. Windows of one process do not overlap on a device.
+    such steps, each device with work has one window, from its first operation to the end of its
+    last one. With step sampling, each sample is a window; in a part of a recording, the whole part
+    is. Windows of one process do not overlap on a device.
     """
     found = steps(trace, name)
     chosen = np.flatnonzero(found.included[found.window_step])
@@ -262,8 +262,7 @@ def measure_windows(trace: Trace, name: str | None = None) -> Windows:
 def _worked(trace: Trace) -> Windows:
     """Return the time of each device from its first operation to the end of its last one.
 
-    A program may load its libraries for long before it, and a recording may begin with the
-    machine's clock.
+    Loading libraries may take long before that, and a recording's clock may start at boot time.
     """
     work = operations(trace)
     first = np.flatnonzero(np.diff(work.device, prepend=-1))
@@ -275,7 +274,7 @@ def _worked(trace: Trace) -> Windows:
 
 
 def _recorded(trace: Trace) -> list[tuple[int, int]]:
-    """Return the stretches of time that were recorded."""
+    """Return the recorded intervals."""
     low, high = trace.span()
     if trace.meta.windows_ns is None:
         return [(low, high)] if high > low else []
@@ -287,8 +286,8 @@ def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
     follows = (np.diff(firsts.step) == 1) & (np.diff(firsts.device) == 0)
     follows &= np.diff(marked.lane[firsts.step]) == 0
     follows &= np.diff(firsts.start_ns) > 0
-    rests = _rest_before(trace, marked)
-    follows &= ~rests[firsts.step[1:]]
+    breaks = _break_before(trace, marked)
+    follows &= ~breaks[firsts.step[1:]]
     rows = np.flatnonzero(follows)
     rows = rows[np.lexsort((firsts.device[rows], firsts.step[rows]))]
     n = len(marked.start_ns)
@@ -310,18 +309,18 @@ def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
     )
     has_work = np.zeros(n, np.bool_)
     has_work[firsts.step] = True
-    return _with_exclusions(trace, found, marked, has_work, rests)
+    return _with_exclusions(trace, found, marked, has_work, breaks)
 
 
 def _with_exclusions(
-    trace: Trace, found: Steps, marked: HostSteps, has_work: BoolArray, rests: BoolArray
+    trace: Trace, found: Steps, marked: HostSteps, has_work: BoolArray, breaks: BoolArray
 ) -> Steps:
-    """Return the steps with those excluded that do not stand for the run."""
+    """Return the steps with unrepresentative ones excluded."""
     period, notes = found.period_ns, found.notes
     if trace.meta.windows_ns is not None and has_work.any() and not len(found.window_step):
         notes = (*notes, _ONE_BY_ONE)
     if not len(found.window_step):
-        period = found.host_period_ns  # a program that never used a device has steps as well
+        period = found.host_period_ns  # a program without GPU work has steps as well
         has_work = np.ones(len(found), np.bool_)
     excluded = exclude(
         StepFacts(
@@ -329,7 +328,7 @@ def _with_exclusions(
             found.index,
             period,
             _setup_calls(trace, found),
-            np.append(rests[1:], True),
+            np.append(breaks[1:], True),
             has_work,
             marked.is_cut,
         )
@@ -340,7 +339,7 @@ def _with_exclusions(
 
 
 def _setup_calls(trace: Trace, found: Steps) -> I64:
-    """Return how many calls in each step set the program up: of its process, on any thread."""
+    """Return the number of setup calls in each step: of its process, on any thread."""
     count = np.zeros(len(found), np.int64)
     if not trace.has("api_call"):
         return count
@@ -358,19 +357,19 @@ def _setup_calls(trace: Trace, found: Steps) -> I64:
     return count
 
 
-def _rest_before(trace: Trace, marked: HostSteps) -> BoolArray:
-    """Return before which steps the recording rested, or did not see how the last one ended."""
+def _break_before(trace: Trace, marked: HostSteps) -> BoolArray:
+    """Return which steps are the first of their lane or sample: no recorded step precedes them."""
     first: BoolArray = np.diff(marked.lane, prepend=-1) != 0
     if trace.meta.windows_ns is None:
         return first
     starts = np.array([start for start, _ in trace.meta.windows_ns], np.int64)
     window = np.searchsorted(starts, marked.start_ns, side="right")
-    rests: BoolArray = first | (np.diff(window, prepend=-1) != 0)
-    return rests
+    breaks: BoolArray = first | (np.diff(window, prepend=-1) != 0)
+    return breaks
 
 
 def _indices(marked: HostSteps) -> I64:
-    """Return the number of each step, as the names count if all of a lane do, else from 0."""
+    """Return the number of each step: from names if all in a lane have one, otherwise from 0."""
     first = np.flatnonzero(np.diff(marked.lane, prepend=-1))
     place = np.arange(len(marked.lane)) - first[marked.lane]
     unnumbered = np.bincount(marked.lane[marked.number < 0], minlength=len(first)) > 0

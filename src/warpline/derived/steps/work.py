@@ -1,4 +1,4 @@
-"""The device work of steps: what each launched, and when it began on each device."""
+"""The device work of steps: the operations of each, and its start on each device."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from warpline.ops.group import factorize_rows
 from warpline.trace import Trace
 
 NO_STEP = -1
-# Streams that wait for each other keep one pace; begun and ended at other moments of their first
-# and last steps, they seem to differ by this much.
+# Streams that wait for each other run at the same pace. As they start and end at different moments
+# of their first and last steps, they appear to differ by up to this much.
 _SAME_PACE = 0.97
 
 
 class FirstWork(NamedTuple):
-    """Where the first operation of each step began on each device, by lane, device and step."""
+    """Start of the first operation of each step on each device, by lane, device and step."""
 
     step: I64
     device: I64
@@ -30,7 +30,7 @@ class FirstWork(NamedTuple):
 
 
 class _Streams(NamedTuple):
-    """Where each step began on each stream.
+    """Start of each step on each stream.
 
     Attributes:
         group: Shape (k,), int64, numbers of (lane, device, stream).
@@ -45,10 +45,10 @@ class _Streams(NamedTuple):
 
 @derived
 def host_steps(trace: Trace, name: str | None = None) -> HostSteps | None:
-    """Return the steps as the host ran them, None if there are none.
+    """Return the steps on the CPU, None if there are none.
 
-    They are the ranges that mark them, else the repetitions in what was launched: see
-    `step_ranges` and `step_periods`.
+    They are step ranges, otherwise repetitions in the launches: see `step_ranges` and
+    `step_periods`.
     """
     marked = step_ranges(trace, name)
     return step_periods(trace) if marked is None else marked
@@ -56,7 +56,7 @@ def host_steps(trace: Trace, name: str | None = None) -> HostSteps | None:
 
 @derived
 def step_of_operations(trace: Trace, name: str | None = None) -> I64:
-    """Return the step in which each of `operations` was launched, NO_STEP outside of steps."""
+    """Return the step in which each of `operations` was launched, NO_STEP outside steps."""
     marked = host_steps(trace, name)
     if marked is None:
         return np.full(len(operations(trace)), NO_STEP, np.int64)
@@ -65,12 +65,12 @@ def step_of_operations(trace: Trace, name: str | None = None) -> I64:
 
 @derived
 def first_work(trace: Trace, name: str | None = None) -> FirstWork:
-    """Return where each step begins on the devices that it launched work on."""
+    """Return the start of each step on the devices that it launched work on."""
     work, marked, step = operations(trace), host_steps(trace, name), step_of_operations(trace, name)
-    assert marked is not None, "asked for steps only"
+    assert marked is not None, "requires steps"
     rows = np.flatnonzero(step != NO_STEP)
     groups = factorize_rows(marked.lane[step[rows]], work.device[rows], work.stream[rows])
-    # Operations are in the order of their starts on each device: the first of a key is earliest.
+    # Operations are ordered by start on each device: the first of a key is the earliest.
     keys = factorize_rows(groups.codes, step[rows])
     first = rows[keys.first]
     streams = _Streams(groups.codes[keys.first].astype(np.int64), step[first], work.start_ns[first])
@@ -86,7 +86,7 @@ def first_work(trace: Trace, name: str | None = None) -> FirstWork:
 
 
 def _launched_in(trace: Trace, marked: HostSteps) -> I64:
-    """Return the place of the step in which each operation was launched, NO_STEP outside."""
+    """Return the index of the step in which each operation was launched, NO_STEP outside."""
     work, launched = operations(trace), launch_order(trace)
     step = np.full(len(work), NO_STEP, np.int64)
     begun = np.full(len(work), np.iinfo(np.int64).min)
@@ -110,9 +110,9 @@ def _launched_in(trace: Trace, marked: HostSteps) -> I64:
 
 
 def _with_unknown(trace: Trace, step: I64) -> I64:
-    """Give operations without a known call the step of what ran before them on their stream.
+    """Assign operations without a known call to the step of the previous one on their stream.
 
-    Without anything before it, an operation is in the step that runs on the host when it begins.
+    Without a previous one, an operation belongs to the step that runs on the CPU when it starts.
     """
     work, launched = operations(trace), launch_order(trace)
     if launched.is_known.all() or not launched.is_known.any():
@@ -127,12 +127,12 @@ def _with_unknown(trace: Trace, step: I64) -> I64:
 
 
 def _pacing(streams: _Streams, lane: I64, device: I64) -> BoolArray:
-    """Return which rows are of the stream that paces its lane's steps on its device.
+    """Return which rows are on the stream that paces its lane's steps on its device.
 
-    A stream with copies for later steps may run ahead of the others for as long as the recording
-    lasts. The pace is that of the stream whose steps took longest from the first to the last; of
-    streams within `_SAME_PACE` of it that which the steps begin on. Where no stream has work in
-    all steps, all of them count.
+    A stream with copies for later steps may run ahead of the others during the whole recording. The
+    pacing stream is the one with the longest time from its first to its last step. Of streams
+    within `_SAME_PACE` of it, the one on which steps begin is chosen. If no stream has work in all
+    steps, all streams count.
     """
     count = np.bincount(streams.group)
     by_step = np.lexsort((streams.step, streams.group))
@@ -151,7 +151,7 @@ def _pacing(streams: _Streams, lane: I64, device: I64) -> BoolArray:
         if not len(full):
             paces[mine] = True
             continue
-        # In floats, since times of a damaged file may be further apart than 64 bits reach.
+        # In floats, since times of a damaged file may differ by more than 64 bits can hold.
         span = high[full].astype(np.float64) - low[full]
         slow = full[span >= _SAME_PACE * max(span.max(), 0.0)]
         slow = slow if len(slow) else full
@@ -165,9 +165,9 @@ def _distinct(*columns: I64) -> I64:
 
 
 def _in_order(found: FirstWork, lane: I64) -> FirstWork:
-    """Let no step begin before the one in front of it, so that periods never overlap.
+    """Move each step's start to at least the previous one's, so that periods never overlap.
 
-    A step may launch to a stream that is far behind, and the next one to one that is idle.
+    A step may launch to a stream that is far behind, and the next step to an idle stream.
     """
     start = found.start_ns
     changes = (np.diff(lane, prepend=-1) != 0) | (np.diff(found.device, prepend=-1) != 0)
