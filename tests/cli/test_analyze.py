@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 from pathlib import Path
@@ -14,7 +15,10 @@ from json_schema import violations
 
 import warpline
 from warpline.derived.breakdown.segments import IDLE_CAUSES
+from warpline.render import Options
+from warpline.render.diagnosis import text as as_text
 from warpline.render.escaping import display_width
+from warpline.result.savings import saving_text
 
 ONE_GPU = ("host_sync.bad", "tiny_kernels.fixed", "pageable_h2d.fixed", "cuda_graph_level")
 
@@ -25,17 +29,22 @@ def schema(repository: Path):
 
 
 @pytest.fixture(scope="module")
-def analysed(capture):
-    """The JSON of a recording by its name, computed once."""
+def diagnosed(capture):
+    """The diagnosis of a recording by its name, computed once."""
     known = {}
 
-    def analysed(*names):
+    def diagnosed(*names):
         if names not in known:
-            diagnosis = warpline.analyze(warpline.open(*map(capture, names)))
-            known[names] = json.loads(json.dumps(diagnosis.to_dict()))
+            known[names] = warpline.analyze(warpline.open(*map(capture, names)))
         return known[names]
 
-    return analysed
+    return diagnosed
+
+
+@pytest.fixture(scope="module")
+def analysed(diagnosed):
+    """The JSON of a recording by its name."""
+    return lambda *names: json.loads(json.dumps(diagnosed(*names).to_dict()))
 
 
 @pytest.mark.parametrize("name", captures.names())
@@ -71,7 +80,7 @@ def test_what_the_programs_are_known_for(analysed):
     assert parts_of(analysed("cuda_graph_level"), "busy")["graph"] > 0.95
     assert parts_of(analysed("ddp_serial.bad.rank0"), "busy")["collective"] > 0.3
     states = {item["name"]: item["state"] for item in analysed("host_sync.bad")["checklist"]}
-    assert states["device busy"] == states["no needless waits"] == "fail"
+    assert states["GPU busy"] == states["no unnecessary synchronization"] == "fail"
     assert states["copies overlapped"] == "pass"
 
 
@@ -91,8 +100,28 @@ def test_ranks_make_one_run(analysed):
     assert found["verdict"].startswith("The slowest of 2 GPUs")
 
 
-@pytest.mark.parametrize("columns", ["80", "120"])
-@pytest.mark.parametrize("name", ONE_GPU)
+@pytest.mark.parametrize("name", captures.names())
+def test_the_verdict_has_the_saving_and_the_precision_of_its_finding(name, diagnosed):
+    diagnosis = diagnosed(name)
+    out = io.StringIO()
+    as_text.render(diagnosis, out, Options())
+    screen = " ".join(out.getvalue().split())
+    found = re.search(r"\((F\d+)\)\. Estimated saving: ([^(]*\(\d+%)\)\.", diagnosis.verdict)
+    first = next((x for x in diagnosis.findings if x.severity in {"high", "medium"}), None)
+    assert (found is None) == (first is None or not first.saving_ns)
+    for finding in diagnosis.findings:
+        saving = saving_text(finding, " per step")
+        assert not re.search(r"\d\.\d+%", saving)  # shares of savings have no decimals
+        if found is not None and finding.id == found[1]:
+            assert saving.startswith(f"{found[2]}; bounds ")
+            assert f"Estimated saving: {found[2]}; bounds " in screen
+    times = diagnosis.verdict.partition(" Estimated saving")[0]
+    assert not re.search(r"(?<![\d.])\d+%", times)  # shares of time have one
+
+
+@pytest.mark.parametrize(
+    ("columns", "name"), [*itertools.product(["80", "120"], ONE_GPU), ("60", "host_sync.bad")]
+)
 def test_the_screen_fits(run, capture, monkeypatch, name, columns):
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
@@ -105,7 +134,7 @@ def test_the_screen_fits(run, capture, monkeypatch, name, columns):
     # A command is to be copied, and so never cut.
     free = [line for line in lines if path not in line and "ncu --set full" not in line]
     assert max(map(display_width, free)) <= int(columns)
-    for heading in ("Device 0", "Checklist", "next: warpline"):
+    for heading in ("GPU 0", "Checklist", "Next: warpline"):
         assert any(line.startswith(heading) for line in lines)
 
 
@@ -149,13 +178,13 @@ def test_checklist(run, capture):
     path = str(capture("host_sync.bad"))
     done = run("analyze", "-q", "--checklist", path)
     assert done.status == 0
-    assert "fail        device busy" in done.out
-    assert "an idle device gains more from its host" in done.out
+    assert "fail     GPU busy" in done.out
+    assert "an idle GPU gains more from a faster CPU side" in done.out
     assert "Phases" not in done.out
     rows = list(csv.DictReader(io.StringIO(run("analyze", "-q", "--checklist", "-fcsv", path).out)))
-    assert {row["State"] for row in rows} <= {"pass", "fail", "can't tell"}
+    assert {row["State"] for row in rows} <= {"pass", "fail", "unknown"}
     written = run("analyze", "-q", "--checklist", "-f", "md", path).out
-    assert "| fail | device busy | busy " in written
+    assert "| fail | GPU busy | " in written
     assert "| gemm |" not in written
 
 
@@ -205,9 +234,9 @@ def test_a_recording_without_gpu_work_is_told(run, tmp_path):
     assert [item["rule"] for item in found["findings"]][:1] == ["capture-quality"]
     assert run("analyze", "-q", "--fail-on", "medium", str(path)).status == 3
     checklist = run("analyze", "-q", "--checklist", str(path)).out
-    assert "No line of the checklist can be judged" in checklist
-    assert checklist.endswith(f"findings: warpline analyze {path}\n")
-    assert "No line" in run("analyze", "-q", "--checklist", "-f", "md", str(path)).out
+    assert "The checklist needs GPU work" in checklist
+    assert checklist.endswith(f"Findings: warpline analyze {path}\n")
+    assert "The checklist needs" in run("analyze", "-q", "--checklist", "-f", "md", str(path)).out
 
 
 def test_the_page_names_every_cause_and_key(repository, schema, analysed):
@@ -224,5 +253,5 @@ def test_in_python(capture):
     found = warpline.analyze(warpline.open(capture("host_sync.bad")), steps="step_*")
     assert isinstance(found, warpline.Diagnosis)
     assert isinstance(found.findings[0], warpline.Finding)
-    assert repr(found).startswith("<Diagnosis of host_sync.bad.sqlite: The GPU was busy ")
+    assert repr(found).startswith("<Diagnosis of host_sync.bad.sqlite: GPU busy ")
     assert found.sections[0].name == "breakdown:name=step_*"

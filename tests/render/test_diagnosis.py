@@ -32,10 +32,10 @@ from warpline.result import (
 )
 
 PARTS = (
-    Part("gemm", "busy", 400, "multiplied matrices"),
-    Part("collective", "busy", 200, "communicated"),
-    Part("copy-h2d", "busy", 100, "copied from the host"),
-    Part("launch-bound", "idle", 300, "the host had not launched the next operation yet"),
+    Part("gemm", "busy", 400, "matrix multiplication"),
+    Part("collective", "busy", 200, "communication"),
+    Part("copy-h2d", "busy", 100, "host-to-device copies"),
+    Part("launch-bound", "idle", 300, "waiting for the next launch"),
 )
 META = {
     "paths": ["run one.warpline"],
@@ -51,16 +51,16 @@ EXAMPLE = Diagnosis(
     meta=META,
     sections=(),
     warnings=("a warning",),
-    verdict="The GPU was busy.",
+    verdict="GPU busy. Fix first: this (F1).",
     steps=StepSummary(
         "range:step_*", 2, 500.0, 510.0, 490.0, (ExcludedStep(0, "step_0", 7, "first"),)
     ),
-    breakdown=(Breakdown(7, 0, "GPU", 2, 1000, PARTS),),
+    breakdown=(Breakdown(7, 0, "H100", 2, 1000, PARTS),),
     findings=(
         Finding(
             "debug-switch",
             "high",
-            "Every launch waits",
+            "Launches are synchronous",
             "Launches block.",
             (Evidence("99 of 100 launches waited", "kernel", (3,), 99, ((1, 2),)),),
             "unset CUDA_LAUNCH_BLOCKING",
@@ -69,8 +69,8 @@ EXAMPLE = Diagnosis(
         ),
     ),
     checks=(
-        Check("device busy", "fail", "busy 70.0%", "more than 80%", "a reason", 0.7, "ratio"),
-        Check("enough steps", "can't tell", "no steps", "at least 10", "a reason"),
+        Check("GPU busy", "fail", "70.0% of the time", "more than 80%", "a reason", 0.7, "ratio"),
+        Check("enough steps", "unknown", "no steps", "at least 10", "a reason"),
     ),
     overlaps=(Overlap(7, 0, 700, 70, 200, 150, 100, 100),),
     phases=(
@@ -91,27 +91,28 @@ def text(item, render=as_text.render, **options):
 
 def test_the_screen_line_by_line():
     lines = text(EXAMPLE, width=84).splitlines()
-    assert lines[:8] == [
+    assert lines[:9] == [
         "run one.warpline",
-        "  The GPU was busy.",
+        "  GPU busy.",
+        "  Fix first: this (F1).",
         "",
-        "Device 0 GPU, process 7: 2 steps of 500 ns (median 500 ns, p95 510 ns)",
+        "GPU 0 H100, process 7: 2 steps, mean 500 ns (median 500 ns, p95 510 ns)",
         "  " + "█" * 32 + "▓" * 16 + "▒" * 8 + "░" * 24,
         "  █ compute 40.0%    ▓ communication 20.0%    ▒ copies 10.0%    ░ idle 30.0%",
         "                         per step    share",
-        "  busy                     350 ns   70.0%",
+        "  busy                     350 ns    70.0%",
     ]
-    assert "    gemm                   200 ns   40.0%  multiplied matrices" in lines
-    assert "  idle                     150 ns   30.0%" in lines
-    said = "  communication 100 ns per step: 25.0% of it beside computing, 75 ns alone"
+    assert "    gemm                   200 ns    40.0%  matrix multiplication" in lines
+    assert "  idle                     150 ns    30.0%" in lines
+    said = "  communication 100 ns per step: 25.0% overlapped with compute, 75 ns exposed"
     assert said in lines
-    assert "  F1  high   Every launch waits" in lines
-    assert "             Do: unset CUDA_LAUNCH_BLOCKING" in lines
-    assert "Checklist  0 pass, 1 fail, 1 can't tell" in lines
-    assert "  device busy: busy 70.0%; wanted: more than 80%" in lines
-    assert "not counted: step_0 (first)" in lines
-    assert "other-rule: cannot tell: no calls" in lines
-    assert "next: warpline analyze --checklist 'run one.warpline'" in lines
+    assert "  F1  high   Launches are synchronous" in lines
+    assert "             Fix: unset CUDA_LAUNCH_BLOCKING" in lines
+    assert "Checklist  0 pass, 1 fail, 1 unknown" in lines
+    assert "  GPU busy: 70.0% of the time (target: more than 80%)" in lines
+    assert "Excluded: step_0 (first)" in lines
+    assert "Skipped: other-rule (no calls)" in lines
+    assert "Next: warpline analyze --checklist 'run one.warpline'" in lines
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
@@ -122,6 +123,36 @@ def test_lines_fit_and_the_bar_fills_them(width):
     if width >= 80:
         free = [line for line in lines if "run one" not in line and "ncu" not in line]
         assert max(map(display_width, free)) <= width
+
+
+def test_prose_wraps_at_60_columns():
+    words = "one more word of a sentence that goes on for long; " * 5
+    finding = replace(EXAMPLE.findings[0], title=words, claim=words, fix=words)
+    item = replace(
+        priced(),
+        verdict=f"{words}Fix first: {words}",
+        meta={**META, "ended": words, "paths": ["run"]},
+        checks=tuple(replace(x, found=words, wanted=words, reason=words) for x in EXAMPLE.checks),
+        findings=(*priced().findings, finding),
+        not_judged=(Skipped("other-rule", words),),
+        steps=replace(EXAMPLE.steps, excluded=(ExcludedStep(0, words, 7, "first"),)),
+        breakdown=tuple(replace(x, device_name=words) for x in EXAMPLE.breakdown),
+    )
+    whole = text(item, width=60).splitlines()
+    checklist = text(item, as_text.render_checklist, width=60).splitlines()
+    commands = [line for line in (*whole, *checklist) if "warpline " in line or "ncu" in line]
+    assert len(commands) == 4
+    prose = [line for line in (*whole, *checklist) if line not in commands]
+    assert max(map(display_width, prose)) <= 60
+    assert sum("one more word" in line for line in prose) >= 50
+    first = prose.index(next(line for line in prose if line.startswith("             Fix: one")))
+    assert prose[first + 1].startswith(" " * 18)  # a hanging indent
+    assert not prose[first + 1].startswith(" " * 19)
+    assert "share     idle" in " ".join(whole)
+    assert "largest part" not in " ".join(whole)  # no room for this column
+    many = tuple(Breakdown(10 + n, n, "H100", 2, 1000 + 2 * n, PARTS) for n in range(8))
+    narrow = text(replace(EXAMPLE, breakdown=many, title="run"), width=60).splitlines()
+    assert max(map(display_width, narrow[: narrow.index("Overlap")])) <= 60
 
 
 def test_a_number_keeps_its_unit():
@@ -165,20 +196,21 @@ def test_without_steps_the_time_around_the_work_is_left_aside():
     item = replace(
         EXAMPLE,
         steps=StepSummary("none", 0, None, None, None),
-        breakdown=(Breakdown(7, 0, "GPU", 0, 10_000, parts),),
+        breakdown=(Breakdown(7, 0, "H100", 0, 10_000, parts),),
     )
     shown = text(item, width=80)
-    assert "Device 0 GPU, process 7: 1.00 us from first to last operation" in shown
-    assert "gemm                   400 ns   40.0%" in shown
-    assert "not in these shares: 9.00 us before the first operation and after the last" in shown
+    assert "GPU 0 H100, process 7: 1.00 us from first to last GPU operation" in shown
+    assert "gemm                   400 ns    40.0%" in shown
+    said = "Excluded from shares: 9.00 us before the first and after the last operation"
+    assert said in " ".join(shown.split())
 
 
 def test_many_devices_have_a_line_each_and_the_slowest_all_parts():
-    every = tuple(Breakdown(10 + n, n, "GPU", 2, 1000 + 2 * n, PARTS) for n in range(8))
+    every = tuple(Breakdown(10 + n, n, "H100", 2, 1000 + 2 * n, PARTS) for n in range(8))
     shown = text(replace(EXAMPLE, breakdown=every), width=100)
-    assert "Devices " in shown
-    assert shown.count("Device 7 GPU, process 17") == 2
-    assert shown.count("Device 3 GPU, process 13") == 1
+    assert "GPUs " in shown
+    assert shown.count("GPU 7 H100, process 17") == 2
+    assert shown.count("GPU 3 H100, process 13") == 1
 
 
 def priced(**facts):
@@ -189,24 +221,28 @@ def priced(**facts):
 
 
 def test_savings_in_words():
-    assert "Saves: 200 ns per step (40%; 150 ns to 250 ns)\n" in text(priced())
+    assert "Estimated saving: 200 ns per step (40%; bounds 150 to 250 ns)\n" in text(priced())
     small = text(priced(saving_ns=5, saving_low_ns=0, share=0.01))
-    assert "Saves: nothing measurable per step, 250 ns at most\n" in small
+    assert "Estimated saving: not measurable, at most 250 ns per step\n" in small
     together = text(priced(is_generic=True, cumulative_saving_ns=300), width=120)
-    said = "200 ns per step (40%; 150 ns to 250 ns) after the findings above; 300 ns together"
+    said = (
+        "200 ns per step (40%; bounds 150 to 250 ns) after the fixes above; 300 ns with all fixes"
+    )
     assert said in together
     first = text(priced(is_generic=True))
-    assert "Saves: 200 ns per step (40%; 150 ns to 250 ns)\n" in first  # nothing is above it
-    assert "Saves" not in text(EXAMPLE)
+    assert (
+        "Estimated saving: 200 ns per step (40%; bounds 150 to 250 ns)\n" in first
+    )  # nothing is above it
+    assert "saving" not in text(EXAMPLE)
     written = text(priced(fix_cuda="a stream"), as_markdown.render)
-    assert "- saves: 200 ns per step (40%; 150 ns to 250 ns)" in written
-    assert "- in CUDA C++: a stream" in written
+    assert "- Estimated saving: 200 ns per step (40%; bounds 150 to 250 ns)" in written
+    assert "- In CUDA C++: a stream" in written
 
 
 def test_checklist_shows_reasons():
     shown = text(EXAMPLE, as_text.render_checklist, width=80)
-    assert "fail        device busy   busy 70.0%; wanted: more than 80%" in shown
-    assert "                          a reason" in shown
+    assert "fail     GPU busy      70.0% of the time (target: more than 80%)" in shown
+    assert "                       a reason" in shown
     assert "gemm" not in shown
 
 
@@ -222,11 +258,13 @@ def test_json_is_the_dictionary():
 def test_markdown_has_all_that_is_needed_to_judge():
     written = text(EXAMPLE, as_markdown.render)
     assert "> **Warning:** a warning" in written
-    assert "| gemm | busy | 200 ns | 40.0% | multiplied matrices |" in written
-    assert "### F1 high: Every launch waits (`debug-switch`)" in written
-    assert "- seen: 99 of 100 launches waited" in written
-    assert "| fail | device busy | busy 70.0% | more than 80% |" in written
-    assert "- communication 100 ns per step: 25.0% of it beside computing, 75 ns alone" in written
+    assert "| gemm | busy | 200 ns | 40.0% | matrix multiplication |" in written
+    assert "### F1 high: Launches are synchronous (`debug-switch`)" in written
+    assert "- Evidence: 99 of 100 launches waited" in written
+    assert "| fail | GPU busy | 70.0% of the time | more than 80% |" in written
+    assert (
+        "- communication 100 ns per step: 25.0% overlapped with compute, 75 ns exposed" in written
+    )
     assert "| 40.0% | 4 | `k<int>` | `ncu ... PROGRAM` |" in written
 
 
@@ -238,8 +276,8 @@ def test_markdown_says_whose_overlap_it_is():
         counter_candidates=(),
     )
     written = text(two, as_markdown.render)
-    assert written.count("75 ns alone (device 0)") == written.count("75 ns alone (device 1)") == 1
-    assert "hardware counters" not in written
+    assert written.count("75 ns exposed (GPU 0)") == written.count("75 ns exposed (GPU 1)") == 1
+    assert "Nsight Compute" not in written
 
 
 @given(st.lists(st.integers(0, 10**18), min_size=1, max_size=40))

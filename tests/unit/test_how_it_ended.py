@@ -101,7 +101,7 @@ def test_the_first_that_died_is_named():
     rank = replace(CRASHED, pid=8, tid=8, is_program=False)
     later = [replace(KILLED, pid=pid, tid=pid, ended_ns=6 * S) for pid in (7, 9)]
     assert how_it_ended([rank, *later]) == (
-        "Process 8 crashed (SIGSEGV) in `step_1`, open for 3.00 s;"
+        "Process 8 crashed (SIGSEGV) in `step_1`, open for 3.00 s."
         " 2 more processes ended abnormally."
     )
 
@@ -111,12 +111,12 @@ def test_the_program_is_named_if_it_died_with_others():
     said = how_it_ended([child, KILLED])
     assert said is not None
     assert said.startswith("The program was killed (SIGKILL) in `step_1`")
-    assert said.endswith("; 1 more process ended abnormally.")
+    assert said.endswith(". 1 more process ended abnormally.")
 
 
 def test_ranks_that_hang_when_recording_stops():
     ranks = [replace(STOPPED, pid=pid, tid=pid, is_program=False) for pid in (8, 9)]
     assert how_it_ended([replace(ranks[0], opened_ns=S), ranks[1]]) == (
-        "Recording stopped (Ctrl-C) in `step_1` of process 8, open for 4.00 s;"
-        " 1 more process had been in a range without events for 1.00 s or longer."
+        "Recording stopped (Ctrl-C) in `step_1` of process 8, open for 4.00 s."
+        " 1 more process had an open range without events for at least 1.00 s."
     )

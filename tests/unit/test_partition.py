@@ -190,7 +190,7 @@ def test_breakdown_lists_what_is_not_nothing(opened: Callable[[str], Trace]):
     origins = {row[3]: row[8] for row in by_origin.rows()}
     assert origins["attention"] == "cudnn"
     assert origins["launch-bound"] is None
-    assert plain.notes[0].startswith("5 steps per device, found by range:step_*")
+    assert plain.notes[0].startswith("5 steps per GPU, from range:step_*")
 
 
 def test_overlap_lists_what_ran_together(opened: Callable[[str], Trace]):

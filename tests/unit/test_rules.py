@@ -75,20 +75,20 @@ def test_a_good_recording_has_no_faults():
 def test_lost_records(lost, severity):
     found = judge("capture-quality", made(launched(20), lost=lost))
     assert [item.severity for item in found.values()] == [severity]
-    assert "lost" in found["Records were lost"].claim
+    assert "dropped" in found["Records were dropped"].claim
 
 
 def test_damaged_tables_by_what_they_hold():
     damaged = {"kernel": "cut", "counter": "cut"}
     found = judge("capture-quality", made(launched(20), damaged=damaged))
-    assert found["The table kernel could not be read"].severity == "high"
-    assert found["The table counter could not be read"].severity == "low"
+    assert found["Table kernel is unreadable"].severity == "high"
+    assert found["Table counter is unreadable"].severity == "low"
 
 
 def test_launches_without_device_work():
     tables = launched(20)
     del tables["kernel"]
-    found = judge("capture-quality", made(tables))["The GPU's work was not recorded"]
+    found = judge("capture-quality", made(tables))["GPU work was not recorded"]
     assert found.severity == "high"
     assert found.evidence[0].count == 40
 
@@ -97,14 +97,14 @@ def test_device_work_without_calls():
     tables = launched(20)
     del tables["api_call"]
     found = judge("capture-quality", made(tables))
-    assert found["CUDA calls were not recorded"].severity == "medium"
+    assert found["CUDA API calls were not recorded"].severity == "medium"
 
 
 def test_some_launches_are_missing():
     tables = launched(20)
     for column in tables["api_call"].values():
         del column[:10]
-    found = judge("capture-quality", made(tables))["The launches of some GPU work are missing"]
+    found = judge("capture-quality", made(tables))["Launch calls of some GPU work are missing"]
     assert found.severity == "medium"
     assert found.evidence[0].count == 10
     assert found.evidence[0].windows_ns[0] == (10, 60)
@@ -114,13 +114,13 @@ def test_some_launches_are_missing():
 def test_few_steps(count, severity):
     # The last step has no period.
     found = judge("capture-quality", made(launched(count)))
-    assert (found["Few steps were recorded"].severity if found else None) == severity
+    assert (found["Too few steps"].severity if found else None) == severity
 
 
 def test_recorded_cost():
     costs = {"api_call": 20.0, "range": 1.0}
     found = judge("capture-quality", made(launched(20), record_cost_ns=costs))
-    cost = found["Recording took much of the time"]
+    cost = found["High profiling overhead"]
     # Two calls of 20 ns and a range of 1 ns in each step of 200 ns.
     assert cost.severity == "medium"
     assert "20.5%" in cost.claim
@@ -134,7 +134,7 @@ def test_cost_that_the_profiler_tells_counts_where_the_device_waits_for_it():
     overhead = {"start_ns": starts, "end_ns": [start + 30 for start in starts]}
     names = ["Activity Buffer Request"] * len(starts)
     held = made({**tables, "overhead": {**overhead, "name": names, "thread_id": [0] * 20}})
-    found = judge("capture-quality", held)["Recording took much of the time"]
+    found = judge("capture-quality", held)["High profiling overhead"]
     assert found.severity == "medium"
     assert "idle for" in found.evidence[0].text
     others = made({**tables, "overhead": {**overhead, "name": names, "thread_id": [1] * 20}})
@@ -156,32 +156,32 @@ def test_there_was_no_cupti():
     told = "CUDA was not recorded: /a has no cuptiSubscribe; /b is older than CUDA 12"
     held = judge("capture-quality", made({}, warnings=(told,)))["CUDA was not recorded"]
     assert held.claim.endswith("/a has no cuptiSubscribe; /b is older than CUDA 12.")
-    assert held.fix.startswith("warpline doctor")
+    assert held.fix.startswith("Run warpline doctor")
 
 
 def test_graphs_as_wholes(capture):
     found = judge("capture-quality", warpline.open(capture("cuda_graph_level")))
-    assert found["CUDA graphs were recorded as wholes"].severity == "low"
+    assert found["CUDA graphs were traced at graph level"].severity == "low"
     nodes = judge("capture-quality", warpline.open(capture("tiny_kernels.fixed")))
-    assert "CUDA graphs were recorded as wholes" not in nodes
+    assert "CUDA graphs were traced at graph level" not in nodes
 
 
 def test_ranks_that_are_not_here(capture):
     one = judge("capture-quality", warpline.open(capture("ddp_payloads.whole.rank0")))
-    assert "1 of 2 ranks" in one["Not all ranks are here"].claim
+    assert "1 of 2 ranks" in one["Some ranks are missing"].claim
 
 
 def test_truncated_ranges():
     tables = launched(20)
     tables["range"]["is_truncated"] = [False] * 19 + [True]
     found = judge("capture-quality", made(tables))
-    assert found["Ranges were open when recording ended"].evidence[0].rows == (19,)
+    assert found["Ranges still open at the end"].evidence[0].rows == (19,)
 
 
 def test_unread_tables_that_matter():
     unread = {"CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER": 5, "WDDM_QUEUE": 9}
     found = judge("capture-quality", made(launched(20), unread=unread))
-    claim = found["Tables that may matter are not read"].claim
+    claim = found["Possibly relevant tables are not read"].claim
     assert "UNIFIED_MEMORY_COUNTER (5 rows)" in claim
     assert "WDDM" not in claim
 
@@ -211,7 +211,7 @@ def test_switches_of_the_environment(environment, severity):
 
 def test_launches_that_wait_are_seen_without_the_environment():
     blocking = made(launched(20, call_ns=70))
-    found = judge("debug-switch", blocking)["Every launch waits for its kernel"]
+    found = judge("debug-switch", blocking)["Kernel launches are synchronous"]
     assert found.severity == "high"
     assert found.evidence[0].count == 40
     assert found.evidence[0].windows_ns[0] == (0, 70)

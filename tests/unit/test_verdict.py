@@ -1,8 +1,10 @@
-"""The sentence that a diagnosis begins with."""
+"""The verdict: the sentences that a diagnosis begins with."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+
+import pytest
 
 from warpline.derived.breakdown.verdict import counted_ns, verdict, what_first
 from warpline.result import Breakdown, Finding, Overlap, Part, Severity
@@ -27,49 +29,60 @@ def overlap(exposed_communication=0.0, exposed_copy=0.0, count=10):
 
 
 def test_nothing_ran():
-    assert verdict((), ()).startswith("No GPU work was recorded")
+    assert verdict((), ()) == "No GPU work was recorded."
 
 
 def test_idle_by_its_main_cause_and_the_next():
     item = lane(("gemm", 4), ("launch-bound", 5), ("host-sync", 1))
     assert verdict([item], [overlap()]) == (
-        "The GPU was busy 40.0% of each 10.0 ms step; most of the idle time (5.00 ms of 6.00 ms)"
-        " is launch-bound: so it is; next comes host-sync (1.00 ms)."
+        "GPU busy 40.0% of a 10.0 ms step."
+        " GPU idle 6.00 ms per step, mostly launch-bound (5.00 ms), then host-sync (1.00 ms)."
     )
 
 
 def test_one_cause_alone():
     item = lane(("gemm", 4), ("input", 6))
     assert verdict([item], [overlap()]).endswith(
-        "; nearly all of the idle time (6.00 ms) is data: so it is."
+        " GPU idle 6.00 ms per step, nearly all input-bound."
     )
 
 
 def test_no_cause_has_most():
     causes = [("launch-bound", 2), ("input", 1.9), ("host-sync", 1.8)]
     said = verdict([lane(("gemm", 4), *causes)], [overlap()])
-    assert "; the largest part of the idle time (2.00 ms of 5.70 ms) is launch-bound" in said
+    assert " in part launch-bound (2.00 ms), then input-bound (1.90 ms)." in said
 
 
 def test_steps_of_which_some_are_much_longer():
     item = lane(("gemm", 4), ("launch-bound", 6))
-    assert "40.0% of each 10.0 ms step;" in verdict([item], [overlap()], 7 * MS)
+    assert "40.0% of a 10.0 ms step." in verdict([item], [overlap()], 7 * MS)
     said = verdict([item], [overlap()], 5 * MS)
-    assert "40.0% of each 10.0 ms step on average (half of them take at most 5.00 ms);" in said
+    assert "40.0% of a 10.0 ms step (mean; the median is 5.00 ms)." in said
 
 
 def test_a_busy_device_by_what_it_does():
     item = lane(("gemm", 9.5), ("launch-bound", 0.5))
     assert verdict([item], [overlap()]) == (
-        "The GPU was busy 95.0% of each 10.0 ms step, chiefly with gemm (95.0%)."
+        "GPU busy 95.0% of a 10.0 ms step, mostly GEMM (95.0%)."
     )
+    several = lane(("gemm", 4), ("copy-h2d", 3.5), ("collective", 2), ("input", 0.5))
+    assert verdict([several], [overlap()]) == (
+        "GPU busy 95.0% of a 10.0 ms step. Largest part: GEMM (40.0%)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"), [(8, "an 8.00 ms step"), (11, "an 11.0 ms step"), (110, "a 110 ms step")]
+)
+def test_the_article_before_a_number(ms, said):
+    assert said in verdict([lane(("gemm", ms))], [overlap()])
 
 
 def test_busy_with_nothing_computed():
     item = lane(("gemm", 4), ("collective", 3), ("copy-h2d", 3))
     assert verdict([item], [overlap(3, 2)]) == (
-        "The GPU was busy 100.0% of each 10.0 ms step, 30.0% in collectives with nothing"
-        " computed beside them and 20.0% in copies with no kernel beside them."
+        "GPU busy 100.0% of a 10.0 ms step, but 30.0% is exposed communication and 20.0% is"
+        " exposed copies."
     )
 
 
@@ -77,8 +90,7 @@ def test_without_steps_from_the_first_operation_to_the_last():
     item = lane(("gemm", 99), ("launch-bound", 1), ("tail", 900), count=0)
     assert counted_ns(item) == 100 * MS
     assert verdict([item], [overlap()]) == (
-        "The GPU was busy 99.0% of the 100 ms from its first operation to its last, chiefly with"
-        " gemm (99.0%)."
+        "GPU busy 99.0% of the 100 ms from its first to its last operation, mostly GEMM (99.0%)."
     )
 
 
@@ -86,13 +98,14 @@ def test_of_several_the_slowest_is_told():
     fast = lane(("gemm", 9), ("input", 1))
     slow = lane(("gemm", 9), ("input", 3), process=8, device=1)
     said = verdict([fast, slow], [overlap(), overlap()])
-    assert said.startswith("The slowest of 2 GPUs, device 1 (process 8), was busy 75.0%")
+    assert said.startswith("The slowest of 2 GPUs, GPU 1 (process 8), is busy 75.0%")
+    assert said.endswith(" This GPU is idle 3.00 ms per step, nearly all input-bound.")
     shared = verdict([fast, replace(slow, device=0)], [overlap(), overlap()])
-    assert shared.startswith("The slowest of 2 processes, 8 on device 0, had its GPU busy 75.0%")
+    assert shared.startswith("The slowest of 2 processes, process 8 on GPU 0, keeps its GPU busy")
 
 
 def test_no_time_at_all():
-    assert "no time" in verdict([lane(("gemm", 0))], [overlap()])
+    assert "no measurable duration" in verdict([lane(("gemm", 0))], [overlap()])
 
 
 def finding(severity: Severity, saving_ns: int | None = None, title: str = "A fault") -> Finding:
@@ -104,10 +117,11 @@ def test_what_to_do_first_is_the_first_grave_finding() -> None:
     found = (finding("high", 4_710_000), finding("medium", 600_000))
     steps = (Breakdown(7, 0, None, 10, 100, ()),)
     said = what_first(found, steps, is_priced=True)
-    assert said == "First: a fault (F1); the fix saves about 4.71 ms (47.1%) per step."
-    assert what_first(found, (), is_priced=True).endswith("about 4.71 ms (47.1%).")
-    graphs = finding("medium", title="CUDA graphs are made anew")
-    assert what_first((graphs,), steps, is_priced=True) == "First: CUDA graphs are made anew (F1)."
-    nothing = "Nothing measurable to save was found."
+    assert said == "Fix first: a fault (F1). Estimated saving: 4.71 ms per step (47%)."
+    assert what_first(found, (), is_priced=True).endswith("Estimated saving: 4.71 ms (47%).")
+    graphs = finding("medium", title="CUDA graphs are re-created")
+    said = "Fix first: CUDA graphs are re-created (F1)."
+    assert what_first((graphs,), steps, is_priced=True) == said
+    nothing = "No measurable savings found."
     assert what_first((finding("low", 10_000), finding("info")), steps, is_priced=True) == nothing
     assert what_first((), steps, is_priced=False) == ""

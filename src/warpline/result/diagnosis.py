@@ -9,9 +9,9 @@ from typing import Any, Literal
 from warpline.result.changes import Change
 from warpline.result.tables import Document, Skipped
 
-# Of the JSON that `analyze` writes. 2: rule data-starved is now input-bound, idle cause data is input,
-# category normalisation is normalization, check state "can't tell" is unknown, and titles, sentences
-# and names of checks have new wording.
+# Of the JSON that `analyze` writes. 2: rule data-starved is now input-bound, idle cause data is
+# input, category normalisation is normalization, check state "can't tell" is unknown, and titles,
+# sentences and names of checks have new wording.
 SCHEMA_VERSION = 2
 
 Severity = Literal["high", "medium", "low", "info"]

@@ -243,7 +243,7 @@ def _device_busy(run: _Run) -> Line:
     return Line(
         "pass" if ratio > _BUSY else "fail",
         "GPU busy",
-        f"busy {format_ratio(ratio)} of the time",
+        f"{format_ratio(ratio)} of the time",
         f"more than {_percent(_BUSY)}",
         "an idle GPU gains more from a faster CPU side than from faster kernels",
         ratio,
@@ -367,7 +367,7 @@ def _optimizer_launches(run: _Run) -> Line:
     return Line(
         _at_most(each, _OPTIMIZER_LAUNCHES),
         name,
-        f"{each:,.0f} operations{run.each} take {format_ns(ns)}",
+        f"{plural(round(each), 'operation')}{run.each}, {format_ns(ns)}",
         wanted,
         reason,
         each,
@@ -416,7 +416,8 @@ def _epilogues_fused(run: _Run) -> Line:
     return Line(
         _at_most(ratio, _EPILOGUES),
         name,
-        f"{each:,.0f} elementwise kernels directly after GEMMs{run.each}: {format_ratio(ratio)}",
+        f"{plural(round(each), 'elementwise kernel')} directly after GEMMs{run.each}:"
+        f" {format_ratio(ratio)}",
         wanted,
         reason,
         ratio,

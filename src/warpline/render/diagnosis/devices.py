@@ -24,6 +24,7 @@ from warpline.units import format_ns, plural
 
 _LABEL = 20
 _DEVICES = 2  # up to this many get a full breakdown; of more, only the slowest
+_GLANCE = 80  # columns: narrower, the table of many GPUs abbreviates its heads
 _LEAST_TENTHS = 1  # parts below 0.1% share a line
 _LEAST_MEANING = 15  # columns: narrower, the meaning would break within words
 _LEFT = len(GAP) + _LABEL
@@ -147,9 +148,11 @@ def _legend(lines: Lines, parts: Sequence[Part], total_ns: int) -> Iterator[str]
 
 def _devices_at_a_glance(lines: Lines, every: Sequence[Breakdown]) -> Iterator[str]:
     labels = [device_label(item) for item in every]
-    width = min(max(map(display_width, labels)), max(lines.width - 62, 12))
-    heads = ("step", *(group.name for group in GROUPS))
-    sizes = [9, *(max(7, len(group.name)) for group in GROUPS)]
+    is_narrow = lines.width < _GLANCE
+    heads = ("step", *("comm." if is_narrow and len(g.name) > 7 else g.name for g in GROUPS))
+    sizes = [9, *(max(7, len(head)) for head in heads[1:])]
+    room = lines.width - sum(sizes) - len(GAP) * len(sizes)
+    width = min(max(map(display_width, labels)), max(room, 12))
     texts = [f"{head:>{size}}" for head, size in zip(heads, sizes, strict=True)]
     yield lines.styled(GAP.join((pad("GPUs", width), *texts)), BOLD)
     for item, label in zip(every, labels, strict=True):

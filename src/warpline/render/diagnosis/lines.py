@@ -36,20 +36,31 @@ class Lines:
     def wrapped(
         self, text: str, first: str, later: str | None = None, style: str = ""
     ) -> Iterator[str]:
-        """Yield text in lines indented by `first`, from the second line on by `later`."""
-        rest = first if later is None else later
-        broken = self.broken(text, self.width - len(rest))
-        for place, line in enumerate(broken):
-            yield self.styled(f"{rest if place else first}{line}", style)
+        """Yield text in lines indented by `first`, from the second line on by `later`.
+
+        Without room for the longest word, `first` indents all lines: a name in a fix stays whole.
+        """
+        longest = max(map(len, text.split()), default=0)
+        rest = first if later is None or len(later) + longest > self.width else later
+        width = max(self.width, len(rest) + _NARROWEST)
+        for line in self._wrap(text, width, first, rest):
+            yield self.styled(line, style)
 
     def broken(self, text: str, width: int) -> list[str]:
-        """Return text in lines of `width` columns, at least one; longer words stay whole."""
+        """Return text in lines of `width` columns; at least one."""
+        return self._wrap(text, max(width, _NARROWEST), "", "")
+
+    def _wrap(self, text: str, width: int, first: str, later: str) -> list[str]:
         # Keep a number and its unit together. Clean text contains no no-break space.
         glued = _UNIT.sub("\xa0", self.clean(text))
-        broken = textwrap.wrap(
-            glued, max(width, _NARROWEST), break_long_words=False, break_on_hyphens=False
+        wrapped = textwrap.wrap(
+            glued,
+            width,
+            initial_indent=first,
+            subsequent_indent=later,
+            break_on_hyphens=False,
         )
-        return [line.replace("\xa0", " ") for line in broken] or [""]
+        return [line.replace("\xa0", " ") for line in wrapped] or [first]
 
     def cut(self, name: str, width: int) -> str:
         """Shorten a kernel name at its end: the first template arguments are the most telling."""

@@ -16,6 +16,8 @@ _PHASES = 8
 _DEPTH = 3
 _NEARLY_ALL = 0.98  # of the enclosing phase
 _OUTSIDE = "outside ranges"
+_LARGEST = "largest part"
+_NUMBERS = 31  # columns of three numbers, and gaps
 _STEP = 0.9  # of the total time: a phase this long is the step itself
 
 
@@ -34,19 +36,21 @@ def phases(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
     title = "Phases" + (f", {len(shown)} of {len(diagnosis.phases)}" if hidden else "")
     width = max(_LABEL, min(lines.width - 54, max(map(_phase_width, shown))))
     heads = ("per step" if has_steps else "time", "share", "idle")
+    largest = [max(item.parts, key=lambda part: part.ns, default=None) for item in shown]
+    names = [part.category if part else "" for part in largest]
+    has_room = len(GAP) + width + _NUMBERS + max(map(len, (_LARGEST, *names))) <= lines.width
     line = GAP.join((pad(title, width + len(GAP)), f"{heads[0]:>9}", f"{heads[1]:>7}"))
-    yield lines.styled(f"{line}{GAP}{heads[2]:>7}{GAP}largest part", BOLD)
-    for item in shown:
+    yield lines.styled(f"{line}{GAP}{heads[2]:>7}{GAP}{_LARGEST if has_room else ''}", BOLD)
+    for item, largest_name in zip(shown, names, strict=True):
         name = item.path[-1] if item.path else _OUTSIDE
         label = "  " * max(len(item.path) - 1, 0) + lines.clean(name)
         label = shorten(label, width, lines.ellipsis)
         idle_ns = sum(part.ns for part in item.parts if part.kind == "idle")
-        most = max(item.parts, key=lambda part: part.ns, default=None)
         numbers = (
             f"{format_ns(item.total_ns / per):>9}",
             f"{percent(item.total_ns, whole):>7}",
             f"{percent(idle_ns, item.total_ns):>7}",
-            most.category if most else "",
+            largest_name if has_room else "",
         )
         yield GAP + GAP.join((pad(label, width), *numbers))
 

@@ -21,6 +21,8 @@ from warpline.units import plural
 _FILES = 3  # in the suggested commands
 _OVERLAPS = 6
 _CANDIDATES = 3
+_STATE = len("unknown")
+_LEAST_TEXT = 40  # columns: narrower, the text of a check goes below its name
 _FIRST = " Fix first: "  # the advice gets a line of its own
 _HANG = " " * len("Fix: ")
 _NAMED = 4  # excluded steps
@@ -117,15 +119,18 @@ def _checks(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
 def _checklist(lines: Lines, checks: Sequence[Check]) -> Iterator[str]:
     """Yield the whole checklist."""
     width = max((display_width(check.name) for check in checks), default=0)
-    left = 10 + len(GAP) + width + len(GAP)
+    left = _STATE + len(GAP) + width + len(GAP)
+    is_narrow = lines.width - left < _LEAST_TEXT
+    indent = " " * (_STATE + len(GAP) if is_narrow else left)
     for check in checks:
-        state = lines.styled(f"{check.state:10}", _COLOR_OF_STATE[check.state])
-        found = f"{check.found} (target: {check.wanted})"
-        text = lines.broken(found, lines.width - left)
-        yield f"{state}{GAP}{pad(check.name, width)}{GAP}{text[0]}"
-        reason = lines.broken(check.reason, lines.width - left)
-        yield from (" " * left + line for line in text[1:])
-        yield from (" " * left + lines.styled(line, DIM) for line in reason)
+        state = lines.styled(f"{check.state:{_STATE}}", _COLOR_OF_STATE[check.state])
+        text = list(lines.wrapped(f"{check.found} (target: {check.wanted})", indent))
+        if is_narrow:
+            yield f"{state}{GAP}{check.name}"
+        else:
+            yield f"{state}{GAP}{pad(check.name, width)}{GAP}{text.pop(0).strip()}"
+        yield from text
+        yield from lines.wrapped(check.reason, indent, style=DIM)
 
 
 def _candidates(lines: Lines, diagnosis: Diagnosis) -> Iterator[str]:
