@@ -421,7 +421,7 @@ def test_the_table_lists_each_step_and_why_it_is_not_counted():
     assert columns["launches"] == columns["kernels"] == [2] * 4
     assert columns["state"] == ["yes", "yes", "yes", "last"]
     assert columns["step"] == ["step_0", "step_1", "step_2", "step_3"]
-    assert table.notes[0].startswith("3 steps are counted, from range:step_*: median 100 us")
+    assert table.notes[0].startswith("3 steps are analyzed, from range:step_*: median 100 us")
 
 
 def test_what_differs_in_a_slow_step():
@@ -456,7 +456,7 @@ def test_steps_that_are_all_alike_have_no_differences():
     table = api.run(regular(5).trace(), "step_differences")
     assert isinstance(table, Result)
     assert len(table) == 0
-    assert table.notes == ("no step took longer than 2% above the median, 100 us",)
+    assert table.notes == ("no step is more than 2% above the median of 100 us",)
     assert isinstance(api.run(regular(1).trace(), "step_differences"), Skipped)
     with pytest.raises(UsageError, match="'x'"):
         api.run(regular(5).trace(), "step_differences:top=x")

@@ -215,8 +215,8 @@ def _family_called(trace: Trace, name: str) -> _Family:
         matches = np.array([_stem(text) == name for text in texts], np.bool_)
     if not matches.any():
         raise UsageError(
-            f"no range is called {name!r}",
-            hint="`warpline stats -r nvtx_sum` lists the names of ranges; * stands for any text",
+            f"no range matches {name!r}",
+            hint="list range names with `warpline stats -r nvtx_sum`; * matches any text",
         )
     chosen = np.isin(names.filled(-1), ids[matches])
     number = np.full(len(trace.strings), _NO_NUMBER, np.int64)
@@ -227,8 +227,8 @@ def _family_called(trace: Trace, name: str) -> _Family:
     family = _family(trace, name, rows, number[names.values[rows]])
     if family is None:
         raise UsageError(
-            f"the ranges called {name!r} overlap each other, and so are no steps",
-            hint="name ranges that follow each other",
+            f"ranges {name!r} overlap each other and cannot be steps",
+            hint="use ranges that run in sequence",
         )
     return family
 
