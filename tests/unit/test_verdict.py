@@ -45,6 +45,8 @@ def test_one_cause_alone():
     assert verdict([item], [overlap()]).endswith(
         " GPU idle 6.00 ms per step, nearly all input-bound."
     )
+    item = lane(("gemm", 4), ("dependency", 6))
+    assert verdict([item], [overlap()]).endswith("nearly all due to dependency.")
 
 
 def test_no_cause_has_most():

@@ -1,1 +1,1 @@
-"""Where the time went, and what stands in the way: the tables and rules behind `analyze`."""
+"""Where the time went, and what limits performance: the tables and rules of `analyze`."""

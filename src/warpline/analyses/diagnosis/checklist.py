@@ -416,8 +416,8 @@ def _epilogues_fused(run: _Run) -> Line:
     return Line(
         _at_most(ratio, _EPILOGUES),
         name,
-        f"{plural(round(each), 'elementwise kernel')} directly after GEMMs{run.each}:"
-        f" {format_ratio(ratio)}",
+        f"{plural(round(each), 'elementwise kernel')} directly after GEMMs{run.each},"
+        f" {format_ratio(ratio)} of the time",
         wanted,
         reason,
         ratio,

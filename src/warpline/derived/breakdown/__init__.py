@@ -1,1 +1,1 @@
-"""Where the time of devices and of steps went, in parts that sum to the whole."""
+"""Where the time of devices and steps went, in parts that sum exactly."""

@@ -27,6 +27,7 @@ _IN_WORDS: Mapping[str, str] = {
     "input": "input-bound",
     "unknown": "of unknown cause",
 }
+_ADJECTIVES = ("launch-bound", "input-bound", "of unknown cause")
 
 
 def verdict(
@@ -159,11 +160,18 @@ def _idle_clause(item: Breakdown) -> str:
     text = f"{format_ns(idle_ns / per)}{each}"
     largest = causes[0]
     if largest.ns > _NEARLY_ALL * idle_ns:
-        return f"{text}, nearly all {_in_words(largest)}"
+        return f"{text}, nearly all {_because(largest)}"
     named = [part for part in causes[:2] if part is largest or part.ns > _NEXT_CAUSE * idle_ns]
-    times = [f"{_in_words(part)} ({format_ns(part.ns / per)})" for part in named]
     how_much = "mostly" if largest.ns > _MOST * idle_ns else "in part"
-    return f"{text}, {how_much} {', then '.join(times)}"
+    reasons = [_because(largest), *map(_in_words, named[1:])]
+    times = [format_ns(part.ns / per) for part in named]
+    listed = (f"{reason} ({time})" for reason, time in zip(reasons, times, strict=True))
+    return f"{text}, {how_much} {', then '.join(listed)}"
+
+
+def _because(part: Part) -> str:
+    text = _in_words(part)
+    return text if text in _ADJECTIVES else f"due to {text}"
 
 
 def _in_words(part: Part) -> str:

@@ -193,10 +193,12 @@ def _device_title(item: Breakdown) -> str:
         worked_ns = sum(part.ns for part in counted(item)[0])
         return f"{device_label(item)}: {format_ns(worked_ns)} from first to last GPU operation"
     mean = format_ns(item.total_ns / item.count)
+    if item.count == 1:
+        return f"{device_label(item)}: 1 step of {mean}"
     return f"{device_label(item)}: {plural(item.count, 'step')}, mean {mean}"
 
 
 def _spread(item: Breakdown, steps: StepSummary | None) -> str:
-    if not item.count or steps is None or steps.median_ns is None or steps.p95_ns is None:
+    if item.count < 2 or steps is None or steps.median_ns is None or steps.p95_ns is None:
         return ""
     return f" (median {format_ns(steps.median_ns)}, p95 {format_ns(steps.p95_ns)})"
