@@ -142,7 +142,7 @@ class Breakdown:
 
     Attributes:
         process: Process id; None if several processes share the device.
-        device: The producer's index of the GPU.
+        device: Index of the GPU, as recorded.
         device_name: Its product name.
         count: Number of included steps; 0 if the whole trace is analyzed.
         total_ns: Time on the device in these steps.
@@ -194,7 +194,7 @@ class Overlap:
 
     Attributes:
         process: Process id; None if several processes share the device.
-        device: The producer's index of the GPU.
+        device: Index of the GPU, as recorded.
         busy_ns: Time of any operation.
         concurrent_ns: Time with concurrent operations of two or more streams.
         communication_ns: Time of collectives.

@@ -28,7 +28,7 @@ TITLE = "Where the GPUs' time went"
 STEPS, ORIGIN = "steps", "origin"
 FIELDS = (
     Field("pid", Unit.ID, "The process; empty if several share the GPU.", "PID"),
-    Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU"),
+    Field("gpu_index", Unit.ID, "Index of the GPU, as recorded.", "GPU"),
     Field("kind", Unit.NONE, "busy or idle.", "Kind"),
     Field("category", Unit.NONE, "Category, or cause of idle time.", "Category"),
     Field("share_ratio", Unit.RATIO, "Share of the GPU's time.", "Time (%)", 100.0, 1),

@@ -37,7 +37,7 @@ FIELDS = (
     Field("protocol", Unit.NONE, "Protocol, such as LL or Simple.", "Protocol"),
     Field("dtype", Unit.NONE, "Element type, where known.", "Type"),
     Field("family", Unit.NONE, "Library, or kind of library.", "Family"),
-    Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU"),
+    Field("gpu_index", Unit.ID, "Index of the GPU, as recorded.", "GPU"),
     Field("bytes", Unit.BYTES, "Total size of messages of known size.", "Bytes"),
     Field("sized", Unit.COUNT, "Number of kernels with a known message size.", "Sized"),
 )

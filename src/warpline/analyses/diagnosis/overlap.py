@@ -18,7 +18,7 @@ NAME = "overlap"
 TITLE = "Overlap of compute, communication and copies"
 FIELDS = (
     Field("pid", Unit.ID, "The process; empty if several share the GPU.", "PID"),
-    Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU"),
+    Field("gpu_index", Unit.ID, "Index of the GPU, as recorded.", "GPU"),
     Field("measure", Unit.NONE, "Kind of work or overlap.", "Measure"),
     Field("total_ns", Unit.NS, "Total time in the analyzed steps.", "Total Time (ns)"),
     Field("per_step_ns", Unit.NS, "Total time divided by steps.", "Per Step (ns)", digits=1),

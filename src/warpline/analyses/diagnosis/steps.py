@@ -53,7 +53,7 @@ _KERNEL = DEVICE_TABLES.index("kernel")
     fields=FIELDS,
     needs=(*DEVICE_TABLES, "range"),
     arguments=STEP_ARGUMENT,
-    missing_hint="profile with --trace=cuda,nvtx a program that marks its steps with ranges",
+    missing_hint="profile a program with step ranges, using --trace=cuda,nvtx",
 )
 def steps(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """Duration of each step on GPU and CPU, and which steps are analyzed.

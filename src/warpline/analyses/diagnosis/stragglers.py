@@ -14,7 +14,7 @@ from warpline.trace import Trace
 from warpline.units import Unit, format_ns, plural
 
 NAME = "stragglers"
-TITLE = "Stragglers: ranks that delay the others"
+TITLE = "Ranks that delay the others"
 FIELDS = (
     Field("rank", Unit.NONE, "The rank, if known.", "Rank"),
     Field("caused_ns", Unit.NS, "Time that other ranks waited for it.", "Others Waited (ns)"),
@@ -35,7 +35,7 @@ FIELDS = (
     ),
     Field("collectives", Unit.COUNT, "Number of its collectives.", "Collectives"),
     Field("pid", Unit.ID, "Process.", "PID"),
-    Field("gpu_index", Unit.ID, "The producer's index of the GPU.", "GPU"),
+    Field("gpu_index", Unit.ID, "Index of the GPU, as recorded.", "GPU"),
 )
 
 
