@@ -1,15 +1,17 @@
-"""Warpline: performance profiles of CUDA and PyTorch programs, read, tabulated and explained.
+"""Warpline: a profiler and analyzer for CUDA and PyTorch programs.
 
     import warpline
-    trace = warpline.open("report1.sqlite")
-    trace["kernel"]                              # a Polars DataFrame
-    warpline.stats(trace, "cuda_gpu_kern_sum")   # the table nsys calls by this name
+    print(warpline.analyze("report1.sqlite"))     # where the time went, and what to change
 
-    with warpline.profile("run.warpline"):       # records this process
+    trace = warpline.open("report1.sqlite")       # open once for several calls
+    trace["kernel"]                               # a Polars DataFrame
+    warpline.stats(trace, "cuda_gpu_kern_sum")    # the nsys table of this name
+
+    with warpline.profile("run.warpline"):        # records this process
         with warpline.annotate("step"):
             ...
 
-Public names are loaded when first used, so that importing the package is cheap.
+Public names are imported on first use, so that `import warpline` is fast.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         open,  # noqa: A004
         query,
         report,
+        select,
         stats,
         summary,
         timeline,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
         CorruptTraceError,
         InputError,
         MissingTableError,
+        SchemaError,
         TargetFailedError,
         UnknownFormatError,
         UnsupportedVersionError,
@@ -51,13 +55,12 @@ if TYPE_CHECKING:
     )
     from warpline.result import Diagnosis, Finding, Result
     from warpline.trace import Trace
-    from warpline.trace.selection import select
 
-__version__ = "0.1.0"  # the only place; the build reads it from here
+__version__ = "0.1.0"  # the only copy; the build reads it from here
 
 _PUBLIC = {
     "analyze": "warpline.api",
-    "annotate": "warpline.annotate",  # the module, which can be called
+    "annotate": "warpline.annotate",  # a callable module
     "end_range": "warpline.annotate",
     "export": "warpline.api",
     "mark": "warpline.annotate",
@@ -67,7 +70,7 @@ _PUBLIC = {
     "report": "warpline.api",
     "range_pop": "warpline.annotate",
     "range_push": "warpline.annotate",
-    "select": "warpline.trace.selection",
+    "select": "warpline.api",
     "start_range": "warpline.annotate",
     "stats": "warpline.api",
     "summary": "warpline.api",
@@ -81,6 +84,7 @@ _PUBLIC = {
     "CorruptTraceError": "warpline.errors",
     "InputError": "warpline.errors",
     "MissingTableError": "warpline.errors",
+    "SchemaError": "warpline.errors",
     "TargetFailedError": "warpline.errors",
     "UnknownFormatError": "warpline.errors",
     "UnsupportedVersionError": "warpline.errors",
@@ -97,6 +101,7 @@ __all__ = [
     "InputError",
     "MissingTableError",
     "Result",
+    "SchemaError",
     "TargetFailedError",
     "Trace",
     "UnknownFormatError",

@@ -1,4 +1,4 @@
-"""What the command line and notebooks call."""
+"""The functions that the command line and notebooks call."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from warpline import plugins
-from warpline.errors import CorruptTraceError, InputError, UsageError
+from warpline.errors import CorruptTraceError, InputError, MissingTableError, UsageError
 from warpline.result import (
     ANALYSES,
     Analysis,
     Diagnosis,
     Document,
     Field,
+    Finding,
     Result,
     Skipped,
     column_of,
@@ -27,9 +28,12 @@ from warpline.result import (
     source_name,
     warnings_of,
 )
+from warpline.result.display import DISPLAY
 from warpline.schema import TABLES
-from warpline.trace import READERS, Trace, read
+from warpline.trace import READERS, Trace, read, selection
+from warpline.trace.duplicates import refuse_same_files, refuse_same_runs
 from warpline.trace.reading import files_of
+from warpline.trace.selection import Words
 from warpline.units import Unit
 
 if TYPE_CHECKING:
@@ -40,7 +44,9 @@ if TYPE_CHECKING:
     from warpline.viewer.report import FirstPage, Inline, Report
     from warpline.viewer.server import PageServer
 
-    PathLike = str | os.PathLike[str]
+PathLike: TypeAlias = str | os.PathLike[str]
+# What every function below takes as its first argument: an open trace, a file, or several files.
+Recordings: TypeAlias = Trace | PathLike | Sequence[PathLike]
 
 T = TypeVar("T")
 
@@ -48,32 +54,105 @@ FILTER_HINT = "widen or remove the filters"
 _OF_CUDA = frozenset({"kernel", "memcpy", "memset", "graph_launch", "api_call"})
 
 
-def open(*paths: PathLike) -> Trace:  # noqa: A001 - the name users expect: warpline.open(path)
+def open(*paths: PathLike | Sequence[PathLike]) -> Trace:  # noqa: A001 - the name users expect
     """Open one or several recordings as one trace.
 
     Args:
-        paths: Files in any format that a reader knows, or folders that the PyTorch profiler
-            wrote. Several files, such as one per rank, are merged: devices match by UUID, clocks
-            by their UTC anchors and by collectives that all ranks end together, and processes
-            of different files stay apart.
+        paths: Files in any supported format, or directories that the PyTorch profiler wrote; also
+            lists of them. Several files, such as one per rank, are merged. Devices are matched by
+            UUID. Clocks are aligned by UTC anchors and by collectives that all ranks end together.
+            Processes of different files stay separate.
 
     Raises:
-        InputError: A file is missing, damaged beyond use, or of an unknown format.
+        UsageError: No file is given, or two files hold the same run.
+        InputError: A file is missing, damaged beyond use, or has an unsupported format.
     """
-    if not paths:
-        raise UsageError("no file given")
+    named = [Path(path) for item in paths for path in _listed(item)]
+    if not named:
+        raise UsageError("no recording given", hint='pass a file: warpline.open("run.sqlite")')
     plugins.load("readers")
-    files = [file for path in paths for file in files_of(Path(path))]
+    files = [file for path in named for file in files_of(path)]
+    refuse_same_files(files)
     sources = [read(file) for file in files]
     if len(sources) == 1:
         return Trace(sources[0])
+    refuse_same_runs(sources)
     from warpline.derived.ranks.clocks import aligned  # noqa: PLC0415 - start-up
 
     return aligned(sources)
 
 
+def _listed(paths: PathLike | Sequence[PathLike]) -> Sequence[PathLike]:
+    return [paths] if isinstance(paths, str | os.PathLike) else paths
+
+
+def opened(trace: Recordings) -> Trace:
+    """Return an open trace as it is, and open the file or files that a path or a list names.
+
+    Raises:
+        TypeError: It is none of these.
+        UsageError, InputError: As `open` does.
+    """
+    if isinstance(trace, Trace):
+        return trace
+    if _names_files(trace):
+        return open(trace)
+    raise TypeError(f"expected a Trace, a path, or a list of paths, not {type(trace).__name__}")
+
+
+def _names_files(value: object) -> bool:
+    if isinstance(value, str | os.PathLike):
+        return True
+    is_list = isinstance(value, Sequence)
+    return is_list and all(isinstance(item, str | os.PathLike) for item in value)
+
+
+def select(
+    trace: Recordings,
+    *,
+    filter_time: str | None = None,
+    filter_nvtx: str | None = None,
+    exclude: str | Sequence[str] = (),
+    process: Words = (),
+    device: Words = (),
+    stream: Words = (),
+) -> Trace:
+    """Return the part of a trace that the arguments describe. It shares memory with the whole.
+
+    Args:
+        trace: A trace, a path, or a list of paths.
+        filter_time: Time range ``START/END``, such as ``1.5s/2s`` or ``200ms/``. Keeps events that
+            overlap it. Ignored if `filter_nvtx` is given.
+        filter_nvtx: ``RANGE[@DOMAIN][/INDEX]``. Keeps events that overlap this instance of an NVTX
+            range. Instances count from 0, in order of their starts.
+        exclude: One or several ``RANGE[@DOMAIN]``. Drops every instance, and the GPU work launched
+            from it.
+        process: Process ids or names, as numbers, as text, or as comma-separated text. A name is
+            the path of the executable or its last component.
+        device: GPU indices, or prefixes of UUIDs.
+        stream: CUDA stream ids.
+
+    Raises:
+        UsageError: There is no range, process, device or stream of that name, or a time is invalid.
+        MissingTableError: A range is given, but no ranges were recorded.
+    """
+    return selection.select(
+        opened(trace),
+        filter_time=filter_time,
+        filter_nvtx=filter_nvtx,
+        exclude=exclude,
+        process=process,
+        device=device,
+        stream=stream,
+    )
+
+
 def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:
-    """Return the analysis and the arguments that ``NAME[:ARG]...`` names; else UsageError."""
+    """Parse ``NAME[:ARG]...`` into an analysis and its arguments.
+
+    Raises:
+        UsageError: There is no such table or argument.
+    """
     plugins.load("analyses")
     name, *arguments = text.split(":")
     found = ANALYSES.get(name)
@@ -81,33 +160,34 @@ def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:
         if argument.split("=")[0] not in found.arguments:
             known = ", ".join(found.arguments) or "none"
             raise UsageError(
-                f"table {found.name!r} has no argument {argument!r}", hint=f"arguments: {known}"
+                f"unknown argument {argument!r} of table {found.name!r}",
+                hint=f"arguments: {known}",
             )
     return found, tuple(arguments)
 
 
-def stats(trace: Trace, table: str) -> Result:
+def stats(trace: Recordings, table: str) -> Result:
     """Compute one table.
 
     Args:
-        trace: From `warpline.open`.
-        table: Its name as `warpline stats -r` takes it: ``cuda_gpu_kern_sum:base``.
+        trace: A trace, a path, or a list of paths. To compute several tables, open the trace once
+            with `warpline.open`.
+        table: Its name, as in `warpline stats -r`: ``cuda_gpu_kern_sum:base``.
 
     Raises:
         UsageError: There is no such table or argument.
-        MissingTableError: The recording does not hold what the table needs.
+        MissingTableError: The recording lacks the events that the table needs.
     """
-    from warpline.errors import MissingTableError  # noqa: PLC0415
-
     result = run(trace, table)
     if isinstance(result, Skipped):
         raise MissingTableError(f"{result.name}: {result.reason}", hint=result.hint)
     return result
 
 
-def run(trace: Trace, table: str) -> Result | Skipped:
-    """Compute one table, or say why the trace has nothing for it."""
+def run(trace: Recordings, table: str) -> Result | Skipped:
+    """Compute one table, or return why the trace has no data for it."""
     found, arguments = split_name(table)
+    trace = opened(trace)
     if found.needs and not any(trace.has(need) and trace.row_count(need) for need in found.needs):
         return _skipped(trace, table, found)
     return found.compute(trace, arguments)
@@ -115,8 +195,8 @@ def run(trace: Trace, table: str) -> Result | Skipped:
 
 def _skipped(trace: Trace, table: str, found: Analysis) -> Skipped:
     if not any(trace.has(need) for need in found.needs) and _OF_CUDA.intersection(found.needs):
-        for told in cuda_unrecorded(trace):
-            return Skipped(table, f"CUDA was not recorded: {told.why}", told.hint)
+        for cause in cuda_unrecorded(trace):
+            return Skipped(table, f"CUDA was not recorded: {cause.why}", cause.hint)
     hint = FILTER_HINT if _is_filtered_out(trace, found.needs) else found.missing_hint
     return Skipped(table, _reason(trace, found), hint)
 
@@ -128,52 +208,51 @@ def _is_filtered_out(trace: Trace, needs: Sequence[str]) -> bool:
 
 
 def _reason(trace: Trace, found: Analysis) -> str:
-    wanted = " or ".join(need.replace("_", " ") for need in found.needs)
+    events = " or ".join(need.replace("_", " ") for need in found.needs)
     if _is_filtered_out(trace, found.needs):
-        return f"the filters exclude all {wanted} rows"
+        return f"the filters exclude all {events} events"
     recorded = any(trace.has(need) for need in found.needs)
-    where = "here" if recorded else "were recorded"
-    return f"no {wanted} rows {where}"
+    return f"no {events} events" + ("" if recorded else " were recorded")
 
 
 def default_tables() -> list[str]:
-    """Return the names of the tables that `stats` prints when none is named, in its order."""
+    """Return the tables that `warpline stats` prints by default, in order."""
     plugins.load("analyses")
     ranked = [(item.default_rank, item.name) for item in ANALYSES if item.default_rank is not None]
     return [name for _, name in sorted(ranked)]
 
 
-def document(trace: Trace, tables: Sequence[str], *, keep_going: bool = False) -> Document:
+def document(trace: Recordings, tables: Sequence[str], *, keep_going: bool = False) -> Document:
     """Compute several tables for a renderer.
 
     Args:
-        trace: From `warpline.open`.
+        trace: A trace, a path, or a list of paths.
         tables: Names, with arguments.
-        keep_going: Whether the other tables are computed when one fails by a defect, or needs what
-            is damaged in the file; it is then skipped, marked as a failure. Other errors that are
-            the file's or the user's end the call.
+        keep_going: If a table fails because of a defect or damaged data, mark it as failed and
+            compute the others. Other errors of the file or the arguments are raised.
     """
+    whole = opened(trace)
     compute = _run_or_mark if keep_going else run
-    # Warnings come last: computing the tables reads what they are about.
-    sections = tuple(compute(trace, table) for table in tables)
+    # Warnings come last: computing the tables reads the data that they are about.
+    sections = tuple(compute(whole, table) for table in tables)
     return Document(
-        source_name(trace.meta.paths), describe_meta(trace), sections, warnings_of(trace)
+        source_name(whole.meta.paths), describe_meta(whole), sections, warnings_of(whole)
     )
 
 
-def analyze(trace: Trace, *, steps: str | None = None, keep_going: bool = False) -> Diagnosis:
-    """Compute where the time of a run went, and what stands out.
+def analyze(trace: Recordings, *, steps: str | None = None, keep_going: bool = False) -> Diagnosis:
+    """Compute where the time of a run went, and find performance problems.
 
     Args:
-        trace: From `warpline.open`, or a part of such a trace. Several recordings opened together,
-            such as one per rank, are one run.
-        steps: The name of the ranges that are steps, or a pattern such as ``epoch_*``; None finds
-            the steps by themselves.
-        keep_going: Whether a rule that fails by a defect is left out and named among those that
-            could not judge, instead of ending the call.
+        trace: A trace or a part of one, a path, or a list of paths. Several recordings, such as one
+            per rank, are one run.
+        steps: Name of the NVTX ranges that are steps, or a pattern such as ``epoch_*``. None
+            detects steps.
+        keep_going: If a rule fails because of a defect, list it among the rules without a result
+            (`Diagnosis.not_judged`) instead of raising the error.
 
     Returns:
-        What `warpline analyze` shows; `Diagnosis.to_dict` is the content of its JSON.
+        The content of `warpline analyze`. `Diagnosis.to_dict` is its JSON.
 
     Raises:
         UsageError: There are no ranges of that name.
@@ -181,10 +260,10 @@ def analyze(trace: Trace, *, steps: str | None = None, keep_going: bool = False)
     plugins.load("analyses")
     from warpline.analyses.diagnosis.diagnose import diagnose  # noqa: PLC0415 - after the plugins
 
-    return diagnose(trace, steps, _or_skip if keep_going else _or_raise)
+    return diagnose(opened(trace), steps, _or_skip if keep_going else _or_raise)
 
 
-# What a report shows beside the diagnosis, in this order, where the recording has it.
+# The tables of a report, in this order, where the recording has data for them.
 _REPORT_TABLES = (
     *("cuda_gpu_kern_sum", "kernel_class_sum", "cuda_gpu_kern_gb_sum", "cuda_kern_exec_sum"),
     *("cuda_api_sum", "cuda_api_gpu_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"),
@@ -196,7 +275,7 @@ _REPORT_TABLES = (
 
 
 def report(
-    trace: Trace,
+    trace: Recordings,
     path: PathLike,
     *,
     steps: str | None = None,
@@ -205,19 +284,22 @@ def report(
 ) -> Path:
     """Write a report: one HTML file with verdict, findings, tables and the whole timeline.
 
-    The file needs nothing else, opens without a network, and cannot reach one.
+    The file is self-contained. It opens offline and makes no network requests.
 
     Args:
-        trace: From `warpline.open`, or a part of such a trace.
-        path: Where to write. It is complete when it appears. A name that ends in ``.zip`` gets
-            an archive with the page in it, which passes mail filters that refuse HTML.
-        steps: The name of the ranges that are steps, or a pattern; None finds the steps.
-        max_bytes: How large the file may be. Where it would be larger, short events are left out,
-            and the page says which; totals, tables and findings are of the whole recording.
-        overwrite: Whether a file that exists may be replaced.
+        trace: A trace or a part of one, a path, or a list of paths.
+        path: Output file. It appears when it is complete. If the name ends in ``.zip``, the report
+            is written into an archive, which passes mail filters that reject HTML.
+        steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
+        max_bytes: Size limit. A larger report omits short events and states which. Totals, tables
+            and findings always cover the whole recording.
+        overwrite: Whether to replace an existing file.
+
+    Returns:
+        The path of the report.
 
     Raises:
-        UsageError: The path is taken, or the file cannot be so small.
+        UsageError: The file exists, or the report cannot be made that small.
         InputError: The file cannot be written.
     """
     from warpline.viewer.report import write  # noqa: PLC0415 - start-up
@@ -229,59 +311,62 @@ def report(
 
 
 def make_report(
-    trace: Trace,
+    trace: Recordings,
     *,
     steps: str | None = None,
     max_bytes: int | None = None,
     first_page: FirstPage = "overview",
 ) -> Report:
-    """Return what `report` would write, with its size.
+    """Return the HTML that `report` writes, and its size.
 
     Args:
-        trace: From `warpline.open`, or a part of such a trace.
-        steps: The name of the ranges that are steps, or a pattern; None finds the steps.
-        max_bytes: How large the page may be.
-        first_page: What it shows first.
+        trace: A trace or a part of one, a path, or a list of paths.
+        steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
+        max_bytes: Size limit.
+        first_page: The page that opens first.
 
     Raises:
-        UsageError: It cannot be so small.
+        UsageError: The report cannot be made that small.
     """
     from warpline.viewer import report as made  # noqa: PLC0415 - start-up
 
-    diagnosis, tables = _to_view(trace, steps)
+    whole = opened(trace)
+    diagnosis, tables = _to_view(whole, steps)
     return made.make_report(
-        trace, diagnosis, tables, steps=steps, max_bytes=max_bytes, first_page=first_page
+        whole, diagnosis, tables, steps=steps, max_bytes=max_bytes, first_page=first_page
     )
 
 
 def serve(
-    trace: Trace,
+    trace: Recordings,
     *,
     steps: str | None = None,
     port: int = 0,
     tile_from: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> PageServer:
-    """Return a server of the same page for a browser on this machine; it does not run yet.
+    """Return a server of the report for a browser on this machine. It is not running yet.
 
-    A recording with more events than a page holds is shown by tiles, which the page fetches as
-    it moves; its diagnosis is computed while the server runs, and the page says when it is there.
+    A recording with too many events for one page is shown as tiles, which the page fetches while
+    the user moves through it. Its diagnosis is computed while the server runs. The page shows when
+    it is ready.
 
     Args:
-        trace: From `warpline.open`, or a part of such a trace.
-        steps: The name of the ranges that are steps, or a pattern; None finds the steps.
-        port: Where to listen; 0 takes a free one.
-        tile_from: How many events are shown by tiles; None for some millions.
-        tell: Takes a sentence about what goes on, where that takes long.
+        trace: A trace or a part of one, a path, or a list of paths.
+        steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
+        port: Port to listen on; 0 takes a free one.
+        tile_from: Number of events from which tiles are used; None for several million.
+        tell: Called with progress messages of long operations.
 
     Raises:
-        InputError: The port is taken, or there is no room to lay out the events.
+        InputError: The port is in use, or there is no disk space for the tiles.
     """
     from warpline.viewer import serving  # noqa: PLC0415 - start-up
 
+    whole = opened(trace)
     return serving.page_server(
-        trace,
-        partial(_to_view, trace, steps),
+        whole,
+        partial(_to_view, whole, steps),
         steps=steps,
         port=port,
         tile_from=serving.TILE_FROM if tile_from is None else tile_from,
@@ -290,23 +375,23 @@ def serve(
 
 
 def timeline(
-    trace: Trace,
+    trace: Recordings,
     *,
     steps: str | None = None,
     height: int = 720,
     max_bytes: int | None = 10_000_000,
 ) -> Inline:
-    """Return the report for a notebook, which shows it below the cell, its timeline first.
+    """Return the report for a notebook, opened at its timeline. It is displayed below the cell.
 
     Args:
-        trace: From `warpline.open`, or a part of such a trace.
-        steps: The name of the ranges that are steps, or a pattern; None finds the steps.
-        height: Of the frame, in pixels.
-        max_bytes: How much it may add to the notebook, which saves it. Where it would be more,
-            short events are left out, and the page says which; None keeps all.
+        trace: A trace or a part of one, a path, or a list of paths.
+        steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
+        height: Height of the frame in pixels.
+        max_bytes: Limit of what the saved notebook grows by. A larger report omits short events and
+            states which. None keeps all events.
 
     Raises:
-        UsageError: It cannot be so small.
+        UsageError: The report cannot be made that small.
     """
     from warpline.viewer.report import Inline  # noqa: PLC0415 - start-up
 
@@ -315,7 +400,7 @@ def timeline(
 
 
 def _to_view(trace: Trace, steps: str | None) -> tuple[Diagnosis, list[TableOfStats]]:
-    """Return the diagnosis and the tables of a report; a table's defect does not cost the rest."""
+    """Return the diagnosis and the tables of a report, without tables that fail."""
     from warpline.viewer.pack import TableOfStats  # noqa: PLC0415 - start-up
 
     diagnosis = analyze(trace, steps=steps, keep_going=True)
@@ -330,7 +415,7 @@ def _to_view(trace: Trace, steps: str | None) -> tuple[Diagnosis, list[TableOfSt
 
 
 def _run_or_mark(trace: Trace, table: str) -> Result | Skipped:
-    """Return a table, or that it failed by a defect, or needs what is damaged in the file."""
+    """Compute a table. A defect, or damaged data, becomes a Skipped that is marked as failed."""
     try:
         return _run_or_skip(trace, table)
     except CorruptTraceError as error:
@@ -342,14 +427,14 @@ def _run_or_skip(trace: Trace, table: str) -> Result | Skipped:
 
 
 def _or_skip(name: str, compute: Callable[[], T]) -> T | Skipped:
-    """Return what is computed, or that the table or rule of this name failed by a defect."""
+    """Compute a table or a rule. A defect becomes a Skipped that is marked as failed."""
     try:
         return compute()
     except (InputError, UsageError):
         raise
-    except Exception as error:  # noqa: BLE001 - one table's defect must not cost the others
+    except Exception as error:  # noqa: BLE001 - one failing table must not prevent the others
         reason = f"internal error: {type(error).__name__}: {error}"
-        hint = "please report it; --debug shows where it happened"
+        hint = "report this bug; --debug shows the traceback"
         return Skipped(name, reason, hint, is_failure=True)
 
 
@@ -359,15 +444,15 @@ def _or_raise(name: str, compute: Callable[[], T]) -> T | Skipped:
 
 @dataclass(frozen=True)
 class _Extract:
-    """The part of a table that `summary` shows: its first rows, and some of its columns."""
+    """The part of a table that `summary` shows: its first rows and some columns."""
 
-    tables: tuple[str, ...]  # the first that has rows
+    tables: tuple[str, ...]  # the first one with rows is used
     title: str
     fields: tuple[str, ...]
     rows: int | None = None
-    is_told_if_missing: bool = True
+    is_shown_if_missing: bool = True
     is_about_cuda: bool = False
-    label: str | None = None  # the field that says what a row is about; None: the table's key
+    label: str | None = None  # the field that labels a row; None: the table's key
 
 
 _FIRST_ABOUT_CUDA = ("device_sum",)
@@ -392,15 +477,15 @@ _SUMMARY = (
         3,
         is_about_cuda=True,
     ),
-    _Extract(("cuda_api_sum",), "CUDA calls", _DURATIONS, 3, is_about_cuda=True),
+    _Extract(("cuda_api_sum",), "CUDA API calls", _DURATIONS, 3, is_about_cuda=True),
     _Extract(
         ("profiling_cost",),
-        "Profiling cost",
+        "Profiling overhead",
         ("kind", "records", "mean_ns", "total_ns", "span_ratio", "step_ns"),
         4,
-        is_told_if_missing=False,
+        is_shown_if_missing=False,
     ),
-    _Extract(("recording",), "What the recording holds", ("state", "table", "rows")),
+    _Extract(("recording",), "Recording content", ("state", "table", "rows")),
 )
 
 
@@ -409,34 +494,38 @@ _LAYERS = _Extract(
     "Layers",
     ("name", "calls", "host_median_ns", "device_median_ns", "kernels_per_call", "total_ratio"),
     8,
-    is_told_if_missing=False,
+    is_shown_if_missing=False,
     label="name",
 )
 
 
-def summary(trace: Trace, *, with_layers: bool = False) -> Document:
-    """Compute what one screen can say about a trace.
+def summary(trace: Recordings, *, with_layers: bool = False) -> Document:
+    """Compute a summary of a trace that fits on one screen.
 
-    Its sections are the beginnings of the tables process_sum, device_sum, kernel_sum,
-    nvtx_pushpop_sum (or nvtx_startend_sum), copy_sum, cuda_api_sum and, for a recording of ours,
-    profiling_cost, and the table recording.
-    A title says how many rows there are if some are left out. `with_layers` puts the beginning of
-    the table layers, where there is one, before the last.
+    Its sections are the first rows of the tables process_sum, device_sum, kernel_sum,
+    nvtx_pushpop_sum (or nvtx_startend_sum), copy_sum, cuda_api_sum and, for Warpline's own
+    recordings, profiling_cost, followed by the table recording. If rows are omitted, the title
+    gives their total number.
+
+    Args:
+        trace: A trace or a part of one, a path, or a list of paths.
+        with_layers: Whether to add the first rows of the table layers, if it has any.
     """
+    trace = opened(trace)
     whole = document(trace, ())
     parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1]) if with_layers else _SUMMARY
     sections = [(part, _extract(trace, part)) for part in parts]
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
 
-    def is_told(part: _Extract) -> bool:
-        # Without any CUDA, the first of its tables says so for all.
+    def is_shown(part: _Extract) -> bool:
+        # Without any CUDA events, the first CUDA table states that for all.
         is_repeated = part.is_about_cuda and not has_cuda and part.tables != _FIRST_ABOUT_CUDA
-        return part.is_told_if_missing and not is_repeated
+        return part.is_shown_if_missing and not is_repeated
 
     shown = [
         section
         for part, section in sections
-        if (isinstance(section, Result) and len(section)) or is_told(part)
+        if (isinstance(section, Result) and len(section)) or is_shown(part)
     ]
     return replace(whole, sections=tuple(shown))
 
@@ -461,86 +550,98 @@ def _extract(trace: Trace, part: _Extract) -> Result | Skipped:
 
 
 def export(
-    trace: Trace,
+    trace: Recordings,
     path: PathLike,
     format: str = "warpline",  # noqa: A002 - the word users know
     *,
     tables: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a trace, or a part of one, to a file or folder and return its path.
+    """Write a trace, or a part of one, to a file or directory.
 
     Args:
-        trace: From `warpline.open`, or a part of such a trace.
-        path: Where to write. It is complete when it appears.
-        format: Name of an exporter: warpline, sqlite, parquet, arrow, json or perfetto.
-        tables: Names of the tables to write, which brings those that they refer to and the
-            dimensions; None writes all that were recorded.
-        overwrite: Whether a file that exists may be replaced; in a folder, files of the same name.
+        trace: A trace or a part of one, a path, or a list of paths.
+        path: Output file or directory. It appears when it is complete.
+        format: Name of an export format: warpline, sqlite, parquet, arrow, json or perfetto.
+        tables: Names of the tables to write. Tables that they refer to, and dimension tables, are
+            always included. None writes all recorded tables.
+        overwrite: Whether to replace an existing file; in a directory, files of the same name.
+
+    Returns:
+        The path of the file or directory.
 
     Raises:
-        UsageError: There is no such format or table, or the path is taken.
-        MissingTableError: A table was never recorded.
-        InputError: The file cannot be written.
+        UsageError: There is no such format or table, or the output exists.
+        MissingTableError: A table was not recorded.
+        InputError: The output cannot be written.
     """
     from warpline.exporters import EXPORTERS  # noqa: PLC0415 - start-up: only exports need it
     from warpline.trace.recording import written_tables  # noqa: PLC0415 - likewise
 
     plugins.load("exporters")
     exporter = EXPORTERS.get(format)
-    target = Path(path)
+    target, whole = Path(path), opened(trace)
     for name in tables or ():
         if name not in TABLES:
             near = difflib.get_close_matches(name, TABLES, n=1)
             hint = f"did you mean {near[0]}?" if near else "tables: " + ", ".join(TABLES)
-            raise UsageError(f"there is no table {name!r}", hint=hint)
-        trace.table(name)
+            raise UsageError(f"unknown table {name!r}", hint=hint)
+        whole.table(name)
     check_output(target, is_folder=exporter.is_folder, overwrite=overwrite)
-    exporter.write(trace, target, written_tables(trace, tables))
+    exporter.write(whole, target, written_tables(whole, tables))
     return target
 
 
 def check_output(path: Path, *, is_folder: bool = False, overwrite: bool = False) -> None:
-    """Refuse a place that cannot be written to: InputError, or that is taken: UsageError."""
+    """Check that an output can be written.
+
+    Raises:
+        InputError: Its directory does not exist.
+        UsageError: It exists, or is not the kind of file that is to be written.
+    """
     if not path.parent.is_dir():
-        raise InputError(f"{path} cannot be written: there is no folder {path.parent}")
+        raise InputError(
+            f"{path} cannot be written: there is no directory {path.parent}",
+            hint=f"create it: mkdir -p {shlex.quote(str(path.parent))}",
+        )
     if path.exists() and path.is_dir() != is_folder:
-        is_what, wanted = ("a file", "a folder") if is_folder else ("a folder", "a file")
-        raise UsageError(f"{path} is {is_what}", hint=f"name {wanted}; this format writes one")
+        found, needed = ("a file", "a directory") if is_folder else ("a directory", "a file")
+        raise UsageError(f"{path} is {found}; this format writes {needed}", hint=f"name {needed}")
     if path.exists() and not path.is_dir() and not path.is_file():
-        # To replace it, as a file is, would take a device from the whole system.
-        raise UsageError(f"{path} is a device or a pipe", hint="name a file")
+        # Replacing it, as a file is replaced, would remove a device from the system.
+        raise UsageError(f"{path} is a device or a pipe", hint="name a regular file")
     is_taken = any(path.iterdir()) if path.is_dir() else path.exists()
     if is_taken and not overwrite:
-        raise UsageError(f"{path} exists", hint="--force-overwrite replaces it")
+        raise UsageError(f"{path} already exists", hint="use --force-overwrite to replace it")
 
 
-def query(trace: Trace, sql: str) -> pl.DataFrame:
-    """Return the answer to a SQL statement as a Polars DataFrame.
+def query(trace: Recordings, sql: str) -> pl.DataFrame:
+    """Run a SQL query and return its result as a Polars DataFrame.
 
     Args:
-        trace: From `warpline.open`, or a part of such a trace.
-        sql: One SELECT over nsys's tables (``CUPTI_ACTIVITY_KIND_KERNEL``, ``StringIds``...), which
+        trace: A trace or a part of one, a path, or a list of paths.
+        sql: One SELECT over nsys tables (``CUPTI_ACTIVITY_KIND_KERNEL``, ``StringIds``...), which
             SQLite runs, or over tables of the trace (``kernel``, ``range``...), which Polars runs.
 
     Raises:
-        UsageError: The statement cannot be run; the message is that of the SQL engine.
+        UsageError: The query fails. The message is that of the SQL engine.
     """
     import polars as pl  # noqa: PLC0415 - slow to import
 
-    answer = _answer(trace, sql)
+    answer = _answer(opened(trace), sql)
     names = _distinct(answer.names)
     return pl.DataFrame(answer.rows, schema=names, orient="row", infer_schema_length=None)
 
 
-def query_document(trace: Trace, sql: str) -> Document:
-    """Compute the answer to a SQL statement, as `query` does, for a renderer."""
+def query_document(trace: Recordings, sql: str) -> Document:
+    """Run a SQL query, as `query` does, for a renderer."""
+    trace = opened(trace)
     answer = _answer(trace, sql)
     names = _distinct(answer.names)
     columns = zip(*answer.rows, strict=True) if answer.rows else [() for _ in names]
     values = {name: column_of(column) for name, column in zip(names, columns, strict=True)}
-    fields = tuple(Field(name, Unit.NONE, "A column of the statement.") for name in names)
-    result = Result("query", "Answer", fields, values)
+    fields = tuple(Field(name, Unit.NONE, "A column of the query.") for name in names)
+    result = Result("query", "Query result", fields, values)
     return replace(document(trace, ()), sections=(result,), warnings=warnings_of(trace))
 
 
@@ -551,7 +652,7 @@ def _answer(trace: Trace, sql: str) -> Answer:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Number the names that repeat: SQL lets columns share one, a table does not."""
+    """Number repeated names: SQL allows columns of the same name, a table does not."""
     found: list[str] = []
     for name in names:
         count, wanted = 1, name
@@ -563,9 +664,25 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def formats() -> list[dict[str, Any]]:
-    """Return the file formats that can be read: name, doc and usual extensions."""
+    """Return the supported input formats: name, doc and usual extensions."""
     plugins.load("readers")
     return [
         {"name": item.name, "doc": item.doc, "extensions": list(item.extensions)}
         for item in READERS
     ]
+
+
+def _as_text(shown: Document | Finding) -> str:
+    from warpline.render import display  # noqa: PLC0415 - start-up: only shells need it
+
+    plugins.load("renderers")
+    return display.text(shown)
+
+
+def _as_html(shown: Document | Finding) -> str:
+    from warpline.render import display  # noqa: PLC0415 - likewise
+
+    return display.html(shown)
+
+
+DISPLAY.text, DISPLAY.html = _as_text, _as_html

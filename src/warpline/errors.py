@@ -1,30 +1,32 @@
 """The error tree.
 
     WarplineError                  exit 1
-      UsageError                   exit 2   the command line asks for something that does not exist
+      UsageError                   exit 2   an argument is invalid, or names something unknown
       InputError                   exit 1   a file cannot be used
-        UnknownFormatError                  no reader, or several, know the file
-        CorruptTraceError                   the file is cut or damaged
-        UnsupportedVersionError             the file is newer than this program
+        UnknownFormatError                  no reader, or more than one, recognizes the file
+        CorruptTraceError                   the file is truncated or damaged
+        UnsupportedVersionError             the file is newer than this version of Warpline
       CaptureError                 exit 1   a program cannot be recorded, or a session not finished
-        AgentMissingError                   the library that records is not installed here
+        AgentMissingError                   the recording library is not installed
         TargetFailedError          exit 126 or 127: the program to record cannot be started
-      MissingTableError            exit 1   the trace never recorded what is asked for
-      SchemaError                  exit 1   our defect: a reader or analysis broke its declaration
+      MissingTableError            exit 1   the requested events were never recorded
+      SchemaError                  exit 1   a bug: a reader or analysis violates its declaration
       PluginError                  exit 1   an installed extension cannot be used
 
-Every message says what, where and which value; ``hint`` says the next action.
+A message names the problem, the place and the value. ``hint`` is the next action.
 """
 
 from __future__ import annotations
 
 
 class WarplineError(Exception):
-    """An error that is shown to the user as one line.
+    """An error that the command line shows as one line.
+
+    Python tracebacks show the hint as a note below the message.
 
     Args:
         message: What went wrong, where, and with which value.
-        hint: The next action, or None when there is none to name.
+        hint: The next action, or None.
     """
 
     exit_code = 1
@@ -33,10 +35,12 @@ class WarplineError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")
 
 
 class UsageError(WarplineError):
-    """The command line, or a call's arguments, ask for something that does not exist."""
+    """An argument, of the command line or of a call, is invalid or names something unknown."""
 
     exit_code = 2
 
@@ -46,23 +50,23 @@ class InputError(WarplineError):
 
 
 class UnknownFormatError(InputError):
-    """No reader recognises the file, or more than one does."""
+    """No reader recognizes the file, or more than one does."""
 
 
 class CorruptTraceError(InputError):
-    """The file is cut or damaged."""
+    """The file is truncated or damaged."""
 
 
 class UnsupportedVersionError(InputError):
-    """The file was written by a version that this program does not know."""
+    """The file was written in a version that this version of Warpline does not support."""
 
 
 class CaptureError(WarplineError):
-    """A program cannot be recorded, or what was recorded cannot be finished."""
+    """A program cannot be recorded, or its recording cannot be finished."""
 
 
 class AgentMissingError(CaptureError):
-    """The library that records from within a program is not installed, or cannot be loaded."""
+    """The library that records within a program is not installed or cannot be loaded."""
 
 
 class TargetFailedError(CaptureError):
@@ -70,8 +74,9 @@ class TargetFailedError(CaptureError):
 
     Args:
         message: What went wrong, where, and with which value.
-        exit_code: What a shell returns for it: 126 when it cannot be run, 127 when not found.
-        hint: The next action, or None when there is none to name.
+        exit_code: The exit status of a shell in this case: 126 if the program cannot be executed,
+            127 if it is not found.
+        hint: The next action, or None.
     """
 
     NOT_RUNNABLE = 126
@@ -83,11 +88,11 @@ class TargetFailedError(CaptureError):
 
 
 class MissingTableError(WarplineError):
-    """The trace never recorded what is asked for; this differs from an empty table."""
+    """The requested events were never recorded. An empty table is not an error."""
 
 
 class SchemaError(WarplineError):
-    """A reader or an analysis broke its declaration: a defect of the program, not the file."""
+    """A reader or an analysis violates its declaration: a bug in the program, not in the file."""
 
 
 class PluginError(WarplineError):

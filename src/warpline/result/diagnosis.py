@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from warpline.result.changes import Change
+from warpline.result.display import Displayed
 from warpline.result.tables import Document, Skipped
 
 # Of the JSON that `analyze` writes. 2: rule data-starved is now input-bound, idle cause data is
@@ -39,8 +40,8 @@ class Evidence:
     windows_ns: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True)
-class Finding:
+@dataclass(frozen=True, repr=False)
+class Finding(Displayed):
     """A performance problem reported by a rule, with evidence and a fix.
 
     Attributes:
@@ -79,6 +80,10 @@ class Finding:
     fix_cuda: str = ""
     is_generic: bool = False
     changes: tuple[Change, ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        name = " ".join(part for part in (self.id, self.severity, self.rule) if part)
+        return f"<Finding {name}: {self.title}>"
 
 
 @dataclass(frozen=True)
@@ -307,7 +312,8 @@ class Diagnosis(Document):
     replay: Replay | None = None
 
     def __repr__(self) -> str:
-        findings = f"{len(self.findings)} findings"
+        count = len(self.findings)
+        findings = f"{count} finding" if count == 1 else f"{count} findings"
         return f"<Diagnosis of {self.title}: {self.verdict} {findings}>"
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,16 +1,22 @@
-"""A table that an analysis computed, and the document that renderers get."""
+"""A table computed by an analysis, and the document that renderers receive."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from warpline.errors import SchemaError
+from warpline.errors import SchemaError, UsageError
+from warpline.result.display import Displayed
 from warpline.units import Unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -18,13 +24,13 @@ class Field:
     """One column of a result.
 
     Attributes:
-        name: Our name, with its unit: ``total_ns``; the key in JSON.
-        unit: What the numbers count. Values are raw: ns, bytes, ratios in [0, 1].
+        name: Name with its unit, such as ``total_ns``; the key in JSON.
+        unit: Unit of the numbers. Values are raw: ns, bytes, ratios in [0, 1].
         doc: One sentence.
-        header: The heading in text, CSV and Markdown; nsys's own for the tables it has.
-        scale: Text, CSV and Markdown show value times scale: 100 for a ratio under ``Time (%)``.
-        digits: Decimals shown there; None shows integers and texts as they are.
-        is_detail: Terminals too narrow for all columns may leave it out even if it is a key.
+        header: Heading in text, CSV and Markdown; for tables of nsys, its heading.
+        scale: Factor for text, CSV and Markdown: 100 for a ratio under ``Time (%)``.
+        digits: Decimals in these formats; None shows integers and texts as they are.
+        is_detail: Whether a narrow terminal may omit the column even if it is a key.
     """
 
     name: str
@@ -43,10 +49,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Texts:
-    """A column of texts, kept as codes into distinct values.
+    """A column of texts, stored as codes into distinct values.
 
     Attributes:
-        codes: Shape (n,), int32; -1 where there is no text.
+        codes: Shape (n,), int32; -1 for a missing text.
         values: The distinct texts.
     """
 
@@ -57,7 +63,7 @@ class Texts:
         return len(self.codes)
 
     def to_list(self) -> list[str | None]:
-        """Return the texts, None where there is none."""
+        """Return the texts; None for a missing one."""
         table: list[str | None] = [*self.values, None]
         return [table[code] for code in self.codes.tolist()]
 
@@ -68,7 +74,7 @@ class Numbers:
 
     Attributes:
         values: Shape (n,).
-        valid: Shape (n,), False where there is no number; None when all are there.
+        valid: Shape (n,), False for a missing number; None if none is missing.
     """
 
     values: npt.NDArray[Any]
@@ -78,7 +84,7 @@ class Numbers:
         return len(self.values)
 
     def to_list(self) -> list[Any]:
-        """Return Python numbers, None where there is none."""
+        """Return Python numbers; None for a missing one."""
         values: list[Any] = self.values.tolist()
         if self.valid is None:
             return values
@@ -89,7 +95,7 @@ Values = Texts | Numbers
 
 
 def column_of(values: Sequence[Any]) -> Values:
-    """Return Python values as a column: of numbers if all are, else of texts; None is none."""
+    """Return Python values as a column: numbers if all are numbers, else texts. None is missing."""
     known = [value for value in values if value is not None]
     is_number = all(isinstance(value, int | float) for value in known)
     is_large = any(isinstance(value, int) and abs(value) >= 1 << 63 for value in known)
@@ -112,16 +118,19 @@ def _text(value: Any) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Result:
-    """A table that an analysis computed.
+class Result(Displayed):
+    """A table computed by an analysis.
+
+    `print` shows it as `warpline stats` does, and a notebook as an HTML table. `to_polars`,
+    `to_pandas`, `to_arrow` and `rows` return the raw values.
 
     Attributes:
         name: Name of the analysis, with its arguments: ``cuda_gpu_kern_sum:base``.
         title: Heading.
-        fields: Columns, in the order in which they are shown.
-        columns: Values by field name, all of one length.
-        key: Names of the fields that tell rows apart when two results are compared.
-        notes: Sentences that a reader of the numbers must know.
+        fields: Columns, in display order.
+        columns: Values by field name, all of the same length.
+        key: Names of the fields that identify a row when two results are compared.
+        notes: Sentences needed to interpret the numbers.
     """
 
     name: str
@@ -134,44 +143,66 @@ class Result:
     def __post_init__(self) -> None:
         declared = [item.name for item in self.fields]
         if declared != list(self.columns):
-            raise SchemaError(f"{self.name}: fields {declared} but columns {list(self.columns)}")
+            raise SchemaError(
+                f"{self.name}: fields {declared} do not match columns {list(self.columns)}"
+            )
         if len({len(values) for values in self.columns.values()}) > 1:
-            raise SchemaError(f"{self.name}: columns differ in length")
+            raise SchemaError(f"{self.name}: columns have different lengths")
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows as tuples of raw Python values, None where there is none."""
+        """Return the rows as tuples of raw Python values; None for a missing one."""
         return list(zip(*(values.to_list() for values in self.columns.values()), strict=True))
 
-    def to_polars(self) -> Any:
-        """Return a Polars DataFrame with our column names and raw values."""
+    def to_polars(self) -> pl.DataFrame:
+        """Return a Polars DataFrame of raw values, its columns named as the fields."""
         import polars as pl  # noqa: PLC0415 - slow to import, and not needed to print
 
-        return pl.DataFrame({name: values.to_list() for name, values in self.columns.items()})
+        def dtype(values: Values) -> type[pl.DataType]:
+            if isinstance(values, Texts):
+                return pl.String
+            return pl.Float64 if values.values.dtype.kind == "f" else pl.Int64
 
-    def to_pandas(self) -> Any:
-        """Return a pandas DataFrame; needs the extra ``warpline[pandas]``."""
+        return pl.DataFrame(
+            [
+                pl.Series(name, values.to_list(), dtype(values))
+                for name, values in self.columns.items()
+            ]
+        )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a pandas DataFrame of raw values. Requires ``pip install 'warpline[pandas]'``.
+
+        Raises:
+            UsageError: pandas or pyarrow is not installed.
+        """
+        _require("to_pandas", "pandas", "pyarrow")
         return self.to_polars().to_pandas()
+
+    def to_arrow(self) -> pa.Table:
+        """Return a pyarrow Table of raw values. Requires ``pip install 'warpline[pandas]'``.
+
+        Raises:
+            UsageError: pyarrow is not installed.
+        """
+        _require("to_arrow", "pyarrow")
+        return self.to_polars().to_arrow()
 
     def __repr__(self) -> str:
         names = ", ".join(item.name for item in self.fields)
         return f"<Result {self.name}: {len(self):,} rows; {names}>"
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        return str(self.to_polars()._repr_html_())
 
     def head(self, count: int) -> Result:
         """Return the first `count` rows."""
         return self._of_rows(slice(count))
 
     def sorted_by(self, name: str, *, ascending: bool = False) -> Result:
-        """Return the rows in the order of a field: texts by the alphabet, what is missing last.
+        """Return the rows sorted by a field: texts alphabetically, missing values last.
 
         Args:
-            name: A field's name; KeyError if there is none.
+            name: Name of the field. An unknown name raises KeyError.
             ascending: Smallest first. Rows with equal values keep their order in either case.
         """
         values = self.columns[name]
@@ -203,14 +234,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Why an analysis has no result for this trace.
+    """The reason why an analysis has no result for this trace.
 
     Attributes:
         name: Name of the analysis.
-        reason: What is missing.
-        hint: How to record it, or None.
-        is_failure: Whether computing it failed: by a defect of ours or of an extension, or because
-            the file is damaged.
+        reason: The missing events, or the error.
+        hint: How to record them, or None.
+        is_failure: Whether the computation failed: because of a defect in Warpline or an extension,
+            or because the file is damaged.
     """
 
     name: str
@@ -219,14 +250,16 @@ class Skipped:
     is_failure: bool = False
 
 
-@dataclass(frozen=True)
-class Document:
-    """What a renderer gets.
+@dataclass(frozen=True, repr=False)
+class Document(Displayed):
+    """The input of a renderer.
+
+    `print` shows it as the command line does, and a notebook shows it as HTML.
 
     Attributes:
-        title: What this is about.
+        title: Name of the recording.
         meta: Facts about the recording, JSON-ready: paths, producer, span, lost, unread.
-        sections: Results, and what was skipped, in order.
+        sections: Results and skipped analyses, in order.
         warnings: Sentences about the recording that every reader must see.
     """
 
@@ -234,3 +267,19 @@ class Document:
     meta: Mapping[str, Any]
     sections: tuple[Result | Skipped, ...]
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        names = ", ".join(section.name for section in self.sections)
+        return f"<Document of {self.title}: {names or 'no tables'}>"
+
+
+def _require(method: str, *packages: str) -> None:
+    """Raise UsageError if an optional package is not installed."""
+    from importlib.util import find_spec  # noqa: PLC0415 - only conversions need it
+
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        raise UsageError(
+            f"{method} requires {' and '.join(missing)}",
+            hint="install with: pip install 'warpline[pandas]'",
+        )

@@ -1,0 +1,128 @@
+"""Detect a run that is given twice: merged with itself, every total would double.
+
+Two files hold the same run if they are one file (a link, another spelling of the path), or if their
+content is the same: a copy, an export, or a report beside its own export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline.errors import InputError, UsageError
+from warpline.schema import TABLES, TableSpec
+from warpline.trace.column import ColumnData
+from warpline.trace.source import TableSource
+from warpline.units import Unit
+
+# Counting the rows of `collective` reads every range in some formats, and adds no evidence.
+_COMPARED = tuple(
+    spec for spec in TABLES.values() if spec.start is not None and spec.name != "collective"
+)
+
+
+def refuse_same_files(files: Sequence[Path]) -> None:
+    """Raise UsageError if two paths name one file. Paths that cannot be read are passed over."""
+    seen: dict[tuple[int, int], Path] = {}
+    for file in files:
+        with suppress(OSError, ValueError):  # ValueError: a NUL in the name
+            status = file.stat()
+            first = seen.setdefault((status.st_dev, status.st_ino), file)
+            if first is not file:
+                raise _given_twice(first, file)
+
+
+def refuse_same_runs(sources: Sequence[TableSource]) -> None:
+    """Raise UsageError if two sources hold the same events of the same processes.
+
+    Process ids and row counts are compared first, then the events themselves, the smallest table
+    first. Files of different runs, or of different ranks of one run, differ early. Empty
+    recordings are never the same run. Nor are sources that cannot be read.
+    """
+    pids = [_pids(source) for source in sources]
+    for first, second in combinations(range(len(sources)), 2):
+        may_be_same = not (pids[first] and pids[second]) or pids[first] & pids[second]
+        if may_be_same and _hold_same_events(sources[first], sources[second]):
+            raise _given_twice(sources[first].meta.paths[0], sources[second].meta.paths[0])
+
+
+def _given_twice(first: Path, second: Path) -> UsageError:
+    if str(first) == str(second):
+        return UsageError(f"{first} is given twice", hint="give each run once")
+    return UsageError(
+        f"{first} and {second} are the same run",
+        hint=f"give each run once: {first} or {second}",
+    )
+
+
+def _pids(source: TableSource) -> frozenset[int]:
+    with suppress(InputError):
+        if "process" in source.tables():
+            return frozenset(source.load("process", ["pid"])["pid"].values.tolist())
+    return frozenset()
+
+
+def _hold_same_events(first: TableSource, second: TableSource) -> bool:
+    try:
+        shared = sorted(_shared_tables(first, second), key=lambda spec: first.row_count(spec.name))
+    except InputError:
+        return False
+    moved_ns = _clock_difference_ns(first, second)
+    filled = [spec for spec in shared if first.row_count(spec.name)]
+    return bool(filled) and all(_is_same(first, second, spec, moved_ns) for spec in filled)
+
+
+def _shared_tables(first: TableSource, second: TableSource) -> Iterator[TableSpec]:
+    """Yield the tables that both sources recorded; none if one of them differs in length."""
+    both = {*first.tables()} & {*second.tables()}
+    shared = [spec for spec in _COMPARED if spec.name in both]
+    if all(first.row_count(spec.name) == second.row_count(spec.name) for spec in shared):
+        yield from shared
+
+
+def _clock_difference_ns(first: TableSource, second: TableSource) -> int:
+    """Return by how much the times of the second source are behind those of the first, in ns."""
+    origins = first.meta.origin_utc_ns, second.meta.origin_utc_ns
+    return 0 if origins[0] is None or origins[1] is None else origins[1] - origins[0]
+
+
+def _is_same(first: TableSource, second: TableSource, spec: TableSpec, moved_ns: int) -> bool:
+    """Return whether a table holds the same times, correlation ids and names in both sources.
+
+    Columns are compared one by one: the first that differs ends it, and no other is read.
+    """
+    for name in dict.fromkeys((spec.start, spec.end, "correlation_id", "name_id")):
+        if name is None or not spec.has(name):
+            continue
+        try:
+            ours, theirs = (source.load(spec.name, [name]).get(name) for source in (first, second))
+        except InputError:
+            return False
+        if ours is None or theirs is None:
+            continue  # all null, or a format that has no such column
+        if name == "name_id":
+            is_same = _texts(first, ours) == _texts(second, theirs)
+        else:
+            moved = moved_ns if spec.column(name).unit is Unit.NS else 0
+            is_same = np.array_equal(_sorted(ours), _sorted(theirs) + moved)
+        if not is_same:
+            return False
+    return True
+
+
+def _sorted(data: ColumnData) -> npt.NDArray[np.int64]:
+    values = data.values if data.valid is None else data.values[data.valid]
+    return np.sort(values).astype(np.int64, copy=False)
+
+
+def _texts(source: TableSource, data: ColumnData) -> dict[bytes, int]:
+    """Return how many rows have each name: the numbers of texts differ between files."""
+    values = data.values if data.valid is None else data.values[data.valid]
+    rows, counts = np.unique(values, return_counts=True)
+    names = map(source.strings.raw, rows.tolist())
+    return dict(zip(names, counts.tolist(), strict=True))
