@@ -103,8 +103,7 @@ def opened(trace: Recordings) -> Trace:
 def _names_files(value: object) -> bool:
     if isinstance(value, str | os.PathLike):
         return True
-    is_list = isinstance(value, Sequence)
-    return is_list and all(isinstance(item, str | os.PathLike) for item in value)
+    return isinstance(value, Sequence) and all(isinstance(x, str | os.PathLike) for x in value)
 
 
 def select(
@@ -125,8 +124,8 @@ def select(
             overlap it. Ignored if `filter_nvtx` is given.
         filter_nvtx: ``RANGE[@DOMAIN][/INDEX]``. Keeps events that overlap this instance of an NVTX
             range. Instances count from 0, in order of their starts.
-        exclude: One or several ``RANGE[@DOMAIN]``. Drops every instance, and the GPU work launched
-            from it.
+        exclude: One or several ``RANGE[@DOMAIN]``. Drops every instance, and the GPU operations
+            launched from it.
         process: Process ids or names, as numbers, as text, or as comma-separated text. A name is
             the path of the executable or its last component.
         device: GPU indices, or prefixes of UUIDs.

@@ -1,4 +1,4 @@
-"""The CRC-32 of ZIP files: by the native core, at the pace of the memory, else by zlib."""
+"""The CRC-32 of ZIP files, by the native core at memory speed, else by zlib."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import zlib
 
 from warpline import native
 
-# Below, finding the address takes longer than zlib does.
+# For smaller buffers, taking the address is slower than zlib.
 _LEAST_NATIVE_BYTES = 4096
 
 
 def crc32(data: memoryview) -> int:
-    """Return the CRC-32 of contiguous bytes. Other threads run meanwhile."""
+    """Return the CRC-32 of contiguous bytes. Releases the GIL for large buffers."""
     core = native.core() if data.nbytes >= _LEAST_NATIVE_BYTES else None
     if core is None:
         return zlib.crc32(data)
-    import numpy as np  # noqa: PLC0415 - the capture side imports this module, and calls it not
+    import numpy as np  # noqa: PLC0415 - the capture side imports this module without calling it
 
     found = core.wl_crc32(np.frombuffer(data, np.uint8).ctypes.data, data.nbytes, 0, 0)
-    return found if found >= 0 else zlib.crc32(data)  # no memory for threads
+    return found if found >= 0 else zlib.crc32(data)  # out of memory for threads

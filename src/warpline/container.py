@@ -1,11 +1,11 @@
-"""The file that holds a recording: a ZIP of stored ``.npy`` members, hence a valid ``.npz``.
+"""The file format of recordings: a ZIP of uncompressed ``.npy`` members, hence a valid ``.npz``.
 
-Members are not compressed and their data begin at multiples of 64 bytes, so that a reader can
-map them. ``meta.json`` comes first: a file is known by its first bytes. Writing needs the standard
-library only, for the capture side writes such files too.
+Members are not compressed, and their data start at multiples of 64 bytes, so that a reader can map
+them. ``meta.json`` comes first, so that the first bytes identify the format. Writing requires only
+the standard library, because the capture side also writes these files.
 
-Nothing is read that has no checksum: the structure of the file and ``meta.json`` are checked when
-it is opened, every other member when it is used first.
+All data have checksums. The structure of the file and ``meta.json`` are checked when the file is
+opened, every other member on first use.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ _EXTRA_HEADER = struct.Struct("<HH")
 # The local header of a member longer than this has a ZIP64 field of 20 bytes.
 _ZIP64_LIMIT = (1 << 31) - 1
 _ZIP64_EXTRA_BYTES = 20
-_PADDING_ID = 0x5770  # a private id: readers skip extra fields that they do not know
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # files written from the same data are equal
+_PADDING_ID = 0x5770  # a private id: readers skip unknown extra fields
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # a constant, so that the same data give the same file
 
 
 class ContainerWriter:
-    """Writes members one after another; use it as a context manager.
+    """Writes members sequentially. Use it as a context manager.
 
-    The file appears at its path when the block ends without an error, else not at all.
+    The file appears at its path if the block ends without an error.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Not tempfile: its files are private, and ours should have the mode the user's have.
+        # Not tempfile: its files are private, and recordings should have the usual mode.
         self._unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         self._file = self._unfinished.open("x+b")
         self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_STORED)
-        self._zip.comment = bytes(SEAL_BYTES)  # its room
+        self._zip.comment = bytes(SEAL_BYTES)  # reserves the space
 
     def add_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Add a JSON object as the member `name`."""
@@ -75,7 +75,7 @@ class ContainerWriter:
             name: Such as ``kernel/start_ns``.
             dtype: As ``.npy`` spells it: ``<i8``, ``<i4``, ``<f8``, ``|b1``, ``|u1``.
             count: Number of elements.
-            chunks: Contiguous buffers that together hold the elements.
+            chunks: Contiguous buffers with the elements.
         """
         description = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({count},), }}"
         text = description.encode()
@@ -86,7 +86,7 @@ class ContainerWriter:
         self.add_bytes(f"{name}{ARRAY_ENDING}", _after(header, chunks), size_bytes)
 
     def add_bytes(self, name: str, chunks: Iterable[Chunk], size_bytes: int) -> None:
-        """Add a member of `size_bytes` bytes; it begins at a multiple of 64 bytes."""
+        """Add a member of `size_bytes` bytes. It starts at a multiple of 64 bytes."""
         info = zipfile.ZipInfo(name, _EPOCH)
         info.external_attr = 0o644 << 16
         is_large = size_bytes > _ZIP64_LIMIT
@@ -107,7 +107,7 @@ class ContainerWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # On a full disk what is buffered fails again, in every one of these calls.
+        # On a full disk, writing the buffered data fails again in each of these calls.
         again = contextlib.suppress(*([] if kind is None else [OSError, ValueError]))
         try:
             with again:
@@ -123,7 +123,7 @@ class ContainerWriter:
                 self._file.close()
 
     def _seal(self) -> None:
-        """Write the checksum of the directory, which is closed, where there is room for it."""
+        """Write the checksum of the finished directory into the reserved space."""
         seal_at = self._file.seek(-SEAL_BYTES, os.SEEK_END)
         self._file.seek(self._zip.start_dir)
         seal = sealed(self._file.read(seal_at - self._zip.start_dir))
@@ -138,14 +138,14 @@ def _after(first: Chunk, rest: Iterable[Chunk]) -> Iterator[Chunk]:
 
 @dataclass(frozen=True)
 class Member:
-    """Where a member of a container lies.
+    """Location of a member in a container.
 
     Attributes:
-        offset_bytes: Where it begins in the file.
-        size_bytes: Its length.
-        crc32: What its bytes sum to, if they are whole.
-        array: What it holds, or None if it is not an array that `add_array` would write. Not
-            covered by a check before the member is used.
+        offset_bytes: Offset in the file.
+        size_bytes: Size.
+        crc32: Expected checksum of its bytes.
+        array: Its array, or None if it is not in the format that `add_array` writes. Not verified
+            before the member is used.
     """
 
     offset_bytes: int
@@ -156,12 +156,12 @@ class Member:
 
 @dataclass(frozen=True)
 class ArrayPlace:
-    """Where the elements of an array lie.
+    """Location of the elements of an array.
 
     Attributes:
         dtype: As ``.npy`` spells it.
         count: Number of elements.
-        offset_bytes: Where they begin in the file.
+        offset_bytes: Offset in the file.
     """
 
     dtype: str
@@ -171,13 +171,13 @@ class ArrayPlace:
 
 @dataclass(frozen=True)
 class Container:
-    """A container, open and mapped. Several threads may read it.
+    """An open, memory-mapped container. Several threads may read it.
 
     Attributes:
         path: The file.
-        meta: ``meta.json``.
-        members: The other members by name, in the file's order.
-        data: The whole file, read-only, unchecked. Views of it keep it open.
+        meta: Content of ``meta.json``.
+        members: The other members by name, in file order.
+        data: The whole file, read-only and unverified. Views of it keep the file open.
     """
 
     path: Path
@@ -193,8 +193,7 @@ class Container:
     def open(cls, path: Path) -> Container:
         """Map a container.
 
-        Raises CorruptTraceError if it is cut, if its parts contradict each other, or if its facts
-        are damaged.
+        Raises CorruptTraceError if it is truncated or inconsistent, or if ``meta.json`` is damaged.
         """
         try:
             with path.open("rb") as file, zipfile.ZipFile(file) as archive:
@@ -202,15 +201,15 @@ class Container:
                 members = {place.name: _member(place, data) for place in places(archive, data)}
                 meta = _read_meta(data, members.pop(META))
         except (zipfile.BadZipFile, NotImplementedError, KeyError, ValueError) as error:
-            what = f"there is no {META}" if isinstance(error, KeyError) else error
+            what = f"{META} is missing" if isinstance(error, KeyError) else error
             raise CorruptTraceError(
-                f"{path}: not a whole recording: {what}",
-                hint="it may have been cut or damaged while it was copied; copy or export it again",
+                f"{path} is incomplete or damaged: {what}",
+                hint="copy or export the file again; it may have been truncated while copying",
             ) from error
         return cls(path, meta, members, data)
 
     def is_whole(self, name: str) -> bool:
-        """Return whether the bytes of a member sum to its checksum; they are read once."""
+        """Return whether a member matches its checksum. It is verified once."""
         return self._sums.hold(name)
 
     def member_bytes(self, name: str) -> memoryview:
@@ -219,7 +218,7 @@ class Container:
         return self._whole(name, member.offset_bytes, member.size_bytes)
 
     def elements(self, name: str, place: ArrayPlace) -> memoryview:
-        """Return the bytes of the elements of the array that a member is, checked likewise."""
+        """Return the elements of a member's array. Raises CorruptTraceError if they are damaged."""
         return self._whole(name, place.offset_bytes, place.count * int(place.dtype[2:]))
 
     def _whole(self, name: str, offset_bytes: int, size_bytes: int) -> memoryview:
@@ -227,14 +226,14 @@ class Container:
             what = name.removesuffix(ARRAY_ENDING)
             raise CorruptTraceError(
                 f"{self.path}: {what} is damaged: its checksum does not match",
-                hint="copy the file again or profile again; `warpline stats -r TABLE` still prints"
+                hint="copy the file again or profile again; `warpline stats -r TABLE` works for"
                 f" tables that do not need {what}",
             )
         return self.data[offset_bytes : offset_bytes + size_bytes]
 
 
 class _Sums:
-    """Which members are whole: each is summed up once, when that is asked first."""
+    """Results of checksums: each member is verified once, on first use."""
 
     def __init__(self, data: memoryview, members: Mapping[str, Member]) -> None:
         self._data = data
@@ -253,7 +252,7 @@ class _Sums:
 
 
 def is_container(head: bytes) -> bool:
-    """Return whether a file with these first bytes begins as one that we wrote."""
+    """Return whether the first bytes of a file are those of a container."""
     name_at = LOCAL_HEADER.size
     return head.startswith(b"PK\x03\x04") and head[name_at:].startswith(META.encode())
 

@@ -1,13 +1,13 @@
 """The loader of libwarpline_core, the native hot loops.
 
-The library is optional: `core()` is None without it, and every caller has a path in numpy or the
-standard library that gives the same result; only finishing a session needs it. Two environment
-variables: ``WARPLINE_NATIVE=0`` leaves the library alone,
-``WARPLINE_CORE=/path/to/libwarpline_core.so`` names another build of it.
+The library is optional. Without it, `core()` is None, and callers use numpy or the standard library
+with the same results. Only finishing a session requires it. Two environment variables:
+``WARPLINE_NATIVE=0`` disables the library, ``WARPLINE_CORE=/path/to/libwarpline_core.so`` selects
+another build.
 
-`DECLARATIONS`, `SqliteColumn` and the constants repeat ``native/core/include/warpline_core.h``; a
-test compares them. Pointers are passed as integers, so that this module needs no numpy. ctypes
-releases the interpreter lock during a call.
+`DECLARATIONS`, `SqliteColumn` and the constants duplicate ``native/core/include/warpline_core.h``.
+A test compares them. Pointers are passed as integers, so that this module does not need numpy.
+ctypes releases the GIL during a call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ROWID = -1
 
 
 class SqliteColumn(ctypes.Structure):
-    """``wl_sqlite_column``: one column to read, where it goes, and what was met."""
+    """``wl_sqlite_column``: a column to read, its output buffers, and counts of invalid values."""
 
     _fields_ = (
         ("values", c_void_p),
@@ -121,7 +121,7 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 class Core:
-    """The functions of a loaded library, under their C names; warpline_core.h documents them."""
+    """The functions of a loaded library, under their C names. See warpline_core.h."""
 
     wl_abi_version: Callable[[], int]
     wl_sqlite_open: Callable[..., int]
@@ -154,7 +154,7 @@ class Core:
     wl_raw_rows: Callable[[c_void_p, bytes], int]
     # session, column, first, count, values, valid -> nulls or -status
     wl_raw_column: Callable[..., int]
-    # session, text, bytes -> its number or -status
+    # session, text, bytes -> text id or -status
     wl_raw_intern: Callable[[c_void_p, bytes, int], int]
     wl_json_open: Callable[..., int]
     wl_json_close: Callable[[c_void_p], None]
@@ -175,12 +175,12 @@ class Core:
 
 @dataclass(frozen=True)
 class NativeStatus:
-    """What `warpline doctor` says about the native core.
+    """Status of the native core, as `warpline doctor` reports it.
 
     Attributes:
-        available: Whether `core()` gives it.
-        path: The file that was found, or None.
-        abi: The interface version that the file has, or None if it could not be asked.
+        available: Whether `core()` returns it.
+        path: The library file, or None if there is none.
+        abi: ABI version of the file, or None if it is unknown.
         reason: Why it is not available; empty if it is.
     """
 
@@ -191,34 +191,34 @@ class NativeStatus:
 
 
 def core() -> Core | None:
-    """Return the native core, or None where it is absent or switched off. Loaded once."""
+    """Return the native core, or None if it is missing or disabled. It is loaded once."""
     return _load()[0]
 
 
 def status() -> NativeStatus:
-    """Say whether the native core is in use, and if not, why."""
+    """Return whether the native core is in use, and if not, why."""
     return _load()[1]
 
 
 @cache
 def _load() -> tuple[Core | None, NativeStatus]:
     if os.environ.get("WARPLINE_NATIVE", "").lower() in {"0", "false", "no", "off"}:
-        return _absent("switched off by WARPLINE_NATIVE")
+        return _absent("disabled by WARPLINE_NATIVE")
     named = os.environ.get("WARPLINE_CORE")
     paths = [Path(named)] if named else list(_installed())
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
-        absent = f"WARPLINE_CORE names no file: {named}" if named else "it was not built"
+        absent = f"WARPLINE_CORE: no such file: {named}" if named else "not built"
         return _absent(absent)
     try:
         library = ctypes.CDLL(str(path))
         library.wl_abi_version.restype = c_int32
         abi = int(library.wl_abi_version())
         if abi != ABI_VERSION:
-            reason = f"its interface has version {abi}, this Warpline needs {ABI_VERSION}"
+            reason = f"has ABI version {abi}; this version of Warpline requires {ABI_VERSION}"
             return _absent(reason, path, abi)
         return Core(library), NativeStatus(available=True, path=path, abi=abi, reason="")
-    except (OSError, AttributeError) as error:  # not a library, or not this one
+    except (OSError, AttributeError) as error:  # not a library, or another one
         return _absent(f"cannot be loaded: {error}", path)
 
 
@@ -229,6 +229,6 @@ def _absent(
 
 
 def _installed() -> Iterator[Path]:
-    # An editable installation has two roots: the sources, and the folder with what was built.
+    # An editable installation has two roots: the sources and the build directory.
     for root in sys.modules[__package__].__path__:
         yield Path(root) / "_native" / LIBRARY_NAME

@@ -1,4 +1,4 @@
-"""A named collection that refuses duplicates and suggests the nearest name."""
+"""A collection of named items that rejects duplicates and suggests similar names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Items by name, in the order in which they were added.
+    """Items by name, in order of registration.
 
     Args:
-        kind: What an item is, for messages: "table", "reader", "format".
+        kind: Kind of the items, for messages: "table", "reader", "format".
     """
 
     def __init__(self, kind: str) -> None:
@@ -24,16 +24,16 @@ class Registry(Generic[T]):
         self._aliases: dict[str, str] = {}
 
     def add(self, name: str, item: T, *, aliases: Iterable[str] = ()) -> None:
-        """Add an item; a name or alias that is already taken raises SchemaError."""
+        """Add an item. Raises SchemaError if a name or alias is taken."""
         for taken in (name, *aliases):
             if taken in self._items or taken in self._aliases:
-                raise SchemaError(f"two {self.kind}s are called {taken!r}")
+                raise SchemaError(f"two {self.kind}s are named {taken!r}")
         self._items[name] = item
         for alias in aliases:
             self._aliases[alias] = name
 
     def get(self, name: str) -> T:
-        """Return the item called `name`, an alias included; else UsageError with suggestions."""
+        """Return the item of a name or alias. Raises UsageError if there is none."""
         found = self._items.get(self._aliases.get(name, name))
         if found is None:
             raise UsageError(f"unknown {self.kind} {name!r}", hint=self._suggest(name))
@@ -48,11 +48,11 @@ class Registry(Generic[T]):
         return f"known {self.kind}s: " + ", ".join(self._items)
 
     def aliases(self) -> dict[str, str]:
-        """Return alias -> name."""
+        """Return the aliases, as alias -> name."""
         return dict(self._aliases)
 
     def names(self) -> list[str]:
-        """Return the names, aliases left out."""
+        """Return the names, without aliases."""
         return list(self._items)
 
     def __contains__(self, name: str) -> bool:

@@ -176,7 +176,7 @@ def _table_hint(trace: Trace, base: sqlite3.Connection, missing: str) -> str:
 
 
 def _run_polars(trace: Trace, sql: str, names: list[str]) -> Answer:
-    import polars as pl  # noqa: PLC0415 - slow to import, and SQLite's statements do not need it
+    import polars as pl  # noqa: PLC0415 - slow to import, and SQLite queries do not need it
 
     context = pl.SQLContext({name: trace[name] for name in names}, eager=True)
     try:

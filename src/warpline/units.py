@@ -1,4 +1,4 @@
-"""Units of columns, and the only functions that turn numbers into text."""
+"""Units of columns, and the only functions that format numbers as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Unit(Enum):
-    """What a number counts. The value is the suffix a column of this unit carries, if any."""
+    """Unit of a number. The value is the name suffix of columns with this unit, if any."""
 
     NONE = ""
     NS = "ns"
@@ -29,7 +29,7 @@ _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (
 
 
 def format_ns(value: int | float) -> str:
-    """Format a duration with three significant digits in the unit that suits it: ``12.3 ms``."""
+    """Format a duration with three significant digits and a suitable unit: ``12.3 ms``."""
     return _scaled(value, _TIME_STEPS)
 
 
@@ -60,7 +60,7 @@ def plural(count: int, noun: str, plural_noun: str | None = None) -> str:
 
 
 def _scaled(value: int | float, steps: tuple[tuple[int, str], ...]) -> str:
-    # The limits are where rounding to three digits would give 1000, 100.0 or 10.00.
+    # Beyond these limits, rounding to three digits would give 1000, 100.0 or 10.00.
     size, name = next((step for step in steps if abs(value) / step[0] >= 0.9995), steps[-1])
     if size == 1 and float(value).is_integer():
         return f"{int(value)} {name}"
@@ -69,16 +69,16 @@ def _scaled(value: int | float, steps: tuple[tuple[int, str], ...]) -> str:
     return f"{scaled:.{decimals}f} {name}"
 
 
-# Wide enough for every digit before the point of the largest float64, and then some after it.
+# Enough digits for the integer part of the largest float64, and some decimals.
 _EXACT = Context(prec=400, rounding=ROUND_HALF_UP)
 
 
 def fixed(value: int | float | np.integer[Any], digits: int, scale: float = 1.0) -> str:
     """Format value times scale with `digits` decimals, halves away from zero, as nsys rounds.
 
-    What is rounded is the shortest decimal that reads back as the same float, times the
-    scale's: 2.05 gives ``2.1``, and 0.2895 at scale 100 gives ``29.0``. The binary values,
-    2.04999... and 28.94999..., would give one or the other by chance. The value is finite.
+    The shortest decimal that reads back as the same float is multiplied by the scale and rounded:
+    2.05 gives ``2.1``, and 0.2895 at scale 100 gives ``29.0``. The binary values, 2.04999... and
+    28.94999..., would give either result by chance. The value must be finite.
     """
     product = _EXACT.multiply(Decimal(str(value)), Decimal(str(float(scale))))
     rounded = product.quantize(Decimal(1).scaleb(-digits), context=_EXACT)
@@ -86,18 +86,18 @@ def fixed(value: int | float | np.integer[Any], digits: int, scale: float = 1.0)
 
 
 def fixed_all(values: npt.NDArray[Any], digits: int, scale: float = 1.0) -> list[str]:
-    """Format an array as `fixed` formats each of its numbers.
+    """Format each number of an array as `fixed` does.
 
     Args:
         values: Shape (n,), int64 or finite float64.
         digits: Decimals, 0 to 15.
-        scale: What to multiply by.
+        scale: Factor.
 
-    Rounding is done on whole arrays: value * scale * 10**digits, in float64, is off by less
-    than four times 2**-53 of itself from the decimal number that `fixed` rounds. Only numbers
-    that close to a half, and those of 2**52 and more, are left to `fixed` one by one.
+    Whole arrays are rounded at once. The relative error of value * scale * 10**digits in float64 is
+    less than four times 2**-53, compared with the decimal number that `fixed` rounds. Only numbers
+    that close to a half, and numbers from 2**52, go through `fixed` one by one.
     """
-    import numpy as np  # noqa: PLC0415 - Unit and the scalar formatters do without it
+    import numpy as np  # noqa: PLC0415 - Unit and the scalar formatters do not need it
 
     if scale == 1 and values.dtype.kind in "iu":
         zeros = "." + "0" * digits if digits else ""
@@ -117,10 +117,10 @@ def fixed_all(values: npt.NDArray[Any], digits: int, scale: float = 1.0) -> list
 
 
 def binary_fixed_all(values: npt.NDArray[np.float64], digits: int) -> list[str]:
-    """Format an array with `digits` decimals, as C's printf does: nsys's converted units.
+    """Format an array with `digits` decimals, as C's printf does, for nsys's converted units.
 
-    Where nsys shows a number in another unit than it was recorded in (bytes as MB, ns as ms),
-    it rounds the binary value of the quotient, not the decimal one: 4500 B are ``0.004`` MB.
+    When nsys converts a number to another unit (bytes to MB, ns to ms), it rounds the binary value
+    of the quotient, not the decimal value: 4500 B are ``0.004`` MB.
     """
     return list(map(f"%.{digits}f".__mod__, values.tolist()))
 
@@ -136,13 +136,13 @@ _NS_OF_UNIT = {
 
 
 def parse_ns(text: str) -> int:
-    """Read a duration such as ``1500``, ``1.5ms``, ``1s200ms`` or ``-3us`` as int ns.
+    """Parse a duration such as ``1500``, ``1.5ms``, ``1s200ms`` or ``-3us`` into int ns.
 
-    The grammar is that of nsys: a series of numbers, each with its sign and unit, which are
-    added; a number without a unit is ns. ``1s-2ms`` is 998 ms. Fractions of a ns are cut off.
+    The syntax is that of nsys: a sum of numbers, each with a sign and a unit. A number without a
+    unit is in ns. ``1s-2ms`` is 998 ms. Fractions of a ns are truncated.
 
     Raises:
-        ValueError: The text is not a time, or does not fit in 64 bits.
+        ValueError: The text is not a duration, or does not fit in 64 bits.
     """
     import re  # noqa: PLC0415 - start-up: only filters need it
 
@@ -152,9 +152,9 @@ def parse_ns(text: str) -> int:
     while position < len(written) or not written:
         found = part.match(written, position)
         if found is None or found[2] not in _NS_OF_UNIT:
-            raise ValueError(f"{text!r} is not a time; write for example 1.5s, 200ms or 1500 (ns)")
+            raise ValueError(f"{text!r} is not a time, such as 1.5s, 200ms or 1500 (ns)")
         total += Decimal(found[1]) * _NS_OF_UNIT[found[2]]
         position = found.end()
     if abs(total) >= 2**63:
-        raise ValueError(f"{text!r} is more than 292 years, the longest time that fits")
+        raise ValueError(f"{text!r} exceeds the maximum of 292 years")
     return int(total)

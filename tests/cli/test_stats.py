@@ -105,7 +105,7 @@ def test_the_data_is_on_stdout_and_the_talk_on_stderr(run, recording):
     assert done.status == 0
     assert done.out.splitlines()[1].startswith("75.0,30,1,")
     assert done.err.splitlines() == [
-        "warning: kernels were lost while recording: 12",
+        "warning: kernels dropped while recording: 12",
         "warning: odd \\x1b[1m clock",
         "note: 2 tables of the file not read: BAR (1,000 rows), FOO (3 rows)",
         "note: nvtx_sum: skipped: no range rows were recorded",

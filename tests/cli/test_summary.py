@@ -115,8 +115,8 @@ def test_numbers_are_those_counted_by_hand(run, recording):
     assert "recorded: kernel 3, memcpy 1, graph_launch 2, range 2" in lines
     assert lines[-1] == "next: warpline analyze memory.file"
     assert done.err.splitlines() == [
-        "warning: ranges were lost while recording",
-        "note: 1 table of the file not read: FOO (3 rows)",
+        "warning: ranges dropped while recording",
+        "note: 1 table of the file is not read: FOO (3 rows)",
     ]
 
 

@@ -1,8 +1,8 @@
-"""What analyses and rules return, and how they are registered.
+"""Results of analyses and rules, and their registration.
 
-An analysis is a pure function of a trace. It declares what it needs, what its columns mean and
-in which units they are, so that every renderer, `compare` and the documentation can show it
-without further code. A rule is one too; it returns findings.
+An analysis is a pure function of a trace. It declares its input tables, and the meanings and units
+of its columns, so that renderers, `compare` and the documentation need no code for it. A rule is a
+pure function that returns findings.
 """
 
 from warpline.result.analyses import ANALYSES, Analysis, Arguments, Compute, analysis

@@ -1,4 +1,4 @@
-"""How an analysis is registered."""
+"""Registration of analyses."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Analysis:
     """A registered analysis.
 
     Attributes:
-        name: What users type.
+        name: The name that users type.
         title: Heading.
-        fields: Columns of its result (an argument may add to them).
-        needs: Tables of which at least one must hold rows, in the trace.
+        fields: Columns of its result. An argument may add columns.
+        needs: Tables of the trace of which at least one must have rows.
         compute: The function.
-        doc: Its docstring; `explain` and the documentation show it.
-        arguments: Arguments it takes after a colon -> what each does.
-        default_rank: Place among the tables that `stats` prints when none is named, or None.
-        missing_hint: How to record what it needs.
+        doc: Its docstring, shown by `explain` and in the documentation.
+        arguments: Supported arguments after a colon -> description.
+        default_rank: Position among the default tables of `stats`, or None.
+        missing_hint: How to record the required events.
     """
 
     name: str
@@ -56,10 +56,9 @@ def analysis(  # noqa: PLR0913 - a declaration; every part is named
 ) -> Callable[[Compute], Compute]:
     """Register the decorated function as an analysis.
 
-    The function gets the trace and the arguments written after the name (``:base``), which
-    were checked against `arguments`. It runs only when one of the tables in `needs` holds
-    rows. Its docstring has the headings *What it measures*, *Why it matters*, *How it is
-    computed*, *Limits* and *Source*.
+    The function receives the trace and the arguments after the name (``:base``), checked against
+    `arguments`. It only runs if one of the tables in `needs` has rows. Its docstring has the
+    headings *What it measures*, *Why it matters*, *How it is computed*, *Limits* and *Source*.
     """
 
     def register(compute: Compute) -> Compute:

@@ -1,4 +1,4 @@
-"""What is known of a recording itself, for every document about it."""
+"""Facts about a recording itself, for every document about it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from warpline.result.ends import how_it_ended
 from warpline.trace import Trace
 
-# How a warning of Warpline's own recordings begins (capture/cuda_tables.py), and how what to do
-# begins where another profiler was in the way.
+# The prefix of a warning in Warpline's own recordings (capture/cuda_tables.py), and the start of its
+# advice if another profiler was active.
 _NOT_RECORDED = "CUDA was not recorded: "
 _STOP = "; stop it"
 
 
 class Facts(Mapping[str, Any]):
-    """Facts by name; one given as a function is computed when it is asked for."""
+    """Facts by name. A fact given as a function is computed on access."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self._facts = dict(facts)
@@ -34,11 +34,11 @@ class Facts(Mapping[str, Any]):
 
 
 def describe_meta(trace: Trace) -> Mapping[str, Any]:
-    """Return the facts about a recording that every JSON document carries."""
+    """Return the facts about a recording that every JSON document contains."""
     meta = trace.meta
 
     def span_ns() -> int:
-        # Reads every table of events: only for who asks.
+        # Reads every table of events, so only on access.
         start_ns, end_ns = trace.span()
         return end_ns - start_ns
 
@@ -65,24 +65,24 @@ def describe_meta(trace: Trace) -> Mapping[str, Any]:
 
 
 def warnings_of(trace: Trace) -> tuple[str, ...]:
-    """Return what users must know about a recording: losses first."""
+    """Return the warnings about a recording: dropped events first, then damaged tables."""
     meta = trace.meta
-    said = [
-        f"{subject} were lost while recording" + ("" if count is None else f": {count:,}")
+    found = [
+        f"{subject} dropped while recording" + ("" if count is None else f": {count:,}")
         for subject, count in meta.lost.items()
     ]
-    said += [f"table {table!r} could not be read: {why}" for table, why in meta.damaged.items()]
-    return (*said, *meta.warnings)
+    found += [f"table {table!r} cannot be read: {why}" for table, why in meta.damaged.items()]
+    return (*found, *meta.warnings)
 
 
 @dataclass(frozen=True)
 class Unrecorded:
-    """What a recording of Warpline's says of a process whose CUDA could not be recorded.
+    """A warning about a process of a Warpline recording whose CUDA events could not be recorded.
 
     Attributes:
         text: The warning.
-        why: Such as who holds CUPTI.
-        hint: What to do, if the warning says it.
+        why: The cause, such as another profiler that uses CUPTI.
+        hint: The advice in the warning, if there is any.
     """
 
     text: str
@@ -91,7 +91,7 @@ class Unrecorded:
 
 
 def cuda_unrecorded(trace: Trace) -> list[Unrecorded]:
-    """Return what the warnings of a recording say of CUDA that could not be recorded."""
+    """Return the warnings of a recording about CUDA events that could not be recorded."""
     found = []
     for text in dict.fromkeys(trace.meta.warnings):
         if text.startswith(_NOT_RECORDED):
@@ -101,6 +101,6 @@ def cuda_unrecorded(trace: Trace) -> list[Unrecorded]:
 
 
 def source_name(paths: Sequence[Path]) -> str:
-    """Return a short name for one or several files."""
+    """Return a short name of one or several files."""
     first = paths[0].name if paths else "?"
     return first if len(paths) < 2 else f"{first} and {len(paths) - 1} more"

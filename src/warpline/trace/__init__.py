@@ -1,4 +1,4 @@
-"""The content of a recording in memory, and the source it is read from."""
+"""A recording in memory, and the source that it is read from."""
 
 from warpline.trace.column import ColumnData, concatenate, make_column, null_column
 from warpline.trace.filters import Excluded

@@ -1,6 +1,6 @@
-"""Collective operations, from the ranges and payloads that NCCL writes about its own calls.
+"""Collectives, derived from the NVTX ranges and payloads that NCCL writes for its own calls.
 
-Every reader of ranges shares the rules; `RangeCollectives` applies them to any source that has the
+All readers of NVTX ranges share these rules. `RangeCollectives` applies them to any source with the
 tables range and range_payload.
 """
 
@@ -40,11 +40,11 @@ I64 = npt.NDArray[np.int64]
 def ranks_of(processes: Sequence[int], payloads: Sequence[Payload]) -> Ranks:
     """Return rank and rank count of each (process, communicator) that was created.
 
-    A rank is given only if the process has one in that communicator, not several.
+    The rank is None if the process has several ranks in that communicator.
 
     Args:
         processes: The process of each creation.
-        payloads: What the program attached to it.
+        payloads: The payload of each creation.
     """
     found: dict[Hashable, tuple[int | None, int | None]] = {}
     for process, payload in zip(processes, payloads, strict=True):
@@ -59,7 +59,7 @@ def ranks_of(processes: Sequence[int], payloads: Sequence[Payload]) -> Ranks:
 def values_of(
     processes: Sequence[int], start_ns: Sequence[int], payloads: Sequence[Payload], ranks: Ranks
 ) -> dict[str, Values]:
-    """Return the columns of the table collective that follow from payloads, texts as they are."""
+    """Return the columns of the table collective that come from payloads, with texts as str."""
     communicators = [_number(payload, COMMUNICATOR_KEY) for payload in payloads]
     owners = list(zip(processes, communicators, strict=True))
     places = [ranks.get(owner, (None, None)) for owner in owners]
@@ -74,10 +74,10 @@ def values_of(
 
 
 class RangeCollectives:
-    """The table collective of a source that has its ranges and payloads, in the file's order.
+    """The table collective of a source with NCCL ranges and payloads, in file order.
 
     Args:
-        source: It has the table range; without range_payload little is known of each call.
+        source: A source with the table range. Without range_payload, most columns are null.
     """
 
     def __init__(self, source: TableSource) -> None:
@@ -98,7 +98,7 @@ class RangeCollectives:
             return make_column(spec, self._ranges[name].values[self._rows])
         if name == "operation_id":
             return make_column(spec, self._ranges["name_id"].values[self._rows])
-        if name not in self._values:  # it says what other formats tell
+        if name not in self._values:  # only other formats provide it
             return null_column(spec, len(self))
         intern = self._source.strings.intern_text
         values = self._values[name]
@@ -112,7 +112,7 @@ class RangeCollectives:
 
     @cached_property
     def _rows(self) -> I64:
-        """Rows of range that are operations, ascending."""
+        """Rows of range that are collectives, ascending."""
         return self._named(OPERATION)
 
     def _named(self, pattern: re.Pattern[str]) -> I64:
@@ -128,7 +128,7 @@ class RangeCollectives:
 
     @cached_property
     def _candidates(self) -> I64:
-        """Rows of range in NCCL's domain; ranges without any domain cost nothing."""
+        """Rows of range in NCCL's domain. Names are not loaded if there is no such domain."""
         domain = self._source.load("range", ["domain_id"]).get("domain_id")
         number = None if domain is None else self._source.strings.find(DOMAIN)
         if domain is None or number is None or "name_id" not in self._ranges:
@@ -146,7 +146,7 @@ class RangeCollectives:
         return values_of(called, start_ns, payloads[len(inits) :], ranks)
 
     def _payloads(self, rows: I64) -> list[dict[str, Value]]:
-        """Return what is attached to some rows of range, {} where nothing is."""
+        """Return the payloads of some rows of range; {} for a row without one."""
         found: dict[int, dict[str, Value]] = {row: {} for row in rows.tolist()}
         if "range_payload" in self._source.tables():
             names = ("range_id", "key_id", "int_value", "float_value", "text_id")
@@ -170,13 +170,13 @@ class RangeCollectives:
 
 
 def _text(payload: Payload, keys: Sequence[str]) -> str | None:
-    """Return the value of the first key that is there."""
+    """Return the value of the first key that exists."""
     value = next((payload[key] for key in keys if key in payload), None)
     return None if value is None else str(value)
 
 
 def _number(payload: Payload, *keys: str) -> int | None:
-    """Return the value of the first key that is there, an integer or the text of one."""
+    """Return the value of the first key that exists, an integer or the text of one."""
     value = next((payload[key] for key in keys if key in payload), None)
     if isinstance(value, str):
         digits = value.replace(",", "")  # JSON payloads may hold "1,048,576"
@@ -194,7 +194,7 @@ def _as_hex(value: int | None) -> str | None:
 
 
 def _sequence(owners: Sequence[Hashable], start_ns: Sequence[int]) -> Values:
-    """Return the place of each call among those of its owner, in order of time."""
+    """Return the index of each call among the calls of its owner, in order of time."""
     seen: dict[Hashable, int] = {}
     found: Values = [0] * len(owners)
     for number in sorted(range(len(owners)), key=start_ns.__getitem__):

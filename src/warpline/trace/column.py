@@ -1,4 +1,4 @@
-"""Values of one column with an optional validity mask."""
+"""The values of a column, with an optional validity mask."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ class ColumnData:
     """The values of a column.
 
     Attributes:
-        values: Shape (n,), read-only, of the column's dtype. Where `valid` is False the value
-            is 0 and means nothing.
-        valid: Shape (n,), read-only bool, True where there is a value; None when all are valid.
+        values: Shape (n,), read-only, of the column's dtype. Null values are 0.
+        valid: Shape (n,), read-only bool, False for nulls; None if there are no nulls.
     """
 
     values: Array
@@ -37,21 +36,21 @@ class ColumnData:
         return len(self.values)
 
     def take(self, rows: Rows) -> ColumnData:
-        """Return the chosen rows; a slice shares memory with this column."""
+        """Return the given rows. A slice shares memory with this column."""
         return ColumnData(self.values[rows], None if self.valid is None else self.valid[rows])
 
     def is_valid(self) -> BoolArray:
-        """Return the mask, all True when every value is valid."""
+        """Return the validity mask, all True if there are no nulls."""
         return np.ones(len(self.values), np.bool_) if self.valid is None else self.valid
 
     def filled(self, fill: int | float) -> Array:
-        """Return the values with `fill` where there is none."""
+        """Return the values with nulls replaced by `fill`."""
         if self.valid is None:
             return self.values
         return np.where(self.valid, self.values, np.asarray(fill, self.values.dtype))
 
     def to_list(self) -> list[Any]:
-        """Return Python values, None where there is none."""
+        """Return Python values; None for nulls."""
         values: list[Any] = self.values.tolist()
         if self.valid is None:
             return values
@@ -59,10 +58,10 @@ class ColumnData:
 
 
 def make_column(spec: Column, values: npt.ArrayLike, valid: BoolArray | None = None) -> ColumnData:
-    """Return a column in the dtype that `spec` declares, with masked values set to 0.
+    """Return a column of the dtype that `spec` declares, with nulls set to 0.
 
-    A mask that is all True is dropped; `values` is copied only if its type differs or it
-    must be changed.
+    A mask that is all True is dropped. `values` is copied only if its dtype differs or a null is
+    not 0.
     """
     array = np.asarray(values).astype(spec.dtype.value, copy=False)
     if valid is None or bool(valid.all()):
@@ -79,7 +78,7 @@ def null_column(spec: Column, row_count: int) -> ColumnData:
 
 
 def concatenate(parts: list[ColumnData]) -> ColumnData:
-    """Return the parts one after another."""
+    """Return the parts as one column."""
     if len(parts) == 1:
         return parts[0]
     values = np.concatenate([part.values for part in parts])

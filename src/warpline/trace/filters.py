@@ -1,4 +1,4 @@
-"""Which rows of a trace to keep. A filter answers per table with a mask, or None for all rows."""
+"""Filters of a trace. For each table, a filter returns a mask of the rows to keep, or None."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _INT64 = np.iinfo(np.int64)
 
 
 class Filter(Protocol):
-    """A rule about rows."""
+    """Selects rows of a trace."""
 
     def keep(self, trace: Trace, spec: TableSpec) -> BoolArray | None:
-        """Return True for the rows to keep, in the table's total order; None keeps all."""
+        """Return a mask of the rows to keep, in the table's total order; None keeps all."""
         ...
 
 
@@ -47,7 +47,7 @@ class Window:
 
 @dataclass(frozen=True)
 class ProcessFilter:
-    """Keeps rows of the given processes, by rows of the process table."""
+    """Keeps rows of the given processes, which are rows of the process table."""
 
     rows: tuple[int, ...]
 
@@ -64,7 +64,7 @@ class ProcessFilter:
 
 @dataclass(frozen=True)
 class DeviceFilter:
-    """Keeps rows of the given devices, by rows of the device table."""
+    """Keeps rows of the given devices, which are rows of the device table."""
 
     rows: tuple[int, ...]
 
@@ -75,7 +75,7 @@ class DeviceFilter:
 
 @dataclass(frozen=True)
 class StreamFilter:
-    """Keeps rows of the given streams, by rows of the stream table."""
+    """Keeps rows of the given streams, which are rows of the stream table."""
 
     rows: tuple[int, ...]
 
@@ -86,15 +86,15 @@ class StreamFilter:
 
 @dataclass(frozen=True)
 class Excluded:
-    """Drops what happened in, or was launched from, some stretches of host time.
+    """Drops events in some CPU time intervals, and GPU operations launched from them.
 
-    Device work belongs to the call that launched it, wherever the device ran it; work without
-    a recorded call, and host rows, belong to the time at which they began.
+    A GPU operation belongs to the time of the call that launched it, no matter when it ran. GPU
+    operations without a recorded call, and CPU events, belong to the time at which they start.
 
     Attributes:
-        start_ns: Shape (n,), int64.
-        end_ns: Shape (n,), int64.
-        process_id: Shape (n,), the process whose time it is, by row of the process table.
+        start_ns: Start of each interval, shape (n,), int64.
+        end_ns: End of each interval, shape (n,), int64.
+        process_id: Process of each interval, a row of the process table, shape (n,).
     """
 
     start_ns: I64
@@ -118,7 +118,7 @@ class Excluded:
 
 
 def _inside(points: I64, start: I64, end: I64) -> BoolArray:
-    """Return which points lie in one of the intervals."""
+    """Return the mask of points that lie in an interval."""
     merged = union(start, end)
     if not len(merged.start):
         return np.zeros(len(points), np.bool_)
@@ -127,7 +127,7 @@ def _inside(points: I64, start: I64, end: I64) -> BoolArray:
 
 
 def _launch_time(trace: Trace, spec: TableSpec, begin: I64) -> I64:
-    """Return when each row's call began, or when the row did if its call is not recorded."""
+    """Return the start of each row's call, or of the row if its call was not recorded."""
     calls = trace.columns("api_call", "start_ns", "process_id", "correlation_id")
     rows = trace.columns(spec.name, "process_id", "correlation_id")
     index, found = lookup_rows(

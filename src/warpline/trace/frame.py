@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def to_polars(trace: Trace, spec: TableSpec, columns: Sequence[str] | None) -> pl.DataFrame:
-    """Return a DataFrame, rows in the table's total order.
+    """Return a DataFrame with rows in the table's total order.
 
-    References to texts become String columns without their ``_id`` ending, enumerations
-    become their labels, other references stay row numbers. Nulls are nulls.
+    References to texts become String columns, named without the suffix ``_id``. Enumerations
+    become their labels. Other references stay row numbers. Nulls stay nulls.
 
     Args:
         trace: The trace.
         spec: The table.
-        columns: Names as the schema or as the DataFrame has them; None is all.
+        columns: Names as in the schema or as in the DataFrame; None for all.
     """
     chosen = [c for c in spec.columns if columns is None or {c.name, _frame_name(c)} & {*columns}]
     if columns is not None:

@@ -1,4 +1,4 @@
-"""A source held in memory, for traces that are built rather than read: tests and extensions."""
+"""A source in memory, for traces that tests and extensions build."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class MemorySource:
     """Tables given as columns of Python values.
 
     Args:
-        tables: Table -> column -> values. Text columns take str (or bytes), enumerations their
-            numbers, None is null. Columns left out are null, or 0 (an empty text) where the
-            schema allows no null. The dimensions process, thread, device, context and stream
-            have one row each unless given.
+        tables: Table -> column -> values. Text columns take str or bytes, enumerations take
+            numbers, None is null. Omitted columns are null, or 0 (an empty text) if the schema
+            does not allow nulls. The dimensions process, thread, device, context and stream have
+            one row each by default.
         meta: Facts about the recording.
     """
 
@@ -43,7 +43,7 @@ class MemorySource:
         self._counts = {name: _row_count(name, columns) for name, columns in self._tables.items()}
 
     def tables(self) -> Sequence[str]:
-        """Return the tables given, and the dimensions."""
+        """Return the given tables and the dimensions."""
         return list(self._tables)
 
     def row_count(self, table: str) -> int:
@@ -51,7 +51,7 @@ class MemorySource:
         return self._counts[table]
 
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return columns in the schema's dtypes."""
+        """Return columns in the dtypes of the schema."""
         return {name: self._column(table, TABLES[table].column(name)) for name in columns}
 
     def _column(self, table: str, spec: Column) -> ColumnData:
@@ -79,5 +79,5 @@ def _row_count(name: str, columns: Mapping[str, Sequence[Any]]) -> int:
             raise SchemaError(f"table {name!r} has no column {column!r}")
     counts = {len(values) for values in columns.values()}
     if len(counts) > 1:
-        raise SchemaError(f"table {name!r}: columns differ in length: {sorted(counts)}")
+        raise SchemaError(f"table {name!r}: columns have different lengths: {sorted(counts)}")
     return counts.pop() if counts else 0

@@ -1,4 +1,4 @@
-"""Several sources as one: rows one after another, ids renumbered once."""
+"""Several sources merged into one: rows are concatenated and ids renumbered."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from warpline.units import Unit
 
 I32 = npt.NDArray[np.int32]
 
-# Where launchers write the number of a process among those of a program, the most general first.
+# Environment variables with the rank of a process, the most general launcher first.
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
-# Call chains are keyed by a number of the file's own; each file gets a range of its own.
+# Backtraces have ids that are unique within a file. Each file gets a separate id range.
 _CHAIN_SHIFT = 40
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """What is known of the clocks of files beside their UTC anchors.
+    """Clock corrections in addition to the UTC anchors of the files.
 
     Attributes:
-        moves_ns: By how much times are moved beyond the anchors, by the file's place in the paths.
-        notes: What the user is to know of it.
-        is_complete: Whether the clocks of all files agree then, anchors or not.
+        moves_ns: Additional shift of all times, by the index of the file in the paths.
+        notes: Sentences for the user, shown as warnings.
+        is_complete: Whether the corrections align all files, even files without an anchor.
     """
 
     moves_ns: Mapping[int, int]
@@ -44,10 +44,10 @@ class Alignment:
 def merge(sources: Sequence[TableSource], alignment: Alignment | None = None) -> TableSource:
     """Return one source for several, such as one file per rank.
 
-    Devices with the same UUID become one; everything else of different files stays apart.
-    Times are moved to the first file's origin by the UTC anchors; where an anchor is missing
-    they stay as they are, and a warning says so. An alignment moves them further. A process
-    whose rank is not recorded has that of its file's environment, if there is one.
+    Devices with the same UUID are merged. Everything else of different files stays separate.
+    UTC anchors shift times to the first file's origin. If an anchor is missing, no file is shifted,
+    and there is a warning. An alignment adds further shifts. A process without a recorded rank gets
+    the rank in its file's environment, if there is one.
     """
     return sources[0] if len(sources) == 1 else _MergedSource(sources, alignment)
 
@@ -103,7 +103,7 @@ class _MergedSource:
         }
 
     def _translate(self, index: int, column: Column, data: ColumnData) -> ColumnData:
-        """Bring one file's values into the merged trace's numbering and clock."""
+        """Convert the values of one file to the row numbers and the clock of the merged trace."""
         if column.ref in ("string", "device"):
             is_text = column.ref == "string"
             rows = self._strings_of(index) if is_text else self._device_rows()[0][index]
@@ -115,7 +115,7 @@ class _MergedSource:
         return _shifted(data, self._shift_ns[index] if column.unit is Unit.NS else 0)
 
     def _strings_of(self, index: int) -> I32:
-        """Return the merged row of each text of one file; its pool may have grown since."""
+        """Return the merged row of each text of one file, including texts added since last time."""
         pool, known = self._sources[index].strings, self._string_rows[index]
         if len(known) < len(pool):
             fresh = self._pool.intern_all(pool.raw(row) for row in range(len(known), len(pool)))
@@ -146,14 +146,14 @@ def _rows(source: TableSource, table: str) -> int:
 
 
 def _files_of_processes(sources: Sequence[TableSource]) -> tuple[int, ...]:
-    """Return the file of each process, its place in the paths of all."""
+    """Return the file of each process, as an index into all paths."""
     first = _first_paths([source.meta for source in sources])
     counts = [_rows(source, "process") for source in sources]
     return tuple(file for file, count in zip(first, counts, strict=True) for _ in range(count))
 
 
 def _ranks(source: TableSource, recorded: ColumnData | None, row_count: int) -> ColumnData:
-    """Return the ranks of a file's processes; its environment tells those not recorded."""
+    """Return the ranks of a file's processes; missing ranks come from its environment."""
     column = TABLES["process"].column("rank")
     data = null_column(column, row_count) if recorded is None else recorded
     texts = (source.meta.environment.get(name, "") for name in _RANK_VARIABLES)
@@ -197,7 +197,7 @@ def _shifted(data: ColumnData, by: int) -> ColumnData:
 
 
 def _shifts(metas: Sequence[TraceMeta], alignment: Alignment | None) -> list[int]:
-    """Return by how much the times of each file are moved."""
+    """Return the shift of the times of each file, in ns."""
     anchors = [meta.origin_utc_ns for meta in metas]
     known = [anchor for anchor in anchors if anchor is not None]
     shifts = [0] * len(metas)
@@ -210,7 +210,7 @@ def _shifts(metas: Sequence[TraceMeta], alignment: Alignment | None) -> list[int
 
 
 def _first_paths(metas: Sequence[TraceMeta]) -> list[int]:
-    """Return the place of each source's first path among the paths of all."""
+    """Return the index of each source's first path among all paths."""
     counts = [len(meta.paths) for meta in metas]
     return [sum(counts[:place]) for place in range(len(counts))]
 
@@ -222,7 +222,7 @@ def _merge_meta(
     warnings += () if alignment is None else alignment.notes
     is_aligned = alignment is not None and alignment.is_complete
     if any(meta.origin_utc_ns is None for meta in metas) and not is_aligned:
-        warnings.append("a file has no UTC anchor: the clocks of the files are not aligned")
+        warnings.append("clocks of the recordings are not aligned: one has no UTC anchor")
     spans = [
         (meta.span_ns[0] + shift, meta.span_ns[1] + shift)
         for meta, shift in zip(metas, shifts, strict=True)
@@ -249,12 +249,12 @@ def _merge_meta(
 
 
 def _first_known(mappings: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return the value of each variable in the first file that has it: ranks differ in a few."""
+    """Return the value of each variable in the first file that has it. Few differ between ranks."""
     return {name: value for mapping in reversed(mappings) for name, value in mapping.items()}
 
 
 def _largest(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the largest value of each key: what is told of a merged trace is no less than true."""
+    """Return the largest value of each key, so that a merged trace never underestimates."""
     keys = dict.fromkeys(key for mapping in mappings for key in mapping)
     return {key: max(mapping.get(key, 0.0) for mapping in mappings) for key in keys}
 
@@ -262,7 +262,7 @@ def _largest(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def _merge_windows(
     metas: Sequence[TraceMeta], shifts: Sequence[int]
 ) -> tuple[tuple[int, int], ...] | None:
-    """Return the time in which at least one of the files recorded, if any rested."""
+    """Return the time in which at least one file recorded; None if all recorded without pauses."""
     if all(meta.windows_ns is None for meta in metas):
         return None
     found: list[tuple[int, int]] = []
@@ -276,7 +276,7 @@ def _merge_windows(
 
 
 def _merge_ends(metas: Sequence[TraceMeta], shifts: Sequence[int]) -> tuple[ProcessEnd, ...]:
-    """Return how the processes of all files ended, in the order of their ends."""
+    """Return how the processes of all files ended, in order of time."""
 
     def moved(time_ns: int | None, shift: int) -> int | None:
         return None if time_ns is None else time_ns + shift

@@ -1,4 +1,4 @@
-"""What is known about a recording as a whole."""
+"""Facts about a recording as a whole."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ProcessEnd:
-    """How a process ended that died, or had ranges open when it or the recording ended.
+    """How a process ended that died, or that had open ranges when it or the recording ended.
 
     Attributes:
-        pid: Id of the process at the operating system.
+        pid: Operating system's id of the process.
         cause: ``killed`` or ``crashed`` by a signal, ``exited``, ``replaced`` by exec, ``died``
-            (it is not known how), ``stopped`` (recording did, before it ended), ``alive`` (it ran
-            on), ``unwatched`` (the profiler was killed; until then it lived).
-        ended_ns: When that was, from the origin. What the process had open ends there.
-        name: Of its executable.
+            (cause unknown), ``stopped`` (recording stopped first), ``alive`` (it kept running), or
+            ``unwatched`` (the profiler was killed while the process was running).
+        ended_ns: Time of the end, from the origin. Open ranges of the process end there.
+        name: Name of its executable.
         is_program: Whether it is the process that the profiler started.
         signal: The signal that ended it, such as SIGKILL.
-        exit_status: What it returned.
-        stopped_by: What stopped the recording: ``interrupt``, ``duration`` or ``capture range``.
-        open_ranges: How many ranges it had open.
-        path: Names of those of one thread, the outermost first: the main thread if it had any open,
-            or else the one whose innermost was open longest. Of many the first few and the last.
-        opened_ns: When the last of these was opened, from the origin; None without any.
-        last_event_ns: When that thread's last event was.
-        tid: That thread.
+        exit_status: Its exit status.
+        stopped_by: Why recording stopped: ``interrupt``, ``duration`` or ``capture range``.
+        open_ranges: Number of ranges that it had open.
+        path: Names of the open ranges of one thread, the outermost first: of the main thread if it
+            had any, else of the thread with the longest-open innermost range. Of many names, the
+            first few and the last.
+        opened_ns: Start of the innermost of these ranges, from the origin; None without any.
+        last_event_ns: Time of the last event of that thread.
+        tid: Id of that thread.
     """
 
     pid: int
@@ -52,26 +53,26 @@ class TraceMeta:
     Attributes:
         paths: The files it was read from.
         format: Name of the reader, such as ``nsys-sqlite``.
-        producer: The program and version that wrote the recording.
-        format_version: Version of the file's own schema, if it has one.
-        command: Command line of the recorded program; what is not known to be harmless is ``***``.
-        host: Name of the machine it was recorded on.
-        origin_utc_ns: UTC time of time 0 of the trace, ns since 1970, or None if unknown.
-        span_ns: When recording began and ended, from the origin, or None if unknown.
-        windows_ns: Beginnings and ends of what was recorded of that, ascending and apart, where
-            only samples or capture ranges were: nothing is known of the time between. None if all
-            of it was.
-        ends: How processes ended that died or left ranges open, in the order of their ends.
-        lost: What the producer says it dropped, as subject -> count, None where it gave no count.
-        unread: Tables of the file that this program does not map -> rows.
-        warnings: What the reader or the producer wants the user to know, one sentence each.
-        damaged: Tables of the trace that could not be read -> why.
-        environment: Variables of the recorded program that change what it does, by name; those
-            that may hold secrets are left out or redacted.
-        record_cost_ns: What the recorder took the program for a row of a table, as measured on
-            the machine that it ran on, by table.
-        file_of_process: Of several files in one trace, the place in `paths` of the file that each
-            row of process is from; empty for a single file. Each file has a clock of its own.
+        producer: Program and version that wrote the recording.
+        format_version: Version of the file's schema, if it has one.
+        command: Command line of the recorded program. Words that may be secret are ``***``.
+        host: Name of the machine of the recording.
+        origin_utc_ns: UTC time of time 0 of the trace, ns since 1970; None if unknown.
+        span_ns: Start and end of the recording, from the origin; None if unknown.
+        windows_ns: Starts and ends of the recorded windows, ascending and disjoint, if only samples
+            or capture ranges were recorded. Nothing is known about the time between them. None if
+            recording did not pause.
+        ends: How processes ended that died or had open ranges, in order of time.
+        lost: Dropped events reported by the producer, as subject -> count; None without a count.
+        unread: Tables of the file that Warpline does not read -> rows.
+        warnings: Warnings of the reader and the producer, one sentence each.
+        damaged: Tables of the trace that could not be read -> reason.
+        environment: Environment variables that change what the recorded program does. Variables
+            that may contain secrets are omitted or redacted.
+        record_cost_ns: Overhead of recording one row, in ns of program time, measured on the
+            machine of the recording, by table.
+        file_of_process: For a trace of several files, the index into `paths` of the file of each
+            process row. Empty for a single file. Each file has its own clock.
     """
 
     paths: tuple[Path, ...]

@@ -1,4 +1,4 @@
-"""How a reader is registered and how a file finds its reader."""
+"""Registration of readers, and the choice of the reader for a file."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Reader:
 
     Attributes:
         name: Shown to users: ``nsys-sqlite``.
-        doc: One sentence: which files, of which versions.
-        extensions: Usual endings of file names, with the dot; for messages only.
-        sniff: ``(path, first bytes) -> bool``: whether the content is this format. The name of
-            the file must not decide, except for formats whose content says nothing.
-        read: Opens the file. Raises InputError when it cannot be used.
-        identify: ``(path, first bytes) -> what it is instead``, for content that only resembles
-            this format: an error that names what was found. None when it says nothing.
-        folder_endings: How names end of the files that a folder of this format holds, such as
-            one per rank; none if its recordings are single files.
+        doc: One sentence about the supported files and versions.
+        extensions: Usual file name extensions, with the dot; for messages only.
+        sniff: ``(path, first bytes) -> bool``: whether the content has this format. The file name
+            must not decide, except for formats that the content does not identify.
+        read: Opens the file. Raises InputError if it cannot be used.
+        identify: ``(path, first bytes) -> description`` of content that only resembles this
+            format, for the error message; None if it is not recognized either.
+        folder_endings: File name suffixes of this format in a directory with several files, such as
+            one per rank; empty if recordings are single files.
     """
 
     name: str
@@ -46,11 +46,11 @@ READERS: Registry[Reader] = Registry("reader")
 
 
 def read(path: Path) -> TableSource:
-    """Open a file with the one reader that recognises its content.
+    """Open a file with the reader that recognizes its content.
 
     Raises:
-        InputError: The file is missing, empty, or not a file.
-        UnknownFormatError: No reader recognises it, or several do.
+        InputError: The path does not exist, or is not a regular file with content.
+        UnknownFormatError: No reader recognizes the file, or more than one does.
     """
     head = _read_head(path)
     fitting = [reader for reader in READERS if reader.sniff(path, head)]
@@ -58,19 +58,19 @@ def read(path: Path) -> TableSource:
         return fitting[0].read(path)
     if fitting:
         names = ", ".join(reader.name for reader in fitting)
-        raise UnknownFormatError(f"{path}: several readers claim this file: {names}")
+        raise UnknownFormatError(f"{path}: several readers accept this file: {names}")
     known = "; ".join(f"{reader.name} ({' '.join(reader.extensions)})" for reader in READERS)
     asked = (reader.identify(path, head) for reader in READERS if reader.identify)
-    found = next((f": it is {text}" for text in asked if text), "")
+    found = next((f": this is {text}" for text in asked if text), "")
     raise UnknownFormatError(
-        f"{path}: not a recording that Warpline knows{found}", hint=f"it reads: {known}"
+        f"{path}: unsupported file format{found}", hint=f"supported formats: {known}"
     )
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the files that a path names: itself, or those of a folder that a reader knows.
+    """Return the file of a path, or the recordings in a directory, ordered by name.
 
-    Files of a folder are ordered by name. A folder without any is returned: reading it says so.
+    A directory without recordings is returned as it is. Reading it raises the error.
     """
     endings = tuple(ending for reader in READERS for ending in reader.folder_endings)
     try:
@@ -88,7 +88,7 @@ def _read_head(path: Path) -> bytes:
         if stat.S_ISDIR(kind):
             raise _directory_error(path)
         if not stat.S_ISREG(kind):
-            # Opening a pipe would wait for its writer.
+            # Opening a pipe would block until it has a writer.
             raise InputError(f"{path} is not a regular file", hint="save it to a file first")
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
@@ -99,7 +99,10 @@ def _read_head(path: Path) -> bytes:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path} cannot be read: {reason}") from None
     if not head:
-        raise InputError(f"{path} is empty", hint="was the recording stopped before it was saved?")
+        raise InputError(
+            f"{path} is empty",
+            hint="profile again; recording may have stopped too early",
+        )
     return head
 
 
@@ -123,7 +126,7 @@ def _directory_error(path: Path) -> InputError:
 
 
 def _nearby(path: Path) -> str | None:
-    """Name files with the same beginning, such as the .sqlite beside a mistyped .nsys-rep."""
+    """Name files with the same stem, such as the .sqlite next to a mistyped .nsys-rep."""
     try:
         candidates = [item.name for item in path.parent.iterdir()]
     except OSError:

@@ -1,10 +1,10 @@
-"""The recording file: a trace written so that it opens at once, column by column.
+"""The recording file: a trace whose columns can be mapped, so that it opens instantly.
 
-The file is a ZIP of stored ``.npy`` members (see `warpline.container`): ``meta.json``, one
-member per column (``kernel/start_ns.npy``), validity masks beside their columns
-(``kernel/correlation_id.valid.npy``), and the texts as ``string/blob.npy``, cut at
-``string/offsets.npy``. Rows are in the total order of their table. A nullable column that is
-left out is null throughout. numpy alone can read it.
+The file is a ZIP of uncompressed ``.npy`` members (see `warpline.container`): ``meta.json``, one
+member per column (``kernel/start_ns.npy``), one per validity mask
+(``kernel/correlation_id.valid.npy``), and the texts as ``string/blob.npy``, split at
+``string/offsets.npy``. Rows are in the total order of their table. An omitted nullable column is
+all null. numpy alone can read the file.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def write_recording(trace: Trace, path: Path, tables: Collection[str] | None = N
 
     Args:
         trace: The trace, or a part of one.
-        path: The file; it appears when it is whole.
-        tables: Names of the tables to write, which brings the tables that they refer to;
-            dimensions are always written. None is all.
+        path: Output file. It appears when it is complete.
+        tables: Names of the tables to write. Tables that they refer to, and dimension tables, are
+            always included. None for all.
 
-    Members of a recording that this version does not know are kept when it is written again as
-    a whole. Texts that no row uses are left out otherwise. Raises InputError when the file
-    cannot be written; what stood at `path` before is then intact.
+    If a whole recording is written, its members that are unknown to this version are kept.
+    Otherwise unused texts are omitted. Raises InputError if the file cannot be written; an
+    existing file at `path` then stays intact.
     """
     foreign = trace.foreign if tables is None else {}
     names = written_tables(trace, tables)
     columns = _load(trace, names)
     used = None if foreign else _use_texts(columns, len(trace.strings))
-    # After loading: what is found wrong with rows joins the warnings then.
+    # After loading, because loading adds warnings.
     meta = {
         "format": FORMAT,
         "version": ".".join(map(str, VERSION)),
@@ -65,7 +65,7 @@ def write_recording(trace: Trace, path: Path, tables: Collection[str] | None = N
 
 
 def written_tables(trace: Trace, tables: Collection[str] | None) -> list[str]:
-    """Return the recorded tables among `tables`, those they refer to, and the dimensions."""
+    """Return the recorded tables among `tables`, the tables they refer to, and the dimensions."""
     if tables is None:
         return list(trace.tables)
     wanted = {*tables, *(spec.name for spec in TABLES.values() if not spec.order)}
@@ -78,7 +78,7 @@ def written_tables(trace: Trace, tables: Collection[str] | None) -> list[str]:
 
 
 def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
-    """Return the facts about a recording as its file keeps them: names of files, no folders."""
+    """Return the facts about a recording as stored in its file: file names without directories."""
     return {
         "sources": [path.name for path in meta.paths],
         "source_format": meta.format,
@@ -100,10 +100,10 @@ def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
 
 
 def _load(trace: Trace, names: Collection[str]) -> _Columns:
-    """Return the columns that hold a value, by table and name."""
+    """Return the columns that are not all null, by table and name."""
     columns: _Columns = {}
     for table in names:
-        # All at once: a reader may pass over its file once per call.
+        # All in one call, because a reader may scan its file in each call.
         loaded = trace.columns(table, *(column.name for column in TABLES[table].columns))
         for name, data in loaded.items():
             if data.valid is None or bool(data.valid.any()):
@@ -112,7 +112,7 @@ def _load(trace: Trace, names: Collection[str]) -> _Columns:
 
 
 def _use_texts(columns: _Columns, text_count: int) -> list[int]:
-    """Renumber the texts to those that rows use, in place; return the old number of each."""
+    """Renumber texts in place so that only used ones remain; return their old numbers."""
     named = [key for key in columns if TABLES[key[0]].column(key[1]).ref == "string"]
     is_used = np.zeros(text_count, np.bool_)
     for key in named:

@@ -1,7 +1,7 @@
-"""What qualifies the numbers of a recording, as pairs of names and values.
+"""Facts that qualify the numbers of a recording, as name-value pairs.
 
-A format of others has a place for pairs, and none for these: its own tools pass over names that
-they do not know.
+Formats of other tools have a place for name-value pairs, but no fields for these facts. Their tools
+ignore unknown names.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from warpline.trace.meta import TraceMeta
 
 _WINDOW, _LOST, _WARNING = "WARPLINE_WINDOW_NS", "WARPLINE_LOST:", "WARPLINE_WARNING"
 _MAX = 1 << 62
-COMMAND = "WARPLINE_COMMAND"  # the program's command line, from which secrets were left out
+COMMAND = "WARPLINE_COMMAND"  # the program's command line, without secrets
 
 
 def to_pairs(meta: TraceMeta) -> list[tuple[str, str]]:
-    """Return what was not recorded, what was lost or damaged, and the warnings."""
+    """Return the recorded windows, dropped events, damaged tables, and warnings."""
     damaged = [f"{table} could not be read: {why}" for table, why in meta.damaged.items()]
     return [
         *((_WINDOW, f"{start} {end}") for start, end in meta.windows_ns or ()),
@@ -28,14 +28,14 @@ def to_pairs(meta: TraceMeta) -> list[tuple[str, str]]:
 
 
 def from_pairs(values: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return fields of TraceMeta from values by name, of which a name may have several.
+    """Return fields of TraceMeta from values by name. A name may have several values.
 
-    What says nothing of the kind is passed over. What cannot be read becomes a warning.
+    Unknown names are ignored. Invalid values become a warning.
     """
     warnings = [*values.get(_WARNING, ())]
     windows = _windows(values.get(_WINDOW, ()))
     if windows is None:
-        warnings.append("what the file says of the times that were recorded cannot be read")
+        warnings.append("the recorded time windows in the file cannot be read")
     lost = {
         name.removeprefix(_LOST): _count(counts[0])
         for name, counts in values.items()
@@ -45,12 +45,12 @@ def from_pairs(values: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 
 def _count(text: str) -> int | None:
-    """Return a count; None if it is not known or no number of records."""
+    """Return a count; None if it is unknown or not a plausible number."""
     return int(text) if text.isdecimal() and len(text) < len(str(_MAX)) else None
 
 
 def _windows(texts: Iterable[str]) -> tuple[tuple[int, int], ...] | None:
-    """Return times, ascending and apart; None if they are not."""
+    """Return windows; None if they are not ascending and disjoint."""
     try:
         windows = tuple((int(start), int(end)) for start, end in map(str.split, texts))
     except ValueError:

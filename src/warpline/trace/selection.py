@@ -1,4 +1,4 @@
-"""Parts of a trace in users' words: names, pids and times, where `Trace.select` takes rows."""
+"""Parts of a trace by names, process ids and times, where `Trace.select` takes row numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warpline.units import parse_ns, plural
 Words = str | int | Sequence[str | int]
 
 _LISTED = 12  # names in a hint
-_COMPARED = 5000  # names that a misspelt one is compared with
+_COMPARED = 5000  # names that a misspelled one is compared with
 
 
 def select(
@@ -30,24 +30,25 @@ def select(
     device: Words = (),
     stream: Words = (),
 ) -> Trace:
-    """Return the part of a trace that the arguments describe, sharing its memory.
+    """Return the part of a trace that the arguments describe. It shares memory with the whole.
 
     Args:
-        trace: The trace, or a part of one.
-        filter_time: ``START/END``, each as `warpline.units.parse_ns` reads it or left out; keeps
-            what overlaps this time. Not used when `filter_nvtx` is given.
-        filter_nvtx: ``RANGE[@DOMAIN][/INDEX]``; keeps what overlaps this instance of the range,
-            instances counted from 0 in the order of their starts.
-        exclude: One or several ``RANGE[@DOMAIN]``; drops every instance, with the device work
-            that was launched from it.
-        process: Pids or names, as numbers, texts, or texts with commas. A name is the program's
-            path or the last part of it.
-        device: GPU indices or beginnings of UUIDs.
-        stream: CUDA's ids of streams.
+        trace: A trace or a part of one.
+        filter_time: Time range ``START/END``, such as ``1.5s/2s`` or ``200ms/``; see
+            `warpline.units.parse_ns`. Keeps events that overlap it. Ignored if `filter_nvtx` is
+            given.
+        filter_nvtx: ``RANGE[@DOMAIN][/INDEX]``. Keeps events that overlap this instance of an NVTX
+            range. Instances count from 0, in order of their starts.
+        exclude: One or several ``RANGE[@DOMAIN]``. Drops every instance, and the GPU operations
+            launched from it.
+        process: Process ids or names, as numbers, as text, or as comma-separated text. A name is
+            the path of the executable or its last component.
+        device: GPU indices, or prefixes of UUIDs.
+        stream: CUDA stream ids.
 
     Raises:
-        UsageError: Something of that name does not exist, or a time cannot be read.
-        MissingTableError: A range is asked for, and none were recorded.
+        UsageError: There is no range, process, device or stream of that name, or a time is invalid.
+        MissingTableError: A range is given, but no ranges were recorded.
     """
     owners = _rows("process", process, lambda: _process_labels(trace))
     whole = trace if owners is None else trace.select(process=owners)
@@ -64,23 +65,23 @@ def select(
 
 
 def parse_window(text: str) -> tuple[int | None, int | None]:
-    """Read ``START/END`` as ns; a side left out is None. UsageError if it cannot be read."""
+    """Parse ``START/END`` into ns; None for an omitted side. Raises UsageError if it is invalid."""
     sides = text.split("/")
     if len(sides) != 2 or not (sides[0].strip() or sides[1].strip()):
         raise UsageError(
-            f"{text!r} is not a stretch of time", hint="write START/END, such as 1.5s/2s or 200ms/"
+            f"invalid time range {text!r}", hint="use START/END, such as 1.5s/2s or 200ms/"
         )
     try:
         start_ns, end_ns = (parse_ns(side) if side.strip() else None for side in sides)
     except ValueError as error:
-        raise UsageError(f"time {text!r}: {error}") from None
+        raise UsageError(f"invalid time range {text!r}: {error}") from None
     if start_ns is not None and end_ns is not None and start_ns > end_ns:
-        raise UsageError(f"time {text!r} ends before it starts")
+        raise UsageError(f"time range {text!r} ends before it starts")
     return start_ns, end_ns
 
 
 def _instance(trace: Trace, text: str) -> tuple[int, int]:
-    """Return start and end of the instance that ``RANGE[@DOMAIN][/INDEX]`` names."""
+    """Return start and end of the instance ``RANGE[@DOMAIN][/INDEX]``."""
     name, slash, number = text.rpartition("/")
     has_index = bool(slash) and number.isascii() and number.isdecimal()
     name, index = (name, int(number)) if has_index else (text, 0)
@@ -88,7 +89,7 @@ def _instance(trace: Trace, text: str) -> tuple[int, int]:
     if index >= len(rows):
         count = plural(len(rows), "instance")
         raise UsageError(
-            f"range {name!r} has {count}, so there is no {text!r}",
+            f"there is no {text!r}: range {name!r} has {count}",
             hint=f"instances count from 0; the last is {name}/{len(rows) - 1}",
         )
     times = trace.columns("range", "start_ns", "end_ns")
@@ -97,7 +98,7 @@ def _instance(trace: Trace, text: str) -> tuple[int, int]:
 
 
 def _excluded(trace: Trace, names: Sequence[str]) -> Excluded:
-    """Return the filter that drops every instance of the ranges."""
+    """Return the filter that drops all instances of the ranges."""
     rows = np.concatenate([_instances(trace, name) for name in names])
     columns = trace.columns("range", "start_ns", "end_ns", "process_id")
     return Excluded(
@@ -108,24 +109,24 @@ def _excluded(trace: Trace, names: Sequence[str]) -> Excluded:
 
 
 def _instances(trace: Trace, text: str) -> I64:
-    """Return the rows of the ranges called ``RANGE[@DOMAIN]``, by start; at least one."""
+    """Return the rows of the ranges named ``RANGE[@DOMAIN]``, by start; at least one."""
     if not trace.has("range"):
         raise MissingTableError(
             f"there is no range {text!r}: no ranges were recorded",
-            hint="profile with --trace=nvtx a program that marks ranges",
+            hint="add NVTX ranges to the program and profile it with --trace=cuda,nvtx",
         )
     name, at, domain = text.rpartition("@")
     rows = _rows_named(trace, name, domain) if at else np.zeros(0, np.int64)
     if not len(rows):
         rows = _rows_named(trace, text, None)
     if not len(rows):
-        raise UsageError(f"no range is called {text!r}", hint=_near_ranges(trace, text))
+        raise UsageError(f"no range is named {text!r}", hint=_near_ranges(trace, text))
     return rows
 
 
 def _rows_named(trace: Trace, name: str, domain: str | None) -> I64:
     columns = trace.columns("range", "name_id", "domain_id")
-    # After reading the columns: the pool holds only texts that were read.
+    # After the columns are loaded, because the pool has only loaded texts.
     name_row = trace.strings.find(name)
     domain_row = -1 if domain is None else trace.strings.find(domain)
     if name_row is None or domain_row is None:
@@ -135,7 +136,7 @@ def _rows_named(trace: Trace, name: str, domain: str | None) -> I64:
 
 
 def _near_ranges(trace: Trace, text: str) -> str:
-    """Name the ranges that may have been meant, each with the number of its instances."""
+    """Suggest ranges, each with the number of its instances."""
     columns = trace.columns("range", "name_id", "domain_id")
     keys = zip(
         columns["name_id"].filled(-1).tolist(),
@@ -148,7 +149,7 @@ def _near_ranges(trace: Trace, text: str) -> str:
         if name >= 0
     }
     if not counts:
-        return "this part of the recording holds no ranges"
+        return "this part of the recording has no ranges"
     same = [label for label, (_, name) in counts.items() if trace.strings.text(name) == text]
     near = same or difflib.get_close_matches(text, counts, n=3, cutoff=0.6)
     shown = near[:3] or list(counts)[:_LISTED]
@@ -166,13 +167,13 @@ Labels = list[tuple[str, Callable[[str], bool]]]
 
 
 def _rows(kind: str, words: Words, labels_of: Callable[[], Labels]) -> list[int] | None:
-    """Return the rows of a dimension that the words name, or None for no words.
+    """Return the rows of a dimension that the words name, or None without words.
 
     Args:
-        kind: What a row is, for messages.
-        words: What the user wrote.
-        labels_of: Returns, for each row, what it is called and whether a word means it. Called
-            only if there are words: naming every process reads every table.
+        kind: Kind of the rows, for messages.
+        words: The words of the user.
+        labels_of: Returns, for each row, its label and a function that matches a word. Called only
+            if there are words, because the names of processes may require reading every table.
     """
     wanted = list(_split(words))
     if not wanted:

@@ -1,4 +1,4 @@
-"""What a reader returns: tables that are read when they are asked for, column by column."""
+"""The interface of readers: tables whose columns are loaded on demand."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from warpline.trace.strings import StringPool
 
 
 class TableSource(Protocol):
-    """A recording as a reader sees it. Rows come in the file's order; Trace sorts them.
+    """A recording as a reader provides it. Rows are in file order; Trace sorts them.
 
-    Dimension tables (process, thread, device, context, stream, metric) give the row numbers
-    that ``*_id`` columns hold. Reading must not depend on which columns were read before,
-    except for the row numbers of strings.
+    The ``*_id`` columns hold row numbers of dimension tables (process, thread, device, context,
+    stream, metric). Results must not depend on the columns loaded before, except for the row
+    numbers of strings.
     """
 
     @property
@@ -25,11 +25,11 @@ class TableSource(Protocol):
 
     @property
     def strings(self) -> StringPool:
-        """The texts that name columns point into."""
+        """The texts that name columns refer to."""
         ...
 
     def tables(self) -> Sequence[str]:
-        """Return the tables that were recorded, empty ones included."""
+        """Return the names of the recorded tables, including empty ones."""
         ...
 
     def row_count(self, table: str) -> int:
@@ -37,19 +37,19 @@ class TableSource(Protocol):
         ...
 
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return the columns asked for; a nullable column may be left out if it is all null.
+        """Return the given columns. A nullable column may be omitted if it is all null.
 
-        Values hold the dtype that the schema declares. Raises CorruptTraceError when the
-        file's rows cannot be read.
+        Values have the dtype that the schema declares. Raises CorruptTraceError if the rows of the
+        file cannot be read.
         """
         ...
 
 
 @runtime_checkable
 class HasForeign(Protocol):
-    """A source that holds parts which this version does not know."""
+    """A source with parts that are unknown to this version."""
 
     @property
     def foreign(self) -> Mapping[str, memoryview]:
-        """Bytes of the unknown members of a recording file, by name."""
+        """The bytes of unknown members of a recording file, by name."""
         ...

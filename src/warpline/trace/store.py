@@ -1,4 +1,4 @@
-"""Columns of a source, loaded once, validated, and brought into the total order of rows."""
+"""The columns of a source: loaded once, validated, and sorted into the total order of rows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from warpline.units import plural
 
 I64 = npt.NDArray[np.int64]
 
-# 73 years from the origin: further apart, differences and sums of times would leave 64 bits.
+# 73 years from the origin: beyond, differences and sums of times could exceed 64 bits.
 _FAR_NS = 1 << 61
 
 
 class ColumnStore:
-    """The loaded columns of one source, shared by every Trace that looks at it."""
+    """The loaded columns of a source, shared by all Traces of it."""
 
     def __init__(self, source: TableSource) -> None:
         self.source = source
@@ -33,25 +33,25 @@ class ColumnStore:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was found wrong with the rows loaded so far, one sentence per table."""
+        """Problems of the rows loaded so far, one sentence per table."""
         return tuple(
-            f"{table}: {plural(count, 'row')} with impossible times, shown without length"
+            f"{table}: {plural(count, 'row')} with impossible times, shown with zero duration"
             for table, count in self._impossible.items()
         )
 
     def row_count(self, table: str) -> int:
-        """Return the rows of a recorded table."""
+        """Return the number of rows of a recorded table."""
         self.spec(table)
         return self.source.row_count(table)
 
     def spec(self, table: str) -> TableSpec:
-        """Return the declaration of a recorded table; else MissingTableError."""
+        """Return the declaration of a recorded table. Raises MissingTableError for any other."""
         spec = TABLES.get(table)
         if spec is None:
-            raise MissingTableError(f"there is no table called {table!r}", hint=_known_tables())
+            raise MissingTableError(f"unknown table {table!r}", hint=_known_tables())
         if table not in self.recorded:
             raise MissingTableError(
-                f"the recording holds no {table!r} table",
+                f"the recording has no {table!r} table",
                 hint="recorded tables: " + ", ".join(sorted(self.recorded)),
             )
         return spec
@@ -59,9 +59,9 @@ class ColumnStore:
     def columns(
         self, table: str, names: Sequence[str], *, ordered: bool = True
     ) -> dict[str, ColumnData]:
-        """Return columns in the table's total order, or in the file's order if not `ordered`.
+        """Return columns in the table's total order, or in file order if not `ordered`.
 
-        The file's order saves the sort; it suits computations that do not depend on order.
+        File order avoids the sort, for computations that do not depend on order.
         """
         spec = self.spec(table)
         self._load(spec, names)
@@ -75,14 +75,14 @@ class ColumnStore:
         return {name: self._sorted[table, name] for name in names}
 
     def order(self, table: str) -> I64 | None:
-        """Return the file rows in their total order, shape (n,), or None if they are in it."""
+        """Return the file rows in total order, shape (n,); None if the file is in that order."""
         if table not in self._order:
             spec = self.spec(table)
             self._order[table] = self._compute_order(spec) if spec.order else None
         return self._order[table]
 
     def rank(self, table: str) -> I64 | None:
-        """Return the place of each file row in the total order, or None if it is its own."""
+        """Return the position of each file row in the total order; None if it is unchanged."""
         if table not in self._rank:
             order = self.order(table)
             self._rank[table] = None if order is None else _inverse(order)
@@ -91,7 +91,7 @@ class ColumnStore:
     def _load(self, spec: TableSpec, names: Sequence[str]) -> None:
         times = [name for name in (spec.start, spec.end) if name is not None]
         if not set(times).isdisjoint(names):
-            names = list(dict.fromkeys((*names, *times)))  # They are checked together.
+            names = list(dict.fromkeys((*names, *times)))  # Both are needed for the check.
         wanted = [name for name in names if (spec.name, name) not in self._raw]
         if not wanted:
             return
@@ -106,10 +106,10 @@ class ColumnStore:
             self._repair_times(spec.name, times)
 
     def _repair_times(self, table: str, names: Sequence[str]) -> None:
-        """Give rows that end before they begin, or at no possible time, no length.
+        """Set the duration of rows with impossible times to zero.
 
-        Only a damaged file holds such rows. Their number is told, and what is computed from
-        the others stays true.
+        Only a damaged file has rows that end before they start, or that are too far from the
+        origin. A warning reports their number. Results from the other rows stay correct.
         """
         first, last = (self._raw[table, name].values for name in (names[0], names[-1]))
         if not len(first):
@@ -124,7 +124,7 @@ class ColumnStore:
         self._raw[table, names[0]] = ColumnData(start)
 
     def _rerank(self, column: Column, data: ColumnData) -> ColumnData:
-        """Point a reference at the place its row takes in the referred table's total order."""
+        """Map a reference to the position of its row in the total order of its table."""
         if column.ref is None or column.ref == "string" or not TABLES[column.ref].order:
             return data
         if column.ref not in self.recorded:
@@ -143,7 +143,7 @@ class ColumnStore:
         keys = self._order_key(spec, first)
         if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
             return None
-        if bool((keys[1:] >= keys[:-1]).all()):  # as in recordings of ours: only ties are open
+        if bool((keys[1:] >= keys[:-1]).all()):  # as in Warpline's own recordings: only ties remain
             order, in_order = np.arange(len(keys)), keys
         else:
             order = np.argsort(keys, kind="stable")
@@ -155,7 +155,7 @@ class ColumnStore:
             places = np.flatnonzero(tied)
             rows = order[places]
             later = [self._order_key(spec, name)[rows] for name in rest]
-            # lexsort sorts by its last key first; rows themselves break what ties remain.
+            # lexsort sorts by its last key first. Row numbers break the remaining ties.
             order[places] = rows[np.lexsort((rows, *reversed(later), keys[rows]))]
         if bool((order[1:] > order[:-1]).all()):
             return None
@@ -164,13 +164,13 @@ class ColumnStore:
 
     def _order_key(self, spec: TableSpec, name: str) -> npt.NDArray[np.int64]:
         self._load(spec, [name])
-        # No value sorts before every value.
+        # Nulls sort first.
         return self._raw[spec.name, name].filled(-1).astype(np.int64, copy=False)
 
 
 def _no_targets(column: Column, data: ColumnData) -> ColumnData:
     if bool(data.is_valid().any()):
-        raise SchemaError(f"{column.name} refers to {column.ref!r}, which was not recorded")
+        raise SchemaError(f"{column.name} refers to table {column.ref!r}, which was not recorded")
     return data
 
 
@@ -183,7 +183,7 @@ def _inverse(order: I64) -> I64:
 
 def _absent(spec: TableSpec, column: Column, row_count: int) -> ColumnData:
     if row_count and not column.nullable:
-        raise SchemaError(f"the reader gave no {spec.name}.{column.name}")
+        raise SchemaError(f"the reader returned no {spec.name}.{column.name}")
     return null_column(column, row_count)
 
 
@@ -192,9 +192,9 @@ def _check(spec: TableSpec, column: Column, data: ColumnData, row_count: int) ->
     if data.values.shape != (row_count,):
         raise SchemaError(f"{where} has shape {data.values.shape}, not ({row_count},)")
     if data.values.dtype != np.dtype(column.dtype.value):
-        raise SchemaError(f"{where} is {data.values.dtype}, not {column.dtype.value}")
+        raise SchemaError(f"{where} has dtype {data.values.dtype}, not {column.dtype.value}")
     if data.valid is not None and not column.nullable:
-        raise SchemaError(f"{where} holds nulls but is declared without")
+        raise SchemaError(f"{where} has nulls but is declared not nullable")
 
 
 def _known_tables() -> str:

@@ -1,4 +1,4 @@
-"""The pool of texts that name columns point into."""
+"""The pool of texts that name columns refer to."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ I32 = npt.NDArray[np.int32]
 
 
 class StringPool:
-    """Texts by row number. It only grows: a row number once given keeps its text.
+    """Texts by row number. The pool only grows, and the text of a row never changes.
 
-    Texts are kept as the bytes that the file holds and decoded when asked for; bytes that are
-    not UTF-8 become U+FFFD.
+    Texts are stored as the bytes in the file and decoded on use. Bytes that are not UTF-8 become
+    U+FFFD.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class StringPool:
         return len(self._raw)
 
     def intern(self, raw: bytes) -> int:
-        """Return the row of a text given as bytes, adding it if it is new."""
+        """Return the row of a text in bytes, and add the text if it is new."""
         row = self._row.get(raw)
         if row is None:
             row = self._row[raw] = len(self._raw)
@@ -34,7 +34,7 @@ class StringPool:
         return row
 
     def intern_text(self, text: str) -> int:
-        """Return the row of a text, adding it if it is new."""
+        """Return the row of a text, and add the text if it is new."""
         return self.intern(text.encode("utf-8", "surrogatepass"))
 
     def intern_all(self, raws: Iterable[bytes]) -> I32:
@@ -58,5 +58,5 @@ class StringPool:
         return [self.text(row) for row in chosen]
 
     def find(self, text: str) -> int | None:
-        """Return the row of a text, or None when the pool does not hold it."""
+        """Return the row of a text, or None if it is not in the pool."""
         return self._row.get(text.encode("utf-8", "surrogatepass"))

@@ -1,10 +1,10 @@
-"""A recording in memory: frozen, columnar, read when asked for."""
+"""A recording in memory: immutable, columnar, loaded on first use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ _ALL = slice(None)
 
 
 class Table:
-    """One table of a trace; columns are read when they are asked for."""
+    """One table of a trace. Columns are loaded on first use."""
 
     def __init__(self, trace: Trace, spec: TableSpec) -> None:
         self._trace = trace
@@ -41,15 +41,15 @@ class Table:
         return self._trace.row_count(self.name)
 
     def column(self, name: str) -> ColumnData:
-        """Return a column in the table's total order, with its validity mask."""
+        """Return a column in the total order of rows, with its validity mask."""
         return self._trace.columns(self.name, name)[name]
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        """Return the values of a column; where it is null they are 0: see `column`."""
+        """Return the values of a column. Nulls are 0: `column` has the validity mask."""
         return self.column(name).values
 
     def to_polars(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """Return a Polars DataFrame with texts and labels in place of their numbers."""
+        """Return a Polars DataFrame with texts and labels instead of their numbers."""
         from warpline.trace.frame import to_polars  # noqa: PLC0415 - Polars is slow to import
 
         return to_polars(self._trace, self.spec, columns)
@@ -60,11 +60,14 @@ class Table:
 
 
 class Trace:
-    """The content of one or several recordings.
+    """The content of one or several recordings, as a mapping from table names to DataFrames.
 
-    Times are int64 ns from the trace's origin, which is the producer's zero; they may be
-    negative. Rows of a table have a total order. Nothing changes after it was opened:
-    `window`, `select` and the like return another Trace that shares this one's memory.
+    ``trace["kernel"]`` is a Polars DataFrame. ``"kernel" in trace``, ``list(trace)`` and
+    ``len(trace)`` are about the recorded tables.
+
+    Times are int64 ns from the trace's origin, the producer's time zero, and may be negative. The
+    rows of a table have a total order. A trace is immutable: methods such as `window` and `select`
+    return another Trace that shares its memory.
     """
 
     def __init__(self, source: TableSource) -> None:
@@ -72,45 +75,70 @@ class Trace:
         self._filters: tuple[Filter, ...] = ()
         self._rows: dict[str, Rows] = {}
         self._places: dict[str, I64] = {}
-        # Memo of warpline.derived: results that belong to this trace and die with it.
+        # Cache of warpline.derived: its results live as long as this trace.
         self.memo: dict[Any, Any] = {}
 
     @property
     def meta(self) -> TraceMeta:
-        """Facts about the recording; what is found wrong while reading joins the warnings."""
+        """Facts about the recording. Problems found while reading are added to the warnings."""
         meta, found = self._store.source.meta, self._store.warnings
         return replace(meta, warnings=(*meta.warnings, *found)) if found else meta
 
     @property
     def strings(self) -> StringPool:
-        """The texts that ``*_id`` columns with ``ref="string"`` point into."""
+        """The texts that ``*_id`` columns with ``ref="string"`` refer to."""
         return self._store.source.strings
 
     @property
     def foreign(self) -> Mapping[str, memoryview]:
-        """What a whole recording holds that this version does not know, to be written again.
+        """Unknown members of a recording file, kept when it is written again.
 
-        Nothing for a part of a recording: what to keep of it is not known either.
+        Empty for a part of a recording, because the matching part of a member is unknown.
         """
         source = self._store.source
         return source.foreign if isinstance(source, HasForeign) and not self._filters else {}
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Names of the recorded tables, empty ones included, in the schema's order."""
+        """Names of the recorded tables, including empty ones, in schema order."""
         return tuple(name for name in TABLES if name in self._store.recorded)
 
     def has(self, table: str) -> bool:
-        """Return whether the table was recorded; it may be empty."""
+        """Return whether the table was recorded. It may be empty."""
         return table in self._store.recorded
 
     def table(self, name: str) -> Table:
-        """Return a table; one that was never recorded raises MissingTableError."""
+        """Return a table. Raises MissingTableError if it was not recorded."""
         return Table(self, self._store.spec(name))
 
     def __getitem__(self, name: str) -> pl.DataFrame:
-        """Return a table as a Polars DataFrame; MissingTableError if it was never recorded."""
+        """Return a table as a Polars DataFrame. Raises MissingTableError if it was not recorded."""
         return self.table(name).to_polars()
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether a table was recorded. It may be empty."""
+        return name in self._store.recorded
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the recorded tables, in schema order."""
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        """Return the number of recorded tables."""
+        return len(self.tables)
+
+    def __enter__(self) -> Self:
+        """Return the trace, for ``with warpline.open(path) as trace``.
+
+        There is nothing to close: a trace releases its files when it is no longer referenced.
+        """
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the trace as it is; it can still be used."""
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.tables)
 
     def row_count(self, table: str) -> int:
         """Return the number of rows of a recorded table."""
@@ -124,9 +152,9 @@ class Trace:
 
         Args:
             table: Name of the table.
-            names: Names of columns; all share one row order.
-            ordered: Rows in the table's total order; else in any order, which is faster and
-                enough for sums.
+            names: Names of columns. All have the same row order.
+            ordered: Whether rows are in the table's total order. Any order is faster, and
+                sufficient for sums.
         """
         if not self._filters:
             return self._store.columns(table, names, ordered=ordered)
@@ -139,9 +167,9 @@ class Trace:
         }
 
     def window(self, start_ns: int | None, end_ns: int | None) -> Trace:
-        """Return the rows that overlap ``[start_ns, end_ns)``, unclipped; None is unbounded.
+        """Return the rows that overlap ``[start_ns, end_ns)``, not clipped; None is unbounded.
 
-        Tables without a time keep all of their rows.
+        Tables without times keep all rows.
         """
         return self.filtered(Window(start_ns, end_ns))
 
@@ -155,10 +183,10 @@ class Trace:
         """Return the rows of the given processes, devices or streams.
 
         Args:
-            process: Rows of the process table; applies to every table that knows its process
-                or thread.
-            device: Rows of the device table; applies to device work and device-side records.
-            stream: Rows of the stream table; applies to work that is ordered in streams.
+            process: Rows of the process table. Applies to every table with a process or thread.
+            device: Rows of the device table. Applies to tables of GPU operations and other GPU
+                events.
+            stream: Rows of the stream table. Applies to tables of operations in streams.
         """
         trace = self
         if process is not None:
@@ -170,7 +198,7 @@ class Trace:
         return trace
 
     def filtered(self, chosen: Filter) -> Trace:
-        """Return the rows that a filter keeps, in a Trace that shares this one's memory."""
+        """Return a Trace of the rows that a filter keeps. It shares this trace's memory."""
         trace = object.__new__(Trace)
         trace._store = self._store
         trace._filters = (*self._filters, chosen)
@@ -179,18 +207,18 @@ class Trace:
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is a whole recording, not a part of one."""
+        """Whether this is a whole recording, not a part."""
         return not self._filters
 
     def unfiltered(self) -> Trace:
-        """Return the whole recording that this trace is a part of, sharing its memory."""
+        """Return the whole recording, in a Trace that shares this trace's memory."""
         trace = object.__new__(Trace)
         trace._store = self._store
         trace._filters, trace._rows, trace._places, trace.memo = (), {}, {}, {}
         return trace
 
     def _selection(self, table: str) -> Rows:
-        """Return the rows of the whole table that belong to this trace."""
+        """Return the rows of the whole table that this trace contains."""
         if not self._filters:
             self._store.spec(table)
             return _ALL
@@ -200,7 +228,7 @@ class Trace:
 
     def _select_rows(self, spec: TableSpec) -> Rows:
         if not spec.order:
-            return _ALL  # Row numbers of dimensions are ids: they stay.
+            return _ALL  # Row numbers of dimensions are ids, so all rows stay.
         whole = self.unfiltered()
         keep: npt.NDArray[np.bool_] | None = None
         for chosen in self._filters:
@@ -216,7 +244,7 @@ class Trace:
         return _ALL if keep is None else _as_rows(keep)
 
     def _target_kept(self, spec: TableSpec, name: str, ref: str) -> npt.NDArray[np.bool_] | None:
-        """Return which rows refer to a row that is still there, or to none."""
+        """Return the mask of rows whose target row is kept, or that have no target."""
         if not self.has(ref) or self._keeps_all(ref):
             return None
         data = self._store.columns(spec.name, [name])[name]
@@ -229,7 +257,7 @@ class Trace:
         return isinstance(rows, slice) and rows == _ALL
 
     def _place(self, table: str) -> I64:
-        """Return the new row number of every row of the whole table, -1 where it is gone."""
+        """Return the new row number of each row of the whole table, -1 for a dropped row."""
         if table not in self._places:
             places = np.full(self._store.row_count(table), -1, np.int64)
             rows = self._selection(table)
@@ -248,10 +276,10 @@ class Trace:
         return ColumnData(values, data.valid)
 
     def span(self) -> tuple[int, int]:
-        """Return when this trace begins and ends, ns from the origin.
+        """Return start and end of this trace, ns from the origin.
 
-        It is the window asked for, else what the producer said, widened to every device
-        operation, API call and range; (0, 0) for a recording without any.
+        The span is the window, if there is one; else the producer's span, extended to every GPU
+        operation, API call and range. It is (0, 0) for a recording without events.
         """
         window = next((f for f in reversed(self._filters) if isinstance(f, Window)), None)
         low, high = (window.start_ns, window.end_ns) if window else (None, None)
@@ -263,7 +291,7 @@ class Trace:
         return low, high
 
     def recorded_ns(self) -> int:
-        """Return for how long something was recorded: of a sampled run, the samples alone."""
+        """Return the recorded time in ns: with step sampling, the time of the samples only."""
         low, high = self.span()
         windows = self.meta.windows_ns
         if windows is None:
@@ -283,10 +311,10 @@ class Trace:
         return (min(lows), max(highs)) if lows else (0, 0)
 
     def require(self, table: str) -> Table:
-        """Return a table that must hold rows; else MissingTableError says which is the case."""
+        """Return a table with rows. Raises MissingTableError if it is empty or was not recorded."""
         found = self.table(table)
         if not len(found):
-            raise MissingTableError(f"the {table!r} table is empty here")
+            raise MissingTableError(f"table {table!r} is empty")
         return found
 
     def __repr__(self) -> str:
@@ -297,7 +325,7 @@ class Trace:
 
 
 def _as_rows(keep: npt.NDArray[np.bool_]) -> Rows:
-    """Return the kept rows, as a slice when they are contiguous so that columns are views."""
+    """Return the kept rows; contiguous ones as a slice, so that columns are views."""
     rows = np.flatnonzero(keep)
     if len(rows) == len(keep):
         return _ALL
