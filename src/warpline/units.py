@@ -156,5 +156,5 @@ def parse_ns(text: str) -> int:
         total += Decimal(found[1]) * _NS_OF_UNIT[found[2]]
         position = found.end()
     if abs(total) >= 2**63:
-        raise ValueError(f"{text!r} exceeds the maximum of 292 years")
+        raise ValueError(f"{text!r} exceeds the longest supported time, 292 years")
     return int(total)

@@ -105,7 +105,7 @@ MISTAKES = {
     "stats BAD -r osrt_sun": (2, "unknown table 'osrt_sun'", "did you mean osrt_sum or osrtsum?"),
     "stats BAD -r nvtx_sum:base": (
         2,
-        "table 'nvtx_sum' has no argument 'base'",
+        "unknown argument 'base' of table 'nvtx_sum'",
         "arguments: none",
     ),
     "missing.sqlite": (1, "missing.sqlite does not exist"),

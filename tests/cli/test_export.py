@@ -32,7 +32,7 @@ def test_nothing_is_replaced_unless_asked(run, bad):
     done = run("export", bad, "-o", "a.warpline", "--device", "0")
     assert (done.status, done.err) == (
         2,
-        "error: a.warpline exists\nhint: --force-overwrite replaces it\n",
+        "error: a.warpline already exists\nhint: use --force-overwrite to replace it\n",
     )
     # The file may even be the one that is read.
     words = ("-o", "a.warpline", "--force-overwrite", "--times", "/1ns", "-q")
@@ -66,11 +66,11 @@ def test_ranks_become_one_file(run, bad, fixed):
     ("words", "message"),
     [
         (("-t", "sqlit3"), "unknown export format 'sqlit3'"),
-        (("--tables", "kernels"), "there is no table 'kernels'\nhint: did you mean kernel?"),
-        (("--tables", "counter"), "the recording holds no 'counter' table"),
-        (("-o", "no/where.warpline"), "there is no folder no"),
-        (("-o", "."), ". is a folder"),
-        (("--times", "x"), "'x' is not a stretch of time"),
+        (("--tables", "kernels"), "unknown table 'kernels'\nhint: did you mean kernel?"),
+        (("--tables", "counter"), "the recording has no 'counter' table"),
+        (("-o", "no/where.warpline"), "there is no directory no"),
+        (("-o", "."), ". is a directory"),
+        (("--times", "x"), "invalid time range 'x'"),
     ],
 )
 def test_a_mistake_is_named(run, bad, tmp_path, words, message):

@@ -108,23 +108,23 @@ def test_dimensions_are_chosen_by_the_users_names(run, bad, fixed):
         ),
         (
             "--filter-nvtx stop_3",
-            "no range is called 'stop_3'",
+            "no range is named 'stop_3'",
             "did you mean step_3 (1 instance), step_5 (1 instance), step_4 (1 instance)?",
         ),
         (
             "--filter-nvtx data/6",
-            "range 'data' has 6 instances, so there is no 'data/6'",
+            "there is no 'data/6': range 'data' has 6 instances",
             "instances count from 0; the last is data/5",
         ),
         (
             "--exclude data/1",
-            "no range is called 'data/1'",
+            "no range is named 'data/1'",
             "did you mean data (6 instances)?",
         ),
         (
             "--filter-time 5",
-            "'5' is not a stretch of time",
-            "write START/END, such as 1.5s/2s or 200ms/",
+            "invalid time range '5'",
+            "use START/END, such as 1.5s/2s or 200ms/",
         ),
     ],
 )

@@ -49,7 +49,7 @@ def test_nothing_is_replaced_unless_asked(run, bad):
     done = run("report", bad, "-o", "a.html")
     assert (done.status, done.err) == (
         2,
-        "error: a.html exists\nhint: --force-overwrite replaces it\n",
+        "error: a.html already exists\nhint: use --force-overwrite to replace it\n",
     )
     assert run("report", bad, "-o", "a.html", "-q", "--force-overwrite").status == 0
 
@@ -99,7 +99,10 @@ def test_a_page_on_standard_output(start, bad, run, tmp_path):
 def test_a_device_is_not_replaced(run, bad, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     done = run("report", bad, "-o", "pipe", "--force-overwrite", "-q")
-    assert (done.status, done.err) == (2, "error: pipe is a device or a pipe\nhint: name a file\n")
+    assert (done.status, done.err) == (
+        2,
+        "error: pipe is a device or a pipe\nhint: name a regular file\n",
+    )
 
 
 def test_a_full_disk_leaves_no_file(start, bad, tmp_path):

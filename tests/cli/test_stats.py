@@ -105,10 +105,10 @@ def test_the_data_is_on_stdout_and_the_talk_on_stderr(run, recording):
     assert done.status == 0
     assert done.out.splitlines()[1].startswith("75.0,30,1,")
     assert done.err.splitlines() == [
-        "warning: kernels dropped while recording: 12",
+        "warning: dropped while recording: kernels (12)",
         "warning: odd \\x1b[1m clock",
-        "note: 2 tables of the file not read: BAR (1,000 rows), FOO (3 rows)",
-        "note: nvtx_sum: skipped: no range rows were recorded",
+        "note: 2 tables of the file are not read: BAR (1,000 rows), FOO (3 rows)",
+        "note: nvtx_sum: skipped: no range events were recorded",
         "hint: profile with --trace=nvtx a program that marks ranges",
     ]
     assert run("stats", name, "-r", "cuda_gpu_kern_sum", "-f", "csv", "-q").err == ""

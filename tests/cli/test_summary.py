@@ -115,7 +115,7 @@ def test_numbers_are_those_counted_by_hand(run, recording):
     assert "recorded: kernel 3, memcpy 1, graph_launch 2, range 2" in lines
     assert lines[-1] == "next: warpline analyze memory.file"
     assert done.err.splitlines() == [
-        "warning: ranges dropped while recording",
+        "warning: dropped while recording: ranges",
         "note: 1 table of the file is not read: FOO (3 rows)",
     ]
 
@@ -151,7 +151,7 @@ def test_graphs_recorded_as_wholes_make_a_device_busy(run, recording):
     done = run(recording(tables))
     assert "0 80.0% 40.0 ms 10.0 ms 2" in re.sub(" +", " ", done.out).splitlines()
     lines = done.out.splitlines()
-    hint = lines[lines.index("kernel_sum: no kernel rows were recorded") + 1]
+    hint = lines[lines.index("kernel_sum: no kernel events were recorded") + 1]
     assert "--cuda-graph-trace=node" in hint
 
 
@@ -214,7 +214,7 @@ def test_without_devices_or_anything_else(run, recording):
     done = run(recording({}))
     assert done.status == 0
     assert (
-        "device_sum: no kernel or memcpy or memset or graph launch rows were recorded" in done.out
+        "device_sum: no kernel or memcpy or memset or graph launch events were recorded" in done.out
     )
     never = [name for name, spec in TABLES.items() if spec.order]
     found = json.loads(run(recording({}), "-f", "json").out)

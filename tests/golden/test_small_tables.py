@@ -407,5 +407,5 @@ def test_errors_name_the_table_and_its_arguments() -> None:
     with pytest.raises(UsageError, match="short") as wrong:
         table(trace_of(kernel=kernels()), "cuda_gpu_kern_sum:short")
     assert wrong.value.hint == "arguments: nvtx-name, base, mangled"
-    with pytest.raises(MissingTableError, match="no kernel rows were recorded"):
+    with pytest.raises(MissingTableError, match="no kernel events were recorded"):
         table(trace_of(), "cuda_gpu_kern_sum")

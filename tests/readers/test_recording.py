@@ -237,7 +237,7 @@ def test_wrong_facts_are_one_line(small, meta):
 
 def test_recordings_merge(small, tmp_path):
     other = tmp_path / "other.warpline"
-    other.write_bytes(small.read_bytes())
+    write_recording(Trace(MemorySource({**SMALL, "process": {"pid": [1001]}})), other)
     merged = warpline.open(small, other)
     assert merged.row_count("kernel") == 4
     assert merged["range_payload"]["range_id"].to_list() == [2, 3]  # in order of time

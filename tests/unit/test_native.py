@@ -105,12 +105,12 @@ def status_of(environment: dict[str, str]) -> str:
 
 
 def test_it_can_be_switched_off() -> None:
-    assert status_of({"WARPLINE_NATIVE": "0"}) == "False None switched off by WARPLINE_NATIVE\n"
+    assert status_of({"WARPLINE_NATIVE": "0"}) == "False None disabled by WARPLINE_NATIVE\n"
 
 
 def test_an_absent_library_is_told(tmp_path: Path) -> None:
     told = status_of({"WARPLINE_CORE": str(tmp_path / "nowhere.so")})
-    assert told.startswith("False None WARPLINE_CORE names no file: ")
+    assert told.startswith("False None WARPLINE_CORE: no such file: ")
 
 
 def test_a_file_that_is_no_library_is_told(tmp_path: Path) -> None:

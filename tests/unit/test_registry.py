@@ -25,7 +25,7 @@ def test_names_and_aliases_find_the_item(tables):
 
 @pytest.mark.parametrize("taken", ["nvtx_sum", "gpukernsum"])
 def test_a_second_item_of_a_name_is_an_error(tables, taken):
-    with pytest.raises(SchemaError, match=f"two tables are called '{taken}'"):
+    with pytest.raises(SchemaError, match=f"two tables are named '{taken}'"):
         tables.add(taken, 3)
     with pytest.raises(SchemaError):
         tables.add("other", 3, aliases=[taken])

@@ -97,7 +97,7 @@ def test_an_instance_of_a_range_is_a_window(trace, words, expected):
 
 @pytest.mark.parametrize("words", ["nope", "x/1", "step@", "step@nope", "dom/0@lib", "", "STEP"])
 def test_a_range_that_is_not_there(trace, words):
-    with pytest.raises(UsageError, match="no range is called"):
+    with pytest.raises(UsageError, match="no range is named"):
         warpline.select(trace, filter_nvtx=words)
 
 
@@ -111,7 +111,7 @@ def test_a_range_in_a_domain_needs_its_domain():
 def test_the_index_counts_in_the_chosen_processes(trace):
     part = warpline.select(trace, process="/usr/bin/python3", filter_nvtx="step/0")
     assert part.span() == (30, 40)
-    with pytest.raises(UsageError, match="has 1 instance, so there is no 'step/1'"):
+    with pytest.raises(UsageError, match="there is no 'step/1': range 'step' has 1 instance"):
         warpline.select(trace, process=7, filter_nvtx="step/1")
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from warpline.result.ends import how_it_ended
 from warpline.trace import Trace
 
-# The prefix of a warning in Warpline's own recordings (capture/cuda_tables.py), and the start of its
-# advice if another profiler was active.
+# The start of a warning in Warpline's own recordings (capture/cuda_tables.py), and of its advice
+# if another profiler was active.
 _NOT_RECORDED = "CUDA was not recorded: "
 _STOP = "; stop it"
 
@@ -68,7 +68,7 @@ def warnings_of(trace: Trace) -> tuple[str, ...]:
     """Return the warnings about a recording: dropped events first, then damaged tables."""
     meta = trace.meta
     found = [
-        f"{subject} dropped while recording" + ("" if count is None else f": {count:,}")
+        f"dropped while recording: {subject}" + ("" if count is None else f" ({count:,})")
         for subject, count in meta.lost.items()
     ]
     found += [f"table {table!r} cannot be read: {why}" for table, why in meta.damaged.items()]

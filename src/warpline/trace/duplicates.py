@@ -1,7 +1,7 @@
-"""Detect a run that is given twice: merged with itself, every total would double.
+"""Detection of a run that is given twice. Merging it with itself would double every total.
 
-Two files hold the same run if they are one file (a link, another spelling of the path), or if their
-content is the same: a copy, an export, or a report beside its own export.
+Two paths are the same run if they are one file, for example through a link, or if the content of
+the files is the same: a copy, or an export in another format.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COMPARED = tuple(
 
 
 def refuse_same_files(files: Sequence[Path]) -> None:
-    """Raise UsageError if two paths name one file. Paths that cannot be read are passed over."""
+    """Raise UsageError if two paths are the same file. Unreadable paths are ignored."""
     seen: dict[tuple[int, int], Path] = {}
     for file in files:
         with suppress(OSError, ValueError):  # ValueError: a NUL in the name
@@ -38,11 +38,11 @@ def refuse_same_files(files: Sequence[Path]) -> None:
 
 
 def refuse_same_runs(sources: Sequence[TableSource]) -> None:
-    """Raise UsageError if two sources hold the same events of the same processes.
+    """Raise UsageError if two sources contain the same events of the same processes.
 
-    Process ids and row counts are compared first, then the events themselves, the smallest table
-    first. Files of different runs, or of different ranks of one run, differ early. Empty
-    recordings are never the same run. Nor are sources that cannot be read.
+    Process ids are compared first, then row counts, then the events, starting with the smallest
+    table. Different runs, and different ranks of a run, usually differ in the process ids, so that
+    no events are loaded. Recordings without events are never considered the same run.
     """
     pids = [_pids(source) for source in sources]
     for first, second in combinations(range(len(sources)), 2):
@@ -68,17 +68,23 @@ def _pids(source: TableSource) -> frozenset[int]:
 
 
 def _hold_same_events(first: TableSource, second: TableSource) -> bool:
+    found = False
     try:
         shared = sorted(_shared_tables(first, second), key=lambda spec: first.row_count(spec.name))
     except InputError:
         return False
     moved_ns = _clock_difference_ns(first, second)
-    filled = [spec for spec in shared if first.row_count(spec.name)]
-    return bool(filled) and all(_is_same(first, second, spec, moved_ns) for spec in filled)
+    for spec in shared:
+        if first.row_count(spec.name):
+            with suppress(InputError):  # a damaged table is no evidence
+                if not _is_same(first, second, spec, moved_ns):
+                    return False
+                found = True
+    return found
 
 
 def _shared_tables(first: TableSource, second: TableSource) -> Iterator[TableSpec]:
-    """Yield the tables that both sources recorded; none if one of them differs in length."""
+    """Yield the tables that both sources have; none if the row counts of a table differ."""
     both = {*first.tables()} & {*second.tables()}
     shared = [spec for spec in _COMPARED if spec.name in both]
     if all(first.row_count(spec.name) == second.row_count(spec.name) for spec in shared):
@@ -86,23 +92,20 @@ def _shared_tables(first: TableSource, second: TableSource) -> Iterator[TableSpe
 
 
 def _clock_difference_ns(first: TableSource, second: TableSource) -> int:
-    """Return by how much the times of the second source are behind those of the first, in ns."""
+    """Return the offset from times of the second source to times of the first, in ns."""
     origins = first.meta.origin_utc_ns, second.meta.origin_utc_ns
     return 0 if origins[0] is None or origins[1] is None else origins[1] - origins[0]
 
 
 def _is_same(first: TableSource, second: TableSource, spec: TableSpec, moved_ns: int) -> bool:
-    """Return whether a table holds the same times, correlation ids and names in both sources.
+    """Return whether a table has the same times, correlation ids and names in both sources.
 
-    Columns are compared one by one: the first that differs ends it, and no other is read.
+    Columns are loaded one at a time, up to the first difference.
     """
     for name in dict.fromkeys((spec.start, spec.end, "correlation_id", "name_id")):
         if name is None or not spec.has(name):
             continue
-        try:
-            ours, theirs = (source.load(spec.name, [name]).get(name) for source in (first, second))
-        except InputError:
-            return False
+        ours, theirs = (source.load(spec.name, [name]).get(name) for source in (first, second))
         if ours is None or theirs is None:
             continue  # all null, or a format that has no such column
         if name == "name_id":
@@ -121,7 +124,7 @@ def _sorted(data: ColumnData) -> npt.NDArray[np.int64]:
 
 
 def _texts(source: TableSource, data: ColumnData) -> dict[bytes, int]:
-    """Return how many rows have each name: the numbers of texts differ between files."""
+    """Return the number of rows of each name. Text ids differ between files, so names are bytes."""
     values = data.values if data.valid is None else data.values[data.valid]
     rows, counts = np.unique(values, return_counts=True)
     names = map(source.strings.raw, rows.tolist())
