@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from warpline.viewer.server import PageServer
 
 PathLike: TypeAlias = str | os.PathLike[str]
-# What every function below takes as its first argument: an open trace, a file, or several files.
+# The first argument of most functions below: an open trace, a file, or several files.
 Recordings: TypeAlias = Trace | PathLike | Sequence[PathLike]
 
 T = TypeVar("T")
@@ -290,8 +290,8 @@ def report(
         path: Output file. It appears when it is complete. If the name ends in ``.zip``, the report
             is written into an archive, which passes mail filters that reject HTML.
         steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
-        max_bytes: Size limit. A larger report omits short events and states which. Totals, tables
-            and findings always cover the whole recording.
+        max_bytes: Size limit in bytes. A larger report omits short events and states which.
+            Totals, tables and findings always cover the whole recording.
         overwrite: Whether to replace an existing file.
 
     Returns:
@@ -321,7 +321,7 @@ def make_report(
     Args:
         trace: A trace or a part of one, a path, or a list of paths.
         steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
-        max_bytes: Size limit.
+        max_bytes: Size limit in bytes.
         first_page: The page that opens first.
 
     Raises:
@@ -386,7 +386,7 @@ def timeline(
         trace: A trace or a part of one, a path, or a list of paths.
         steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
         height: Height of the frame in pixels.
-        max_bytes: Limit of what the saved notebook grows by. A larger report omits short events and
+        max_bytes: Limit on the growth of the saved notebook. A larger report omits short events and
             states which. None keeps all events.
 
     Raises:
