@@ -36,7 +36,7 @@ class WarplineError(Exception):
         self.message = message
         self.hint = hint
         if hint:
-            self.add_note(f"hint: {hint}")
+            self.add_note(f"Hint: {hint}")
 
 
 class UsageError(WarplineError):

@@ -110,7 +110,7 @@ def test_an_export_that_cannot_be_written_is_told(tmp_path, program):
     (tmp_path / "run.sqlite").touch()
     found = profile(tmp_path, "--no-summary", "-o", "run", "--export=sqlite", *program)
     assert found.status == 1
-    assert "run.sqlite exists" in found.err
+    assert "run.sqlite already exists" in found.err
     assert (tmp_path / "run.warpline").exists()
 
 

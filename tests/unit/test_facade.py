@@ -140,7 +140,7 @@ def test_a_traceback_shows_the_hint(trace):
     with pytest.raises(warpline.UsageError) as caught:
         warpline.stats(trace, "cuda_gpu_kern_sun")
     shown = "".join(traceback.format_exception_only(caught.value))
-    assert "hint: did you mean cuda_gpu_kern_sum" in shown
+    assert "Hint: did you mean cuda_gpu_kern_sum" in shown
     assert str(caught.value) == "unknown table 'cuda_gpu_kern_sun'"
 
 
