@@ -142,13 +142,14 @@ def test_the_summary_shows_it():
     sections = api.summary(trace_of({"range": 2.5}, range=RANGES)).sections
     (section,) = (part for part in sections if part.name == "profiling_cost")
     assert isinstance(section, Result)
-    assert section.title == "Profiling cost"
+    assert section.title == "Profiling overhead"
     assert list(section.rows()) == [("NVTX ranges", 6, 2.5, 15, 0.015, 5)]
 
 
 def test_costs_are_kept_in_a_recording_and_merged_to_the_largest(tmp_path):
     for name, costs in (("a", {"range": 2.5}), ("b", {"range": 3.5, "mark": 1.0})):
-        write_recording(trace_of(costs, range=RANGES), tmp_path / f"{name}.warpline")
+        trace = trace_of(costs, range=RANGES, process={"pid": [ord(name)]})
+        write_recording(trace, tmp_path / f"{name}.warpline")
     first, second = tmp_path / "a.warpline", tmp_path / "b.warpline"
     assert api.open(first).meta.record_cost_ns == {"range": 2.5}
     assert api.open(first, second).meta.record_cost_ns == {"range": 3.5, "mark": 1.0}

@@ -90,8 +90,8 @@ def test_events_alone_are_a_trace(tmp_path, with_core):
         (b'[{"ph": "X", "cat": "v8", "ts": 1, "dur": 1}]', UnknownFormatError, "v8"),
         (b'{"traceEvents": [{"ph": "B", "name": "x", "ts": 1}]}', UnknownFormatError, "Chrome"),
         ('{"traceEvents": []}'.encode("utf-16"), InputError, "."),
-        (b"\x1f\x8b\x08nonsense", UnknownFormatError, "not a recording"),
-        (b"{", UnknownFormatError, "not a recording"),
+        (b"\x1f\x8b\x08nonsense", UnknownFormatError, "unsupported file format"),
+        (b"{", UnknownFormatError, "unsupported file format"),
         (b'{"schemaVersion": 1, ', InputError, "."),
     ],
 )

@@ -130,8 +130,8 @@ def test_flipped_bytes_give_an_error_or_a_trace_and_nothing_else(tmp_path):
     ("content", "error", "text"),
     [
         (b"", InputError, "is empty"),
-        (b"\0" * 5000, UnknownFormatError, "not a recording"),
-        (b"not a database at all", UnknownFormatError, "not a recording"),
+        (b"\0" * 5000, UnknownFormatError, "unsupported file format"),
+        (b"not a database at all", UnknownFormatError, "unsupported file format"),
         (b"SQLite format 3\0" + b"\xff" * 4080, InputError, "damaged"),
         (b"SQLite format 3\0", CorruptTraceError, "cut off after 16 bytes"),
     ],
