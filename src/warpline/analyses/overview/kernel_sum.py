@@ -32,7 +32,7 @@ FIELDS = (
     fields=FIELDS,
     needs=("kernel",),
     arguments=KERNEL_NAME_ARGUMENTS,
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def kernel_sum(trace: Trace, arguments: Arguments) -> Result:
     """Which kernels keep the devices busy.

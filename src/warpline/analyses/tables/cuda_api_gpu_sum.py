@@ -27,7 +27,7 @@ FIELDS = time_fields(
     needs=("api_call", "kernel", "memcpy", "memset"),
     aliases=("apigpusum",),
     arguments=PREFIXED_NAME_ARGUMENTS,
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_api_gpu_sum(trace: Trace, arguments: Arguments) -> Result:
     """The time of CUDA calls on the host and of the work they started on devices.

@@ -30,7 +30,7 @@ FIELDS = time_fields(
     needs=("kernel",),
     aliases=("gpukerngbsum",),
     arguments=PREFIXED_NAME_ARGUMENTS,
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_gpu_kern_gb_sum(trace: Trace, arguments: Arguments) -> Result:
     """The time that kernels ran on devices, by kernel and launch geometry.

@@ -23,7 +23,7 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Kernel.", "Name")])
     aliases=("gpukernsum",),
     arguments=PREFIXED_NAME_ARGUMENTS,
     default_rank=4,
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_gpu_kern_sum(trace: Trace, arguments: Arguments) -> Result:
     """The time that kernels ran on devices, by kernel.

@@ -27,7 +27,7 @@ FIELDS = time_fields(
     needs=("kernel", "memcpy", "memset"),
     aliases=("gpusum",),
     arguments=PREFIXED_NAME_ARGUMENTS,
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_gpu_sum(trace: Trace, arguments: Arguments) -> Result:
     """The time of everything that ran on devices, by kernel or memory operation.

@@ -60,7 +60,7 @@ _WHOLE_NUMBER_UP_TO_NS = 20_000_000
     needs=("kernel", "memcpy", "memset"),
     aliases=("gputrace",),
     arguments=PREFIXED_NAME_ARGUMENTS,
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_gpu_trace(trace: Trace, arguments: Arguments) -> Result:
     """Every kernel, copy and set of memory that ran on a device, in the order they began.

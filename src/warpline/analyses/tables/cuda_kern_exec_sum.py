@@ -42,7 +42,7 @@ FIELDS = (
     needs=("kernel",),
     aliases=("kernexecsum",),
     arguments=PREFIXED_NAME_ARGUMENTS,
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_kern_exec_sum(trace: Trace, arguments: Arguments) -> Result:
     """How long kernels took to launch, waited and ran, by thread, device, function and kernel.

@@ -41,7 +41,7 @@ FIELDS = (
     needs=("kernel",),
     aliases=("kernexectrace",),
     arguments=PREFIXED_NAME_ARGUMENTS,
-    missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node if it launches graphs",
+    missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_kern_exec_trace(trace: Trace, arguments: Arguments) -> Result:
     """Every kernel with its launch: the call, the wait in the queue, the execution.
