@@ -1,1 +1,1 @@
-"""Analyses: pure functions of a trace, one file each; they never import each other."""
+"""Analyses: pure functions of a trace, one per file. They never import each other."""

@@ -1,9 +1,9 @@
-"""What GPUs can do at most: one data file per model, with its sources.
+"""Peak rates of GPUs: one data file per model, with its sources.
 
-Numbers are those of the makers, without sparsity, at the clocks they give. Bandwidths of links are
-of one direction. A model that is not here is unknown: nothing is guessed. Each file says where the
-maker tells its numbers (``sources``), which copies of these tables they were compared with
-(``compared_with``), and which fields none of them holds (``not_confirmed``).
+Peaks are those of the vendor's data sheets, dense (without sparsity), at the clocks given there.
+Link bandwidths are per direction. A model without a file has no peaks: nothing is estimated. Each
+file lists the vendor's pages (``sources``), independent copies that the numbers were compared with
+(``compared_with``), and fields found in none of these copies (``not_confirmed``).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import NamedTuple
 
 
 class Peaks(NamedTuple):
-    """The peaks of a model; None where it lacks something.
+    """The peak rates of a model; None for features that it lacks.
 
     Attributes:
-        fp32_flop_per_s: Without tensor cores.
-        tf32_flop_per_s: float32 data on tensor cores.
-        half_flop_per_s: bfloat16 or float16 on tensor cores, sums in float32.
-        fp8_flop_per_s: FP8 on tensor cores.
-        memory_bytes_per_s: Device memory.
-        pcie_bytes_per_s: To the host, one direction.
-        nvlink_bytes_per_s: To other GPUs, all links, one direction.
+        fp32_flop_per_s: FP32 without Tensor Cores.
+        tf32_flop_per_s: TF32 on Tensor Cores.
+        half_flop_per_s: BF16 or FP16 on Tensor Cores, with FP32 accumulation.
+        fp8_flop_per_s: FP8 on Tensor Cores.
+        memory_bytes_per_s: Memory bandwidth.
+        pcie_bytes_per_s: PCIe bandwidth to the CPU, per direction.
+        nvlink_bytes_per_s: NVLink bandwidth to other GPUs, all links, per direction.
     """
 
     fp32_flop_per_s: int
@@ -38,7 +38,7 @@ class Peaks(NamedTuple):
 
 
 def peaks_of(name: str) -> Peaks | None:
-    """Return the peaks of the GPU that CUDA calls by this name, None if it is not known."""
+    """Return the peaks of the GPU with this CUDA device name; None if unknown."""
     return _by_name().get(name)
 
 

@@ -1,8 +1,7 @@
-"""The tables of a trace, declared as data: column, type, unit, nullability, meaning, reference.
+"""The tables of a trace, declared as data: columns, types, units, nullability, meaning, references.
 
-Validation, DataFrames, and the documentation's table pages follow from these declarations.
-The `string` table is not listed: it is the pool of texts that ``*_id`` columns with
-``ref="string"`` point into.
+Validation, DataFrames and the documentation are generated from these declarations. The `string`
+table is not listed: it is the pool of texts referenced by ``*_id`` columns with ``ref="string"``.
 """
 
 from warpline.schema.columns import Column, DType, TableSpec

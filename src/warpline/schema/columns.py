@@ -1,4 +1,4 @@
-"""What a table is: its columns with type, unit, nullability and meaning, declared as data."""
+"""Declarations of tables: columns with type, unit, nullability and meaning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpline.units import Unit
 
 
 class DType(Enum):
-    """The type of a column's values; the value is numpy's name for it."""
+    """The type of a column's values, by its numpy name."""
 
     INT64 = "int64"
     INT32 = "int32"
@@ -24,13 +24,13 @@ class Column:
     """One column.
 
     Attributes:
-        name: Unique in its table; carries its unit (``start_ns``), or ``_id`` for a reference.
+        name: Unique in its table; ends in the unit (``start_ns``), or ``_id`` for a reference.
         dtype: Type of the values.
-        unit: What the numbers count.
-        doc: One sentence.
-        nullable: Whether a validity mask may accompany the values.
-        ref: Table whose row number the values are, or None.
-        labels: Value -> text of an enumeration, or None.
+        unit: Unit of the values.
+        doc: One-sentence description.
+        nullable: Whether the column may have a validity mask.
+        ref: Table that the values refer to by row number, or None.
+        labels: Texts of an enumeration by value, or None.
     """
 
     name: str
@@ -48,10 +48,10 @@ class TableSpec:
 
     Attributes:
         name: A singular noun.
-        doc: What one row is.
-        columns: In the order in which they are shown.
-        order: Columns that define the total order of rows; rows equal in all keep the source's
-            order. Empty for dimensions, whose row numbers are given by the reader.
+        doc: Description of one row.
+        columns: The columns, in display order.
+        order: Columns that define the total order of rows; ties keep the source's order. Empty
+            for dimensions, whose row numbers are assigned by the reader.
     """
 
     name: str
@@ -60,22 +60,22 @@ class TableSpec:
     order: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column:
-        """Return the column called `name`; an unknown name is a SchemaError."""
+        """Return the column `name`; raises SchemaError if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
         raise SchemaError(f"table {self.name!r} has no column {name!r}")
 
     def has(self, name: str) -> bool:
-        """Return whether the table declares a column called `name`."""
+        """Return whether the table has a column `name`."""
         return any(column.name == name for column in self.columns)
 
     @property
     def start(self) -> str | None:
-        """Name of the column that says when a row begins, or None for rows without a time."""
+        """Name of the column with a row's start time, or None for rows without a time."""
         return next((name for name in ("start_ns", "time_ns") if self.has(name)), None)
 
     @property
     def end(self) -> str | None:
-        """Name of the column that says when a row ends; instants end where they begin."""
+        """Name of the column with a row's end time; instants end at their start."""
         return "end_ns" if self.has("end_ns") else self.start

@@ -1,6 +1,7 @@
-"""The layout of the recording file: what its members are called and what they hold.
+"""The layout of the recording file: names and contents of its members.
 
-Beside the tables, because the capture side writes recordings without numpy, and `trace` brings it.
+Declared here and not in `trace`: the capture side writes recordings without numpy, and `trace`
+imports numpy.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from warpline.schema.columns import DType
 from warpline.schema.tables import SCHEMA_VERSION
 
 FORMAT = "warpline"
-RAW_FORMAT = "warpline-raw"  # its source is a session that was finished
+RAW_FORMAT = "warpline-raw"  # written by finishing a raw recording
 VERSION = (SCHEMA_VERSION, 0)
 NPY_TYPES: Mapping[DType, str] = {
     DType.INT64: "<i8",

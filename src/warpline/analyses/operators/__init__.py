@@ -1,1 +1,1 @@
-"""Tables of a framework's operators, and of the memory that they allocate: one file each."""
+"""Tables of a framework's operators and of the memory they allocate, one per file."""

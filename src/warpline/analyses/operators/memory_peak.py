@@ -1,4 +1,4 @@
-"""memory_peak: what was in memory when most was in use."""
+"""memory_peak: the allocations in use at peak memory."""
 
 from __future__ import annotations
 
@@ -25,32 +25,37 @@ from warpline.units import Unit
 
 _TOO_LARGE = 1 << 63
 NAME = "memory_peak"
-TITLE = "Memory in use at its peak"
-HINT = "record with profile_memory=True in torch.profiler, or with --cuda-memory-usage=true"
+TITLE = "Peak memory by operator"
+HINT = "profile with torch.profiler and profile_memory=True, or with --cuda-memory-usage=true"
 WHILE_RECORDING, EARLIER = "While recording", "Before"
 FIELDS = (
     Field("in_use_bytes", Unit.BYTES, "Bytes in use at the peak.", "In Use (MB)", 1e-6, 3),
-    Field("peak_ratio", Unit.RATIO, "Share of what was in use there.", "Peak (%)", 100.0, 1),
-    Field("blocks", Unit.COUNT, "How many blocks that is.", "Blocks"),
-    Field("largest_bytes", Unit.BYTES, "The largest of them.", "Largest (MB)", 1e-6, 3),
-    Field("age_ns", Unit.NS, "From the first of them to the peak.", "Age (ns)"),
-    Field("time_ns", Unit.NS, "When the peak was.", "Peak At (ns)"),
-    Field("reserved_bytes", Unit.BYTES, "Got from the driver by then.", "Reserved (MB)", 1e-6, 3),
-    Field("place", Unit.NONE, "The GPU, or Host.", "Place"),
-    Field("memory", Unit.NONE, "Kind of the memory.", "Memory", is_detail=True),
+    Field("peak_ratio", Unit.RATIO, "Share of all bytes in use at the peak.", "Peak (%)", 100.0, 1),
+    Field("blocks", Unit.COUNT, "Number of blocks.", "Blocks"),
+    Field("largest_bytes", Unit.BYTES, "Size of the largest block.", "Largest (MB)", 1e-6, 3),
+    Field("age_ns", Unit.NS, "Time from the first of these allocations to the peak.", "Age (ns)"),
+    Field("time_ns", Unit.NS, "Time of the peak.", "Peak At (ns)"),
     Field(
-        "allocator", Unit.NONE, "Who allocated: Framework or Driver.", "Allocator", is_detail=True
+        "reserved_bytes",
+        Unit.BYTES,
+        "Bytes reserved from the driver at the peak.",
+        "Reserved (MB)",
+        1e-6,
+        3,
     ),
-    Field("pid", Unit.ID, "Process.", "PID", is_detail=True),
-    Field("allocated", Unit.NONE, "While recording, or before.", "Allocated"),
-    Field("module", Unit.NONE, "Modules around it, outermost first.", "Module"),
-    Field("operator", Unit.NONE, "Outermost operator that allocated it.", "Operator"),
+    Field("place", Unit.NONE, "GPU index, or Host.", "Place"),
+    Field("memory", Unit.NONE, "Memory kind.", "Memory", is_detail=True),
+    Field("allocator", Unit.NONE, "Allocator: Framework or Driver.", "Allocator", is_detail=True),
+    Field("pid", Unit.ID, "Process id.", "PID", is_detail=True),
+    Field("allocated", Unit.NONE, "Allocated while recording, or before.", "Allocated"),
+    Field("module", Unit.NONE, "Enclosing modules, outermost first.", "Module"),
+    Field("operator", Unit.NONE, "Outermost operator that allocated the blocks.", "Operator"),
 )
 KEY = ("place", "memory", "allocator", "pid", "allocated", "module", "operator")
 
 
 class _Row(NamedTuple):
-    """Blocks of one pool that one operator in one module allocated; or those of before."""
+    """Blocks of one pool from one operator in one module, or those from before the recording."""
 
     peak: int
     in_use_bytes: int
@@ -70,23 +75,20 @@ class _Row(NamedTuple):
     missing_hint=HINT,
 )
 def memory_peak(trace: Trace, arguments: Arguments) -> Result:
-    """Who had allocated the memory that was in use when most of it was.
+    """Memory in use at its peak, by the operator and module that allocated it.
 
-    What it measures: For each GPU and process, and for the host: the first moment at which most
-        memory was in use, and the blocks that were in use then, by the operator and the module of
-        the model that allocated them.
-    Why it matters: Only what is in use at the peak decides whether a larger batch or model fits.
-        It tells activations from gradients and from the state of the optimizer, and shows blocks
-        that live longer than they need to.
-    How it is computed: The peak is the largest number of bytes in use of memory_timeline. A block
-        is in use from its allocation to what next happens at its address. Its operator is the
-        outermost one that was running on the thread then, so that aten::linear answers for the
-        aten::empty inside it; the module is that of op_sum:module. What was in use at the peak
-        and was not allocated while recording is one row, Before. Largest peak first, within it
-        most bytes first.
-    Limits: Blocks that were allocated outside of all operators have none. Of the driver's memory
-        only the blocks are known. Blocks, not tensors, are counted: the allocator rounds up. What
-        one allocator got from the other is in both.
+    What it measures: For each GPU and process, and for host memory, the first time of peak memory
+        and the blocks in use at that time, by allocating operator and module.
+    Why it matters: Peak memory decides whether a larger batch or model fits. The table separates
+        activations, gradients and optimizer state, and shows blocks that live too long.
+    How it is computed: The peak is the maximum of the bytes in use in memory_timeline. A block is
+        in use from its allocation to the next event at its address. Its operator is the outermost
+        one open on the allocating thread: aten::linear, not the aten::empty inside it. The module
+        is that of op_sum:module. Memory in use that was allocated before the recording is one
+        row, Before. Largest peak first, and within it, most bytes first.
+    Limits: Blocks allocated outside all operators have no operator. For driver memory, only blocks
+        are known. Blocks, not tensors, are counted: the allocator rounds sizes up. Memory that
+        the framework's allocator gets from the driver counts for both allocators.
     Source: Warpline.
     """
     peaks = memory_peaks(trace)
@@ -168,7 +170,7 @@ def _rows(trace: Trace, place: int, peak: Peak, labels: _Labels) -> list[_Row]:
 
 
 def _integers(values: Sequence[int | None]) -> Numbers:
-    """Return integers as a column; what is none of 64 bits, as in a damaged file, is left out."""
+    """Return integers as a column; values that exceed 64 bits, as in a damaged file, are null."""
     known = [value if value is not None and abs(value) < _TOO_LARGE else None for value in values]
     valid = np.array([value is not None for value in known], np.bool_)
     return Numbers(np.array([value or 0 for value in known], np.int64), valid)

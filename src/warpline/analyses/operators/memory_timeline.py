@@ -16,18 +16,22 @@ from warpline.units import Unit
 
 NAME = "memory_timeline"
 TITLE = "Memory in use over time"
-HINT = "record with profile_memory=True in torch.profiler, or with --cuda-memory-usage=true"
+HINT = "profile with torch.profiler and profile_memory=True, or with --cuda-memory-usage=true"
 FIELDS = (
-    Field("time_ns", Unit.NS, "When it changed.", "Time (ns)"),
-    Field("allocated_bytes", Unit.BYTES, "In use from then on.", "Allocated (MB)", 1e-6, 3),
-    Field("reserved_bytes", Unit.BYTES, "Got from the driver by then.", "Reserved (MB)", 1e-6, 3),
-    Field("change_bytes", Unit.BYTES, "Allocated, or negative: released.", "Change (MB)", 1e-6, 3),
-    Field("place", Unit.NONE, "The GPU, or Host.", "Place"),
-    Field("memory", Unit.NONE, "Kind of the memory.", "Memory"),
-    Field("allocator", Unit.NONE, "Who allocated: Framework or Driver.", "Allocator"),
-    Field("pid", Unit.ID, "Process.", "PID"),
+    Field("time_ns", Unit.NS, "Time of the allocation or free.", "Time (ns)"),
+    Field("allocated_bytes", Unit.BYTES, "Bytes in use afterwards.", "Allocated (MB)", 1e-6, 3),
+    Field(
+        "reserved_bytes", Unit.BYTES, "Bytes reserved from the driver.", "Reserved (MB)", 1e-6, 3
+    ),
+    Field(
+        "change_bytes", Unit.BYTES, "Bytes allocated; negative if freed.", "Change (MB)", 1e-6, 3
+    ),
+    Field("place", Unit.NONE, "GPU index, or Host.", "Place"),
+    Field("memory", Unit.NONE, "Memory kind.", "Memory"),
+    Field("allocator", Unit.NONE, "Allocator: Framework or Driver.", "Allocator"),
+    Field("pid", Unit.ID, "Process id.", "PID"),
     Field("address", Unit.ID, "Address of the block.", "Address"),
-    Field("operator", Unit.NONE, "Outermost operator that was running.", "Operator"),
+    Field("operator", Unit.NONE, "Outermost operator open on the thread.", "Operator"),
 )
 
 
@@ -39,19 +43,18 @@ FIELDS = (
     missing_hint=HINT,
 )
 def memory_timeline(trace: Trace, arguments: Arguments) -> Result:
-    """Each change of the memory in use, with what was in use and reserved afterwards.
+    """Every allocation and free, with the bytes in use and reserved afterwards.
 
-    What it measures: For each GPU and process, and for the host, when blocks of memory were
-        allocated and released, and how much was in use and reserved from then on.
-    Why it matters: It shows whether memory grows from step to step, when the peak is reached,
-        and how much of what the framework got from the driver it does not use.
-    How it is computed: A row for each allocation and release, by time. What is in use is what
-        the allocator recorded with it; where it recorded nothing, as the driver does, it is the
-        sum since the recording began, and a note says so.
-    Limits: The framework's allocator keeps blocks that it got from the driver: where both are
-        listed, their bytes are the same memory and must not be added up. What a process got
-        before the recording began is in recorded numbers, and not in counted ones, which may
-        then fall below zero.
+    What it measures: For each GPU and process, and for host memory, the time of each allocation
+        and free, and the bytes in use and reserved afterwards.
+    Why it matters: The timeline shows whether memory grows from step to step, when it peaks, and
+        how much reserved memory is unused.
+    How it is computed: One row per allocation or free, by time. Bytes in use are as recorded by the
+        allocator. The driver does not record them: they are summed from the start of the
+        recording, and a note lists the affected memory.
+    Limits: The framework's allocator caches blocks that it gets from the driver. Where both are
+        listed, they are the same memory, so do not add them. Recorded numbers include
+        memory allocated before the recording. Summed numbers do not, and can be negative.
     Source: Warpline.
     """
     events, operators = allocations(trace), operators_of_allocations(trace)

@@ -1,4 +1,4 @@
-"""op_kern_sum: the time of kernels by the operator that launched them."""
+"""op_kern_sum: kernel time by the operator that launched the kernels."""
 
 from __future__ import annotations
 
@@ -22,16 +22,26 @@ from warpline.units import Unit
 
 NAME = "op_kern_sum"
 TITLE = "Operator kernel summary"
-HINT = "record CPU and CUDA activities with torch.profiler"
+HINT = "profile with torch.profiler and both CPU and CUDA activities"
 FIELDS = (
-    Field("time_ratio", Unit.RATIO, "Share of all kernels' summed time.", "Time (%)", 100.0, 1),
-    Field("total_ns", Unit.NS, "Sum of their durations.", "Total Time (ns)"),
-    Field("instances", Unit.COUNT, "How many kernels there were.", "Kern Inst"),
-    Field("calls", Unit.COUNT, "Calls of the operator that launched one.", "Op Calls"),
+    Field(
+        "time_ratio", Unit.RATIO, "Share of the total time of all kernels.", "Time (%)", 100.0, 1
+    ),
+    Field("total_ns", Unit.NS, "Sum of the kernel durations.", "Total Time (ns)"),
+    Field("instances", Unit.COUNT, "Number of kernels.", "Kern Inst"),
+    Field(
+        "calls", Unit.COUNT, "Operator calls that launch at least one of the kernels.", "Op Calls"
+    ),
     *spread_fields("", ""),
-    Field("kind", Unit.NONE, "Operator, or annotation of the program.", "Kind", is_detail=True),
-    Field("operator", Unit.NONE, "Operator; none if launched outside of all.", "Operator"),
-    Field("name", Unit.NONE, "Kernel.", "Kernel Name"),
+    Field(
+        "kind",
+        Unit.NONE,
+        "Operator, or Annotation (record_function range).",
+        "Kind",
+        is_detail=True,
+    ),
+    Field("operator", Unit.NONE, "Operator; empty outside all operators.", "Operator"),
+    Field("name", Unit.NONE, "Kernel name.", "Kernel Name"),
     *spread_fields("", "", extra=True),
 )
 
@@ -45,24 +55,24 @@ FIELDS = (
     missing_hint=HINT,
 )
 def op_kern_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """Which operators launched which kernels, how often, and how long those ran.
+    """GPU time of kernels, by the operator that launched them.
 
-    What it measures: For each pair of an operator and a kernel: in how many calls of the operator
-        it was launched, how often, and how long it ran.
-    Why it matters: It leads from a kernel that takes long to the operator that asked for it, and
-        shows when an operator runs another kernel than expected, such as one without tensor
-        cores, or many small ones in place of a fused one.
-    How it is computed: A kernel belongs to the innermost operator that was open on the launching
-        thread when its launch call began; outside of all operators to the innermost annotation of
-        the program, else to none. Calls that are one for op_sum are one here. Largest time first.
-    Limits: A kernel whose launch call was not recorded has no operator. Kernels of a graph belong
-        to the call that launched the graph, not to the operators that it was captured from;
-        those of graphs that were recorded as wholes are missing, and a note says so.
+    What it measures: For each pair of operator and kernel, the operator calls that launch the
+        kernel, the number of kernels and their duration.
+    Why it matters: The table leads from a slow kernel to its operator. It also shows unexpected
+        kernels, such as one that does not use Tensor Cores, or many small ones instead of a
+        fused one.
+    How it is computed: A kernel belongs to the innermost operator open on the launching thread
+        when its launch call starts. Outside all operators, it belongs to the innermost
+        annotation, if any. Calls that op_sum merges count as one here too. Largest time first.
+    Limits: A kernel without a recorded launch call has no operator. Kernels of a CUDA graph belong
+        to the call that launches the graph, not to the captured operators. With graph-level
+        tracing they are missing; a note gives their time.
     Source: Warpline.
     """
     name = ":".join((NAME, *arguments))
     if not trace.has("kernel") or not trace.row_count("kernel"):
-        return Skipped(name, "no kernel rows were recorded", HINT)
+        return Skipped(name, "no kernels were recorded", HINT)
     calls, work = operator_calls(trace), operations(trace)
     places = work.of_table("kernel")
     owner = work_of_calls(trace)
@@ -91,7 +101,7 @@ def op_kern_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
 
 
 def _by_text(trace: Trace, ids: I32) -> tuple[I64, tuple[str, ...]]:
-    """Return each name's place among the distinct texts, which ascend."""
+    """Return each name's place among the distinct texts, and these in ascending order."""
     codes, distinct = number_texts(ids, len(trace.strings))
     found = trace.strings.texts(distinct.tolist())
     texts = tuple(sorted(set(found)))

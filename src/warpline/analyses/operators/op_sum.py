@@ -1,4 +1,4 @@
-"""op_sum: a framework's operators by name, with their time on host and devices."""
+"""op_sum: a framework's operators by name, with CPU and GPU time."""
 
 from __future__ import annotations
 
@@ -30,42 +30,57 @@ from warpline.units import Unit
 
 NAME = "op_sum"
 TITLE = "Operator summary"
-HINT = "record with torch.profiler, and open the trace that it exports"
-_ALLOCATED = "Allocated less released."
+HINT = "profile with torch.profiler and open the exported trace"
+_ALLOCATED = "Bytes allocated minus bytes freed, excluding nested calls."
 FIELDS = (
-    Field("calls", Unit.COUNT, "How often it was called.", "Calls"),
-    Field("self_device_ratio", Unit.RATIO, "Share of this table.", "Self Device (%)", 100.0, 1),
-    Field("self_device_ns", Unit.NS, "Summed work that they launched.", "Self Device (ns)"),
-    Field("device_ns", Unit.NS, "The same with calls inside.", "Device Total (ns)"),
-    Field("self_host_ns", Unit.NS, "Host time without calls inside.", "Self Host (ns)"),
-    Field("host_ns", Unit.NS, "Host time, with calls inside.", "Host Total (ns)"),
-    Field("self_host_ratio", Unit.RATIO, "Share of this table.", "Self Host (%)", 100.0, 1),
-    Field("device_mean_ns", Unit.NS, "Per call, with calls inside.", "Device Avg (ns)", digits=1),
-    Field("host_mean_ns", Unit.NS, "Per call, with calls inside.", "Host Avg (ns)", digits=1),
+    Field("calls", Unit.COUNT, "Number of calls.", "Calls"),
+    Field(
+        "self_device_ratio", Unit.RATIO, "Share of the table's total.", "Self Device (%)", 100.0, 1
+    ),
+    Field(
+        "self_device_ns",
+        Unit.NS,
+        "GPU time of the work launched, excluding nested calls.",
+        "Self Device (ns)",
+    ),
+    Field("device_ns", Unit.NS, "GPU time, including nested calls.", "Device Total (ns)"),
+    Field("self_host_ns", Unit.NS, "CPU time, excluding nested calls.", "Self Host (ns)"),
+    Field("host_ns", Unit.NS, "CPU time, including nested calls.", "Host Total (ns)"),
+    Field("self_host_ratio", Unit.RATIO, "Share of the table's total.", "Self Host (%)", 100.0, 1),
+    Field("device_mean_ns", Unit.NS, "Mean GPU time per call.", "Device Avg (ns)", digits=1),
+    Field("host_mean_ns", Unit.NS, "Mean CPU time per call.", "Host Avg (ns)", digits=1),
     Field("self_device_bytes", Unit.BYTES, _ALLOCATED, "Self Device Mem (MB)", 1e-6, 3),
-    Field("device_bytes", Unit.BYTES, "The same with calls inside.", "Device Mem (MB)", 1e-6, 3),
+    Field("device_bytes", Unit.BYTES, "Including nested calls.", "Device Mem (MB)", 1e-6, 3),
     Field("self_host_bytes", Unit.BYTES, _ALLOCATED, "Self Host Mem (MB)", 1e-6, 3),
-    Field("host_bytes", Unit.BYTES, "The same with calls inside.", "Host Mem (MB)", 1e-6, 3),
-    Field("flops", Unit.COUNT, "By the framework's formula, where it has one.", "FLOPs"),
-    Field("kind", Unit.NONE, "Operator, or annotation of the program.", "Kind", is_detail=True),
-    Field("name", Unit.NONE, "Name.", "Name"),
+    Field("host_bytes", Unit.BYTES, "Including nested calls.", "Host Mem (MB)", 1e-6, 3),
+    Field(
+        "flops", Unit.COUNT, "Floating-point operations, from the framework's formulas.", "FLOPs"
+    ),
+    Field(
+        "kind",
+        Unit.NONE,
+        "Operator, or Annotation (record_function range).",
+        "Kind",
+        is_detail=True,
+    ),
+    Field("name", Unit.NONE, "Operator or annotation.", "Name"),
 )
 LABELS: Mapping[str, tuple[Callable[[Trace], Labels], Field]] = {
     "shape": (
         shapes_of_calls,
-        Field("input_shapes", Unit.NONE, "Shapes of the inputs.", "Input Shapes"),
+        Field("input_shapes", Unit.NONE, "Input shapes.", "Input Shapes"),
     ),
     "module": (
         modules_of_calls,
-        Field("module", Unit.NONE, "Modules around it, outermost first.", "Module"),
+        Field("module", Unit.NONE, "Enclosing modules, outermost first.", "Module"),
     ),
     "stack": (
         stacks_of_calls,
-        Field("stack", Unit.NONE, "Python functions around it, innermost first.", "Source Lines"),
+        Field("stack", Unit.NONE, "Enclosing Python functions, innermost first.", "Source Lines"),
     ),
 }
 _NOT_RECORDED = {
-    "shape": "no shapes of inputs were recorded: profile with record_shapes=True",
+    "shape": "no input shapes were recorded: profile with record_shapes=True",
     "module": "no modules were recorded: profile with with_stack=True or with_modules=True",
     "stack": "no source lines were recorded: profile with with_stack=True",
 }
@@ -77,36 +92,34 @@ _NOT_RECORDED = {
     fields=FIELDS,
     needs=("op",),
     arguments={
-        "shape": "a row for each name and shapes of its inputs, where they were recorded",
-        "module": "a row for each name and module of the model, where modules were recorded",
-        "stack": "a row for each name and place in the program, where stacks were recorded",
+        "shape": "group by name and input shapes, if recorded",
+        "module": "group by name and module, if recorded",
+        "stack": "group by name and Python stack, if recorded",
     },
     missing_hint=HINT,
 )
 def op_sum(trace: Trace, arguments: Arguments) -> Result:
-    """What each operator of a framework costs, as torch.profiler's key_averages() tells it.
+    """CPU time, GPU time and memory by operator, like torch.profiler's key_averages().
 
-    What it measures: For operators such as aten::addmm, and annotations of the program, of one
-        name: how often they were called, how long the host was in them and the devices were busy
-        with what they launched, each with and without the calls inside, the memory that they
-        took, and their floating-point operations.
-    Why it matters: It names what to change in a model: the operator that keeps the device busy,
-        or the one that costs the host more than its kernels take.
-    How it is computed: Calls nest on a thread. Self host time is a call's time without the calls,
-        annotations and CUDA calls directly inside it. Device time is the sum of the durations of
-        kernels, copies and memory sets; they belong to the innermost operator around their launch
-        call, outside of all to the innermost annotation. Memory is what the framework's allocator
-        gave less what it took back while the call was the innermost on that thread. As in PyTorch,
-        a call that only holds one of the same name is one call with it, the profiler's own helpers
-        are left out, and the profiler's steps share a name. The module and stack of a backward
-        operator are those of the forward operator with its sequence number. Largest self device
-        time first, then largest self host time.
-    Limits: Totals hold the calls inside, so they must not be added up, and an operator inside one
-        of its own name counts twice there, as in PyTorch. Work on several streams at once is
-        summed, not united. PyTorch counts an allocation for the calls open on any thread at that
-        time; here it counts for those of its own thread. It also lists CUDA calls and kernels:
-        see cuda_api_sum, cuda_gpu_kern_sum and op_kern_sum. Memory is there with
-        profile_memory=True, FLOPs with with_flops=True, shapes with record_shapes=True.
+    What it measures: For each operator, such as aten::addmm, and each annotation: number of calls,
+        CPU time and GPU time with and without nested calls, memory, and FLOPs.
+    Why it matters: The table names the operators to optimize: those with the most GPU time, and
+        those whose CPU time exceeds the time of their kernels.
+    How it is computed: Calls nest on a thread. Self CPU time is a call's time minus that of the
+        calls, annotations and CUDA API calls directly inside it. GPU time is the sum of the
+        durations of kernels, copies and memsets. They belong to the innermost operator around
+        their launch call, or outside all operators to the innermost annotation. Memory is bytes
+        allocated minus bytes freed by the framework's allocator while the call is the innermost
+        on that thread. As in PyTorch, a call whose only child has the same name is merged with
+        it, the profiler's own helpers are excluded, and the profiler's steps share a name. The
+        module and stack of a backward operator are those of the forward operator with its
+        sequence number. Largest self GPU time first, then largest self CPU time.
+    Limits: Totals include nested calls, so do not add them. As in PyTorch, an operator inside one
+        of the same name counts twice there. Concurrent work on several streams is summed. PyTorch
+        counts an allocation for the calls open on any thread at that time, Warpline only for
+        those of the allocating thread. PyTorch also lists CUDA API calls and kernels: see
+        cuda_api_sum, cuda_gpu_kern_sum and op_kern_sum. Memory requires profile_memory=True,
+        FLOPs with_flops=True, shapes record_shapes=True.
     Source: Columns and definitions of torch.profiler's key_averages().table().
     """
     calls = operator_calls(trace)
@@ -219,5 +232,5 @@ def _notes(trace: Trace) -> tuple[str, ...]:
     free = len(found) - int(np.count_nonzero(found))
     if not free:
         return ()
-    why = "no operator or annotation was open when their launch call began, or it was not recorded"
-    return (f"{free:,} of {len(found):,} device operations belong to no row: {why}",)
+    why = "launched outside all operators and annotations, or the launch call was not recorded"
+    return (f"{free:,} of {len(found):,} GPU operations belong to no row: {why}",)

@@ -1,1 +1,1 @@
-"""Tables of our own that `summary` puts on one screen."""
+"""Warpline's own tables that `summary` shows on one screen."""

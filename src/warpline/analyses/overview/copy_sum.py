@@ -1,4 +1,4 @@
-"""copy_sum: copies by direction and memory, with their bandwidth."""
+"""copy_sum: copies by direction and memory kind, with bandwidth."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from warpline.units import Unit
 NAME = "copy_sum"
 TITLE = "Copies"
 FIELDS = (
-    Field("busy_ns", Unit.NS, "Time in which at least one of them ran.", "Busy (ns)"),
+    Field("busy_ns", Unit.NS, "Time during which at least one of these copies runs.", "Busy (ns)"),
     Field("total_bytes", Unit.BYTES, "Bytes copied.", "Total (MB)", 1e-6, 3),
-    Field("instances", Unit.COUNT, "How many there were.", "Count"),
+    Field("instances", Unit.COUNT, "Number of copies.", "Count"),
     Field(
         "bandwidth_bytes_per_s",
         Unit.BYTES_PER_S,
@@ -30,7 +30,7 @@ FIELDS = (
     Field(
         "memory",
         Unit.NONE,
-        "Kinds of the source and the destination memory; none between plain device memory.",
+        "Source and destination memory kinds; empty for copies within device memory.",
         "Memory",
     ),
 )
@@ -42,20 +42,20 @@ _DEVICE = next(value for value, label in MEMORY_KINDS.items() if label == "Devic
     title=TITLE,
     fields=FIELDS,
     needs=("memcpy",),
-    missing_hint="profile with --trace=cuda a program that copies memory",
+    missing_hint="profile a program that copies memory, with --trace=cuda",
 )
 def copy_sum(trace: Trace, arguments: Arguments) -> Result:
-    """Copies by direction and kind of memory, with their bandwidth.
+    """Copies by direction and memory kind, with bandwidth.
 
-    What it measures: How much was copied from which kind of memory to which, how long it took,
-        and how fast it went.
-    Why it matters: Copies from pageable host memory are slower than from pinned memory, make the
-        host wait, and cannot overlap with kernels.
-    How it is computed: Bytes are summed; time is the union of the intervals on each device, added
-        over devices; bandwidth is bytes by time.
-    Limits: A copy within a device reads and writes every byte, and this counts it once. Copies
-        that kernels make themselves, and copies inside graphs that were recorded as wholes, are
-        missing. In a part of the recording, a copy that only overlaps with it counts in full.
+    What it measures: Bytes copied, time, and bandwidth, for each direction and each pair of
+        source and destination memory kinds.
+    Why it matters: Copies from pageable host memory are slower than copies from pinned memory,
+        block the CPU thread, and cannot overlap with kernels.
+    How it is computed: Bytes are summed. Time is the union of the copy intervals on each GPU,
+        added over GPUs. Bandwidth is bytes divided by time.
+    Limits: A device-to-device copy reads and writes every byte, but is counted once. Copies done
+        by kernels, and copies inside CUDA graphs traced at graph level, are missing. With a time
+        filter, a copy that overlaps the selected time only in part counts in full.
     Source: Warpline.
     """
     columns = trace.columns("memcpy", "bytes", "kind", "src_memory", "dst_memory", ordered=False)
@@ -81,7 +81,7 @@ def copy_sum(trace: Trace, arguments: Arguments) -> Result:
 
 
 def _memory(source: int, target: int) -> str | None:
-    """Return such as ``Pageable to Device``; None where both are device memory, or unknown."""
+    """Return a text such as ``Pageable to Device``; None if both are device memory or unknown."""
     if source == target and source in {-1, _DEVICE}:
         return None
     names = (MEMORY_KINDS.get(kind, "Unknown") for kind in (source, target))

@@ -1,4 +1,4 @@
-"""device_sum: how busy each device was."""
+"""device_sum: busy and idle time of each GPU."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from warpline.trace import Trace
 from warpline.units import Unit, plural
 
 NAME = "device_sum"
-TITLE = "Devices"
+TITLE = "GPUs"
 FIELDS = (
-    Field("gpu_index", Unit.NONE, "The producer's index of the GPU.", "GPU"),
+    Field("gpu_index", Unit.NONE, "Index of the GPU, as recorded.", "GPU"),
     Field("name", Unit.NONE, "Product name.", "Name"),
-    Field("busy_ratio", Unit.RATIO, "Busy share of the recorded time.", "Busy (%)", 100.0, 1),
-    Field("busy_ns", Unit.NS, "Time in which something ran on it.", "Busy (ns)"),
-    Field("idle_ns", Unit.NS, "Recorded time in which nothing ran on it.", "Idle (ns)"),
-    Field("kernels", Unit.COUNT, "Kernels it ran.", "Kernels"),
-    Field("copies", Unit.COUNT, "Copies it made.", "Copies"),
-    Field("memsets", Unit.COUNT, "Memory sets it made.", "Memsets"),
-    Field("graphs", Unit.COUNT, "Graphs it ran that were recorded as wholes.", "Graphs"),
-    Field("uuid", Unit.NONE, "Unique id.", "UUID"),
+    Field(
+        "busy_ratio", Unit.RATIO, "Busy time as a share of the recorded time.", "Busy (%)", 100.0, 1
+    ),
+    Field(
+        "busy_ns", Unit.NS, "Time during which at least one operation runs on the GPU.", "Busy (ns)"
+    ),
+    Field("idle_ns", Unit.NS, "Recorded time during which the GPU runs nothing.", "Idle (ns)"),
+    Field("kernels", Unit.COUNT, "Kernels executed.", "Kernels"),
+    Field("copies", Unit.COUNT, "Copies executed.", "Copies"),
+    Field("memsets", Unit.COUNT, "Memsets executed.", "Memsets"),
+    Field("graphs", Unit.COUNT, "CUDA graph launches traced at graph level.", "Graphs"),
+    Field("uuid", Unit.NONE, "UUID.", "UUID"),
 )
 _COUNTED = {"kernels": "kernel", "copies": "memcpy", "memsets": "memset", "graphs": "graph_launch"}
 
@@ -33,22 +37,22 @@ _COUNTED = {"kernels": "kernel", "copies": "memcpy", "memsets": "memset", "graph
     title=TITLE,
     fields=FIELDS,
     needs=DEVICE_TABLES,
-    missing_hint="profile a program that uses a GPU with --trace=cuda",
+    missing_hint="profile a program that uses a GPU, with --trace=cuda",
 )
 def device_sum(trace: Trace, arguments: Arguments) -> Result:
-    """How busy each device was.
+    """Busy and idle time of each GPU.
 
-    What it measures: For each device that did something, the time in which at least one kernel,
-        copy, memory set or whole graph ran on it, and the time in which nothing did.
-    Why it matters: An idle device waits for the host or for other devices: faster kernels do not
-        help there. It is the first number to look at.
-    How it is computed: Union of the intervals of all operations on the device, from all streams
-        and processes, cut to the recorded time; busy plus idle is the recorded time. Of a run
-        whose steps were sampled that is the time of the samples: what the device did later, for a
-        sample's last step, stands for what it did at its beginning for the step before.
-    Limits: Busy does not mean well used: one small kernel makes a device busy. Time before the
-        program's first operation and after its last counts as idle; choose a part with
-        --filter-time or --filter-nvtx. What --exclude leaves out counts as idle, too.
+    What it measures: For each GPU that was used, its busy time and its idle time. A GPU is busy
+        while at least one kernel, copy, memset or CUDA graph runs on it.
+    Why it matters: An idle GPU waits for the CPU or for other GPUs, and faster kernels do not
+        help. Look at this number first.
+    How it is computed: Union of the intervals of all operations on the GPU, from all streams and
+        processes, clipped to the recorded time. Busy plus idle time is the recorded time. With
+        step sampling, the recorded time is that of the samples. GPU work that ends after a
+        sample's last step stands in for the work of the previous step at the sample's start.
+    Limits: Busy does not mean well used: one small kernel makes a GPU busy. Time before the
+        program's first GPU operation and after its last counts as idle. Select a part with
+        --filter-time or --filter-nvtx. GPU work removed by --exclude also counts as idle.
     Source: Warpline.
     """
     busy_ns = device_busy_ns(trace)
@@ -76,4 +80,4 @@ def _notes(busy_ns: I64, rows: I64) -> tuple[str, ...]:
     unused = len(busy_ns) - len(rows)
     if not unused:
         return ()
-    return (f"{plural(unused, 'other device')} did nothing in this part of the recording",)
+    return (f"{plural(unused, 'other GPU')} idle in this part of the recording",)

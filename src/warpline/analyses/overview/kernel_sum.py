@@ -1,4 +1,4 @@
-"""kernel_sum: which kernels keep the devices busy."""
+"""kernel_sum: busy time by kernel."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from warpline.units import Unit
 NAME = "kernel_sum"
 TITLE = "Kernels"
 FIELDS = (
-    Field("busy_ratio", Unit.RATIO, "Share of the devices' busy time.", "Busy (%)", 100.0, 1),
-    Field("busy_ns", Unit.NS, "Time in which at least one of them ran.", "Busy (ns)"),
-    Field("instances", Unit.COUNT, "How many there were.", "Instances"),
+    Field("busy_ratio", Unit.RATIO, "Share of the GPUs' busy time.", "Busy (%)", 100.0, 1),
+    Field("busy_ns", Unit.NS, "Time during which at least one instance runs.", "Busy (ns)"),
+    Field("instances", Unit.COUNT, "Number of executions.", "Instances"),
     Field("mean_ns", Unit.NS, "Mean duration.", "Avg (ns)", digits=1),
     Field("max_ns", Unit.NS, "Longest duration.", "Max (ns)"),
-    Field("name", Unit.NONE, "Kernel.", "Name"),
+    Field("name", Unit.NONE, "Kernel name.", "Name"),
 )
 
 
@@ -35,16 +35,16 @@ FIELDS = (
     missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def kernel_sum(trace: Trace, arguments: Arguments) -> Result:
-    """Which kernels keep the devices busy.
+    """GPU busy time by kernel.
 
-    What it measures: For each kernel, the time in which at least one of its executions ran, and
-        its share of the time for which the devices were busy.
-    Why it matters: A kernel can save at most the time in which it ran. Where executions overlap,
-        the sum of their durations, as in cuda_gpu_kern_sum, promises more than there is.
-    How it is computed: Union of a kernel's intervals on each device, added over devices, divided
-        by the union of all operations, added over devices.
-    Limits: Different kernels that ran at the same time are both counted, so shares may add up to
-        more than 100%. Kernels of graphs that were recorded as wholes are missing.
+    What it measures: For each kernel, the time during which at least one instance runs, and its
+        share of the GPUs' busy time.
+    Why it matters: Optimizing a kernel saves at most its busy time. Where instances overlap, the
+        sum of their durations, as in cuda_gpu_kern_sum, overstates it.
+    How it is computed: Union of a kernel's intervals on each GPU, added over GPUs, divided by
+        the union of all GPU operations, added over GPUs.
+    Limits: Different kernels that run concurrently both count, so shares can add up to more than
+        100%. Kernels inside CUDA graphs traced at graph level are missing.
     Source: Warpline.
     """
     events = kernel_durations(trace, arguments)

@@ -1,4 +1,4 @@
-"""process_sum: what each process did."""
+"""process_sum: recorded events by process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from warpline.units import Unit
 NAME = "process_sum"
 TITLE = "Processes"
 FIELDS = (
-    Field("pid", Unit.NONE, "The operating system's id.", "PID"),
+    Field("pid", Unit.NONE, "Process id.", "PID"),
     Field("name", Unit.NONE, "Executable.", "Name"),
-    Field("calls", Unit.COUNT, "Its calls of the CUDA interfaces.", "API Calls"),
-    Field("kernels", Unit.COUNT, "Kernels it launched.", "Kernels"),
-    Field("copies", Unit.COUNT, "Copies it asked for.", "Copies"),
-    Field("ranges", Unit.COUNT, "Ranges it marked.", "Ranges"),
-    Field("os_calls", Unit.COUNT, "Its calls of the operating system's runtime.", "OS Calls"),
-    Field("host", Unit.NONE, "Host it ran on.", "Host"),
+    Field("calls", Unit.COUNT, "CUDA API calls.", "API Calls"),
+    Field("kernels", Unit.COUNT, "Kernels launched.", "Kernels"),
+    Field("copies", Unit.COUNT, "Copies launched.", "Copies"),
+    Field("ranges", Unit.COUNT, "NVTX ranges.", "Ranges"),
+    Field("os_calls", Unit.COUNT, "OS runtime calls.", "OS Calls"),
+    Field("host", Unit.NONE, "Host name.", "Host"),
 )
 _COUNTED = {
     "calls": "api_call",
@@ -33,14 +33,14 @@ _COUNTED = {
 
 @analysis(name=NAME, title=TITLE, fields=FIELDS, needs=())
 def process_sum(trace: Trace, arguments: Arguments) -> Result:
-    """What each recorded process did.
+    """Recorded events of each process.
 
-    What it measures: How many CUDA calls, kernels, copies, ranges and calls of the operating
-        system's runtime each process has. Processes that have none are left out.
-    Why it matters: It says whether all ranks of a job were recorded, and whether work is spread
-        evenly.
+    What it measures: The number of CUDA API calls, kernels, copies, ranges and OS runtime calls
+        of each process. Processes without any are not listed.
+    Why it matters: The table shows whether all ranks of a job were recorded, and whether work is
+        spread evenly.
     How it is computed: Rows are counted by process.
-    Limits: Counts say nothing about time.
+    Limits: Counts do not show time.
     Source: Warpline.
     """
     columns = trace.columns("process", "pid", "name_id", "host_id")

@@ -1,4 +1,4 @@
-"""profiling_cost: the time that recording took the program."""
+"""profiling_cost: the overhead of profiling."""
 
 from __future__ import annotations
 
@@ -16,44 +16,49 @@ from warpline.trace import Trace
 from warpline.units import Unit, format_ratio
 
 NAME = "profiling_cost"
-TITLE = "Profiling cost"
+TITLE = "Profiling overhead"
 FIELDS = (
-    Field("kind", Unit.NONE, "What was recorded, or what CUPTI did.", "Kind"),
-    Field("source", Unit.NONE, "Warpline, which measured; CUPTI; or an estimate.", "Source"),
-    Field("records", Unit.COUNT, "How many there are.", "Records"),
-    Field("mean_ns", Unit.NS, "Time of one.", "Each (ns)", digits=1),
-    Field("total_ns", Unit.NS, "Time of all, over all threads.", "Total (ns)"),
-    Field("span_ratio", Unit.RATIO, "Total per time recorded.", "Time (%)", 100.0, 2),
-    Field("step_ns", Unit.NS, "Total in a step, where ranges tell steps.", "Per Step (ns)"),
+    Field("kind", Unit.NONE, "Kind of record, or activity of CUPTI.", "Kind"),
+    Field(
+        "source",
+        Unit.NONE,
+        "Source of the time: Warpline (measured), CUPTI, or an estimate.",
+        "Source",
+    ),
+    Field("records", Unit.COUNT, "Number of records.", "Records"),
+    Field("mean_ns", Unit.NS, "Time per record.", "Each (ns)", digits=1),
+    Field("total_ns", Unit.NS, "Total time, summed over threads.", "Total (ns)"),
+    Field("span_ratio", Unit.RATIO, "Total as a share of the recorded time.", "Time (%)", 100.0, 2),
+    Field("step_ns", Unit.NS, "Total per step, if ranges mark steps.", "Per Step (ns)"),
 )
 
-_KINDS = {"range": "NVTX ranges", "mark": "NVTX marks", "api_call": "CUDA calls"}
+_KINDS = {"range": "NVTX ranges", "mark": "NVTX marks", "api_call": "CUDA API calls"}
 _NODES = "CUDA graph nodes"
-# What recording a node adds to its graph's time: 0.3 to 1 us on an H100 with CUDA 13.0, most where
-# kernels are short (docs/benchmarks.md).
+# Node-level tracing adds 0.3 to 1 us per node on an H100 with CUDA 13.0, most for short kernels
+# (docs/benchmarks.md).
 _NODE_NS = 500.0
 _ESTIMATE = "estimate"
-_NODES_ARE_DEAR = 0.05  # of the time recorded
-_CUPTI = "CUPTI"  # its rows of `overhead`; the others are the program's: compiling, loading
+_NODES_ARE_DEAR = 0.05  # share of the recorded time
+_CUPTI = "CUPTI"  # other rows of `overhead` are the program's own: compiling, loading
 _STEP = re.compile(
     r"(?:train|training|eval)?[\s_:#-]*(?:step|iteration|iter)[\s_:#-]*\d+", re.IGNORECASE
 )
 _CURES = {
-    _NODES: "--cuda-graph-trace=graph records each launch of a graph as a whole",
-    "NVTX ranges": "--nvtx-domain-exclude leaves a domain out, -t cuda all of NVTX",
-    "NVTX marks": "--nvtx-domain-exclude leaves a domain out, -t cuda all of NVTX",
-    "Call chains": "--cudabacktrace=none, or KIND:NS for long calls only",
-    "CUDA calls": "-c records a part of the run, -t nvtx leaves CUDA out",
+    _NODES: "use --cuda-graph-trace=graph to trace CUDA graphs at graph level",
+    "NVTX ranges": "use --nvtx-domain-exclude to exclude a domain, or -t cuda to exclude NVTX",
+    "NVTX marks": "use --nvtx-domain-exclude to exclude a domain, or -t cuda to exclude NVTX",
+    "Backtraces": "use --cudabacktrace=none, or KIND:NS to record only those of long calls",
+    "CUDA API calls": "use -c to record a part of the run, or -t nvtx to exclude CUDA",
 }
-_CURE_OF_BUFFERS = "--cuda-flush-interval makes it rarer"
-_CURE_OF_CUPTI = "-t nvtx leaves CUDA out"
-_WORTH_A_CURE = 0.001  # of the time recorded: with less there is nothing to gain
-_NOT_INCLUDED = "not included: what CUPTI takes for each call and kernel, often 1 us each launch"
+_CURE_OF_BUFFERS = "raise --cuda-flush-interval"
+_CURE_OF_CUPTI = "use -t nvtx to exclude CUDA"
+_WORTH_A_CURE = 0.001  # share of the recorded time; below it there is nothing to gain
+_NOT_INCLUDED = "not included: CUPTI's overhead per call and kernel, often 1 us per launch"
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """The time from the first step to the end of the last; no steps: `count` is 0."""
+    """The time from the first step's start to the last step's end; `count` 0 without steps."""
 
     count: int
     start_ns: int = 0
@@ -75,27 +80,27 @@ class _Line:
 
 @analysis(name=NAME, title=TITLE, fields=FIELDS, needs=())
 def profiling_cost(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """The time that recording took the program.
+    """The overhead of profiling.
 
-    What it measures: For each kind of record, what writing all of them took the program's
-        threads, what CUPTI says that it took itself, and what recording CUDA graphs node by node
-        may have added to them.
-    Why it matters: A program that is recorded is slower. Where that is much, kinds of records can
-        be left out, or fewer steps recorded.
-    How it is computed: Rows times the time of one, which is measured on the machine of the
-        recording, in a loop after the program ended. CUPTI's times are its own records of the
-        table `overhead`. A node of a graph counts 0.5 us, an estimate. A step is a range with a
-        name such as step_12 or iteration 3; per step is the total from the first step's start to
-        the last one's end, divided by their number.
-    Limits: A loop finds the recorder's code in the processor's cache: in a program it may take
-        longer. The time that CUPTI adds to each call and each kernel is in nobody's records. Work
-        of several threads is summed, so shares may pass 100%. What other libraries do because
-        they are watched is not seen. Call chains count by their frames; the calls are apart.
+    What it measures: For each kind of record, the time that the program's threads spend writing
+        it. Also the overhead that CUPTI reports, and an estimate of the time that node-level
+        tracing adds to CUDA graphs.
+    Why it matters: Profiling slows the program down. If the overhead is high, exclude kinds of
+        records, or record fewer steps.
+    How it is computed: Number of records times the time per record, measured in a loop on the
+        same machine after the program ends. CUPTI's times come from its own records in the table
+        `overhead`. A graph node counts 0.5 us, an estimate. A step is a range with a name such
+        as step_12 or iteration 3. The time per step is the total from the first step's start to
+        the last step's end, divided by the number of steps.
+    Limits: In a loop, the recorder's code is in the CPU cache. In a program, it can take longer.
+        The time that CUPTI adds to each call and kernel is not recorded. Times of several threads
+        are summed, so shares can exceed 100%. Extra work that other libraries do under a profiler
+        is not detected. Backtraces count by their frames, separately from their calls.
     Source: Warpline; CUPTI's overhead records.
     """
     if not trace.meta.record_cost_ns:
-        reason = "the recording does not say what its records cost"
-        return Skipped(NAME, reason, "warpline profile measures it where it finishes a recording")
+        reason = "the overhead was not recorded"
+        return Skipped(NAME, reason, "profile again: warpline profile measures its overhead")
     steps = _find_steps(trace)
     lines = [
         *_own_lines(trace, steps),
@@ -133,9 +138,9 @@ def _notes(lines: list[_Line], recorded_ns: int) -> tuple[str, ...]:
         worst = lines[0].kind
         is_buffer = worst.lower().startswith("cupti buffer")
         cure = _CURES.get(worst, _CURE_OF_BUFFERS if is_buffer else _CURE_OF_CUPTI)
-        notes.append(f"{worst} cost most: {cure}")
+        notes.append(f"highest overhead: {worst}; {cure}")
     notes += [
-        f"recording CUDA graphs node by node may have cost {format_ratio(share)}: {_CURES[_NODES]}"
+        f"node-level CUDA graph tracing may have taken {format_ratio(share)}; {_CURES[_NODES]}"
         for line in lines
         if line.kind == _NODES and (share := line.total_ns / max(recorded_ns, 1)) > _NODES_ARE_DEAR
     ]
@@ -170,7 +175,7 @@ def _own_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
 
 
 def _chain_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
-    """Yield the cost of call chains: every call's stack is walked, if equal ones are kept once."""
+    """Yield the overhead of backtraces: every call's stack is walked; equal ones are kept once."""
     cost_ns = trace.meta.record_cost_ns.get("call_frame")
     if cost_ns is None or not trace.has("call_frame") or not trace.has("api_call"):
         return
@@ -185,11 +190,11 @@ def _chain_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
     in_steps = steps.holds(calls["start_ns"].values[is_chained])
     frames, in_steps_frames = int(sizes[places].sum()), int(sizes[places][in_steps].sum())
     rows = int(np.count_nonzero(is_chained))
-    yield _Line("Call chains", "Warpline", rows, round(frames * cost_ns), in_steps_frames * cost_ns)
+    yield _Line("Backtraces", "Warpline", rows, round(frames * cost_ns), in_steps_frames * cost_ns)
 
 
 def _node_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
-    """Yield what the nodes of graphs may have cost, where they were recorded one by one."""
+    """Yield the estimated overhead of node-level CUDA graph tracing."""
     if not trace.has("graph_launch"):
         return
     columns = trace.columns("graph_launch", "start_ns", "node_count")

@@ -1,4 +1,4 @@
-"""recording: which tables a recording holds, and what is missing from it."""
+"""recording: the tables in a recording, and what is missing from it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "recording"
-TITLE = "What the recording holds"
+TITLE = "Contents of the recording"
 FIELDS = (
-    Field("state", Unit.NONE, "Whether it is there: see below.", "State"),
-    Field("rows", Unit.COUNT, "Rows, or lost records; none where unknown.", "Rows"),
-    Field("table", Unit.NONE, "Table of the trace, or what was lost or not read.", "Table"),
+    Field("state", Unit.NONE, "Whether the table was recorded; states are listed below.", "State"),
+    Field("rows", Unit.COUNT, "Rows, or dropped records; empty if unknown.", "Rows"),
+    Field("table", Unit.NONE, "Table of the trace, or what was dropped or not read.", "Table"),
 )
 
 
 @analysis(name=NAME, title=TITLE, fields=FIELDS, needs=())
 def recording(trace: Trace, arguments: Arguments) -> Result:
-    """Which tables a recording holds, and what is missing from it.
+    """The tables in a recording, and what is missing from it.
 
-    What it measures: The rows of every table: recorded, empty (looked for, and nothing
-        happened), never recorded, damaged (in the file, but unreadable), not read (tables of the
-        file that Warpline does not use), and lost (records that the producer dropped).
-    Why it matters: Numbers are no better than the records behind them, and "nothing happened"
-        differs from "nobody looked".
-    How it is computed: Rows of the trace are counted; the rest is what the file says.
-    Limits: A producer may lose records without knowing.
+    What it measures: The state and the rows of every table. States: recorded, empty (enabled, but
+        without events), never recorded (not enabled), damaged (in the file, but unreadable), not
+        read (in the file, but not used by Warpline), and lost (records that the profiler dropped).
+    Why it matters: Results are only as complete as the records. An event type that was never
+        recorded differs from one that did not occur.
+    How it is computed: Rows of the trace are counted. The other facts are read from the file.
+    Limits: A profiler can drop records without reporting it.
     Source: Warpline.
     """
     meta = trace.meta

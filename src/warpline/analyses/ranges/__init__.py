@@ -1,1 +1,1 @@
-"""Device work by range: tables that nsys has no equal of."""
+"""GPU work by range: tables without an nsys counterpart."""

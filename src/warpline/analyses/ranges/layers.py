@@ -1,4 +1,4 @@
-"""layers: ranges as a tree in model order, with what each layer costs on host and device."""
+"""layers: ranges as a tree in model order, with each layer's CPU and GPU time."""
 
 from __future__ import annotations
 
@@ -22,45 +22,47 @@ from warpline.units import Unit, plural
 NAME = "layers"
 TITLE = "Layer latency"
 FIELDS = (
-    Field("depth", Unit.NONE, "How many ranges are around it.", "Lvl"),
-    Field("calls", Unit.COUNT, "How often it ran.", "Calls"),
-    Field("device_median_ns", Unit.NS, "Median busy time of a call.", "Device Med (ns)", digits=1),
-    Field("device_p95_ns", Unit.NS, "95 of 100 calls at most.", "Device P95 (ns)", digits=1),
-    Field("host_median_ns", Unit.NS, "Median host time of a call.", "Host Med (ns)", digits=1),
-    Field("host_p95_ns", Unit.NS, "95 of 100 calls at most.", "Host P95 (ns)", digits=1),
+    Field("depth", Unit.NONE, "Number of enclosing ranges.", "Lvl"),
+    Field("calls", Unit.COUNT, "Number of calls.", "Calls"),
+    Field(
+        "device_median_ns", Unit.NS, "Median GPU busy time per call.", "Device Med (ns)", digits=1
+    ),
+    Field("device_p95_ns", Unit.NS, "95th percentile of calls.", "Device P95 (ns)", digits=1),
+    Field("host_median_ns", Unit.NS, "Median CPU time per call.", "Host Med (ns)", digits=1),
+    Field("host_p95_ns", Unit.NS, "95th percentile of calls.", "Host P95 (ns)", digits=1),
     Field("parent_ratio", Unit.RATIO, "Share of the parent's busy time.", "Parent (%)", 100.0, 1),
     Field("total_ratio", Unit.RATIO, "Share of all layers' busy time.", "Total (%)", 100.0, 1),
-    Field("kernels_per_call", Unit.NONE, "Kernels of a call.", "Kernels/Call", digits=1),
-    Field("operations_per_call", Unit.NONE, "Device operations of a call.", "Ops/Call", digits=1),
-    Field("device_busy_ns", Unit.NS, "Time in which its work ran.", "Device Busy (ns)"),
-    Field("device_idle_ns", Unit.NS, "Gaps inside the calls' work.", "Device Idle (ns)"),
-    Field("host_ns", Unit.NS, "How long it was open.", "Host (ns)"),
-    Field("pid", Unit.ID, "Process.", "PID"),
-    Field("tid", Unit.ID, "Thread.", "TID"),
-    Field("path", Unit.NONE, "Names from the outermost range inwards.", "Path", is_detail=True),
-    Field("name", Unit.NONE, "Name, indented by its depth.", "Name"),
+    Field("kernels_per_call", Unit.NONE, "Mean kernels per call.", "Kernels/Call", digits=1),
+    Field("operations_per_call", Unit.NONE, "Mean GPU operations per call.", "Ops/Call", digits=1),
+    Field("device_busy_ns", Unit.NS, "Time during which its work runs.", "Device Busy (ns)"),
+    Field("device_idle_ns", Unit.NS, "GPU idle time inside calls.", "Device Idle (ns)"),
+    Field("host_ns", Unit.NS, "CPU time, from start to end of the ranges.", "Host (ns)"),
+    Field("pid", Unit.ID, "Process id.", "PID"),
+    Field("tid", Unit.ID, "Thread id.", "TID"),
+    Field("path", Unit.NONE, "Range names, outermost first.", "Path", is_detail=True),
+    Field("name", Unit.NONE, "Range name, indented by nesting depth.", "Name"),
 )
 AUTOGRAD_FIELDS = (
     Field(
         "backward_median_ns",
         Unit.NS,
-        "Median busy time of a call's backward work.",
+        "Median GPU busy time of the backward work per call.",
         "Backward Med (ns)",
         digits=1,
     ),
-    Field("backward_p95_ns", Unit.NS, "95 of 100 calls at most.", "Backward P95 (ns)", digits=1),
+    Field("backward_p95_ns", Unit.NS, "95th percentile of calls.", "Backward P95 (ns)", digits=1),
 )
 ARGUMENTS = {
-    "skip": "leave out warm-up: skip=N the first N instances of the outermost repeated range,"
-    " 1 if no number is given",
-    "merged": "let all names side by side that differ only in numbers be one row",
-    "apart": "give every name a row of its own, whatever its number",
+    "skip": "skip warm-up: with skip=N, the first N instances of the outermost repeated range"
+    " (default: 1)",
+    "merged": "merge all sibling ranges whose names differ only in numbers",
+    "apart": "do not merge ranges whose names differ only in numbers",
     **AUTOGRAD_ARGUMENT,
 }
 
 
 class _Options(NamedTuple):
-    """What the arguments ask for."""
+    """The parsed arguments."""
 
     numbered: Numbered
     skip: int
@@ -73,35 +75,34 @@ class _Options(NamedTuple):
     fields=FIELDS,
     needs=("range",),
     arguments=ARGUMENTS,
-    missing_hint="profile with --trace=cuda,nvtx a program that marks its layers with ranges",
+    missing_hint="mark layers with NVTX ranges and profile with --trace=cuda,nvtx",
 )
 def layers(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """What each layer of a model costs: ranges as a tree, in the order in which they run.
+    """CPU and GPU time of each layer: the tree of ranges, in execution order.
 
-    What it measures: For each path of nested ranges, such as step, forward, layer_3: how often it
-        ran, how long the device was busy with a call of it and how long the host was in it, its
-        share of the device's time, the device's idle time inside it, and its kernels.
-    Why it matters: It is the model's own view of the profile: which layer costs what, whether
-        equal layers cost the same, and where the device waits for the host.
-    How it is computed: Push/pop ranges of one thread that have the same names around them are
-        calls of one row. Numbers that only count are merged: three or more names side by side
-        that differ in numbers alone, and occur less than twice on average, are one row (step_*),
-        while layer_0, layer_1 that come back in every step stay apart; calls that are skipped
-        count there. Device time is as in range_gpu_sum: the union of what was launched inside.
-        Medians and percentiles are over calls; busy is the union over all calls, so that no
-        share passes its parent's; idle is added over calls, each from its first start to its
-        last end.
-    Limits: Work that another thread launches, such as the backward pass of PyTorch, belongs to
-        that thread's ranges; it has a tree of its own or none. With PyTorch's NVTX annotation
-        on, layers:autograd adds each layer's backward work, as range_gpu_sum:autograd does.
-        Layers recorded in a single step look like counters: use layers:apart. Start/end ranges
-        do not nest: see range_gpu_sum.
+    What it measures: For each path of nested ranges, such as step, forward, layer_3: number of
+        calls, GPU busy time and CPU time per call, share of the GPU time, GPU idle time, and
+        kernels.
+    Why it matters: The table follows the structure of the model: the time of each layer, whether
+        equal layers take equal time, and where the GPU waits for the CPU.
+    How it is computed: Push/pop ranges of one thread with the same path are calls of one row.
+        Counters are merged: three or more sibling names that differ only in numbers, and occur
+        less than twice on average, are one row (step_*). Names that recur in every step, such as
+        layer_0 and layer_1, stay separate. Skipped calls count for this rule. GPU time is
+        computed as in range_gpu_sum: the union of the work launched inside. Medians and
+        percentiles are over calls. Busy is the union over all calls, so no share exceeds its
+        parent's. Idle is summed over calls, each from its first start to its last end.
+    Limits: Work launched by another thread, such as PyTorch's backward pass, belongs to that
+        thread's ranges, in a separate tree if any. With PyTorch's NVTX annotations,
+        layers:autograd adds each layer's backward work, as range_gpu_sum:autograd does. Layers
+        recorded in a single step look like counters: use layers:apart. Start/end ranges do not
+        nest: see range_gpu_sum.
     Source: Warpline.
     """
     if not has_work(trace):
-        return Skipped(NAME, "no launches of device work here", "profile with --trace=cuda,nvtx")
+        return Skipped(NAME, "no GPU work was launched", "profile with --trace=cuda,nvtx")
     if not push_pop_ranges(trace).any():
-        return Skipped(NAME, "the ranges here are all start/end ranges")
+        return Skipped(NAME, "all recorded ranges are start/end ranges")
     options = _options(arguments)
     paths = range_paths(trace, options.numbered, options.skip)
     fields: tuple[Field, ...] = FIELDS
@@ -131,13 +132,14 @@ def _options(arguments: Arguments) -> _Options:
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise UsageError(
-            f"{text!r} is not a number of instances to skip", hint="write for example layers:skip=1"
+            f"invalid number of instances to skip: {text!r}",
+            hint="use a whole number, such as layers:skip=1",
         )
     return int(text)
 
 
 def _costs(trace: Trace, paths: Paths) -> dict[str, Values]:
-    """Return the columns that come from single calls."""
+    """Return the columns computed from single calls."""
     work = range_work(trace)
     times = trace.columns("range", "start_ns", "end_ns")
     rows, took = paths.rows, work.took
@@ -172,7 +174,7 @@ def _backward(trace: Trace, paths: Paths) -> dict[str, Values]:
 
 
 def _shares(trace: Trace, paths: Paths) -> dict[str, Values]:
-    """Return the time in which anything of a path ran, and what part of other paths' it is."""
+    """Return the busy time of each path, and its shares of the parent's and the total."""
     busy, tree = _busy_ns(trace, paths), paths.tree
     whole = _measure(trace, paths.rows[tree.depth[paths.of_row] == 0], None, 1).busy_ns
     around = busy[tree.parent]
@@ -207,7 +209,7 @@ def _measure(trace: Trace, ranges: I64, sets: I64 | None, n_sets: int) -> Covera
 
 
 def _labels(trace: Trace, paths: Paths) -> dict[str, Values]:
-    """Return the columns that say which path it is."""
+    """Return the columns that identify a path."""
     depth = paths.tree.depth.astype(np.int64)
     full: list[str] = []
     rows = zip(paths.texts, paths.tree.parent.tolist(), depth.tolist(), strict=True)
@@ -234,6 +236,6 @@ def _notes(trace: Trace, options: _Options) -> tuple[str, ...]:
         return notes
     warm = warm_up(trace, options.numbered, options.skip)
     if not warm.names:
-        return (*notes, "no range repeats, so that nothing was left out as warm-up")
+        return (*notes, "no warm-up skipped: no range repeats")
     left_out = plural(len(warm.start_ns), "instance")
-    return (*notes, f"warm-up left out: the first {left_out} of {', '.join(warm.names)}")
+    return (*notes, f"warm-up skipped: the first {left_out} of {', '.join(warm.names)}")

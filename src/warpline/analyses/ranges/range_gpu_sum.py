@@ -1,4 +1,4 @@
-"""range_gpu_sum: the device work of ranges by name."""
+"""range_gpu_sum: GPU work by range name."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "range_gpu_sum"
-TITLE = "Device work by range"
+TITLE = "GPU work by range name"
 
 
 def _per_call(subject: str, heading: str, what: str) -> Iterator[Field]:
     for name, short, doc in (
-        ("mean", "Avg", f"Mean {what} of an instance."),
-        ("median", "Med", f"Median {what} of an instance."),
-        ("p95", "P95", f"95 of 100 instances have at most this {what}; interpolated."),
-        ("p99", "P99", f"99 of 100 instances have at most this {what}; interpolated."),
+        ("mean", "Avg", f"Mean {what} per instance."),
+        ("median", "Med", f"Median {what} per instance."),
+        ("p95", "P95", f"95th percentile of the {what} per instance, interpolated."),
+        ("p99", "P99", f"99th percentile of the {what} per instance, interpolated."),
     ):
         yield Field(f"{subject}_{name}_ns", Unit.NS, doc, f"{heading} {short} (ns)", digits=1)
 
 
 FIELDS = (
-    Field("device_busy_ns", Unit.NS, "Time in which their work ran.", "Device Busy (ns)"),
+    Field("device_busy_ns", Unit.NS, "GPU busy time of the ranges' work.", "Device Busy (ns)"),
     Field("device_span_ns", Unit.NS, "First start to last end.", "Device Span (ns)"),
-    Field("device_idle_ns", Unit.NS, "Span without busy time.", "Device Idle (ns)"),
-    Field("host_ns", Unit.NS, "How long they were open.", "Host (ns)"),
-    Field("instances", Unit.COUNT, "How many ranges there were.", "Instances"),
-    Field("operations", Unit.COUNT, "Kernels, copies, memory sets, whole graphs.", "GPU Ops"),
-    Field("launches", Unit.COUNT, "Calls that launched them.", "Launches"),
-    Field("self_busy_ns", Unit.NS, "Busy time of work in no nested range.", "Self Busy (ns)"),
-    Field("self_operations", Unit.COUNT, "Operations in no nested range.", "Self Ops"),
+    Field("device_idle_ns", Unit.NS, "Span minus busy time.", "Device Idle (ns)"),
+    Field("host_ns", Unit.NS, "CPU time, from start to end of the ranges.", "Host (ns)"),
+    Field("instances", Unit.COUNT, "Number of ranges.", "Instances"),
+    Field("operations", Unit.COUNT, "Kernels, copies, memsets and CUDA graphs.", "GPU Ops"),
+    Field("launches", Unit.COUNT, "CUDA API calls that launch them.", "Launches"),
+    Field("self_busy_ns", Unit.NS, "Busy time of work outside nested ranges.", "Self Busy (ns)"),
+    Field("self_operations", Unit.COUNT, "Operations outside nested ranges.", "Self Ops"),
     *_per_call("device", "Device", "busy time"),
-    *_per_call("host", "Host", "host time"),
+    *_per_call("host", "Host", "CPU time"),
     Field("style", Unit.NONE, "PushPop or StartEnd.", "Style"),
-    Field("name", Unit.NONE, "Range, after its domain and a colon.", "Range"),
+    Field("name", Unit.NONE, "Range name, prefixed with its domain and a colon.", "Range"),
 )
 
 AUTOGRAD_FIELDS = (
-    Field("backward_busy_ns", Unit.NS, "Busy time of their backward work.", "Backward Busy (ns)"),
-    Field("backward_operations", Unit.COUNT, "Operations of that work.", "Backward Ops"),
+    Field("backward_busy_ns", Unit.NS, "Busy time of the backward work.", "Backward Busy (ns)"),
+    Field("backward_operations", Unit.COUNT, "Operations of the backward work.", "Backward Ops"),
 )
 
 
@@ -59,36 +59,34 @@ AUTOGRAD_FIELDS = (
     fields=FIELDS,
     needs=("range",),
     arguments=AUTOGRAD_ARGUMENT,
-    missing_hint="profile with --trace=cuda,nvtx a program that marks ranges",
+    missing_hint="add NVTX ranges to the program and profile with --trace=cuda,nvtx",
 )
 def range_gpu_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """The time that devices spent on the work of ranges, by name.
+    """GPU busy and idle time of the work launched in ranges, by range name.
 
-    What it measures: For the ranges of one name, how long the device was busy with what was
-        launched in them, how long it was idle in between, and how long they were open on the
-        host.
-    Why it matters: It says what each part of the program costs on the device, where nvtx_sum
-        says how long the host took to launch it. Much idle time inside a range is time that the
-        device waited for the host, and the range's own kernels are not to blame.
-    How it is computed: An operation belongs to every range that was open when its launch call
-        began: push/pop ranges of the launching thread, and start/end ranges of the process,
-        wherever they end. For each instance, busy is the union of its operations and span the
-        time from first start to last end, each per device and added over devices. Busy, span,
-        idle, host time, operations and launches are added over the outermost instances: one
-        inside another of the same name and style, on the same thread (for start/end ranges: in
-        the same process), would count twice. Counts of instances, statistics per instance, and
-        self, which is the work in no nested range, are over all. Largest busy time first.
-        Backward work, of range_gpu_sum:autograd, is what a function of PyTorch's backward pass
-        launched on its own thread: it belongs to the operator with the same sequence number, and
-        to all push/pop ranges around that; it is added over outermost instances as well.
-    Limits: Instances that overlap without one holding the other, on several threads or as
-        start/end ranges, count what they share in each. Start/end ranges do not nest and have no
-        self. Times are whole also where a filter kept a part of the recording, and then the work
-        that it left out is missing.
+    What it measures: For the ranges of each name, the busy time and idle time of the GPU work
+        launched in them, and their duration on the CPU.
+    Why it matters: The table shows how long each part of the program takes on the GPU, while
+        nvtx_sum shows its CPU time. High idle time inside a range means that the GPU waits for
+        the CPU, not that the range's kernels are slow.
+    How it is computed: An operation belongs to every range that is open when its launch call
+        starts: push/pop ranges of the launching thread, and start/end ranges of the process,
+        on whichever thread they end. For each instance, busy is the union of its operations, and
+        span the time from first start to last end, each per GPU and added over GPUs. Busy, span,
+        idle, CPU time, operations and launches are summed over the outermost instances. Instances
+        nested in a range of the same name and style, on the same thread (start/end ranges: in the
+        same process), would count twice. The number of instances, statistics per instance, and
+        self (work outside nested ranges) include all instances. Largest busy time first. With
+        range_gpu_sum:autograd, backward work is the work that a function of PyTorch's backward
+        pass launches on its own thread. It belongs to the operator with the same sequence number,
+        and to all push/pop ranges around that, and is also summed over outermost instances.
+    Limits: Instances that overlap without nesting, on several threads or as start/end ranges, each
+        count their shared work. Start/end ranges do not nest and have no self columns. Filters do
+        not shorten times, but the work that they remove is missing.
     Source: Warpline.
     """
     if not has_work(trace):
-        return Skipped(NAME, "no launches of device work here", "profile with --trace=cuda,nvtx")
+        return Skipped(NAME, "no GPU work was launched", "profile with --trace=cuda,nvtx")
     names, style = range_names(trace), trace.columns("range", "style")["style"].values
     groups, work = factorize_rows(names.codes, style), range_work(trace)
     backward = backward_work(trace) if "autograd" in arguments else None
@@ -120,7 +118,7 @@ def _host_ns(trace: Trace) -> I64:
 def _totals(
     trace: Trace, work: RangeWork, groups: RowGroups, backward: BackwardWork | None
 ) -> dict[str, I64]:
-    """Return the columns that are sums over outermost instances, and the count of all."""
+    """Return the sums over outermost instances, and the number of all instances."""
     rows = np.flatnonzero(outermost_of_name(trace))
     codes = groups.codes[rows]
     took = work.took

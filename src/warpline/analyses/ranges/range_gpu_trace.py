@@ -1,4 +1,4 @@
-"""range_gpu_trace: the device work of every single range."""
+"""range_gpu_trace: the GPU work of every range."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "range_gpu_trace"
-TITLE = "Device work of each range"
+TITLE = "GPU work of each range"
 FIELDS = (
-    Field("start_ns", Unit.NS, "When the range began on the host.", "Start (ns)"),
-    Field("host_ns", Unit.NS, "How long it was open.", "Host (ns)"),
-    Field("first_start_ns", Unit.NS, "When its first operation began.", "Device Start (ns)"),
-    Field("last_end_ns", Unit.NS, "When its last operation ended.", "Device End (ns)"),
-    Field("device_busy_ns", Unit.NS, "Time in which one of them ran.", "Device Busy (ns)"),
+    Field("start_ns", Unit.NS, "Start on the CPU.", "Start (ns)"),
+    Field("host_ns", Unit.NS, "Duration on the CPU.", "Host (ns)"),
+    Field("first_start_ns", Unit.NS, "Start of its first GPU operation.", "Device Start (ns)"),
+    Field("last_end_ns", Unit.NS, "End of its last GPU operation.", "Device End (ns)"),
+    Field("device_busy_ns", Unit.NS, "GPU busy time of the range's work.", "Device Busy (ns)"),
     Field("device_span_ns", Unit.NS, "First start to last end.", "Device Span (ns)"),
-    Field("device_idle_ns", Unit.NS, "Span without busy time.", "Device Idle (ns)"),
-    Field("operations", Unit.COUNT, "Kernels, copies, memory sets, whole graphs.", "GPU Ops"),
-    Field("launches", Unit.COUNT, "Calls that launched them.", "Launches"),
-    Field("self_busy_ns", Unit.NS, "Busy time of work in no nested range.", "Self Busy (ns)"),
-    Field("self_operations", Unit.COUNT, "Operations in no nested range.", "Self Ops"),
-    Field("depth", Unit.NONE, "How many ranges it is nested in.", "Lvl"),
-    Field("pid", Unit.ID, "Process.", "PID"),
-    Field("tid", Unit.ID, "Thread that opened it.", "TID"),
-    Field("range_id", Unit.ID, "Number of the range in the recording.", "RangeId"),
-    Field("parent_id", Unit.ID, "Number of the range it is nested in.", "ParentId"),
+    Field("device_idle_ns", Unit.NS, "Span minus busy time.", "Device Idle (ns)"),
+    Field("operations", Unit.COUNT, "Kernels, copies, memsets and CUDA graphs.", "GPU Ops"),
+    Field("launches", Unit.COUNT, "CUDA API calls that launch them.", "Launches"),
+    Field("self_busy_ns", Unit.NS, "Busy time of work outside nested ranges.", "Self Busy (ns)"),
+    Field("self_operations", Unit.COUNT, "Operations outside nested ranges.", "Self Ops"),
+    Field("depth", Unit.NONE, "Number of enclosing ranges.", "Lvl"),
+    Field("pid", Unit.ID, "Process id.", "PID"),
+    Field("tid", Unit.ID, "Id of the thread that opened the range.", "TID"),
+    Field("range_id", Unit.ID, "Id of the range in the recording.", "RangeId"),
+    Field("parent_id", Unit.ID, "Id of the directly enclosing range.", "ParentId"),
     Field("style", Unit.NONE, "PushPop or StartEnd.", "Style"),
-    Field("name", Unit.NONE, "Range, after its domain and a colon.", "Name"),
+    Field("name", Unit.NONE, "Range name, prefixed with its domain and a colon.", "Name"),
 )
 
 AUTOGRAD_FIELDS = (
-    Field("backward_busy_ns", Unit.NS, "Busy time of its backward work.", "Backward Busy (ns)"),
-    Field("backward_operations", Unit.COUNT, "Operations of its backward work.", "Backward Ops"),
+    Field("backward_busy_ns", Unit.NS, "Busy time of the backward work.", "Backward Busy (ns)"),
+    Field("backward_operations", Unit.COUNT, "Operations of the backward work.", "Backward Ops"),
 )
 
 
@@ -49,33 +49,33 @@ AUTOGRAD_FIELDS = (
     fields=FIELDS,
     needs=("range",),
     arguments=AUTOGRAD_ARGUMENT,
-    missing_hint="profile with --trace=cuda,nvtx a program that marks ranges",
+    missing_hint="add NVTX ranges to the program and profile with --trace=cuda,nvtx",
 )
 def range_gpu_trace(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """The device work of every range, in the order in which they began.
+    """GPU work of every range, by start time.
 
-    What it measures: For each range, how long it was open on the host; when the device began and
-        ended the work that was launched in it, and for how much of that time it was busy.
-    Why it matters: The host runs ahead of the device: a range's own length says little about
-        what the device did for it. A range whose device is idle inside waits for the host.
-    How it is computed: An operation belongs to every range that was open when its launch call
-        began: push/pop ranges of the launching thread, and start/end ranges of the process,
-        wherever they end. Kernels of a graph belong where the graph was launched; a graph that
-        was recorded as a whole counts as one operation. Busy is the union of the operations,
-        span the time from first start to last end; both are taken per device and added over
-        devices, and busy plus idle is span. Self leaves out work launched in a range that was
-        opened later on the same thread; start/end ranges do not nest and have none. Backward
-        work, of range_gpu_trace:autograd, is what a function of PyTorch's backward pass launched
-        on its own thread: it belongs to the operator with the same sequence number, and to all
-        push/pop ranges around that.
-    Limits: Idle time of one range may be filled by the work of another. Work that another
-        thread launches belongs to that thread's ranges. Times are whole also where a filter
-        kept a part of the recording, and then the work that it left out is missing.
-    Source: Warpline. With one device, first start to last end is nsys's projected time, for
+    What it measures: For each range, its duration on the CPU, start and end of the GPU work
+        launched in it, and the GPU's busy and idle time in between.
+    Why it matters: The CPU runs ahead of the GPU, so a range's CPU time does not show its GPU
+        time. If the GPU is idle inside a range, it waits for the CPU.
+    How it is computed: An operation belongs to every range that is open when its launch call
+        starts: push/pop ranges of the launching thread, and start/end ranges of the process,
+        on whichever thread they end. Kernels of a CUDA graph belong to the range that launches
+        the graph. A graph traced at graph level counts as one operation. Busy is the union of the
+        operations, and span the time from first start to last end, each per GPU and added over
+        GPUs. Busy plus idle is span. Self excludes work launched in ranges opened later on the
+        same thread. Start/end ranges do not nest and have no self columns. With
+        range_gpu_trace:autograd, backward work is the work that a function of PyTorch's backward
+        pass launches on its own thread. It belongs to the operator with the same sequence number,
+        and to all push/pop ranges around that.
+    Limits: Idle time of one range may contain work of another. Work launched by another thread
+        belongs to that thread's ranges. Filters do not shorten times, but the work that they
+        remove is missing.
+    Source: Warpline. With one GPU, first start to last end is nsys's projected time, for
         push/pop ranges.
     """
     if not has_work(trace):
-        return Skipped(NAME, "no launches of device work here", "profile with --trace=cuda,nvtx")
+        return Skipped(NAME, "no GPU work was launched", "profile with --trace=cuda,nvtx")
     columns = trace.columns(
         "range", "start_ns", "end_ns", "process_id", "thread_id", "style", "source_id"
     )

@@ -1,1 +1,1 @@
-"""Tables named, ordered and computed as Nsight Systems' own."""
+"""Tables with the names, order and arithmetic of Nsight Systems' own."""

@@ -1,4 +1,4 @@
-"""cuda_api_gpu_sum: the time of CUDA calls, kernels and memory operations together."""
+"""cuda_api_gpu_sum: CUDA API calls, kernels and memory operations in one summary."""
 
 from __future__ import annotations
 
@@ -30,18 +30,17 @@ FIELDS = time_fields(
     missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_api_gpu_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The time of CUDA calls on the host and of the work they started on devices.
+    """CUDA API calls on the CPU and GPU operations, in one ranking.
 
-    What it measures: How often each CUDA function, kernel, copy direction and memory set ran,
-        and for how long.
-    Why it matters: It sets the cost of launching beside the cost of computing: when the calls
-        outweigh the kernels, the program is limited by its launches.
-    How it is computed: The rows of cuda_api_sum and cuda_gpu_sum in one ranking; the versions of
-        one function are one row here.
-    Limits: Host and device run at the same time, so the shares are of a sum of times that
-        overlap; compare rows, do not read them as shares of the program.
-    Source: Rows, columns and order of `nsys stats -r cuda_api_gpu_sum`; P95 and P99 are ours. A
-        kernel that bears the name of a CUDA function stays a row of its own.
+    What it measures: Count and time of each CUDA API function, kernel, copy direction and memset.
+    Why it matters: The table compares API time with GPU time. If API calls take longer than
+        kernels, the program may be launch-bound.
+    How it is computed: The rows of cuda_api_sum and cuda_gpu_sum in one ranking. Versions of one
+        function share a row.
+    Limits: CPU and GPU run concurrently, so the shares refer to a sum of overlapping times. Compare
+        rows. Do not read them as shares of the program's time.
+    Source: Rows, columns and order of `nsys stats -r cuda_api_gpu_sum`; P95 and P99 are added by
+        Warpline. A kernel with the name of a CUDA function keeps its own row.
     """
     events = api_and_device_durations(trace, arguments)
     labels = {"category": events.texts(1), "name": events.texts(0)}

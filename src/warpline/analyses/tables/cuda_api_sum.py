@@ -1,4 +1,4 @@
-"""cuda_api_sum: the time of CUDA calls by function."""
+"""cuda_api_sum: CUDA API time by function."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Function.", "Name")], count="Num
     missing_hint="profile with --trace=cuda",
 )
 def cuda_api_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The time that host threads spent in CUDA functions, by function.
+    """CPU time in CUDA API calls, by function.
 
-    What it measures: How often each function of the CUDA runtime and driver was called, and how
-        long the calls took on the calling thread.
-    Why it matters: Time here is time in which the thread cannot launch more work. A large share
-        of a synchronisation or a blocking copy says that the host waits for the device.
-    How it is computed: End minus start of each call, grouped by the recorded name; a version of
-        four digits, such as _v7000, is not shown. The deviation is that of a sample.
-    Limits: A runtime call and the driver call inside it are both counted. Calls of several
-        threads overlap in time, so the total may exceed the length of the recording. Two
-        versions of one function are two rows of the same name.
-    Source: Rows, columns and order of `nsys stats -r cuda_api_sum`; P95 and P99 are ours.
+    What it measures: Number of calls of each CUDA runtime and driver function, and their duration
+        on the calling thread.
+    Why it matters: During a call, the thread cannot launch more work. A large share for a
+        synchronization or a blocking copy means that the CPU waits for the GPU.
+    How it is computed: End minus start of each call, grouped by the recorded name. A four-digit
+        version suffix such as _v7000 is not shown. StdDev is the sample standard deviation.
+    Limits: A runtime call and the driver call inside it both count. Calls of several threads
+        overlap, so the total can exceed the length of the recording. Two versions of one function
+        are two rows with the same name.
+    Source: Rows, columns and order of `nsys stats -r cuda_api_sum`; P95 and P99 are added by
+        Warpline.
     """
     events = call_durations(trace, "api_call")
     names = [without_version(str(label[0])) for label in events.labels]

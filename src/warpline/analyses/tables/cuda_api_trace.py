@@ -1,4 +1,4 @@
-"""cuda_api_trace: every CUDA call, in order."""
+"""cuda_api_trace: every CUDA API call, in order."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from warpline.units import Unit
 NAME = "cuda_api_trace"
 TITLE = "CUDA API trace"
 FIELDS = (
-    Field("start_ns", Unit.NS, "When the call began, from the trace's origin.", "Start (ns)"),
-    Field("duration_ns", Unit.NS, "How long it took.", "Duration (ns)"),
-    Field("name", Unit.NONE, "Function.", "Name"),
-    Field("result", Unit.NONE, "Value returned; 0 is success.", "Result"),
-    Field("correlation_id", Unit.ID, "Links to the device work it started.", "CorrID"),
-    Field("pid", Unit.ID, "Process.", "Pid"),
-    Field("tid", Unit.ID, "Thread.", "Tid"),
+    Field("start_ns", Unit.NS, "Start of the call, relative to the trace's origin.", "Start (ns)"),
+    Field("duration_ns", Unit.NS, "Duration of the call.", "Duration (ns)"),
+    Field("name", Unit.NONE, "CUDA API function.", "Name"),
+    Field("result", Unit.NONE, "Return value; 0 is success.", "Result"),
+    Field(
+        "correlation_id", Unit.ID, "Correlation id; links to the launched GPU operation.", "CorrID"
+    ),
+    Field("pid", Unit.ID, "Process id.", "Pid"),
+    Field("tid", Unit.ID, "Thread id.", "Tid"),
     Field("thread_priority", Unit.NONE, "Scheduling priority of the thread.", "T-Pri"),
-    Field("thread_name", Unit.NONE, "Name of the thread.", "Thread Name"),
+    Field("thread_name", Unit.NONE, "Thread name.", "Thread Name"),
 )
 
 
@@ -34,17 +36,16 @@ FIELDS = (
     missing_hint="profile with --trace=cuda",
 )
 def cuda_api_trace(trace: Trace, arguments: Arguments) -> Result:
-    """Every call of the CUDA runtime and driver, in the order in which they began.
+    """Every CUDA runtime and driver call, by start time.
 
-    What it measures: When each call began, how long it took, what it returned, and on which
-        thread it ran.
-    Why it matters: It shows what a summary hides: the order of calls, the one slow call, the
-        call that failed.
-    How it is computed: One row per recorded call, by start, then end, thread and correlation.
-    Limits: nsys does not record every function; a call that fails may appear only in the next
-        one's result.
-    Source: Rows, columns and order of `nsys stats -r cuda_api_trace`. Calls that began at the
-        same time may come in another order, and a thread with two names gives one row per call.
+    What it measures: Start, duration, return value and thread of each call.
+    Why it matters: The trace shows what a summary hides: the order of calls, a single slow call,
+        a failed call.
+    How it is computed: One row per recorded call, by start, then end, thread and correlation id.
+    Limits: nsys does not record every function. The failure of an unrecorded call may only show
+        in the result of the next one.
+    Source: Rows, columns and order of `nsys stats -r cuda_api_trace`. Calls with the same start
+        may be ordered differently, and a thread with two names gives one row per call.
     """
     columns = trace.columns(
         "api_call",

@@ -1,4 +1,4 @@
-"""cuda_gpu_kern_gb_sum: the time of kernels by name and launch geometry."""
+"""cuda_gpu_kern_gb_sum: kernel time by name, grid and block."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NAME = "cuda_gpu_kern_gb_sum"
 TITLE = "CUDA GPU kernel summary by grid and block"
 FIELDS = time_fields(
     [
-        Field("grid", Unit.NONE, "Blocks in x, y and z.", "GridXYZ"),
-        Field("block", Unit.NONE, "Threads of a block in x, y and z.", "BlockXYZ"),
-        Field("name", Unit.NONE, "Kernel.", "Name"),
+        Field("grid", Unit.NONE, "Grid size: blocks in x, y and z.", "GridXYZ"),
+        Field("block", Unit.NONE, "Block size: threads in x, y and z.", "BlockXYZ"),
+        Field("name", Unit.NONE, "Kernel name.", "Name"),
     ]
 )
 
@@ -33,18 +33,17 @@ FIELDS = time_fields(
     missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_gpu_kern_gb_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The time that kernels ran on devices, by kernel and launch geometry.
+    """GPU time by kernel, grid size and block size.
 
-    What it measures: How often each kernel ran with each size of grid and block, and for how
-        long.
-    Why it matters: The same kernel on other sizes of data is another cost. A grid smaller than
-        the number of multiprocessors leaves part of the device idle.
+    What it measures: Count and time of each kernel, for each grid size and block size.
+    Why it matters: The same kernel takes a different time for each problem size. A grid with fewer
+        blocks than the GPU has SMs leaves SMs idle.
     How it is computed: End minus start of each execution, grouped by name, grid and block. Each
-        size is three numbers, x, y and z, set to width 4 as nsys does.
-    Limits: As for cuda_gpu_kern_sum: kernels that overlap are counted in full, and kernels of
-        graphs that were recorded as wholes are missing.
+        size is three numbers (x, y and z), padded to width 4 as in nsys.
+    Limits: Same as cuda_gpu_kern_sum: overlapping kernels count in full, and kernels inside CUDA
+        graphs traced at graph level are missing.
     Source: Rows, columns and order of `nsys stats -r cuda_gpu_kern_gb_sum`; P95 and P99 are
-        ours.
+        added by Warpline.
     """
     events = kernel_durations_by_launch(trace, arguments)
     labels: dict[str, Sequence[str | None]] = {

@@ -1,4 +1,4 @@
-"""cuda_gpu_kern_sum: the time of kernels by name."""
+"""cuda_gpu_kern_sum: kernel time by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpline.units import Unit
 
 NAME = "cuda_gpu_kern_sum"
 TITLE = "CUDA GPU kernel summary"
-FIELDS = time_fields([Field("name", Unit.NONE, "Kernel.", "Name")])
+FIELDS = time_fields([Field("name", Unit.NONE, "Kernel name.", "Name")])
 
 
 @analysis(
@@ -26,17 +26,17 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Kernel.", "Name")])
     missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_gpu_kern_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The time that kernels ran on devices, by kernel.
+    """GPU time by kernel.
 
-    What it measures: How often each kernel ran, and for how long.
-    Why it matters: It says which kernels are worth making faster, or fewer. A kernel of a few
-        microseconds that runs very often is limited by its launches rather than by the device.
-    How it is computed: End minus start of each execution, grouped by the full name; by the bare
-        name with :base, by the compiler's name with :mangled.
-    Limits: Kernels that ran at the same time are both counted in full, so the total is not the
-        time for which the device was busy. Kernels of graphs that were recorded as wholes are
-        missing; a note says so.
-    Source: Rows, columns and order of `nsys stats -r cuda_gpu_kern_sum`; P95 and P99 are ours.
+    What it measures: Number of executions of each kernel, and their duration.
+    Why it matters: The table shows which kernels to make faster or to launch less often. A kernel
+        of a few microseconds that runs very often is usually launch-bound.
+    How it is computed: End minus start of each execution, grouped by the full name. With :base,
+        grouped by the base name. With :mangled, grouped by the mangled name.
+    Limits: Concurrent kernels each count in full, so the total is not the GPU's busy time. Kernels
+        inside CUDA graphs traced at graph level are missing; a note gives their time.
+    Source: Rows, columns and order of `nsys stats -r cuda_gpu_kern_sum`; P95 and P99 are added by
+        Warpline.
     """
     events = kernel_durations(trace, arguments)
     labels = {"name": events.texts(0)}

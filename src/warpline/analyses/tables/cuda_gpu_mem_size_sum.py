@@ -1,4 +1,4 @@
-"""cuda_gpu_mem_size_sum: the sizes of copies and sets of memory by kind."""
+"""cuda_gpu_mem_size_sum: bytes copied and set, by operation."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ FIELDS = size_fields([Field("name", Unit.NONE, "Operation.", "Operation")])
     missing_hint="profile with --trace=cuda",
 )
 def cuda_gpu_mem_size_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The sizes of copies and sets of device memory, by direction.
+    """Bytes of copies and memsets, by direction.
 
-    What it measures: How many copies there were in each direction and how many memory sets, and
-        how many bytes they moved or wrote.
-    Why it matters: Many small copies cost their launches, few large ones cost bandwidth; they
-        are cured differently.
-    How it is computed: Bytes of each operation, grouped by direction. In text and CSV an MB is
-        10**6 bytes; JSON has bytes.
-    Limits: As for cuda_gpu_mem_time_sum.
+    What it measures: Number and size of the copies in each direction, and of the memsets.
+    Why it matters: Many small copies are limited by launch overhead, a few large ones by
+        bandwidth. The fixes differ.
+    How it is computed: Bytes of each operation, grouped by direction. In text and CSV, 1 MB is
+        10**6 bytes. JSON has bytes.
+    Limits: Same as cuda_gpu_mem_time_sum.
     Source: Rows, columns and order of `nsys stats -r cuda_gpu_mem_size_sum`; P95 and P99 are
-        ours.
+        added by Warpline.
     """
     events = memory_operations(trace, "bytes")
     return summarize((NAME, *arguments), TITLE, FIELDS, events, {"name": events.texts(0)})

@@ -1,4 +1,4 @@
-"""cuda_gpu_mem_time_sum: the time of copies and sets of memory by kind."""
+"""cuda_gpu_mem_time_sum: time of copies and memsets, by operation."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Operation.", "Operation")], coun
     missing_hint="profile with --trace=cuda",
 )
 def cuda_gpu_mem_time_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The time of copies and sets of device memory, by direction.
+    """GPU time of copies and memsets, by direction.
 
-    What it measures: How many copies there were in each direction and how many memory sets, and
-        how long they took on the device.
-    Why it matters: Copies compete with kernels unless they overlap with them; copies from
-        pageable host memory cannot overlap.
+    What it measures: Number and duration of the copies in each direction, and of the memsets.
+    Why it matters: Copies that do not overlap with kernels delay them. Copies from pageable host
+        memory cannot overlap.
     How it is computed: End minus start of each operation, grouped by direction.
-    Limits: It does not say whether kernels ran at the same time. Copies that kernels make
-        themselves, and copies inside graphs that were recorded as wholes, are not in it.
+    Limits: The table does not show overlap with kernels. Copies done by kernels, and copies inside
+        CUDA graphs traced at graph level, are missing.
     Source: Rows, columns and order of `nsys stats -r cuda_gpu_mem_time_sum`; P95 and P99 are
-        ours.
+        added by Warpline.
     """
     events = memory_operations(trace, "duration_ns")
     return summarize((NAME, *arguments), TITLE, FIELDS, events, {"name": events.texts(0)})

@@ -1,4 +1,4 @@
-"""cuda_gpu_sum: the time of kernels and memory operations together."""
+"""cuda_gpu_sum: kernels and memory operations in one summary."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ FIELDS = time_fields(
     missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_gpu_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The time of everything that ran on devices, by kernel or memory operation.
+    """GPU time by kernel and memory operation.
 
-    What it measures: How often each kernel, copy direction and memory set ran, and for how long.
-    Why it matters: One ranking shows whether computing or copying is worth looking at first.
+    What it measures: Count and time of each kernel, copy direction and memset.
+    Why it matters: One ranking shows whether to look at kernels or at copies first.
     How it is computed: The rows of cuda_gpu_kern_sum and cuda_gpu_mem_time_sum in one ranking,
         with shares of their common total.
-    Limits: Operations that ran at the same time are counted in full, so the total is not the
-        time for which the device was busy.
-    Source: Rows, columns and order of `nsys stats -r cuda_gpu_sum`; P95 and P99 are ours. A
-        kernel that bears the name of a memory operation stays a row of its own.
+    Limits: Concurrent operations each count in full, so the total is not the GPU's busy time.
+    Source: Rows, columns and order of `nsys stats -r cuda_gpu_sum`; P95 and P99 are added by
+        Warpline. A kernel with the name of a memory operation keeps its own row.
     """
     events = device_durations(trace, arguments)
     labels = {"category": events.texts(1), "name": events.texts(0)}

@@ -1,4 +1,4 @@
-"""cuda_gpu_trace: every kernel, copy and set of memory, in order."""
+"""cuda_gpu_trace: every kernel, copy and memset, in order."""
 
 from __future__ import annotations
 
@@ -26,24 +26,37 @@ def _megabytes(name: str, doc: str, header: str) -> Field:
 
 
 FIELDS = (
-    Field("start_ns", Unit.NS, "When it began, from the trace's origin.", "Start (ns)"),
-    Field("duration_ns", Unit.NS, "How long it ran.", "Duration (ns)"),
-    Field("correlation_id", Unit.ID, "Links to the call that launched it.", "CorrId"),
-    *(Field(f"grid_{a}", Unit.NONE, f"Blocks in {a}.", f"Grd{a.upper()}") for a in "xyz"),
-    *(Field(f"block_{a}", Unit.NONE, f"Threads in {a}.", f"Blk{a.upper()}") for a in "xyz"),
-    Field("registers_per_thread", Unit.NONE, "Registers of a thread.", "Reg/Trd"),
-    _megabytes("static_shared_bytes", "Static shared memory of a block.", "StcSMem (MB)"),
-    _megabytes("dynamic_shared_bytes", "Dynamic shared memory of a block.", "DymSMem (MB)"),
+    Field("start_ns", Unit.NS, "Start, relative to the trace's origin.", "Start (ns)"),
+    Field("duration_ns", Unit.NS, "Duration.", "Duration (ns)"),
+    Field(
+        "correlation_id", Unit.ID, "Correlation id; links to the launching CUDA API call.", "CorrId"
+    ),
+    *(
+        Field(f"grid_{a}", Unit.NONE, f"Blocks of the grid in {a}.", f"Grd{a.upper()}")
+        for a in "xyz"
+    ),
+    *(
+        Field(f"block_{a}", Unit.NONE, f"Threads of a block in {a}.", f"Blk{a.upper()}")
+        for a in "xyz"
+    ),
+    Field("registers_per_thread", Unit.NONE, "Registers per thread.", "Reg/Trd"),
+    _megabytes("static_shared_bytes", "Static shared memory per block.", "StcSMem (MB)"),
+    _megabytes("dynamic_shared_bytes", "Dynamic shared memory per block.", "DymSMem (MB)"),
     _megabytes("bytes", "Bytes copied or set.", "Bytes (MB)"),
     _megabytes("throughput_bytes_per_s", "Bytes per second.", "Throughput (MB/s)"),
-    Field("src_memory", Unit.NONE, "Memory copied from, or set.", "SrcMemKd"),
-    Field("dst_memory", Unit.NONE, "Memory copied to.", "DstMemKd"),
-    Field("device", Unit.NONE, "Device and its number.", "Device"),
-    Field("context", Unit.NONE, "CUDA's number of the context.", "Ctx"),
-    Field("green_context", Unit.NONE, "CUDA's number of the green context.", "GreenCtx"),
-    Field("stream", Unit.NONE, "CUDA's number of the stream.", "Strm"),
+    Field(
+        "src_memory",
+        Unit.NONE,
+        "Kind of the source memory, or of the memory that was set.",
+        "SrcMemKd",
+    ),
+    Field("dst_memory", Unit.NONE, "Kind of the destination memory.", "DstMemKd"),
+    Field("device", Unit.NONE, "GPU name and index.", "Device"),
+    Field("context", Unit.NONE, "CUDA context id.", "Ctx"),
+    Field("green_context", Unit.NONE, "CUDA green context id.", "GreenCtx"),
+    Field("stream", Unit.NONE, "CUDA stream id.", "Strm"),
     Field("name", Unit.NONE, "Kernel or memory operation.", "Name"),
-    Field("pid", Unit.ID, "Process that launched it.", "Pid"),
+    Field("pid", Unit.ID, "Id of the launching process.", "Pid"),
 )
 
 _LAUNCH = (
@@ -63,17 +76,18 @@ _WHOLE_NUMBER_UP_TO_NS = 20_000_000
     missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_gpu_trace(trace: Trace, arguments: Arguments) -> Result:
-    """Every kernel, copy and set of memory that ran on a device, in the order they began.
+    """Every kernel, copy and memset on a GPU, by start time.
 
-    What it measures: When each operation began, how long it ran, how it was launched or what it
-        moved, and on which device and stream.
-    Why it matters: It shows what a summary hides: gaps, order, overlap, the one slow execution.
-    How it is computed: One row per operation, by start; at the same start kernels, then copies,
-        then sets. In text and CSV an MB is 10**6 bytes. Throughput is bytes times the whole
-        number of such operations that fit into a second, as nsys has it, and so up to 2% low;
-        for operations longer than 20 ms it is bytes divided by time.
-    Limits: Kernels of graphs that were recorded as wholes are missing; a note says so.
-    Source: Rows, columns and order of `nsys stats -r cuda_gpu_trace`; Pid is ours.
+    What it measures: Start, duration, GPU and stream of each operation. Also the launch
+        configuration of kernels, and the size and throughput of memory operations.
+    Why it matters: The trace shows what a summary hides: gaps, order, overlap, a single slow
+        execution.
+    How it is computed: One row per operation, by start. At the same start, kernels precede copies,
+        and copies precede memsets. In text and CSV, 1 MB is 10**6 bytes. As in nsys, throughput
+        is bytes times the whole number of such operations per second, and so up to 2% low. For
+        operations longer than 20 ms, it is bytes divided by time.
+    Limits: Kernels inside CUDA graphs traced at graph level are missing; a note gives their time.
+    Source: Rows, columns and order of `nsys stats -r cuda_gpu_trace`; Pid is added by Warpline.
     """
     parts = []
     if trace.has("kernel"):
@@ -120,7 +134,7 @@ def _sets(trace: Trace) -> dict[str, Values]:
 
 
 def _place(trace: Trace, table: str) -> dict[str, Values]:
-    """Return when and where each row of a table ran."""
+    """Return time, correlation, GPU, context, stream and process of each row of a table."""
     columns = trace.columns(
         table,
         *("start_ns", "end_ns", "correlation_id", "green_context_id"),
@@ -149,10 +163,10 @@ def _amount(trace: Trace, table: str) -> dict[str, Values]:
 
 
 def _throughput(size: I64, duration_ns: I64) -> Numbers:
-    """Return bytes per second, nowhere for an operation that took no time.
+    """Return bytes per second, invalid for operations of zero duration.
 
-    nsys multiplies with the whole number of such operations per second. That is exact enough
-    while there are many; it says 0 of a copy that took longer than a second.
+    nsys multiplies by the whole number of such operations per second. This is accurate for short
+    operations, but gives 0 for a copy longer than a second.
     """
     took_time = duration_ns > 0
     per_second = 1e9 / np.where(took_time, duration_ns, 1)

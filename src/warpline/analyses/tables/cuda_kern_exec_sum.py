@@ -1,4 +1,4 @@
-"""cuda_kern_exec_sum: kernels with their launches, by thread and kernel."""
+"""cuda_kern_exec_sum: launch, queue and execution time, by thread and kernel."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NAME = "cuda_kern_exec_sum"
 TITLE = "CUDA kernel launch and execution summary"
 _PHASES = {"total_": "T", "api_": "A", "queue_": "Q", "kernel_": "K"}
 FIELDS = (
-    Field("pid", Unit.ID, "Process.", "PID"),
-    Field("tid", Unit.ID, "Thread that launched the kernels.", "TID"),
-    Field("device", Unit.ID, "Number of the GPU.", "DevId"),
-    Field("instances", Unit.COUNT, "How many kernels there were.", "Count"),
-    Field("queued", Unit.COUNT, "Those that began after their call returned.", "QCount"),
+    Field("pid", Unit.ID, "Process id.", "PID"),
+    Field("tid", Unit.ID, "Id of the launching thread.", "TID"),
+    Field("device", Unit.ID, "GPU index.", "DevId"),
+    Field("instances", Unit.COUNT, "Number of kernels.", "Count"),
+    Field("queued", Unit.COUNT, "Kernels that start after their launch call returns.", "QCount"),
     *(field for prefix, heading in _PHASES.items() for field in spread_fields(prefix, heading)),
-    Field("api_name", Unit.NONE, "Function that launched them.", "API Name"),
-    Field("name", Unit.NONE, "Kernel.", "Kernel Name"),
+    Field("api_name", Unit.NONE, "CUDA API function that launches them.", "API Name"),
+    Field("name", Unit.NONE, "Kernel name.", "Kernel Name"),
     *(
         field
         for prefix, heading in _PHASES.items()
@@ -45,17 +45,18 @@ FIELDS = (
     missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_kern_exec_sum(trace: Trace, arguments: Arguments) -> Result:
-    """How long kernels took to launch, waited and ran, by thread, device, function and kernel.
+    """Launch, queue and execution time of kernels, by thread, GPU, API function and kernel.
 
-    What it measures: For each kernel, the launch call (A), the wait between the call's end and
-        the kernel's start (Q), the execution (K), and all of it together (T).
-    Why it matters: Kernels whose calls last longer than they run keep the device waiting; a long
-        queue means that the host is ahead, which is how it should be.
-    How it is computed: The rows of cuda_kern_exec_trace, grouped; by falling mean of T. Only
-        kernels that began after their call had returned (QCount) count in Q.
-    Limits: As for cuda_kern_exec_trace: the real wait is a little longer than Q, T is not the
-        sum of the others, and kernels whose call was not recorded are left out.
-    Source: Rows, columns and order of `nsys stats -r cuda_kern_exec_sum`; P95 and P99 are ours.
+    What it measures: For each kernel, the duration of the launch call (A), the queue time from the
+        end of the call to the kernel's start (Q), the execution time (K), and the total (T).
+    Why it matters: If launch calls take longer than the kernels, the GPU waits for launches. A
+        long queue time is good: the CPU runs ahead of the GPU.
+    How it is computed: The rows of cuda_kern_exec_trace, grouped, sorted by decreasing mean T. Q
+        includes only kernels that start after their launch call returns (QCount).
+    Limits: Same as cuda_kern_exec_trace: the real queue time is a little longer than Q, T is not
+        the sum of A, Q and K, and kernels without a recorded launch call are not listed.
+    Source: Rows, columns and order of `nsys stats -r cuda_kern_exec_sum`; P95 and P99 are added by
+        Warpline.
     """
     found = kernel_launches(trace)
     functions, names = function_names(trace, found.call), kernel_texts(trace, arguments)
@@ -93,7 +94,7 @@ def cuda_kern_exec_sum(trace: Trace, arguments: Arguments) -> Result:
 
 
 def _spreads(phases: dict[str, GroupStats], order: I64, *, extra: bool) -> dict[str, Values]:
-    """Return the statistics of each phase; without a value there is only a deviation, of 0."""
+    """Return the statistics of each phase; a phase without values has only StdDev, which is 0."""
     return {
         name: Numbers(values.values, None if "stddev" in name else stats.count[order] > 0)
         for prefix, stats in phases.items()
@@ -103,7 +104,7 @@ def _spreads(phases: dict[str, GroupStats], order: I64, *, extra: bool) -> dict[
 
 
 def _ascending(names: Texts) -> I64:
-    """Return the place of each distinct text among them in ascending order."""
+    """Return the rank of each distinct text in ascending order."""
     order = sorted(range(len(names.values)), key=names.values.__getitem__)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

@@ -17,20 +17,25 @@ from warpline.units import Unit
 NAME = "cuda_kern_exec_trace"
 TITLE = "CUDA kernel launch and execution trace"
 FIELDS = (
-    Field("start_ns", Unit.NS, "When the launch call began.", "API Start (ns)"),
-    Field("api_ns", Unit.NS, "How long the call took.", "API Dur (ns)"),
-    Field("start_queue_ns", Unit.NS, "When the call had returned.", "Queue Start (ns)"),
-    Field("queue_ns", Unit.NS, "From then to the kernel's start.", "Queue Dur (ns)"),
-    Field("start_kernel_ns", Unit.NS, "When the kernel began.", "Kernel Start (ns)"),
-    Field("kernel_ns", Unit.NS, "How long it ran.", "Kernel Dur (ns)"),
-    Field("total_ns", Unit.NS, "From the call's start to the later end.", "Total Dur (ns)"),
-    Field("pid", Unit.ID, "Process.", "PID"),
-    Field("tid", Unit.ID, "Thread that launched the kernel.", "TID"),
-    Field("device", Unit.ID, "Number of the GPU.", "DevId"),
-    Field("api_name", Unit.NONE, "Function that launched it.", "API Function"),
-    Field("grid", Unit.NONE, "Blocks in x, y and z.", "GridXYZ"),
-    Field("block", Unit.NONE, "Threads of a block in x, y and z.", "BlockXYZ"),
-    Field("name", Unit.NONE, "Kernel.", "Kernel Name"),
+    Field("start_ns", Unit.NS, "Start of the launch call.", "API Start (ns)"),
+    Field("api_ns", Unit.NS, "Duration of the launch call.", "API Dur (ns)"),
+    Field("start_queue_ns", Unit.NS, "End of the launch call.", "Queue Start (ns)"),
+    Field("queue_ns", Unit.NS, "From the end of the call to the kernel's start.", "Queue Dur (ns)"),
+    Field("start_kernel_ns", Unit.NS, "Start of the kernel.", "Kernel Start (ns)"),
+    Field("kernel_ns", Unit.NS, "Duration of the kernel.", "Kernel Dur (ns)"),
+    Field(
+        "total_ns",
+        Unit.NS,
+        "From the start of the call to the end of call or kernel, whichever is later.",
+        "Total Dur (ns)",
+    ),
+    Field("pid", Unit.ID, "Process id.", "PID"),
+    Field("tid", Unit.ID, "Id of the launching thread.", "TID"),
+    Field("device", Unit.ID, "GPU index.", "DevId"),
+    Field("api_name", Unit.NONE, "CUDA API function that launches the kernel.", "API Function"),
+    Field("grid", Unit.NONE, "Grid size: blocks in x, y and z.", "GridXYZ"),
+    Field("block", Unit.NONE, "Block size: threads in x, y and z.", "BlockXYZ"),
+    Field("name", Unit.NONE, "Kernel name.", "Kernel Name"),
 )
 
 
@@ -44,19 +49,18 @@ FIELDS = (
     missing_hint="profile with --trace=cuda, and add --cuda-graph-trace=node for CUDA graphs",
 )
 def cuda_kern_exec_trace(trace: Trace, arguments: Arguments) -> Result:
-    """Every kernel with its launch: the call, the wait in the queue, the execution.
+    """Launch, queue and execution time of every kernel.
 
-    What it measures: How long the launch call took, how long the kernel then waited, and how
-        long it ran.
-    Why it matters: A long queue means that the host is ahead and the device busy; no queue at
-        all, kernel after kernel, means that the device waits for launches.
-    How it is computed: A kernel and its call match by process and correlation. The queue time is
-        from the end of the call to the start of the kernel; a kernel that began earlier has
-        none. The total is from the start of the call to the end of kernel or call, whichever is
-        later. Rows are in the order of the calls.
-    Limits: A kernel is in the queue before its call returns, so the real wait is a little
-        longer; and a queue time does not say what the kernel waited for. A kernel whose call was
-        not recorded is left out.
+    What it measures: For each kernel, the duration of the launch call, the queue time and the
+        execution time.
+    Why it matters: A long queue time means that the CPU runs ahead and the GPU is busy. If kernel
+        after kernel has no queue time, the GPU waits for launches.
+    How it is computed: Kernels and calls match by process and correlation id. Queue time runs from
+        the end of the call to the start of the kernel. A kernel that starts earlier has none. The
+        total runs from the start of the call to the end of kernel or call, whichever is later.
+        Rows are in the order of the calls.
+    Limits: A kernel is queued before its call returns, so the real queue time is a little longer.
+        The cause of the wait is not shown. Kernels without a recorded launch call are not listed.
     Source: Rows, columns and order of `nsys stats -r cuda_kern_exec_trace`.
     """
     found, names = kernel_launches(trace), kernel_texts(trace, arguments)

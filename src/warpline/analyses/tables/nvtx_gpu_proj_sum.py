@@ -1,4 +1,4 @@
-"""nvtx_gpu_proj_sum: ranges as they appear on the devices, by name."""
+"""nvtx_gpu_proj_sum: NVTX ranges projected onto the GPU, by name."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from warpline.units import Unit
 NAME = "nvtx_gpu_proj_sum"
 TITLE = "NVTX GPU projection summary"
 FIELDS = (
-    Field("name", Unit.NONE, "Range, after its domain if it has one.", "Range"),
+    Field("name", Unit.NONE, "Range name, prefixed with its domain, if any.", "Range"),
     Field("style", Unit.NONE, "PushPop or StartEnd.", "Style"),
-    Field("projected_total_ns", Unit.NS, "Sum of projected times.", "Total Proj Time (ns)"),
-    Field("range_total_ns", Unit.NS, "Sum of times on the host.", "Total Range Time (ns)"),
-    Field("instances", Unit.COUNT, "Ranges that launched device work.", "Range Instances"),
+    Field("projected_total_ns", Unit.NS, "Sum of projected durations.", "Total Proj Time (ns)"),
+    Field("range_total_ns", Unit.NS, "Sum of durations on the CPU.", "Total Range Time (ns)"),
+    Field("instances", Unit.COUNT, "Ranges that launch GPU work.", "Range Instances"),
     *spread_fields("projected_", "Proj "),
-    Field("launches", Unit.COUNT, "Calls that launched device work.", "Total GPU Ops"),
-    Field("launches_mean", Unit.NONE, "Such calls per range.", "Avg GPU Ops", digits=1),
-    Field("depth_mean", Unit.NONE, "Mean number of ranges around it.", "Avg Range Lvl", digits=1),
+    Field("launches", Unit.COUNT, "CUDA API calls that launch GPU work.", "Total GPU Ops"),
+    Field(
+        "launches_mean", Unit.NONE, "Mean number of such calls per range.", "Avg GPU Ops", digits=1
+    ),
+    Field("depth_mean", Unit.NONE, "Mean number of enclosing ranges.", "Avg Range Lvl", digits=1),
     Field(
         "children_mean",
         Unit.NONE,
-        "Mean number of ranges directly inside that hold operations.",
+        "Mean number of direct child ranges that launch GPU work.",
         "Avg Num Child",
         digits=1,
     ),
     *spread_fields("projected_", "Proj ", extra=True),
-    Field("operations", Unit.COUNT, "Kernels, copies and sets of memory.", "Operations"),
+    Field("operations", Unit.COUNT, "Kernels, copies and memsets.", "Operations"),
 )
 
 
@@ -47,18 +49,18 @@ FIELDS = (
     missing_hint="profile with --trace=cuda,nvtx",
 )
 def nvtx_gpu_proj_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The time from start to end of the device work of ranges, by name.
+    """NVTX ranges projected onto the GPU, by name.
 
-    What it measures: For all ranges of a name, how long the device operations launched in each
-        of them took, from the start of the first to the end of the last.
-    Why it matters: It says what a phase of the program costs on the device rather than on the
-        host, which may be far ahead of it.
-    How it is computed: The rows of nvtx_gpu_proj_trace, grouped by name and style.
-        Total GPU Ops counts launch calls, as nsys does: the launch of a graph is one.
-    Limits: As for nvtx_gpu_proj_trace: projected times hold gaps and other ranges' work. The
-        time of a range also counts for those around it, so totals must not be added up.
+    What it measures: For each range name, the time from the start of the first GPU operation
+        launched in a range to the end of the last.
+    Why it matters: The projection shows how long a phase of the program takes on the GPU. The CPU
+        may run far ahead.
+    How it is computed: The rows of nvtx_gpu_proj_trace, grouped by name and style. As in nsys,
+        Total GPU Ops counts launch calls: a CUDA graph launch counts as one.
+    Limits: Same as nvtx_gpu_proj_trace: projected times include gaps and other ranges' work. A
+        range's time is also part of its enclosing ranges, so do not add totals.
     Source: Rows, columns and order of `nsys stats -r nvtx_gpu_proj_sum`; P95, P99 and Operations
-        are ours.
+        are added by Warpline.
     """
     found, names = projected_ranges(trace), range_names(trace)
     styles = (~push_pop_ranges(trace)[found.row]).astype(np.int32)

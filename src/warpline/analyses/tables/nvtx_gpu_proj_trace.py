@@ -1,4 +1,4 @@
-"""nvtx_gpu_proj_trace: every range as it appears on the devices."""
+"""nvtx_gpu_proj_trace: every NVTX range projected onto the GPU."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from warpline.units import Unit
 NAME = "nvtx_gpu_proj_trace"
 TITLE = "NVTX GPU projection trace"
 FIELDS = (
-    Field("name", Unit.NONE, "Range, after its domain if it has one.", "Name"),
-    Field("start_ns", Unit.NS, "When its first device operation began.", "Projected Start (ns)"),
+    Field("name", Unit.NONE, "Range name, prefixed with its domain, if any.", "Name"),
+    Field("start_ns", Unit.NS, "Start of its first GPU operation.", "Projected Start (ns)"),
     Field(
         "projected_ns",
         Unit.NS,
-        "From then to the end of its last device operation.",
+        "From the start of its first to the end of its last GPU operation.",
         "Projected Duration (ns)",
     ),
-    Field("start_range_ns", Unit.NS, "When it began on the host.", "Orig Start (ns)"),
-    Field("range_ns", Unit.NS, "How long it lasted on the host.", "Orig Duration (ns)"),
+    Field("start_range_ns", Unit.NS, "Start on the CPU.", "Orig Start (ns)"),
+    Field("range_ns", Unit.NS, "Duration on the CPU.", "Orig Duration (ns)"),
     Field("style", Unit.NONE, "PushPop or StartEnd.", "Style"),
-    Field("pid", Unit.ID, "Process.", "PID"),
-    Field("tid", Unit.ID, "Thread.", "TID"),
-    Field("launches", Unit.COUNT, "Calls that launched device work.", "NumGPUOps"),
-    Field("depth", Unit.COUNT, "Number of ranges around it.", "Lvl"),
-    Field("children", Unit.COUNT, "Ranges directly inside that hold operations.", "NumChild"),
-    Field("range_id", Unit.ID, "Number of the range in the file.", "RangeId"),
-    Field("parent_id", Unit.ID, "Number of the range directly around it.", "ParentId"),
-    Field("stack", Unit.NONE, "Numbers from the outermost range to it.", "RangeStack"),
-    Field("operations", Unit.COUNT, "Kernels, copies and sets of memory.", "Operations"),
+    Field("pid", Unit.ID, "Process id.", "PID"),
+    Field("tid", Unit.ID, "Thread id.", "TID"),
+    Field("launches", Unit.COUNT, "CUDA API calls that launch GPU work.", "NumGPUOps"),
+    Field("depth", Unit.COUNT, "Number of enclosing ranges.", "Lvl"),
+    Field("children", Unit.COUNT, "Direct child ranges that launch GPU work.", "NumChild"),
+    Field("range_id", Unit.ID, "Id of the range in the file.", "RangeId"),
+    Field("parent_id", Unit.ID, "Id of the directly enclosing range.", "ParentId"),
+    Field("stack", Unit.NONE, "Range ids from the outermost range to this one.", "RangeStack"),
+    Field("operations", Unit.COUNT, "Kernels, copies and memsets.", "Operations"),
 )
 
 
@@ -49,21 +49,21 @@ FIELDS = (
     missing_hint="profile with --trace=cuda,nvtx",
 )
 def nvtx_gpu_proj_trace(trace: Trace, arguments: Arguments) -> Result:
-    """Every range that launched device work, with the time from that work's start to its end.
+    """Every NVTX range that launches GPU work, projected onto the GPU.
 
-    What it measures: When the device operations that were launched in a range ran: from the
-        start of the first to the end of the last.
-    Why it matters: Launches return before the device is done, so that a range's time on the
-        host says little about the device. The projection shows when its work really ran.
+    What it measures: For each range, the time from the start of the first GPU operation launched
+        in it to the end of the last.
+    Why it matters: Launches are asynchronous, so a range's CPU time does not show its GPU time.
+        The projection shows when its GPU work runs.
     How it is computed: An operation belongs to every range, of either style, that contains its
-        whole launch call on the same thread. NumGPUOps counts these calls, as nsys does: the
-        launch of a graph is one however many kernels it has. Rows are in the order in which
-        ranges began.
-    Limits: The projected time also holds gaps and other ranges' work that ran in between: it is
-        not the time for which the device was busy. Work that another thread launched, such as a
-        backward pass, belongs to that thread's ranges only. A range that ended on another thread
-        and the kernels of graphs that were recorded as wholes are left out.
-    Source: Rows, columns and order of `nsys stats -r nvtx_gpu_proj_trace`; Operations is ours.
+        whole launch call on the same thread. As in nsys, NumGPUOps counts these calls: a CUDA
+        graph launch counts as one, however many kernels it has. Rows are by range start.
+    Limits: The projected time includes gaps and other ranges' work, so it is not the GPU's busy
+        time. Work launched by another thread, such as a backward pass, belongs to that thread's
+        ranges only. Ranges that end on another thread, and kernels inside CUDA graphs traced at
+        graph level, are not included.
+    Source: Rows, columns and order of `nsys stats -r nvtx_gpu_proj_trace`; Operations is added by
+        Warpline.
     """
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "source_id")
     projected = projected_ranges(trace)

@@ -1,4 +1,4 @@
-"""nvtx_kern_sum: the time of kernels by the range they were launched in."""
+"""nvtx_kern_sum: kernel time by the range that launched the kernels."""
 
 from __future__ import annotations
 
@@ -18,18 +18,23 @@ from warpline.units import Unit
 NAME = "nvtx_kern_sum"
 TITLE = "NVTX range kernel summary"
 FIELDS = (
-    Field("range", Unit.NONE, "Range, after its domain; none if outside all.", "NVTX Range"),
+    Field(
+        "range",
+        Unit.NONE,
+        "Range name, prefixed with its domain; empty outside all ranges.",
+        "NVTX Range",
+    ),
     Field("style", Unit.NONE, "PushPop or StartEnd.", "Style"),
-    Field("pid", Unit.ID, "Process that launched the kernels.", "PID"),
-    Field("tid", Unit.ID, "Thread that launched the kernels.", "TID"),
-    Field("ranges", Unit.COUNT, "Ranges that hold one of them.", "NVTX Inst"),
-    Field("instances", Unit.COUNT, "How many kernels there were.", "Kern Inst"),
-    Field("total_ns", Unit.NS, "Sum of their durations.", "Total Time (ns)"),
+    Field("pid", Unit.ID, "Id of the launching process.", "PID"),
+    Field("tid", Unit.ID, "Id of the launching thread.", "TID"),
+    Field("ranges", Unit.COUNT, "Ranges that launch at least one of the kernels.", "NVTX Inst"),
+    Field("instances", Unit.COUNT, "Number of kernels.", "Kern Inst"),
+    Field("total_ns", Unit.NS, "Sum of the kernel durations.", "Total Time (ns)"),
     *spread_fields("", ""),
-    Field("name", Unit.NONE, "Kernel.", "Kernel Name"),
+    Field("name", Unit.NONE, "Kernel name.", "Kernel Name"),
     *spread_fields("", "", extra=True),
 )
-_HINT = "profile with --trace=cuda,nvtx, and --cuda-graph-trace=node if it launches graphs"
+_HINT = "profile with --trace=cuda,nvtx, and add --cuda-graph-trace=node for CUDA graphs"
 
 
 @analysis(
@@ -42,24 +47,25 @@ _HINT = "profile with --trace=cuda,nvtx, and --cuda-graph-trace=node if it launc
     missing_hint=_HINT,
 )
 def nvtx_kern_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """The time that kernels ran on devices, by the range in which they were launched.
+    """GPU time of kernels, by the NVTX range that launched them.
 
-    What it measures: For each range name and thread, which kernels it launched, how often, and
-        how long they ran.
-    Why it matters: It leads from a kernel that is worth making faster to the place in the
-        program that launches it, and from a slow phase to its kernels.
+    What it measures: For each range name and thread, the kernels launched in the range, their
+        number and their duration.
+    Why it matters: The table leads from an expensive kernel to the code that launches it, and from
+        a slow phase to its kernels.
     How it is computed: A kernel belongs to every range, of either style, that contains its whole
         launch call on the same thread. Kernels are grouped by range name, style, thread and
-        kernel name, each kernel once in a group. Kernels outside all ranges have no range.
-    Limits: A kernel is in the rows of all ranges around its launch, so totals of different
-        ranges must not be added up. Work that another thread launched, such as a backward pass,
-        belongs to that thread's ranges only. Kernels of graphs that were recorded as wholes are
-        missing; a note says so.
-    Source: Rows, columns and order of `nsys stats -r nvtx_kern_sum`; P95 and P99 are ours.
+        kernel name. Each kernel counts once per group. Kernels outside all ranges have no range.
+    Limits: A kernel counts for every range that encloses its launch, so do not add totals of
+        different ranges. Work launched by another thread, such as a backward pass, belongs to
+        that thread's ranges only. Kernels inside CUDA graphs traced at graph level are missing; a
+        note gives their time.
+    Source: Rows, columns and order of `nsys stats -r nvtx_kern_sum`; P95 and P99 are added by
+        Warpline.
     """
     name = ":".join((NAME, *arguments))
     if not trace.has("kernel"):
-        return Skipped(name, "no kernel rows were recorded", _HINT)
+        return Skipped(name, "no kernels were recorded", _HINT)
     found = range_kernels(trace, kernel_name_column(arguments))
     stats = group_stats(found.codes, found.durations_ns, len(found.ranges))
     threads = trace.columns("thread", "tid", "process_id")

@@ -1,4 +1,4 @@
-"""nvtx_pushpop_sum: the time of push/pop ranges by name."""
+"""nvtx_pushpop_sum: push/pop ranges by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from warpline.units import Unit
 
 NAME = "nvtx_pushpop_sum"
 TITLE = "NVTX push/pop range summary"
-FIELDS = time_fields([Field("name", Unit.NONE, "Range, after its domain and a colon.", "Range")])
+FIELDS = time_fields(
+    [Field("name", Unit.NONE, "Range name, prefixed with its domain and a colon.", "Range")]
+)
 
 
 @analysis(
@@ -19,19 +21,19 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Range, after its domain and a co
     fields=FIELDS,
     needs=("range",),
     aliases=("nvtxppsum",),
-    missing_hint="profile with --trace=nvtx a program that marks ranges",
+    missing_hint="add NVTX ranges to the program and profile with --trace=nvtx",
 )
 def nvtx_pushpop_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """The time of push/pop ranges, by name.
+    """CPU time of NVTX push/pop ranges, by name.
 
-    What it measures: How often each range that is pushed and popped on one thread was entered,
-        and how long it lasted on the host.
-    Why it matters: As for nvtx_sum, for the ranges that nest properly.
+    What it measures: Number of push/pop ranges of each name, and their duration on the CPU.
+    Why it matters: Same as nvtx_sum, for ranges that nest properly on one thread.
     How it is computed: End minus start of each push/pop range, grouped by domain and name.
-    Limits: Times are inclusive: a range counts what is nested in it, and so do the shares.
-    Source: Rows, columns and order of `nsys stats -r nvtx_pushpop_sum`; P95 and P99 are ours.
+    Limits: Times and shares are inclusive: a range includes the ranges nested in it.
+    Source: Rows, columns and order of `nsys stats -r nvtx_pushpop_sum`; P95 and P99 are added by
+        Warpline.
     """
     events = range_durations(trace, "PushPop")
     if not len(events.values):
-        return Skipped(NAME, "the ranges here are all start/end ranges")
+        return Skipped(NAME, "all recorded ranges are start/end ranges")
     return summarize((NAME, *arguments), TITLE, FIELDS, events, {"name": events.texts(0)})

@@ -1,4 +1,4 @@
-"""nvtx_pushpop_trace: every push/pop range, and where it stands."""
+"""nvtx_pushpop_trace: every push/pop range, with its parent and nesting depth."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from warpline.units import Unit
 NAME = "nvtx_pushpop_trace"
 TITLE = "NVTX push/pop range trace"
 FIELDS = (
-    Field("start_ns", Unit.NS, "When it began, from the trace's origin.", "Start (ns)"),
-    Field("end_ns", Unit.NS, "When it ended.", "End (ns)"),
-    Field("duration_ns", Unit.NS, "How long it lasted.", "Duration (ns)"),
-    Field("children_ns", Unit.NS, "Time of the ranges directly inside.", "DurChild (ns)"),
-    Field("self_ns", Unit.NS, "Its duration less that of those.", "DurNonChild (ns)"),
-    Field("name", Unit.NONE, "Range, after its domain if it has one.", "Name"),
-    Field("pid", Unit.ID, "Process.", "PID"),
-    Field("tid", Unit.ID, "Thread.", "TID"),
-    Field("depth", Unit.COUNT, "Number of ranges around it.", "Lvl"),
-    Field("children", Unit.COUNT, "Number of ranges directly inside.", "NumChild"),
-    Field("range_id", Unit.ID, "Number of the range in the file.", "RangeId"),
-    Field("parent_id", Unit.ID, "Number of the range directly around it.", "ParentId"),
-    Field("stack", Unit.NONE, "Numbers from the outermost range to it.", "RangeStack"),
-    Field("name_tree", Unit.NONE, "Its name, set in by its depth.", "NameTree"),
+    Field("start_ns", Unit.NS, "Start, relative to the trace's origin.", "Start (ns)"),
+    Field("end_ns", Unit.NS, "End.", "End (ns)"),
+    Field("duration_ns", Unit.NS, "Duration.", "Duration (ns)"),
+    Field("children_ns", Unit.NS, "Total duration of the direct child ranges.", "DurChild (ns)"),
+    Field(
+        "self_ns", Unit.NS, "Duration minus that of the direct child ranges.", "DurNonChild (ns)"
+    ),
+    Field("name", Unit.NONE, "Range name, prefixed with its domain, if any.", "Name"),
+    Field("pid", Unit.ID, "Process id.", "PID"),
+    Field("tid", Unit.ID, "Thread id.", "TID"),
+    Field("depth", Unit.COUNT, "Number of enclosing ranges.", "Lvl"),
+    Field("children", Unit.COUNT, "Number of direct child ranges.", "NumChild"),
+    Field("range_id", Unit.ID, "Id of the range in the file.", "RangeId"),
+    Field("parent_id", Unit.ID, "Id of the directly enclosing range.", "ParentId"),
+    Field("stack", Unit.NONE, "Range ids from the outermost range to this one.", "RangeStack"),
+    Field("name_tree", Unit.NONE, "Range name, indented by nesting depth.", "NameTree"),
 )
 
 
@@ -41,18 +43,18 @@ FIELDS = (
     missing_hint="profile with --trace=nvtx",
 )
 def nvtx_pushpop_trace(trace: Trace, arguments: Arguments) -> Result:
-    """Every range that was pushed and popped on a thread, in the order in which they began.
+    """Every NVTX push/pop range, by start time.
 
-    What it measures: When each range began and ended on the host, which ranges stand around it
-        and inside it, and how much of its time none of those inside explains.
-    Why it matters: It is the program's own account of what it did when: the order of phases,
-        the one slow step, the time between the ranges of a phase.
+    What it measures: Start and end of each range on the CPU, its parent and children, and its
+        time outside its children (self time).
+    Why it matters: The trace shows the order of the program's phases, a single slow step, and the
+        time between the ranges of a phase.
     How it is computed: One row per range, by start, then end. A range's parent is the shortest
-        range of its thread that contains it. DurNonChild is the duration less that of the
-        ranges directly inside.
-    Limits: Times are the host's: device work that was only launched in a range may run later.
-        Where ranges of two domains partly overlap, those inside may last longer than the range,
-        and DurNonChild is negative.
+        range of its thread that contains it. DurNonChild is the duration minus that of the
+        direct child ranges.
+    Limits: Times are CPU times: GPU work launched in a range may run later. If ranges of two
+        domains overlap partially, children may last longer than their parent, and DurNonChild is
+        negative.
     Source: Rows, columns and order of `nsys stats -r nvtx_pushpop_trace`.
     """
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "source_id")

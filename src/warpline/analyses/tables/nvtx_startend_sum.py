@@ -1,4 +1,4 @@
-"""nvtx_startend_sum: the time of start/end ranges by name."""
+"""nvtx_startend_sum: start/end ranges by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from warpline.units import Unit
 
 NAME = "nvtx_startend_sum"
 TITLE = "NVTX start/end range summary"
-FIELDS = time_fields([Field("name", Unit.NONE, "Range, after its domain and a colon.", "Range")])
+FIELDS = time_fields(
+    [Field("name", Unit.NONE, "Range name, prefixed with its domain and a colon.", "Range")]
+)
 
 
 @analysis(
@@ -19,19 +21,20 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Range, after its domain and a co
     fields=FIELDS,
     needs=("range",),
     aliases=("nvtxsesum", "nvtxsssum"),
-    missing_hint="profile with --trace=nvtx a program that marks ranges",
+    missing_hint="add NVTX ranges to the program and profile with --trace=nvtx",
 )
 def nvtx_startend_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """The time of start/end ranges, by name.
+    """CPU time of NVTX start/end ranges, by name.
 
-    What it measures: How often each range that is started and ended by a handle was entered, and
-        how long it lasted; it may end on another thread than it began on.
-    Why it matters: As for nvtx_sum, for ranges that overlap or cross threads, such as requests.
+    What it measures: Number of start/end ranges of each name, and their duration. Such a range may
+        start on one thread and end on another.
+    Why it matters: Same as nvtx_sum, for ranges that overlap or cross threads, such as requests.
     How it is computed: End minus start of each start/end range, grouped by domain and name.
-    Limits: Ranges may overlap, so the shares are of a sum that counts a time more than once.
-    Source: Rows, columns and order of `nsys stats -r nvtx_startend_sum`; P95 and P99 are ours.
+    Limits: Ranges may overlap, so the shares refer to a sum that counts some time more than once.
+    Source: Rows, columns and order of `nsys stats -r nvtx_startend_sum`; P95 and P99 are added by
+        Warpline.
     """
     events = range_durations(trace, "StartEnd")
     if not len(events.values):
-        return Skipped(NAME, "the ranges here are all push/pop ranges")
+        return Skipped(NAME, "all recorded ranges are push/pop ranges")
     return summarize((NAME, *arguments), TITLE, FIELDS, events, {"name": events.texts(0)})

@@ -1,4 +1,4 @@
-"""nvtx_sum: the time of ranges by name and style."""
+"""nvtx_sum: NVTX ranges by name and style."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TITLE = "NVTX range summary"
 FIELDS = time_fields(
     [
         Field("style", Unit.NONE, "PushPop or StartEnd.", "Style"),
-        Field("name", Unit.NONE, "Range, after its domain and a colon.", "Range"),
+        Field("name", Unit.NONE, "Range name, prefixed with its domain and a colon.", "Range"),
     ]
 )
 
@@ -25,19 +25,19 @@ FIELDS = time_fields(
     needs=("range",),
     aliases=("nvtxsum",),
     default_rank=1,
-    missing_hint="profile with --trace=nvtx a program that marks ranges",
+    missing_hint="add NVTX ranges to the program and profile with --trace=nvtx",
 )
 def nvtx_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The time of the ranges that a program marked, by name.
+    """CPU time of NVTX ranges, by name.
 
-    What it measures: How often each range was entered, and how long it lasted on the host.
-    Why it matters: Ranges are the program's own words: steps, layers, phases. Their spread
-        shows steps that are slower than the others.
+    What it measures: Number of ranges of each name, and their duration on the CPU.
+    Why it matters: Ranges show the program's structure: steps, layers, phases. Their spread shows
+        steps that are slower than the others.
     How it is computed: End minus start of each range, grouped by domain, name and style. A range
-        that was still open ends with its process, or where the recording ends.
-    Limits: Times are inclusive: a range counts what is nested in it, and so do the shares. It is
-        host time; the device may run what was launched in a range long after it ended.
-    Source: Rows, columns and order of `nsys stats -r nvtx_sum`; P95 and P99 are ours.
+        that is still open ends with its process or with the recording.
+    Limits: Times and shares are inclusive: a range includes the ranges nested in it. Times are CPU
+        times: GPU work launched in a range may run long after the range ends.
+    Source: Rows, columns and order of `nsys stats -r nvtx_sum`; P95 and P99 are added by Warpline.
     """
     events = range_durations(trace)
     labels = {"style": events.texts(1), "name": events.texts(0)}

@@ -1,4 +1,4 @@
-"""osrt_sum: the time of operating-system calls by function."""
+"""osrt_sum: OS runtime calls by function."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Function.", "Name")], count="Num
     missing_hint="profile with --trace=osrt",
 )
 def osrt_sum(trace: Trace, arguments: Arguments) -> Result:
-    """The time that host threads spent in functions of the operating system, by function.
+    """CPU time in OS runtime calls, by function.
 
-    What it measures: How often each blocking or slow function of the C library was called, and
-        how long the calls took: locks, condition variables, polling, file and network access.
-    Why it matters: A thread that feeds the device and waits in a lock or a read delays it.
-        Waiting of helper threads, such as a poll in a background thread, is harmless.
+    What it measures: Number and duration of calls of the C library's blocking or slow functions:
+        locks, condition variables, polling, file and network access.
+    Why it matters: A launching thread that is blocked in a lock or a read delays the GPU. Waits of
+        helper threads, such as a poll in a background thread, are harmless.
     How it is computed: End minus start of each call, grouped by the recorded name.
-    Limits: Calls nested in other calls are counted in both. Short calls are not recorded by
-        nsys at all. Threads overlap, so shares are of the listed time, not of the program's.
-    Source: Rows, columns and order of `nsys stats -r osrt_sum`; P95 and P99 are ours.
+    Limits: A nested call also counts in the call around it. nsys does not record short calls.
+        Calls of several threads overlap, so shares refer to the listed time, not to the
+        program's.
+    Source: Rows, columns and order of `nsys stats -r osrt_sum`; P95 and P99 are added by Warpline.
     """
     events = call_durations(trace, "os_call")
     return summarize((NAME, *arguments), TITLE, FIELDS, events, {"name": events.texts(0)})

@@ -1,4 +1,4 @@
-"""The shape that all summaries share: one row per group of events, largest total first."""
+"""The common shape of all summaries: one row per group of events, largest total first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warpline.ops.group import GroupStats, group_stats
 from warpline.result import Field, Numbers, Result, Values
 from warpline.units import Unit
 
-_SHARE = "Share of the summed time of all rows of this table; not of the program's time."
+_SHARE = "Share of the total time of all rows in this table, not of the program's time."
 _STATISTICS: Mapping[str, Callable[[GroupStats], npt.NDArray[Any]]] = {
     "total": lambda stats: stats.sum,
     "instances": lambda stats: stats.count,
@@ -33,11 +33,11 @@ _SPREAD: Mapping[str, tuple[str, str, int | None]] = {
     "median": ("Med", "Median.", 1),
     "min": ("Min", "Smallest.", None),
     "max": ("Max", "Largest.", None),
-    "stddev": ("StdDev", "Standard deviation of a sample; 0 for a single one.", 1),
+    "stddev": ("StdDev", "Sample standard deviation; 0 for a single value.", 1),
 }
 _SPREAD_EXTRA: Mapping[str, tuple[str, str, int | None]] = {
-    "p95": ("P95", "95 of 100 are at most this; interpolated.", 1),
-    "p99": ("P99", "99 of 100 are at most this; interpolated.", 1),
+    "p95": ("P95", "95th percentile, interpolated.", 1),
+    "p99": ("P99", "99th percentile, interpolated.", 1),
 }
 
 
@@ -45,15 +45,15 @@ def time_fields(labels: Sequence[Field], *, count: str = "Instances") -> tuple[F
     """Return the fields of a summary of durations.
 
     Args:
-        labels: The fields that say which group a row is; nsys puts them after the statistics.
-        count: nsys's heading of the number of events.
+        labels: The fields that name a row's group; as in nsys, they follow the statistics.
+        count: nsys's heading for the number of events.
     """
     share = Field("time_ratio", Unit.RATIO, _SHARE, "Time (%)", 100.0, 1)
     return (share, *_value_fields(labels, Unit.NS, "Total Time", count))
 
 
 def size_fields(labels: Sequence[Field], *, count: str = "Count") -> tuple[Field, ...]:
-    """Return the fields of a summary of sizes, which text shows in MB of 10**6 bytes."""
+    """Return the fields of a summary of sizes, shown in text as MB of 10**6 bytes."""
     return _value_fields(labels, Unit.BYTES, "Total", count)
 
 
@@ -65,15 +65,15 @@ def _value_fields(labels: Sequence[Field], unit: Unit, total: str, count: str) -
 
     return (
         value("total", total, "Sum.", whole),
-        Field("instances", Unit.COUNT, "How many there were.", count),
+        Field("instances", Unit.COUNT, "Number of events.", count),
         value("mean", "Avg", "Mean.", real),
-        value("median", "Med", "Median: half are shorter or smaller.", real),
+        value("median", "Med", "Median.", real),
         value("min", "Min", "Smallest.", whole),
         value("max", "Max", "Largest.", whole),
-        value("stddev", "StdDev", "Standard deviation of a sample; 0 for a single one.", real),
+        value("stddev", "StdDev", "Sample standard deviation; 0 for a single value.", real),
         *labels,
-        value("p95", "P95", "95 of 100 are at most this; interpolated.", real),
-        value("p99", "P99", "99 of 100 are at most this; interpolated.", real),
+        value("p95", "P95", "95th percentile, interpolated.", real),
+        value("p99", "P99", "99th percentile, interpolated.", real),
     )
 
 
@@ -81,8 +81,8 @@ def spread_fields(prefix: str, heading: str, *, extra: bool = False) -> tuple[Fi
     """Return the fields of `spread`.
 
     Args:
-        prefix: What the names begin with: ``queue_`` gives ``queue_mean_ns``.
-        heading: What nsys's headings begin with: ``Q`` gives ``QAvg (ns)``.
+        prefix: Prefix of the names: ``queue_`` gives ``queue_mean_ns``.
+        heading: Prefix of nsys's headings: ``Q`` gives ``QAvg (ns)``.
         extra: Whether the fields are the percentiles, which nsys does not have.
     """
     shown = _SPREAD_EXTRA if extra else _SPREAD
@@ -93,7 +93,7 @@ def spread_fields(prefix: str, heading: str, *, extra: bool = False) -> tuple[Fi
 
 
 def spread(stats: GroupStats, prefix: str, order: I64, *, extra: bool = False) -> dict[str, Values]:
-    """Return mean, median, least, most and deviation, or percentiles, of groups in an order."""
+    """Return mean, median, min, max and StdDev, or percentiles, of groups in a given order."""
     shown = _SPREAD_EXTRA if extra else _SPREAD
     return {f"{prefix}{name}_ns": Numbers(_STATISTICS[name](stats)[order]) for name in shown}
 
@@ -108,16 +108,16 @@ def summarize(
     *,
     rarer_first: bool = False,
 ) -> Result:
-    """Return one row per group, by falling total, equal totals in the order of the groups.
+    """Return one row per group, by decreasing total; ties keep the order of the groups.
 
     Args:
         name: Name of the analysis and its arguments.
         title: Heading.
         fields: From `time_fields` or `size_fields`.
-        events: What to summarise.
-        labels: Text of each group, by name of the field; they are the key of the rows.
-        notes: Sentences that a reader of the numbers must know.
-        rarer_first: Whether of equal totals the one of fewer events comes first.
+        events: The events to summarize.
+        labels: Text of each group, by field name; together they are the key of the rows.
+        notes: Caveats shown with the table.
+        rarer_first: Whether ties are ordered by increasing number of events.
     """
     stats = group_stats(events.codes, events.values, len(events.labels))
     order = np.lexsort((stats.count if rarer_first else np.zeros_like(stats.count), -stats.sum))
@@ -134,8 +134,8 @@ def summarize(
 
 
 def _shares(totals: I64) -> Numbers:
-    """Return each total's share of their sum; there is none where the sum is 0."""
-    whole = sum(totals.tolist())  # Exact: the sum of all may pass 64 bits.
+    """Return each total's share of their sum; invalid if the sum is 0."""
+    whole = sum(totals.tolist())  # Python integers: the sum may exceed 64 bits.
     if not whole:
         return Numbers(np.zeros(len(totals)), np.zeros(len(totals), np.bool_))
     return Numbers(totals / float(whole))
