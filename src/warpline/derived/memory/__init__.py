@@ -1,1 +1,1 @@
-"""Blocks of memory: when they were in use, which operators took them, and where they are."""
+"""Memory blocks: lifetimes, allocating operators, and locations."""

@@ -1,4 +1,4 @@
-"""Memory in use over time, and the blocks that were in use at its peak."""
+"""Memory in use over time, and the blocks in use at its peak."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ ALLOCATORS = ("Framework", "Driver")
 _ALLOCATION = next(v for v, label in MEMORY_OPERATIONS.items() if label == "Allocation")
 _ON_DEVICE = next(v for v, label in ALLOCATOR_DEVICES.items() if label == "Device")
 _NOTHING = -1
-_TIME = 3  # the place of time_ns in Allocations
-_MOST_BYTES = 1 << 50  # no machine has more memory
+_TIME = 3  # position of time_ns in Allocations
+_MOST_BYTES = 1 << 50  # larger sizes are invalid: no machine has this much memory
 
 
 @dataclass(frozen=True)
 class Allocations:
-    """Allocations and releases, by time; those of one table stay in its order.
+    """Allocations and frees, by time; ties keep the order of their table.
 
     Attributes:
-        allocator: Shape (n,), int64, places in `ALLOCATORS`: of `allocator_event`, or of
-            `memory_event`.
+        allocator: Shape (n,), int64, positions in `ALLOCATORS`: Framework for rows of
+            `allocator_event`, Driver for rows of `memory_event`.
         row: Shape (n,), int64, rows of that table.
-        pool: Shape (n,), int64, the memory it belongs to: one of `pools`.
+        pool: Shape (n,), int64, positions in `pools`.
         time_ns: Shape (n,), int64.
-        change_bytes: Shape (n,), int64, negative for a release.
+        change_bytes: Shape (n,), int64, negative for frees.
         address: Shape (n,), int64.
         has_address: Shape (n,), bool.
-        allocated_bytes: Shape (n,), int64, in use afterwards: as recorded, else counted from the
-            recording's begin.
-        reserved_bytes: Shape (n,), int64, got from the driver by then.
-        has_reserved: Shape (n,), bool, whether that was recorded.
-        is_counted: Shape (n,), bool, whether the bytes in use had to be counted.
-        pools: The memories.
+        allocated_bytes: Shape (n,), int64, bytes in use afterwards: as recorded, otherwise summed
+            from the start of the recording.
+        reserved_bytes: Shape (n,), int64, bytes reserved from the driver.
+        has_reserved: Shape (n,), bool, whether the reserved bytes were recorded.
+        is_counted: Shape (n,), bool, whether the bytes in use were summed.
+        pools: The memory pools.
     """
 
     allocator: I64
@@ -65,10 +65,10 @@ class Pool(NamedTuple):
     """Memory of one process in one place.
 
     Attributes:
-        allocator: A place in `ALLOCATORS`.
-        process: A row of the process table.
-        device: A row of the device table; -1 for the host, and where it is not known.
-        memory: Kind of the memory, as `memory_event` or `allocator_event` names it.
+        allocator: Position in `ALLOCATORS`.
+        process: Row of the process table.
+        device: Row of the device table; -1 for host memory and if unknown.
+        memory: Memory kind, as named in `memory_event` or `allocator_event`.
     """
 
     allocator: int
@@ -78,14 +78,14 @@ class Pool(NamedTuple):
 
 
 class Peak(NamedTuple):
-    """The moment at which a pool held most, and the blocks that were in use then.
+    """The peak of a pool, and the blocks in use at that time.
 
     Attributes:
-        pool: The memory.
-        time_ns: When; the first such moment.
-        allocated_bytes: How much was in use.
-        reserved_bytes: How much was got from the driver by then; -1 if not recorded.
-        blocks: Shape (k,), int64, places in `allocations` of the blocks in use, oldest first.
+        pool: The memory pool.
+        time_ns: First time at which the peak is reached.
+        allocated_bytes: Bytes in use.
+        reserved_bytes: Bytes reserved from the driver; -1 if not recorded.
+        blocks: Shape (k,), int64, positions in `allocations` of the blocks in use, oldest first.
     """
 
     pool: Pool
@@ -111,7 +111,7 @@ class _Events(NamedTuple):
 
 @derived
 def allocations(trace: Trace) -> Allocations:
-    """Return the allocations and releases of the framework's allocator and of the driver."""
+    """Return the allocations and frees of the framework's allocator and of the driver."""
     parts: list[tuple[np.ndarray, ...]] = []
     pools: tuple[Pool, ...] = ()
     for allocator, events in enumerate((_of_framework(trace), _of_driver(trace))):
@@ -126,7 +126,7 @@ def allocations(trace: Trace) -> Allocations:
 
 @derived
 def memory_peaks(trace: Trace) -> tuple[Peak, ...]:
-    """Return the peak of each memory in `Allocations.pools`, in that order."""
+    """Return the peak of each pool in `Allocations.pools`, in that order."""
     events = allocations(trace)
     until = _released_at(events)
     return tuple(_peak(events, until, number) for number in range(len(events.pools)))
@@ -148,9 +148,9 @@ def _peak(events: Allocations, until: I64, number: int) -> Peak:
 
 
 def _released_at(events: Allocations) -> I64:
-    """Return for each allocation the place of the event that ends it; past the last if none does.
+    """Return for each allocation the position of the event that ends it, len(events) if none.
 
-    What follows at the same address ends it: a release, or an allocation if that was lost.
+    The next event at the same address ends it: a free, or an allocation if the free was dropped.
     """
     until = np.full(len(events), len(events))
     known = np.flatnonzero(events.has_address)
@@ -167,7 +167,7 @@ def _released_at(events: Allocations) -> I64:
 def _in_pools(
     events: _Events, allocator: int, n_before: int
 ) -> tuple[tuple[np.ndarray, ...], tuple[Pool, ...]]:
-    """Return the columns of `Allocations` of one table, and its pools, numbered on."""
+    """Return one table's columns of `Allocations`, and its pools, numbered from `n_before`."""
     groups = factorize_rows(*events.pool_keys)
     labels = MEMORY_KINDS if allocator == DRIVER else ALLOCATOR_DEVICES
     first = (key[groups.first].tolist() for key in events.pool_keys)
@@ -194,7 +194,7 @@ def _in_pools(
 
 
 def _running(group: I64, change: I64) -> I64:
-    """Return the running sum of the changes of each group, rows being in order of time."""
+    """Return the running sum of changes per group; rows are in order of time."""
     order = np.argsort(group, kind="stable")
     sums = np.cumsum(change[order])
     first = np.flatnonzero(np.diff(group[order], prepend=_NOTHING))
@@ -206,7 +206,7 @@ def _running(group: I64, change: I64) -> I64:
 
 
 def _plausible(bytes_: I64) -> I64:
-    """Return sizes, 0 for impossible ones of a damaged file, whose sums would wrap."""
+    """Return sizes, with 0 for invalid ones from damaged files, whose sums would overflow."""
     return np.where(np.abs(bytes_) <= _MOST_BYTES, bytes_, 0)
 
 
@@ -232,7 +232,7 @@ def _of_framework(trace: Trace) -> _Events:
         "total_reserved_bytes",
     )
     total, reserved = found["total_allocated_bytes"], found["total_reserved_bytes"]
-    # Of the host's memory nothing is reserved, and older frameworks wrote 0 for what is in use.
+    # Host memory has no reserved bytes, and older frameworks wrote 0 bytes in use for it.
     on_device = found["memory"].values == _ON_DEVICE
     knows_host = bool((total.filled(0)[~on_device] > 0).any())
     size = _plausible(found["bytes"].values)

@@ -1,4 +1,4 @@
-"""Memory that calls of operators allocated and released."""
+"""Memory allocated and freed by operator calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warpline.trace import Trace
 
 
 class MemoryOfCalls(NamedTuple):
-    """Bytes that each call itself allocated, less those that it released.
+    """Bytes allocated minus bytes freed by each call, excluding nested calls.
 
     Attributes:
         host_bytes: Shape (calls,), int64.
@@ -43,9 +43,9 @@ def memory_of_calls(trace: Trace) -> MemoryOfCalls:
 
 @derived
 def calls_of_allocations(trace: Trace) -> Lookup:
-    """Return the innermost call that was open on the thread of each event of `allocations`.
+    """Return the innermost call open on the thread of each event of `allocations`.
 
-    Events of the driver have none: they tell no thread.
+    Driver events have none, because their thread is not recorded.
     """
     calls, events = operator_calls(trace), allocations(trace)
     return _around(trace, calls, events, np.arange(len(calls)))
@@ -53,7 +53,7 @@ def calls_of_allocations(trace: Trace) -> Lookup:
 
 @derived
 def outermost_operators_of_allocations(trace: Trace) -> Lookup:
-    """Return the outermost operator that was open on the thread of each event of `allocations`."""
+    """Return the outermost operator open on the thread of each event of `allocations`."""
     calls, events = operator_calls(trace), allocations(trace)
     operators = np.flatnonzero(calls.kind == OPERATOR)
     outermost = operators[~_is_inside_operator(calls)[operators]]

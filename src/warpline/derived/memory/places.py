@@ -1,4 +1,4 @@
-"""Names of the places that memory is in, and who was running when a block was allocated."""
+"""Names of memory locations, and the operators open at each allocation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Operators(NamedTuple):
     """The outermost operator around each event of `allocations`.
 
     Attributes:
-        name: Shape (events,), int64, places in `names`; 0 where there is none.
+        name: Shape (events,), int64, positions in `names`; 0 if there is no operator.
         found: Shape (events,), bool.
         names: The distinct names, at least one.
     """
@@ -33,7 +33,7 @@ class Operators(NamedTuple):
 
 @derived
 def operators_of_allocations(trace: Trace) -> Operators:
-    """Return the outermost operators around allocations; none without operators."""
+    """Return the outermost operators around allocations; nothing is found without operators."""
     n = len(allocations(trace))
     if not trace.has("op") or not trace.row_count("op"):
         return Operators(np.zeros(n, np.int64), np.zeros(n, np.bool_), ("",))
@@ -44,7 +44,7 @@ def operators_of_allocations(trace: Trace) -> Operators:
 
 
 def place_names(trace: Trace, pools: Sequence[Pool]) -> list[str]:
-    """Return where each pool is: the number of the GPU, or that it is the host."""
+    """Return the location of each pool, such as ``GPU 0`` or ``Host``."""
     if not trace.has("device"):
         return [HOST for _ in pools]
     numbers = trace.columns("device", "gpu_index")["gpu_index"].values
@@ -52,14 +52,14 @@ def place_names(trace: Trace, pools: Sequence[Pool]) -> list[str]:
 
 
 def pids_of(trace: Trace, pools: Sequence[Pool]) -> I64:
-    """Return the process of each pool as the operating system numbers it."""
+    """Return the process id (pid) of each pool."""
     pids = trace.columns("process", "pid")["pid"].values
     return pids[np.array([pool.process for pool in pools], np.int64)]
 
 
 @derived
 def counting_notes(trace: Trace) -> tuple[str, ...]:
-    """Return which numbers of bytes in use had to be counted, if any."""
+    """Return a note on bytes in use that were summed instead of recorded, if there are any."""
     events = allocations(trace)
     counted = {
         events.pools[number] for number in np.unique(events.pool[events.is_counted]).tolist()
@@ -74,4 +74,4 @@ def counting_notes(trace: Trace) -> tuple[str, ...]:
     if not named:
         return ()
     what = ", ".join(named)
-    return (f"bytes in use of {what} are counted from the beginning of the recording",)
+    return (f"bytes in use of {what} are summed from the start of the recording",)

@@ -1,1 +1,1 @@
-"""Calls of a framework's operators, and what tells them apart."""
+"""A framework's operator calls, and the labels that group them."""

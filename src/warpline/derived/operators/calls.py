@@ -1,9 +1,9 @@
-"""Calls of a framework's operators, with what each took on the host and on devices.
+"""A framework's operator calls, with their CPU and GPU time.
 
-The definitions are those of `torch.profiler`'s ``key_averages()``, so that the same trace gives the
-same numbers: the annotations of the program are calls beside the operators, the time of a CUDA call
-inside an operator is not the operator's own, a call whose only content is a call of the same name
-is one with it, and the profiler's own helpers are no calls at all.
+Definitions follow `torch.profiler`'s ``key_averages()``, so that the same trace gives the same
+numbers. Annotations count as calls. The time of a CUDA API call inside an operator is not part of
+its self time. A call whose only child has the same name is merged with it. The profiler's own
+helpers are excluded.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class OperatorCalls:
     """Operators and annotations, operators first, each in the total order of its table.
 
     Attributes:
-        kind: Shape (n,), int8, places in `CALL_KINDS`.
+        kind: Shape (n,), int8, positions in `CALL_KINDS`.
         row: Shape (n,), int64, rows of `op` or `range`.
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64.
         thread: Shape (n,), int64, rows of the thread table.
-        name: Shape (n,), int32, places in `names`.
-        names: The distinct names; steps of the profiler share one.
-        nesting: Where each call stands among those of its thread.
-        counted: Shape (n,), int64, the call that each is counted with: itself for nearly all.
-        host_ns: Shape (n,), int64, how long it took.
-        self_host_ns: Shape (n,), int64, the same without the calls and CUDA calls inside.
+        name: Shape (n,), int32, positions in `names`.
+        names: The distinct names; the profiler's steps share one.
+        nesting: Nesting of the calls of each thread.
+        counted: Shape (n,), int64, the call that each is merged into, usually itself.
+        host_ns: Shape (n,), int64, CPU time.
+        self_host_ns: Shape (n,), int64, CPU time without nested calls and CUDA API calls.
     """
 
     kind: I8
@@ -76,11 +76,11 @@ class OperatorCalls:
         return len(self.row)
 
     def inclusive(self, own: I64) -> I64:
-        """Return the sums over each call and all calls inside it."""
+        """Return the sums over each call and all calls nested in it."""
         return accumulate_up(self.nesting, own)
 
     def among(self, chosen: I64, time_ns: I64, thread: I64) -> Lookup:
-        """Return the innermost of some calls that was open at each moment on a thread."""
+        """Return the innermost of the chosen calls open on a thread at each time."""
         if not len(chosen):
             return Lookup(np.zeros(len(time_ns), np.int64), np.zeros(len(time_ns), np.bool_))
         found = enclosing(
@@ -94,7 +94,7 @@ class OperatorCalls:
 
 
 class _Spans(NamedTuple):
-    """Intervals of host threads."""
+    """Intervals of CPU threads."""
 
     start: I64
     end: I64
@@ -114,7 +114,7 @@ def operator_calls(trace: Trace) -> OperatorCalls:
     inside, count = _sums_of_children(every, length)
     shown = np.flatnonzero(kinds != _OPERATING_CALL)
     codes, names = _names(trace, name[shown])
-    # A CUDA call may hold nothing that is shown, so nesting need not be found again for it.
+    # CUDA API calls contain no shown calls, so nesting is computed without them.
     nesting = nest(start[shown], end[shown], thread[shown])
     twin = _is_twin(every, count, np.concatenate((codes, np.full(len(parts[2].row), _NOTHING))))
     return OperatorCalls(
@@ -134,10 +134,10 @@ def operator_calls(trace: Trace) -> OperatorCalls:
 
 @derived
 def work_of_calls(trace: Trace) -> Lookup:
-    """Return the place in `operator_calls` of the call that launched each device operation.
+    """Return the position in `operator_calls` of the call that launched each GPU operation.
 
-    It is the innermost operator around the beginning of the launch call on its thread; outside of
-    all operators the innermost annotation. Shape (operations,), rows as in `operations`.
+    It is the innermost operator open on the thread when the launch call starts, or outside all
+    operators the innermost annotation. Shape (operations,), rows as in `operations`.
     """
     calls, work = operator_calls(trace), operations(trace)
     known = np.flatnonzero(work.call >= 0)
@@ -155,7 +155,7 @@ def work_of_calls(trace: Trace) -> Lookup:
 
 @derived
 def device_time_of_calls(trace: Trace) -> I64:
-    """Return the summed durations of what each call itself launched, shape (calls,), int64 ns."""
+    """Return the total duration of the work launched directly by each call, shape (calls,), ns."""
     calls, work, owner = operator_calls(trace), operations(trace), work_of_calls(trace)
     own = np.zeros(len(calls), np.int64)
     np.add.at(own, owner.row[owner.found], (work.end_ns - work.start_ns)[owner.found])
@@ -178,7 +178,7 @@ def _operators(trace: Trace) -> _Spans:
 
 
 def _annotations(trace: Trace) -> _Spans:
-    """Return the ranges without a domain, which is where the framework puts annotations."""
+    """Return the ranges in the default domain, which the framework uses for annotations."""
     if not trace.has("range"):
         return _Spans(*(np.zeros(0, np.int64) for _ in _Spans._fields))
     spans = _spans(trace, "range", named=True)
@@ -198,7 +198,7 @@ def _cuda_calls(trace: Trace) -> _Spans:
 
 
 def _sums_of_children(nesting: Nesting, length: I64) -> tuple[I64, I64]:
-    """Return the summed length and the number of what lies directly inside each interval."""
+    """Return the total length and the number of the direct children of each interval."""
     rows = np.flatnonzero(nesting.has_parent)
     sums, count = np.zeros_like(length), np.zeros_like(length)
     np.add.at(sums, nesting.parent[rows], length[rows])
@@ -216,7 +216,7 @@ def _names(trace: Trace, ids: I64) -> tuple[I32, tuple[str, ...]]:
 
 
 def _is_twin(nesting: Nesting, children: I64, name: I32) -> BoolArray:
-    """Return which calls have the name of the call around them and are all that it holds."""
+    """Return which calls are the only child of a call with the same name."""
     parent = nesting.parent
     same = (name == name[parent]) & (name != _NOTHING) if len(name) else name != _NOTHING
     is_twin: BoolArray = nesting.has_parent & same & (children[parent] == 1)

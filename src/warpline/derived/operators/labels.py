@@ -1,7 +1,7 @@
-"""What tells calls of an operator apart: the shapes of its inputs, its module, its source lines.
+"""Labels that group operator calls: input shapes, module, source lines.
 
-A backward operator has the module and the source lines of the forward operator whose sequence
-number it shares, and so has everything that it calls.
+A backward operator and all calls inside it have the module and source lines of the forward operator
+with the same sequence number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Labels(NamedTuple):
     """A text for each call of `operator_calls`.
 
     Attributes:
-        codes: Shape (calls,), int32, places in `texts`; -1 where there is none.
+        codes: Shape (calls,), int32, positions in `texts`; -1 if there is none.
         texts: The distinct texts.
     """
 
@@ -45,7 +45,7 @@ class Labels(NamedTuple):
 
 
 class _Shown(NamedTuple):
-    """How a path of frames is written: all of it outermost first, or some of it innermost first."""
+    """Format of a path of frames: all frames outermost first, or the first few innermost first."""
 
     between: str
     at_most: int | None
@@ -56,8 +56,8 @@ class _Paths(NamedTuple):
 
     Attributes:
         of_frame: Shape (frames,), int64, the path of each.
-        outer: Shape (paths,), int64, the path without its last frame; -1 where that is all.
-        name: Shape (paths,), int64, the text of the last frame in the pool.
+        outer: Shape (paths,), int64, the path without its last frame; -1 for a single frame.
+        name: Shape (paths,), int64, the last frame's name, a row of the string pool.
     """
 
     of_frame: I64
@@ -66,7 +66,7 @@ class _Paths(NamedTuple):
 
 
 class _Frames(NamedTuple):
-    """Intervals of host threads with names, which nest."""
+    """Named, nested intervals of CPU threads."""
 
     start: I64
     end: I64
@@ -78,16 +78,15 @@ class _Frames(NamedTuple):
 def shapes_of_calls(trace: Trace) -> Labels:
     """Return the shapes of the inputs of each call, as one line of JSON."""
     found = _recorded(trace, "input_shapes_id")
-    # Some files spread their JSON over lines.
+    # Some files break their JSON into several lines.
     return _distinct(found.codes, tuple(_SPACES.sub(_one_or_none, text) for text in found.texts))
 
 
 @derived
 def modules_of_calls(trace: Trace) -> Labels:
-    """Return the modules of the model around each call, outermost first, with slashes between.
+    """Return the modules around each call, outermost first, separated by slashes.
 
-    They are what the operator was recorded with, else the modules that were open on its thread
-    when it began.
+    They are as recorded with the operator, otherwise the modules open on its thread at its start.
     """
     return _label(trace, "module_id", _modules(trace), _Shown("/", None))
 
@@ -96,8 +95,8 @@ def modules_of_calls(trace: Trace) -> Labels:
 def stacks_of_calls(trace: Trace) -> Labels:
     """Return the Python functions around each call, innermost first, at most `SHOWN_FRAMES`.
 
-    They are what the operator was recorded with, else the functions, other than built-in ones,
-    that were running on its thread when it began.
+    They are as recorded with the operator, otherwise the functions, except built-in ones, on its
+    thread's stack at its start.
     """
     return _label(trace, "stack_id", _functions(trace), _Shown("; ", SHOWN_FRAMES))
 
@@ -169,7 +168,7 @@ def _frames(trace: Trace, table: str, chosen: BoolArray) -> _Frames:
 
 
 def _paths(frames: _Frames) -> _Paths:
-    """Number the paths of frames, a level of nesting at a time."""
+    """Number the paths of frames, one nesting level at a time."""
     nesting = nest(frames.start, frames.end, frames.thread)
     order = np.argsort(nesting.depth, kind="stable")
     deepest = int(nesting.depth.max(initial=-1))
@@ -197,7 +196,7 @@ def _text(trace: Trace, paths: _Paths, path: int, shown: _Shown) -> str:
 
 
 def _of_forward(trace: Trace, calls: OperatorCalls, label: I64) -> I64:
-    """Return labels where those of backward operators, and of what they call, are the forward's."""
+    """Return labels, with those of backward operators and their callees from forward operators."""
     backward, forward = _backward_links(trace, calls)
     if not len(backward):
         return label
@@ -213,10 +212,10 @@ def _of_forward(trace: Trace, calls: OperatorCalls, label: I64) -> I64:
 
 
 def _backward_links(trace: Trace, calls: OperatorCalls) -> tuple[I64, I64]:
-    """Return backward operators and, for each, the forward one that made it.
+    """Return backward operators and, for each, the forward operator that created it.
 
-    Of the forward operators of a process with its number that is the one that began last, if all
-    of them ran on one thread: numbers are counted by thread.
+    It is the last forward operator of the process to start with the same sequence number, provided
+    that all of them ran on one thread: sequence numbers are per thread.
     """
     operators = np.flatnonzero(calls.kind == OPERATOR)
     columns = trace.columns("op", "sequence", "forward_thread", "process_id")

@@ -1,1 +1,1 @@
-"""Ranges of the program: their names, their nesting, and the device work launched in them."""
+"""NVTX ranges: names, nesting, and the GPU work launched in them."""

@@ -1,11 +1,10 @@
-"""Backward work of PyTorch, by the forward ranges that it belongs to.
+"""PyTorch's backward work, by forward range.
 
-With its NVTX annotation on, PyTorch marks operators as ``aten::addmm, seq = 955, op_id = 7`` and
-the functions of the backward pass, which run on a thread of their own, as
-``AddmmBackward0, seq = 955, op_id = 9`` inside ``autograd::engine::evaluate_function:
-AddmmBackward0, op_id = 8``. The number is a counter of the forward thread, which grows when an
-operator creates a backward function: the operator that began last with a number created the
-function that bears it.
+With NVTX annotations (emit_nvtx), PyTorch marks operators as ``aten::addmm, seq = 955, op_id = 7``
+and backward functions, which run on their own thread, as ``AddmmBackward0, seq = 955, op_id = 9``
+inside ``autograd::engine::evaluate_function: AddmmBackward0, op_id = 8``. The sequence number is a
+counter of the forward thread that increases when an operator creates a backward function. The last
+operator to start with a number created the backward function with that number.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from warpline.trace import Trace
 from warpline.units import plural
 
 AUTOGRAD_ARGUMENT = {
-    "autograd": "add columns of the backward work that belongs to forward ranges, which PyTorch's"
-    " NVTX annotation links by sequence numbers"
+    "autograd": "add columns for backward work, linked to forward ranges by the sequence numbers"
+    " in PyTorch's NVTX annotations"
 }
 
 _NUMBERED = re.compile(r"(?P<name>[^,]*), seq = (?P<seq>[0-9]{1,18})(?=,|$)")
@@ -37,12 +36,12 @@ _AROUND = "autograd::engine::evaluate_function: "
 
 
 class BackwardWork(NamedTuple):
-    """The backward work of each range, rows in the table's total order; 0 where there is none.
+    """The backward work of each range, rows in the table's total order; 0 if there is none.
 
     Attributes:
         operations: Shape (ranges,), int64.
         busy_ns: Shape (ranges,), int64, union of the operations.
-        notes: What a reader of these must know.
+        notes: Caveats shown with these values.
     """
 
     operations: I64
@@ -51,7 +50,7 @@ class BackwardWork(NamedTuple):
 
 
 class _Numbered(NamedTuple):
-    """Ranges that bear a sequence number."""
+    """Ranges with a sequence number."""
 
     row: I64
     number: I64
@@ -59,7 +58,7 @@ class _Numbered(NamedTuple):
 
 
 class _Links(NamedTuple):
-    """Backward ranges, and the forward range that created the function of each."""
+    """Backward ranges and the forward ranges that created their functions."""
 
     backward: I64
     forward: I64
@@ -69,8 +68,8 @@ class _Links(NamedTuple):
 def backward_work(trace: Trace) -> BackwardWork:
     """Return the work launched by backward functions, by forward range.
 
-    It belongs to the operator that created the function and to all push/pop ranges around it.
-    An operation counts for the innermost backward function around its launch call.
+    The work belongs to the operator that created the function and to all push/pop ranges around
+    that operator. An operation counts for the innermost backward function around its launch call.
     """
     numbered, nesting = _numbered(trace), range_nesting(trace)
     links = _links(trace, numbered)
@@ -97,17 +96,17 @@ def backward_work(trace: Trace) -> BackwardWork:
 
 def _notes(n_backward: int, links: _Links) -> tuple[str, ...]:
     if not n_backward:
-        return ("no backward work is linked: no backward range with a sequence number is here",)
+        return ("no backward work was linked: no backward range has a sequence number",)
     n_links = len(links.backward)
     if n_links == n_backward:
         return ()
     named = plural(n_backward, "backward range")
     missing = f"{n_backward - n_links:,} of {named}"
-    return (f"{missing} could not be linked: no forward range here alone has their number",)
+    return (f"{missing} could not be linked: sequence number missing or not unique",)
 
 
 def _numbered(trace: Trace) -> _Numbered:
-    """Return the push/pop ranges that bear a sequence number."""
+    """Return the push/pop ranges with a sequence number."""
     names = range_names(trace)
     found = [None if text is None else _NUMBERED.search(text) for text in names.texts]
     number = np.array([-1 if match is None else int(match["seq"]) for match in found], np.int64)
@@ -118,9 +117,9 @@ def _numbered(trace: Trace) -> _Numbered:
 
 
 def _links(trace: Trace, numbered: _Numbered) -> _Links:
-    """Match backward and forward ranges of a process by their number.
+    """Match backward and forward ranges of a process by sequence number.
 
-    Counters belong to threads: a number that two threads of a process used is not matched.
+    Counters are per thread: a number used by two threads of a process is not matched.
     """
     columns = trace.columns("range", "start_ns", "thread_id", "process_id")
     start, thread, process = (column.values for column in columns.values())
@@ -140,9 +139,9 @@ def _links(trace: Trace, numbered: _Numbered) -> _Links:
 
 
 def _with_what_is_around(trace: Trace, rows: I64) -> I64:
-    """Return the engine's range around each backward range, where there is one.
+    """Return the autograd engine's range around each backward range, if there is one.
 
-    It also holds work that belongs to the function: sums over dimensions that were broadcast.
+    It also contains work of the function: sums over broadcast dimensions.
     """
     names, nesting = range_names(trace), range_nesting(trace)
     parent = nesting.parent[rows]
@@ -156,7 +155,7 @@ def _with_what_is_around(trace: Trace, rows: I64) -> I64:
 
 
 def _with_ancestors(nesting: Nesting, rows: I64, members: I64) -> Iterator[Pairs]:
-    """Yield members with the range of each and with all ranges around it, a depth at a time."""
+    """Yield members with their range and all its enclosing ranges, one depth at a time."""
     at = rows.copy()
     for depth in range(int(nesting.depth[at].max(initial=-1)), -1, -1):
         here = np.flatnonzero(nesting.depth[at] == depth)

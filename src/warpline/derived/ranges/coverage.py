@@ -1,4 +1,4 @@
-"""How long the devices worked for each of many sets of operations that may overlap and share."""
+"""GPU busy time of many sets of operations, which may overlap and share operations."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from warpline.ops.tree import Pairs
 
 
 class Coverage(NamedTuple):
-    """What sets of operations took; 0 everywhere for an empty set.
+    """The times of sets of operations; all 0 for an empty set.
 
     Attributes:
-        busy_ns: Shape (sets,), int64, time in which at least one operation of the set ran on a
-            device, added over devices.
-        span_ns: Shape (sets,), int64, time from the first start to the last end on a device,
-            added over devices; never less than busy.
-        first_start_ns: Shape (sets,), int64, when the first operation began on any device.
-        last_end_ns: Shape (sets,), int64, when the last one ended.
+        busy_ns: Shape (sets,), int64, time during which at least one operation of the set runs on
+            a GPU, added over GPUs.
+        span_ns: Shape (sets,), int64, time from the first start to the last end on a GPU, added
+            over GPUs; never less than busy.
+        first_start_ns: Shape (sets,), int64, start of the first operation on any GPU.
+        last_end_ns: Shape (sets,), int64, end of the last operation.
     """
 
     busy_ns: I64
@@ -30,7 +30,7 @@ class Coverage(NamedTuple):
 
 
 class Timeline:
-    """Operations of several devices, ranked once so that any sets of them are measured quickly.
+    """Operations of several GPUs, ranked once so that any sets of them are measured quickly.
 
     Args:
         start_ns: Shape (n,), int64.
@@ -48,12 +48,12 @@ class Timeline:
         self._bits = len(order).bit_length()
 
     def measure(self, blocks: Iterable[Pairs], n_sets: int) -> Coverage:
-        """Return what each set took.
+        """Return the times of each set.
 
         Args:
             blocks: Sets (`Pairs.interval`, in ``[0, n_sets)``) and the operations in them
                 (`Pairs.point`), each pair once, in any order; no set is in two blocks.
-            n_sets: How many sets there are.
+            n_sets: Number of sets.
 
         Takes O(k log k) for a block of k pairs.
         """
@@ -64,14 +64,14 @@ class Timeline:
         return found
 
     def _measure(self, pairs: Pairs, found: Coverage) -> None:
-        # One number per pair, which orders by set, then device, then start.
+        # One sort key per pair: by set, then GPU, then start.
         keys = (pairs.interval << self._bits) | self._place[pairs.point]
         keys.sort()
         owner, place = keys >> self._bits, keys & ((1 << self._bits) - 1)
         start, opens_set = self._start[place], _changes(owner)
         opens = opens_set | _changes(self._device[place])
         reach = self._reach(place, opens)
-        # What an operation adds to the busy time begins where those before it have ended.
+        # An operation adds to the busy time only after all previous ones have ended.
         begin = start.copy()
         np.maximum(start[1:], reach[:-1], out=begin[1:], where=~opens[1:])
         firsts, sets = np.flatnonzero(opens_set), owner[opens_set]
@@ -84,9 +84,9 @@ class Timeline:
         found.span_ns[sets] = np.add.reduceat(reach[last] - start[first], of_set)
 
     def _reach(self, place: I64, opens: BoolArray) -> I64:
-        """Return the latest end so far in each run; ranks of ends stand in for the ends.
+        """Return the latest end so far in each run, computed on ranks of ends.
 
-        The number of the run above the rank makes one running maximum serve all runs.
+        With the run number in the high bits, one running maximum covers all runs.
         """
         ranks = (np.cumsum(opens) << self._bits) | self._end_rank[place]
         np.maximum.accumulate(ranks, out=ranks)
@@ -95,7 +95,7 @@ class Timeline:
 
 
 def _changes(values: Integers) -> BoolArray:
-    """Return where a value differs from the one before it; the first does."""
+    """Return where a value differs from its predecessor; the first one always does."""
     return np.append(np.ones(1, np.bool_), values[1:] != values[:-1])
 
 

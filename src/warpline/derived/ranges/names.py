@@ -1,4 +1,4 @@
-"""What ranges are called, and which of them stand inside another of their name."""
+"""Names of ranges, and which ranges are nested in another of the same name."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RangeNames(NamedTuple):
     """The name of each range, rows in the table's total order.
 
     Attributes:
-        codes: Shape (ranges,), int32, places in `texts`.
-        texts: The distinct names, ascending, None first: ``domain:name``; a range of the default
-            domain has its name alone, and one without a name has None.
+        codes: Shape (ranges,), int32, positions in `texts`.
+        texts: The distinct names, ascending, None first: ``domain:name``, without prefix for the
+            default domain. Unnamed ranges have None.
     """
 
     codes: I32
@@ -45,14 +45,14 @@ def range_names(trace: Trace) -> RangeNames:
 
 @derived
 def push_pop_ranges(trace: Trace) -> BoolArray:
-    """Return which ranges were pushed and popped on a thread, and so nest, shape (ranges,)."""
+    """Return which ranges are push/pop ranges and therefore nest, shape (ranges,)."""
     styles = trace.columns("range", "style")["style"].values
     return np.equal(styles, _PUSH_POP)
 
 
 @derived
 def outermost_of_name(trace: Trace) -> BoolArray:
-    """Return which ranges are inside no other of their name and style, shape (ranges,).
+    """Return which ranges are not nested in one of the same name and style, shape (ranges,).
 
     Push/pop ranges are compared on their thread, start/end ranges in their process.
     """

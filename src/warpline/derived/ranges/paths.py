@@ -1,4 +1,4 @@
-"""The call tree that push/pop ranges form: which names are nested in which, over all instances."""
+"""The call tree of push/pop ranges: the nesting of names over all instances."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _LEAST_MERGED = 3
 
 
 class Paths(NamedTuple):
-    """Distinct paths of names from the outermost range of a thread inwards, in model order.
+    """Distinct paths of range names, outermost first, in model order.
 
-    A path stands before those inside it; of paths side by side that which began first comes
-    first. Threads follow each other in the same way, those of one process together.
+    A path precedes its children. Siblings are ordered by their first start. Threads are ordered
+    in the same way, grouped by process.
 
     Attributes:
         rows: Shape (n,), int64, the ranges that have a path, rows of the range table.
         of_row: Shape (n,), int64, the path of each of them.
-        tree: Where each path stands among those around it.
-        texts: The last name of each path, or what several such names have in common: ``step_*``.
+        tree: The nesting of the paths.
+        texts: The last name of each path, or the pattern of several merged names: ``step_*``.
         thread: Shape (paths,), int64, rows of the thread table.
     """
 
@@ -53,7 +53,7 @@ class WarmUp(NamedTuple):
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64.
         process: Shape (n,), rows of the process table.
-        names: What these ranges are called.
+        names: Names of these ranges.
     """
 
     start_ns: I64
@@ -63,19 +63,19 @@ class WarmUp(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """The ranges of one depth, and their paths, whose numbers ascend from level to level."""
+    """The ranges of one depth and their paths; path numbers ascend from level to level."""
 
     rows: I64
     of_row: I64
-    up: I64  # by path: the path around it, or at depth 0 its thread
+    up: I64  # by path: the parent path, or at depth 0 the thread
     label: I64  # by path
 
 
 class _Labels(NamedTuple):
-    """What names may be shown as: themselves, or their pattern ``step_*``."""
+    """The texts shown for names: the name itself, or its pattern ``step_*``."""
 
     texts: Sequence[str]  # the names, then the patterns
-    pattern: I64  # by name, place in `texts`
+    pattern: I64  # by name, position in `texts`
 
 
 @derived
@@ -84,13 +84,12 @@ def range_paths(trace: Trace, numbered: Numbered = "counters", skip: int = 0) ->
 
     Args:
         trace: The trace; MissingTableError if it has no `range` table.
-        numbered: Which names side by side that differ only in numbers become one, where there
-            are at least three: ``"counters"``, those that occur less than twice on average, as
-            step_17 does, while layer_3 comes back in every step; ``"merged"``, all of them;
-            ``"apart"``, none.
-        skip: How many instances of the outermost repeated range are left out, with all ranges
-            of the process that began meanwhile and those inside them; see `warm_up`. What is
-            merged, and the order, are as without.
+        numbered: Which groups of at least three sibling names that differ only in numbers are
+            merged. ``"counters"``: those that occur less than twice on average (step_17, unlike
+            layer_3, which recurs in every step). ``"merged"``: all. ``"apart"``: none.
+        skip: Number of instances of the outermost repeated range to skip, with all ranges of the
+            process that start meanwhile and the ranges nested in them; see `warm_up`. Merging
+            and order do not depend on it.
     """
     if skip:
         return _without(range_paths(trace, numbered), _is_warm_up(trace, numbered, skip))
@@ -115,9 +114,9 @@ def range_paths(trace: Trace, numbered: Numbered = "counters", skip: int = 0) ->
 def warm_up(trace: Trace, numbered: Numbered, skip: int) -> WarmUp:
     """Return the first `skip` instances of the outermost range that repeats, by process.
 
-    On each thread it is the path with several instances that has the fewest ranges around it,
-    and of those the one that took longest, its longest instance aside; likewise one of the
-    threads of a process answers. A process in which nothing repeats has no warm-up.
+    On each thread, this is the path with several instances and the smallest depth. Ties are
+    decided by the longest total time without the longest instance. The thread of a process is
+    chosen likewise. A process without repeated ranges has no warm-up.
     """
     paths = range_paths(trace, numbered)
     columns = trace.columns("range", "start_ns", "end_ns", "process_id")
@@ -136,14 +135,14 @@ def warm_up(trace: Trace, numbered: Numbered, skip: int) -> WarmUp:
 
 
 def _first_of(paths: I64, group: Integers, *by: Integers) -> I64:
-    """Return for each group the path that comes first in the order of some columns."""
+    """Return for each group the first path in the order of some columns."""
     keys = [column[paths] for column in (*reversed(by), group)]
     ordered = paths[np.lexsort(keys)]
     return ordered[np.flatnonzero(np.diff(group[ordered], prepend=-1))]
 
 
 def _is_warm_up(trace: Trace, numbered: Numbered, skip: int) -> BoolArray:
-    """Return which ranges began during warm-up, or are nested in one that did."""
+    """Return which ranges start during warm-up, or are nested in one that does."""
     warm, nesting = warm_up(trace, numbered, skip), range_nesting(trace)
     columns = trace.columns("range", "start_ns", "process_id")
     start, process = (column.values for column in columns.values())
@@ -162,7 +161,7 @@ def _by_depth(nesting: Nesting) -> list[I64]:
 
 
 def _without(paths: Paths, gone: BoolArray) -> Paths:
-    """Return the paths of the ranges that stay; a range goes with the one it is nested in."""
+    """Return the paths of the remaining ranges; removing a range removes its descendants."""
     stays = ~gone[paths.rows]
     of_row = paths.of_row[stays]
     used = np.bincount(of_row, minlength=len(paths.texts)) > 0
@@ -179,7 +178,7 @@ def _without(paths: Paths, gone: BoolArray) -> Paths:
 
 
 def _labels(names: Sequence[str]) -> _Labels:
-    """Return the names, and for each what it has in common with those of other numbers."""
+    """Return the names, and for each the pattern shared by names that differ only in numbers."""
     shapes: dict[tuple[str, ...], int] = {}
     numbers: list[list[str]] = []
     place = []
@@ -217,7 +216,7 @@ def _levels(trace: Trace, labels: _Labels, numbered: Numbered) -> list[_Level]:
 
 
 def _merged(up: I64, codes: Integers, pattern: I64, numbered: Numbered) -> I64:
-    """Return what each range of a level is shown as: its name, or its name's pattern."""
+    """Return the label of each range of a level: its name, or its name's pattern."""
     if numbered == "apart":
         return codes.astype(np.int64)
     families = factorize_rows(up, pattern[codes])
@@ -230,14 +229,14 @@ def _merged(up: I64, codes: Integers, pattern: I64, numbered: Numbered) -> I64:
 
 
 def _first_rows(rows: I64, of_row: I64, n_paths: int) -> I64:
-    """Return the first range of each path; the rows of one path ascend."""
+    """Return the first range of each path; the rows of a path are ascending."""
     first = np.zeros(n_paths, np.int64)
     first[of_row[::-1]] = rows[::-1]
     return first
 
 
 def _model_order(trace: Trace, tree: Nesting, thread: I64, first: I64) -> I64:
-    """Return the place of each path: after the one around it and all that began before it."""
+    """Return the position of each path: after its parent and all earlier siblings."""
     sizes = accumulate_up(tree, np.ones(len(first), np.int64))
     place = np.zeros(len(first), np.int64)
     for depth, level in enumerate(_by_depth(tree)):
@@ -256,14 +255,14 @@ def _model_order(trace: Trace, tree: Nesting, thread: I64, first: I64) -> I64:
 
 
 def _thread_order(trace: Trace, thread: I64, first: I64) -> I64:
-    """Return outermost paths by the first range of their process, of their thread, their own."""
+    """Return outermost paths by first range of their process, then thread, then path."""
     owner = trace.columns("thread", "process_id")["process_id"].values
     process = owner[thread]
     return np.lexsort((first, _least(first, thread), _least(first, process)))
 
 
 def _least(values: I64, group: Integers) -> I64:
-    """Return for each row the least value of its group."""
+    """Return for each row the minimum of its group."""
     least = np.full(int(group.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(least, group, values)
     return least[group]

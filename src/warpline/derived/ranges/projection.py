@@ -1,4 +1,4 @@
-"""Ranges on the devices: from the start of their first operation to the end of the last one."""
+"""Ranges projected onto the GPU: from the start of their first operation to the end of the last."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _TABLES = ("kernel", "memcpy", "memset")
 
 
 class Projection(NamedTuple):
-    """The ranges that hold the launch calls of device operations.
+    """The ranges that contain launch calls of GPU operations.
 
     Attributes:
         row: Shape (n,), int64, rows of the range table, ascending.
-        start_ns: Shape (n,), int64, when the first operation began on a device.
-        end_ns: Shape (n,), int64, when the last one ended.
-        operations: Shape (n,), int64, kernels, copies and sets of memory.
-        launches: Shape (n,), int64, the calls that launched them: one for a whole graph.
-        depth: Shape (n,), int32, number of ranges around it.
-        children: Shape (n,), int64, ranges directly inside that hold operations too.
+        start_ns: Shape (n,), int64, start of the first operation on a GPU.
+        end_ns: Shape (n,), int64, end of the last operation.
+        operations: Shape (n,), int64, number of kernels, copies and memsets.
+        launches: Shape (n,), int64, number of launch calls; a CUDA graph launch is one.
+        depth: Shape (n,), int32, number of enclosing ranges.
+        children: Shape (n,), int64, number of direct child ranges that launch GPU work.
     """
 
     row: I64
@@ -38,7 +38,7 @@ class Projection(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What each call launched, shape (calls,); a call without operations has none."""
+    """The operations launched by each call, shape (calls,)."""
 
     first: I64
     last: I64
@@ -47,7 +47,7 @@ class _Work(NamedTuple):
 
 @derived
 def projected_ranges(trace: Trace) -> Projection:
-    """Return what each range holds, of those that hold the whole launch call of something."""
+    """Return the projection of each range that contains at least one whole launch call."""
     n_ranges, calls = trace.row_count("range"), _work_of_calls(trace)
     found = _Work(*_nothing(n_ranges))
     launches = np.zeros(n_ranges, np.int64)

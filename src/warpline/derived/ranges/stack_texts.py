@@ -1,4 +1,4 @@
-"""Texts that show where ranges stand: ids of the ranges around them, and names set in."""
+"""Texts that show the nesting of ranges: ids of the enclosing ranges, and indented names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def id_stacks(ids: Integers, nesting: Nesting, rows: I64) -> Texts:
     Args:
         ids: Shape (ranges,).
         nesting: Of all ranges.
-        rows: Shape (n,); a range around one of them must be one of them.
+        rows: Shape (n,); must include the enclosing ranges of each row.
     """
     texts = np.full(len(ids), "", dtype=object)
     order = rows[np.argsort(nesting.depth[rows], kind="stable")]
@@ -34,7 +34,7 @@ def id_stacks(ids: Integers, nesting: Nesting, rows: I64) -> Texts:
 
 
 def indented_names(names: RangeNames, depth: Integers, rows: I64) -> Texts:
-    """Return the name of each of some ranges after two dashes for each range around it.
+    """Return the names of some ranges, prefixed with two dashes per enclosing range.
 
     Args:
         names: Of all ranges.

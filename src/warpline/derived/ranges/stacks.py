@@ -1,7 +1,7 @@
-"""Which ranges were open when: their nesting, and the device work launched inside them.
+"""Nesting of ranges, and the GPU work launched inside them.
 
-Rows of all tables count in their total order. Without a `range` or `api_call` table, where one
-is needed, MissingTableError is raised.
+Rows of all tables are numbered in their total order. Functions raise MissingTableError if they
+need a `range` or `api_call` table that does not exist.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_THREAD = -1
 
 
 class _Ranges(NamedTuple):
-    """The columns of the range table that say when and where; `is_push_pop` tells the styles."""
+    """Columns of the range table: time, thread, process and style."""
 
     start: I64
     end: I64
@@ -35,7 +35,7 @@ class _Ranges(NamedTuple):
 
 
 class _Launches(NamedTuple):
-    """Rows of a table that have a launch call, and when and where that call began."""
+    """Rows of a table with a launch call: start, thread and process of the call."""
 
     row: I64
     start: I64
@@ -45,12 +45,12 @@ class _Launches(NamedTuple):
 
 @derived
 def range_nesting(trace: Trace) -> Nesting:
-    """Return where each push/pop range stands among those of its thread, shape (ranges,).
+    """Return the nesting of the push/pop ranges of each thread, shape (ranges,).
 
-    Start/end ranges have no parent and depth 0, and are nobody's parent.
+    Start/end ranges have no parent, no children and depth 0.
 
-    Ranges of one domain are a stack and nest. Ranges of two domains may partly overlap, and then
-    neither is inside the other; `launched_inside` counts launches right for those too.
+    Ranges of one domain form a stack and nest. Ranges of two domains may overlap partially. Then
+    neither is inside the other, and `launched_inside` still counts their launches correctly.
     """
     ranges = _ranges(trace)
     pushed = ranges.is_push_pop
@@ -64,14 +64,14 @@ def range_nesting(trace: Trace) -> Nesting:
 
 @derived
 def innermost_range(trace: Trace, table: str) -> Lookup:
-    """Return the push/pop range in which each row of a table was launched, shape (its rows,).
+    """Return the innermost push/pop range around each row's launch, shape (rows of the table,).
 
-    Of the ranges that the launching thread had open when the launch call began, it is the one
-    that began last.
+    Of the ranges open on the launching thread when the launch call starts, it is the last to
+    start.
 
     Args:
         trace: The trace.
-        table: One of `DEVICE_TABLES`, or ``"api_call"``: the calls themselves.
+        table: One of `DEVICE_TABLES`, or ``"api_call"`` for the calls themselves.
     """
     if table == "api_call":
         calls, ranges = _launches(trace, table), _ranges(trace)
@@ -88,17 +88,17 @@ def innermost_range(trace: Trace, table: str) -> Lookup:
 
 @derived
 def launched_inside(trace: Trace, table: str, *, start_end: StartEnd = "any thread") -> Contents:
-    """Return the rows of a table that were launched inside each range of either style.
+    """Return the rows of a table launched inside each range of either style.
 
-    A row belongs to every range that was open when its launch call began: to the push/pop
-    ranges of the launching thread, and to start/end ranges. `Contents.pairs` lists ranges and
-    rows block by block; sums per range need no pairs.
+    A row belongs to every range that is open when its launch call starts: push/pop ranges of the
+    launching thread, and start/end ranges. `Contents.pairs` lists ranges and rows block by block.
+    Sums per range need no pairs.
 
     Args:
         trace: The trace.
-        table: One of `DEVICE_TABLES`, or ``"api_call"``: the calls themselves.
-        start_end: Which launches a start/end range takes in: those of its process on any
-            thread; or, as nsys does, those of its own thread, and none if it ended on another.
+        table: One of `DEVICE_TABLES`, or ``"api_call"`` for the calls themselves.
+        start_end: Which launches a start/end range includes: those of its process on any
+            thread; or, as in nsys, those of its own thread, and none if it ends on another.
     """
     launches, ranges = _launches(trace, table), _ranges(trace)
     end, group, owner = ranges.end, ranges.thread, launches.thread
@@ -106,7 +106,7 @@ def launched_inside(trace: Trace, table: str, *, start_end: StartEnd = "any thre
     if start_end == "same thread":
         end = np.where(_ended_elsewhere(trace), ranges.start, end)
     elif not ranges.is_push_pop.all():
-        # Every launch is there twice: in its thread, and in its process for start/end ranges.
+        # Every launch is listed twice: for its thread, and for its process (start/end ranges).
         n_threads = trace.row_count("thread")
         group = np.where(ranges.is_push_pop, group, n_threads + ranges.process)
         owner = np.concatenate((owner, n_threads + launches.process))
@@ -123,7 +123,7 @@ def _ranges(trace: Trace) -> _Ranges:
 
 
 def _ended_elsewhere(trace: Trace) -> BoolArray:
-    """Return which ranges ended on another thread than they began on."""
+    """Return which ranges end on another thread than they start on."""
     return trace.columns("range", "end_thread_id")["end_thread_id"].is_valid()
 
 

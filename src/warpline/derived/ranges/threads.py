@@ -1,7 +1,7 @@
-"""Ranges that began and ended on one thread, and the launch calls that lie wholly inside them.
+"""Ranges that start and end on one thread, and the launch calls fully inside them.
 
-This is how nsys attributes device work to ranges: an operation belongs to every range of either
-style that contains the whole of its launch call on the same thread. Rows of all tables count in
+This is nsys's attribution of GPU work to ranges: an operation belongs to every range of either
+style that contains its whole launch call on the same thread. Rows of all tables are numbered in
 their total order.
 """
 
@@ -26,15 +26,15 @@ _NO_THREAD = -1
 
 @derived
 def thread_range_nesting(trace: Trace, *, push_pop_only: bool) -> Nesting:
-    """Return where each range stands among those of its thread, shape (ranges,).
+    """Return the nesting of the ranges of each thread, shape (ranges,).
 
-    The parent is the shortest range that contains a range; that matters only where ranges
-    partly overlap, as start/end ranges and those of two domains may. A range that ended on
-    another thread has no parent and depth 0, and is nobody's parent.
+    The parent is the shortest range that contains a range. This matters only for partially
+    overlapping ranges: start/end ranges, and ranges of two domains. A range that ends on another
+    thread has no parent, no children and depth 0.
 
     Args:
         trace: The trace.
-        push_pop_only: Whether start/end ranges stand apart in the same way.
+        push_pop_only: Whether start/end ranges are also left without parent and children.
     """
     start, end = _times(trace, "range")
     thread = _threads(trace)
@@ -58,9 +58,9 @@ def thread_range_nesting(trace: Trace, *, push_pop_only: bool) -> Nesting:
 
 @derived
 def innermost_around_launch(trace: Trace, table: str) -> Lookup:
-    """Return the range that holds the whole launch call of each row of a device table.
+    """Return the range that contains the whole launch call of each row of a GPU table.
 
-    Of several it is the one that began last. Shape (rows of the table,); nothing is found
+    Of several ranges, it is the last to start. Shape (rows of the table,); nothing is found
     without ranges or calls.
     """
     launches = launch_calls(trace)[table]
@@ -74,10 +74,11 @@ def innermost_around_launch(trace: Trace, table: str) -> Lookup:
 
 
 def launches_within(trace: Trace, table: str) -> Iterator[Pairs]:
-    """Yield each range with each row of a table whose whole launch call it holds.
+    """Yield each range with each row of a table whose whole launch call it contains.
 
-    The table is one of `DEVICE_TABLES`, or ``"api_call"``: the calls themselves. Pairs come in
-    blocks, ranges ascending and none in two blocks; without ranges or calls there are none.
+    The table is one of `DEVICE_TABLES`, or ``"api_call"`` for the calls themselves. Pairs come in
+    blocks, with ascending ranges and no range in two blocks. Without ranges or calls, there are
+    none.
     """
     if not _has_both(trace):
         return
@@ -92,12 +93,12 @@ def launches_within(trace: Trace, table: str) -> Iterator[Pairs]:
 
 @derived
 def _around_calls(trace: Trace) -> Lookup:
-    """Return the range that holds the whole of each call and began last, shape (calls,)."""
+    """Return the last range to start that contains each whole call, shape (calls,)."""
     (start, end), (call_start, call_end) = _times(trace, "range"), _times(trace, "api_call")
     thread = _threads(trace)
     calls = trace.columns("api_call", "thread_id")["thread_id"].values
     row, found = enclosing(call_start, start, end, point_group=calls, group=thread)
-    # The innermost range may end before the call does; then one around it may hold the call.
+    # The innermost range may end before the call; then an enclosing range may contain the call.
     around = nest(start, end, thread)
     cut = np.flatnonzero(found & (end[row] < call_end))
     while len(cut):
@@ -117,7 +118,7 @@ def _times(trace: Trace, table: str) -> tuple[I64, I64]:
 
 
 def _threads(trace: Trace) -> Integers:
-    """Return each range's thread, _NO_THREAD where it ended on another one."""
+    """Return each range's thread, _NO_THREAD if it ended on another one."""
     columns = trace.columns("range", "thread_id", "end_thread_id")
     elsewhere = columns["end_thread_id"].is_valid()
     return np.where(elsewhere, _NO_THREAD, columns["thread_id"].values.astype(np.int64))

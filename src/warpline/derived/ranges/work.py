@@ -1,8 +1,8 @@
-"""The device work of each range: how much there was, and how long it kept the devices busy.
+"""The GPU work of each range: number of operations and busy time.
 
-A device operation (kernel, copy, memory set, or a graph that was recorded as a whole) belongs to
-every range that was open when its launch call began: to the push/pop ranges of the launching
-thread, and to the start/end ranges of its process on any thread.
+A GPU operation (kernel, copy, memset, or graph-level CUDA graph) belongs to every range that is
+open when its launch call starts: push/pop ranges of the launching thread, and start/end ranges of
+its process on any thread.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents
 from warpline.trace import Trace
 
-# Blocks of pairs that stay in the processor's cache are measured twice as fast as large ones.
+# Blocks of pairs that fit in the CPU cache are measured twice as fast as large ones.
 _PAIRS_PER_BLOCK = 2**17
 
 
 class Work(NamedTuple):
-    """Device operations whose launch call is known, by the row of that call.
+    """GPU operations with a known launch call, by the row of that call.
 
     Attributes:
         call: Shape (n,), int64, rows of `api_call` in its total order, ascending.
-        start_ns: Shape (n,), int64, when the operation began on its device.
+        start_ns: Shape (n,), int64, start of the operation on the GPU.
         end_ns: Shape (n,), int64.
         device: Shape (n,), rows of the device table.
         is_kernel: Shape (n,), bool.
@@ -44,16 +44,16 @@ class Work(NamedTuple):
 
 
 class RangeWork(NamedTuple):
-    """The device work of each range, rows in the table's total order.
+    """The GPU work of each range, rows in the table's total order.
 
     Attributes:
-        operations: Shape (ranges,), int64.
-        kernels: Shape (ranges,), int64, those of the operations that are kernels.
-        launches: Shape (ranges,), int64, calls that launched them: one for a whole graph.
-        took: The time of the operations on the devices.
-        self_operations: Shape (ranges,), int64, those launched in no range that was opened
-            later on the thread; 0 for start/end ranges, which do not nest.
-        self_busy_ns: Shape (ranges,), int64, time in which at least one of these ran.
+        operations: Shape (ranges,), int64, number of operations.
+        kernels: Shape (ranges,), int64, number of operations that are kernels.
+        launches: Shape (ranges,), int64, number of launch calls; a CUDA graph launch is one.
+        took: The time of the operations on the GPUs.
+        self_operations: Shape (ranges,), int64, operations not launched in a range opened later
+            on the thread; 0 for start/end ranges, which do not nest.
+        self_busy_ns: Shape (ranges,), int64, time during which at least one of these runs.
     """
 
     operations: I64
@@ -65,15 +65,15 @@ class RangeWork(NamedTuple):
 
 
 def has_work(trace: Trace) -> bool:
-    """Return whether the trace holds device work whose launch call is known."""
+    """Return whether the trace has GPU work with a known launch call."""
     return trace.has("api_call") and len(launched_work(trace).call) > 0
 
 
 @derived
 def launched_work(trace: Trace) -> Work:
-    """Return the device operations whose launch call is known.
+    """Return the GPU operations with a known launch call.
 
-    A graph's launch counts where its operations have no rows of their own.
+    Graph launches count only if traced at graph level.
     """
     parts = [_work_of(trace, table) for table in DEVICE_TABLES if trace.has(table)]
     nothing = np.zeros(0, np.int64)
@@ -104,7 +104,7 @@ def work_inside(trace: Trace) -> Contents:
 
 @derived
 def innermost_of_work(trace: Trace) -> Lookup:
-    """Return the push/pop range in which each operation of `launched_work` was launched."""
+    """Return the innermost push/pop range around the launch of each operation."""
     call = launched_work(trace).call
     of_calls = innermost_range(trace, "api_call")
     return Lookup(of_calls.row[call], of_calls.found[call])
@@ -112,7 +112,7 @@ def innermost_of_work(trace: Trace) -> Lookup:
 
 @derived
 def range_work(trace: Trace) -> RangeWork:
-    """Return the device work of each range; MissingTableError without ranges or calls."""
+    """Return the GPU work of each range; raises MissingTableError without ranges or calls."""
     work, inside = launched_work(trace), work_inside(trace)
     calls = launched_inside(trace, "api_call")
     operations = inside.last - inside.first
@@ -131,7 +131,7 @@ def range_work(trace: Trace) -> RangeWork:
 
 
 def work_notes(trace: Trace) -> tuple[str, ...]:
-    """Return how much device work belongs to no range, if any."""
+    """Return a note on GPU work that belongs to no range, if there is any."""
     inside, n_known = work_inside(trace), len(launched_work(trace).call)
     n_open = np.bincount(inside.first, minlength=len(inside.order) + 1)
     n_open -= np.bincount(inside.last, minlength=len(inside.order) + 1)
@@ -141,14 +141,14 @@ def work_notes(trace: Trace) -> tuple[str, ...]:
     n_free = n_all - int(np.count_nonzero(is_held))
     if not n_free:
         return ()
-    why = "no range was open when their launch call began, or that call was not recorded"
-    return (f"{n_free:,} of {n_all:,} device operations belong to no range: {why}",)
+    why = "launched outside all ranges, or the launch call was not recorded"
+    return (f"{n_free:,} of {n_all:,} GPU operations belong to no range: {why}",)
 
 
 def _self_busy(trace: Trace, is_all_own: BoolArray, busy_ns: I64) -> I64:
     """Return the busy time of the work launched directly in each range."""
     innermost = innermost_of_work(trace)
-    # Where all work is a range's own, its busy time is known already: most ranges are leaves.
+    # Most ranges are leaves: all their work is their own, and its busy time is already known.
     members = np.flatnonzero(innermost.found)
     members = members[~is_all_own[innermost.row[members]]]
     sets = group_contents(innermost.row[members], len(busy_ns))
@@ -162,7 +162,7 @@ def group_contents(codes: Integers, n_groups: int) -> Contents:
 
     Args:
         codes: Shape (n,), group numbers in ``[0, n_groups)``.
-        n_groups: How many groups there are.
+        n_groups: Number of groups.
     """
     last = np.cumsum(np.bincount(codes, minlength=n_groups))
     return Contents(np.argsort(codes, kind="stable"), np.append(0, last[:-1])[:n_groups], last)
@@ -177,7 +177,7 @@ def _work_of(trace: Trace, table: str) -> Work:
 
 
 def _rows_of(trace: Trace, table: str) -> I64:
-    """Return the rows of a table that are operations of their own."""
+    """Return the rows of a table that count as operations."""
     if table != "graph_launch":
         return np.arange(trace.row_count(table))
     return np.flatnonzero(trace.columns(table, "level")["level"].values == WHOLE_GRAPH)
@@ -185,18 +185,18 @@ def _rows_of(trace: Trace, table: str) -> I64:
 
 @derived
 def _operations_by_call(trace: Trace) -> I64:
-    """Return how many operations each call launched, shape (calls,)."""
+    """Return the number of operations launched by each call, shape (calls,)."""
     return np.bincount(launched_work(trace).call, minlength=trace.row_count("api_call"))
 
 
 def _sums(inside: Contents, values: BoolArray) -> I64:
-    """Return for each interval how many of its points are True."""
+    """Return for each interval the number of its points that are True."""
     running = _running_sum(values[inside.order])
     return running[inside.last] - running[inside.first]
 
 
 def _running_sum(values: Integers | BoolArray) -> I64:
-    """Return the sum of all values before each place, and of all of them; one longer."""
+    """Return the exclusive prefix sums and the total, shape (n + 1,)."""
     sums = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=sums[1:])
     return sums

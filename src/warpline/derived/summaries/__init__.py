@@ -1,1 +1,1 @@
-"""What tables of sums are made of: events with labels, the names of kernels and calls."""
+"""Building blocks of summary tables: labelled events, names of kernels and calls."""

@@ -12,11 +12,14 @@ from warpline.trace import Trace
 
 
 def function_names(trace: Trace, rows: I64) -> Texts:
-    """Return the function of some rows of `api_call`, without its version.
+    """Return the function names of some rows of `api_call`, without version suffixes.
 
     Args:
         trace: The trace.
-        rows: Shape (n,), in the total order of calls. The texts are distinct and ascend.
+        rows: Shape (n,), rows in the total order of calls.
+
+    Returns:
+        Distinct texts, in ascending order.
     """
     if not len(rows):
         return Texts(np.zeros(0, np.int32), [])

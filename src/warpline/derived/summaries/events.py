@@ -1,7 +1,6 @@
-"""Events of a trace as values in labelled groups: what every summary is computed from.
+"""Events of a trace as values in labelled groups: the input of every summary.
 
-Groups are numbered in ascending order of their labels; a summary lists groups of equal totals
-in that order.
+Groups are numbered in ascending order of their labels. In a summary, ties keep that order.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _FOUR_DIGIT_VERSION = re.compile(r"_v[0-9]{4}\Z")
 
 @dataclass(frozen=True)
 class Events:
-    """Values, and the group of each.
+    """Values and their groups.
 
     Attributes:
         values: Shape (n,), int64: durations in ns, or bytes.
@@ -47,8 +46,8 @@ class Events:
 
         Args:
             values: Shape (n,).
-            codes: Shape (n,), place in `labels` of each value's label.
-            labels: In any order; groups of equal labels become one.
+            codes: Shape (n,), position in `labels` of each value's label.
+            labels: In any order; groups with equal labels are merged.
         """
         ordered = sorted(set(labels), key=_sort_key)
         number = {label: place for place, label in enumerate(ordered)}
@@ -57,7 +56,7 @@ class Events:
 
     @staticmethod
     def joined(parts: Sequence[Events]) -> Events:
-        """Return the events of several parts; groups of equal labels become one."""
+        """Return the events of several parts; groups with equal labels are merged."""
         labels = [label for part in parts for label in part.labels]
         before = np.cumsum([0, *(len(part.labels) for part in parts)])
         codes = [part.codes + first for part, first in zip(parts, before, strict=False)]
@@ -66,7 +65,7 @@ class Events:
         return Events.grouped(values, np.concatenate([nothing, *codes]), labels)
 
     def relabelled(self, label: Callable[[str], Label]) -> Events:
-        """Return the same events with labels made from the first part of theirs."""
+        """Return the same events with new labels, computed from the first part of each label."""
         return Events.grouped(self.values, self.codes, [label(str(old[0])) for old in self.labels])
 
     def texts(self, part: int) -> list[str | None]:
@@ -83,7 +82,7 @@ def kernel_durations(trace: Trace, arguments: Sequence[str]) -> Events:
 
     Args:
         trace: The trace.
-        arguments: The arguments of a table that say which name a kernel has.
+        arguments: Table arguments that select the kernels' names.
     """
     names, is_ordered = _kernel_names(trace, arguments)
     labels = [(text,) for text in names.values]
@@ -106,7 +105,7 @@ def kernel_durations_by_launch(trace: Trace, arguments: Sequence[str]) -> Events
 def _kernel_names(trace: Trace, arguments: Sequence[str]) -> tuple[Texts, bool]:
     """Return the names of kernels, and whether rows are in the total order.
 
-    Only names with a range need the order, which costs a sort.
+    Only names with a range prefix need the total order, which requires a sort.
     """
     if PREFIX in arguments:
         return kernel_texts(trace, arguments), True
@@ -117,7 +116,7 @@ def _kernel_names(trace: Trace, arguments: Sequence[str]) -> tuple[Texts, bool]:
 
 
 def memory_operations(trace: Trace, value: str) -> Events:
-    """Return copies and sets of memory, labelled (operation,).
+    """Return copies and memsets, labelled (operation,).
 
     Args:
         trace: The trace.
@@ -145,7 +144,7 @@ def call_durations(trace: Trace, table: str) -> Events:
 
 
 def device_durations(trace: Trace, arguments: Sequence[str]) -> Events:
-    """Return the durations of kernels, copies and sets in ns, labelled (name, category)."""
+    """Return the durations of kernels, copies and memsets in ns, labelled (name, category)."""
     parts = []
     if _tables_with_rows(trace, "kernel"):
         kernels = kernel_durations(trace, arguments)
@@ -155,7 +154,7 @@ def device_durations(trace: Trace, arguments: Sequence[str]) -> Events:
 
 
 def api_and_device_durations(trace: Trace, arguments: Sequence[str]) -> Events:
-    """Return the durations of CUDA calls and device work in ns, labelled (name, category)."""
+    """Return durations of CUDA API calls and GPU operations in ns, labelled (name, category)."""
     parts = [device_durations(trace, arguments)]
     if _tables_with_rows(trace, "api_call"):
         calls = call_durations(trace, "api_call")
@@ -170,7 +169,7 @@ def range_durations(trace: Trace, style: str | None = None) -> Events:
         trace: The trace.
         style: ``"PushPop"``, ``"StartEnd"``, or None for both.
 
-    A range of the default domain has its name alone, one without a name has None.
+    Ranges in the default domain have no domain prefix. Unnamed ranges have None.
     """
     columns = trace.columns("range", "domain_id", "name_id", "style", ordered=False)
     keys = [_id_or_minus_1(columns[name]) for name in ("domain_id", "name_id", "style")]
@@ -191,15 +190,15 @@ def range_durations(trace: Trace, style: str | None = None) -> Events:
 
 
 def copy_name(kind: int) -> str:
-    """Return what nsys calls copies of a kind: ``[CUDA memcpy Host-to-Device]``."""
+    """Return nsys's name for copies of a kind: ``[CUDA memcpy Host-to-Device]``."""
     return f"[CUDA memcpy {COPY_KINDS.get(kind, f'kind {kind}')}]"
 
 
 def without_version(name: str) -> str:
-    """Return a CUDA function's name without the four digits of its version.
+    """Return a CUDA function's name without its four-digit version suffix.
 
-    ``cudaMalloc_v3020`` becomes ``cudaMalloc``; nsys leaves versions of five digits, such as
-    ``_v10000``, and so does this.
+    ``cudaMalloc_v3020`` becomes ``cudaMalloc``. As in nsys, five-digit versions such as
+    ``_v10000`` stay.
     """
     return _FOUR_DIGIT_VERSION.sub("", name)
 
@@ -230,7 +229,7 @@ def _id_or_minus_1(column: ColumnData) -> Integers:
 
 
 def _durations_ns(trace: Trace, table: str, *, ordered: bool = False) -> I64:
-    """Return end minus start of each row, in the total order or that of unordered columns."""
+    """Return end minus start of each row, in total order or in the order of unordered columns."""
     columns = trace.columns(table, "start_ns", "end_ns", ordered=ordered)
     durations: I64 = columns["end_ns"].values - columns["start_ns"].values
     return durations

@@ -1,4 +1,4 @@
-"""Which of its names a kernel is listed under."""
+"""The names under which kernels are listed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from warpline.ops.arrays import I32
 from warpline.trace import Trace
 
 KERNEL_NAME_ARGUMENTS: Mapping[str, str] = {
-    "base": "Name kernels without template arguments and parameters.",
-    "mangled": "Name kernels as the compiler wrote them, where that was recorded.",
+    "base": "use base kernel names, without template arguments and parameters",
+    "mangled": "use mangled kernel names, if recorded",
 }
 
 
 def kernel_name_column(arguments: Sequence[str]) -> str:
-    """Return the column that names kernels under the arguments ``base`` and ``mangled``."""
+    """Return the name column selected by the arguments ``base`` and ``mangled``."""
     if "base" in arguments:
         return "short_name_id"
     return "mangled_name_id" if "mangled" in arguments else "name_id"
@@ -25,12 +25,12 @@ def kernel_name_column(arguments: Sequence[str]) -> str:
 
 @derived
 def kernel_name_ids(trace: Trace, column: str, *, ordered: bool = False) -> I32:
-    """Return the text of each kernel's name, shape (n,), int32.
+    """Return each kernel's name as a row of the string pool, shape (n,), int32.
 
     Args:
         trace: The trace.
-        column: From `kernel_name_column`; a kernel without a mangled name has its full name.
-        ordered: Rows in the total order of kernels; else in the order of unordered columns.
+        column: From `kernel_name_column`; kernels without a mangled name keep the full name.
+        ordered: Whether rows are in the total order of kernels or in that of unordered columns.
     """
     names = trace.columns("kernel", column, ordered=ordered)[column]
     if names.valid is None:

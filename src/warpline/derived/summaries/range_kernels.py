@@ -1,4 +1,4 @@
-"""Kernels by the ranges that they were launched in."""
+"""Kernels by the ranges that launched them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _NOTHING = -1
 
 
 class RangeKernels(NamedTuple):
-    """Kernels in groups of one range name, style, thread and kernel name.
+    """Kernels grouped by range name, style, thread and kernel name.
 
-    A kernel is in the group of every range that holds its whole launch call, once in each; one
-    that no range holds is in a group without a range. In what follows -1 stands for "none".
+    A kernel is in the group of every range that contains its whole launch call, once per group.
+    Kernels outside all ranges are in a group without a range. In the attributes, -1 means none.
 
     Attributes:
-        codes: Shape (n,), int32, the group of each kernel in it.
+        codes: Shape (n,), int32, the group of each kernel.
         durations_ns: Shape (n,), int64.
-        ranges: Shape (groups,), int64, how many ranges hold a kernel of the group.
-        range_name: Shape (groups,), int64, place in the texts of `range_names`.
+        ranges: Shape (groups,), int64, number of ranges that contain a kernel of the group.
+        range_name: Shape (groups,), int64, position in the texts of `range_names`.
         style: Shape (groups,), int64, 0 push/pop, 1 start/end.
         thread: Shape (groups,), int64, the launching thread's row.
-        kernel_name: Shape (groups,), int64, place in `kernel_names`.
+        kernel_name: Shape (groups,), int64, position in `kernel_names`.
         kernel_names: Distinct names, ascending.
     """
 
@@ -46,7 +46,7 @@ class RangeKernels(NamedTuple):
 
 
 class _Pairs(NamedTuple):
-    """Kernels in groups, numbered range group times kernel names plus kernel name."""
+    """Kernels in groups, numbered by range group times number of kernel names plus kernel name."""
 
     group: I64
     kernel: I64
@@ -91,7 +91,7 @@ def range_kernels(trace: Trace, name_column: str) -> RangeKernels:
 
 
 def _kernel_names(trace: Trace, column: str) -> tuple[I64, tuple[str, ...]]:
-    """Return each kernel's place among the distinct names, which ascend."""
+    """Return each kernel's position in the distinct names, and these in ascending order."""
     ids = kernel_name_ids(trace, column, ordered=True)
     codes, distinct = number_texts(ids, len(trace.strings))
     texts = trace.strings.texts(distinct.tolist())
@@ -109,7 +109,7 @@ def _range_keys(trace: Trace) -> tuple[I64, I64, I64]:
 
 
 def _pairs(trace: Trace, of_range: I32, name: I64, n_names: int) -> _Pairs:
-    """Return each range with each kernel that it holds."""
+    """Return each range with each kernel that it contains."""
     nothing = np.zeros(0, np.int64)
     parts = [_Pairs(nothing, nothing, nothing)]
     for interval, kernel in launches_within(trace, "kernel"):
@@ -122,20 +122,20 @@ def _pairs(trace: Trace, of_range: I32, name: I64, n_names: int) -> _Pairs:
 
 
 def _repeats(trace: Trace, ranges: RowGroups) -> BoolArray:
-    """Return which groups have ranges that overlap, and so may hold a kernel twice."""
+    """Return which groups have overlapping ranges, and so may contain a kernel twice."""
     columns = trace.columns("range", "start_ns", "end_ns")
     order = np.argsort(ranges.codes, kind="stable")
     start, end, group = (
         c[order] for c in (columns["start_ns"].values, columns["end_ns"].values, ranges.codes)
     )
-    # Of ranges in order of their starts, some overlap only if some neighbours do.
+    # In order of starts, ranges overlap only if some neighbors do.
     overlaps = np.zeros(ranges.n_groups, np.bool_)
     overlaps[group[1:][(group[1:] == group[:-1]) & (start[1:] < end[:-1])]] = True
     return overlaps
 
 
 def _once(codes: I32, kernel: I64, repeated: BoolArray) -> tuple[I32, I64]:
-    """Return the pairs of group and kernel, each once; only `repeated` ones may occur again."""
+    """Return the distinct pairs of group and kernel; only `repeated` pairs may have duplicates."""
     if not repeated.any():
         return codes, kernel
     distinct = factorize_rows(codes[repeated], kernel[repeated]).first
@@ -144,7 +144,7 @@ def _once(codes: I32, kernel: I64, repeated: BoolArray) -> tuple[I32, I64]:
 
 
 def _outside(trace: Trace, held: I64) -> tuple[I64, I64]:
-    """Return the kernels that no range holds, and the row of each one's thread, or _NOTHING."""
+    """Return the kernels outside all ranges and their threads, _NOTHING where unknown."""
     launches = launch_calls(trace)["kernel"]
     is_free = np.ones(len(launches.found), np.bool_)
     is_free[held] = False

@@ -1,4 +1,4 @@
-"""Names of kernels after the name of the range that launched them: nsys's argument `nvtx-name`."""
+"""Kernel names prefixed with the range that launched them: nsys's argument `nvtx-name`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from warpline.trace import Trace
 
 PREFIX = "nvtx-name"
 PREFIXED_NAME_ARGUMENTS: Mapping[str, str] = {
-    PREFIX: "Put the name of the innermost range around its launch before a kernel's name.",
+    PREFIX: "prefix kernel names with the innermost NVTX range around their launch",
     **KERNEL_NAME_ARGUMENTS,
 }
 
 
 def kernel_texts(trace: Trace, arguments: Sequence[str]) -> Texts:
-    """Return the name of each kernel under a table's arguments, rows in the total order.
+    """Return the name of each kernel under a table's arguments, rows in total order.
 
-    With `PREFIX` it is ``range/kernel``, or ``kernel`` where no range with a name holds the
-    whole launch call; the range stands without its domain. The texts are distinct, in no order.
+    With `PREFIX`, it is ``range/kernel``, or ``kernel`` if no named range contains the whole
+    launch call. The range's domain is not part of it. The texts are distinct and unordered.
     """
     return _kernel_texts(trace, kernel_name_column(arguments), is_prefixed=PREFIX in arguments)
 
@@ -56,7 +56,7 @@ def _prefixed(trace: Trace, codes: I32, texts: Sequence[str]) -> Texts:
 
 
 def _innermost_name_ids(trace: Trace) -> I32:
-    """Return the text of the name of the range around each kernel's launch; -1 without one."""
+    """Return the name of the innermost range around each kernel's launch; -1 without one."""
     around = innermost_around_launch(trace, "kernel")
     if not around.found.any():
         return np.full(len(around.found), -1, np.int32)

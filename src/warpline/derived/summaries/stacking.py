@@ -1,4 +1,4 @@
-"""Rows of several tables in one table and one order."""
+"""Rows of several tables merged into one table."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def stack(parts: Sequence[Part], names: Sequence[str], by: str) -> dict[str, Val
     """Return the rows of several tables as one table.
 
     Args:
-        parts: At least one table; all columns of one table have the same length.
-        names: Columns to return; a table that lacks one of them has nothing there.
-        by: The numbers to order rows by, ascending; equal ones keep the order of `parts`.
+        parts: At least one table; all columns of a table have the same length.
+        names: Columns to return; null for tables that lack them.
+        by: Numeric column to sort rows by, ascending; ties keep the order of `parts`.
     """
     lengths = [len(next(iter(part.values()))) for part in parts]
     keys = _stack_column([part[by] for part in parts], lengths)
     assert isinstance(keys, Numbers), f"{by} is not a number"
     order = np.argsort(keys.values, kind="stable")
-    # One column after the other, so that each exists twice for a moment only.
+    # Column by column, so that only one column exists twice at any time.
     return {
         name: _take(_stack_column([part.get(name) for part in parts], lengths), order)
         for name in names

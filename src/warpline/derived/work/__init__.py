@@ -1,1 +1,1 @@
-"""Device work: the operations of a trace, what launched them, and when devices were busy."""
+"""GPU work: the operations of a trace, their launch calls, and the GPUs' busy time."""

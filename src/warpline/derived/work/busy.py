@@ -1,4 +1,4 @@
-"""The time for which devices were busy: unions of intervals, so that nothing counts twice."""
+"""GPU busy time: unions of intervals, so that overlapping operations count once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHOLE_GRAPH = next(value for value, label in GRAPH_LEVELS.items() if label == "G
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """Device operations of one or several tables.
+    """GPU operations of one or several tables.
 
     Attributes:
         start_ns: Shape (n,), int64.
@@ -34,13 +34,13 @@ class DeviceWork:
         return len(self.start_ns)
 
     def busy_ns(self, group: Integers, n_groups: int) -> I64:
-        """Return for each group the time in which at least one of its operations ran.
+        """Return for each group the time during which at least one of its operations runs.
 
-        Time on different devices adds up.
+        Times on different GPUs add up.
 
         Args:
             group: Shape (n,), group numbers in ``[0, n_groups)``.
-            n_groups: How many groups there are.
+            n_groups: Number of groups.
         """
         n_devices = int(self.device_id.max()) + 1 if len(self) else 1
         cell = np.asarray(group, np.int64) * n_devices + self.device_id
@@ -58,10 +58,10 @@ def device_work(trace: Trace, *tables: str, clipped: bool = True) -> DeviceWork:
 
     Args:
         trace: The trace.
-        tables: Of `DEVICE_TABLES`; without any, all of them. Tables that were not recorded add
-            nothing. Of graph launches only those count whose operations have no rows of their
-            own: the others are busy no longer than their operations.
-        clipped: Cut operations to the time that the trace covers.
+        tables: Names from `DEVICE_TABLES`; all of them if empty. Tables that were not recorded
+            are skipped. Graph launches count only if traced at graph level: with node-level
+            tracing, their operations have rows.
+        clipped: Whether to clip operations to the time covered by the trace.
     """
     parts = [_rows_of(trace, table) for table in tables or DEVICE_TABLES if trace.has(table)]
     nothing = np.zeros(0, np.int64)
@@ -85,10 +85,9 @@ def _rows_of(trace: Trace, table: str) -> tuple[I64, I64, I64]:
 
 @derived
 def device_busy_ns(trace: Trace) -> I64:
-    """Return the time for which each device was busy, shape (devices,), int64 ns.
+    """Return the busy time of each GPU, shape (devices,), int64 ns.
 
-    A device is busy while at least one kernel, copy, memory set or whole graph runs on it,
-    whichever process launched it.
+    A GPU is busy while at least one kernel, copy, memset or CUDA graph of any process runs on it.
     """
     work = device_work(trace)
     return work.busy_ns(work.device_id, trace.row_count("device") if trace.has("device") else 0)

@@ -1,4 +1,4 @@
-"""CUDA graphs that were recorded as wholes, so that their kernels have no rows."""
+"""CUDA graphs traced at graph level, whose kernels have no rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WHOLE = next(value for value, label in GRAPH_LEVELS.items() if label == "Graph"
 
 @derived
 def graph_notes(trace: Trace) -> tuple[str, ...]:
-    """Return what a reader of device tables must know about graphs; empty if nothing."""
+    """Return the notes about CUDA graphs for tables of GPU operations; empty if there are none."""
     if not trace.has("graph_launch"):
         return ()
     columns = trace.columns("graph_launch", "level", "start_ns", "end_ns", ordered=False)
@@ -23,8 +23,6 @@ def graph_notes(trace: Trace) -> tuple[str, ...]:
     if not count:
         return ()
     lasted_ns = int((columns["end_ns"].values - columns["start_ns"].values)[whole].sum())
-    launches = plural(count, "launch of a CUDA graph was", "launches of CUDA graphs were")
-    missing = (
-        f"{launches} recorded as a whole: {lasted_ns:,} ns of device time are not in this table"
-    )
-    return (f"{missing}; record with --cuda-graph-trace=node to see the kernels",)
+    launches = plural(count, "CUDA graph launch was", "CUDA graph launches were")
+    missing = f"{launches} traced at graph level: {lasted_ns:,} ns of GPU time not in this table"
+    return (f"{missing}; profile with --cuda-graph-trace=node to see the kernels",)

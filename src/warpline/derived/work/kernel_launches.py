@@ -1,4 +1,4 @@
-"""Kernels with the call that launched each: the call, the wait and the execution."""
+"""Kernels with their launch calls: launch, queue and execution times."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from warpline.trace import Trace
 
 
 class KernelLaunches(NamedTuple):
-    """Kernels whose launch call is known, by the start of that call, then in their total order.
+    """Kernels with a recorded launch call, by the start of that call, then in total order.
 
     Attributes:
         kernel: Shape (n,), int64, rows of the kernel table.
         call: Shape (n,), int64, rows of the api_call table.
-        api_start_ns: Shape (n,), int64, when the call began.
-        api_ns: Shape (n,), int64, how long it took.
-        has_queue: Shape (n,), bool, whether the kernel began only after the call had returned.
+        api_start_ns: Shape (n,), int64, start of the call.
+        api_ns: Shape (n,), int64, duration of the call.
+        has_queue: Shape (n,), bool, whether the kernel starts after the call returns.
         queue_ns: Shape (n,), int64, from the call's end to the kernel's start; 0 without queue.
-        kernel_start_ns: Shape (n,), int64, when the kernel began.
-        kernel_ns: Shape (n,), int64, how long it ran.
-        total_ns: Shape (n,), int64, from the call's start to the later end of both.
-        pid: Shape (n,), the process.
-        tid: Shape (n,), the launching thread.
-        device: Shape (n,), the number of the GPU.
+        kernel_start_ns: Shape (n,), int64, start of the kernel.
+        kernel_ns: Shape (n,), int64, duration of the kernel.
+        total_ns: Shape (n,), int64, from the call's start to the later end of the two.
+        pid: Shape (n,), process ids.
+        tid: Shape (n,), ids of the launching threads.
+        device: Shape (n,), GPU indices.
     """
 
     kernel: I64
@@ -46,7 +46,7 @@ class KernelLaunches(NamedTuple):
 
 @derived
 def kernel_launches(trace: Trace) -> KernelLaunches:
-    """Return the kernels with their launch calls; none without either table."""
+    """Return the kernels with their launch calls; empty if either table is missing."""
     launches = launch_calls(trace)["kernel"]
     rows = np.flatnonzero(launches.found)
     calls = _values(trace, "api_call", launches.row[rows], "start_ns", "end_ns", "thread_id")
@@ -73,7 +73,7 @@ def kernel_launches(trace: Trace) -> KernelLaunches:
 
 
 def _values(trace: Trace, table: str, rows: Integers, *names: str) -> list[I64]:
-    """Return columns of some rows of a table, which there may be only if it was recorded."""
+    """Return columns of some rows of a table; without rows, the table need not exist."""
     if not len(rows):
         return [np.zeros(0, np.int64) for _ in names]
     columns = trace.columns(table, *names)

@@ -1,4 +1,4 @@
-"""When device operations were launched, and by which thread."""
+"""Launch times and launching threads of GPU operations."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NO_THREAD = -1
 
 
 class LaunchOrder(NamedTuple):
-    """The launch of each device operation, in the order of `operations`.
+    """The launch of each GPU operation, in the order of `operations`.
 
     Attributes:
-        time_ns: Shape (n,), int64, when its launch call began; where the call is not known, when
-            the operation began on its device.
-        thread: Shape (n,), int64, the launching thread, NO_THREAD where the call is not known.
+        time_ns: Shape (n,), int64, start of the launch call; if the call is unknown, start of the
+            operation on the GPU.
+        thread: Shape (n,), int64, the launching thread, NO_THREAD if the call is unknown.
         is_known: Shape (n,), bool, whether the call is known.
         order: Shape (n,), int64, places in `operations` by process, launch and start.
     """
@@ -33,7 +33,7 @@ class LaunchOrder(NamedTuple):
 
 @derived
 def launch_order(trace: Trace) -> LaunchOrder:
-    """Return when and where each device operation was launched."""
+    """Return the launch time and launching thread of each GPU operation."""
     work = operations(trace)
     is_known = work.call >= 0
     time_ns, thread = work.start_ns.copy(), np.full(len(work), NO_THREAD, np.int64)

@@ -1,4 +1,4 @@
-"""The host calls that launched device work."""
+"""The CUDA API calls that launched GPU operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Launches = Mapping[str, Lookup]
 
 
 class _Keys(NamedTuple):
-    """What operations and calls match by; where `known` is False the correlation is null."""
+    """The keys that match operations and calls; if `known` is False, the correlation is null."""
 
     process: Integers
     correlation: Integers
@@ -26,17 +26,17 @@ class _Keys(NamedTuple):
 
 @derived
 def launch_calls(trace: Trace) -> Launches:
-    """Return the row of `api_call` that launched each device operation, by device table.
+    """Return the row of `api_call` that launched each GPU operation, by table.
 
-    There is an entry for each of `DEVICE_TABLES`, of shape (its rows,), empty if it was not
-    recorded; rows count in the tables' total order. An operation without a correlation, or whose
-    call is not in the trace, has no call.
+    There is an entry for each of `DEVICE_TABLES`, of shape (its rows,), empty if the table was
+    not recorded. Rows are numbered in the tables' total order. An operation without a correlation
+    id, or whose call is not in the trace, has no call.
 
-    Operations and calls match by process and correlation. Many operations may share one call:
-    those of a graph recorded node by node. Several calls may share a correlation where one ran
-    inside the other: a driver call inside its runtime call, or a call that was also recorded
-    with its call chain. The outermost one answers: it starts first, and of those that start
-    together it ends last. (nsys counts such an operation once for each of its calls.)
+    Operations and calls match by process and correlation id. Many operations may share one call:
+    those of a CUDA graph traced at node level. Several nested calls may share a correlation id: a
+    driver call inside its runtime call, or a call that is recorded a second time with its
+    backtrace. The outermost call is used: the one that starts first and, among ties, ends last.
+    (nsys counts such an operation once per call.)
     """
     keys = [_keys(trace, table) for table in DEVICE_TABLES]
     found = _find(trace, _Keys(*(np.concatenate(part) for part in zip(*keys, strict=True))))
@@ -64,9 +64,9 @@ def _keys(trace: Trace, table: str) -> _Keys:
 
 
 def _outermost_first(trace: Trace) -> I64:
-    """Return the rows of `api_call` by start, then by falling end.
+    """Return the rows of `api_call` by start, then by decreasing end.
 
-    The total order differs only where calls start together: there the shorter one is first.
+    The total order differs only for calls with the same start: there the shorter call is first.
     """
     if not trace.has("api_call"):
         return np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Every device operation of a trace in one list, whichever table holds it."""
+"""All GPU operations of a trace in one list, from all tables."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _COLUMNS = ("start_ns", "end_ns", "device_id", "stream_id", "process_id")
 
 @dataclass(frozen=True)
 class Operations:
-    """Kernels, copies, memory sets and graphs recorded as wholes, by device, start and end.
+    """Kernels, copies, memsets and graph-level CUDA graphs, by GPU, start and end.
 
     Attributes:
-        start_ns: Shape (n,), int64, when it began on its device.
-        end_ns: Shape (n,), int64, never before its start.
+        start_ns: Shape (n,), int64, start on the GPU.
+        end_ns: Shape (n,), int64, end on the GPU, never before the start.
         device: Shape (n,), int64, rows of the device table.
         stream: Shape (n,), int64, rows of the stream table.
         process: Shape (n,), int64, rows of the process table.
         table: Shape (n,), int8, places in `DEVICE_TABLES`.
         row: Shape (n,), int64, rows of that table in its total order.
-        call: Shape (n,), int64, rows of api_call in its total order: the call that launched it;
-            -1 where it is not known.
+        call: Shape (n,), int64, the launch call, rows of api_call in its total order; -1 if
+            unknown.
     """
 
     start_ns: I64
@@ -44,16 +44,16 @@ class Operations:
         return len(self.start_ns)
 
     def of_table(self, name: str) -> I64:
-        """Return the places of one table's operations in this list, ascending."""
+        """Return the positions of one table's operations in this list, ascending."""
         return np.flatnonzero(self.table == DEVICE_TABLES.index(name))
 
 
 @derived
 def operations(trace: Trace) -> Operations:
-    """Return the device operations of a trace, of all devices, streams and processes.
+    """Return the GPU operations of a trace, of all GPUs, streams and processes.
 
-    A graph's launch counts where its operations have no rows of their own. Rows that end before
-    they begin have no length. Nothing is clipped.
+    Graph launches count only if traced at graph level. Rows that end before their start get zero
+    length. Nothing is clipped.
     """
     parts = [_of_table(trace, place, name) for place, name in enumerate(DEVICE_TABLES)]
     joined = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
