@@ -272,7 +272,7 @@ class _Filling:
     def _collect_names(
         self, table: str, columns: Columns, names: dict[tuple[int, ...], Mapping[str, Any]]
     ) -> None:
-        """Add the rows that name the domains and categories of each process."""
+        """Add the rows with the names of each process's domains and categories."""
         process = self._trace.columns(table, "process_id")["process_id"].values
         domain, category = (np.array(columns[c], np.int64) for c in ("domainId", "category"))
         groups = factorize_rows(process.astype(np.int64), domain, category)

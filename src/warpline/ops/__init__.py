@@ -1,4 +1,4 @@
-"""Interval, group, join and tree algebra on int64 arrays; knows nothing of traces.
+"""Interval, group, join and tree algebra on int64 arrays, independent of traces.
 
-Functions are pure: inputs are never changed, results are new arrays. Intervals are half-open.
+Functions are pure: they never modify inputs and return new arrays. Intervals are half-open.
 """

@@ -1,4 +1,4 @@
-"""Array types, and the checks that every operation makes on its inputs."""
+"""Array types, and the input checks of all operations."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _LOW_32 = np.uint64(2**32 - 1)
 
 
 def as_i64(name: str, values: Integers) -> I64:
-    """Return the values as int64, shared when they are int64 already; see `require_integers`."""
+    """Return the values as int64, without a copy if they already are; see `require_integers`."""
     require_integers(name, values)
     return values.astype(np.int64, copy=False)
 
 
 def require_integers(name: str, values: npt.NDArray[Any]) -> None:
-    """Raise SchemaError, which names the array, unless it is a row of signed integers.
+    """Raise SchemaError with the array's name unless it is a 1-D array of signed integers.
 
-    Floats lose digits of times and ids, and unsigned integers may exceed int64.
+    Floats would lose digits of times and ids, and unsigned integers may exceed int64.
     """
     if values.ndim != 1 or values.dtype.kind != "i":
         raise SchemaError(
@@ -42,14 +42,14 @@ def require_integers(name: str, values: npt.NDArray[Any]) -> None:
 
 
 def require_equal_length(**arrays: npt.NDArray[Any]) -> None:
-    """Raise SchemaError unless all arrays, given by name, have equally many rows."""
+    """Raise SchemaError unless all arrays, given by name, have the same length."""
     if len({len(array) for array in arrays.values()}) > 1:
         sizes = ", ".join(f"{name} has {len(array)}" for name, array in arrays.items())
         raise SchemaError(f"arrays of different lengths: {sizes}")
 
 
 def is_sorted(values: I64) -> bool:
-    """Return whether the values ascend; equal neighbours are in order."""
+    """Return whether the values are sorted in ascending order; ties are allowed."""
     return bool(np.all(values[1:] >= values[:-1]))
 
 

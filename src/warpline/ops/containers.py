@@ -1,7 +1,7 @@
-"""The shortest interval that contains each interval, for intervals that may partly overlap.
+"""The shortest container of each interval, for intervals that may overlap partially.
 
-Intervals that nest have one answer to what the innermost container is, and `ops.tree` finds it
-fast. Where intervals cross, the container that starts last need not be the shortest one.
+For properly nested intervals, the innermost container is unique, and `ops.tree` finds it fast.
+Where intervals cross, the container that starts last is not always the shortest.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _MAX_SPAN = 2**62
 
 
 def crosses(start: Integers, end: Integers, group: Integers) -> bool:
-    """Return whether some interval of a group begins inside another one and ends after it.
+    """Return whether an interval starts inside another one of its group and ends after it.
 
     Args:
         start: Shape (n,).
         end: Shape (n,), none before its start.
         group: Shape (n,).
 
-    Where nothing crosses, of the intervals still open when another one begins, the one that
-    began last ends no earlier than that one. Of intervals that cross, the first fails this.
+    If nothing crosses, the last-started interval still open at the start of another one ends no
+    earlier than that one. The first crossing interval violates this.
     """
     begin, until = as_i64("start", start), as_i64("end", end)
     if not len(begin):
@@ -44,9 +44,9 @@ def crosses(start: Integers, end: Integers, group: Integers) -> bool:
 def shortest_containers(start: Integers, end: Integers, group: Integers) -> Lookup:
     """Return the shortest other interval of its group that contains each interval.
 
-    What contains what is as in `ops.tree`. Of containers of one length the one that starts
-    first is taken, and of equal ones the later row, which is inside the earlier. Takes
-    O(n log^2 n), the intervals in any order.
+    Containment is defined as in `ops.tree`. Among containers of the same length, the one that
+    starts first is used. Among equal intervals, it is the later row, which is inside the earlier.
+    Takes O(n log^2 n); intervals may be in any order.
 
     Args:
         start: Shape (n,).
@@ -64,10 +64,10 @@ def shortest_containers(start: Integers, end: Integers, group: Integers) -> Look
 
 
 def _shortest_before(begin: I64, end: I64, group: I64) -> I64:
-    """Return the place of the shortest earlier interval that reaches far enough, or _NOTHING.
+    """Return the position of the shortest earlier interval that reaches far enough, or _NOTHING.
 
-    Places are halved again and again; at each level the intervals of a left half answer those
-    of the right half beside it, so that every earlier interval is asked once.
+    Divide and conquer: at each level, the intervals of a left half are candidates for those of
+    the adjacent right half, so that every earlier interval is considered once.
     """
     n, length = len(begin), end - begin
     must_reach = np.maximum(end, begin + 1)  # a point inside is followed by a moment inside
@@ -94,7 +94,7 @@ def _shortest_before(begin: I64, end: I64, group: I64) -> I64:
 
 
 def _least_from_here(rank: I64, *keys: I64) -> I64:
-    """Return the least rank from each place to the end of its run of equal keys."""
+    """Return the minimum rank from each position to the end of its run of equal keys."""
     changes = np.zeros(len(rank), np.bool_)
     for key in keys:
         changes[1:] |= key[1:] != key[:-1]

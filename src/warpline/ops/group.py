@@ -1,4 +1,4 @@
-"""Rows in groups: dense group numbers, and statistics per group."""
+"""Grouping of rows: dense group numbers, and statistics per group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from warpline.ops.arrays import (
 _LOW_32 = np.uint64(2**32 - 1)
 _BITS_32 = np.uint64(32)
 
-# With more distinct keys than this, sorting them is as fast as hashing them.
+# Above this number of distinct keys, sorting is as fast as hashing.
 _MAX_HASHED_KEYS = 2**16
 
 Number = TypeVar("Number", np.int64, np.float64)
@@ -46,7 +46,7 @@ class Groups:
 
     @property
     def n_groups(self) -> int:
-        """Number of groups; every one has a row."""
+        """Number of groups; none is empty."""
         return len(self.uniques)
 
 
@@ -55,7 +55,7 @@ class RowGroups:
     """Rows grouped by the tuple of several columns.
 
     Attributes:
-        codes: Shape (n,), int32, each row's group number; groups ascend as their tuples do.
+        codes: Shape (n,), int32, each row's group number; groups are in ascending tuple order.
         first: Shape (n_groups,), int64, each group's first row: ``column[first]`` gives keys.
     """
 
@@ -64,7 +64,7 @@ class RowGroups:
 
     @property
     def n_groups(self) -> int:
-        """Number of groups; every one has a row."""
+        """Number of groups; none is empty."""
         return len(self.first)
 
 
@@ -98,16 +98,16 @@ def factorize_rows(*columns: Integers) -> RowGroups:
         packed = codes.astype(np.int64)
     groups = factorize(packed)
     first = np.empty(groups.n_groups, np.int64)
-    # Of several writes to one place the last one stays: here that of the first row.
+    # The last write to a position wins: here that of the first row.
     first[groups.codes[::-1]] = np.arange(len(packed))[::-1]
     return RowGroups(groups.codes, first)
 
 
 def pack(*columns: Integers) -> I64 | None:
-    """Return one int64 per row that orders and equals as the row's tuple does.
+    """Return one int64 per row with the same order and equality as the row's tuple.
 
-    Returns None if the columns' ranges of values do not fit into 63 bits together; SchemaError
-    without a column, or if lengths differ.
+    Returns None if the columns' value ranges together exceed 63 bits. Raises SchemaError without
+    columns, or if lengths differ.
     """
     if not columns:
         raise SchemaError("no key column")
@@ -128,13 +128,13 @@ def pack(*columns: Integers) -> I64 | None:
 
 @dataclass(frozen=True)
 class GroupStats:
-    """Statistics of int64 values per group, each computed when it is first asked for.
+    """Statistics of int64 values per group, each computed on first access.
 
     Every result has shape (n_groups,). An empty group has count 0 and 0 for everything else.
 
     Attributes:
-        starts: Shape (n_groups + 1,), int64, where each group begins in `ordered`.
-        ordered: Shape (n,), int64, the values, group after group, ascending inside each.
+        starts: Shape (n_groups + 1,), int64, start of each group in `ordered`.
+        ordered: Shape (n,), int64, the values by group, ascending within each group.
     """
 
     starts: I64
@@ -157,7 +157,7 @@ class GroupStats:
 
     @cached_property
     def sum(self) -> I64:
-        """Exact sum, int64; InputError if one does not fit 64 bits."""
+        """Exact sum, int64; raises InputError if a sum exceeds 64 bits."""
         self._check_sums_fit()
         return self._spread(np.add.reduceat(self.ordered, self._first))
 
@@ -168,7 +168,7 @@ class GroupStats:
 
     @cached_property
     def median(self) -> F64:
-        """Mean of the two middle values, which are one for an odd count, float64."""
+        """Median, float64: the middle value, or the mean of the two middle values."""
         count = self.count[self._used]
         low = self.ordered[self._first + (count - 1) // 2].astype(np.float64)
         return self._spread((low + self.ordered[self._first + count // 2]) / 2)
@@ -179,7 +179,7 @@ class GroupStats:
 
         With m the integer nearest the mean and d = value - m, the squares about the mean sum to
         sum(d**2) - sum(d)**2 / count. Both sums are exact integers, and the second term is at
-        most half of the first, so that nothing cancels.
+        most half of the first, so there is no cancellation.
         """
         count, total = self.count[self._used], self.sum[self._used]
         below = total // count
@@ -189,10 +189,10 @@ class GroupStats:
         return self._spread(np.sqrt(squares / np.maximum(count - 1, 1)))
 
     def percentile(self, percent: float) -> F64:
-        """Percentile with linear interpolation between neighbours, numpy's default, float64.
+        """Percentile with linear interpolation (numpy's default), float64.
 
         Args:
-            percent: From 0 to 100; SchemaError outside.
+            percent: From 0 to 100; raises SchemaError outside.
         """
         if not 0 <= percent <= 100:
             raise SchemaError(f"percentile {percent} is not between 0 and 100")
@@ -205,16 +205,16 @@ class GroupStats:
 
     @cached_property
     def _used(self) -> I64:
-        """Groups that have a value."""
+        """Groups that are not empty."""
         return np.flatnonzero(self.count)
 
     @cached_property
     def _first(self) -> I64:
-        """Where each group that has a value begins in `ordered`."""
+        """Start of each nonempty group in `ordered`."""
         return self.starts[self._used]
 
     def _spread(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """Return one value per group from one per group that has a value."""
+        """Return one value per group from one value per nonempty group."""
         if len(values) == len(self.count):
             return values
         spread = np.zeros(len(self.count), values.dtype)
@@ -237,9 +237,9 @@ class GroupStats:
             )
 
     def _squares_about(self, centre: I64) -> F64:
-        """Return each group's sum of squared distances from its centre, for groups in use."""
+        """Return each nonempty group's sum of squared distances from its center."""
         centres = np.repeat(centre, self.count[self._used])
-        # In 64 unsigned bits the distance of any two int64 is exact; so are the products below.
+        # The distance of any two int64 is exact in 64 unsigned bits; so are the products below.
         distance = self.ordered.view(np.uint64) - centres.view(np.uint64)
         np.negative(distance, out=distance, where=self.ordered < centres)
         low, high = distance & _LOW_32, distance >> _BITS_32
@@ -249,18 +249,18 @@ class GroupStats:
         return squares
 
     def _sums(self, values: U64) -> F64:
-        """Return sums per group in use, of numbers of any size, rounded once at the end."""
+        """Return sums per nonempty group, of numbers of any size, rounded once at the end."""
         high = np.add.reduceat(values >> _BITS_32, self._first).astype(np.float64)
         return high * 2.0**32 + np.add.reduceat(values & _LOW_32, self._first)
 
 
 def group_stats(codes: Integers, values: Integers, n_groups: int) -> GroupStats:
-    """Order the values inside their groups, from which every statistic is cheap.
+    """Sort the values within their groups, which makes every statistic cheap.
 
     Args:
         codes: Shape (n,), group numbers in ``[0, n_groups)``; SchemaError outside.
         values: Shape (n,).
-        n_groups: How many groups there are; some may be empty.
+        n_groups: Number of groups; some may be empty.
     """
     numbers = np.ascontiguousarray(as_i64("values", values))
     require_integers("codes", codes)
@@ -279,7 +279,7 @@ def group_stats(codes: Integers, values: Integers, n_groups: int) -> GroupStats:
 
 
 def _factorize_natively(keys: I64) -> Groups | None:
-    """Return the groups, or None without the native core or with too many groups for it."""
+    """Return the groups; None without the native core, or if it does not support as many."""
     core = native.core()
     if core is None:
         return None

@@ -1,9 +1,9 @@
 """Sets of half-open intervals ``[start, end)`` on int64 coordinates.
 
 Inputs are two arrays of equal length, in any order, overlapping or not. A zero-length interval
-contains no point: set operations ignore it, and only `overlap_mask` gives it a place. An interval
-that ends before it starts is a SchemaError. Set operations return the canonical form: ascending,
-not empty, with a gap between neighbours. All are O(n log n).
+contains no point: set operations ignore it, and only `overlap_mask` treats it as a point. An
+interval that ends before it starts raises SchemaError. Set operations return the canonical form:
+ascending, nonempty intervals with a gap between neighbors. All are O(n log n).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Steps(NamedTuple):
 
     Attributes:
         time: Shape (n,), int64, strictly ascending.
-        depth: Shape (n,), int64, the value from ``time[i]`` until ``time[i + 1]``; neighbours
+        depth: Shape (n,), int64, the value from ``time[i]`` until ``time[i + 1]``; neighbors
             differ and the last is 0.
     """
 
@@ -53,7 +53,7 @@ class Steps(NamedTuple):
 
 
 def checked(start: Integers, end: Integers) -> Intervals:
-    """Return the intervals as int64; SchemaError if one ends before it starts."""
+    """Return the intervals as int64; raises SchemaError if one ends before it starts."""
     pair = Intervals(as_i64("start", start), as_i64("end", end))
     require_equal_length(start=pair.start, end=pair.end)
     reversed_rows = pair.end < pair.start
@@ -64,7 +64,7 @@ def checked(start: Integers, end: Integers) -> Intervals:
 
 
 def union(start: Integers, end: Integers) -> Intervals:
-    """Return what at least one interval covers; overlapping and touching intervals merge."""
+    """Return the union; overlapping and adjacent intervals merge."""
     pair = checked(start, end)
     if not is_sorted(pair.start):
         order = np.argsort(pair.start)
@@ -73,7 +73,7 @@ def union(start: Integers, end: Integers) -> Intervals:
 
 
 def merge_sorted(start: Integers, end: Integers) -> Intervals:
-    """Return `union` in O(n) for intervals whose starts ascend; SchemaError if they do not."""
+    """Return `union` in O(n) for intervals sorted by start; raises SchemaError otherwise."""
     pair = checked(start, end)
     if not is_sorted(pair.start):
         row = int(np.argmax(pair.start[1:] < pair.start[:-1])) + 1
@@ -82,39 +82,39 @@ def merge_sorted(start: Integers, end: Integers) -> Intervals:
 
 
 def total(start: Integers, end: Integers) -> int:
-    """Return the sum of the lengths, exactly; time covered twice counts twice."""
+    """Return the exact sum of the lengths; time covered twice counts twice."""
     pair = checked(start, end)
-    # The difference of two int64 always fits 64 unsigned bits.
+    # The difference of two int64 always fits in 64 unsigned bits.
     return exact_sum(pair.end.view(np.uint64) - pair.start.view(np.uint64))
 
 
 def covered(start: Integers, end: Integers) -> int:
-    """Return the length of the union, exactly; time covered twice counts once."""
+    """Return the exact length of the union; time covered twice counts once."""
     return total(*union(start, end))
 
 
 def intersect(a: tuple[Integers, Integers], b: tuple[Integers, Integers]) -> Intervals:
-    """Return what both sets cover, each given as a pair (start, end)."""
+    """Return the intersection of two sets, each given as a pair (start, end)."""
     return _combine(a, b, lambda in_a, in_b: in_a & in_b)
 
 
 def subtract(a: tuple[Integers, Integers], b: tuple[Integers, Integers]) -> Intervals:
-    """Return what `a` covers and `b` does not, each given as a pair (start, end)."""
+    """Return the set difference `a` minus `b`, each given as a pair (start, end)."""
     return _combine(a, b, lambda in_a, in_b: in_a & ~in_b)
 
 
 def gaps(start: Integers, end: Integers, lo: int, hi: int) -> Intervals:
-    """Return what no interval covers in the window ``[lo, hi)``."""
+    """Return the gaps between the intervals within the window ``[lo, hi)``."""
     low, high = _window(lo, hi)
     window = (np.array([low], np.int64), np.array([high], np.int64))
     return subtract(window, (start, end))
 
 
 def clip(start: Integers, end: Integers, lo: int, hi: int) -> Intervals:
-    """Return every row cut to the window ``[lo, hi)``.
+    """Return every row clipped to the window ``[lo, hi)``.
 
-    Rows outside the window stay, as zero-length ones at its nearer edge, so that the result
-    lines up with the rows' other columns. SchemaError if `lo` is after `hi`.
+    Rows outside the window become zero-length intervals at its nearer edge, so that the result
+    stays aligned with other columns. Raises SchemaError if `lo` is after `hi`.
     """
     pair = checked(start, end)
     low, high = _window(lo, hi)
@@ -122,10 +122,10 @@ def clip(start: Integers, end: Integers, lo: int, hi: int) -> Intervals:
 
 
 def overlap_mask(start: Integers, end: Integers, lo: int, hi: int) -> BoolArray:
-    """Return True for the rows that share a point with the window ``[lo, hi)``.
+    """Return True for the rows that overlap the window ``[lo, hi)``.
 
     A zero-length row at t counts as the point t: it overlaps if ``lo <= t < hi``. Nothing
-    overlaps an empty window. SchemaError if `lo` is after `hi`.
+    overlaps an empty window. Raises SchemaError if `lo` is after `hi`.
     """
     pair = checked(start, end)
     low, high = _window(lo, hi)
@@ -137,7 +137,7 @@ def overlap_mask(start: Integers, end: Integers, lo: int, hi: int) -> BoolArray:
 
 
 def concurrency(start: Integers, end: Integers) -> Steps:
-    """Return how many intervals cover each moment, as a step function."""
+    """Return the number of intervals that cover each time, as a step function."""
     pair = checked(start, end)
     time = np.sort(np.concatenate(pair))
     begun = np.searchsorted(np.sort(pair.start), time, side="right")
@@ -148,7 +148,7 @@ def concurrency(start: Integers, end: Integers) -> Steps:
 
 
 def _merge(pair: Intervals) -> Intervals:
-    """Return the canonical form of intervals whose starts ascend."""
+    """Return the canonical form of intervals sorted by start."""
     start, end = _not_empty(pair)
     if not len(start):
         return Intervals(start, end)
@@ -163,11 +163,11 @@ def _combine(
     b: tuple[Integers, Integers],
     keep: Callable[[BoolArray, BoolArray], BoolArray],
 ) -> Intervals:
-    """Return the canonical form of the points that `keep` accepts, given where a and b cover."""
+    """Return the canonical form of the points accepted by `keep`, given the coverage of a and b."""
     one, other = union(*a), union(*b)
     time = np.sort(np.concatenate((*one, *other)))
     inside = keep(_covers(one, time), _covers(other, time))
-    # Nothing covers the last time, so that every run that opens also closes.
+    # Nothing covers the last time, so every open run is closed.
     changes = time[np.diff(inside, prepend=False)]
     return Intervals(changes[0::2].copy(), changes[1::2].copy())
 
@@ -184,7 +184,7 @@ def _not_empty(pair: Intervals) -> Intervals:
 
 
 def _window(lo: int, hi: int) -> tuple[int, int]:
-    """Return the window within int64, so that any Python int may bound it."""
+    """Return the window clamped to int64, so that any Python int may bound it."""
     if lo > hi:
         raise SchemaError(f"the window ends at {hi}, before its start {lo}")
     return min(max(lo, INT64_MIN), INT64_MAX), min(max(hi, INT64_MIN), INT64_MAX)

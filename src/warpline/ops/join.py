@@ -1,4 +1,4 @@
-"""Exact-match joins: for each key, the row of a table that holds it."""
+"""Exact-match joins: for each key, the row of a table with that key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warpline.ops.group import factorize_rows, pack
 
 Duplicates = Literal["first", "last"]
 
-# A table of slots indexed by key beats searching while it stays this near the size of the inputs.
+# A table indexed by key is faster than searching up to this multiple of the inputs' size.
 _DENSE_SLOTS_PER_ROW = 4
 
 
@@ -21,8 +21,8 @@ class Lookup(NamedTuple):
     """The row found for each key.
 
     Attributes:
-        row: Shape (n,), int64, row of the table; 0 where nothing was found, so take another
-            column of the table as ``column[row[found]]``.
+        row: Shape (n,), int64, row of the table; 0 if not found, so look up other columns as
+            ``column[row[found]]``.
         found: Shape (n,), bool.
     """
 
@@ -34,11 +34,11 @@ def lookup(keys: Integers, table_keys: Integers, *, duplicates: Duplicates = "fi
     """Find each key's row in a table of keys.
 
     Args:
-        keys: Shape (n,), what to look for, in any order.
+        keys: Shape (n,), the keys to look up, in any order.
         table_keys: Shape (m,), the table's keys, in any order.
-        duplicates: Which row answers for a key that the table holds more than once.
+        duplicates: Which row to use for a key that occurs more than once in the table.
 
-    Takes O(n + m) when the table's keys are dense, else O((n + m) log m).
+    Takes O(n + m) if the table's keys are dense, otherwise O((n + m) log m).
     """
     wanted, table = as_i64("keys", keys), as_i64("table_keys", table_keys)
     if not len(wanted) or not len(table):
@@ -56,8 +56,8 @@ def lookup_rows(
 
     Args:
         keys: Columns of shape (n,), one per part of the key.
-        table_keys: Columns of shape (m,), as many and in the same order.
-        duplicates: Which row answers for a key that the table holds more than once.
+        table_keys: Columns of shape (m,), the same number in the same order.
+        duplicates: Which row to use for a key that occurs more than once in the table.
 
     Raises SchemaError if the two sides have different numbers of columns, or none.
     """
@@ -77,7 +77,7 @@ def lookup_rows(
 def _lookup_dense(keys: I64, table: I64, low: int, high: int, duplicates: Duplicates) -> Lookup:
     slot = np.full(high - low + 1, -1, np.int64)
     rows = np.arange(len(table))
-    # Of several writes to one slot the last one stays.
+    # The last write to a slot wins.
     step = 1 if duplicates == "last" else -1
     slot[(table - low)[::step]] = rows[::step]
     inside = (keys >= low) & (keys <= high)

@@ -1,4 +1,4 @@
-"""Texts in groups: dense numbers for equal texts."""
+"""Grouping of texts: equal texts get the same dense number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TextGroups(NamedTuple):
     """Texts grouped by their bytes.
 
     Attributes:
-        codes: Shape (n,), int32, each text's number in order of first appearance, -1 for none.
+        codes: Shape (n,), int32, each text's number in order of first appearance; -1 for null.
         first: Shape (n_groups,), int64, the row where each distinct text appeared first.
     """
 
@@ -31,7 +31,7 @@ def factorize_texts(
     Args:
         blob: The bytes of all texts, one after another.
         offsets: Shape (n + 1,), ascending, from 0 to ``len(blob)``.
-        valid: Shape (n,), False where there is no text; None when all are there.
+        valid: Shape (n,), False for null; None if there are no nulls.
     """
     count = len(offsets) - 1
     groups = _natively(blob, offsets, valid, count)

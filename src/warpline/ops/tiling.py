@@ -1,4 +1,4 @@
-"""Overlapping intervals laid out side by side: each moment given to one of those that cover it."""
+"""Tiling of overlapping intervals: each covered time is assigned to exactly one interval."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from warpline.errors import SchemaError
 from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.interval import checked
 
-# One bit of an int64 for each level, and the sign is left alone.
+# One bit of an int64 for each level; the sign bit is not used.
 MAX_LEVELS = 62
 
 
 class Tiles(NamedTuple):
-    """Pieces of time that ascend and do not overlap; together they are the intervals' union.
+    """Ascending, disjoint pieces of time; together they are the intervals' union.
 
     Attributes:
         start_ns: Shape (k,), int64.
         end_ns: Shape (k,), int64, after the start.
-        owner: Shape (k,), int64, the interval that each piece is given to. Pieces of one interval
-            never touch.
+        owner: Shape (k,), int64, the interval that each piece is assigned to. Pieces of one
+            interval are never adjacent.
     """
 
     start_ns: I64
@@ -30,17 +30,16 @@ class Tiles(NamedTuple):
 
 
 def tile(start_ns: I64, end_ns: I64, level: Integers) -> Tiles:
-    """Give each covered moment to the interval of the lowest level, there to the earliest start.
+    """Assign each covered time to the interval with the lowest level, then the earliest start.
 
-    Of intervals of one level that start together the first row is taken. Intervals without length
-    get nothing.
+    Ties go to the first row. Zero-length intervals get nothing.
 
     Args:
         start_ns: Shape (n,), int64.
-        end_ns: Shape (n,), int64, none before its start: else a SchemaError.
-        level: Shape (n,), in ``[0, MAX_LEVELS)``; a SchemaError outside.
+        end_ns: Shape (n,), int64; SchemaError if one is before its start.
+        level: Shape (n,), in ``[0, MAX_LEVELS)``; SchemaError outside.
 
-    Takes O(n log n), and no more than O(n) where the starts ascend and the level is one.
+    Takes O(n log n), or O(n) for a single level with ascending starts.
     """
     start, end = checked(start_ns, end_ns)
     if len(level) and not 0 <= int(level.min()) <= int(level.max()) < MAX_LEVELS:
@@ -54,10 +53,9 @@ def tile(start_ns: I64, end_ns: I64, level: Integers) -> Tiles:
 
 
 def _of_level(start: I64, end: I64, rows: I64) -> Tiles:
-    """Return the tiles of intervals of one level, a piece for each that is not wholly covered.
+    """Return the tiles of intervals of one level: a piece for each one not fully covered.
 
-    At its start, and so from there on, what the earlier ones cover is one interval that reaches
-    up to the latest of their ends.
+    From an interval's start on, the earlier ones cover everything up to their latest end.
     """
     rows = rows[end[rows] > start[rows]]
     begin = start[rows]
@@ -80,7 +78,7 @@ def _layered(parts: list[Tiles]) -> Tiles:
     )
     order = np.argsort(time, kind="stable")
     time = time[order]
-    # Tiles of a level alternate between beginning and end, so that each of these turns its bit.
+    # Tiles of a level alternate between start and end, so each of these flips its bit.
     covering = np.bitwise_xor.accumulate(bits[order])
     settled = np.append(time[1:] != time[:-1], True)
     time, covering = time[settled], covering[settled]
@@ -97,13 +95,13 @@ def _layered(parts: list[Tiles]) -> Tiles:
 
 
 def _opens(begin: I64, finish: I64, owner: I64) -> BoolArray:
-    """Return where a piece does not go on with the one before it."""
+    """Return where a piece does not continue the previous one."""
     goes_on = (begin[1:] == finish[:-1]) & (owner[1:] == owner[:-1])
     return np.append(True, ~goes_on)
 
 
 class Cuts(NamedTuple):
-    """Parts that spans share with other intervals, by span and start.
+    """Intersections of spans with other intervals, by span and start.
 
     Attributes:
         span: Shape (k,), int64, rows of the spans.
@@ -119,7 +117,7 @@ class Cuts(NamedTuple):
 
 
 class Grouped(NamedTuple):
-    """Intervals in groups; what is cut out lies in the same group.
+    """Intervals in groups; only intervals of the same group intersect.
 
     Attributes:
         start_ns: Shape (n,), int64.
@@ -133,13 +131,13 @@ class Grouped(NamedTuple):
 
 
 def cut(spans: Grouped, others: Grouped) -> Cuts:
-    """Return the parts of each span that lie in the other intervals of its group.
+    """Return the intersections of each span with the other intervals of its group.
 
     Args:
-        spans: In any order; they may overlap.
-        others: By group and start; those of one group do not overlap.
+        spans: In any order; may overlap.
+        others: By group and start; disjoint within a group.
 
-    Takes O((n + k) log m) and a few steps for each group.
+    Takes O((n + k) log m), plus a few steps for each group.
     """
     first, last = (np.zeros(len(spans.group), np.int64) for _ in range(2))
     for rows in by_group(spans.group):
@@ -158,10 +156,10 @@ def cut(spans: Grouped, others: Grouped) -> Cuts:
 
 
 def rest(spans: Grouped, cuts: Cuts) -> Cuts:
-    """Return what is left of spans without their cuts, which do not overlap; rows mean nothing."""
+    """Return the spans minus their disjoint cuts; the result's `row` has no meaning."""
     every = np.arange(len(spans.group))
     owner = np.concatenate((every, cuts.span))
-    # Cuts of a span ascend, so that beginnings and ends stay in step.
+    # Cuts of a span ascend, so starts and ends stay aligned.
     by_start = np.argsort(owner, kind="stable")
     by_end = np.argsort(np.concatenate((cuts.span, every)), kind="stable")
     start = np.concatenate((spans.start_ns, cuts.end_ns))[by_start]
@@ -174,10 +172,10 @@ def rest(spans: Grouped, cuts: Cuts) -> Cuts:
 
 
 def by_group(group: Integers) -> list[I64]:
-    """Return the rows of each group, groups ascending, in the order in which rows stand."""
+    """Return the rows of each group in their original order, groups ascending."""
     if not len(group):
         return []
-    # Sorting numbers of 16 bits takes linear time.
+    # Sorting 16-bit numbers takes linear time.
     fits = int(group.min()) >= 0 and int(group.max()) < 1 << 15
     order = np.argsort(group.astype(np.int16) if fits else group, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)

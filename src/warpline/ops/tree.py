@@ -1,10 +1,10 @@
-"""Nesting of intervals, such as the ranges that a thread pushes and pops, and what they hold.
+"""Nesting of intervals, such as push/pop ranges of a thread, and the points inside them.
 
-An interval contains another if every point of that other is a point of its own; a zero-length
-interval stands for the point at which it starts, and contains nothing. Of two intervals with the
-same start and end, the earlier row contains the later one. The innermost container is the one that
-starts last, and of those that start together the one that ends first. For intervals that nest
-properly this is the stack of pushes; intervals that partly overlap do not contain each other.
+An interval contains another if it contains all its points. A zero-length interval represents the
+point at which it starts and contains nothing. Of two intervals with the same start and end, the
+earlier row contains the later one. The innermost container is the one that starts last and, among
+ties, ends first. For properly nested intervals this is the stack of pushes. Partially overlapping
+intervals do not contain each other.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from warpline.ops.join import Lookup
 
 _NOTHING = -1
 
-# A block of this many pairs takes some 50 MB while it is made.
+# Building a block of this many pairs takes about 50 MB.
 _PAIRS_PER_BLOCK = 2**20
 
 
 class Nesting(NamedTuple):
-    """Where each interval stands among those that contain it.
+    """Parent and depth of each interval.
 
     Attributes:
-        parent: Shape (n,), int64, row of the innermost container; 0 where there is none.
+        parent: Shape (n,), int64, row of the innermost container; 0 if there is none.
         has_parent: Shape (n,), bool.
         depth: Shape (n,), int32, number of ancestors, 0 for an outermost interval.
     """
@@ -42,11 +42,11 @@ class Nesting(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Intervals and the points that they hold.
+    """Pairs of an interval and a point in it.
 
     Attributes:
         interval: Shape (k,), int64, rows of the intervals, ascending.
-        point: Shape (k,), int64, rows of the points; those of one interval ascend in time.
+        point: Shape (k,), int64, rows of the points, in order of time for each interval.
     """
 
     interval: I64
@@ -55,10 +55,10 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True)
 class Contents:
-    """The points that each interval holds, in space that does not grow with the pairs.
+    """The points in each interval, in space independent of the number of pairs.
 
-    Interval i holds the points ``order[first[i]:last[i]]``, so that ``last - first`` counts them,
-    and a difference of running sums over ``values[order]`` adds their values up.
+    Interval i contains the points ``order[first[i]:last[i]]``, so ``last - first`` counts them,
+    and a difference of running sums over ``values[order]`` sums their values.
 
     Attributes:
         order: Shape (m,), int64, rows of the points, by group, then time, then row.
@@ -71,10 +71,10 @@ class Contents:
     last: I64
 
     def pairs(self, block: int = _PAIRS_PER_BLOCK) -> Iterator[Pairs]:
-        """Yield every (interval, point held) once, intervals ascending and never cut in two.
+        """Yield every pair (interval, point) once, with ascending intervals and none in two blocks.
 
         Args:
-            block: Pairs to yield at a time; more only where one interval alone holds more.
+            block: Pairs to yield at a time; more only if a single interval has more.
         """
         count = self.last - self.first
         reach = np.cumsum(count)
@@ -82,7 +82,7 @@ class Contents:
         while begin < len(count):
             end = max(begin + 1, int(np.searchsorted(reach, done + block, side="right")))
             counts = count[begin:end]
-            # Where each pair stands, less where its interval's first pair stands.
+            # Position of each pair minus position of its interval's first pair.
             skipped = self.first[begin:end] - (reach[begin:end] - counts - done)
             place = np.arange(int(counts.sum())) + np.repeat(skipped, counts)
             if len(place):
@@ -96,8 +96,8 @@ def nest(start: Integers, end: Integers, group: Integers | None = None) -> Nesti
     Args:
         start: Shape (n,), in any order.
         end: Shape (n,); SchemaError if one is before its start.
-        group: Shape (n,), for example a thread: intervals nest within one group only. None puts
-            all into one.
+        group: Shape (n,), for example a thread: intervals nest within a group only. None for a
+            single group.
     """
     pair = checked(start, end)
     parent, depth = _innermost(pair, _groups(group, pair.start))
@@ -113,13 +113,13 @@ def enclosing(
     point_group: Integers | None = None,
     group: Integers | None = None,
 ) -> Lookup:
-    """Find the innermost interval ``[start, end)`` that holds each point, in O((n + m) log(n + m)).
+    """Find the innermost interval ``[start, end)`` around each point, in O((n + m) log(n + m)).
 
     Args:
         points: Shape (m,), in any order.
         start: Shape (n,), in any order.
         end: Shape (n,); SchemaError if one is before its start.
-        point_group: Shape (m,), the group in which to look for each point; with `group` only.
+        point_group: Shape (m,), each point's group; only with `group`.
         group: Shape (n,), the intervals' groups.
     """
     pair, at = checked(start, end), as_i64("points", points)
@@ -140,15 +140,15 @@ def contents(
     point_group: Integers | None = None,
     group: Integers | None = None,
 ) -> Contents:
-    """Find all points that each interval ``[start, end)`` holds, in O((n + m) log m).
+    """Find all points in each interval ``[start, end)``, in O((n + m) log m).
 
-    The intervals may overlap in any way: a point belongs to every one that holds it.
+    The intervals may overlap in any way: a point belongs to every interval that contains it.
 
     Args:
         points: Shape (m,), in any order.
         start: Shape (n,), in any order.
         end: Shape (n,); SchemaError if one is before its start.
-        point_group: Shape (m,), each point's group: it belongs to intervals of that group only.
+        point_group: Shape (m,), each point's group; it belongs only to intervals of that group.
         group: Shape (n,), the intervals' groups.
     """
     pair, at = checked(start, end), as_i64("points", points)
@@ -167,13 +167,13 @@ def contents(
 
 
 def accumulate_up(nesting: Nesting, values: Integers) -> I64:
-    """Return each interval's value plus those of all intervals inside it, however deep.
+    """Return each interval's value plus those of all its descendants.
 
     Args:
         nesting: Of n intervals.
-        values: Shape (n,), values of the intervals themselves; their sum must fit int64.
+        values: Shape (n,), values of the intervals; their sum must fit in int64.
 
-    Takes O(n log n), with one step of numpy per level of nesting.
+    Takes O(n log n), with one numpy pass per nesting level.
     """
     sums = as_i64("values", values).copy()
     require_equal_length(values=sums, nesting=nesting.depth)
@@ -227,9 +227,9 @@ def _innermost_natively(pair: Intervals, group: I64 | None) -> tuple[I64, I32] |
 def _sweep(pair: Intervals, group: I64) -> tuple[I64, I32]:
     """Return the same as the native core, in plain Python.
 
-    Outer intervals come first in the sweep. An open interval that ends before the one at hand can
-    contain nothing that comes later, because the one at hand would be nearer: it leaves the
-    stack for good, and the ends on the stack descend from bottom to top.
+    Outer intervals come first in the sweep. An open interval that ends before the current one
+    cannot be the parent of a later one, because the current one would be closer. It is popped, so
+    the ends on the stack descend from bottom to top.
     """
     order = np.lexsort((~pair.end, pair.start, group))  # ~end descends as end ascends
     parents: list[int] = []

@@ -1,1 +1,1 @@
-"""What kernels are: their categories, their origins, and which belong to collectives."""
+"""Classification of kernels: categories, origins, and collectives."""

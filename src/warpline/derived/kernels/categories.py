@@ -1,4 +1,4 @@
-"""What each device operation is: its category, its origin, and what a collective kernel does."""
+"""The category and origin of each GPU operation, and the details of collective kernels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
     "operation_origins",
 ]
 
-# The order is the precedence where operations overlap: compute, collectives, whole graphs, copies.
+# Order of precedence for overlapping operations: compute, collectives, CUDA graphs, copies.
 BUSY_CATEGORIES = (
     *KERNEL_CATEGORIES,
     "graph",
@@ -63,12 +63,12 @@ _COPIES = {
 
 @derived
 def operation_categories(trace: Trace) -> I8:
-    """Return the category of each device operation, codes into `BUSY_CATEGORIES`.
+    """Return the category of each GPU operation, codes into `BUSY_CATEGORIES`.
 
-    Shape (operations,), in the order of `operations`. Kernels are told by their names; one that
-    no rule knows is a collective if it was launched inside a call of NCCL, else "other". Copies
-    are told by their direction; a copy within device memory whose source and destination are
-    different devices is "copy-p2p".
+    Shape (operations,), in the order of `operations`. Kernels are classified by name. A kernel
+    that matches no rule is a collective if launched inside an NCCL call, otherwise "other".
+    Copies are classified by direction. A device-to-device copy between different GPUs is
+    "copy-p2p".
 
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
@@ -84,10 +84,10 @@ def operation_categories(trace: Trace) -> I8:
 
 @derived
 def operation_origins(trace: Trace) -> I8:
-    """Return who wrote the code of each device operation, codes into `ORIGINS`.
+    """Return the origin of each GPU operation, codes into `ORIGINS`.
 
-    Shape (operations,), in the order of `operations`. Copies, memory sets and graphs recorded as
-    wholes are the driver's. A kernel that no rule knows is the user's.
+    Shape (operations,), in the order of `operations`. Copies, memsets and graph-level CUDA graphs
+    have the origin "driver". A kernel that matches no rule has the origin "user".
 
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
@@ -100,7 +100,7 @@ def operation_origins(trace: Trace) -> I8:
 
 @derived
 def _kernel_codes(trace: Trace) -> tuple[I8, I8]:
-    """Return category and origin of each kernel, shape (kernels,), in their total order."""
+    """Return category and origin of each kernel, shape (kernels,), in total order."""
     if not trace.has("kernel"):
         return np.zeros(0, np.int8), np.zeros(0, np.int8)
     ids = trace.columns("kernel", "name_id")["name_id"].values
@@ -117,7 +117,7 @@ def _kernel_codes(trace: Trace) -> tuple[I8, I8]:
 
 
 def _copy_categories(trace: Trace) -> I8:
-    """Return the category of each copy, shape (copies,), in their total order."""
+    """Return the category of each copy, shape (copies,), in total order."""
     if not trace.has("memcpy"):
         return np.zeros(0, np.int8)
     columns = trace.columns("memcpy", "kind", "src_device_id", "dst_device_id")

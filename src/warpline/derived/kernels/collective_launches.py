@@ -1,4 +1,4 @@
-"""Which kernels were launched by which calls of a collective library."""
+"""The collective library calls that launched each kernel."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from warpline.trace.collectives import DOMAIN
 
 @derived
 def collective_of_kernel(trace: Trace) -> Lookup:
-    """Return the row of collective that launched each kernel, shape (kernels,).
+    """Return the row of `collective` that launched each kernel, shape (kernels,).
 
-    It is the innermost call that the launching thread was in when it launched the kernel. Calls
-    that a group holds back are launched where the group ends: those have none.
+    It is the innermost call open on the launching thread at the launch. Kernels of grouped calls
+    are launched at the end of the group and have none.
     """
     launches = _launches(trace)
     count = trace.row_count("kernel") if trace.has("kernel") else 0
@@ -43,10 +43,10 @@ def collective_of_kernel(trace: Trace) -> Lookup:
 
 @derived
 def launched_by_collectives(trace: Trace) -> BoolArray:
-    """Return which kernels were launched inside a collective, or inside any range of NCCL.
+    """Return which kernels were launched inside a collective or inside any NCCL range.
 
-    Shape (kernels,). Calls within a group are launched where the group ends, which is a range of
-    NCCL's domain too.
+    Shape (kernels,). Kernels of grouped calls are launched at the end of the group, which is also
+    a range in NCCL's domain.
     """
     inside = collective_of_kernel(trace).found.copy()
     ranges = _ranges_of_nccl(trace)
@@ -61,7 +61,7 @@ def launched_by_collectives(trace: Trace) -> BoolArray:
 
 
 class _Launches(NamedTuple):
-    """Kernels whose launch is known: their rows, and when and on which thread it began."""
+    """Kernels with a known launch call: row, and start and thread of the call."""
 
     kernel: I64
     start_ns: I64
@@ -79,11 +79,11 @@ def _launches(trace: Trace) -> _Launches:
 
 
 def _ranges_of_nccl(trace: Trace) -> I64:
-    """Return the ranges of NCCL's domain, rows of range."""
+    """Return the ranges in NCCL's domain, rows of `range`."""
     if not trace.has("range"):
         return np.zeros(0, np.int64)
     domain = trace.columns("range", "domain_id")["domain_id"]
-    number = trace.strings.find(DOMAIN)  # After the column: a text has a number once it is read.
+    number = trace.strings.find(DOMAIN)  # After the column: texts get numbers when read.
     if number is None:
         return np.zeros(0, np.int64)
     return np.flatnonzero(domain.is_valid() & (domain.values == number))

@@ -1,4 +1,4 @@
-"""What a collective kernel does, read from its name."""
+"""Operation, algorithm, protocol and type of a collective kernel, parsed from its name."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from warpline.derived.kernels.rules import kernel_class, parse_name
 
-# Names of NCCL's kernels: ncclDevKernel_AllReduce_Sum_f32_RING_LL since 2.19, before it
-# ncclKernel_AllReduce_RING_LL_Sum_float, and until 2.7 ncclAllReduceRingLLKernel_sum_f32;
-# ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_f32 runs over symmetric memory.
+# NCCL kernel names: ncclDevKernel_AllReduce_Sum_f32_RING_LL since 2.19, before that
+# ncclKernel_AllReduce_RING_LL_Sum_float, and up to 2.7 ncclAllReduceRingLLKernel_sum_f32.
+# ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_f32 uses symmetric memory.
 _NCCL = re.compile(r"nccl(symk?|)(?:dev)?kernel(?:debug)?_", re.IGNORECASE)
 _EARLY_NCCL = re.compile(r"nccl([A-Za-z]+?)(Ring|Tree)(LL128|LL|)Kernel_?(\w*)")
 _OPERATIONS = {
@@ -82,20 +82,20 @@ _ELEMENT_TYPES = (
 
 @dataclass(frozen=True)
 class CollectiveKernel:
-    """What a collective kernel does; None where its name does not say.
+    """A collective kernel's details; None for those not in its name.
 
     Attributes:
         operation: "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "SendRecv", "AllToAll",
             "Dispatch", "Combine", "Barrier" ...
         algorithm: "RING", "TREE", "NVLS", "NVLS_TREE", "COLLNET_DIRECT", "COLLNET_CHAIN", "PAT",
-            "one-shot", "two-shot"; of NCCL's symmetric kernels the scheme, as "RSxLD_AGxST".
+            "one-shot", "two-shot"; for NCCL's symmetric kernels, the scheme: "RSxLD_AGxST".
         protocol: "LL", "LL128", "SIMPLE", "MULTIMEM", "LAMPORT".
         dtype: Element type: "f32", "bf16" ...
         reduction: "Sum", "Prod", "MinMax" ...
         family: "nccl", "rccl", "nvshmem", "deepep", "custom-all-reduce", "symmetric-memory" ...
-        is_representative: Whether the name stands for a group of functions. NCCL compiles one
-            kernel, named after LL, that also runs the other protocols; its RING stands for all
-            algorithms but TREE, and its reduction for all reductions.
+        is_representative: Whether the name represents several functions. NCCL compiles one
+            kernel, named after LL, that also runs the other protocols. RING in its name
+            represents all algorithms except TREE, and the reduction all reductions.
     """
 
     operation: str | None = None
@@ -108,7 +108,7 @@ class CollectiveKernel:
 
 
 def collective_kernel(name: str) -> CollectiveKernel | None:
-    """Return what a collective kernel does, from its name; None if the name is of another kind.
+    """Return the details of a collective kernel from its name; None for other kernels.
 
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
@@ -161,22 +161,22 @@ def _early_nccl(base: str, family: str) -> CollectiveKernel:
 
 
 def _base_with_its_case(name: str) -> str:
-    """Return the last part of a kernel's qualified name: rules see it in lower case only."""
+    """Return the last part of a kernel's qualified name in original case; rules use lower case."""
     whole = parse_name(name)
     place = name[: len(whole.name) + 1].lower().find(whole.base)
     return name[place : place + len(whole.base)] if place >= 0 else whole.base
 
 
 def _words(text: str) -> list[str]:
-    """Return the words between underlines in lower case; int8_t and nv_bfloat16 are types."""
+    """Return the words between underscores in lower case; int8_t and nv_bfloat16 are types."""
     plain = text.lower().replace("int8_t", "int8").replace("int32_t", "int32")
     return plain.replace("int64_t", "int64").split("_")
 
 
 def _element(operation: str | None, words: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return type and reduction.
+    """Return element type and reduction.
 
-    Operations that only move bytes are compiled for one type: it says nothing of the data.
+    Operations that only move bytes are compiled for a single type, which is not that of the data.
     """
     if operation not in _REDUCING:
         return None, None
@@ -185,7 +185,7 @@ def _element(operation: str | None, words: Sequence[str]) -> tuple[str | None, s
 
 
 def _scheme(rest: str) -> str | None:
-    """Return the scheme of a kernel over symmetric memory, as NCCL writes it."""
+    """Return the scheme of a symmetric-memory kernel, as spelled by NCCL."""
     kept = [
         word for word in rest.split("_") if word.lower() not in _REDUCTIONS and word not in _TYPES
     ]
@@ -193,16 +193,16 @@ def _scheme(rest: str) -> str | None:
 
 
 def _element_type(name: str) -> str | None:
-    """Return the type that the first template argument names."""
+    """Return the element type from the first template argument."""
     arguments = name.lower().partition("<")[2][:80]
     first = arguments.split(",")[0]
     return next((short for long, short in _ELEMENT_TYPES if long in first), None)
 
 
 def operation_name(recorded: str | None) -> str | None:
-    """Return the name of an operation as this module writes it: ncclAllReduce is AllReduce.
+    """Return the normalized name of an operation: ncclAllReduce is AllReduce.
 
-    A name of another form stays as it was recorded.
+    Names of other forms are returned unchanged.
     """
     if recorded is None:
         return None
@@ -212,7 +212,7 @@ def operation_name(recorded: str | None) -> str | None:
 
 
 def element_type(recorded: str | None) -> str | None:
-    """Return the name of an element type as this module writes it: BFloat16 is bf16."""
+    """Return the normalized name of an element type: BFloat16 is bf16."""
     if recorded is None:
         return None
     plain = recorded.lower().removeprefix("nccl").removesuffix("_t")

@@ -1,11 +1,11 @@
-"""What a kernel is, told from its name by the rules of one data file.
+"""Classification of kernels by name, with rules from a data file.
 
-The rules stand in ``data/kernel_rules.json``; docs/kernel-classes.md describes the file. A program
-with kernels of its own names a second file in the environment variable WARPLINE_KERNEL_RULES,
-whose rules go first.
+The rules are in ``data/kernel_rules.json``; docs/kernel-classes.md describes the format. Users add
+rules for their own kernels in a second file, set in the environment variable
+WARPLINE_KERNEL_RULES. Its rules take precedence.
 
-Patterns are texts with ``*``, not regular expressions: a match takes time in proportion to the
-name's length, whatever a hostile trace or a careless rule holds.
+Patterns are plain text with ``*``, not regular expressions: matching time is proportional to the
+name's length, even for hostile traces or careless rules.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ ORIGINS = (
 )
 UNKNOWN_CATEGORY, UNKNOWN_ORIGIN = "other", "user"
 
-# What identifies a kernel stands at the front of its name; CUTLASS alone writes names of 10 kB.
+# The start of a name identifies the kernel; CUTLASS names can be 10 kB long.
 _LONGEST_NAME = 4096
 _ANONYMOUS = re.compile(r"<unnamed>::|\(anonymous namespace\)::|_GLOBAL__N__[0-9a-z_]*::")
 _BRACKET = re.compile(r"[<>()]")
@@ -74,16 +74,16 @@ _LENGTH = re.compile(r"[0-9]{1,3}")
 _TARGETS = ("name", "function", "base")
 _COLLECTIVE_KEYS = ("family", "operation", "algorithm", "protocol")
 _KEYS = {"id", *_TARGETS, "unless", "category", "origin", "collective", "why"}
-_FORMAT_HINT = "docs/kernel-classes.md describes the file"
+_FORMAT_HINT = "docs/kernel-classes.md describes the format"
 
 
 class KernelName(NamedTuple):
-    """The parts of a kernel's name that rules look at, in lower case.
+    """The parts of a kernel's name that rules match, in lower case.
 
     Attributes:
-        name: As recorded, without anonymous namespaces; cut after 4096 characters.
-        function: The qualified name, without result type, template arguments, parameters and the
-            numbers that Triton and XLA append.
+        name: As recorded, without anonymous namespaces; truncated to 4096 characters.
+        function: The qualified name, without return type, template arguments, parameters and the
+            numeric suffixes of Triton and XLA.
         base: The last part of `function`.
     """
 
@@ -93,14 +93,14 @@ class KernelName(NamedTuple):
 
 
 class Sequel(NamedTuple):
-    """Pieces of text that must follow each other; anything may stand between them."""
+    """Pieces of text that must occur in this order, with anything in between."""
 
     pieces: tuple[str, ...]
     at_start: bool
     at_end: bool
 
     def matches(self, text: str) -> bool:
-        """Return whether the text holds the pieces in their order, in linear time."""
+        """Return whether the text contains the pieces in order, in linear time."""
         *early, last = self.pieces
         place = 0
         for number, piece in enumerate(early):
@@ -114,13 +114,13 @@ class Sequel(NamedTuple):
 
 
 class Patterns(NamedTuple):
-    """Patterns of which one must match, sorted by how they are looked for.
+    """Alternative patterns, by the way they are matched.
 
     Attributes:
-        starts: How the text may begin.
-        wholes: What the text may be.
-        parts: What it may hold.
-        sequels: What remains.
+        starts: Prefixes.
+        wholes: Full texts.
+        parts: Substrings.
+        sequels: All other patterns.
     """
 
     starts: tuple[str, ...]
@@ -130,7 +130,7 @@ class Patterns(NamedTuple):
 
     def match(self, text: str) -> bool:
         """Return whether one of the patterns matches the text."""
-        # The hottest loops of this module: generator expressions would double their time.
+        # The hottest loops of this module: generator expressions would take twice as long.
         if text.startswith(self.starts) or text in self.wholes:
             return True
         for part in self.parts:
@@ -143,15 +143,15 @@ class Patterns(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule: which names it is about, and what it says of them.
+    """One rule: the names it matches, and their classification.
 
     Attributes:
         id: Its name.
-        targets: Places of a `KernelName`, and the patterns of each; every one must agree.
-        unless: Patterns none of which may match the whole name.
-        category: One of `KERNEL_CATEGORIES`, or None: it says nothing about the category.
-        origin: One of `ORIGINS`, or None.
-        collective: Of "family", "operation", "algorithm" and "protocol", what it knows.
+        targets: Positions in a `KernelName` with the patterns for each; all must match.
+        unless: Patterns that must not match the whole name.
+        category: One of `KERNEL_CATEGORIES`, or None if the rule sets no category.
+        origin: One of `ORIGINS`, or None if the rule sets no origin.
+        collective: Known values of "family", "operation", "algorithm" and "protocol".
     """
 
     id: str
@@ -162,7 +162,7 @@ class Rule(NamedTuple):
     collective: Mapping[str, str]
 
     def matches(self, name: KernelName) -> bool:
-        """Return whether the rule is about the name."""
+        """Return whether the rule matches the name."""
         for place, patterns in self.targets:
             if not patterns.match(name[place]):
                 return False
@@ -171,13 +171,13 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelClass:
-    """What a kernel is.
+    """The classification of a kernel.
 
     Attributes:
-        category: What it computes, one of `KERNEL_CATEGORIES`.
-        origin: Who wrote it, one of `ORIGINS`.
-        category_rule: The rule that told the category; empty where none knows the name.
-        collective: What the rules know of a collective: "family", "operation", "algorithm",
+        category: One of `KERNEL_CATEGORIES`.
+        origin: One of `ORIGINS`.
+        category_rule: The rule that set the category; empty if no rule matches.
+        collective: For collectives, known values of "family", "operation", "algorithm" and
             "protocol".
     """
 
@@ -188,10 +188,10 @@ class KernelClass:
 
 
 def kernel_class(name: str) -> KernelClass:
-    """Return what a kernel is, from its demangled name; mangled names are understood in part.
+    """Return the classification of a kernel by its demangled name, or in part by a mangled one.
 
-    The first rule that matches and states a category gives the category, and likewise for the
-    origin. A name that no rule knows is "other" and of the "user".
+    The first matching rule with a category sets the category, and likewise for the origin. A name
+    that matches no rule has the category "other" and the origin "user".
 
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
@@ -201,10 +201,10 @@ def kernel_class(name: str) -> KernelClass:
 
 @cache
 def rules(extra_path: str | None = None) -> tuple[Rule, ...]:
-    """Return the rules in their order: those of the extra file first.
+    """Return the rules in order of precedence: those of the extra file first.
 
     Raises:
-        InputError: The extra file cannot be read or holds something else than rules.
+        InputError: The extra file cannot be read or is not a valid rules file.
     """
     built_in = files("warpline").joinpath("data", "kernel_rules.json").read_text("utf-8")
     own = read_rules(built_in, "kernel_rules.json")
@@ -213,35 +213,35 @@ def rules(extra_path: str | None = None) -> tuple[Rule, ...]:
     try:
         text = Path(extra_path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise InputError(f"{VARIABLE}: {extra_path}: {why}", hint=_FORMAT_HINT) from None
     return read_rules(text, f"{VARIABLE}: {extra_path}") + own
 
 
 def read_rules(text: str, source: str) -> tuple[Rule, ...]:
-    """Return the rules of a file's text.
+    """Return the rules from a file's text.
 
     Args:
-        text: JSON, as docs/kernel-classes.md says.
-        source: What to call the file in an error.
+        text: JSON, in the format described in docs/kernel-classes.md.
+        source: Name of the file in error messages.
 
     Raises:
-        InputError: It is not JSON, or not of that form.
+        InputError: The text is not JSON or not in that format.
     """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source} is not JSON: {error}", hint=_FORMAT_HINT) from None
     if not isinstance(document, dict) or not isinstance(document.get("rules"), list):
-        raise _wrong(source, 'there is no list "rules"')
+        raise _wrong(source, 'missing list "rules"')
     if document.get("version") != 1:
-        raise _wrong(source, f'"version" is {document.get("version")!r}, not 1')
+        raise _wrong(source, f'"version" is {document.get("version")!r}, expected 1')
     items = enumerate(document["rules"], 1)
     return tuple(_read_rule(f"{source}: rule {number}", item) for number, item in items)
 
 
 def parse_name(name: str) -> KernelName:
-    """Return the parts of a kernel's name that rules look at."""
+    """Return the parts of a kernel's name that rules match."""
     whole = _ANONYMOUS.sub("", name[:_LONGEST_NAME])
     function = _mangled_function(whole) or _function(whole)
     function = _NUMBERING.sub("", function).lower()
@@ -267,7 +267,7 @@ def _classified(name: str, extra_path: str | None) -> KernelClass:
 
 
 def _function(name: str) -> str:
-    """Return the qualified name of a demangled function, without what stands in brackets."""
+    """Return the qualified name of a demangled function, without bracketed parts."""
     plain: list[str] = []
     open_brackets: list[str] = []
     place = 0
@@ -301,7 +301,7 @@ def _last_word(plain: Sequence[str]) -> str:
 
 
 def _mangled_function(name: str) -> str | None:
-    """Return the qualified name at the front of a name mangled by the Itanium rules."""
+    """Return the qualified name at the start of a name mangled by the Itanium ABI."""
     found = _MANGLED.match(name)
     if found is None:
         return None
@@ -316,16 +316,16 @@ def _mangled_function(name: str) -> str | None:
 
 def _read_rule(label: str, item: Any) -> Rule:
     if not isinstance(item, dict):
-        raise _wrong(label, "it is not an object")
+        raise _wrong(label, "not a JSON object")
     label = f"{label} ({item['id']})" if "id" in item else label
     unknown = set(item) - _KEYS
     if unknown:
         raise _wrong(label, f"unknown key {min(unknown)!r}")
     present = [part for part in _TARGETS if part in item]
     if not present:
-        raise _wrong(label, f"it has none of {', '.join(_TARGETS)}")
+        raise _wrong(label, f"needs at least one of {', '.join(_TARGETS)}")
     if "category" not in item and "origin" not in item:
-        raise _wrong(label, "it states neither a category nor an origin")
+        raise _wrong(label, "needs a category or an origin")
     _text(label, "why", item.get("why", ""))
     return Rule(
         _text(label, "id", item.get("id", "")),
@@ -360,12 +360,12 @@ def _sequel(label: str, text: str) -> Sequel:
 
 def _collective(label: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict) or set(value) - set(_COLLECTIVE_KEYS):
-        raise _wrong(label, f"'collective' has keys other than {', '.join(_COLLECTIVE_KEYS)}")
+        raise _wrong(label, f"'collective' accepts only {', '.join(_COLLECTIVE_KEYS)}")
     return {key: _text(label, key, text) for key, text in value.items()}
 
 
 def _respelled(category: Any) -> Any:
-    """Return today's name of a category: files that users wrote earlier stay valid."""
+    """Return the current name of a category, so that existing rules files stay valid."""
     return "normalization" if category == "normalisation" else category
 
 
@@ -377,7 +377,7 @@ def _one_of(label: str, key: str, value: Any, allowed: Sequence[str]) -> str | N
 
 def _text(label: str, key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise _wrong(label, f"{key!r} is not a text")
+        raise _wrong(label, f"{key!r} is not a string")
     return value
 
 
