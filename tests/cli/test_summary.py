@@ -85,7 +85,7 @@ Devices                       share     busy     idle  kernels  copies  graphs
 Kernels                       share     busy  instances     mean      max
 mul                          57.1%  40.0 ms          2  25.0 ms  30.0 ms
 add                          14.3%  10.0 ms          1  10.0 ms  10.0 ms
-  1 launch of a CUDA graph was recorded as a whole: 10,000,000 ns of device time are …r kernel_sum
+  1 CUDA graph launch was traced at graph level: 10,000,000 ns of GPU time not in thi…r kernel_sum
 
 Ranges                    instances    total   median      max
 step                              1  60.0 ms  60.0 ms  60.0 ms

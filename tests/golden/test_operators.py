@@ -102,7 +102,7 @@ def test_another_thread_launches_for_itself(tmp_path):
     trace = opened(tmp_path, events)
     result = warpline.stats(trace, "op_sum")
     assert rows_of(trace, "op_sum")[0]["self_device_ns"] is None
-    assert "1 of 1 device operations belong to no row" in result.notes[0]
+    assert "1 of 1 GPU operations belong to no row" in result.notes[0]
     pair = rows_of(trace, "op_kern_sum")[0]
     assert (pair["kind"], pair["operator"], pair["name"], pair["calls"]) == (None, None, "k", 0)
 

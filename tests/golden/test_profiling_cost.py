@@ -51,7 +51,7 @@ def test_records_times_their_cost_and_what_cupti_says():
     result = api.stats(trace, "profiling_cost")
     rows = [row[:5] for row in result.rows()]
     assert rows == [
-        ("CUDA calls", "Warpline", 4, 20.0, 80),
+        ("CUDA API calls", "Warpline", 4, 20.0, 80),
         ("CUPTI Buffer flush", "CUPTI", 2, 35.0, 70),
         ("NVTX ranges", "Warpline", 6, 2.5, 15),
         ("CUPTI resource", "CUPTI", 1, 10.0, 10),
@@ -59,7 +59,7 @@ def test_records_times_their_cost_and_what_cupti_says():
     assert result.columns["span_ratio"].to_list() == [0.08, 0.07, 0.015, 0.01]
     # Two steps, from 100 to 800: three calls, one flush of 30, four ranges, one of CUPTI's others.
     assert result.columns["step_ns"].to_list() == [30, 15, 5, 5]
-    assert result.notes[0].startswith("CUDA calls cost most: ")
+    assert result.notes[0].startswith("highest overhead: CUDA API calls; ")
     assert "-t nvtx" in result.notes[0]
     assert result.notes[1].startswith("not included: ")
 
@@ -67,7 +67,7 @@ def test_records_times_their_cost_and_what_cupti_says():
 def test_what_costs_next_to_nothing_needs_no_cure():
     assert api.stats(trace_of({"range": 0.05}, range=RANGES), "profiling_cost").notes == ()
     (note,) = api.stats(trace_of({"range": 0.5}, range=RANGES), "profiling_cost").notes
-    assert note.startswith("NVTX ranges cost most: ")
+    assert note.startswith("highest overhead: NVTX ranges; ")
 
 
 def test_of_a_sampled_run_the_share_is_of_the_samples():
@@ -91,7 +91,7 @@ def test_call_chains_count_by_their_frames():
     trace = trace_of({"call_frame": 10.0}, range=RANGES, api_call=calls, call_frame=frames)
     (row,) = api.stats(trace, "profiling_cost").rows()
     # Three frames twice and one: the first of them lies before the steps.
-    assert row[:5] == ("Call chains", "Warpline", 3, 70 / 3, 70)
+    assert row[:5] == ("Backtraces", "Warpline", 3, 70 / 3, 70)
     assert row[6] == 20
 
 
@@ -119,7 +119,7 @@ def test_nodes_of_graphs_are_estimated_and_whole_graphs_suggested_where_they_cos
         assert result.notes == ()
     else:
         (note,) = result.notes
-        assert note.startswith(f"recording CUDA graphs node by node may have cost {share}: ")
+        assert note.startswith(f"node-level CUDA graph tracing may have taken {share}; ")
         assert "--cuda-graph-trace=graph" in note
 
 

@@ -1,4 +1,4 @@
-"""Device work by range: a trace small enough to count by hand, and captures against nsys."""
+"""GPU work by range: a trace small enough to count by hand, and captures against nsys."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_work_of_each_range() -> None:
         (1, 1, 20, 1, 2, 3),
     ]
     assert [note.split(":")[0] for note in result.notes] == [
-        "1 of 5 device operations belong to no range"
+        "1 of 5 GPU operations belong to no range"
     ]
 
 
@@ -209,7 +209,7 @@ def test_warm_up_is_left_out_by_position() -> None:
     assert columns(result, "name", "calls", "device_busy_ns", "device_p95_ns") == [
         *(("step_*", 3, 90, 30.0), ("  layer_0", 3, 30, 10.0), ("  layer_1", 3, 60, 20.0)),
     ]  # the loader ran while the first step did
-    assert result.notes == ("warm-up left out: the first 1 instance of step_*",)
+    assert result.notes == ("warm-up skipped: the first 1 instance of step_*",)
     assert api.stats(steps(4), "layers:skip").rows() == result.rows()
     assert len(api.stats(steps(4), "layers:skip=4")) == 0
 
@@ -244,9 +244,9 @@ def test_nothing_repeats_and_nothing_nests() -> None:
     once = trace_of([(0, 50, 0, PUSH_POP, "step")], [(10, 0, 60, 70, 0)])
     result = api.stats(once, "layers:skip")
     assert columns(result, "calls") == [(1,)]
-    assert result.notes == ("no range repeats, so that nothing was left out as warm-up",)
+    assert result.notes == ("no warm-up skipped: no range repeats",)
     free = trace_of([(0, 50, 0, START_END, "step")], [(10, 0, 60, 70, 0)])
-    assert api.run(free, "layers") == Skipped("layers", "the ranges here are all start/end ranges")
+    assert api.run(free, "layers") == Skipped("layers", "all recorded ranges are start/end ranges")
 
 
 @pytest.mark.parametrize("table", ["range_gpu_sum", "range_gpu_trace", "layers"])
@@ -321,7 +321,7 @@ def test_backward_work_by_sequence_number() -> None:
         "TBackward0": [1, 0, 0],
     }
     assert result.notes == (
-        "1 of 2 backward ranges could not be linked: no forward range here alone has their number",
+        "1 of 2 backward ranges could not be linked: sequence number missing or not unique",
     )
     summary = api.stats(backward_pass(), "range_gpu_sum:autograd")
     assert ("layer_0", 20, 2) in columns(summary, "name", *shown[:1:-1])
@@ -339,14 +339,14 @@ def test_numbers_of_two_threads_are_not_mixed_up() -> None:
     result = api.stats(trace, "range_gpu_trace:autograd")
     assert columns(result, "backward_operations") == [(0,), (0,), (0,)]
     assert result.notes == (
-        "1 of 1 backward range could not be linked: no forward range here alone has their number",
+        "1 of 1 backward range could not be linked: sequence number missing or not unique",
     )
 
 
 def test_without_autograd_ranges_a_note_says_so() -> None:
     for table in ("range_gpu_trace", "range_gpu_sum", "layers"):
         notes = api.stats(one_step(), f"{table}:autograd").notes
-        assert "no backward work is linked" in "; ".join(notes)
+        assert "no backward work was linked" in "; ".join(notes)
 
 
 def test_all_backward_work_of_a_capture_is_linked(capture: Callable[[str], Path]) -> None:

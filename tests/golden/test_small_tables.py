@@ -348,7 +348,7 @@ def test_ranges_of_one_style() -> None:
     assert columns(table(ranges(), "nvtx_startend_sum"), "time_ratio", "name") == [(1.0, "step")]
     only_pushed: Columns = {"start_ns": [0], "end_ns": [1], "name": ["x"], "style": [0]}
     outcome = api.run(trace_of(range=only_pushed), "nvtx_startend_sum")
-    assert outcome == Skipped("nvtx_startend_sum", "the ranges here are all push/pop ranges")
+    assert outcome == Skipped("nvtx_startend_sum", "all recorded ranges are push/pop ranges")
 
 
 def test_share_of_nothing_is_missing() -> None:

@@ -225,7 +225,7 @@ def test_the_trace_lists_ranges_in_order(trace: Trace) -> None:
     counted = len(launched(trace)) - len(free)
     total = sum(len(rows_of(trace, table)) for table in OPERATIONS[:-1])
     total += sum(item["level"] == WHOLE_GRAPH for item in rows_of(trace, "graph_launch"))
-    said = f"{total - counted:,} of {total:,} device operations"
+    said = f"{total - counted:,} of {total:,} GPU operations"
     assert [note.startswith(said) for note in result.notes] == [True] * (counted < total)
 
 

@@ -508,11 +508,11 @@ COUNTER = TableSpec(
 
 OVERHEAD = TableSpec(
     "overhead",
-    "One interval of profiling overhead.",
+    "One interval of overhead, as reported by the profiler.",
     (
         *_SPAN,
         _ref("thread_id", "thread", "Affected thread.", nullable=True),
-        _text("name", "Profiler activity."),
+        _text("name", "Cause of the overhead."),
     ),
     _HOST_ORDER,
 )
