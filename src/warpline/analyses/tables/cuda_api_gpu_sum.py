@@ -11,7 +11,7 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "cuda_api_gpu_sum"
-TITLE = "CUDA summary (calls, kernels and memory operations)"
+TITLE = "CUDA summary (API, kernels and memory operations)"
 FIELDS = time_fields(
     [
         Field("category", Unit.NONE, "CUDA_API, CUDA_KERNEL or MEMORY_OPER.", "Category"),

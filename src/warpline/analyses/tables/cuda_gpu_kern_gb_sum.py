@@ -13,7 +13,7 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "cuda_gpu_kern_gb_sum"
-TITLE = "CUDA GPU kernel summary by grid and block"
+TITLE = "CUDA GPU kernel/grid/block summary"
 FIELDS = time_fields(
     [
         Field("grid", Unit.NONE, "Grid size: blocks in x, y and z.", "GridXYZ"),

@@ -16,7 +16,7 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "cuda_kern_exec_sum"
-TITLE = "CUDA kernel launch and execution summary"
+TITLE = "CUDA kernel launch and execution time summary"
 _PHASES = {"total_": "T", "api_": "A", "queue_": "Q", "kernel_": "K"}
 FIELDS = (
     Field("pid", Unit.ID, "Process id.", "PID"),

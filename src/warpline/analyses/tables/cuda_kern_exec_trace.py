@@ -15,7 +15,7 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "cuda_kern_exec_trace"
-TITLE = "CUDA kernel launch and execution trace"
+TITLE = "CUDA kernel launch and execution time trace"
 FIELDS = (
     Field("start_ns", Unit.NS, "Start of the launch call.", "API Start (ns)"),
     Field("api_ns", Unit.NS, "Duration of the launch call.", "API Dur (ns)"),
