@@ -1,10 +1,10 @@
-"""What an annotation costs in a Python program, beside the nvtx package alone.
+"""Overhead of annotations in a Python program, compared with the plain nvtx package.
 
 Usage: python benchmarks/annotate.py [--rounds 15] [--number 20000]
 
-Both are timed in one process, in turn, once while nothing listens and once recorded by the agent;
-medians over the rounds in ns per range, without the loop around it. The second table shows what
-``python -m warpline.annotate`` adds to a call of the program's own functions and to foreign ones.
+Both are timed alternately in one process, first without a profiler and then recorded by the agent.
+Figures are medians over the rounds in ns per range, without the loop. The second table shows the
+overhead of ``python -m warpline.annotate`` per call, for the program's own and for other functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ours, theirs = warpline.annotate("f")(bare), nvtx.annotate("f")(bare)
 our_range, their_range = warpline.annotate("w"), nvtx.annotate("w")
 """
 
-# What is done -> (warpline, nvtx).
+# Operation -> (code with warpline, code with nvtx).
 PAIRS = {
     "decorated function": ("ours()", "theirs()"),
     "with annotate(...)": (
@@ -63,7 +63,7 @@ print(json.dumps({"own": times("own()"), "foreign": times("splitdrive('/x')")}))
 
 
 def measure(rounds: int, number: int) -> dict[str, tuple[float, float]]:
-    """Return the medians of every pair in ns, in this process."""
+    """Return the medians of every pair in ns, measured in this process."""
     scope: dict[str, object] = {}
     exec(SETUP, scope)
     loop_ns = min(timeit.repeat("pass", number=number, repeat=rounds)) / number * 1e9
@@ -80,7 +80,7 @@ def measure(rounds: int, number: int) -> dict[str, tuple[float, float]]:
 
 
 def run(arguments: list[str], *, is_recorded: bool) -> dict[str, Any]:
-    """Return what a Python process prints as JSON, alone or recorded."""
+    """Return the JSON printed by a Python process, run alone or recorded."""
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ)
         if is_recorded:
@@ -107,7 +107,7 @@ def print_ranges(options: argparse.Namespace) -> None:
 
 
 def print_calls() -> None:
-    """Print what a range for every function costs."""
+    """Print the overhead of a range for every function."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "calls.py")
         script.write_text(CALLS, encoding="utf-8")
@@ -120,7 +120,7 @@ def print_calls() -> None:
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(description="What an annotation costs.")
+    parser = argparse.ArgumentParser(description="Overhead of annotations.")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--number", type=int, default=20000)
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)

@@ -1,11 +1,11 @@
-"""What checking the checksums of a recording adds to reading it.
+"""Overhead of verifying a recording's checksums while reading it.
 
 Usage: python benchmarks/checksums.py FILE.warpline [--runs 15]
 
-Reading is opening the file and loading every column that `stats -r
-cuda_gpu_kern_sum,nvtx_kern_sum` and `analyze` load, as they load it: in order, references checked.
-It happens with and without the check in turn, in one process, each time from a new mapping of a
-file that the system has in memory. The commands are timed likewise, as they run in that process.
+Reading means opening the file and loading every column used by `stats -r
+cuda_gpu_kern_sum,nvtx_kern_sum` and `analyze`, in the same way: in order, with references checked.
+Runs with and without verification alternate in one process, each with a new mapping of a file in
+the page cache. The commands are timed in the same way, in that process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Work = Callable[[Path], object]
 
 
 def loads_of(path: Path) -> Loads:
-    """Return the columns that the commands load, by table, in their order."""
+    """Return the columns loaded by the commands, by table, in order."""
     found: Loads = []
     load = RecordingSource.load
 
@@ -63,7 +63,7 @@ def read(path: Path, loads: Loads) -> object:
 
 
 def bytes_checked(path: Path, loads: Loads) -> int:
-    """Return how many bytes of members the check goes through."""
+    """Return the number of member bytes that are verified."""
     summed = 0
 
     def counted(data: memoryview) -> int:
@@ -77,7 +77,7 @@ def bytes_checked(path: Path, loads: Loads) -> int:
 
 
 def seconds(work: Work, path: Path, *, is_checked: bool) -> float:
-    """Return how long some work takes, without the check on request."""
+    """Return the duration of some work, optionally without verification."""
     is_whole = container._is_whole if is_checked else lambda *_: True  # noqa: SLF001 - to compare
     with mock.patch("warpline.container._is_whole", is_whole):
         began = time.perf_counter()
@@ -86,7 +86,7 @@ def seconds(work: Work, path: Path, *, is_checked: bool) -> float:
 
 
 def main() -> None:
-    """Print medians, and what the check adds in each pair of runs."""
+    """Print medians, and the overhead of verification per pair of runs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--runs", type=int, default=15)

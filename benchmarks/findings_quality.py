@@ -1,11 +1,11 @@
-"""What the findings said would be saved, beside what was saved: the table of docs/findings.md.
+"""Estimated savings of the findings compared with measured ones: the table of docs/findings.md.
 
-usage: findings_quality.py FOLDER [FOLDER ...]
+usage: findings_quality.py DIRECTORY [DIRECTORY ...]
 
-A folder holds pairs NAME.bad.EXT and NAME.fixed.EXT; of several ranks NAME.bad.rank0.EXT and so
-on, which are opened together. For each pair the first finding about one fault of the bad program
-(or, without one, the first generic one) is printed with the predicted step, its bounds, and the
-step of the repaired program; then what the repaired programs still have.
+A directory contains pairs NAME.bad.EXT and NAME.fixed.EXT. With several ranks, the files are named
+NAME.bad.rank0.EXT and so on, and are opened together. For each pair, this prints the first finding
+about a specific problem of the bad program (or else the first generic one) with the predicted step,
+its bounds, and the step of the fixed program. The remaining findings of the fixed programs follow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SUFFIXES = (".sqlite", ".json.gz", ".warpline")
 
 
 def files_of(folder: Path, name: str) -> list[Path]:
-    """Return the file of a program, or of all its ranks."""
+    """Return the files of a program: one per rank."""
     return sorted(
         path
         for path in folder.iterdir()
@@ -30,16 +30,16 @@ def files_of(folder: Path, name: str) -> list[Path]:
 
 
 def first_finding(diagnosis: Diagnosis) -> Finding | None:
-    """Return the finding that is to be followed first: about one fault before generic ones."""
+    """Return the finding to act on first: specific problems before generic ones."""
     priced = [item for item in diagnosis.findings if item.saving_ns is not None]
     return min(priced, key=lambda item: item.is_generic, default=None)
 
 
 def pair_line(name: str, bad: Diagnosis, fixed: Diagnosis, seconds: float) -> str:
-    """Return what was predicted for a pair beside what was true."""
+    """Return the row with prediction and measurement for a pair."""
     found = first_finding(bad)
     if found is None or bad.replay is None or fixed.replay is None:
-        return f"{name:16} nothing was predicted"
+        return f"{name:16} no prediction"
     step, truth = bad.replay.step_ns, fixed.replay.step_ns
     savings = (found.saving_high_ns or 0, found.saving_ns or 0, found.saving_low_ns or 0)
     low, central, high = (step - saving for saving in savings)
@@ -53,7 +53,7 @@ def pair_line(name: str, bad: Diagnosis, fixed: Diagnosis, seconds: float) -> st
 
 
 def print_pairs(folder: Path) -> None:
-    """Print the pairs of a folder, and what the repaired programs still have."""
+    """Print the pairs of a directory, and the remaining findings of the fixed programs."""
     print(f"\n{folder}")
     print(
         f"{'program':16} {'first finding':22} {'bad ms':>7} {'predicted':>9} {'bounds':>15}"
@@ -72,12 +72,12 @@ def print_pairs(folder: Path) -> None:
         print(pair_line(name, before, after, seconds))
         found = (f"{x.rule} ({x.severity})" for x in after.findings if x.severity != "info")
         remaining.append(f"{name:16} {', '.join(found) or 'nothing'}")
-    print("\nleft in the repaired programs")
+    print("\nremaining findings of the fixed programs")
     print("\n".join(remaining))
 
 
 def main() -> None:
-    """Print the pairs of each folder."""
+    """Print the pairs of each directory."""
     for folder in map(Path, sys.argv[1:]):
         print_pairs(folder)
 

@@ -1,8 +1,8 @@
-"""Times `warpline.capture.finishing` as a process of its own, on sessions of any size.
+"""Times `warpline.capture.finishing` in a separate process, on raw recordings of any size.
 
     python benchmarks/finishing.py 1000000 10000000
 
-Half of the events are ranges that nest two deep, ended in order; a few have a mark beside them.
+Events are push/pop ranges nested two deep. A few of them also have a mark.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _word(kind: int, words: int, aux: int) -> int:
 
 
 def write_session(folder: Path, ranges: int) -> int:
-    """Write a session with so many push/pop ranges; return the bytes of its logs."""
+    """Write a raw recording with the given number of ranges; return the size of its logs."""
     facts = {"started_monotonic_ns": 1_000, "started_utc_ns": 1_790_000_000_000_000_000}
     (folder / "session.json").write_text(json.dumps({**facts, "collected": ["nvtx"]}))
     size = 0
@@ -57,7 +57,7 @@ def _header(events: int) -> bytes:
 
 
 def _events(ranges: int) -> Iterator[bytes]:
-    """Yield the records of ranges: an outer one around each inner one."""
+    """Yield the records of ranges: one outer range around each inner one."""
     pushes = [_word(_PUSH, 2, slot) for slot in range(_NAMES)]
     pop, now = _word(_POP, 2, 0), 2_000
     for first in range(0, ranges // 2, _BATCH):
@@ -70,7 +70,7 @@ def _events(ranges: int) -> Iterator[bytes]:
 
 
 def finish(folder: Path) -> tuple[float, int, int]:
-    """Finish a session; return the seconds of the process, its memory and the recording's size."""
+    """Finish a raw recording; return process seconds, peak memory and size of the recording."""
     output = folder / "out.warpline"
     command = [sys.executable, "-m", "warpline.capture.finishing", str(folder)]
     before = time.perf_counter()

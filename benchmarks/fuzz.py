@@ -1,16 +1,16 @@
-"""Damage recordings at random and read them: no traceback, no hang, no crash.
+"""Fuzz the readers: damaged recordings must not cause tracebacks, hangs or crashes.
 
 Usage: python benchmarks/fuzz.py FILE... [--mutants 1000] [--limit SECONDS] [--seconds 20]
                                  [--seed 1] [--keep DIR]
 
 Every mutant is a copy of one of the files with some bytes flipped, overwritten, cut off,
-duplicated, zeroed or put in. Files packed with xz or gzip are damaged unpacked; of gzip, which
-readers unpack themselves, every other mutant is packed again, and some are damaged once more. Of
-recordings every other mutant gets checksums that fit what it holds: their reader must not believe
-what is damaged before they were made. A
-child process opens it, loads every column of every table and computes every summary. A mutant is
-fine if that works or ends in an error that Warpline announces; anything else is a finding: it is
-printed and, with --keep, its file is kept. Exit status 1 if there is any.
+duplicated, zeroed or inserted. Files compressed with xz or gzip are decompressed first. Since
+readers decompress gzip themselves, every other gzip mutant is compressed again, and some of these
+are damaged once more. Every other mutant of a recording gets matching checksums, because the reader
+must also reject damage done before checksums were computed. A child process opens the mutant, loads
+every column of every table and computes every summary. The result must be success or one of
+Warpline's own errors. Anything else is printed and, with --keep, its file is kept. The exit status
+is then 1.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ TOKENS = (
 
 
 class Original(NamedTuple):
-    """A file to damage, unpacked, and whether a reader would unpack it."""
+    """A decompressed file to damage, and whether readers accept it compressed."""
 
     data: bytes
     is_gzip: bool
 
 
 def load(path: Path) -> Original:
-    """Read a file, and unpack it if it is packed."""
+    """Read a file and decompress it if necessary."""
     data = path.read_bytes()
     if data.startswith(XZ_MAGIC):
         return Original(lzma.decompress(data), is_gzip=False)
@@ -74,7 +74,7 @@ def mutant_of(original: Original, chance: random.Random) -> bytes:
 
 
 def sealed(data: bytearray) -> bytearray:
-    """Return a ZIP file with checksums that fit its members and its directory, if it is one."""
+    """Return the data with matching checksums of members and directory, if it is a ZIP file."""
     fitting = bytearray(data)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -85,7 +85,7 @@ def sealed(data: bytearray) -> bytearray:
 
 
 def seal(data: bytearray, archive: zipfile.ZipFile) -> None:
-    """Write checksums that fit; struct.error if the lengths of the archive do not."""
+    """Write matching checksums; struct.error if the archive's lengths are invalid."""
     entry = archive.start_dir
     for info in archive.infolist():
         at = info.header_offset
@@ -131,7 +131,7 @@ def mutate(data: bytearray, chance: random.Random) -> bytearray:
 
 
 def preload(paths: list[Path]) -> None:
-    """Read the undamaged files, so that every child finds imported what it needs."""
+    """Read the undamaged files, so that children inherit all imports."""
     for path in paths:
         if not path.read_bytes().startswith(XZ_MAGIC):
             read_everything(path)
@@ -157,7 +157,7 @@ def read_everything(path: Path) -> None:
 
 
 def child(path: Path, report: Connection) -> None:
-    """Read one mutant and say how it ended."""
+    """Read one mutant and report the outcome."""
     from warpline.errors import SchemaError, WarplineError  # noqa: PLC0415 - in the child only
 
     try:
@@ -172,7 +172,7 @@ def child(path: Path, report: Connection) -> None:
 
 
 def outcome(path: Path, seconds: float) -> tuple[str, str]:
-    """Read one mutant in a process of its own; return how it ended, and details."""
+    """Read one mutant in a separate process; return the outcome and details."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=child, args=(path, sender))
     process.start()
@@ -192,13 +192,15 @@ def outcome(path: Path, seconds: float) -> tuple[str, str]:
 
 def main() -> int:
     """Run the mutants and print a count of each outcome."""
-    parser = argparse.ArgumentParser(description="Damage recordings at random and read them.")
+    parser = argparse.ArgumentParser(description="Fuzz the readers with damaged recordings.")
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--mutants", type=int, default=1000)
-    parser.add_argument("--limit", type=float, default=float("inf"), help="stop after so many s")
-    parser.add_argument("--seconds", type=float, default=20.0, help="longest time for one mutant")
+    parser.add_argument(
+        "--limit", type=float, default=float("inf"), help="stop after this many seconds"
+    )
+    parser.add_argument("--seconds", type=float, default=20.0, help="time limit per mutant")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="keep the files of findings here")
+    parser.add_argument("--keep", type=Path, help="directory for failing files")
     options = parser.parse_args()
     originals = [load(path) for path in options.files]
     preload(options.files)
@@ -225,7 +227,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # The parent stays free of threads, so that its children can be forked.
+    # The parent must not have threads, so that it can fork safely.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     multiprocessing.set_start_method("fork")
     sys.exit(main())

@@ -1,12 +1,12 @@
-"""Loading a PyTorch profiler trace and summing its kernels, beside other programs, in turn.
+"""Loading a PyTorch profiler trace and summing its kernels, compared with other programs.
 
 Usage: python benchmarks/kineto.py TRACE... [--hta PYTHON] [--rounds 3]
 
-Every figure is of a whole process: `warpline stats -r cuda_gpu_kern_sum TRACE`; Holistic Trace
-Analysis (TraceAnalysis, then get_gpu_kernel_breakdown) in the Python given by --hta, where it is
-installed; and the least that any reader in Python does: json.load, then the kernels' durations
-summed by name. "per MB" is of the unpacked text. CPU seconds are the ones to compare on a machine
-that is shared.
+Programs run alternately, and every figure covers a whole process: `warpline stats -r
+cuda_gpu_kern_sum TRACE`; Holistic Trace Analysis (TraceAnalysis, then get_gpu_kernel_breakdown) in
+the Python given by --hta; and the minimum for any reader in Python: json.load, then kernel
+durations summed by name. "per MB" refers to the uncompressed text. On a shared machine, compare CPU
+seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from startup import installed_command
 MB = 1_000_000
 GZIP_MAGIC = b"\x1f\x8b"
 
-# What each program is asked to do. The trace is the first argument.
+# The programs. The trace is the first argument.
 HTA = """
 import logging, sys, warnings
 warnings.filterwarnings("ignore")
@@ -46,14 +46,14 @@ for event in trace["traceEvents"]:
 
 
 def commands(trace: Path, hta: str | None) -> dict[str, list[str]]:
-    """Return the same work for each program."""
+    """Return each program's command for the same work."""
     warpline = [*installed_command(), "stats", "-r", "cuda_gpu_kern_sum", "-f", "csv", str(trace)]
     found = {"warpline": warpline, "json.load": [sys.executable, "-c", PLAIN, str(trace)]}
     return found | ({"hta": [hta, "-c", HTA, str(trace)]} if hta else {})
 
 
 def text_bytes(trace: Path) -> int:
-    """Return the length of a trace's text, unpacked."""
+    """Return the size of a trace's uncompressed text."""
     with trace.open("rb") as file:
         is_gzip = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     if not is_gzip:
@@ -63,7 +63,7 @@ def text_bytes(trace: Path) -> int:
 
 
 def cpu_ratio(costs: list[Cost], peers: list[Cost]) -> float:
-    """Return the median of peer CPU time over ours, round by round."""
+    """Return the median per-round ratio of the peer's CPU time to ours."""
     return statistics.median(b.cpu_s / a.cpu_s for a, b in zip(costs, peers, strict=True))
 
 
@@ -75,9 +75,9 @@ def line(name: str, cost: Cost, megabytes: float, more: str) -> str:
 
 def main() -> None:
     """Print one row per trace and program."""
-    parser = argparse.ArgumentParser(description="Reading PyTorch profiler traces, side by side.")
+    parser = argparse.ArgumentParser(description="Reading PyTorch profiler traces, compared.")
     parser.add_argument("traces", type=Path, nargs="+")
-    parser.add_argument("--hta", help="a Python in which HolisticTraceAnalysis is installed")
+    parser.add_argument("--hta", help="Python with HolisticTraceAnalysis installed")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     print(f"{sys.platform}, {os.cpu_count()} processors, medians of {options.rounds} rounds")

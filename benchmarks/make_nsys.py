@@ -2,10 +2,10 @@
 
 Usage: python benchmarks/make_nsys.py KERNELS OUT.sqlite [--seed 1]
 
-It looks like training: steps with a forward, a backward and an optimizer phase, layers and
-operators inside them as nested NVTX ranges, one launch per kernel, a compute stream and a
-communication stream, one copy and one synchronisation per step. Only tables and columns that
-summaries use are written. Nothing in it was measured.
+The recording resembles training: steps with a forward, a backward and an optimizer phase, layers
+and operators inside them as nested NVTX ranges, one launch per kernel, a compute stream and a
+communication stream, one copy and one synchronization per step. Only tables and columns used by
+summaries are written. All values are synthetic.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def strings() -> Iterator[tuple[int, str]]:
 
 
 class Program:
-    """A host thread that launches work, and two streams that run it in order."""
+    """A CPU thread that launches work, and two streams that run it in order."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -74,7 +74,7 @@ class Program:
         self.rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in TABLES}
 
     def call(self, name: int, duration_ns: int) -> tuple[int, int]:
-        """Record one API call; return when it began and its correlation id."""
+        """Record one API call; return its start and correlation id."""
         self.correlation += 1
         begin = self.now_ns
         self.now_ns += duration_ns
@@ -165,7 +165,7 @@ def make(kernels: int, path: Path, seed: int = 1) -> None:
     write(database, "TARGET_INFO_SESSION_START_TIME", [(1_700_000_000_000_000_000, None, None)])
     gpu = (1 << 48, 0, "Example GPU", "0000:01:00.0", "00000000-0000-0000-0000-000000000000")
     write(database, "TARGET_INFO_GPU", [(*gpu, 132, 150 << 30, 4_800_000_000_000, 1_980_000_000)])
-    # nsys prints a table of copies only if the file itself says what their kinds are called.
+    # nsys prints a table of copies only if the file contains the names of copy kinds.
     write(database, "ENUM_CUDA_MEMCPY_OPER", [(1, "HTOD", "Host-to-Device")])
     kinds = [(0, "PAGEABLE", "Pageable"), (1, "PINNED", "Pinned"), (2, "DEVICE", "Device")]
     write(database, "ENUM_CUDA_MEM_KIND", kinds)
@@ -182,7 +182,7 @@ def make(kernels: int, path: Path, seed: int = 1) -> None:
 
 
 def main() -> None:
-    """Write the file that the command line names."""
+    """Write the file given on the command line."""
     parser = argparse.ArgumentParser(description="Write a large recording.")
     parser.add_argument("kernels", type=int)
     parser.add_argument("out", type=Path)

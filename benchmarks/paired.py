@@ -1,4 +1,4 @@
-"""Whole processes in turn, A B A B ...: wall and CPU seconds, peak memory, and their ratios."""
+"""Alternating runs of whole processes, A B A B ...: wall and CPU time, peak memory, ratios."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process used, its children included."""
+    """Resources used by one process and its children."""
 
     wall_s: float
     cpu_s: float
@@ -20,7 +20,7 @@ class Cost:
 
 
 def run(command: Sequence[str]) -> Cost:
-    """Run a command, which must succeed, and return what it used. Its output is thrown away."""
+    """Run a command, which must succeed, and return its resources. Its output is discarded."""
     begin = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -32,7 +32,7 @@ def run(command: Sequence[str]) -> Cost:
 
 
 def compare(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, list[Cost]]:
-    """Run every command once per round after one round that does not count."""
+    """Run every command once per round, after one uncounted round."""
     costs: dict[str, list[Cost]] = {name: [] for name in commands}
     for turn in range(rounds + 1):
         for name, command in commands.items():
@@ -52,5 +52,5 @@ def median(costs: Sequence[Cost]) -> Cost:
 
 
 def ratio(costs: Sequence[Cost], peers: Sequence[Cost]) -> float:
-    """Return the median of peer wall time over ours, round by round: above 1 we are faster."""
+    """Return the median per-round ratio of the peer's wall time to ours; above 1, we are faster."""
     return statistics.median(b.wall_s / a.wall_s for a, b in zip(costs, peers, strict=True))

@@ -1,14 +1,15 @@
-"""The truth about the programs of torch_programs.py: their steps, alone and recorded, in turn.
+"""Measured step times of the programs of torch_programs.py, alone and under profilers, in turns.
 
-Usage: PYTHONPATH=src:benchmarks python benchmarks/pairs.py FOLDER [NAME...] [--turns 15]
+Usage: PYTHONPATH=src:benchmarks python benchmarks/pairs.py DIRECTORY [NAME...] [--turns 15]
            [--steps 5] [--ranks N] [--nsys NSYS] [--limit SECONDS]
 
-Of each program "bad" and "fixed" live at the same time, alone, under `warpline profile`, under
-PyTorch's profiler, and under nsys where it is given, and run their steps in turn. A row is printed
-as soon as a program is done: median, smallest and largest of the turns' mean step in ms. All
-figures go to FOLDER/steps.json. What was recorded is in FOLDER/ours/NAME.bad.warpline and so on,
-and in FOLDER/nsys/NAME.bad.sqlite, for findings_quality.py. Only ours leaves out what is between
-turns: the host seems to pause there. --ranks says of how many processes the programs are.
+The "bad" and "fixed" variants of each program run at the same time: alone, under `warpline
+profile`, under PyTorch's profiler, and under nsys if given. They take turns running steps. A row is
+printed as soon as a program is done: median, minimum and maximum of the turns' mean step in ms. All
+figures go to DIRECTORY/steps.json. Recordings are written to DIRECTORY/ours/NAME.bad.warpline and
+so on, and to DIRECTORY/nsys/NAME.bad.sqlite, for findings_quality.py. Only Warpline's recordings
+exclude the time between turns, which otherwise looks like CPU gaps. --ranks sets the number of
+processes per program.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ RANGES = ("-c", "cudaProfilerApi", "--capture-range-end=repeat")
 
 
 def program(name: str, variant: str, steps: int, ranks: int) -> list[str]:
-    """Return a program's command, but for the folder of its turns."""
+    """Return a program's command without the directory of its turns."""
     words = [sys.executable]
     if ranks > 1:
         words += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
@@ -69,7 +70,7 @@ def commands(name: str, options: argparse.Namespace) -> dict[str, Command]:
 
 
 def row(name: str, told: list[dict[str, Figures]]) -> str:
-    """Return the median, the smallest and the largest mean step of each kind."""
+    """Return the median, minimum and maximum mean step of each kind."""
     text = f"{name:16}"
     for kind in told[0]:
         means = [turn[kind]["mean"] for turn in told]
@@ -80,7 +81,9 @@ def row(name: str, told: list[dict[str, Figures]]) -> str:
 
 def main() -> int:
     """Measure and record."""
-    parser = argparse.ArgumentParser(description="Steps of programs with faults and without.")
+    parser = argparse.ArgumentParser(
+        description="Step times of programs with and without problems."
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", default=PAIRS)
     parser.add_argument("--turns", type=int, default=15)
@@ -96,7 +99,7 @@ def main() -> int:
     status = 0
     for name in options.names:
         if time.monotonic() - begun > options.limit:
-            print(f"{name} and what follows was left out: the time was over", flush=True)
+            print(f"{name} and the following programs skipped: time limit reached", flush=True)
             break
         try:
             found[name] = turns.in_turn(commands(name, options), options.turns)

@@ -1,15 +1,15 @@
-"""Programs made up at random, with a fault and without: is the predicted saving what is saved?
+"""Random synthetic programs with and without a problem: are estimated savings correct?
 
 Usage: PYTHONPATH=src:tests python benchmarks/random_programs.py [--programs 1000] [--first 0]
            [--verbose]
 
-Each program is a few parts (kernels, work of the host, copies in a second stream, reads of results)
-with one fault in one of them, run on the machine of tests/machine.py, whose times are drawn at
-random as well. It is analysed with the fault, and the saving that the fault's rule predicts is held
-against what the program without it takes less. A prediction fails if the truth lies outside of its
-bounds; a fault is missed if it takes 8% of the step or more and no finding may save as much:
-what the host does in a pause can also be hidden, by no longer waiting for the device.
-Shares are of the step with the fault.
+Each program has a few parts (kernels, CPU work, copies in a second stream, reads of results) with
+one problem in one of them. It runs on the simulated machine of tests/machine.py, also with random
+times. The program is analyzed with the problem, and the rule's estimated saving is compared with
+the step time actually saved without it. An estimate fails if the actual saving is outside its
+bounds. A problem is missed if it takes at least 8% of the step and no finding's upper bound is as
+large: CPU work in a gap can also be hidden by removing a synchronization. Shares are relative to
+the step with the problem.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ OWN = 2  # the stream of copies that nothing waits for
 
 
 class Part(NamedTuple):
-    """A part of a step: its kind, how many kernels, how long they and the host's work take."""
+    """A part of a step: its kind, number of kernels, and durations of kernels and CPU work."""
 
     kind: str
     kernels: int
@@ -66,10 +66,10 @@ class Part(NamedTuple):
 
 
 class Program:
-    """A program with a fault.
+    """A program with a problem.
 
     Args:
-        seed: What it is drawn from.
+        seed: Seed of the random numbers.
     """
 
     def __init__(self, seed: int) -> None:
@@ -197,14 +197,14 @@ class Program:
 
 
 class Outcome(NamedTuple):
-    """What became of a program: shares of its step.
+    """The result for a program, as shares of its step.
 
     Attributes:
-        saved: What the repair saved.
-        said: What the fault's finding predicts; None without.
-        low: Its lower bound.
-        high: Its upper bound.
-        most: What any finding saves at most.
+        saved: The actual saving.
+        said: The estimated saving of the problem's finding; None without a finding.
+        low: Lower bound of the estimate.
+        high: Upper bound of the estimate.
+        most: Maximum upper bound of all findings.
     """
 
     saved: float
@@ -227,7 +227,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(program: Program) -> Outcome | None:
-    """Return what was predicted and what was true; None where a replay says that it cannot."""
+    """Return estimated and actual saving; None if the simulation is not possible."""
     bad, fixed = program.run(bad=True), program.run(bad=False)
     if bad.replay is None or fixed.replay is None:
         return None
@@ -248,7 +248,7 @@ def main() -> None:
     words = argparse.ArgumentParser()
     words.add_argument("--programs", type=int, default=1_000)
     words.add_argument("--first", type=int, default=0)
-    words.add_argument("--verbose", action="store_true", help="name the programs that fail")
+    words.add_argument("--verbose", action="store_true", help="list failing programs")
     asked = words.parse_args()
     found = defaultdict(list)
     for seed in range(asked.first, asked.first + asked.programs):

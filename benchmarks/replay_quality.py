@@ -1,12 +1,12 @@
-"""Replay against programs that were really repaired, and unchanged against what was recorded.
+"""Accuracy of the simulation: against programs that were fixed, and against the recording itself.
 
-usage: replay_quality.py [FOLDER ...]
+usage: replay_quality.py [DIRECTORY ...]
 
-A folder holds pairs NAME.bad.EXT and NAME.fixed.EXT (of two ranks NAME.bad.rank0.EXT and
-NAME.bad.rank1.EXT) of the programs below. For each pair the fault is taken out of the bad one's
-event graph by hand-made changes; what the step would take is printed beside what the repaired
-program took. Then follows how well replay explains every file of the folder. Last comes the time
-of one re-timing of a million kernels, each with two calls of the host.
+A directory contains pairs NAME.bad.EXT and NAME.fixed.EXT (with two ranks, NAME.bad.rank0.EXT and
+NAME.bad.rank1.EXT) of the programs below. For each pair, hand-written changes remove the problem
+from the bad program's event graph. The simulated step is printed with the fixed program's step.
+Then follows the error of the unchanged simulation for every file. The last figure is the time of
+one simulation of a million kernels, each with two CUDA API calls.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PINNED_BYTES_PER_S = Range(45e9, 54e9, 58e9)
 
 
 def names_of(trace: Trace) -> list[str]:
-    """Return the name of each operation; empty for copies and sets."""
+    """Return the name of each operation; empty for copies and memsets."""
     work = operations(trace)
     kernels = work.of_table("kernel")
     names = np.full(len(work), "", object)
@@ -65,7 +65,7 @@ def in_category(trace: Trace, *wanted: str) -> I64:
 
 
 def by_step(trace: Trace, places: I64) -> list[I64]:
-    """Return operations in groups, one for each step and process."""
+    """Return operations grouped by step and process."""
     step = step_of_operations(trace)[places]
     return [places[step == each] for each in np.unique(step).tolist() if each != NO_STEP]
 
@@ -82,14 +82,14 @@ def calls_named(trace: Trace, *wanted: str) -> I64:
 
 
 def host_sync(trace: Trace) -> Sequence[Change]:
-    """No values are fetched: neither the syncs, nor the copies, nor what computes the values."""
+    """Remove reads of results: synchronizations, copies, and the kernels that compute them."""
     syncs = calls_named(trace, "cudaStreamSynchronize")
     copies = in_category(trace, "copy-d2h")
     work = operations(trace)
     launch_order = np.lexsort((work.start_ns, work.stream))
     place = np.empty_like(launch_order)
     place[launch_order] = np.arange(len(work))
-    # float(p.abs().max()) is two kernels (and a memory set of the reduction) before each copy.
+    # float(p.abs().max()) runs two kernels (and the reduction's memset) before each copy.
     names = np.array(names_of(trace), object)
     feeds = [copies]
     for back in (1, 2, 3):
@@ -105,21 +105,21 @@ def host_sync(trace: Trace) -> Sequence[Change]:
 
 
 def pageable_h2d(trace: Trace) -> Sequence[Change]:
-    """Copies come from pinned memory and run in a stream of their own."""
+    """Copy from pinned memory, on a separate stream."""
     work, copies = operations(trace), in_category(trace, "copy-h2d")
     syncs = calls_named(trace, "cudaStreamSynchronize")
     return [MakeAsync(work.call[copies], copies, PINNED_BYTES_PER_S), DropCalls(syncs)]
 
 
 def tiny_kernels(trace: Trace) -> Sequence[Change]:
-    """Each step is one graph."""
+    """Launch each step as one CUDA graph."""
     work = operations(trace)
     groups = by_step(trace, np.flatnonzero(work.call >= 0))
     return [LaunchAsGraph(tuple(np.unique(work.call[group]) for group in groups))]
 
 
 def loop_optimizer(trace: Trace) -> Sequence[Change]:
-    """The optimizer of each step is one launch; of its kernels most read and write one tensor."""
+    """Launch each step's optimizer once; most of its kernels read and write one tensor."""
     work = operations(trace)
     elementwise = in_category(trace, "elementwise", "optimizer", "reduction", "layout-copy")
     step = step_of_operations(trace)
@@ -134,18 +134,18 @@ def loop_optimizer(trace: Trace) -> Sequence[Change]:
 
 
 def layout_copies(trace: Trace) -> Sequence[Change]:
-    """No layout is converted."""
+    """Remove layout conversions."""
     return [DropOperations(in_category(trace, "layout-copy"))]
 
 
 def fp32_matmul(trace: Trace) -> Sequence[Change]:
-    """Matrix products run on tensor cores, at most of their peak rate."""
+    """Run GEMMs on Tensor Cores, near their peak rate."""
     factor = Range(1 / TF32_BY_FP32, 1 / (0.8 * TF32_BY_FP32), 1 / (0.6 * TF32_BY_FP32))
     return [ScaleOperations(in_category(trace, "gemm"), factor)]
 
 
 def ddp_serial(trace: Trace) -> Sequence[Change]:
-    """Collectives run in buckets beside the backward pass."""
+    """Run collectives in buckets, overlapped with the backward pass."""
     return [OverlapCollectives(in_category(trace, "collective"), 8)]
 
 
@@ -161,7 +161,7 @@ REPAIRS: dict[str, Callable[[Trace], Sequence[Change]]] = {
 
 
 def files_of(folder: Path, name: str) -> list[Path]:
-    """Return the file of a program, or of all its ranks."""
+    """Return the files of a program: one per rank."""
     return sorted(
         path
         for path in folder.iterdir()
@@ -176,7 +176,7 @@ def measured_ms(trace: Trace) -> float:
 
 
 def print_pairs(folder: Path) -> None:
-    """Print what was predicted for each pair beside what was true."""
+    """Print simulated and measured step of each pair."""
     print(f"\n{folder}\n{'program':14} {'bad':>8} {'predicted ms':>22} {'fixed':>8} {'error':>7}")
     for name, repair in REPAIRS.items():
         bad, fixed = files_of(folder, f"{name}.bad"), files_of(folder, f"{name}.fixed")
@@ -193,7 +193,7 @@ def print_pairs(folder: Path) -> None:
 
 
 def print_quality(folder: Path) -> None:
-    """Print how well replay explains each recording."""
+    """Print the simulation error for each recording."""
     print(f"\n{'recording':40} {'steps':>5} {'error':>7} {'unexplained':>11} {'s':>6}")
     stems: dict[str, list[Path]] = {}
     for path in sorted(folder.iterdir()):
@@ -212,7 +212,7 @@ def print_quality(folder: Path) -> None:
 
 
 def print_speed(kernels: int = 1_000_000) -> None:
-    """Print how long one re-timing takes: calls in a row, kernels after their launch and stream."""
+    """Print the time of one simulation: calls in order, kernels after launch and stream order."""
     calls = np.arange(2 * kernels)
     items = 2 * kernels + np.arange(kernels)
     target = np.concatenate((calls[1:], items, items[1:]))
@@ -236,7 +236,7 @@ def print_speed(kernels: int = 1_000_000) -> None:
 
 
 def main() -> None:
-    """Print both tables for each folder, and the time of a large re-timing."""
+    """Print both tables for each directory, and the time of a large simulation."""
     for folder in map(Path, sys.argv[1:]):
         print_pairs(folder)
         print_quality(folder)

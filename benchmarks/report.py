@@ -1,10 +1,10 @@
-"""How large a report is, and how long it takes to pack.
+"""Size of reports, and time to pack them.
 
 Usage: python benchmarks/report.py [--events 1000000 5000000] [--folder DIR]
 
-The recordings are made by make_nsys.py; a kernel brings about five and a half events with it: its
-launch, ranges, and the busy and idle time around it. Reading the file, the diagnosis and packing
-are timed apart, in this process, once.
+make_nsys.py generates the recordings. Each kernel accounts for about 5.5 events: its launch,
+ranges, and the busy and idle time around it. Reading, diagnosis and packing are timed separately,
+once, in this process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EVENTS_PER_KERNEL = 5.5
 
 
 def measure(recording: Path) -> str:
-    """Return one row: events, seconds for the diagnosis and for packing, size."""
+    """Return one row: events, seconds for diagnosis and packing, size."""
     trace = warpline.open(recording)
     begin = time.perf_counter()
     diagnosis = api.analyze(trace)
@@ -44,7 +44,7 @@ def main() -> None:
     """Print one row per size."""
     parser = argparse.ArgumentParser(description="Size of reports, and time to pack them.")
     parser.add_argument("--events", type=int, nargs="+", default=[1_000_000, 5_000_000])
-    parser.add_argument("--folder", type=Path, help="keep the recordings here")
+    parser.add_argument("--folder", type=Path, help="directory for the recordings")
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)

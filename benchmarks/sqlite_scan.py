@@ -1,10 +1,10 @@
-"""Reading columns of a table: the native scanner beside sqlite3's two interfaces.
+"""Reading columns of a table: the native scanner compared with sqlite3's two interfaces.
 
 Usage: python benchmarks/sqlite_scan.py RECORDING.sqlite [--table NAME] [--rounds 7]
 
-Prints median milliseconds in one process per reader, the file in the page cache, opening
-included, and the ratio to the native scanner. benchmarks/make_nsys.py makes recordings of any
-size. sqlite3's C interface is measured where a C++ compiler and libsqlite3.so.0 are found.
+Prints median milliseconds per reader in one process, with the file in the page cache and including
+opening it, and the ratio to the native scanner. benchmarks/make_nsys.py generates recordings of any
+size. sqlite3's C interface is measured if a C++ compiler and libsqlite3.so.0 are found.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FEW = ("start", "end", "demangledName")
 
 
 def median_ms(work: Callable[[], object], rounds: int) -> float:
-    """Return the median time of a call, after one call that does not count."""
+    """Return the median time of a call, after one uncounted call."""
     work()
     times = []
     for _ in range(rounds):
@@ -39,7 +39,7 @@ def median_ms(work: Callable[[], object], rounds: int) -> float:
 
 
 def read(path: Path, table: str, columns: Sequence[str], core: native.Core | None) -> None:
-    """Read columns of integers with the native core, or without it."""
+    """Read integer columns with or without the native core."""
     with mock.patch.object(native, "core", return_value=core):
         database = Database.open(path)
         database.read(table, dict.fromkeys(columns, Kind.INT64))
@@ -47,13 +47,13 @@ def read(path: Path, table: str, columns: Sequence[str], core: native.Core | Non
 
 
 def query(table: str, columns: Sequence[str]) -> str:
-    """Write the query that fetches the columns in the order of the table."""
+    """Return the query that fetches the columns in table order."""
     names = ", ".join(f't."{column}"' for column in columns)
     return f'SELECT {names} FROM "{table}" AS t NOT INDEXED'
 
 
 def fetch_all(path: Path, sql: str) -> None:
-    """Fetch rows as tuples, which is not yet columns."""
+    """Fetch rows as tuples, without conversion to columns."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
         connection.execute(sql).fetchall()
 

@@ -1,8 +1,8 @@
-"""What starting costs: whole processes, interleaved, medians in ms.
+"""Startup time: interleaved runs of whole processes, medians in ms.
 
 Usage: python benchmarks/startup.py [--rounds 21] [--recording FILE]
 
-Run it with the interpreter of the environment in which warpline is installed.
+Run this with the Python of the environment in which warpline is installed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 
 
 def elapsed_ms(command: Sequence[str]) -> float:
-    """Return the wall time of one run, which must succeed."""
+    """Return the wall time of one run; raise if it fails."""
     begin_ns = time.perf_counter_ns()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return (time.perf_counter_ns() - begin_ns) / 1e6
 
 
 def medians_ms(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, float]:
-    """Run every command once per round, so that a busy moment of the machine hits all alike."""
+    """Run every command once per round, so that machine load affects all commands equally."""
     for command in commands.values():
         elapsed_ms(command)  # fills the file cache and the compiled modules
     times: dict[str, list[float]] = {name: [] for name in commands}
@@ -36,14 +36,14 @@ def medians_ms(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, 
 
 
 def installed_command() -> list[str]:
-    """Return the `warpline` beside this interpreter, or the module when it is not installed."""
+    """Return the `warpline` script next to this Python, or the module if not installed."""
     beside = shutil.which("warpline", path=str(Path(sys.executable).parent))
     return [beside] if beside else [sys.executable, "-m", "warpline"]
 
 
 def main() -> None:
     """Print one line per command."""
-    parser = argparse.ArgumentParser(description="What starting costs.")
+    parser = argparse.ArgumentParser(description="Startup time.")
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--recording", help="also time `warpline stats` on this file")
     options = parser.parse_args()

@@ -1,10 +1,10 @@
-"""`warpline stats` beside `nsys stats` on the same recording: whole processes, in turn.
+"""`warpline stats` compared with `nsys stats` on the same recording: whole processes, in turn.
 
 Usage: python benchmarks/stats.py --nsys /path/to/nsys [--kernels 100000 1000000] [--rounds 5]
                                   [--tables cuda_gpu_kern_sum,...] [--folder DIR]
 
-The recordings are made by make_nsys.py. nsys writes nothing beside them because they are
-already SQLite. Without --nsys only our own figures are printed.
+make_nsys.py generates the recordings. They are SQLite files already, so nsys exports nothing.
+Without --nsys, only Warpline's figures are printed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_TABLES = "cuda_gpu_kern_sum,cuda_gpu_kern_gb_sum,cuda_api_sum,cuda_api_g
 
 
 def commands(recording: Path, table: str, nsys: str | None) -> dict[str, list[str]]:
-    """Return the same work for each program, as CSV so that both print every row."""
+    """Return each program's command for the same work, as CSV so that both print every row."""
     both = {
         "warpline": [*installed_command(), "stats", "-r", table, "-f", "csv", str(recording)],
     }
@@ -40,12 +40,12 @@ def line(table: str, kernels: int, name: str, cost: Cost, times_faster: str) -> 
 
 def main() -> None:
     """Print one row per table, size and program."""
-    parser = argparse.ArgumentParser(description="warpline stats beside nsys stats.")
+    parser = argparse.ArgumentParser(description="warpline stats compared with nsys stats.")
     parser.add_argument("--nsys", help="path of the nsys program")
     parser.add_argument("--kernels", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tables", default=DEFAULT_TABLES)
-    parser.add_argument("--folder", type=Path, help="keep the recordings here")
+    parser.add_argument("--folder", type=Path, help="directory for the recordings")
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)

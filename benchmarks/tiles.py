@@ -1,13 +1,13 @@
-"""How a recording that is too large for a page opens and moves by tiles.
+"""Loading and panning of recordings that are too large for a report and are served as tiles.
 
 Usage: python benchmarks/tiles.py [--recording FILE | --kernels 9100000 | --url URL] [--browser]
 
-Without a recording one is made by make_nsys.py; a kernel brings about five and a half events with
-it. `warpline view` is started on it, and its address, its memory and the time until it is printed
-are told. Then tiles are fetched as a page of 1450 pixels does, of at most 32 rows each, at random
-places of several zoom levels: time from request to last byte, on the loopback interface, and the
-server's processor time a tile, which other work on the machine leaves alone. With
-``--browser`` a headless Chromium without a GPU opens the page and pans at each zoom level.
+Without --recording, make_nsys.py generates a recording with about 5.5 events per kernel. The
+benchmark starts `warpline view` on it and prints its address, its memory and the time until the
+address is available. It then fetches tiles like a page of 1450 pixels, of at most 32 rows each, at
+random positions of several zoom levels. It reports the time from request to last byte on the
+loopback interface, and the server's CPU time per tile, which does not depend on other load. With
+``--browser``, a headless Chromium without a GPU opens the page and pans at each zoom level.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ PAN = """async ([start, end, frames]) => {
 
 
 class Page(NamedTuple):
-    """A page that is served: its address and its head."""
+    """A served page: its address and its head."""
 
     url: str
     head: dict[str, Any]
@@ -75,15 +75,15 @@ def opened(url: str) -> Page:
     connection.request("GET", parts.path)
     found = _HEAD.search(connection.getresponse().read().decode())
     if not found:
-        raise SystemExit("this is no page of Warpline")
+        raise SystemExit("not a Warpline page")
     head = json.loads(found[1])
     if not head.get("tiles"):
-        raise SystemExit("this recording has so few events that it needs no tiles")
+        raise SystemExit("this recording is too small for tiles")
     return Page(url, head)
 
 
 def start(recording: Path) -> tuple[subprocess.Popen[str], str]:
-    """Start `warpline view`; print how long it takes and the memory that it needs."""
+    """Start `warpline view`; print the time until its address appears and its memory."""
     begin = time.perf_counter()
     words = [sys.executable, "-m", "warpline", "view", "--no-browser", str(recording)]
     server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
@@ -133,7 +133,7 @@ def fetch(page: Page) -> Callable[[str], tuple[float, int]]:
 
 
 def wait_for_diagnosis(page: Page) -> None:
-    """Wait until the server has nothing to do but to answer; print how long that took."""
+    """Wait until the server has finished its diagnosis; print the time."""
     begin = time.perf_counter()
     parts = urlsplit(page.url)
     while True:
@@ -153,7 +153,7 @@ def at(values: list[float], share: float) -> float:
 
 
 def cpu_seconds(pid: int | None) -> float:
-    """Return the processor time that a process has taken; NaN where that cannot be known."""
+    """Return the CPU time of a process; NaN if unknown."""
     status = Path(f"/proc/{pid}/stat")
     if not status.exists():
         return math.nan
@@ -186,7 +186,7 @@ def measure_tiles(page: Page, pid: int | None) -> None:
 
 
 def measure_browser(page: Page) -> None:
-    """Print when the page is there, and how it pans at each zoom level."""
+    """Print the loading time of the page, and its panning at each zoom level."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only this needs it
 
     with sync_playwright() as driver:
@@ -223,12 +223,14 @@ def measure_browser(page: Page) -> None:
 def main() -> None:
     """Serve a recording and measure."""
     parser = argparse.ArgumentParser(description="Tiles of large recordings.")
-    parser.add_argument("--recording", type=Path, help="one that is too large for a page")
-    parser.add_argument("--kernels", type=int, default=9_100_000, help="of the one that is made")
-    parser.add_argument("--quick", action="store_true", help="make a tenth of them")
-    parser.add_argument("--url", help="of a page that is served already")
-    parser.add_argument("--pid", type=int, help="of the process that serves it")
-    parser.add_argument("--browser", action="store_true", help="pan in Chromium, too")
+    parser.add_argument("--recording", type=Path, help="a recording too large for a report")
+    parser.add_argument(
+        "--kernels", type=int, default=9_100_000, help="kernels of the generated recording"
+    )
+    parser.add_argument("--quick", action="store_true", help="fetch a tenth of the tiles")
+    parser.add_argument("--url", help="address of an already served page")
+    parser.add_argument("--pid", type=int, help="id of the process that serves it")
+    parser.add_argument("--browser", action="store_true", help="also pan in Chromium")
     options = parser.parse_args()
     kernels = options.kernels // 10 if options.quick else options.kernels
     server = None

@@ -1,4 +1,4 @@
-"""Small real programs on a GPU, each with one fault ("bad") and its repair: see workloads.py."""
+"""Small GPU programs, each with one problem ("bad") and its fix ("fixed"): see workloads.py."""
 
 # Types are checked where PyTorch is not installed.
 # mypy: allow-subclassing-any, no-warn-return-any
@@ -24,12 +24,12 @@ Loss = Callable[[Any, torch.Tensor], torch.Tensor]
 
 
 class Program(Protocol):
-    """Makes what a program needs, and returns its step."""
+    """Sets up a program and returns its step function."""
 
     __name__: str
 
     def __call__(self, *, bad: bool) -> Step:
-        """Return the step of the program with its fault or without."""
+        """Return the step of the program with or without its problem."""
 
 
 DEVICE = "cuda"
@@ -86,7 +86,7 @@ def next_token(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def mean_square(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """Return the loss of what has no target."""
+    """Return a loss without targets."""
     return model(x).float().pow(2).mean()
 
 
@@ -127,14 +127,14 @@ def _tokens(batch: int = 8, length: int = 513) -> torch.Tensor:
 
 
 def _wide() -> tuple[nn.Module, torch.optim.Optimizer, torch.Tensor]:
-    """Return a model that keeps the GPU busy whatever the host does, and its input."""
+    """Return a model that keeps the GPU busy regardless of the CPU, and its input."""
     layers = [layer for _ in range(6) for layer in (nn.Linear(8192, 8192), nn.GELU())]
     model = nn.Sequential(*layers).to(DEVICE).bfloat16()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, fused=True)
     return model, optimizer, torch.randn(8192, 8192, device=DEVICE, dtype=torch.bfloat16)
 
 
-# -- the programs: what is wrong when `bad` -----------------------------------------------------
+# -- the programs; docstrings describe the problem of `bad` ---------------------------------------
 
 
 def gpt(*, bad: bool) -> Step:
@@ -146,7 +146,7 @@ def gpt(*, bad: bool) -> Step:
 
 
 def host_sync(*, bad: bool) -> Step:
-    """A value of every parameter is read on the host in each step."""
+    """The CPU reads a value of every parameter in each step."""
     model, optimizer = _decoder(8)
     data = _tokens()
 
@@ -161,7 +161,7 @@ def host_sync(*, bad: bool) -> Step:
 
 
 def pageable_h2d(*, bad: bool) -> Step:
-    """Large batches are copied from pageable memory, rather than ahead from pinned memory."""
+    """Large batches are copied from pageable memory, not prefetched from pinned memory."""
     layers = (nn.Linear(4096, 4096), nn.GELU(), nn.Linear(4096, 4096))
     model = nn.Sequential(*layers).to(DEVICE).bfloat16()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
@@ -188,7 +188,7 @@ def pageable_h2d(*, bad: bool) -> Step:
 
 
 def _captured(body: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """Return a graph of what `body` launches, which has run once before."""
+    """Return a CUDA graph of the work launched by `body`, after one warm-up run."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -209,13 +209,13 @@ def _forward_only(body: Callable[[], object]) -> Step:
 
 
 def _small_chain() -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Return the weights of many small products, and what the first is multiplied with."""
+    """Return the weights of many small GEMMs, and the first input."""
     weights = [torch.randn(256, 256, device=DEVICE) * 0.05 for _ in range(64)]
     return weights, torch.randn(64, 256, device=DEVICE)
 
 
 def tiny_kernels(*, bad: bool) -> Step:
-    """Hundreds of kernels of some microseconds are launched one by one, rather than as a graph."""
+    """Hundreds of kernels of a few us are launched individually, not as a CUDA graph."""
     weights, first = _small_chain()
 
     def body() -> None:
@@ -229,7 +229,7 @@ def tiny_kernels(*, bad: bool) -> Step:
 
 
 def loop_optimizer(*, bad: bool) -> Step:
-    """The optimizer goes through the parameters one by one."""
+    """The optimizer updates one parameter at a time."""
     model = GPT(width=512, heads=8, layers=24).to(DEVICE).bfloat16()
     chosen: dict[str, Any] = {"foreach": False, "fused": False} if bad else {"fused": True}
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, **chosen)
@@ -238,7 +238,7 @@ def loop_optimizer(*, bad: bool) -> Step:
 
 
 def layout_copies(*, bad: bool) -> Step:
-    """Tensors change their memory layout around each convolution."""
+    """Tensors are converted between memory layouts around each convolution."""
     channels = (3, 64, 128, 256, 256)
     pairs = itertools.pairwise(channels)
     model = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairs).to(DEVICE).bfloat16()
@@ -261,7 +261,7 @@ def layout_copies(*, bad: bool) -> Step:
 
 
 def fp32_matmul(*, bad: bool) -> Step:
-    """Products in float32 run without tensor cores."""
+    """FP32 GEMMs do not use Tensor Cores."""
     torch.backends.cuda.matmul.allow_tf32 = not bad
     model = nn.Sequential(*[nn.Linear(4096, 4096) for _ in range(6)]).to(DEVICE)
     x = torch.randn(4096, 4096, device=DEVICE)
@@ -270,7 +270,7 @@ def fp32_matmul(*, bad: bool) -> Step:
 
 
 def ddp_serial(*, bad: bool) -> Step:
-    """Gradients are reduced one by one after backward, rather than in buckets beside it."""
+    """Gradients are reduced one by one after the backward pass, not in overlapped buckets."""
     model: nn.Module = GPT(layers=12).to(DEVICE).bfloat16()
     data = _tokens()
     if not bad and RANKS > 1:
@@ -294,7 +294,7 @@ def ddp_serial(*, bad: bool) -> Step:
 
 
 def allocator(*, bad: bool) -> Step:
-    """PyTorch's cache of memory is emptied in each step."""
+    """PyTorch's caching allocator is emptied in each step."""
     model, optimizer = _decoder(6)
     data = _tokens()
     after: Callable[[], object] = torch.cuda.empty_cache if bad else lambda: None
@@ -302,7 +302,7 @@ def allocator(*, bad: bool) -> Step:
 
 
 def starved(*, bad: bool) -> Step:
-    """Batches are prepared by the thread that trains."""
+    """The training thread prepares the batches."""
     model, optimizer = _decoder(4)
     random = np.random.default_rng(0)
 
@@ -320,7 +320,7 @@ def starved(*, bad: bool) -> Step:
 
 
 def collected(*, bad: bool) -> Step:
-    """Python's garbage collector goes through a large heap in each step, rather than before."""
+    """Python's garbage collector scans a large heap in each step."""
     model, optimizer = _decoder(6)
     data = _tokens()
     heap = [[number] for number in range(400_000)]
@@ -330,7 +330,7 @@ def collected(*, bad: bool) -> Step:
 
 
 class _SlowData(torch.utils.data.Dataset[torch.Tensor]):
-    """Items that take a while."""
+    """A dataset with slow items."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -344,7 +344,7 @@ class _SlowData(torch.utils.data.Dataset[torch.Tensor]):
 
 
 def loader(*, bad: bool) -> Step:
-    """The only worker of the DataLoader is slower than the GPU."""
+    """The DataLoader's single worker is slower than the GPU."""
     model, optimizer = _decoder(4)
     batches: Iterator[torch.Tensor] = iter(
         torch.utils.data.DataLoader(
@@ -359,7 +359,7 @@ def loader(*, bad: bool) -> Step:
 
 
 def recapture(*, bad: bool) -> Step:
-    """A graph is captured and instantiated anew in each step."""
+    """A CUDA graph is captured and instantiated again in each step."""
     weights, first = _small_chain()
 
     def body() -> None:
@@ -380,7 +380,7 @@ def recapture(*, bad: bool) -> Step:
 
 
 def epilogue(*, bad: bool) -> Step:
-    """Bias, scale and activation run in kernels of their own after each product."""
+    """Bias, scale and activation run as separate kernels after each GEMM."""
     size = 4096
     half: dict[str, Any] = {"device": DEVICE, "dtype": torch.bfloat16}
     weights = [torch.randn(size, size, **half) * 0.01 for _ in range(8)]
@@ -399,7 +399,7 @@ def epilogue(*, bad: bool) -> Step:
 
 
 def casts(*, bad: bool) -> Step:
-    """Weights are kept in float32 and cast for each product."""
+    """Weights are kept in FP32 and cast for each GEMM."""
     size = 4096
     weights = [torch.randn(size, size, device=DEVICE) * 0.01 for _ in range(8)]
     cast = [weight.bfloat16() for weight in weights]
@@ -414,7 +414,7 @@ def casts(*, bad: bool) -> Step:
 
 
 def streams(*, bad: bool) -> Step:
-    """Two chains that do not need each other run in one stream."""
+    """Two independent chains run in one stream."""
     size = 512
     chains = [[torch.randn(size, size, device=DEVICE) * 0.04 for _ in range(24)] for _ in range(2)]
     first = torch.randn(size, size, device=DEVICE)
@@ -440,7 +440,7 @@ def streams(*, bad: bool) -> Step:
 
 
 def nofix(*, bad: bool) -> Step:
-    """A value is read in each step of a program whose GPU is busy anyway: nothing to gain."""
+    """A value is read in each step, but the GPU stays busy: nothing to gain."""
     model, optimizer, x = _wide()
 
     def loss_of(model: nn.Module, x: torch.Tensor) -> torch.Tensor:

@@ -1,9 +1,9 @@
-"""Programs that live at the same time and work in turn, so that what the machine does is shared.
+"""Programs that run at the same time and take turns, so that machine state affects all equally.
 
-A machine's state lasts for seconds: processes that run one after the other differ by it, turns of a
-few milliseconds do not. A program that takes turns is given a folder. It opens FOLDER/ask and
-FOLDER/answer, answers "ready", and then answers every line that it is asked by working once and
-telling figures: "NAME VALUE NAME VALUE".
+Machine state persists for seconds: it distorts comparisons of processes that run one after another,
+but not of turns of a few milliseconds. A program that takes turns gets a directory. It opens
+DIRECTORY/ask and DIRECTORY/answer and answers "ready". It then answers every line by working once
+and returning figures: "NAME VALUE NAME VALUE".
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ END_S = 120.0
 
 
 class TurnError(RuntimeError):
-    """A program ended early, or does not answer."""
+    """A program exited early or does not answer."""
 
 
 def serve(folder: str, work: Callable[[], Figures]) -> None:
-    """Take turns, inside of a program, until nothing is asked any more."""
+    """Take turns inside a program until there are no more requests."""
     with Path(folder, "ask").open() as asked, Path(folder, "answer").open("w") as answer:
         print("ready", file=answer, flush=True)
         for _ in asked:
@@ -46,7 +46,7 @@ class Worker:
         folder = Path(self._folder.name)
         for name in ("ask", "answer"):
             os.mkfifo(folder / name)
-        # Opened for both directions, a FIFO waits for no other end.
+        # Opened for reading and writing, a FIFO does not block until the other end opens.
         self._ask = os.open(folder / "ask", os.O_RDWR)
         self._answer = os.open(folder / "answer", os.O_RDWR)
         self._printed = (folder / "printed").open("w+")
@@ -57,11 +57,11 @@ class Worker:
         self._rest = b""
 
     def wait_until_ready(self) -> None:
-        """Wait for its first word."""
+        """Wait until it is ready."""
         self._line(START_S)
 
     def turn(self) -> Figures:
-        """Let it work once."""
+        """Request one turn."""
         os.write(self._ask, b"\n")
         words = self._line(TURN_S).split()
         return {name: float(value) for name, value in zip(words[::2], words[1::2], strict=True)}
@@ -83,11 +83,11 @@ class Worker:
         return f"{' '.join(self._words)}: {state}\n{self._printed.read()[-2000:]}"
 
     def finish(self) -> None:
-        """Tell it that there is nothing more to do."""
+        """Signal that there are no more turns."""
         os.close(self._ask)
 
     def close(self) -> None:
-        """Wait for its end, or bring it about."""
+        """Wait for its exit, or kill it."""
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -100,7 +100,7 @@ class Worker:
 
 @contextlib.contextmanager
 def workers(commands: Mapping[str, Command]) -> Iterator[dict[str, Worker]]:
-    """Start programs, all at the same time, and wait until they are ready."""
+    """Start all programs at once and wait until they are ready."""
     running: dict[str, Worker] = {}
     try:
         for name, command in commands.items():
@@ -116,9 +116,9 @@ def workers(commands: Mapping[str, Command]) -> Iterator[dict[str, Worker]]:
 
 
 def in_turn(commands: Mapping[str, Command], turns: int, warm: int = 0) -> list[dict[str, Figures]]:
-    """Return what the programs told in each turn but the first `warm`; the order rotates.
+    """Return the programs' figures of each turn after the first `warm` ones; the order rotates.
 
-    Raises TurnError, with what the program printed last.
+    Raises TurnError with the end of the program's output.
     """
     told = []
     with workers(commands) as running:
@@ -138,17 +138,17 @@ def median(turns: Iterable[Mapping[str, Figures]], name: str, figure: str) -> fl
 
 
 def added(turns: Iterable[Mapping[str, Figures]], name: str, other: str, figure: str) -> float:
-    """Return by how much a figure is above that of another program, the median of all turns."""
+    """Return the median difference of a figure to that of another program, over all turns."""
     return statistics.median(turn[name][figure] - turn[other][figure] for turn in turns)
 
 
 def ratio(turns: Iterable[Mapping[str, Figures]], name: str, other: str, figure: str) -> float:
-    """Return a figure over that of another program, the median of all turns."""
+    """Return the median ratio of a figure to that of another program, over all turns."""
     return statistics.median(turn[name][figure] / turn[other][figure] for turn in turns)
 
 
 def quintiles(values: Iterable[float]) -> tuple[float, float, float]:
-    """Return the median, and the values a fifth of the way from either end."""
+    """Return the median and the outer quintiles."""
     ordered = sorted(values)
     last = len(ordered) - 1
     return statistics.median(ordered), ordered[round(0.2 * last)], ordered[round(0.8 * last)]

@@ -1,17 +1,17 @@
-"""How fast a report opens and moves in a browser without a GPU.
+"""Loading and panning speed of reports in a browser without a GPU.
 
 Usage: python benchmarks/viewer.py [--events 1000000 5000000] [--opens 7] [--folder DIR] [--check]
        python benchmarks/viewer.py --report RUN.html... [--quick] [--markdown]
 
---quick opens each report three times and moves for a third as long: two minutes in all on two quiet
-cores, where the whole takes four. --markdown prints the rows of docs/benchmarks.md as well.
+--quick opens each report three times and pans for a third as long: two minutes in total on two idle
+cores, instead of four. --markdown also prints the rows of docs/benchmarks.md.
 
-Every open is a new browser process with an empty profile, from a file, 1600 x 920; one open that
-does not count comes first. Times are from the start of the navigation to the second frame after the
-drawing. The yardstick is the same work (inflating 4 MB, adding up bytes) before each open: it tells
-how fast the machine was. Needs the package playwright, and a Chromium that is installed.
+Every open is a new browser process with an empty profile, from a file, 1600 x 920, after one
+uncounted open. Times are from the start of the navigation to the second frame after drawing. The
+yardstick is a fixed amount of work (inflating 4 MB, summing bytes) before each open: it shows the
+speed of the machine. Requires the package playwright and an installed Chromium.
 
-The recordings are made by make_nsys.py; a kernel brings about five and a half events with it.
+make_nsys.py generates the recordings, with about 5.5 events per kernel.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FRAME_MS = 1000 / 60
 
 @dataclass(frozen=True)
 class Report:
-    """A report, and what writing it took where it was written here."""
+    """A report, and the resources used to write it, if written here."""
 
     path: Path
     events: int
@@ -62,13 +62,13 @@ class Report:
 
     @property
     def size_mb(self) -> float:
-        """Bytes of the file, in millions."""
+        """Size of the file in MB."""
         return self.path.stat().st_size / 1e6
 
 
 @dataclass(frozen=True)
 class Opened:
-    """One open: milliseconds until each picture, then memory and CPU time of the page."""
+    """One open: milliseconds until each drawing, then memory and CPU time of the page."""
 
     drawn_ms: Mapping[str, float]
     yardstick_ms: float
@@ -89,7 +89,7 @@ class Motion:
 
 
 def count_events(path: Path) -> int:
-    """Return how many events the rows of a report hold."""
+    """Return the number of events in a report."""
     with path.open(encoding="utf-8") as file:
         found = re.search(r'id="warpline-head">(.*?)</script>', file.read(), re.DOTALL)
     if found is None:
@@ -99,7 +99,7 @@ def count_events(path: Path) -> int:
 
 
 def write(events: int, folder: Path) -> Report:
-    """Make a recording of about so many events and write its report."""
+    """Generate a recording of about this many events and write its report."""
     kernels = round(events / EVENTS_PER_KERNEL)
     recording = folder / f"report_{kernels}.sqlite"
     if not recording.exists():
@@ -118,7 +118,7 @@ def start(playwright: Playwright, chromium: str) -> Browser:
 
 
 def yardstick(browser: Browser) -> float:
-    """Return how long the machine takes for work that is always the same, ms."""
+    """Return the machine's time for a fixed amount of work, ms."""
     context = browser.new_context()
     context.add_init_script(path=str(PROBE))
     page = context.new_page()
@@ -129,7 +129,7 @@ def yardstick(browser: Browser) -> float:
 
 
 def open_report(browser: Browser, path: Path, ratio: float) -> tuple[Page, CDPSession]:
-    """Open a report's timeline; return its page and the way to its engine."""
+    """Open a report's timeline; return its page and a session with its engine."""
     context = browser.new_context(viewport=VIEWPORT, device_scale_factor=ratio)
     context.set_default_timeout(PATIENCE_MS)
     context.add_init_script(path=str(PROBE))
@@ -140,7 +140,7 @@ def open_report(browser: Browser, path: Path, ratio: float) -> tuple[Page, CDPSe
 
 
 def observe(browser: Browser, page: Page, session: CDPSession, yardstick_ms: float) -> Opened:
-    """Return when pictures were drawn and what the page holds, after a garbage collection."""
+    """Return drawing times and the page's memory after a garbage collection."""
     drawn = page.evaluate("probe.finished")
     cpu_ms = max(map(_cpu_ms, _renderers(browser)))
     session.send("HeapProfiler.collectGarbage")
@@ -156,7 +156,7 @@ def observe(browser: Browser, page: Page, session: CDPSession, yardstick_ms: flo
 
 
 def _renderers(browser: Browser) -> list[int]:
-    """Return the processes that draw pages; the largest of them draws ours."""
+    """Return the renderer processes; the largest one renders our page."""
     session = browser.new_browser_cdp_session()
     processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
     return [item["id"] for item in processes if item["type"] == "renderer"]
@@ -253,7 +253,7 @@ def print_markdown(report: Report, opens: Sequence[Opened], motions: Sequence[Mo
 def measure(
     playwright: Playwright, report: Report, options: argparse.Namespace
 ) -> tuple[list[Opened], list[Motion]]:
-    """Open a report as often as was asked for; move in the last of them."""
+    """Open a report the given number of times; pan in the last one."""
     opens: list[Opened] = []
     motions: list[Motion] = []
     for turn in range(options.opens + 1):
@@ -272,7 +272,7 @@ def measure(
 
 
 def failures(report: Report, opens: Sequence[Opened], motions: Sequence[Motion]) -> Iterator[str]:
-    """Yield which targets are missed; times are medians."""
+    """Yield the missed targets; times are medians."""
     median = {name: statistics.median(item.drawn_ms[name] for item in opens) for name in PICTURES}
     is_small = report.events < 3_000_000
     limits: list[tuple[str, float, float]] = [
@@ -291,7 +291,7 @@ def failures(report: Report, opens: Sequence[Opened], motions: Sequence[Motion])
 
 
 def reports(options: argparse.Namespace) -> Iterator[Report]:
-    """Yield the reports that were named, or that are made for this."""
+    """Yield the given reports, or generated ones."""
     if options.report:
         for path in options.report:
             yield Report(path, count_events(path))
@@ -304,17 +304,17 @@ def reports(options: argparse.Namespace) -> Iterator[Report]:
 
 def parse() -> argparse.Namespace:
     """Return the options."""
-    parser = argparse.ArgumentParser(description="How fast a report opens and moves.")
+    parser = argparse.ArgumentParser(description="Loading and panning speed of reports.")
     parser.add_argument("--events", type=int, nargs="+", default=[1_000_000, 5_000_000])
-    parser.add_argument("--report", type=Path, nargs="+", help="open these instead")
-    parser.add_argument("--folder", type=Path, help="keep recordings and reports here")
+    parser.add_argument("--report", type=Path, nargs="+", help="open these reports instead")
+    parser.add_argument("--folder", type=Path, help="directory for recordings and reports")
     parser.add_argument("--opens", type=int, default=7)
-    parser.add_argument("--frames", type=int, default=FRAMES, help="of each movement")
+    parser.add_argument("--frames", type=int, default=FRAMES, help="frames of each movement")
     parser.add_argument("--quick", action="store_true", help="three opens, a third of the frames")
     parser.add_argument("--markdown", action="store_true", help="print rows of the documentation")
     parser.add_argument("--pixel-ratio", type=float, default=1)
     parser.add_argument("--chromium", default=shutil.which("chromium") or "chromium")
-    parser.add_argument("--check", action="store_true", help="fail where a target is missed")
+    parser.add_argument("--check", action="store_true", help="fail if a target is missed")
     options = parser.parse_args()
     if options.quick:
         options.opens, options.frames = 3, FRAMES // 3

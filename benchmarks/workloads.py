@@ -1,11 +1,11 @@
-"""Run one of torch_programs.py, with its fault ("bad") or repaired ("fixed").
+"""Run one of torch_programs.py, with its problem ("bad") or without ("fixed").
 
 Usage: PYTHONPATH=benchmarks python benchmarks/workloads.py NAME bad|fixed [--steps N] [--warm N]
            [--kineto FILE] [--unbounded] [--turns FOLDER]
 
-Prints the mean and the median step in ms. Steps are NVTX ranges step_0, step_1... within which
-data, forward, backward and optimizer are marked; `cudaProfilerStart` and `Stop` surround them.
-With several ranks (torchrun) only `ddp_serial` does something of its own; rank 0 prints.
+Prints the mean and the median step in ms. Steps are NVTX ranges step_0, step_1... with ranges data,
+forward, backward and optimizer inside, enclosed by `cudaProfilerStart` and `Stop`. Only
+`ddp_serial` is written for several ranks (torchrun); rank 0 prints.
 """
 
 # Types are checked where PyTorch is not installed.
@@ -28,7 +28,7 @@ from torch_programs import PROGRAMS, RANK, RANKS
 
 
 def prepared(name: str, *, bad: bool, warm: int) -> Callable[[], None]:
-    """Set a program up, run its first steps and return what runs the next."""
+    """Set up a program, run its warm-up steps and return a function that runs further steps."""
     torch.cuda.set_device(RANK)
     torch.manual_seed(RANK)
     step = PROGRAMS[name](bad=bad)
@@ -47,9 +47,9 @@ def prepared(name: str, *, bad: bool, warm: int) -> Callable[[], None]:
 
 
 def timed(step: Callable[[], None], count: int, *, bounded: bool) -> dict[str, float]:
-    """Run steps and return the mean step, and the median of what the host took for one, in ms.
+    """Run steps and return the mean step and the median CPU time per step, in ms.
 
-    If `bounded`, profilers are told by cudaProfilerStart and Stop.
+    If `bounded`, call cudaProfilerStart and Stop for profilers.
     """
     if bounded:
         torch.cuda.cudart().cudaProfilerStart()
@@ -67,7 +67,7 @@ def timed(step: Callable[[], None], count: int, *, bounded: bool) -> dict[str, f
 
 @contextlib.contextmanager
 def pytorch_profiler(path: str) -> Iterator[None]:
-    """Record with PyTorch's profiler; `path` may hold RANK, and be empty to write nothing."""
+    """Record with PyTorch's profiler; `path` may contain RANK; if empty, nothing is written."""
     with torch.profiler.profile() as profiler:
         yield
     if path:
@@ -75,7 +75,7 @@ def pytorch_profiler(path: str) -> Iterator[None]:
 
 
 def take_turns(folder: str, step: Callable[[], None], count: int, *, bounded: bool) -> None:
-    """Run steps whenever turns.py asks for them; after one that does not count, for the caches."""
+    """Run steps on request from turns.py, after an uncounted step that fills caches."""
 
     def work() -> dict[str, float]:
         step()
@@ -85,7 +85,7 @@ def take_turns(folder: str, step: Callable[[], None], count: int, *, bounded: bo
     if RANKS == 1:
         turns.serve(folder, work)
         return
-    # The other ranks are told by way of the host: a GPU that waits would keep others from it.
+    # Synchronize ranks on the CPU: a waiting GPU would block others that share it.
     hosts = torch.distributed.new_group(backend="gloo")
 
     def told(word: str = "") -> str:
@@ -108,9 +108,11 @@ def main() -> int:
     parser.add_argument("variant", choices=("bad", "fixed"))
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--warm", type=int, default=4)
-    parser.add_argument("--kineto", metavar="FILE", help="'' profiles and writes nothing")
-    parser.add_argument("--unbounded", action="store_true", help="no cudaProfilerStart and Stop")
-    parser.add_argument("--turns", metavar="FOLDER", help="run steps when asked, as turns.py says")
+    parser.add_argument("--kineto", metavar="FILE", help="'' profiles without writing a file")
+    parser.add_argument(
+        "--unbounded", action="store_true", help="do not call cudaProfilerStart and Stop"
+    )
+    parser.add_argument("--turns", metavar="FOLDER", help="run steps on request from turns.py")
     options = parser.parse_args()
     if RANKS > 1:
         torch.distributed.init_process_group("nccl")

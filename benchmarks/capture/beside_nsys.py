@@ -1,11 +1,11 @@
-"""The same program under `warpline profile` and under `nsys profile`: do both see the same?
+"""Compare recordings of the same program by `warpline profile` and `nsys profile`.
 
 Usage: python benchmarks/capture/beside_nsys.py --nsys NSYS [--flags=FLAG...] -- PROGRAM [ARGUMENTS]
 
-Prints, one line each, what both recordings hold, from the tables that Warpline prints of either:
-kernels and ranges by name and count, copies by direction, count and bytes, fills, CUDA calls that
-both record, and the ratio of the kernels' summed and median times. `ok` where they agree; durations
-are those of two runs, so they agree within a few per cent only. Ends with 1 if something does not.
+Prints one line per comparison, based on Warpline's tables of both recordings: kernels and ranges by
+name and count, copies by direction, count and bytes, memsets, CUDA API calls that both record, and
+the ratio of the kernels' total and median times. `ok` marks agreement. Durations come from two
+runs, so they only agree within a few percent. The exit status is 1 on any mismatch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def record(command: Sequence[str], recording: Path) -> None:
 
 
 def rows_of(recording: Path, table: str) -> Rows:
-    """Return the rows of a table of Warpline's; none where the recording lacks what it needs."""
+    """Return the rows of a Warpline table; empty if the recording lacks its data."""
     import warpline  # noqa: PLC0415 - after the programs have run
 
     try:
@@ -46,7 +46,7 @@ def rows_of(recording: Path, table: str) -> Rows:
 
 
 def counts(rows: Rows, *keys: str) -> dict[tuple[Any, ...], int]:
-    """Return how many instances there are by key."""
+    """Return the number of instances by key."""
     found: dict[tuple[Any, ...], int] = {}
     for row in rows:
         key = tuple(row[name] for name in keys)
@@ -55,7 +55,7 @@ def counts(rows: Rows, *keys: str) -> dict[tuple[Any, ...], int]:
 
 
 class Comparison:
-    """Collects lines, and whether all was well."""
+    """Prints lines and remembers failures."""
 
     def __init__(self, ours: Path, theirs: Path) -> None:
         self.recordings = (ours, theirs)
@@ -67,7 +67,7 @@ class Comparison:
         print("ok " if is_ok else "BAD", text)
 
     def rows(self, table: str) -> tuple[Rows, Rows]:
-        """Return a table of both."""
+        """Return a table of both recordings."""
         ours, theirs = (rows_of(path, table) for path in self.recordings)
         return ours, theirs
 
@@ -95,7 +95,7 @@ class Comparison:
         self.say(text, is_ok=ours == theirs)
 
     def same_times(self) -> None:
-        """Compare the kernels' times: of all, and of each name by its median."""
+        """Compare kernel times: in total, and by the median of each name."""
         ours, theirs = (
             {row["name"]: row for row in rows} for rows in self.rows("cuda_gpu_kern_sum")
         )
@@ -112,7 +112,7 @@ class Comparison:
         self.say(text, is_ok=abs(ratio - 1) < TIME_TOLERANCE)
 
     def same_calls(self) -> None:
-        """Compare the calls that Warpline records; nsys also has some that tell nothing."""
+        """Compare the calls recorded by Warpline; nsys also records some uninformative ones."""
         ours, theirs = (counts(rows, "name") for rows in self.rows("cuda_api_sum"))
         differ = {
             key: (ours[key], theirs.get(key, 0)) for key in ours if ours[key] != theirs.get(key, 0)

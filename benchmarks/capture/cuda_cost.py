@@ -1,20 +1,19 @@
-"""What recording CUDA costs a program: processes of every kind live together and work in turn.
+"""Overhead of recording CUDA: processes of every kind run at the same time and take turns.
 
 Usage: PYTHONPATH=src:benchmarks python benchmarks/capture/cuda_cost.py PROGRAM [--sets 11]
            [--turns 60] [--nsys NSYS] [--kinds alone,ours,...] [--limit SECONDS] [--json FILE]
 
 PROGRAM is `launches`, `calls` or `graphs` (cuda_cost.cu; needs nvcc), or `gpt` (workloads.py; needs
 PyTorch).
-Kinds: `alone`; `kernels`, CUPTI's records of kernels and nothing else, the floor of every profiler;
-`ours`, `warpline profile`; `rest`, the same before cudaProfilerStart; `nsys`; and of gpt only
-`sampled`, ours between two samples of steps, `attached`, the same with --cuda-detach=false, and
-`torch`, PyTorch's profiler; and for graphs `node` and `graph`, ours at these levels, `nsys` (which
-is at graph level) and `nsysnode`.
+Kinds: `alone`; `kernels`, only CUPTI's kernel records, the lower bound for every profiler; `ours`,
+`warpline profile`; `rest`, the same before cudaProfilerStart; `nsys`. Only for gpt: `sampled`, ours
+between step samples; `attached`, the same with --cuda-detach=false; `torch`, PyTorch's profiler.
+Only for graphs: `node` and `graph`, ours at these levels; `nsys` (graph level) and `nsysnode`.
 
-A set is one process of each kind. In a turn each of them works for some milliseconds, so that the
-slow and the fast states of a machine are the same for all. A set's figure is the median of its
-turns; what is added to `alone`, and the ratios, are medians of the differences and ratios within a
-turn. Printed are the median of the sets and their quintiles. Sets end early at --limit.
+A set is one process of each kind. In a turn, each of them works for a few milliseconds, so that
+slow and fast states of the machine affect all equally. A set's figure is the median of its turns.
+The overhead over `alone` and the ratios are medians of the differences and ratios within a turn.
+The output is the median of the sets and their quintiles. Sets end early at --limit.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def build_program(folder: Path) -> None:
 
 
 def build_floor(folder: Path) -> None:
-    """Build the library that records kernels alone."""
+    """Build the library that records only kernels."""
     root = Path("/usr/local/cuda").resolve()
     headers = [root / "include", root / "extras" / "CUPTI" / "include"]
     found = sorted(root.glob("**/libcupti.so*"))
@@ -60,7 +59,7 @@ def build_floor(folder: Path) -> None:
 
 
 def prefixes(folder: Path, nsys: str | None) -> dict[str, list[str]]:
-    """Return what stands before the program, by kind."""
+    """Return the command prefix by kind."""
     profile = [sys.executable, "-m", "warpline", "profile", "--no-summary", "-f", "true", "-o"]
     kinds = {"alone": [], "torch": [], "ours": [*profile, str(folder / "ours"), "--"]}
     kinds["rest"] = [*profile, str(folder / "rest"), "-c", "cudaProfilerApi", "--"]
@@ -81,7 +80,7 @@ def prefixes(folder: Path, nsys: str | None) -> dict[str, list[str]]:
 
 
 def command(before: Sequence[str], name: str, kind: str, built: Path, folder: str) -> list[str]:
-    """Return the command of a program that takes turns in a folder."""
+    """Return the command of a program that takes turns in a directory."""
     if name != "gpt":
         return [*before, str(built / "cuda_cost"), name, folder]
     words = [*before, sys.executable, str(HERE.parent / "workloads.py"), "gpt", "bad"]
@@ -118,7 +117,7 @@ def line(figure: str, kind: str, sets: Sequence[Set]) -> str:
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="What recording CUDA costs a program.")
+    parser = argparse.ArgumentParser(description="Overhead of recording CUDA.")
     parser.add_argument("program", choices=("launches", "calls", "graphs", "gpt"))
     parser.add_argument("--sets", type=int, default=11)
     parser.add_argument("--turns", type=int, default=60)

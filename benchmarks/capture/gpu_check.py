@@ -1,12 +1,12 @@
-"""Is CUDA recorded completely, and at what cost? To be run on a machine with a GPU and PyTorch.
+"""Check completeness and overhead of recording CUDA, on a machine with a GPU and PyTorch.
 
 Usage: PYTHONPATH=src:tests WARPLINE_AGENT=.../libwarpline_agent.so \
            python benchmarks/capture/gpu_check.py [--only NAME]... [--launches 100000] [--rounds 7]
 
-Each check prints one line, `ok` or `BAD`, with what was seen. The programs are those of
-gpu_programs.py; what the agent wrote is read by the tests' own decoder. The last lines compare the
-cost of a launch: alone, with parts of the agent, under torch.profiler; whole processes in turn,
-medians with the least and the greatest.
+Each check prints one line, `ok` or `BAD`, with its observations. The programs are those of
+gpu_programs.py. The agent's output is read by the tests' own decoder. The last lines compare the
+time of a launch: alone, with parts of the agent, under torch.profiler. Whole processes run in turn;
+figures are medians with minimum and maximum.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DEVICE_WORK = (logs.KERNEL, logs.COPY, logs.FILL, logs.GRAPH)
 
 @dataclass
 class Run:
-    """A program that has ended: what it printed and what the agent wrote."""
+    """A finished program: its output and the agent's records."""
 
     status: int
     told: dict[str, Any]
@@ -52,16 +52,16 @@ class Run:
         return [one for log in self.written for one in log.found if one.kind in kinds]
 
     def notes(self) -> list[str]:
-        """Return what the agent noted about CUDA."""
+        """Return the agent's notes about CUDA."""
         return [f"{kind}: {text}" for log in self.written for kind, text in log.notes if kind >= 64]
 
     def adds(self) -> int:
-        """Return the kernels that the programs launch by the thousand."""
+        """Return the number of the small kernels that the programs launch in bulk."""
         return sum("add" in (one.name or "").lower() for one in self.found(logs.KERNEL))
 
 
 class Bench:
-    """Runs programs in sessions of their own, in one scratch folder."""
+    """Runs programs in separate sessions, in one scratch directory."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -121,7 +121,7 @@ def _run(words: Sequence[object], environment: dict[str, str]) -> Run:
 
 
 def check_library(bench: Bench) -> None:
-    """Which CUPTI was found, what is known of the device."""
+    """Check the CUPTI version and the GPU's description."""
     run = bench.run("many", 100)
     devices = [one.fields for one in run.found(logs.DEVICE)]
     is_good = run.status == 0 and bool(run.found(logs.KERNEL)) and bool(devices)
@@ -132,7 +132,7 @@ def check_library(bench: Bench) -> None:
 
 
 def check_complete(bench: Bench) -> None:
-    """The same kernels, copies and fills as torch.profiler sees."""
+    """Compare kernels, copies and memsets with torch.profiler's."""
     for words in (("mixed", 50), ("threads", 500), ("graph", 20)):
         path = bench.scratch / "kineto.json"
         bench.alone(*words, "--kineto", path)
@@ -153,7 +153,7 @@ def check_complete(bench: Bench) -> None:
 
 
 def check_correlations(bench: Bench) -> None:
-    """Every piece of device work leads to one call, which began before it."""
+    """Check that every GPU operation has one launch call, which starts before it."""
     run = bench.run("mixed", 50)
     calls = {call.correlation: call for call in run.found(logs.CALL)}
     work = run.found(*DEVICE_WORK)
@@ -179,7 +179,7 @@ def check_correlations(bench: Bench) -> None:
 
 
 def check_waits(bench: Bench) -> None:
-    """CUPTI's own records of waits, on request: each leads to its call."""
+    """Check that CUPTI's own synchronization records, on request, link to their calls."""
     run = bench.run("mixed", 50, cuda_waits="cupti")
     calls = {call.correlation for call in run.found(logs.CALL)}
     waits = run.found(logs.WAIT)
@@ -206,7 +206,7 @@ def _quartiles(values: Sequence[int]) -> list[float]:
 
 
 def check_graphs(bench: Bench) -> None:
-    """A graph as a whole, and node by node."""
+    """Check CUDA graphs at graph level and at node level."""
     whole = bench.run("graph", 40)
     graphs = whole.found(logs.GRAPH)
     bench.say(
@@ -224,7 +224,7 @@ def check_graphs(bench: Bench) -> None:
 
 
 def check_windows(bench: Bench) -> None:
-    """Ranges by cudaProfilerStart and Stop, while the device is busy."""
+    """Check capture ranges by cudaProfilerStart and Stop while the GPU is busy."""
     run = bench.run("window", 1000, mode=RangeMode.CUDA_PROFILER_API)
     calls = sum(call.flags & 1 for call in run.found(logs.CALL))
     before = bench.run("graph_before_window", 20, mode=RangeMode.CUDA_PROFILER_API)
@@ -247,7 +247,7 @@ def check_windows(bench: Bench) -> None:
 
 
 def check_detach(bench: Bench) -> None:
-    """CUPTI detached between samples of steps: they are whole, and every id is one call's."""
+    """Check step sampling with detached CUPTI: complete samples, and unique correlation ids."""
     # torch.profiler keeps CUPTI once it has had it, from the middle on; in a sample it cannot.
     programs = {"steps": 1000, "resting_graphs": 1000, "replayed_graphs": 1025}
     programs |= {"profiled_rest": 500, "profiled_sample": 1000}
@@ -279,7 +279,7 @@ def check_detach(bench: Bench) -> None:
 
 
 def check_ends(bench: Bench) -> None:
-    """All is kept at an end in order, little is lost at any other."""
+    """Check that a normal exit keeps everything, and any other exit drops little."""
     for name, status in (("quit", 5), ("fails", 7), ("loader", 0)):
         run = bench.run(name, 20)
         calls = len(run.found(logs.CALL))
@@ -298,7 +298,7 @@ def check_ends(bench: Bench) -> None:
 
 
 def check_others(bench: Bench) -> None:
-    """torch.profiler within; attaching late."""
+    """Check torch.profiler inside the program, and late attachment."""
     run = bench.run("own_profiler", 200)
     text = f"status {run.status}, {run.told}, ours {run.adds()} kernels; {run.errors[-500:]}"
     bench.say("torch.profiler within", text, is_good=run.status == 0 and run.adds() >= 200)
@@ -310,7 +310,7 @@ def check_others(bench: Bench) -> None:
 
 
 def check_long(bench: Bench) -> None:
-    """Many kernels: nothing lost, memory flat."""
+    """Check many kernels: no dropped records, constant memory."""
     alone = bench.alone("many", 1_000_000)
     run = bench.run("many", 1_000_000)
     lost = sum(one.records for one in run.found(logs.LOST))
@@ -324,7 +324,7 @@ def check_long(bench: Bench) -> None:
 
 
 def measure_cost(bench: Bench, launches: int, rounds: int) -> None:
-    """What one launch takes the host, in whole processes in turn."""
+    """Measure the CPU time of a launch, in whole processes in turn."""
     ways: dict[str, Callable[[], Run]] = {
         "alone": lambda: bench.alone("many", launches),
         "agent": lambda: bench.run("many", launches, reads=False),

@@ -1,7 +1,7 @@
-"""Programs on a GPU whose work is known, for gpu_check.py: python gpu_programs.py NAME [COUNT].
+"""GPU programs with known work, for gpu_check.py: python gpu_programs.py NAME [COUNT].
 
-With --kineto FILE the same work runs under torch.profiler, and what it saw is written to FILE as
-JSON. Each program prints one line of JSON: what it did, and how long that took.
+With --kineto FILE, the same work runs under torch.profiler, and its records are written to FILE as
+JSON. Each program prints one line of JSON: its work and duration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _adds(count: int, stream: Any = None) -> None:
 
 
 def many(count: int) -> Told:
-    """Launch small kernels, and tell what one launch takes the host."""
+    """Launch small kernels and report the CPU time of a launch."""
     tensor = torch.ones(1024, device="cuda")
     for _ in range(200):
         tensor.add_(1.0)
@@ -47,7 +47,7 @@ def many(count: int) -> Told:
 
 
 def mixed(count: int) -> Told:
-    """Kernels of many kinds, copies both ways, fills, two streams with events, waits."""
+    """Run various kernels, copies in both directions, memsets, two streams with events, waits."""
     torch.manual_seed(0)
     side = torch.cuda.Stream()
     pinned = torch.empty(1 << 20, dtype=torch.uint8, pin_memory=True)
@@ -82,7 +82,7 @@ def graph(count: int) -> Told:
 
 
 def threads(count: int) -> Told:
-    """Launch from four threads, each in its stream."""
+    """Launch from four threads, each on its own stream."""
     all_threads = [
         threading.Thread(target=_adds, args=(count, torch.cuda.Stream())) for _ in range(4)
     ]
@@ -95,7 +95,7 @@ def threads(count: int) -> Told:
 
 
 def graph_before_window(count: int) -> Told:
-    """Make graphs before cudaProfilerStart and between it and Stop; replay all in the range."""
+    """Create graphs before and after cudaProfilerStart; launch all before Stop."""
     _adds(50)
     tensor = torch.zeros(1024, device="cuda")
     tensor.add_(1.0)
@@ -125,7 +125,7 @@ def graph_before_window(count: int) -> Told:
 
 
 def window(count: int) -> Told:
-    """Bound a part by cudaProfilerStart and Stop, the device still busy at the end of it."""
+    """Enclose a part in cudaProfilerStart and Stop, with the GPU still busy at its end."""
     cudart = torch.cuda.cudart()
     big = torch.randn(4096, 4096, device="cuda")
     _adds(10)
@@ -147,7 +147,7 @@ def window(count: int) -> Told:
 
 
 def steps(count: int) -> Told:
-    """Mark steps of 20 launches and a wait, while another thread launches all the time."""
+    """Mark steps of 20 launches and a synchronization while another thread keeps launching."""
     is_over = threading.Event()
 
     def launch() -> None:
@@ -172,7 +172,7 @@ def steps(count: int) -> Told:
 
 
 def resting_graphs(count: int, replays: str = "rests") -> Told:
-    """Make a graph in the midst of the steps and replay it in what may be rests, or in all."""
+    """Create a graph in the middle of the steps; launch it in pauses only, or in all steps."""
     tensor = torch.zeros(1024, device="cuda")
     captured, played = torch.cuda.CUDAGraph(), 0
     for step in range(count):
@@ -192,12 +192,12 @@ def resting_graphs(count: int, replays: str = "rests") -> Told:
 
 
 def replayed_graphs(count: int) -> Told:
-    """The same, the graph replayed in samples, too."""
+    """The same, with the graph also launched in samples."""
     return resting_graphs(count, "all")
 
 
 def profiled_rest(count: int, after: int = -50) -> Told:
-    """Mark steps, 100 of them under torch.profiler, which begins so many after the middle one."""
+    """Mark steps, 100 of them under torch.profiler, started this many after the middle one."""
     tensor = torch.zeros(1024, device="cuda")
     profiler = torch.profiler.profile(activities=list(torch.profiler.supported_activities()))
     for step in range(count):
@@ -217,7 +217,7 @@ def profiled_rest(count: int, after: int = -50) -> Told:
 
 
 def profiled_sample(count: int) -> Told:
-    """The same; it begins where the middle step begins a sample."""
+    """The same, starting where the middle step starts a sample."""
     return profiled_rest(count, 2)
 
 
