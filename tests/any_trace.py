@@ -1,6 +1,6 @@
-"""Traces with rows in every table of the schema, made from the schema's declarations alone.
+"""Traces with rows in every table, generated from the schema's declarations alone.
 
-A table or column that the schema gains is generated without a change here.
+New tables and columns of the schema need no change here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NULL_RATE = 0.25
 
 @dataclass(frozen=True)
 class AnyTrace:
-    """The tables of a trace, from which changed traces can be made."""
+    """The tables of a trace, for creating modified traces."""
 
     tables: Mapping[str, Rows]
 
@@ -34,7 +34,7 @@ class AnyTrace:
         return Trace(MemorySource(self.tables))
 
     def shifted(self, by_ns: int) -> AnyTrace:
-        """Return the same trace with all times later by `by_ns`."""
+        """Return the same trace with all times shifted by `by_ns`."""
         return AnyTrace({name: _shift(TABLES[name], rows, by_ns) for name, rows in self._items()})
 
     def permuted(self, seed: int) -> AnyTrace:
@@ -66,7 +66,7 @@ def any_traces(draw: st.DrawFn, max_rows: int = 6) -> AnyTrace:
 
 
 def empty_trace() -> Trace:
-    """Return a trace in which every table was recorded and none holds rows."""
+    """Return a trace in which every table was recorded and is empty."""
     columns: dict[str, Rows] = {
         name: {spec.columns[0].name: []} for name, spec in TABLES.items() if spec.order
     }
@@ -74,7 +74,7 @@ def empty_trace() -> Trace:
 
 
 def _referred_first() -> list[str]:
-    """Return the tables' names, each after those it refers to."""
+    """Return the tables' names, each after the tables it references."""
     names: list[str] = []
     pending = list(TABLES)
     while pending:
@@ -113,7 +113,7 @@ def _given_name(column: Column) -> str:
 
 
 def _unique(spec: TableSpec, rows: Rows) -> Rows:
-    """Keep the first row of each order key, so that the order of rows is total by itself."""
+    """Keep the first row of each order key, so that the order of rows is total."""
     keys = list(zip(*(rows[name] for name in spec.order), strict=True)) if spec.order else []
     keep = [row for row, key in enumerate(keys) if key not in keys[:row]]
     return {name: [v[row] for row in keep] for name, v in rows.items()} if spec.order else rows
@@ -132,7 +132,7 @@ def _shift(spec: TableSpec, rows: Rows, by_ns: int) -> Rows:
 
 
 def _permute(spec: TableSpec, rows: Rows, order: Mapping[str, Sequence[int] | None]) -> Rows:
-    """Reorder rows, and point references at the new places of what they refer to."""
+    """Reorder rows and update references to them."""
     own = order[spec.name]
     moved: Rows = {}
     for column in spec.columns:

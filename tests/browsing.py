@@ -1,6 +1,6 @@
 """Real browsers for tests, and the page of a report in one of them.
 
-A page is waited for by its own marks (viewer/CONTAINER.md, section 6), never by the clock.
+Tests wait for the page's own marks (viewer/CONTAINER.md, section 6), never for a fixed time.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the modules of tests are read where there is no Playwright, too
+if TYPE_CHECKING:  # test modules must import without Playwright
     from playwright.sync_api import BrowserContext, ConsoleMessage, Frame, Locator, Page, Request
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 FIREFOX = ("firefox-esr", "firefox")
 REQUIRE = "WARPLINE_REQUIRE_BROWSER"
 
-# Start, end and kind of everything that a device did, in a capture of Nsight Systems.
+# Start, end and kind of every GPU operation in a capture of Nsight Systems.
 OPERATIONS = """
     SELECT start, end, 0 FROM CUPTI_ACTIVITY_KIND_KERNEL
     UNION ALL SELECT start, end, 1 FROM CUPTI_ACTIVITY_KIND_MEMCPY
@@ -39,7 +39,7 @@ _WAIT = """async (limit) => {
 
 
 def find_program(variable: str, names: tuple[str, ...]) -> str | None:
-    """Return the path of a browser: that in a variable of the environment, or one of the names."""
+    """Return the path of a browser, from an environment variable or one of the given names."""
     named = os.environ.get(variable)
     if named:
         return shutil.which(named)
@@ -47,7 +47,7 @@ def find_program(variable: str, names: tuple[str, ...]) -> str | None:
 
 
 def busy_ns(operations: list[tuple[int, int, int]], start: int, end: int) -> int:
-    """Return the time in which anything ran, by going through all moments of change."""
+    """Return the busy time, by going through all starts and ends."""
     total, until = 0, start
     for first, last, _ in sorted(operations):
         total += max(0, min(last, end) - max(first, until))
@@ -56,7 +56,7 @@ def busy_ns(operations: list[tuple[int, int, int]], start: int, end: int) -> int
 
 
 def strangers(requests: list[str]) -> list[str]:
-    """Return what was asked for beside files that a test opened and the page's own workers."""
+    """Return the requests other than files opened by a test and the page's own workers."""
     return [url for url in requests if not url.startswith(("file://", "blob:"))]
 
 
@@ -66,8 +66,8 @@ class Viewer:
 
     Attributes:
         page: The browser's page.
-        problems: What the page's console said as an error or a warning, and what it threw.
-        requests: Addresses that the page asked for, itself included.
+        problems: Errors and warnings on the page's console, and uncaught exceptions.
+        requests: Addresses requested by the page, including its own.
     """
 
     page: Page
@@ -100,25 +100,25 @@ class Viewer:
         self.wait("marks('warpline-full') > 0")
 
     def wait(self, condition: str) -> None:
-        """Wait for a condition in the page's own language, about `model` and `marks(NAME)`."""
+        """Wait for a JavaScript condition on `model` and `marks(NAME)`."""
         if self.page.evaluate(_WAIT % condition, _LIMIT_MS):
             return
         raise AssertionError(f"the page never came to {condition}; it said {self.problems}")
 
     def wait_in(self, frame: Frame, condition: str) -> None:
-        """Wait for a condition in the language of a frame, about `model` and `marks(NAME)`."""
+        """Wait for a JavaScript condition on `model` and `marks(NAME)` of a frame."""
         if not frame.evaluate(_WAIT % condition, _LIMIT_MS):
             raise AssertionError(f"the frame never came to {condition}; it said {self.problems}")
 
     def settle(self) -> None:
-        """Wait until the tables are about what is in view or selected."""
+        """Wait until the tables match the view or the selection."""
         wanted = "(model.area.value?.span ?? model.view.value)"
         now = "model.settled.value.span"
         self.wait(f"{now}.start === {wanted}.start && {now}.end === {wanted}.end")
         self.frame()
 
     def frame(self) -> None:
-        """Wait until the page has been painted with what it knows now."""
+        """Wait until the page has been painted with its current state."""
         self.page.evaluate(
             "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
@@ -132,7 +132,7 @@ class Viewer:
         self.frame()
 
     def walk(self, key: str) -> str:
-        """Press a key that goes to another event, and return the id of that event."""
+        """Press a key that moves to another event, and return that event's id."""
         before = json.dumps(self.selected)
         self.press(key)
         self.wait(f"model.address().selected !== {before}")
@@ -153,7 +153,7 @@ class Viewer:
         self.frame()
 
     def find(self, selector: str) -> Locator:
-        """Return what a selector of CSS or of Playwright finds."""
+        """Return the elements matched by a CSS or Playwright selector."""
         return self.page.locator(selector)
 
     # -- asking --------------------------------------------------------------------------------
@@ -184,12 +184,12 @@ class Viewer:
 
     @property
     def said(self) -> str:
-        """What was last said to screen readers."""
+        """The last announcement to screen readers."""
         return self.find("[aria-live]").inner_text()
 
     @property
     def head(self) -> dict[str, Any]:
-        """The container's head, as the file holds it."""
+        """The container's head, as stored in the file."""
         text = self.find("#warpline-head").text_content()
         assert text is not None
         head: dict[str, Any] = json.loads(text)
@@ -204,7 +204,7 @@ class Viewer:
         return canvas["x"], label["y"], canvas["width"], label["height"]
 
     def table(self, heading: str) -> dict[str, tuple[str, ...]]:
-        """Return a table of the panel below the timeline: its cells by the name in the first."""
+        """Return a table of the panel below the timeline: its cells by the first cell's text."""
         rows = self.find(f".names:has(h3:text-is({json.dumps(heading)})) tbody tr")
         cells: list[list[str]] = rows.evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))"
@@ -213,7 +213,7 @@ class Viewer:
 
 
 def new_context(browser: Any, **options: Any) -> BrowserContext:
-    """Return a context that is like the window of a laptop, in light colours unless told."""
+    """Return a context like a laptop's window, with the light theme by default."""
     settings = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light", **options}
     context: BrowserContext = browser.new_context(**settings)
     context.set_default_timeout(_LIMIT_MS)

@@ -1,7 +1,7 @@
 """A whole trace as stable text: every table and column by a checksum, and its first rows.
 
-Two traces with the same dump hold the same values in the same order; a dump that changed shows
-where. Texts stand in place of their row numbers, which depend on the order of reading.
+Traces with the same dump have the same values in the same order. A changed dump shows the
+difference. Row numbers of texts, which depend on the order of reading, are replaced by the texts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_ROWS = 3
 
 
 def dump(trace: Trace) -> str:
-    """Return the dump, which names neither the file nor its format."""
+    """Return the dump, without the file's name and format."""
     lines = list(_meta(trace))
     for name in trace.tables:
         columns = TABLES[name].columns

@@ -16,7 +16,7 @@ def names() -> list[str]:
 
 
 def unpack(name: str, folder: Path) -> Path:
-    """Return the path of ``NAME.sqlite`` in a folder, unpacked there once."""
+    """Return the path of ``NAME.sqlite`` in a directory, decompressed there once."""
     target = folder / f"{name}.sqlite"
     if not target.exists():
         partial = target.with_suffix(".part")

@@ -1,4 +1,4 @@
-"""Fixtures and settings that every test shares."""
+"""Fixtures and settings shared by all tests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 ROOT = Path(__file__).parent.parent
 
-# Under nohup it is ignored, which programs inherit: tests that end them by it would wait in vain. A
-# handler that does nothing keeps it from the tests themselves, and programs begin as usual.
+# Under nohup it is ignored, and programs inherit that: tests that send it would wait forever. With
+# a handler that does nothing, tests ignore it, and programs start with the default.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
@@ -31,7 +31,7 @@ def repository() -> Path:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder of sample files, described in its INDEX.md."""
+    """The directory of sample files, described in its INDEX.md."""
     return ROOT / "tests" / "data"
 
 
@@ -43,7 +43,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say plainly where browser tests did not run: a line among skipped ones is easily missed."""
+    """Report prominently that browser tests did not run: a skipped line is easily missed."""
     reasons = {
         str(report.longrepr[2]).removeprefix("Skipped: ")
         for report in terminalreporter.stats.get("skipped", ())

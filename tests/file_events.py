@@ -1,6 +1,6 @@
-"""What a recording's file holds, read without any code of ours: plain SQL and JSON.
+"""Events of a recording's file, read without Warpline's code: plain SQL and JSON.
 
-`viewer_container` is the other side: what the page shows of it.
+`viewer_container` is the counterpart: the events shown by the page.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Fact(NamedTuple):
     """One event of a file, or of the page.
 
     Attributes:
-        track: What it stands on: the GPU's index and the stream's number, or the thread's number
-            and the kind of row.
-        start_ns: When it began, by the file's own clock.
-        end_ns: When it ended.
-        name: As a user reads it.
-        launch_ns: When the call began that launched it; None where there is none.
+        track: Its row: the GPU's index and the stream's number, or the thread's number and the
+            kind of row.
+        start_ns: Start, by the file's own clock.
+        end_ns: End.
+        name: Displayed name.
+        launch_ns: Start of its launch call; None without one.
     """
 
     track: tuple[Any, ...]
@@ -39,7 +39,7 @@ class Fact(NamedTuple):
 
 
 def nsys_facts(path: Path) -> Counter[Fact]:
-    """Return the events of an export of Nsight Systems that the page is to show."""
+    """Return the events of an Nsight Systems export that the page must show."""
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
         return Counter(_Nsys(database).facts())
 
@@ -51,7 +51,7 @@ _COPIES = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 10: 
 class _Nsys:
     """One export.
 
-    Times are taken as they are: ours count from the same moment.
+    Times are used as they are: Warpline's have the same origin.
     """
 
     def __init__(self, database: sqlite3.Connection) -> None:
@@ -84,7 +84,7 @@ class _Nsys:
         found += self._device("MEMSET", "'[CUDA memset]'")
         found += self._device("GRAPH_TRACE", "'CUDA graph'")
         found += self._nvtx()
-        # The one row of class 31 is no call: it says when tracing began.
+        # The only row of class 31 is not a call: it marks the start of tracing.
         osrt = "SELECT start, end, globalTid, nameId FROM OSRT_API WHERE eventClass != 31"
         found += [
             Fact(_thread(thread, "OS calls"), start, end, self._texts[name])
@@ -132,7 +132,7 @@ Samples = dict[tuple[int, str], list[tuple[int, float]]]
 
 
 def nsys_metrics(path: Path) -> Samples:
-    """Return the samples of each metric, by GPU and name: time and value. Of one GPU only."""
+    """Return the samples of each metric, by GPU and name: time and value. One GPU only."""
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
         found = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'GPU_METRICS'")
         if not found.fetchall():
@@ -151,7 +151,7 @@ def nsys_metrics(path: Path) -> Samples:
 
 
 def kineto_memory(path: Path) -> Samples:
-    """Return what the framework's allocator had in use on each GPU: time and bytes."""
+    """Return the bytes in use by the framework's allocator on each GPU: time and bytes."""
     samples: Samples = {}
     for item in _kineto(path)["traceEvents"]:
         arguments = item.get("args") or {}
@@ -168,7 +168,7 @@ def _thread(number: int | None, row: str) -> tuple[Any, ...]:
 
 
 def cut(text: str) -> str:
-    """Return the text as a container holds it."""
+    """Return the text as stored in a container."""
     return text if len(text) <= 1000 else text[:999] + "…"
 
 
@@ -187,7 +187,7 @@ _DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 
 
 def kineto_facts(path: Path) -> tuple[Counter[Fact], int]:
-    """Return the events of a trace of the PyTorch profiler, and what its times count from."""
+    """Return the events of a PyTorch profiler trace, and the origin of its times."""
     content = _kineto(path)
     events = [item for item in content["traceEvents"] if item.get("ph") == "X" and "ts" in item]
     calls: dict[Any, int] = {}
@@ -234,7 +234,7 @@ def _kineto_event(item: dict[str, Any], calls: dict[Any, int]) -> Iterator[Fact]
 
 
 def _device_name(item: dict[str, Any]) -> str:
-    """Return a kernel's own name; copies and fills are called as Nsight Systems does."""
+    """Return a kernel's base name; copies and memsets are named as in Nsight Systems."""
     if "memset" in _category(item):
         return "[CUDA memset]"
     ends = re.match(r"Mem[cC]py (\w)to(\w)", item["name"]) if "memcpy" in _category(item) else None
@@ -255,11 +255,11 @@ def _number(value: Any) -> int | None:
 
 
 def page_facts(page: Decoded, shift_ns: int) -> Counter[Fact]:
-    """Return the events that the page shows, with their tracks as its labels tell them.
+    """Return the events shown by the page, with tracks from its labels.
 
     Args:
         page: The page.
-        shift_ns: What its times are behind those of the file.
+        shift_ns: Offset of the page's times from those of the file.
     """
     calls = {
         event.row: event.start_ns

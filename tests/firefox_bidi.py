@@ -1,4 +1,4 @@
-"""A stock Firefox, driven through WebDriver BiDi: Playwright drives builds of its own only."""
+"""A stock Firefox, driven through WebDriver BiDi: Playwright only drives its own builds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LIMIT_S = 60
 _VIEWPORT = {"width": 1440, "height": 900}
 _SHIFT = "\ue008"
-# It calls nobody, and opens nothing but what it is told to.
+# No network requests and no pages other than those that tests open.
 _SETTINGS = {
     "app.normandy.enabled": False,
     "app.update.enabled": False,
@@ -36,12 +36,12 @@ class Firefox:
     """One page of a Firefox.
 
     Attributes:
-        problems: What the page's console said as an error or a warning, and what it threw.
-        requests: Addresses that the page asked for.
+        problems: Errors and warnings on the page's console, and uncaught exceptions.
+        requests: Addresses requested by the page.
     """
 
     def __init__(self, connection: ClientConnection) -> None:
-        """Take over a Firefox that has just started."""
+        """Connect to a Firefox that has just started."""
         self._connection = connection
         self._number = 0
         self.problems: list[str] = []
@@ -52,7 +52,7 @@ class Firefox:
         self.send("session.subscribe", events=["log.entryAdded", "network.beforeRequestSent"])
 
     def send(self, method: str, **params: Any) -> Any:
-        """Send a command, and return what it answers."""
+        """Send a command and return its result."""
         self._number += 1
         self._connection.send(json.dumps({"id": self._number, "method": method, "params": params}))
         while True:
@@ -73,7 +73,7 @@ class Firefox:
         self.send("browsingContext.navigate", context=self._context, url=url, wait="complete")
 
     def ask(self, expression: str) -> Any:
-        """Return the value of an expression, which may be a promise, by way of JSON."""
+        """Return the value of an expression, which may be a promise, as JSON."""
         answer = self.send(
             "script.evaluate",
             expression=f"(async () => JSON.stringify(await ({expression})))()",
@@ -85,7 +85,7 @@ class Firefox:
         return None if text is None else json.loads(text)
 
     def wait(self, condition: str) -> None:
-        """Wait for a condition about `model` and `marks(NAME)`."""
+        """Wait for a condition on `model` and `marks(NAME)`."""
         assert self.ask(
             f"""(async () => {{
               const end = performance.now() + {_LIMIT_S / 2 * 1000};
@@ -107,7 +107,7 @@ class Firefox:
         self._act({"type": "key", "id": "keys", "actions": [*downs, *ups]})
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """Press the mouse at a place, and let go at another."""
+        """Drag the mouse from one position to another."""
         moves = [
             {"type": "pointerMove", "x": round(x), "y": round(y), "duration": 50}
             for x, y in (start, end)
@@ -119,14 +119,14 @@ class Firefox:
         self.send("input.performActions", context=self._context, actions=[source])
 
     def screenshot(self) -> bytes:
-        """Return what is seen, as PNG."""
+        """Return a screenshot as PNG."""
         shot = self.send("browsingContext.captureScreenshot", context=self._context)
         return base64.b64decode(shot["data"])
 
 
 @contextlib.contextmanager
 def running(program: str, profile: Path) -> Iterator[Firefox]:
-    """Run a Firefox with a fresh profile in a folder."""
+    """Run a Firefox with a new profile in a directory."""
     from websockets.sync.client import connect
 
     lines = [f"user_pref({json.dumps(k)}, {json.dumps(v)});\n" for k, v in _SETTINGS.items()]

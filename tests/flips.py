@@ -1,6 +1,6 @@
-"""Flipped bits of a recording, and what every table, the summary and the diagnosis then print.
+"""Flipped bits of a recording, and the resulting tables, summary and diagnosis.
 
-The places are found with the standard library's `zipfile`, not with the reader that is tested.
+Positions are found with the standard library's `zipfile`, not with the tested reader.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Flip:
     """One bit of a file.
 
     Attributes:
-        kind: What it belongs to, of `KINDS`.
-        member: The member that it belongs to; of the directory and the end record: empty.
-        byte: Where its byte stands.
+        kind: The part of the file, one of `KINDS`.
+        member: The member of the archive; empty for the directory and the end record.
+        byte: Offset of its byte.
         bit: 0 to 7.
     """
 
@@ -56,7 +56,7 @@ Area = tuple[str, str, int, int]  # kind, member, begin, end
 
 
 def areas(content: bytes) -> list[Area]:
-    """Return what each part of the file belongs to; together they are the whole file."""
+    """Return the parts of the file; together they cover it."""
     found: list[Area] = []
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for info in archive.infolist():
@@ -76,7 +76,7 @@ def areas(content: bytes) -> list[Area]:
 
 
 def drawn(content: bytes, count: int, seed: int) -> list[Flip]:
-    """Draw bits: half of them of values, the others as many of each kind, each member in turn."""
+    """Draw bits: half of them in values, the rest evenly by kind, each member in turn."""
     chance = random.Random(seed)
     found = areas(content)
     chance.shuffle(found)
@@ -90,7 +90,7 @@ def drawn(content: bytes, count: int, seed: int) -> list[Flip]:
 
 
 def inputs(trace: Trace) -> dict[str, bytes | None]:
-    """Return all that an output can follow from, by its place; None if it is refused."""
+    """Return everything an output can depend on; None if the file is refused."""
     found: dict[str, bytes | None] = {"meta": repr(trace.meta).encode()}
     for table in trace.tables:
         for column in TABLES[table].columns:
@@ -114,7 +114,7 @@ def _content(trace: Trace, table: str, name: str) -> bytes | None:
 
 
 def outputs(trace: Trace, part: slice = slice(None)) -> dict[str, str]:
-    """Return what is printed as JSON, or REFUSED, by table or command; `part` of them."""
+    """Return the printed JSON, or REFUSED, by table or command, for `part` of them."""
     plugins.load("analyses")
     made: dict[str, Callable[[], str]] = {
         name: partial(_table, trace, name) for name in ANALYSES.names()

@@ -1,4 +1,4 @@
-"""Checks a JSON value against a schema, in the part of JSON Schema that our schemas use."""
+"""Checks a JSON value against a schema, for the subset of JSON Schema that our schemas use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANNOTATIONS = {"$schema", "$defs", "title", "description"}
 
 
 def violations(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a value, one line each; a keyword that is not known is an error."""
+    """Return the errors of a value, one line each; unknown keywords are errors."""
     return list(_check(value, schema, schema, "$"))
 
 

@@ -1,4 +1,4 @@
-"""Traces of the PyTorch profiler for tests: those in tests/data/kineto, and small ones by hand."""
+"""PyTorch profiler traces for tests: those in tests/data/kineto, and small handwritten ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names() -> list[str]:
 
 
 def unpack(name: str, folder: Path) -> Path:
-    """Return the path of ``NAME.json`` in a folder, unpacked there once."""
+    """Return the path of ``NAME.json`` in a directory, decompressed there once."""
     target = folder / f"{name}{_ENDING}"
     if not target.exists():
         packed = next(FOLDER.glob(f"{name}{_ENDING}.*"))
@@ -49,7 +49,7 @@ def event(category: str, name: str, ts: Any, dur: Any, **more: Any) -> Event:
 
 
 def device_event(category: str, name: str, ts: Any, dur: Any, **args: Any) -> Event:
-    """Return device work; `args` are its arguments, device 0 and stream 7 by default."""
+    """Return a GPU operation; `args` are its arguments, device 0 and stream 7 by default."""
     known = {"device": 0, "context": 1, "stream": 7, **args}
     at = {"pid": known["device"], "tid": known["stream"]}
     return event(category, name, ts, dur, **at, args=known)
@@ -84,5 +84,5 @@ def metadata(name: str, pid: Any, tid: Any, /, **args: Any) -> Event:
 
 
 def reversed_rows(events: Sequence[Event]) -> list[Event]:
-    """Return the events in the opposite order: a file's order says nothing."""
+    """Return the events in reverse order: the order in a file has no meaning."""
     return list(reversed(events))

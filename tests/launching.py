@@ -1,4 +1,4 @@
-"""Starts ``warpline profile`` in a process of its own, for tests with real programs."""
+"""Starts ``warpline profile`` in a separate process, for tests with real programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUT_S = 60
 
 
 class Ended(NamedTuple):
-    """What became of it."""
+    """The result of a run."""
 
     status: int
     out: str
@@ -28,7 +28,7 @@ class Ended(NamedTuple):
 
 
 def needs_agent() -> None:
-    """Skip the test where the agent was not built."""
+    """Skip the test if the agent was not built."""
     try:
         agent_library()
     except AgentMissingError as error:
@@ -36,7 +36,7 @@ def needs_agent() -> None:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return an environment in which this Warpline is found from any folder."""
+    """Return an environment in which this Warpline is found from any directory."""
     own = {**os.environ, "PYTHONPATH": SOURCE, "PYTHONSAFEPATH": "1", **more}
     if AGENT_VARIABLE in own:
         own[AGENT_VARIABLE] = str(Path(own[AGENT_VARIABLE]).absolute())
@@ -50,9 +50,9 @@ def start(
     more: Mapping[str, str] | None = None,
     through: Sequence[str] = (),
 ) -> subprocess.Popen[str]:
-    """Start ``warpline profile`` with these words in a folder, and do not wait for it.
+    """Start ``warpline profile`` with these arguments in a directory, without waiting.
 
-    With `through` another program, which these words of a command name, becomes it.
+    With `through`, start this command instead, which then executes it.
     """
     return subprocess.Popen(
         [*through, sys.executable, "-m", "warpline", "profile", *words],
@@ -66,25 +66,25 @@ def start(
 
 
 def end(process: subprocess.Popen[str]) -> Ended:
-    """Wait for what `start` started."""
+    """Wait for a process started by `start`."""
     out, err = process.communicate(timeout=TIMEOUT_S)
     return Ended(process.returncode, out, err)
 
 
 def profile(folder: Path, *words: str, **more: str) -> Ended:
-    """Run ``warpline profile`` with these words in a folder, to its end."""
+    """Run ``warpline profile`` with these arguments in a directory until it exits."""
     return end(start(folder, words, more=more))
 
 
 def python(folder: Path, code: str, name: str = "program.py") -> list[str]:
-    """Write a program and return the words that run it."""
+    """Write a program and return the command that runs it."""
     path = folder / name
     path.write_text(code, encoding="utf-8")
     return [sys.executable, str(path)]
 
 
 def names(recording: Path) -> list[str]:
-    """Return the names of the recording's ranges, in order of their begin."""
+    """Return the names of the recording's ranges, by start."""
     trace = warpline.open(recording)
     ranges = trace.columns("range", "name_id")
     return [trace.strings.text(int(number)) or "" for number in ranges["name_id"].values]

@@ -63,7 +63,7 @@ class Machine:
         self.now = returns + 1_000
 
     def wait(self, stream: int = 0) -> None:
-        """Wait for a stream."""
+        """Synchronize with a stream."""
         returns = max(self.now + CALL_NS, self._end[stream] + WAKE_NS)
         self.program.wait_for_stream(self.now, returns, stream)
         self.now = returns + 1_000

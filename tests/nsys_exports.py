@@ -18,7 +18,7 @@ REAL_COLUMNS = {"doubleValue", "floatValue"}
 
 
 def global_id(pid: int, tid: int = 0, machine: int = 1) -> int:
-    """Return nsys's serialised id of a process, or of a thread."""
+    """Return nsys's serialized id of a process or a thread."""
     return (machine << 48) | (pid << 24) | tid
 
 
@@ -39,9 +39,9 @@ def write_export(
     captured: Sequence[str] | None = None,
     is_lazy: bool = True,
 ) -> Path:
-    """Write the tables, whose columns are the keys of their rows; a missing key is NULL.
+    """Write the tables, with columns from the keys of their rows; missing keys are NULL.
 
-    A table without rows gets the columns ``start`` and ``end``.
+    Tables without rows get the columns ``start`` and ``end``.
     """
     facts = {} if version is None else {"EXPORT_SCHEMA_VERSION": version}
     facts["EXPORT_LAZY"] = "true" if is_lazy else "false"

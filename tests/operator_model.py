@@ -1,8 +1,8 @@
-"""What torch.profiler's key_averages() says of a trace, worked out from its JSON in plain Python.
+"""A reference model of torch.profiler's key_averages(), computed from JSON in plain Python.
 
-It follows the definitions of PyTorch, an event at a time: a stack per thread gives each event its
-parent, device work belongs to the operator whose external id it bears, and a child that is alone
-in a parent of its own name is lifted out. Memory is taken by thread, which PyTorch does not do.
+It follows PyTorch's definitions, one event at a time. A stack per thread gives each event its
+parent. GPU work belongs to the operator with its external id. An only child with its parent's name
+is merged with the parent. Unlike in PyTorch, memory is counted per thread.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FIELDS = (
 
 @dataclass
 class Call:
-    """An event of a host thread."""
+    """An event of a CPU thread."""
 
     name: str
     kind: str
@@ -64,18 +64,18 @@ class Call:
 
     @property
     def host_ns(self) -> int:
-        """How long it took."""
+        """Its duration."""
         return self.end_ns - self.start_ns
 
     @property
     def device_ns(self) -> int:
-        """Summed durations of what it and its children launched."""
+        """Total duration of the work launched by it and its children."""
         own = sum(duration for _, duration in self.kernels)
         return own + sum(child.device_ns for child in self.children)
 
 
 def calls_of(path: Path) -> list[Call]:
-    """Return the calls that key_averages() lists, with parents, children, kernels and memory."""
+    """Return the calls listed by key_averages(), with parents, children, kernels and memory."""
     events = _load(path)
     threads = _threads(events)
     _launches(events, threads)
@@ -185,9 +185,9 @@ def _nest(calls: list[Call]) -> None:
 
 
 def _launches(events: list[dict[str, Any]], threads: dict[tuple[Any, Any], list[Call]]) -> None:
-    """Give device work to the operator with its external id, else to what was around its launch.
+    """Assign GPU work to the operator with its external id, else to the one around its launch.
 
-    Until 2022 the id was that of the work's own launch call: then nothing but the time tells.
+    Until 2022, the id was that of the launch call: then only the time identifies the operator.
     """
     work = [event for event in events if _category(event) in _WORK]
     has_ids = any(_external_id(event) != event["args"].get("correlation") for event in work)
@@ -210,7 +210,7 @@ def _external_id(event: dict[str, Any]) -> Any:
 
 
 def _around(launch: Call | None) -> Call | None:
-    """Return the operator around a CUDA call; if there is none, the annotation."""
+    """Return the operator around a CUDA API call, or else the annotation."""
     around = []
     while launch is not None:
         launch = launch.parent
@@ -268,7 +268,7 @@ def differences(path: Path) -> Iterator[str]:
 
 
 def shown(trace: Any, name: str) -> dict[tuple[str, ...], Row]:
-    """Return what op_sum says, as `table` does."""
+    """Return the result of op_sum in the form of `table`."""
     columns = {key: values.to_list() for key, values in warpline.stats(trace, name).columns.items()}
     key = ["kind", "name", *(["input_shapes"] if name.endswith("shape") else [])]
     rows = zip(*([value or "" for value in columns[part]] for part in key), strict=True)
@@ -277,7 +277,7 @@ def shown(trace: Any, name: str) -> dict[tuple[str, ...], Row]:
 
 
 def shown_kernels(trace: Any) -> dict[tuple[str, str], tuple[int, int, int]]:
-    """Return what op_kern_sum says of operators, as `kernels` does."""
+    """Return the result of op_kern_sum in the form of `kernels`."""
     if not trace.has("kernel"):
         return {}
     columns = warpline.stats(trace, "op_kern_sum").columns

@@ -41,7 +41,7 @@ class Program:
     def launch(
         self, start: int, end: int, work: tuple[int, int], name: str = "", **place: int
     ) -> int:
-        """Launch a kernel that ran at a time, in a stream (0 to 3), from a thread (0 to 3)."""
+        """Launch a kernel with given times, in a stream (0 to 3), from a thread (0 to 3)."""
         thread, stream = place.get("thread", 0), place.get("stream", 0)
         number = self.call("cudaLaunchKernel_v7000", start, end, thread)
         # Equal names would look like steps.
@@ -162,7 +162,7 @@ def rows(*values: int) -> np.ndarray:
 
 
 def synchronous() -> Program:
-    """Two kernels of 50 us, with a wait for the first one before the second is launched."""
+    """Two kernels of 50 us, with a synchronization before the second launch."""
     program = Program()
     program.launch(0, 5_000, (6_000, 56_000))
     program.wait_for_stream(5_500, 60_000)

@@ -1,8 +1,8 @@
-"""A second reading of the raw session, in plain Python: what the agent wrote, as objects.
+"""An independent reader of raw recordings in plain Python: the agent's output as objects.
 
-It follows ``native/raw/warpline_raw.h`` and ``warpline_payload.h``, shares nothing with the
-finishing that ships, and refuses what those headers do not allow. It also makes sessions for tests
-that run programs.
+It follows ``native/raw/warpline_raw.h`` and ``warpline_payload.h``, shares no code with Warpline's
+finishing, and rejects everything that those headers do not allow. It also creates sessions for
+tests that run programs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DYNAMIC_SCHEMAS = 1 << 32
 
 @dataclass(frozen=True)
 class Record:
-    """One record as it lies in a log: its header's fields and the words after the header."""
+    """One record of a log: its header's fields and the words after the header."""
 
     kind: int
     flags: int
@@ -54,7 +54,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Payload:
-    """One blob of an event, and what its pointers led to by their offset in it."""
+    """One blob of an event, and the targets of its pointers by offset."""
 
     place: int
     schema_id: int
@@ -64,7 +64,7 @@ class Payload:
 
 @dataclass
 class Event:
-    """One event; ``domain`` is "" for the default domain, and None for a stop, which has none."""
+    """One event; ``domain`` is "" for the default domain, and None for a stop."""
 
     kind: str
     time_ns: int
@@ -107,7 +107,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class Enum:
-    """A registered enum: values by their names, and the names of those that are flags."""
+    """A registered enum: values by name, and the names of flags."""
 
     compat_id: int
     bytes: int
@@ -171,7 +171,7 @@ class _Cursor:
 
 
 class _Decoder:
-    """Keeps what later records of a log refer to."""
+    """Stores the state that later records of a log refer to."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -365,7 +365,7 @@ def make_session(
     mode: RangeMode = RangeMode.NONE,
     windows_wanted: int = 0,
 ) -> Session:
-    """Make a session in a new folder, ready for programs."""
+    """Create a session in a new directory, ready for programs."""
     folder.mkdir(mode=0o700)
     facts = {"version": 1, "started_monotonic_ns": time.monotonic_ns()}
     return create_session(
@@ -381,7 +381,7 @@ def make_session(
 def run_program(
     session: Session, agent: Path, command: Sequence[str | Path], **environment: str
 ) -> str:
-    """Run a program in a session; return its output. It must end well and print no error."""
+    """Run a program in a session; return its output. It must succeed without error output."""
     variables = {**os.environ, **session.variables(agent), **environment}
     done = subprocess.run(
         [str(part) for part in command],

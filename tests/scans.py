@@ -1,4 +1,4 @@
-"""What two scans of a Chrome trace are compared by."""
+"""Comparable forms of two scans of a Chrome trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXTS = ("name", "category", "pid", "tid", "id")
 
 
 def events_of(scan: Scan) -> dict[str, list[Any]]:
-    """Return the columns of events, texts in place of their numbers."""
+    """Return the columns of events, with texts instead of their numbers."""
     columns: dict[str, list[Any]] = {name: getattr(scan, name).tolist() for name in NUMBERS}
     return columns | {name: texts_of(scan, getattr(scan, name)) for name in TEXTS}
 
@@ -29,7 +29,7 @@ def texts_of(scan: Scan, numbers: I32) -> list[bytes | None]:
 
 
 def arguments_of(scan: Scan) -> dict[bytes, list[tuple[int, int, Any]]]:
-    """Return event, kind and value of each argument; JSON in one way of writing it."""
+    """Return event, kind and value of each argument; JSON is normalized."""
     return {name: _values(scan, argument) for name, argument in scan.args.items()}
 
 

@@ -1,4 +1,4 @@
-"""Documents as analyses make them, but small, and a way to render them."""
+"""Small documents like those of analyses, and a way to render them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def texts(*values: str | None) -> Texts:
 
 
 def integers(*values: int | None) -> Numbers:
-    """Return a column of int64, with a mask when something is missing."""
+    """Return a column of int64, with a mask if values are missing."""
     valid = None if None not in values else np.array([value is not None for value in values])
     return Numbers(np.array([value or 0 for value in values], dtype=np.int64), valid)
 
@@ -50,7 +50,7 @@ def table(columns: dict[str, Values], **fields: Field) -> Document:
 
 
 def summary(rows: int = 3, notes: Sequence[str] = ()) -> Result:
-    """Return a summary of up to three rows: with values missing, not finite, and hostile."""
+    """Return a summary of up to three rows, with missing, non-finite and hostile values."""
     columns: dict[str, Values] = {
         "time_ratio": floats(0.2895, 0.5, 0.0),
         "total_ns": integers(1_234_567, 5, 6),
@@ -73,7 +73,7 @@ def sample() -> Document:
 
 
 def rendered(name: str, document: Document, options: Options | None = None) -> str:
-    """Return what a renderer writes."""
+    """Return a renderer's output."""
     plugins.load("renderers")
     out = io.StringIO()
     RENDERERS.get(name).render(document, out, options or Options())

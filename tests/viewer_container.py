@@ -1,4 +1,4 @@
-"""Reads a container as ``viewer/CONTAINER.md`` says, value by value: slow, and no code of ours."""
+"""Reads a container by ``viewer/CONTAINER.md``, value by value: slow, without Warpline's code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Event:
-    """One event as the page sees it."""
+    """One event as seen by the page."""
 
     start_ns: int
     end_ns: int
@@ -50,7 +50,7 @@ class Decoded:
         return found
 
     def forget(self) -> None:
-        """Decode again when asked again: the bytes have changed."""
+        """Decode again on the next access, because the bytes have changed."""
         self._events.clear()
 
     def columns(self, part: dict[str, Any]) -> dict[str, list[Any]]:
@@ -98,7 +98,7 @@ class Decoded:
         return content
 
     def attributes(self, table: str) -> dict[str, list[Any]]:
-        """Return what the details panel shows of a table's rows, texts as texts."""
+        """Return a table's rows as shown in the details panel, with decoded texts."""
         described = next(item for item in self.head["attributes"] if item["table"] == table)
         found = self.columns(described)
         for column in described["columns"]:

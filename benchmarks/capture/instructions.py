@@ -1,16 +1,16 @@
-"""How many instructions do calls of CUDA take, recorded and at rest? Needs a GPU and PyTorch.
+"""Instruction counts of CUDA API calls, while recorded and while paused. Needs a GPU and PyTorch.
 
 Usage: PYTHONPATH=src:benchmarks WARPLINE_CORE=... WARPLINE_AGENT=... \
            python benchmarks/capture/instructions.py [--rounds 2] [--nsys NSYS]
 
-Times of whole processes differ by more than what is asked here. What a call executes does not: the
-program's thread is stepped through it (instructions.c; needs a compiler and x86-64 or another
-machine that steps). Printed are the instructions of a call on its way through Python, PyTorch and
-CUDA, and what is added to them: medians of the rounds, with the least and the greatest.
+Times of whole processes vary by more than the overhead measured here. Instruction counts do not:
+the program's thread is single-stepped through a call (instructions.c; needs a compiler, and x86-64
+or another machine that can single-step). The output is the number of instructions of a call through
+Python, PyTorch and CUDA, and the overhead: medians of the rounds, with minimum and maximum.
 
-`recorded` and `nsys` record everything; `kernel records` is the floor, CUPTI's records of kernels
-alone; `not begun` waits for cudaProfilerStart; `sampled` rests after the first of 65,535 steps, and
-so does `attached`, with --cuda-detach=false.
+`recorded` and `nsys` record everything. `kernel records` is the lower bound: only CUPTI's kernel
+records. `not begun` waits for cudaProfilerStart. `sampled` pauses after the first of 65,535 steps,
+and so does `attached`, with --cuda-detach=false.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Counts = dict[str, float]
 
 
 def calls() -> dict[str, Callable[[], object]]:
-    """Return what is counted, by name."""
+    """Return the counted calls by name."""
     import torch  # noqa: PLC0415 - the program alone needs it
 
     values, others = torch.ones(1024, device="cuda"), torch.ones(1024, device="cuda")
@@ -53,7 +53,7 @@ def calls() -> dict[str, Callable[[], object]]:
 
 
 def program(names: Path) -> None:
-    """Call everything in two steps, rest, and call it again between signals; write its names."""
+    """Run all calls in two steps, pause, run them again between signals; write their names."""
     import torch  # noqa: PLC0415 - the program alone needs it
 
     every = calls()
@@ -79,7 +79,7 @@ def program(names: Path) -> None:
 
 
 def prefixes(built: Path, folder: Path, nsys: str | None) -> dict[str, list[str]]:
-    """Return what stands before the program, by kind; recordings go into the folder."""
+    """Return the command prefix by kind; recordings go into the directory."""
     profile = [sys.executable, "-m", "warpline", "profile", "--no-summary", "-f", "true", "-o"]
     before = {
         kind: [*profile, str(folder / kind.replace(" ", "_")), *flags, "--"]
@@ -98,7 +98,7 @@ def prefixes(built: Path, folder: Path, nsys: str | None) -> dict[str, list[str]
 
 
 def count(before: list[str], counter: Path, counts: Path) -> Counts:
-    """Run the program and return the instructions of a call, by its name."""
+    """Run the program and return the instruction count of each call by name."""
     words = [*before, str(counter), str(counts), sys.executable, __file__, "--program", str(counts)]
     done = subprocess.run(words, check=False, capture_output=True, text=True)
     if done.returncode != 0:

@@ -1,10 +1,10 @@
-"""How much of what programs record survives their forks and deaths: warpline beside nsys.
+"""Ranges kept when programs fork or crash: warpline compared with nsys.
 
 Usage: python benchmarks/capture/kept.py [--nsys NSYS] [--python PYTHON]
 
-Runs the programs of tests/processes, which note every range that has ended in a file, and prints
-how many ranges they noted and how many of these each recording holds. nsys is told to wait for all
-processes and to trace forks. Versions of it before 2025 need an interpreter with nvtx 0.2.11.
+Runs the programs of tests/processes, which log every finished range to a file, and prints the
+number of logged ranges and how many of them are in each recording. nsys runs with options to wait
+for all processes and to trace forks. nsys versions before 2025 need a Python with nvtx 0.2.11.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ TIMEOUT_S = 120
 
 
 def noted(ledger: Path) -> Counter[str]:
-    """Return the ranges that the program noted, by name."""
+    """Return the number of ranges logged by the program, by name."""
     lines = ledger.read_text(encoding="utf-8").splitlines()
     return Counter(line.partition(" ")[2] for line in lines)
 
 
 def kept(recording: Path, wanted: Counter[str]) -> int:
-    """Return how many of the ranges are in a recording; 0 if there is none."""
+    """Return the number of logged ranges in a recording; 0 without a recording."""
     try:
         ranges = warpline.open(recording)["range"]
     except (warpline.WarplineError, OSError):
@@ -59,7 +59,7 @@ def kept(recording: Path, wanted: Counter[str]) -> int:
 
 
 def run(command: Sequence[str], folder: Path) -> Counter[str]:
-    """Run a program under a profiler and return what it noted."""
+    """Run a program under a profiler and return its logged ranges."""
     ledger = folder / "ledger"
     paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
     environment = {
@@ -81,7 +81,7 @@ def run(command: Sequence[str], folder: Path) -> Counter[str]:
 
 
 def row(way: str, python: str, nsys: str) -> str:
-    """Run one program under each profiler and format what they kept."""
+    """Run one program under each profiler and format the results."""
     program = [python, str(PROGRAMS / WAYS[way].split()[0]), *WAYS[way].split()[1:]]
     ours = [sys.executable, "-m", "warpline", "profile", "-q", "-o", "run", "--", *program]
     traced = ["-t", "nvtx", "-s", "none", "--cpuctxsw=none", "--trace-fork-before-exec=true"]
@@ -97,7 +97,7 @@ def row(way: str, python: str, nsys: str) -> str:
 
 
 def main() -> None:
-    """Run everything and print."""
+    """Run all programs and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nsys", default="", help="path of nsys")
     parser.add_argument("--python", default=sys.executable, help="interpreter that has nvtx")

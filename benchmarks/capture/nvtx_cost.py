@@ -1,19 +1,19 @@
-"""What an NVTX range costs the program: unprofiled, under the agent, under nsys.
+"""Overhead of an NVTX range: without a profiler, under the agent, under nsys.
 
-Usage: python benchmarks/capture/nvtx_cost.py [--include FOLDER] [--nsys NSYS] [--python PYTHON]
+Usage: python benchmarks/capture/nvtx_cost.py [--include DIRECTORY] [--nsys NSYS] [--python PYTHON]
                                               [--rounds 9] [--count 200000]
 
-Whole programs run in turn, one of each kind per round. Columns, in ns for one range (begin and
+Whole programs run in turn, one of each kind per round. Columns, in ns for one range (start and
 end) or mark, medians over the rounds:
 
     alone     no profiler
-    no tool   a tool that takes no event: what NVTX and the nvtx package cost by themselves
+    no tool   a tool without event handlers: the overhead of NVTX and the nvtx package alone
     warpline  `warpline profile`
     nsys      `nsys profile -t nvtx`, if its path is given
-    added     warpline minus no tool, with the least and the greatest over the rounds
+    added     warpline minus no tool, with minimum and maximum over the rounds
 
-Versions of nsys before 2025 see nothing of the nvtx package 0.2.12 and later: give --python an
-interpreter that has 0.2.11.
+nsys versions before 2025 do not record the nvtx package 0.2.12 and later: set --python to an
+interpreter with 0.2.11.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Figures = dict[str, dict[str, list[float]]]  # form -> kind -> ns
 
 
 def find_headers() -> Path:
-    """Return the folder of NVTX's headers: of the package nvidia-nvtx, or of the toolkit."""
+    """Return the directory of NVTX's headers, from the package nvidia-nvtx or the toolkit."""
     packages = Path(sysconfig.get_path("platlib")) / "nvidia"
     places = [*packages.glob("*/include"), Path("/usr/local/cuda/include")]
     for place in places:
@@ -56,7 +56,7 @@ def build(source: str, target: Path, *flags: str) -> Path:
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, float]:
-    """Run a program and return what it prints: form -> ns. A profiler that fails gets a new try."""
+    """Run a program and return its output: form -> ns. Retry if the profiler fails."""
     for _ in range(ATTEMPTS):
         done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
         if done.returncode == 0:
@@ -85,7 +85,7 @@ def wrap(kind: str, command: Sequence[str], folder: Path, nsys: str) -> list[str
 def measure(
     programs: Sequence[Sequence[str]], kinds: Sequence[str], folder: Path, args: argparse.Namespace
 ) -> Figures:
-    """Run everything in turn."""
+    """Run all kinds in turn."""
     no_tool = build("no_tool.c", folder / "libno_tool.so", "-shared", "-fPIC")
     figures: Figures = {}
     for turn in range(args.rounds + 1):

@@ -1,4 +1,4 @@
-"""Times NVTX calls from Python: prints ``FORM NANOSECONDS``, as nvtx_cost.c does.
+"""Times NVTX calls from Python: prints ``FORM NANOSECONDS``, like nvtx_cost.c.
 
 Usage: python nvtx_cost_python.py COUNT
 """
@@ -27,14 +27,14 @@ def push_pop(count: int) -> None:
 
 
 def annotate_with(count: int) -> None:
-    """Make an annotation and enter it."""
+    """Create an annotation and enter it."""
     for _ in range(count):
         with nvtx.annotate("a range of the program"):
             pass
 
 
 def annotate_reused(count: int) -> None:
-    """Enter an annotation that is made once, as decorated functions do."""
+    """Enter an annotation created once, as decorated functions do."""
     annotation = nvtx.annotate("a range of the program", color="green", domain="cost")
     for _ in range(count):
         with annotation:
@@ -42,7 +42,7 @@ def annotate_reused(count: int) -> None:
 
 
 def domain_push_pop(count: int) -> None:
-    """Call the methods of a domain with attributes that are made once."""
+    """Call the methods of a domain with attributes created once."""
     for _ in range(count):
         DOMAIN.push_range(ATTRIBUTES)
         DOMAIN.pop_range()
@@ -55,13 +55,13 @@ def start_end(count: int) -> None:
 
 
 def mark(count: int) -> None:
-    """Mark a moment."""
+    """Set a mark."""
     for _ in range(count):
         nvtx.mark("a moment")
 
 
 def nanoseconds(calls: Callable[[int], None], count: int) -> float:
-    """Return the time of one, as the median of some parts."""
+    """Return the time per call, as the median of several batches."""
     calls(WARM_UP)
     times = []
     for _ in range(PARTS):

@@ -1,21 +1,21 @@
-"""Is a sampled run recorded exactly, and what does it cost at rest? Needs a GPU and PyTorch.
+"""Step sampling: exactness of the samples, and overhead in pauses. Needs a GPU and PyTorch.
 
 Usage: PYTHONPATH=src:benchmarks WARPLINE_CORE=... WARPLINE_AGENT=... \
            python benchmarks/capture/sampling.py [--rounds 6] [--steps 600] [--unmarked | --rest]
 
-The program launches small kernels in steps. First the kernels in the recording are counted, with a
-device that lags behind by many steps. Then whole processes take turns, alone and sampled: the
-median step at rest, and the steps in which a sample begins or ends.
+The program launches small kernels in steps. First, the kernels in the recording are counted, with
+a GPU that lags behind by many steps. Then whole processes, alone and sampled, take turns: the
+median step in pauses, and the steps in which a sample starts or ends.
 
-With --unmarked the steps are no ranges: they are told from the launches. With a wait at the end of
-each step that is one call to be seen at rest; without one (the last two lines) rests are timed.
-While they are searched for, all launches are seen, up to 80,000: medians of steps 10 to 30. Medians
-at rest are those of all steps after the first 400, few of which are in a sample.
+With --unmarked, steps are not ranges and are detected from the launches. With a synchronization at
+the end of each step, only that call is intercepted in pauses. Without one (the last two lines),
+pauses are timed. During detection all launches are intercepted, up to 80,000: medians of steps 10
+to 30. Medians in pauses are over all steps after the first 400, few of which are in a sample.
 
-With --rest only what a launch takes at rest is compared, in --rounds sets of processes that work
-in turn: alone, with CUPTI detached, with CUPTI kept and graphs recorded as wholes or by their
-nodes, and before cudaProfilerStart. One step is recorded, the first.
-Medians are printed, and quintiles of the sets.
+With --rest, only the time of a launch in pauses is compared, in --rounds sets of processes that
+take turns: alone, with CUPTI detached, with CUPTI attached and graphs traced at graph level or node
+level, and before cudaProfilerStart. Only the first step is recorded. The output is medians and
+quintiles of the sets.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SEARCHING = slice(10, 30)  # and while they have not
 
 
 def program(steps: int, launches: int, spin: int, is_marked: int, waits: int) -> None:
-    """Run the steps and print how long each took, in seconds."""
+    """Run the steps and print the duration of each in seconds."""
     import torch  # noqa: PLC0415 - the program alone needs it
 
     values = torch.ones(1024, device="cuda")
@@ -67,7 +67,7 @@ def program(steps: int, launches: int, spin: int, is_marked: int, waits: int) ->
 
 
 def rest(folder: str) -> None:
-    """Take turns in which small kernels are launched, and tell ns per launch."""
+    """Take turns launching small kernels, and report ns per launch."""
     import torch  # noqa: PLC0415 - the program alone needs it
 
     values = torch.ones(1024, device="cuda")
@@ -87,7 +87,7 @@ def rest(folder: str) -> None:
 
 
 def run(folder: Path, *words: object, is_sampled: bool) -> list[float]:
-    """Run the program, recorded or alone, and return what its steps took."""
+    """Run the program, recorded or alone, and return its step times."""
     command = [sys.executable, __file__, "--program", *map(str, words)]
     if is_sampled:
         flags = ["--no-summary", "-f", "-o", str(folder / "run")]
@@ -102,7 +102,7 @@ def run(folder: Path, *words: object, is_sampled: bool) -> list[float]:
 
 
 def check(folder: Path, steps: int, launches: int, spin: int) -> None:
-    """Count what is in the recording of a run whose device lags behind."""
+    """Count the kernels in the recording of a run whose GPU lags behind."""
     trace = _recorded(folder, steps, launches, spin, 1, int(not spin))
     sampled = sum(step % EVERY < SAMPLED for step in range(steps))
     kernels, calls = trace.row_count("kernel"), trace.row_count("api_call")
@@ -125,8 +125,7 @@ def check_unmarked(folder: Path, steps: int, launches: int, spin: int, waits: in
     windows = trace.meta.windows_ns or ()
     in_step = launches + 1 + bool(spin)
     kernels = trace.row_count("kernel")
-    # The last window may have been cut by the program's end, just before the kernel that begins a
-    # step.
+    # The program's end may cut off the last window just before the first kernel of a step.
     left = kernels - (len(windows) - 1) * SAMPLED * in_step
     is_whole = windows and 0 <= left <= SAMPLED * in_step and (left + 1) % in_step <= 1
     verdict = "ok" if is_whole else "BAD"
@@ -145,7 +144,7 @@ def _recorded(folder: Path, *words: int) -> Any:
 
 
 def cost(folder: Path, rounds: int, steps: int, launches: int) -> None:
-    """Compare the median step at rest."""
+    """Compare the median step in pauses."""
     alone, rest, begins, ends, within = [], [], [], [], []
     for _ in range(rounds):
         took = run(folder, steps, launches, 0, 1, 1, is_sampled=False)
@@ -164,7 +163,7 @@ def cost(folder: Path, rounds: int, steps: int, launches: int) -> None:
 
 
 def cost_unmarked(folder: Path, rounds: int, steps: int, launches: int, waits: int) -> None:
-    """Compare the median step after the launches have told what one is, and while they do not."""
+    """Compare the median step during and after step detection."""
     alone, rest, told = [], [], []
     for _ in range(rounds):
         took = run(folder, steps, launches, 0, 0, waits, is_sampled=False)
@@ -180,7 +179,7 @@ def cost_unmarked(folder: Path, rounds: int, steps: int, launches: int, waits: i
 
 
 def compare_rests(folder: Path, sets: int) -> None:
-    """Compare what a launch takes at rest, by what CUPTI keeps on: processes that work in turn."""
+    """Compare the time of a launch in pauses, by CUPTI's state: processes take turns."""
     profile = [sys.executable, "-m", "warpline", "profile", "--no-summary", "-f", "true"]
     sample = ["--steps", "1", "--every", "65535"]
     keeps = [*sample, "--cuda-detach=false"]
@@ -221,7 +220,7 @@ def _ms(values: list[float]) -> str:
 
 
 def main() -> None:
-    """Read the words and run."""
+    """Parse the arguments and run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", nargs=5, type=int)
     parser.add_argument("--unmarked", action="store_true")

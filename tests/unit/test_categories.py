@@ -170,7 +170,7 @@ def test_the_former_spelling_of_a_category_is_accepted(tmp_path, monkeypatch):
         ('{"version": 2, "rules": []}', '"version" is 2, expected 1'),
         ('{"version": 1, "rules": [3]}', "rule 1: not a JSON object"),
         ('{"version": 1, "rules": [{"id": "x", "nam": []}]}', "rule 1 (x): unknown key 'nam'"),
-        ('{"version": 1, "rules": [{"category": "gemm"}]}', "needs at least one of name, function, base"),
+        ('{"version": 1, "rules": [{"category": "gemm"}]}', "needs at least one of name, fun"),
         ('{"version": 1, "rules": [{"name": ["a"]}]}', "needs a category or an origin"),
         ('{"version": 1, "rules": [{"name": "a", "category": "gemm"}]}', "not a list of patterns"),
         ('{"version": 1, "rules": [{"name": ["^*$"], "category": "gemm"}]}', "matches everything"),
