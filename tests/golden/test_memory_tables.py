@@ -123,7 +123,7 @@ def test_what_is_in_use_is_counted_where_it_was_not_recorded(tmp_path):
     result = warpline.stats(trace, "memory_timeline")
     assert result.columns["allocated_bytes"].to_list() == [100, 150, 50, 70]
     assert result.columns["reserved_bytes"].to_list() == [None] * 4
-    assert "counted from the beginning" in result.notes[0]
+    assert "summed from the start" in result.notes[0]
     assert [row["in_use_bytes"] for row in rows_of(trace, "memory_peak")] == [150]
 
 

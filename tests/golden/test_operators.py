@@ -150,7 +150,7 @@ def test_backward_operators_have_the_module_and_lines_of_their_forward_ones(tmp_
 
 
 @pytest.mark.parametrize(
-    ("argument", "word"), [("shape", "shapes"), ("module", "modules"), ("stack", "source lines")]
+    ("argument", "word"), [("shape", "input shapes"), ("module", "modules"), ("stack", "source lines")]
 )
 def test_what_was_not_recorded_is_said(tmp_path, argument, word):
     trace = opened(tmp_path, [op("aten::add", 100, 50, 1)])

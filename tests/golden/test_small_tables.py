@@ -363,7 +363,7 @@ def graphs(level: int) -> Columns:
 def test_a_note_tells_of_graphs_recorded_as_wholes() -> None:
     whole = table(trace_of(kernel=kernels(), graph_launch=graphs(0)), "cuda_gpu_kern_sum")
     assert len(whole.notes) == 1
-    assert "2 launches of CUDA graphs" in whole.notes[0]
+    assert "2 CUDA graph launches" in whole.notes[0]
     assert "50 ns" in whole.notes[0]
     by_node = table(trace_of(kernel=kernels(), graph_launch=graphs(1)), "cuda_gpu_kern_sum")
     assert by_node.notes == ()

@@ -372,7 +372,7 @@ def test_the_page_about_classes_names_all_of_them_and_its_example_is_right(repos
     examples = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     (text,) = examples
     assert len(read_rules(text, "the page")) == 2
-    name = re.search(r"\| of `(.*)` \|", page)
+    name = re.search(r"\| for `(.*)` \|", page)
     assert name is not None
     parsed = parse_name(name.group(1))
     assert f"| `function` | `{parsed.function}`" in page

@@ -33,8 +33,8 @@ def crosses(start: Integers, end: Integers, group: Integers) -> bool:
         return False
     low = int(begin.min())
     if int(until.max()) - low >= _MAX_SPAN:
-        return True  # not known; the slower way is right for all intervals
-    # In half units there is a moment before each start at which nothing begins or ends.
+        return True  # unknown; the slower algorithm handles all intervals
+    # In half units, nothing starts or ends at the time just before each start.
     opened = (begin - low) * 2
     closed = np.maximum((until - low) * 2 - 1, opened)
     around = enclosing(opened - 1, opened, closed, point_group=group, group=group)
@@ -98,7 +98,7 @@ def _least_from_here(rank: I64, *keys: I64) -> I64:
     changes = np.zeros(len(rank), np.bool_)
     for key in keys:
         changes[1:] |= key[1:] != key[:-1]
-    # Going backwards the runs' numbers fall, so that each run begins anew.
+    # Going backwards, run numbers decrease, so the minimum restarts with each run.
     above = np.cumsum(changes) * (int(rank.max(initial=0)) + 1)
     least: I64 = np.minimum.accumulate((above + rank)[::-1])[::-1]
     return least - above

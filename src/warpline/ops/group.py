@@ -177,7 +177,7 @@ class GroupStats:
     def stddev(self) -> F64:
         """Sample standard deviation (divisor count - 1), 0 for a single value, float64.
 
-        With m the integer nearest the mean and d = value - m, the squares about the mean sum to
+        With m the integer closest to the mean and d = value - m, the squares about the mean sum to
         sum(d**2) - sum(d)**2 / count. Both sums are exact integers, and the second term is at
         most half of the first, so there is no cancellation.
         """
@@ -233,7 +233,7 @@ class GroupStats:
             raise InputError(
                 f"the sum of the {self.count[group]} values of group {group}, from "
                 f"{self.min[group]} to {self.max[group]}, does not fit 64 bits",
-                hint="the file holds impossible numbers; it is probably damaged",
+                hint="the file contains invalid values; it is probably damaged",
             )
 
     def _squares_about(self, centre: I64) -> F64:

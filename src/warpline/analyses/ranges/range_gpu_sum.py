@@ -73,10 +73,10 @@ def range_gpu_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
         starts: push/pop ranges of the launching thread, and start/end ranges of the process,
         on whichever thread they end. For each instance, busy is the union of its operations, and
         span the time from first start to last end, each per GPU and added over GPUs. Busy, span,
-        idle, CPU time, operations and launches are summed over the outermost instances. Instances
-        nested in a range of the same name and style, on the same thread (start/end ranges: in the
-        same process), would count twice. The number of instances, statistics per instance, and
-        self (work outside nested ranges) include all instances. Largest busy time first. With
+        idle, CPU time, operations and launches are summed over the outermost instances: one nested
+        in another of the same name and style, on the same thread (start/end ranges: in the same
+        process), would count twice. The number of instances, statistics per instance, and self
+        (work outside nested ranges) include all instances. Largest busy time first. With
         range_gpu_sum:autograd, backward work is the work that a function of PyTorch's backward
         pass launches on its own thread. It belongs to the operator with the same sequence number,
         and to all push/pop ranges around that, and is also summed over outermost instances.

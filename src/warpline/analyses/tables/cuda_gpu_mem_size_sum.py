@@ -9,7 +9,7 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "cuda_gpu_mem_size_sum"
-TITLE = "CUDA GPU memory operations summary (by size)"
+TITLE = "CUDA GPU memory operations summary by size"
 FIELDS = size_fields([Field("name", Unit.NONE, "Operation.", "Operation")])
 
 

@@ -9,7 +9,7 @@ from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "cuda_gpu_mem_time_sum"
-TITLE = "CUDA GPU memory operations summary (by time)"
+TITLE = "CUDA GPU memory operations summary by time"
 FIELDS = time_fields([Field("name", Unit.NONE, "Operation.", "Operation")], count="Count")
 
 

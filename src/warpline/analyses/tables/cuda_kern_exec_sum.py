@@ -17,20 +17,25 @@ from warpline.units import Unit
 
 NAME = "cuda_kern_exec_sum"
 TITLE = "CUDA kernel launch and execution time summary"
-_PHASES = {"total_": "T", "api_": "A", "queue_": "Q", "kernel_": "K"}
+_PHASES = {
+    "total_": ("T", "total time"),
+    "api_": ("A", "launch call duration"),
+    "queue_": ("Q", "queue time"),
+    "kernel_": ("K", "execution time"),
+}
 FIELDS = (
     Field("pid", Unit.ID, "Process id.", "PID"),
     Field("tid", Unit.ID, "Id of the launching thread.", "TID"),
     Field("device", Unit.ID, "GPU index.", "DevId"),
     Field("instances", Unit.COUNT, "Number of kernels.", "Count"),
     Field("queued", Unit.COUNT, "Kernels that start after their launch call returns.", "QCount"),
-    *(field for prefix, heading in _PHASES.items() for field in spread_fields(prefix, heading)),
+    *(field for prefix, phase in _PHASES.items() for field in spread_fields(prefix, *phase)),
     Field("api_name", Unit.NONE, "CUDA API function that launches them.", "API Name"),
     Field("name", Unit.NONE, "Kernel name.", "Kernel Name"),
     *(
         field
-        for prefix, heading in _PHASES.items()
-        for field in spread_fields(prefix, heading, extra=True)
+        for prefix, phase in _PHASES.items()
+        for field in spread_fields(prefix, *phase, extra=True)
     ),
 )
 

@@ -23,7 +23,7 @@ FIELDS = (
     Field("projected_total_ns", Unit.NS, "Sum of projected durations.", "Total Proj Time (ns)"),
     Field("range_total_ns", Unit.NS, "Sum of durations on the CPU.", "Total Range Time (ns)"),
     Field("instances", Unit.COUNT, "Ranges that launch GPU work.", "Range Instances"),
-    *spread_fields("projected_", "Proj "),
+    *spread_fields("projected_", "Proj ", "projected duration"),
     Field("launches", Unit.COUNT, "CUDA API calls that launch GPU work.", "Total GPU Ops"),
     Field(
         "launches_mean", Unit.NONE, "Mean number of such calls per range.", "Avg GPU Ops", digits=1
@@ -36,7 +36,7 @@ FIELDS = (
         "Avg Num Child",
         digits=1,
     ),
-    *spread_fields("projected_", "Proj ", extra=True),
+    *spread_fields("projected_", "Proj ", "projected duration", extra=True),
     Field("operations", Unit.COUNT, "Kernels, copies and memsets.", "Operations"),
 )
 

@@ -28,17 +28,19 @@ _STATISTICS: Mapping[str, Callable[[GroupStats], npt.NDArray[Any]]] = {
     "p99": lambda stats: stats.percentile(99),
 }
 
+# Statistic -> heading, description of the statistic of some quantity, digits.
 _SPREAD: Mapping[str, tuple[str, str, int | None]] = {
-    "mean": ("Avg", "Mean.", 1),
-    "median": ("Med", "Median.", 1),
-    "min": ("Min", "Smallest.", None),
-    "max": ("Max", "Largest.", None),
-    "stddev": ("StdDev", "Sample standard deviation; 0 for a single value.", 1),
+    "mean": ("Avg", "Mean {}.", 1),
+    "median": ("Med", "Median {}.", 1),
+    "min": ("Min", "Minimum {}.", None),
+    "max": ("Max", "Maximum {}.", None),
+    "stddev": ("StdDev", "Sample standard deviation of the {}; 0 for a single value.", 1),
 }
 _SPREAD_EXTRA: Mapping[str, tuple[str, str, int | None]] = {
-    "p95": ("P95", "95th percentile, interpolated.", 1),
-    "p99": ("P99", "99th percentile, interpolated.", 1),
+    "p95": ("P95", "95th percentile of the {}, interpolated.", 1),
+    "p99": ("P99", "99th percentile of the {}, interpolated.", 1),
 }
+_COUNTED = {"Instances": "instances", "Num Calls": "calls", "Count": "operations"}
 
 
 def time_fields(labels: Sequence[Field], *, count: str = "Instances") -> tuple[Field, ...]:
@@ -60,34 +62,47 @@ def size_fields(labels: Sequence[Field], *, count: str = "Count") -> tuple[Field
 def _value_fields(labels: Sequence[Field], unit: Unit, total: str, count: str) -> tuple[Field, ...]:
     shown, scale, whole, real = ("MB", 1e-6, 3, 3) if unit is Unit.BYTES else ("ns", 1.0, None, 1)
 
+    subject = "size" if unit is Unit.BYTES else "duration"
+
     def value(name: str, heading: str, doc: str, digits: int | None) -> Field:
-        return Field(f"{name}_{unit.value}", unit, doc, f"{heading} ({shown})", scale, digits)
+        text = doc.format(subject)
+        return Field(f"{name}_{unit.value}", unit, text, f"{heading} ({shown})", scale, digits)
+
+    def values(statistics: Mapping[str, tuple[str, str, int | None]]) -> tuple[Field, ...]:
+        return tuple(
+            value(name, heading, doc, whole if digits is None else real)
+            for name, (heading, doc, digits) in statistics.items()
+        )
 
     return (
-        value("total", total, "Sum.", whole),
-        Field("instances", Unit.COUNT, "Number of events.", count),
-        value("mean", "Avg", "Mean.", real),
-        value("median", "Med", "Median.", real),
-        value("min", "Min", "Smallest.", whole),
-        value("max", "Max", "Largest.", whole),
-        value("stddev", "StdDev", "Sample standard deviation; 0 for a single value.", real),
+        value("total", total, "Total {}.", whole),
+        Field("instances", Unit.COUNT, f"Number of {_COUNTED[count]}.", count),
+        *values(_SPREAD),
         *labels,
-        value("p95", "P95", "95th percentile, interpolated.", real),
-        value("p99", "P99", "99th percentile, interpolated.", real),
+        *values(_SPREAD_EXTRA),
     )
 
 
-def spread_fields(prefix: str, heading: str, *, extra: bool = False) -> tuple[Field, ...]:
+def spread_fields(
+    prefix: str, heading: str, subject: str = "kernel duration", *, extra: bool = False
+) -> tuple[Field, ...]:
     """Return the fields of `spread`.
 
     Args:
         prefix: Prefix of the names: ``queue_`` gives ``queue_mean_ns``.
         heading: Prefix of nsys's headings: ``Q`` gives ``QAvg (ns)``.
+        subject: The quantity in the descriptions: ``queue time`` gives ``Mean queue time.``
         extra: Whether the fields are the percentiles, which nsys does not have.
     """
     shown = _SPREAD_EXTRA if extra else _SPREAD
     return tuple(
-        Field(f"{prefix}{name}_ns", Unit.NS, doc, f"{heading}{short} (ns)", digits=digits)
+        Field(
+            f"{prefix}{name}_ns",
+            Unit.NS,
+            doc.format(subject),
+            f"{heading}{short} (ns)",
+            digits=digits,
+        )
         for name, (short, doc, digits) in shown.items()
     )
 
