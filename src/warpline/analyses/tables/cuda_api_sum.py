@@ -23,7 +23,7 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Function.", "Name")], count="Num
     missing_hint="profile with --trace=cuda",
 )
 def cuda_api_sum(trace: Trace, arguments: Arguments) -> Result:
-    """CPU time in CUDA API calls, by function.
+    """Time in CUDA API calls, by function.
 
     What it measures: Number of calls of each CUDA runtime and driver function, and their duration
         on the calling thread.

@@ -24,7 +24,7 @@ FIELDS = time_fields(
     missing_hint="add NVTX ranges to the program and profile with --trace=nvtx",
 )
 def nvtx_pushpop_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """CPU time of NVTX push/pop ranges, by name.
+    """Duration of NVTX push/pop ranges on the CPU, by name.
 
     What it measures: Number of push/pop ranges of each name, and their duration on the CPU.
     Why it matters: Same as nvtx_sum, for ranges that nest properly on one thread.

@@ -24,7 +24,7 @@ FIELDS = time_fields(
     missing_hint="add NVTX ranges to the program and profile with --trace=nvtx",
 )
 def nvtx_startend_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """CPU time of NVTX start/end ranges, by name.
+    """Duration of NVTX start/end ranges on the CPU, by name.
 
     What it measures: Number of start/end ranges of each name, and their duration. Such a range may
         start on one thread and end on another.

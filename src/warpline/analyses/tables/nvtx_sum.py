@@ -28,7 +28,7 @@ FIELDS = time_fields(
     missing_hint="add NVTX ranges to the program and profile with --trace=nvtx",
 )
 def nvtx_sum(trace: Trace, arguments: Arguments) -> Result:
-    """CPU time of NVTX ranges, by name.
+    """Duration of NVTX ranges on the CPU, by name.
 
     What it measures: Number of ranges of each name, and their duration on the CPU.
     Why it matters: Ranges show the program's structure: steps, layers, phases. Their spread shows

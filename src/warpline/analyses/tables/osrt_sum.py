@@ -23,7 +23,7 @@ FIELDS = time_fields([Field("name", Unit.NONE, "Function.", "Name")], count="Num
     missing_hint="profile with --trace=osrt",
 )
 def osrt_sum(trace: Trace, arguments: Arguments) -> Result:
-    """CPU time in OS runtime calls, by function.
+    """Time in OS runtime calls, by function.
 
     What it measures: Number and duration of calls of the C library's blocking or slow functions:
         locks, condition variables, polling, file and network access.
