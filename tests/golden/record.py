@@ -1,9 +1,9 @@
-"""Record what nsys prints for captures, as the golden files that test_nsys_csv.py compares with.
+"""Record nsys's output for captures: the golden files for test_nsys_csv.py.
 
 Usage: python tests/golden/record.py NSYS CAPTURE.sqlite...
 
-NSYS is the program of Nsight Systems 2024.2. Each capture gives one file in tests/data/golden,
-a ZIP of one CSV per table; add it to tests/data/INDEX.md. Not run by the tests.
+NSYS is the nsys executable of Nsight Systems 2024.2. Each capture gives one file in
+tests/data/golden, a ZIP of one CSV per table; add it to tests/data/INDEX.md. Tests do not run this.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from warpline.result import ANALYSES
 FOLDER = Path(__file__).parents[1] / "data" / "golden"
 RECORDED = (2026, 1, 1, 0, 0, 0)  # a fixed time, so that the same content is the same file
 
-# A large table whose names alone are others; its summary is recorded with these names.
+# A large table that differs only in its names; the summary covers these names.
 TOO_LARGE = ("cuda_kern_exec_trace:base", "cuda_kern_exec_trace:mangled")
-# Where a call was recorded with and without its call chain, nsys counts its kernels twice.
+# If a call was recorded with and without its backtrace, nsys counts its kernels twice.
 COUNTED_TWICE = {"rich_metrics_sampling": ("cuda_kern_exec_", "nvtx_kern_sum")}
 
 
 def tables() -> list[str]:
-    """Return nsys's tables, with each of their arguments, as ``-r`` takes them."""
+    """Return nsys's tables with each of their arguments, in the form of ``-r``."""
     plugins.load("analyses")
     ours = [item for item in ANALYSES if "nsys stats -r" in item.doc]
     return [f"{item.name}{a}" for item in ours for a in ("", *(f":{x}" for x in item.arguments))]
 
 
 def is_recorded(capture: str, table: str) -> bool:
-    """Return whether a table of a capture is worth its size, and what it should be."""
+    """Return whether to keep a table of a capture: it must be correct and not too large."""
     return table not in TOO_LARGE and not table.startswith(COUNTED_TWICE.get(capture, ()))
 
 

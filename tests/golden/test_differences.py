@@ -1,4 +1,4 @@
-"""Where docs/differences-from-nsys.md says that a table deviates because of the file."""
+"""Differences from nsys due to the file, as listed in docs/differences-from-nsys.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def open_export(folder: Path, **tables: Rows) -> Trace:
-    """Return the trace of an export that holds the given tables and their columns only."""
+    """Return the trace of an export with only the given tables and columns."""
     version = {"name": "EXPORT_SCHEMA_VERSION", "value": "3.11.1"}
     path = folder / "small.sqlite"
     with sqlite3.connect(path) as database:

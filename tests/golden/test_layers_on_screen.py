@@ -1,4 +1,4 @@
-"""After a profile the screen ends with the layers, where there is device work to divide."""
+"""After profiling, the screen ends with the layers if there is GPU work."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""memory_timeline and memory_peak against brute force, and on small traces worked out by hand."""
+"""memory_timeline and memory_peak against brute force, and on small traces computed by hand."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def rows_of(trace, table):
 
 
 def on_device(events):
-    """Return the events of the device's memory in order of time."""
+    """Return the GPU memory events in order of time."""
     found = [item for item in events if item.get("name") == "[memory]"]
     device = [item for item in found if item["args"]["Device Type"] == ON_DEVICE]
     return sorted(device, key=lambda item: item["ts"])
 
 
 def outermost(events, at):
-    """Return the name of the operator around an event that no other is around."""
+    """Return the name of the outermost operator around an event."""
     around = [
         (item["ts"], -item["dur"], item["name"])
         for item in events

@@ -1,4 +1,4 @@
-"""Our CSV is nsys's, byte for byte, on the columns that nsys has."""
+"""Warpline's CSV equals nsys's byte for byte, in the columns that nsys has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 
 
 def cases() -> list[tuple[str, str]]:
-    """Return every capture and table that was recorded; nsys printed nothing for some."""
+    """Return every recorded capture and table; nsys printed nothing for some."""
     found = []
     for path in sorted(GOLDEN.glob("*.zip")):
         with zipfile.ZipFile(path) as golden:
@@ -35,7 +35,7 @@ def nsys_csv(capture: str, table: str) -> str:
 
 
 def our_csv(result: Result, column_count: int) -> str:
-    """Return the CSV of the first columns of a result, without the last line's end."""
+    """Return the CSV of the first columns of a result, without the final newline."""
     fields = result.fields[:column_count]
     kept = {field.name: result.columns[field.name] for field in fields}
     part = dataclasses.replace(result, fields=fields, columns=kept, key=())

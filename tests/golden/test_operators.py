@@ -1,4 +1,4 @@
-"""op_sum and op_kern_sum against what PyTorch's definitions give on real traces and small ones."""
+"""op_sum and op_kern_sum against PyTorch's definitions, on real and small traces."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_call_that_only_holds_its_like_is_one_with_it(tmp_path):
     ]
     trace = opened(tmp_path, events)
     row = next(row for row in rows_of(trace, "op_sum") if row["name"] == "aten::to")
-    # The first two are one; the third holds more than its like, so the fourth stays.
+    # The first two are merged; the third has other children too, so the fourth stays.
     assert row["calls"] == 3
     assert row["host_ns"] == (50 + 50 + 10) * 1000
     assert row["self_host_ns"] == (50 - 8 + 50 - 10) * 1000
@@ -150,7 +150,8 @@ def test_backward_operators_have_the_module_and_lines_of_their_forward_ones(tmp_
 
 
 @pytest.mark.parametrize(
-    ("argument", "word"), [("shape", "input shapes"), ("module", "modules"), ("stack", "source lines")]
+    ("argument", "word"),
+    [("shape", "input shapes"), ("module", "modules"), ("stack", "source lines")],
 )
 def test_what_was_not_recorded_is_said(tmp_path, argument, word):
     trace = opened(tmp_path, [op("aten::add", 100, 50, 1)])

@@ -16,8 +16,8 @@ from warpline.trace import MemorySource, Trace
 
 PUSH_POP, START_END = 0, 1
 
-# What nsys 2024.2 prints as nvtx_gpu_proj_trace: rows, then the sums of projected starts,
-# projected durations, lengths on the host, operations, levels and ids of parents.
+# nsys 2024.2's nvtx_gpu_proj_trace: rows, then the sums of projected starts, projected durations,
+# durations on the CPU, operations, levels and parent ids.
 NSYS_PROJECTION = {
     "host_sync.bad": (90, 4541117671, 148119333, 185458050, 6156, 114, 2868),
     "pageable_h2d.fixed": (30, 557582870, 42540749, 18315460, 168, 24, 324),
@@ -49,7 +49,7 @@ def trace_of(
 
     Args:
         ranges: Start, end, thread, style, name.
-        launches: When and on which thread a kernel was launched, its start, end, and device.
+        launches: Time and thread of a kernel's launch, its start, end, and device.
         more: Further tables.
     """
     starts, ends, threads, styles, names = zip(*ranges, strict=True)
@@ -90,7 +90,7 @@ def columns(result: Result, *names: str) -> list[tuple[Any, ...]]:
 
 
 def one_step() -> Trace:
-    """Return a step with two blocks, of which the second holds another of its name."""
+    """Return a step with two blocks; the second contains another of the same name."""
     return trace_of(
         [
             (0, 100, 0, PUSH_POP, "step"),
@@ -282,7 +282,7 @@ def test_whole_graphs_are_attributed_to_ranges(capture: Callable[[str], Path]) -
 
 
 def backward_pass() -> Trace:
-    """Return two layers, and the backward function of the first, run by another thread."""
+    """Return two layers and the backward function of the first, on another thread."""
     engine = "autograd::engine::evaluate_function: AddmmBackward0, op_id = 8"
     return trace_of(
         [

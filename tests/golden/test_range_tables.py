@@ -1,4 +1,4 @@
-"""Tables of ranges and launches counted by hand, and where they deviate from nsys's."""
+"""Tables of ranges and launches counted by hand, and their differences from nsys."""
 
 from __future__ import annotations
 

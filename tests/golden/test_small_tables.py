@@ -59,7 +59,7 @@ def test_kernels_by_base_and_mangled_name() -> None:
     base = table(trace, "cuda_gpu_kern_sum:base")
     assert columns(base, "name", "total_ns") == [("gemm", 90), ("add", 10)]
     assert base.name == "cuda_gpu_kern_sum:base"
-    # A kernel whose mangled name was not recorded is listed under its full name.
+    # A kernel without a recorded mangled name is listed under its full name.
     mangled = table(trace, "cuda_gpu_kern_sum:mangled")
     assert columns(mangled, "name", "total_ns") == [
         *(("gemm<int>", 60), ("_Z4gemm", 30), ("_Z3add", 10)),
@@ -180,7 +180,7 @@ def calls(**more: Sequence[Any]) -> Columns:
 
 def test_calls_by_function() -> None:
     result = table(trace_of(api_call=calls()), "cuda_api_sum")
-    # As in nsys, a version of four digits is not shown, and versions are not put together.
+    # As in nsys, four-digit versions are not shown, and versions are not merged.
     assert columns(result, "name", "total_ns", "instances") == [
         ("cudaFree", 11, 2),
         ("cudaGraphLaunch_v10000", 6, 1),
@@ -248,11 +248,11 @@ def test_device_work_in_order() -> None:
     copy = "[CUDA memcpy Host-to-Device]"
     assert rows == [
         (-7, 3, None, 1, 1, 1, 1, 1, 1, 0, 0, 0, *(None,) * 4, h200, 1, None, 7, "early", end),
-        # At the same start kernels come first, then copies, then sets.
+        # At the same start, kernels come first, then copies, then memsets.
         (5, 4, 11, 2, 1, 1, 128, 1, 1, 32, 1500, 0, *(None,) * 4, h200, 1, 3, 7, "k", end),
         (5, 4, None, *none, 4_000_000, 1e15, "Pageable", "Device", h200, 1, None, 7, copy, end),
         (5, 5, None, *none, 1500, 3e11, "Device", None, h200, 1, None, 7, "[CUDA memset]", end),
-        # 166,666,666 copies of 6 ns fit into a second; nsys multiplies with that number.
+        # 166,666,666 copies of 6 ns fit into a second; nsys multiplies by this number.
         (
             20,
             6,
@@ -269,7 +269,7 @@ def test_device_work_in_order() -> None:
             copy,
             end,
         ),
-        # No throughput where no time passed; a kind that is not known is not left out.
+        # No throughput for zero duration; unknown kinds are listed.
         (
             30,
             0,

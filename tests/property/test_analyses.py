@@ -1,4 +1,4 @@
-"""What holds for every registered analysis; a new one inherits all of it without a line here."""
+"""Properties of all registered analyses; new ones are covered automatically."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ few = settings(max_examples=25)
 
 
 def results(trace: Trace) -> dict[str, Result]:
-    """Return every table that the trace gives."""
+    """Return every table of the trace."""
     outcomes = {call: api.run(trace, call) for call in CALLS}
     return {call: item for call, item in outcomes.items() if isinstance(item, Result)}
 

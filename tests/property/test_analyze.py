@@ -1,4 +1,4 @@
-"""What holds of every diagnosis: its contract, its sums, and what must not change it."""
+"""Properties of every diagnosis: its contract, its sums, and its invariants."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ correlations = st.none() | st.integers(0, 4)
 
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
-    """Return a trace whose calls share correlations and whose ranges overlap in any way."""
+    """Return a trace with shared correlation ids and arbitrarily overlapping ranges."""
     tables: dict[str, list[tuple[Any, ...]]] = {
         "api_call": draw(st.lists(st.tuples(times, lengths, threads, correlations), max_size=8)),
         "kernel": draw(st.lists(st.tuples(times, lengths, threads, correlations), max_size=6)),
@@ -75,7 +75,7 @@ def optional(found: Lookup) -> list[int | None]:
 
 
 def launch_of(item: Row, calls: list[Row]) -> int | None:
-    """Return the call of an operation that starts first, then ends last, then comes first."""
+    """Return the call of an operation that starts first, then ends last, then has the first row."""
     matching = [
         (one["start_ns"], -one["end_ns"], row)
         for row, one in enumerate(calls)
@@ -145,7 +145,7 @@ def test_launched_inside(trace: Trace, start_end: Any, block: int) -> None:
 
 @given(traces())
 def test_range_nesting(trace: Trace) -> None:
-    """A parent is the push/pop range of the thread that holds the range and began last."""
+    """The parent is the last-started push/pop range of the thread that contains the range."""
     ranges, found = rows(trace, "range"), range_nesting(trace)
     for number, one in enumerate(ranges):
         inside = set(range(one["start_ns"], max(one["end_ns"], one["start_ns"] + 1)))

@@ -34,7 +34,7 @@ grouped_widely = st.lists(st.tuples(group, int64), max_size=12)
 
 @pytest.fixture(autouse=True, scope="module", params=["native", "numpy"])
 def implementation(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run every test of the module both ways; natively only where the library is."""
+    """Run every test with and without the native core, if available."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "numpy":
             patch.setattr(native, "core", lambda: None)

@@ -22,7 +22,7 @@ rows = st.lists(st.tuples(st.integers(-8, 24), st.integers(0, 7)), max_size=12).
 )
 window = st.tuples(st.integers(-10, 32), st.integers(0, 20)).map(lambda w: (w[0], w[0] + w[1]))
 
-# The ends of int64 and their neighbourhoods, where a careless difference or sum overflows.
+# The limits of int64 and their neighborhoods, where careless differences or sums overflow.
 extreme = st.sampled_from([-(2**63), -(2**63) + 1, -(2**62), -1, 0, 1, 2**62, 2**63 - 2, 2**63 - 1])
 extreme_rows = st.lists(st.tuples(extreme, extreme).map(lambda pair: (min(pair), max(pair))))
 
@@ -92,7 +92,7 @@ def test_clip_keeps_each_rows_points_in_the_window(pairs: Rows, bounds: tuple[in
 @given(rows, window)
 def test_overlap_mask(pairs: Rows, bounds: tuple[int, int]) -> None:
     inside = set(range(*bounds))
-    # A zero-length row stands for the point at which it lies.
+    # A zero-length row represents its point.
     expected = [bool(set(range(s, max(e, s + 1))) & inside) for s, e in pairs]
     assert interval.overlap_mask(*columns(pairs), *bounds).tolist() == expected
 

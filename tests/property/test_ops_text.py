@@ -1,4 +1,4 @@
-"""Texts get the numbers of a plain dictionary, with and without the native core."""
+"""Texts are numbered as by a plain dictionary, with and without the native core."""
 
 from __future__ import annotations
 

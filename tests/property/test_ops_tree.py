@@ -1,4 +1,4 @@
-"""Nesting against a search through all pairs, and against a replayed stack of pushes."""
+"""Nesting against a brute-force search and against a simulated push/pop stack."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ programs = st.lists(st.booleans(), max_size=40)
 
 
 def innermost(candidates: list[tuple[int, Row]]) -> int | None:
-    """Return the row that starts last, then ends first, then comes last."""
+    """Return the row that starts last, then ends first, then has the last row number."""
     best = max(candidates, key=lambda item: (item[1][0], -item[1][1], item[0]), default=None)
     return None if best is None else best[0]
 
@@ -131,7 +131,7 @@ def test_accumulate_up(table: list[Row], rng: random.Random) -> None:
 
 @given(programs, st.randoms(use_true_random=False))
 def test_nest_finds_the_stack_of_a_program(pushes: list[bool], shuffler: random.Random) -> None:
-    """Replay pushes and pops, one per ns, and compare with the stack at each push."""
+    """Simulate pushes and pops, one per ns, and compare with the stack at each push."""
     stack: list[int] = []
     spans: list[list[int]] = []
     expected: list[int | None] = []

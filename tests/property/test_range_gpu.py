@@ -1,4 +1,4 @@
-"""Device work by range against sets of moments, counted one by one."""
+"""GPU work by range against a model that marks every nanosecond."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def rows_of(trace: Trace, table: str) -> list[Row]:
 
 
 def launched(trace: Trace) -> list[Row]:
-    """Return the operations that count, each with its call and the moments at which it ran."""
+    """Return the counted operations, each with its call and its nanoseconds."""
     calls = rows_of(trace, "api_call")
     found = []
     for table in OPERATIONS:
@@ -151,7 +151,7 @@ def span(items: list[Row]) -> int:
 
 
 def own_work(trace: Trace) -> list[list[Row]]:
-    """Return for each range the operations launched in no range that was opened later."""
+    """Return for each range the operations not launched in a later range."""
     ranges, own = rows_of(trace, "range"), [list[Row]() for _ in rows_of(trace, "range")]
     for item in launched(trace):
         candidates = [
@@ -230,7 +230,7 @@ def test_the_trace_lists_ranges_in_order(trace: Trace) -> None:
 
 
 def holds(outer: Row, outer_row: int, inner: Row, inner_row: int) -> bool:
-    """Return whether a range is inside another of its name."""
+    """Return whether a range is nested in another of the same name."""
     if outer_row == inner_row or outer["style"] != inner["style"]:
         return False
     owner = "process_id" if outer["style"] == START_END else "thread_id"
@@ -335,7 +335,7 @@ def test_layers_kept_apart_are_chains_of_names(trace: Trace) -> None:
 
 
 def _model_key(path: int, first: list[int], paths: Any, ranges: list[Row]) -> tuple[int, ...]:
-    """Return the first rows of process, thread, and every path from the outermost inwards."""
+    """Return the first rows of process, thread, and every path, outermost first."""
     outermost = [ranges[row] for row in first]
     roots = [(row, one) for row, one in zip(first, outermost, strict=True)]
     roots = [pair for pair, inner in zip(roots, paths.tree.has_parent, strict=True) if not inner]
@@ -363,7 +363,7 @@ def test_the_busy_time_of_a_layer_is_a_union(trace: Trace) -> None:
 
 
 def creators(trace: Trace) -> dict[int, int]:
-    """Return the forward range of each backward range that has one."""
+    """Return the forward range of each linked backward range."""
     ranges, found = rows_of(trace, "range"), dict[int, int]()
     texts = [trace.strings.text(one["name_id"]) for one in ranges]
     for row, one in enumerate(ranges):

@@ -1,4 +1,4 @@
-"""The native scan of a Chrome trace and the plain one give the same, whatever the trace holds."""
+"""The native scan of a Chrome trace and the Python one agree on any trace."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ values = st.recursive(
     max_leaves=8,
 )
 arguments = objects(member(st.sampled_from(ARGUMENTS), values), 5)
-# Fields that hold a text or the literal of a number: the plain scan writes -0 and NaN its own way.
+# Fields with a text or a number's literal: the Python scan writes -0 and NaN differently.
 short = st.one_of(
     st.sampled_from(INTEGERS), st.sampled_from(REALS), st.sampled_from(WORDS), texts, arguments
 )
@@ -92,7 +92,7 @@ events = st.lists(st.one_of(objects(fields, 9), objects(fields, 9), values), max
 
 @st.composite
 def traces(draw: st.DrawFn) -> bytes:
-    """Return the text of a trace, which may have a mark at its beginning and lack its end."""
+    """Return the text of a trace, optionally with a byte order mark or without its end."""
     space = draw(spaces)
     text = joined("[]", draw(events), space)
     if draw(st.booleans()):

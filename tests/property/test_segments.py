@@ -1,4 +1,4 @@
-"""The tiling of the devices' time, its parts and overlaps, against a model of each nanosecond."""
+"""The tiling of GPU time, its parts and overlaps, against a model of every nanosecond."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def devices(trace: Trace) -> list[int]:
 
 
 def running(trace: Trace, device: int, moment: int) -> list[tuple[int, int, int]]:
-    """Return the category, start and place of what runs on a device, the counted one first."""
+    """Return category, start and position of the running operations, the counted one first."""
     work, category = operations(trace), operation_categories(trace)
     there = np.flatnonzero(
         (work.device == device) & (work.start_ns <= moment) & (moment < work.end_ns)
@@ -132,7 +132,7 @@ def test_overlaps_are_what_the_model_sees_at_each_moment(any_trace: AnyTrace) ->
 
 
 def kinds_at(there: list[tuple[int, int, int]], streams: np.ndarray) -> Iterator[str]:
-    """Yield the kinds of work that a moment counts to, given what runs in it."""
+    """Yield the kinds of work that a nanosecond counts for, given the running operations."""
     names = [BUSY_CATEGORIES[category] for category, _, _ in there]
     computes, copies = ({*names} & {*kinds} for kinds in (COMPUTE, COPIES))
     communicates = "collective" in names

@@ -47,7 +47,7 @@ KEYS = ["", "id INTEGER PRIMARY KEY,", "id INTEGER PRIMARY KEY DESC,", "id INT P
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make a database."""
+    """Parameters of a database."""
 
     page_size: int
     reserved: int
@@ -89,7 +89,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
 
 
 def start_database(path: Path, recipe: Recipe) -> None:
-    """Make a database without tables whose pages keep some bytes reserved."""
+    """Create a database without tables, with reserved bytes in each page."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA page_size={recipe.page_size}")
         connection.execute(f"PRAGMA encoding='{recipe.encoding}'")
@@ -132,7 +132,7 @@ def insert_rows(connection: sqlite3.Connection, recipe: Recipe) -> None:
 
 
 def expected(kind: Kind, stored_type: str, value: Value) -> int | float | bytes | str | None:
-    """Say what a value should be read as; 'mismatch' if it does not fit."""
+    """Return the expected value; 'mismatch' if it does not fit the type."""
     if stored_type == "null":
         return None
     if kind is Kind.TEXT or kind is Kind.BLOB:
@@ -150,7 +150,7 @@ def expected(kind: Kind, stored_type: str, value: Value) -> int | float | bytes 
 
 
 def query(path: Path, column: str, order: str) -> list[tuple[str, Value]]:
-    """Ask sqlite3 plainly for a column, in a program that may write beside the file."""
+    """Query a column with sqlite3, in a process that may write next to the file."""
     with closing(sqlite3.connect(path)) as connection:
         connection.text_factory = bytes
         return [
@@ -250,7 +250,7 @@ def sound_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def read_everything(path: Path, *, scan: bool) -> int:
-    """Read all columns of all tables; return how many were readable."""
+    """Read all columns of all tables; return the number of readable ones."""
     readable = 0
     try:
         with opened(path, scan=scan) as database:
@@ -268,7 +268,7 @@ def read_everything(path: Path, *, scan: bool) -> int:
     return readable
 
 
-# Half of the changes hit the first bytes of a page, where a b-tree's structure is.
+# Half of the changes are at the start of a page, which contains a b-tree's structure.
 CHANGES = st.lists(
     st.tuples(
         st.integers(0, 2**20),

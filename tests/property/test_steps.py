@@ -1,4 +1,4 @@
-"""Steps against a model that looks at every range and every operation, and what always holds."""
+"""Steps against a brute-force model of ranges and operations, and their invariants."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def program(seed: int, n_steps: int, n_devices: int) -> Trace:
 
 
 def model(trace: Trace) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return the window of each (step, device), by looking at everything."""
+    """Return the window of each (step, device), by brute force."""
     marked = trace["range"].sort("start_ns").iter_rows(named=True)
     bounds = [(row["start_ns"], row["end_ns"]) for row in marked]
     launched = {row["correlation_id"]: row["start_ns"] for row in trace["api_call"].to_dicts()}

@@ -1,4 +1,4 @@
-"""Tiles, cuts and rests of intervals against a model that looks at each moment by itself."""
+"""Tiles, intersections and differences of intervals against a model of every nanosecond."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def columns(rows: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, n
 
 
 def owner_at(rows: list[tuple[int, int, int]], moment: int) -> int | None:
-    """Return the row that a moment belongs to: the lowest level, the earliest start, the first."""
+    """Return the row that a time belongs to: lowest level, earliest start, first row."""
     there = [
         (level, start, row) for row, (start, end, level) in enumerate(rows) if start <= moment < end
     ]
@@ -57,7 +57,7 @@ def test_a_level_outside_is_refused() -> None:
 
 
 def apart(rows: list[tuple[int, int, int]]) -> Grouped:
-    """Return the intervals of each group cut to be apart, by group and start."""
+    """Return the intervals of each group, clipped to be disjoint, by group and start."""
     kept: list[tuple[int, int, int]] = []
     for start, end, group in sorted(rows, key=lambda row: (row[2], row[0])):
         reach = kept[-1][1] if kept and kept[-1][2] == group else 0

@@ -1,4 +1,4 @@
-"""Properties of traces: order does not depend on the file's, windows equal a plain filter."""
+"""Properties of traces: order is independent of the file's; windows equal a plain filter."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from warpline.trace import MemorySource, Trace
 
 
 def marked(trace: Trace, tables: tuple[str, ...]) -> dict[int, set[int]]:
-    """Return the nanoseconds in which each device did something."""
+    """Return the busy nanoseconds of each GPU."""
     low, high = trace.span()
     busy: dict[int, set[int]] = {}
     for table in tables:

@@ -1,4 +1,4 @@
-"""What kernels are: labels given by hand, evidence beyond names, rules of users, hostile names."""
+"""Classification of kernels: hand-labelled names, other evidence, user rules, hostile names."""
 
 from __future__ import annotations
 

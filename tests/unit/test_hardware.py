@@ -1,4 +1,4 @@
-"""The peaks of GPUs: every file is whole, and its numbers agree with one another."""
+"""GPU peaks: every file is complete and consistent."""
 
 from __future__ import annotations
 

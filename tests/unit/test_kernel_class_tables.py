@@ -1,4 +1,4 @@
-"""The tables of kernels by class and of collectives, against sums made another way."""
+"""The tables of kernels by class and of collectives, against independent sums."""
 
 from __future__ import annotations
 

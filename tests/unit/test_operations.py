@@ -1,4 +1,4 @@
-"""The list of device operations against the tables that it was made from."""
+"""The list of GPU operations against its source tables."""
 
 from __future__ import annotations
 

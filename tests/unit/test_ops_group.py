@@ -1,4 +1,4 @@
-"""Groups and statistics on numbers worked out by hand."""
+"""Groups and statistics on numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warpline.units import fixed
 
 @pytest.fixture(autouse=True, params=["native", "numpy"])
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run every test of the module both ways; natively only where the library is."""
+    """Run every test with and without the native core, if available."""
     if request.param == "numpy":
         monkeypatch.setattr(native, "core", lambda: None)
     elif native.core() is None:

@@ -1,4 +1,4 @@
-"""Interval algebra on numbers worked out by hand."""
+"""Interval algebra on numbers computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins on numbers worked out by hand."""
+"""Joins on numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warpline.errors import SchemaError
 from warpline.ops.arrays import I64
 from warpline.ops.join import Duplicates, lookup, lookup_rows
 
-# A table with near keys is joined by slots, one with far keys by search.
+# Tables with dense keys are joined by slots, those with sparse keys by search.
 SPREAD = pytest.mark.parametrize("spread", [1, 10**15], ids=["near", "far"])
 
 

@@ -1,4 +1,4 @@
-"""Nesting on numbers worked out by hand."""
+"""Nesting on numbers computed by hand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_of_equal_ranges_the_earlier_row_is_outside() -> None:
 
 
 def test_partly_overlapping_ranges_do_not_contain_each_other() -> None:
-    # 1 overlaps 0 and ends after it; 2 lies in both; 3 lies in 1 only; 0 and 4 hold them all.
+    # 1 overlaps 0 and ends after it; 2 is in both; 3 is only in 1; 4 contains them all.
     found = nest(at(1, 5, 6, 12, 0), at(10, 15, 8, 14, 20))
     assert parents(found) == [4, 4, 1, 1, None]
     assert found.depth.tolist() == [1, 1, 2, 2, 0]
