@@ -124,7 +124,7 @@ def test_recorded_cost():
     # Two calls of 20 ns and a range of 1 ns in each step of 200 ns.
     assert cost.severity == "medium"
     assert "20.5%" in cost.claim
-    assert "CUDA calls" in cost.evidence[0].text
+    assert "CUDA API calls" in cost.evidence[0].text
 
 
 def test_cost_that_the_profiler_tells_counts_where_the_device_waits_for_it():
