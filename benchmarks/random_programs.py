@@ -93,7 +93,7 @@ class Program:
         self._machine = {name: int(ns * draw.uniform(0.6, 1.5)) for name, ns in USUAL.items()}
 
     def run(self, *, bad: bool) -> Diagnosis:
-        """Run it with its fault or without, and analyse that."""
+        """Run it with or without its problem, and analyze the recording."""
         for name, ns in self._machine.items():
             setattr(machine, name, ns)
         on, draw = Machine(), random.Random(self.seed)
