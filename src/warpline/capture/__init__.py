@@ -1,5 +1,5 @@
-"""Recording programs: the launcher, the session's folder, and finishing it into a recording.
+"""Recording programs: the launcher, the session directory, and writing the recording.
 
-Nothing here imports numpy or Polars: it runs beside the program that is recorded, or inside it.
+numpy and Polars are not imported here: this code runs next to the profiled program or inside it.
 The agent that records from within the program is native; see ``native/agent``.
 """

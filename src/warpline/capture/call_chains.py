@@ -1,4 +1,4 @@
-"""Which CUDA calls are recorded with the calls that led to them, as ``--cudabacktrace`` says it."""
+"""Which CUDA API calls are recorded with a backtrace: the values of ``--cudabacktrace``."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from warpline.errors import UsageError
 
 KINDS = ("kernel", "memory", "sync", "other")
-DEFAULT_NS = 80_000  # nsys's: calls that take longer are worth asking who made them
+DEFAULT_NS = 80_000  # nsys's default threshold
 _ALL = "all"
 _NOTHING = "none"
 _OLD_WORDS = {"true": _ALL, "false": _NOTHING}  # of early versions of nsys
-_HINT = "all, none, kernel, memory, sync or other, each with :NS behind it, joined by commas"
+_HINT = "use all, none, kernel, memory, sync or other, optionally with :NS, separated by commas"
 _MAX_DIGITS = 18
 
 
 def parse_call_chains(text: str) -> dict[str, int]:
-    """Return the least duration in ns for each kind of call that is to have a call chain.
+    """Return the minimum duration in ns for each kind of call that gets a backtrace.
 
     Args:
-        text: ``all`` (or ``true``), ``none`` (``false``), or kinds joined by commas; a kind
-            may be followed by ``:NS``, the duration below which its calls have none. What comes
-            later replaces what came before.
+        text: ``all`` (or ``true``), ``none`` (``false``), or kinds separated by commas. A kind
+            may be followed by ``:NS``, the duration below which its calls get no backtrace. Later
+            entries override earlier ones.
 
     Raises:
-        UsageError: It is none of these.
+        UsageError: The text is invalid.
     """
     found: dict[str, int] = {}
     for part in text.lower().split(","):
@@ -33,7 +33,7 @@ def parse_call_chains(text: str) -> dict[str, int]:
         is_number = number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS
         is_known = kind in (*KINDS, _ALL) or (kind == _NOTHING and not colon)
         if not is_known or (colon and not is_number):
-            raise UsageError(f"--cudabacktrace: {part!r} names no calls", hint=_HINT)
+            raise UsageError(f"--cudabacktrace: unknown kind {part!r}", hint=_HINT)
         if kind == _NOTHING:
             found.clear()
             continue
@@ -43,5 +43,5 @@ def parse_call_chains(text: str) -> dict[str, int]:
 
 
 def agent_keys(chains: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return the keys and values of agent.conf that ask for call chains."""
+    """Return the keys and values for agent.conf that enable backtraces."""
     return [(f"cuda_chains_{kind}", str(from_ns)) for kind, from_ns in chains.items()]

@@ -1,7 +1,7 @@
-"""What this version records: the one place that knows.
+"""The APIs that this version can record, defined here only.
 
-A kind of event becomes recordable by moving its name from `NOT_YET` to `COLLECTED`; flags, their
-warnings and the summary follow.
+To make an API recordable, move its name from `NOT_YET` to `COLLECTED`. Flags, their warnings and
+the summary follow.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 COLLECTED = ("cuda", "nvtx")
 DEFAULT = ("cuda", "nvtx")
 
-# What `-t` takes, as nsys names it. Those with "-" behind their name are variants of it.
+# Values of `-t`, as nsys names them. A name with a "-" suffix is a variant of the API before it.
 NOT_YET = (
     "cuda-hw",
     "cublas",
@@ -49,18 +49,18 @@ NOT_YET = (
     "wddm",
 )
 NOTHING = "none"
-ALIASES = {"cuda-sw": "cuda"}  # of nsys, for what is the same here
+ALIASES = {"cuda-sw": "cuda"}  # nsys names without a difference here
 KNOWN = (*COLLECTED, *NOT_YET, *ALIASES, NOTHING)
 
-WHY_NOT = f"this version records {' and '.join(name.upper() for name in COLLECTED)} only"
-CAPTURE_RANGES = ("nvtx", "cudaProfilerApi")  # of what `-c` takes: what can open a capture range
+WHY_NOT = f"this version records only {' and '.join(name.upper() for name in COLLECTED)}"
+CAPTURE_RANGES = ("nvtx", "cudaProfilerApi")  # the supported values of `-c` besides none
 
 
 def lacking(wanted: tuple[str, ...]) -> list[str]:
-    """Return what is asked for and not recorded, in the order asked for."""
+    """Return the requested APIs that cannot be recorded, in the requested order."""
     return [name for name in dict.fromkeys(wanted) if name not in (*COLLECTED, NOTHING)]
 
 
 def collected(wanted: tuple[str, ...]) -> list[str]:
-    """Return what is asked for and recorded."""
+    """Return the requested APIs that can be recorded."""
     return [name for name in COLLECTED if name in wanted]

@@ -1,8 +1,8 @@
-"""The control page of a session: one shared page that the launcher and every agent map.
+"""The control page of a session: one page shared by the launcher and all agents.
 
-The layout is `ControlPage` in ``native/raw/warpline_raw.h``; a test compares the two. Python has
-no atomic instructions, and needs none: the state is one byte of the switch word, and a byte that
-is stored makes a compare-and-swap of the whole word fail and try again, so nothing is lost.
+The layout is `ControlPage` in ``native/raw/warpline_raw.h``; a test compares the two. Python has no
+atomic instructions and needs none here: the state is one byte of the switch word. Storing that byte
+makes a concurrent compare-and-swap of the whole word fail and retry, so no update is lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONTROL_SLOTS = 256
 
 
 class State(enum.IntEnum):
-    """What the agents of a session do."""
+    """The state of a session's agents."""
 
     WAITING = 0
     RECORDING = 1
@@ -34,7 +34,7 @@ class State(enum.IntEnum):
 
 
 class RangeMode(enum.IntEnum):
-    """What opens a capture range; with NONE, everything is recorded."""
+    """What opens a capture range; with NONE, the whole run is recorded."""
 
     NONE = 0
     NVTX = 1
@@ -43,7 +43,7 @@ class RangeMode(enum.IntEnum):
 
 
 class DrainState(enum.IntEnum):
-    """Whether the records of a process's device work are in its logs."""
+    """Whether the records of a process's GPU work are in its logs."""
 
     NOTHING = 0
     HOLDING = 1
@@ -60,7 +60,7 @@ class ControlSlot(ctypes.LittleEndianStructure):
 
 
 class ControlPage(ctypes.LittleEndianStructure):
-    """The page as the agents see it; `switch_word` is state, range mode and open ranges."""
+    """The page's layout; `switch_word` has the state, the range mode and the open ranges."""
 
     _fields_ = (
         ("magic", ctypes.c_uint32),
@@ -95,22 +95,22 @@ _SLOTS_AT = ControlPage.slots.offset
 
 @dataclass(frozen=True)
 class Counters:
-    """What the agents have counted so far.
+    """A snapshot of the agents' counters.
 
     Attributes:
         windows_open: Capture ranges that are open now.
         windows_done: Capture ranges that have ended.
-        attached: Processes that the agent was loaded in, forks included.
+        attached: Processes with the agent, including forks.
         nvtx_bound: NVTX instances bound, over all processes.
         cuda_bound: Processes whose CUDA driver loaded the agent.
-        range_misses: At least this many ranges did not match the capture range.
+        range_misses: Lower bound of the ranges that did not match the capture range.
         out_of_space: Whether a log could not grow.
-        agent_errors: Processes in which the agent could not start, or not write on.
-        first_error: Why, in the first of them; empty for none.
-        unlogged_events: Events lost because a log could not even be made.
-        steps_begun: Steps that processes have begun, where steps are sampled.
-        step_processes: Processes that have begun one.
-        plan: How many steps of how many are recorded; (0, 0) until that was chosen.
+        agent_errors: Processes in which the agent could not start or continue writing.
+        first_error: The reason in the first of them; empty for none.
+        unlogged_events: Events dropped because a log could not be created.
+        steps_begun: Steps started by all processes, with step sampling.
+        step_processes: Processes that have started a step.
+        plan: Steps per sample and from sample to sample; (0, 0) until chosen.
     """
 
     windows_open: int
@@ -150,8 +150,8 @@ class ControlFile:
         """Write the page of a new session and map it.
 
         Args:
-            folder: The session's folder.
-            state: What the agents do at first.
+            folder: The session directory.
+            state: Initial state of the agents.
             mode: What opens a capture range.
             windows_wanted: The agents stop after this many capture ranges; 0: no limit.
         """
@@ -169,16 +169,16 @@ class ControlFile:
 
     @classmethod
     def open(cls, folder: Path) -> ControlFile:
-        """Map the page of a session; CaptureError if it is not one."""
+        """Map the page of a session; CaptureError if the file is not a control page."""
         path = folder / FILE_NAME
         with path.open("r+b") as file:
             if os.fstat(file.fileno()).st_size != CONTROL_BYTES:
-                raise CaptureError(f"{path} is not the control page of a session")
+                raise CaptureError(f"{path} is not a control page")
             mapping = mmap.mmap(file.fileno(), CONTROL_BYTES)
         found = struct.unpack_from("<II", mapping)
         if found != (CONTROL_MAGIC, CONTROL_VERSION):
             mapping.close()
-            raise CaptureError(f"{path} is not the control page of a session of this version")
+            raise CaptureError(f"{path} is not a control page of this version")
         return cls(mapping)
 
     def close(self) -> None:
@@ -187,16 +187,16 @@ class ControlFile:
 
     @property
     def state(self) -> State:
-        """What the agents do now."""
+        """The current state of the agents."""
         return State(self._mapping[_STATE_AT])
 
     @state.setter
     def state(self, state: State) -> None:
-        """Tell the agents what to do."""
+        """Set the state of the agents."""
         self._mapping[_STATE_AT] = state
 
     def resume(self, state: State) -> None:
-        """Turn recording on again after it was off: logs then say that they have a gap."""
+        """Turn recording on after it was off; the logs mark the gap."""
         (epoch,) = struct.unpack_from("<H", self._mapping, _EPOCH_AT)
         self._put("<H", _EPOCH_AT, (epoch + 1) & 0xFFFF)
         self.state = state
@@ -207,7 +207,7 @@ class ControlFile:
         return RangeMode(self._mapping[_MODE_AT])
 
     def counters(self) -> Counters:
-        """Return what the agents have counted so far."""
+        """Return a snapshot of the agents' counters."""
         page = self._snapshot()
         return Counters(
             windows_open=page.switch_word >> 32,
@@ -226,31 +226,31 @@ class ControlFile:
         )
 
     def holders(self) -> dict[int, int]:
-        """Return the capture ranges that each attached process holds open: pid -> count."""
+        """Return the open capture ranges of each attached process: pid -> count."""
         page = self._snapshot()
         return {slot.pid: slot.windows_open for slot in page.slots if slot.pid}
 
     def attached_pids(self) -> set[int]:
-        """Return the processes that have a slot: they attached, and have not left in order."""
+        """Return the processes that have a slot: attached, and not detached normally."""
         words = struct.unpack_from(f"<{2 * CONTROL_SLOTS}I", self._mapping, _SLOTS_AT)
         return set(words[::2]) - {0}
 
     @property
     def heartbeat_ns(self) -> int:
-        """When the launcher last looked at the processes in the slots, monotonic; 0: never."""
+        """When the launcher last inspected the processes in the slots, monotonic; 0: never."""
         (found,) = struct.unpack_from("<q", self._mapping, ControlPage.heartbeat_ns.offset)
         return int(found)
 
     @heartbeat_ns.setter
     def heartbeat_ns(self, now_ns: int) -> None:
-        """Say that all processes in the slots live, but for those whose end is noted."""
+        """State that all processes in the slots are running, except those with a noted end."""
         self._put("<q", ControlPage.heartbeat_ns.offset, now_ns)
 
     def release(self, pid: int) -> None:
-        """Free the slots of a process that has died; the ranges it held open have ended.
+        """Free the slots of a dead process and close its capture ranges.
 
         The number of open ranges is read and written in two steps. A range that another process
-        opens or closes in between is counted wrongly: `is_counted_right` and `recount` are for it.
+        opens or closes in between is miscounted, which `is_counted_right` and `recount` correct.
         """
         page = self._snapshot()
         held = 0
@@ -262,27 +262,27 @@ class ControlFile:
             self._close_windows(held)
 
     def ask_to_drain(self) -> None:
-        """Ask the agents to write down the device work that was recorded, once it has ended."""
+        """Ask the agents to write the records of pending GPU work once it has ended."""
         self._put("<Q", ControlPage.drain_wanted.offset, 1)
 
     def holds_work(self) -> set[int]:
-        """Return the processes whose recorded device work is not all in their logs yet."""
+        """Return the processes with GPU records that are not in their logs yet."""
         page = self._snapshot()
         states = zip(page.slots, page.drains, strict=True)
         return {slot.pid for slot, state in states if slot.pid and state == DrainState.HOLDING}
 
     def is_counted_right(self) -> bool:
-        """Return whether the number of open ranges is the sum of what processes hold.
+        """Return whether the number of open ranges is the sum over processes.
 
-        A difference may be a range that is being opened; one that lasts is a miscount. Nothing is
-        known, and True returned, where more processes were attached than there are slots.
+        A temporary difference may be a range that is being opened; a lasting one is a miscount. If
+        more processes attached than there are slots, the sum is unknown, and True is returned.
         """
         page = self._snapshot()
         held = sum(slot.windows_open for slot in page.slots)
         return page.attached > CONTROL_SLOTS or bool(page.switch_word >> 32 == held)
 
     def recount(self) -> None:
-        """Make the number of open ranges the sum of what processes hold."""
+        """Set the number of open ranges to the sum over processes."""
         page = self._snapshot()
         self._put("<I", _OPEN_AT, sum(slot.windows_open for slot in page.slots))
 

@@ -1,8 +1,8 @@
-"""What recording costs on this machine: the agent's part, measured when a session is finished.
+"""The agent's overhead on this machine, measured while the recording is written.
 
-The agent runs each kind of record in a loop, in a session made for it beside the logs, after the
-program has ended: nothing is added to the program. A loop keeps the agent's code in the processor's
-cache, so these are times at their best; a program with other things to do may pay more.
+After the program has ended, the agent runs each kind of record in a loop, in a temporary session
+next to the logs. This adds no overhead to the program. The loop keeps the agent's code in the
+cache, so these times are lower bounds; the overhead in a real program may be higher.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from warpline.capture.libraries import agent_library
 from warpline.capture.session import AgentConfig, create_session
 from warpline.errors import WarplineError
 
-# Kinds of records by table, in the order of WL_COST_... in native/agent/include/warpline_agent.h.
+# Tables of the measured records, in the order of WL_COST_... in
+# native/agent/include/warpline_agent.h.
 MEASURED = ("range", "mark", "api_call", "call_frame")
-_LEAST_EVENTS = 75_000  # that the agent must have written if nothing was lost
+_LEAST_EVENTS = 75_000  # events that the agent writes if none is dropped
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Return the time in ns that a row of each table took the program, by table.
+    """Return the overhead in ns per row of each table, by table.
 
-    That of `call_frame` is for one frame of a call: calls share chains, but each is walked.
+    For `call_frame` it is the time per frame of a call: equal backtraces are stored once, but each
+    is walked.
 
-    It is empty where that cannot be measured: there is no agent, or no space. Only for a process
-    that loads the agent for this alone.
+    The result is empty if it cannot be measured, without an agent or disk space. Call it only in a
+    process that loads the agent for nothing else.
 
     Args:
-        folder: Where the logs are; what is written there meanwhile is deleted.
+        folder: The directory of the logs, for temporary files.
     """
     try:
         with _scratch(folder) as scratch:

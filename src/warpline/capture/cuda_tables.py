@@ -1,4 +1,4 @@
-"""CUDA in a finished recording: which tables it has, and what is told of what they lack."""
+"""CUDA tables of a recording, and the warnings about missing CUDA records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpline.units import plural
 CUDA = "cuda"
 DIMENSIONS = ("device", "context", "stream")
 
-# Tables, and the bits of CudaCollects in native/raw/warpline_cuda.h that say they were recorded.
+# Tables, and the bits of CudaCollects in native/raw/warpline_cuda.h that indicate their recording.
 _KERNELS, _GRAPHS, _GRAPH_NODES, _TARGETS = 2, 16, 512, 1024
 _COLLECTED: Mapping[str, int] = {
     "kernel": _KERNELS,
@@ -28,10 +28,10 @@ _COLLECTED: Mapping[str, int] = {
 }
 TABLES = (*_COLLECTED, *DIMENSIONS, "call_frame")
 
-# What is recorded unless something is asked for: no process may have got as far as to say.
+# The default bits, for when no process got far enough to log its own.
 _DEFAULT = 1 | _KERNELS | 4 | 8 | _GRAPH_NODES | _TARGETS | 256
 
-# Work of devices that calls lead to, as the facts name it: one, and many.
+# GPU work that calls launch, by name in the facts: singular and plural.
 _WORK: Mapping[str, tuple[str, str]] = {
     "kernels": ("kernel", "kernels"),
     "graphs": ("CUDA graph launch", "CUDA graph launches"),
@@ -54,14 +54,14 @@ _NOTES = {
 
 
 def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
-    """Return the CUDA tables of a sealed session, empty ones included.
+    """Return the CUDA tables of a sealed session, including empty ones.
 
-    A table that was recorded is there without rows too: nothing happened. One that was not
-    recorded is not there.
+    A recorded table is present even without rows: there were no such events. A table that was not
+    recorded is absent.
 
     Args:
-        session: What the logs hold.
-        is_asked_for: Whether the session was to record CUDA.
+        session: The decoded logs.
+        is_asked_for: Whether CUDA tracing was requested.
     """
     said = 0
     for mask in session.facts("cuda", "collected"):
@@ -74,7 +74,7 @@ def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
 
 
 def tell_cuda(told: Told, session: RawSession) -> None:
-    """Add what there is to tell about CUDA in a sealed session; first, that there is none."""
+    """Add the warnings about CUDA in a sealed session; a missing CUDA trace comes first."""
     others, told.warnings = told.warnings, []
     told.add_notes(session, _UNAVAILABLE)
     told.warnings += others
@@ -89,14 +89,15 @@ def _tell_dropped(told: Told, session: RawSession) -> None:
     if dropped:
         told.more_lost["CUDA records"] = dropped
         told.warnings.append(
-            f"CUPTI dropped {plural(dropped, 'record')} for want of buffers: record less at a time"
+            f"CUPTI dropped {plural(dropped, 'record')} because its buffers were full: record a"
+            " shorter part of the run"
         )
     untimed = sum(session.facts("cuda", "without_time"))
     if untimed:
         told.more_lost["CUDA records without a time"] = untimed
         told.warnings.append(
-            f"CUPTI gave {plural(untimed, 'record')} of device work without a time:"
-            " they are not in the recording"
+            f"CUPTI returned {plural(untimed, 'GPU record')} without timestamps, not in the"
+            " recording"
         )
     beyond = sum(session.facts("cuda_session", "beyond_limits"))
     if beyond:
@@ -104,17 +105,17 @@ def _tell_dropped(told: Told, session: RawSession) -> None:
 
 
 def _tell_peer_copies(told: Told, session: RawSession) -> None:
-    """Tell what the agent leaves out where graphs are recorded as wholes, if it can matter."""
+    """Warn about peer copies, which graph-level tracing excludes, if there are several GPUs."""
     is_whole = any(mask & _GRAPHS for mask in session.facts("cuda", "collected"))
     if is_whole and session.rows("device") > 1:
         told.warnings.append(
-            "copies between GPUs are not recorded with --cuda-graph-trace=graph: with"
-            " --cuda-graph-trace=node they are"
+            "copies between GPUs are not recorded with --cuda-graph-trace=graph; use"
+            " --cuda-graph-trace=node"
         )
 
 
 def _tell_missing(told: Told, session: RawSession) -> None:
-    """Tell of calls that succeeded, but whose work on a device has no record."""
+    """Warn about successful calls whose GPU work has no record."""
     missing = [session.facts("cuda", f"missing_{name}") for name in _WORK]
     lives = [session.facts("process", name) for name in ("pid", "is_closed", "is_alive")]
     dropped = session.facts("cuda", "dropped")
@@ -122,19 +123,19 @@ def _tell_missing(told: Told, session: RawSession) -> None:
     lost = dict.fromkeys(_WORK, 0)
     for row, (pid, closed, alive) in enumerate(zip(*lives, strict=True)):
         counts = {name: column[row] for name, column in zip(_WORK, missing, strict=True)}
-        # Of one that is alive it is told that what it did later is not in the recording.
+        # A running process has a warning of its own.
         if alive or not any(counts.values()):
             continue
         what = f"{_counted(counts)} of process {pid}"
         has, them = ("has", "it") if sum(counts.values()) == 1 else ("have", "them")
         if not closed:
-            killed.append(f"{what} had no record when it was killed")
+            killed.append(f"{what} {has} no record because the process was killed")
             lost = {name: lost[name] + count for name, count in counts.items()}
         elif not dropped[row]:
-            unfinished.append(f"{what} {has} no record: recording ended before {them}")
+            unfinished.append(f"{what} {has} no record because recording ended before {them}")
     told.more_lost.update({_WORK[name][1]: count for name, count in lost.items() if count})
-    told.warn_of_each(killed, "likewise")
-    told.warn_of_each(unfinished, "likewise")
+    told.warn_of_each(killed, "killed before all GPU records were flushed")
+    told.warn_of_each(unfinished, "with GPU work after the end of recording")
 
 
 def _counted(counts: Mapping[str, int]) -> str:

@@ -1,6 +1,6 @@
-"""Where NVIDIA's CUPTI may be: in the packages of the program's Python, or in a CUDA toolkit.
+"""Candidate paths of NVIDIA's CUPTI: packages of the program's Python, and CUDA toolkits.
 
-The agent looks itself once the program uses CUDA; what is found here it tries first.
+The agent also searches when the program first uses CUDA, but tries these paths first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-# Newest first; the agent takes the one that fits the driver.
+# Newest first; the agent uses the first that is compatible with the driver.
 _IN_PACKAGES = (
     "nvidia/cu13/lib/libcupti.so.13",
     "nvidia/cuda_cupti/lib/libcupti.so.12",
@@ -26,11 +26,11 @@ _ENVIRONMENT_VARIABLES = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
 def find_cupti(environment: Mapping[str, str], program: Path | None = None) -> list[Path]:
-    """Return every CUPTI that a program may find, what belongs to it first.
+    """Return all CUPTI libraries that a program may use, those of its Python environment first.
 
     Args:
         environment: The program's environment.
-        program: Its file; None for this very process.
+        program: Its executable; None for this process.
     """
     found = [
         folder / name
@@ -44,18 +44,18 @@ def find_cupti(environment: Mapping[str, str], program: Path | None = None) -> l
         for name in _IN_TOOLKITS
         if (folder / name).is_file()
     ]
-    # Folders such as /usr/local/cuda are often another name of one that is here too.
+    # /usr/local/cuda is often a symbolic link to a directory that is listed too.
     by_file = {path.resolve(): path.absolute() for path in reversed(found)}
     return list(reversed(by_file.values()))
 
 
 def _package_folders(environment: Mapping[str, str], program: Path | None) -> Iterator[Path]:
-    """Yield the folders in which the program's Python looks for packages, as far as can be told."""
+    """Yield the likely package directories of the program's Python."""
     if program is None:
         yield from (Path(name) for name in sys.path if name)
         return
     yield from (Path(name) for name in environment.get("PYTHONPATH", "").split(os.pathsep) if name)
-    # python, torchrun and their like lie in the folder bin of their environment.
+    # python, torchrun and similar programs are in the bin directory of their environment.
     prefixes = [program.absolute().parent.parent]
     prefixes += [
         Path(environment[name]) for name in _ENVIRONMENT_VARIABLES if environment.get(name)

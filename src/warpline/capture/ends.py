@@ -1,7 +1,7 @@
 """How the processes of a session ended, and in which of their ranges.
 
-First until when each is known to have lived, which is where what it has open ends; then, from the
-sealed session, what a reader is told of it.
+First, when each process ended or was last known to be running: its open ranges end there. Then,
+from the sealed session, the facts about each end for the recording's metadata.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warpline.errors import CaptureError
 
 # kSampleBegin and kSampleEnd of Note in native/raw/warpline_raw.h
 _SAMPLE_BEGIN, _SAMPLE_END = 6, 7
-_MOST = 256  # processes that are told of one by one
+_MOST = 256  # processes to list
 _CRASHES = {
     *(signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE),
     *(signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS),
@@ -31,13 +31,13 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Life:
-    """Until when a process lived, as far as it is known.
+    """The known end of a process.
 
     Attributes:
-        cause: How it ended: killed, crashed, exited, replaced (by exec), died (nobody knows how),
-            stopped (recording did, before it), alive, unwatched (the launcher was killed).
-        until_ns: When it had ended or was last known to live, monotonic; None: with its last event.
-        exit: What the launcher noted.
+        cause: killed, crashed, exited, replaced (by exec), died (cause unknown), stopped (recording
+            stopped first), alive, or unwatched (the launcher was killed).
+        until_ns: When it ended or was last known to be running, monotonic; None: its last event.
+        exit: The launcher's note.
     """
 
     cause: str
@@ -46,7 +46,7 @@ class Life:
 
     @property
     def cause_in_words(self) -> str:
-        """What a signal did to it, such as "was killed (SIGKILL)"."""
+        """The effect of its signal in words, such as "was killed (SIGKILL)"."""
         name = signal_name(self.exit.signal or 0) if self.exit else ""
         return f"crashed ({name})" if self.cause == "crashed" else f"was killed ({name})"
 
@@ -54,7 +54,7 @@ class Life:
 def lives_of(
     session: RawSession, logs: Sequence[LogFile], facts: Facts, folder: Path
 ) -> list[Life]:
-    """Return the life of each process of a decoded session, in the order of its processes."""
+    """Return the end of each process of a decoded session, in the order of its processes."""
     watch = _Watch.of(folder, facts)
     rows = _processes(session, logs)
     stopped = _int(facts.get("stopped_monotonic_ns"))
@@ -81,7 +81,7 @@ class _Process:
 
 @dataclass(frozen=True)
 class _Watch:
-    """What the launcher saw of the processes of its machine."""
+    """The launcher's observations of the processes on its machine."""
 
     exits: Mapping[int, Sequence[Exit]]
     attached: frozenset[int]
@@ -110,7 +110,7 @@ def _page(folder: Path) -> tuple[frozenset[int], int]:
 
 
 def _exit_of_program(facts: Facts) -> Iterable[Exit]:
-    """Yield the program's end by session.json: for when the notes could not be written."""
+    """Yield the program's end from session.json, in case the notes could not be written."""
     program = facts.get("program")
     ended_ns = _int(facts.get("ended_monotonic_ns"))
     if not isinstance(program, dict) or ended_ns is None or type(program.get("pid")) is not int:
@@ -134,7 +134,7 @@ def _processes(session: RawSession, logs: Sequence[LogFile]) -> list[_Process]:
 
 
 def _successor(process: _Process, rows: Sequence[_Process]) -> int | None:
-    """Return when the agent began in the process's next program, or in another with its pid."""
+    """Return when the agent started after an exec, or in another process with the same pid."""
     later = (
         row.incarnation
         for row in rows
@@ -166,13 +166,13 @@ def _ended(process: _Process, ended: Exit) -> Life:
     if ended.signal is not None:
         cause = "crashed" if ended.signal in _CRASHES else "killed"
         return Life(cause, ended.ended_ns, ended)
-    if process.is_closed:  # in order: what it had open ended then
+    if process.is_closed:  # a normal end: the agent has closed its open ranges
         return Life("exited", None, ended)
     return Life("exited" if ended.status is not None else "died", ended.ended_ns, ended)
 
 
 def _rests_since(session: RawSession, facts: Facts) -> dict[int, int]:
-    """Return when the launcher last ended a time window, for processes that record by those."""
+    """Return when the launcher closed the last time window, for processes that rely on those."""
     found = facts.get("time_windows")
     ends = [
         window[1]
@@ -190,7 +190,7 @@ def _rests_since(session: RawSession, facts: Facts) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Open:
-    """What a thread had open at the end: names, the outermost first, and times, monotonic."""
+    """The open ranges of a thread at the end: names, outermost first, and monotonic times."""
 
     process: int
     thread: int
@@ -203,7 +203,7 @@ class Open:
 
 
 def opens_of(session: RawSession) -> dict[int, list[Open]]:
-    """Return what each process of a sealed session had open, by thread."""
+    """Return the open ranges of each process of a sealed session, by thread."""
     names = ("process_id", "thread_id", "tid", "start_ns", "end_ns", "last_ns", "name_id", "style")
     threads: dict[int, list[tuple[int, ...]]] = {}
     for row in zip(*(session.facts("open", name) for name in names), strict=True):
@@ -220,9 +220,9 @@ def opens_of(session: RawSession) -> dict[int, list[Open]]:
 
 
 def innermost(opens: Sequence[Open], pid: int) -> Open | None:
-    """Return where a process was: of its main thread, or else what was open longest.
+    """Return the open range of the main thread, or else the one open longest.
 
-    A range that was pushed says more of its thread than one that any thread may end.
+    Pushed ranges come first: a started range may belong to another thread.
     """
     return min(
         opens,
@@ -234,13 +234,13 @@ def innermost(opens: Sequence[Open], pid: int) -> Open | None:
 def tell_ends(
     session: RawSession, lives: Sequence[Life], facts: Facts, origin_ns: int
 ) -> list[dict[str, Any]]:
-    """Return what `trace.meta.ProcessEnd` holds of each process that left something open, or died.
+    """Return the fields of `trace.meta.ProcessEnd` for processes with open ranges or killed ones.
 
     Args:
-        session: Sealed.
-        lives: Of its processes.
-        facts: What session.json holds.
-        origin_ns: The monotonic time from which the recording counts.
+        session: The decoded logs, sealed.
+        lives: The ends of its processes.
+        facts: The content of session.json.
+        origin_ns: The monotonic time that is 0 in the recording.
     """
     opens = opens_of(session)
     columns = ("pid", "truncated", "last_ns", "executable_id")

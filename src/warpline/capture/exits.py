@@ -1,7 +1,7 @@
-"""When the processes of a session ended, and how: noted by the launcher, read by finishing.
+"""When and how the processes of a session ended: written by the launcher, read by finishing.
 
-The notes are lines of JSON in the session's folder, written one by one, so that they stay when the
-launcher is killed with the program.
+The notes are lines of JSON in the session directory, written immediately, so that they survive when
+the launcher is killed with the program.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Exit:
 
     Attributes:
         pid: The process.
-        ended_ns: When that was known, monotonic: never before it ended.
-        status: As waitpid gives it; None where its parent took it.
+        ended_ns: When its end was detected, monotonic; never earlier than the end itself.
+        status: The wait status; None if its own parent reaped it.
     """
 
     pid: int
@@ -41,19 +41,19 @@ class Exit:
 
     @property
     def signal(self) -> int | None:
-        """The signal that it died of."""
+        """The signal that killed it, or None."""
         is_known = self.status is not None and os.WIFSIGNALED(self.status)
         return os.WTERMSIG(self.status) if is_known and self.status is not None else None
 
     @property
     def exit_status(self) -> int | None:
-        """What it returned."""
+        """Its exit status, or None."""
         is_known = self.status is not None and os.WIFEXITED(self.status)
         return os.WEXITSTATUS(self.status) if is_known and self.status is not None else None
 
 
 def read_exits(folder: Path) -> list[Exit]:
-    """Return the ends that were noted in a session; lines that cannot be read are left out."""
+    """Return the ends noted in a session; skip invalid lines."""
     try:
         with (folder / FILE_NAME).open("rb") as file:
             lines = file.read(_MAX_BYTES).splitlines()
@@ -77,16 +77,16 @@ def _exit_of(line: bytes) -> Exit | None:
 
 
 class Attached:
-    """The processes that agents have told of, and their ends, as the launcher sees them.
+    """The processes with an agent, and the detection of their ends by the launcher.
 
-    A process that is known wakes who waits for `descriptors` when it ends, whoever its parent is.
-    Where the kernel has no such descriptors, and for one that ends before the first look at it, the
-    look that does not find it any more counts.
+    When a known process ends, its descriptor in `descriptors` becomes readable, whoever its parent
+    is. On kernels without pidfd, and for a process that ends before the first look at it, its end
+    is the time of the first look that does not find it.
 
     Args:
-        folder: The session's folder.
+        folder: The session directory.
         control: Its control page.
-        program: The process that was started.
+        program: The process started by the launcher.
     """
 
     def __init__(self, folder: Path, control: ControlFile, program: int) -> None:
@@ -94,16 +94,16 @@ class Attached:
         self._control = control
         self._program = program
         self._known: dict[int, int | None] = {}  # pid -> descriptor, if it has one
-        self._unseen: set[int] = set()  # were gone when they were looked at first
+        self._unseen: set[int] = set()  # gone at the first look
         self._unwritten: list[Exit] = []
 
     @property
     def descriptors(self) -> list[int]:
-        """Descriptors that can be read once a process has ended."""
+        """Descriptors that become readable when a process ends."""
         return [descriptor for descriptor in self._known.values() if descriptor is not None]
 
     def look(self) -> None:
-        """Find those that are new, and those that are gone; say on the page when that was."""
+        """Find new processes and processes that are gone; write the time to the control page."""
         now_ns = time.monotonic_ns()
         attached = self._control.attached_pids()
         for pid in attached - self._known.keys() - self._unseen:
@@ -113,11 +113,11 @@ class Attached:
                 self.note(pid, processes.status_of_zombie(pid))
         self._unseen &= attached
         self._write()
-        if not self._unwritten:  # what says that all others live must not be read without these
+        if not self._unwritten:  # the heartbeat is valid only together with the noted ends
             self._control.heartbeat_ns = now_ns
 
     def sweep(self) -> None:
-        """Note those that have ended."""
+        """Note the processes that have ended."""
         by_descriptor = {each: pid for pid, each in self._known.items() if each is not None}
         if not by_descriptor:
             return
@@ -129,13 +129,13 @@ class Attached:
             self.note(pid, processes.status_of_zombie(pid))
 
     def reaped(self, pid: int, status: int) -> None:
-        """Note the end of a child that was waited for, if agents have told of it."""
+        """Note the end of a reaped child, if it has an agent."""
         is_known = pid == self._program or pid in self._known
         if is_known or pid in self._control.attached_pids() or self._is_full():
             self.note(pid, status)
 
     def note(self, pid: int, status: int | None) -> None:
-        """Note that a process has ended, and free its place on the page."""
+        """Note that a process has ended, and free its slot on the control page."""
         self._unwritten.append(Exit(pid, time.monotonic_ns(), status))
         descriptor = self._known.pop(pid, None)
         if descriptor is not None:
@@ -144,7 +144,7 @@ class Attached:
         self._control.release(pid)
 
     def close(self) -> None:
-        """Look once more, and close what is open."""
+        """Look a last time and close all descriptors."""
         self.look()
         self.sweep()
         for descriptor in self.descriptors:
@@ -152,24 +152,24 @@ class Attached:
         self._known.clear()
 
     def _is_full(self) -> bool:
-        """Return whether there may have been processes that the page had no room for."""
+        """Return whether there may be processes without a slot on the control page."""
         return self._control.counters().attached > CONTROL_SLOTS
 
     def _meet(self, pid: int) -> None:
         descriptor, is_there = None, True
         try:
             descriptor = os.pidfd_open(pid)
-        except (OSError, AttributeError):  # it is gone, or there are no such descriptors
+        except (OSError, AttributeError):  # it is gone, or the kernel has no pidfd
             is_there = processes.is_alive(pid)
         if is_there:
             self._known[pid] = descriptor
         else:
-            # Gone, or of another namespace: its place stays its own.
+            # Gone, or in another PID namespace: keep its slot.
             self._unseen.add(pid)
             self._unwritten.append(Exit(pid, time.monotonic_ns(), None))
 
     def _write(self) -> None:
-        """Write what is noted; a full disk is tried again."""
+        """Write the notes; after an error, such as a full disk, the next call retries."""
         if not self._unwritten:
             return
         with suppress(OSError):
@@ -184,11 +184,11 @@ class Attached:
 
 
 def _lines(exits: Iterable[Exit]) -> bytes:
-    """Return the notes, after an end of line: one that was cut by a full disk spoils no other."""
+    """Return the notes, each after a newline: one truncated by a full disk damages no other."""
     facts = ({"pid": e.pid, "ended_ns": e.ended_ns, "status": e.status} for e in exits)
     return b"".join(b"\n" + json.dumps(fact).encode() for fact in facts)
 
 
 def signal_name(number: int) -> str:
-    """Return what a signal is called, such as SIGKILL."""
+    """Return the name of a signal, such as SIGKILL."""
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"

@@ -1,14 +1,14 @@
-"""Finishing: the logs of a session made into a recording.
+"""Finishing: convert the logs of a session to a recording.
 
-It runs in a process of its own, ``python -m warpline.capture.finishing FOLDER --output PATH``, so
-that its memory is never the launcher's, and says on stdout how far it is: one JSON object a line.
+It runs in a separate process, ``python -m warpline.capture.finishing FOLDER --output PATH``, so
+that the launcher's memory stays small. It prints one JSON object per line to stdout:
 
     {"progress": 0.42}
     {"finished": {"output": "run.warpline", "ranges": 12, ...}}     or
     {"failed": {"message": "...", "hint": "..."}}, and the exit status is 1
 
-Nothing is deleted unless it is asked for. Logs that are being written meanwhile are read as far
-as they were when finishing came to them.
+Nothing is deleted without ``--remove``. Logs of running processes are read up to their size at that
+moment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from warpline.capture.control import ControlFile, Counters
 from warpline.capture.ends import Life, lives_of, tell_ends
 from warpline.capture.raw_session import LogFile, RawSession, log_files
 from warpline.capture.samples import find_samples
-from warpline.capture.session import FACTS_NAME, read_facts
+from warpline.capture.session import FACTS_NAME, is_full, read_facts
 from warpline.capture.told import Told, tell
 from warpline.container import META, ContainerWriter
 from warpline.errors import CaptureError, WarplineError
@@ -53,7 +53,7 @@ _NVTX = "nvtx"
 _EVENTS = ("range", "mark", "range_payload")
 _DIMENSIONS = ("process", "thread")
 _FAR_NS = 1 << 61
-_DECODING = 0.6  # its part of the work, as far as progress goes
+_DECODING = 0.6  # the share of decoding in the progress
 _PROGRESS_S = 0.1
 _PACKED = {DType.INT64: "q", DType.INT32: "i"}
 _ITEM_BYTES = {DType.INT64: 8, DType.INT32: 4, DType.FLOAT64: 8, DType.BOOL: 1}
@@ -64,7 +64,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Finished:
-    """What came of a session.
+    """The result of finishing a session.
 
     Attributes:
         output: The recording.
@@ -72,11 +72,11 @@ class Finished:
             tables.
         lost: Events that were dropped while recording, or could not be read.
         truncated: Ranges that were open when their process, or recording, ended.
-        damaged_logs: Logs that could not be read to their end.
-        alive: Processes that still ran.
+        damaged_logs: Logs that could not be read completely.
+        alive: Processes that were still running.
         bytes: Size of the recording.
-        seconds: What finishing took.
-        warnings: What the recording tells its readers, losses left out.
+        seconds: Duration of finishing.
+        warnings: The recording's warnings, without the count of dropped events.
     """
 
     output: str
@@ -98,7 +98,7 @@ class Finished:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the logs hold nothing more: they may be deleted."""
+        """Whether the recording has all data of the logs, so that they may be deleted."""
         return self.damaged_logs == 0 and self.alive == 0
 
 
@@ -109,16 +109,16 @@ def finish(
     progress: Progress | None = None,
     costs: Mapping[str, float] | None = None,
 ) -> Finished:
-    """Make a session's logs into a recording.
+    """Convert the logs of a session to a recording.
 
     Args:
-        folder: The session's folder; it is left as it is.
-        output: The recording; it appears when it is whole, in place of what stood there.
-        progress: Told now and then the part that is done, from 0 to 1.
-        costs: What recording took, by table, as `cost.measure` says it; None if not known.
+        folder: The session directory; it is not changed.
+        output: The recording; it replaces an existing file once it is complete.
+        progress: Called with the completed fraction, from 0 to 1.
+        costs: The agent's overhead by table, from `cost.measure`; None if unknown.
 
     Raises:
-        CaptureError: The folder is no session, or the recording cannot be written.
+        CaptureError: The directory is not a session, or the recording cannot be written.
     """
     began = time.perf_counter()
     progress = progress or _silent
@@ -144,8 +144,9 @@ def finish(
             draft.write(output, lambda part: progress(_DECODING + part * (1 - _DECODING)))
         except OSError as error:
             raise CaptureError(
-                f"{output} cannot be written: {error.strerror or error}",
-                hint=f"what was recorded is kept: warpline recover {folder} -o FILE",
+                f"cannot write {output}: {error.strerror or error}",
+                hint=f"{'free some space, then ' if is_full(error) else ''}run warpline recover"
+                f" {folder}; add -o FILE to write to another directory",
             ) from error
         rows = draft.rows
     return Finished(
@@ -176,7 +177,7 @@ def _tell_samples(
     counters: Counters | None,
     lives: Sequence[Life],
 ) -> tuple[tuple[int, int], ...] | None:
-    """Tell which part of a sampled run was recorded; return its windows, None for all of it."""
+    """Add the sentence about a sampled run; return its windows, None if all of it was recorded."""
     found = find_samples(
         session,
         facts,
@@ -193,26 +194,26 @@ def _tell_samples(
 
 
 def _facts(folder: Path, logs: Sequence[LogFile]) -> tuple[dict[str, Any], list[str]]:
-    """Return what session.json holds, and what to say if it cannot be read.
+    """Return the content of session.json, and warnings if it cannot be read.
 
     Raises:
-        CaptureError: Neither it nor any log is there.
+        CaptureError: There is neither session.json nor a log.
     """
     try:
         return read_facts(folder), []
     except CaptureError as error:
         if not logs:
             raise CaptureError(
-                f"{folder} is no session: it holds no {FACTS_NAME} and no log",
-                hint="name the folder that ends in .raw",
+                f"{folder} is not an unfinished recording: it has no {FACTS_NAME} and no log",
+                hint="name a directory that ends in .raw",
             ) from error
-        # Where the folder lies is nobody's business.
-        said = error.message.removeprefix(f"{folder}{os.sep}")
-        return {}, [f"{said}: the command and the options are not known"]
+        # Recordings are shared: leave out the directory's path.
+        said = error.message.replace(f"{folder}{os.sep}", "")
+        return {}, [f"{said}; command and options are unknown"]
 
 
 def _counters(folder: Path) -> Counters | None:
-    """Return what the agents counted, or None if it cannot be read."""
+    """Return the agents' counters, or None if they cannot be read."""
     try:
         control = ControlFile.open(folder)
     except (CaptureError, OSError, ValueError, struct.error):
@@ -228,10 +229,10 @@ class _Clock:
 
     Attributes:
         origin_ns: The monotonic time that becomes 0.
-        origin_utc_ns: The same moment in UTC, if known.
-        begin_ns: The monotonic time when recording began, the origin if it did at once.
+        origin_utc_ns: The same time in UTC, if known.
+        begin_ns: The monotonic time when recording started; the origin without a delay.
         end_ns: The monotonic time when recording stopped, if known.
-        last_ns: The last sign of life, monotonic; the origin if there is none.
+        last_ns: The monotonic time of the last event or process end; the origin if there is none.
     """
 
     origin_ns: int
@@ -257,13 +258,13 @@ class _Clock:
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """When recording began and ended, from the origin."""
+        """When recording started and ended, from the origin."""
         end_ns = self.last_ns if self.end_ns is None else self.end_ns
         return self.begin_ns - self.origin_ns, end_ns - self.origin_ns
 
 
 class _Draft:
-    """A recording about to be written."""
+    """A recording before it is written."""
 
     def __init__(
         self,
@@ -288,7 +289,7 @@ class _Draft:
         collected = facts.get("collected", [_NVTX])
         collected = collected if isinstance(collected, list) else []
         is_cuda = cuda_tables.CUDA in collected
-        # A table that was recorded is there without rows too: nothing happened.
+        # A recorded table is present even without rows: there were no such events.
         there = {*_DIMENSIONS, *cuda_tables.recorded(session, is_asked_for=is_cuda)}
         there |= {name for name, rows in self.rows.items() if rows}
         if _NVTX in collected:
@@ -296,7 +297,7 @@ class _Draft:
         self._tables = [name for name in self.rows if name in there]
 
     def write(self, output: Path, progress: Progress) -> None:
-        """Write the recording; OSError if it cannot be."""
+        """Write the recording; OSError if that fails."""
         counted = {name: self.rows[name] for name in self._tables}
         meta = {
             "format": FORMAT,
@@ -338,12 +339,12 @@ class _Draft:
             writer.add_array(f"diagnostic/{name}", NPY_TYPES[dtype], len(values), [raw])
 
     def _meta(self) -> dict[str, Any]:
-        """Return the facts as `trace.recording.meta_to_json` writes them."""
+        """Return the metadata in the format of `trace.recording.meta_to_json`."""
         facts, told = self._facts, self._told
         command = facts.get("command")
         environment = facts.get("environment")
         pairs = environment.items() if isinstance(environment, dict) else ()
-        # Counted by logs, whatever their records are of.
+        # Drops are counted per log, not by kind of record.
         events = LOST_CUDA_EVENTS if self.rows["api_call"] or self.rows["kernel"] else LOST_EVENTS
         return {
             "sources": [],
@@ -366,7 +367,7 @@ class _Draft:
 
 
 def _time(facts: Facts, key: str) -> int | None:
-    """Return a time of session.json, or None if it holds none that can be."""
+    """Return a time in session.json, or None if it is missing or invalid."""
     value = facts.get(key)
     return value if type(value) is int and 0 < value < _FAR_NS else None
 
@@ -380,12 +381,14 @@ def _texts(value: object) -> list[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Finish the session that the words name and say so on stdout; return the exit status."""
+    """Finish the given session, print the result to stdout and return the exit status."""
     parser = ArgumentParser(prog="python -m warpline.capture.finishing")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--progress", action="store_true", help="say how far it is")
-    parser.add_argument("--remove", action="store_true", help="delete a folder that is finished")
+    parser.add_argument("--progress", action="store_true", help="print the progress")
+    parser.add_argument(
+        "--remove", action="store_true", help="delete the directory after a complete conversion"
+    )
     args = parser.parse_args(words)
     try:
         progress = _teller() if args.progress else _silent
@@ -401,7 +404,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _was_here(folder: Path) -> bool:
-    """Return whether the session holds events, all of this machine."""
+    """Return whether the session has logs, all of them from this machine."""
     try:
         logs = log_files(folder)
     except CaptureError:
@@ -410,7 +413,7 @@ def _was_here(folder: Path) -> bool:
 
 
 def _teller() -> Progress:
-    """Return what says how far the work is, but not too often."""
+    """Return a function that prints the progress, with a limited rate."""
     said_at = -_PROGRESS_S
 
     def tell_progress(part: float) -> None:

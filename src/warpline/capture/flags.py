@@ -1,6 +1,7 @@
-"""The flags of ``warpline profile``: their names, their values, and what they set.
+"""The flags of ``warpline profile``: names, values, and the options that they set.
 
-`FLAGS` declares each flag once; parsing, help, completion and the reference page follow from it.
+`FLAGS` declares each flag once. Parsing, help, completion and the reference page are derived from
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from warpline.capture.control import RangeMode
 from warpline.capture.sampling import Sampling
 from warpline.errors import UsageError
 
-HINT = "warpline profile --help"
+HINT = "see warpline profile --help"
 EXPORT_TYPES = ("sqlite", "json", "parquet", "arrow", "perfetto")
 TRUE_WORDS = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS = frozenset({"false", "no", "off", "0"})
@@ -33,7 +34,7 @@ _RANGE_ENDS = ("none", "stop", "stop-shutdown", "repeat", "repeat-shutdown")
 
 @dataclass
 class Options:
-    """What the words ask for. Attributes are named as the flags that set them."""
+    """The parsed command line. Attributes are named after the flags that set them."""
 
     trace: tuple[str, ...] = capabilities.DEFAULT
     output: str | None = None
@@ -76,7 +77,7 @@ class Options:
 
     @property
     def sampling(self) -> Sampling | None:
-        """Which steps are recorded; None for all."""
+        """Which steps to record; None for all."""
         if self.steps is None and self.every is None and self.duty is None:
             return None
         return Sampling.of(
@@ -89,7 +90,7 @@ class Options:
 
     @property
     def mode(self) -> RangeMode:
-        """What opens a capture range, of what can be seen."""
+        """What opens a capture range, among the supported triggers."""
         if self.sampling is not None:
             return RangeMode.STEPS
         is_seen = self.capture_range in capabilities.CAPTURE_RANGES
@@ -97,7 +98,7 @@ class Options:
 
     @property
     def windows_wanted(self) -> int:
-        """After how many capture ranges the recording stops; 0: never."""
+        """The number of capture ranges after which recording stops; 0: no limit."""
         end, count = self.capture_range_end
         if self.mode in {RangeMode.NONE, RangeMode.STEPS} or end == "none":
             return 0
@@ -105,11 +106,11 @@ class Options:
 
     @property
     def ends_program(self) -> bool:
-        """Whether the program is ended after the last capture range."""
+        """Whether to stop the program after the last capture range."""
         return bool(self.windows_wanted) and self.capture_range_end[0].endswith("shutdown")
 
     def plain(self) -> dict[str, Any]:
-        """Return what was asked for as plain values, for the session's facts."""
+        """Return the given options as plain values, for session.json."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in sorted(vars(self).items())
@@ -122,15 +123,15 @@ Set = Callable[[Options, str, str], None]  # options, flag as typed, value
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag that Warpline knows.
+    """A flag of ``warpline profile``.
 
     Attributes:
-        names: Its forms, the short one first if there is one.
-        metavar: What stands for its value in the help; empty if it takes none.
-        help: One line.
-        set: Puts the value into the options, or raises UsageError.
-        is_switch: The value, true or false, may be left out.
-        is_hidden: Left out of the help.
+        names: Its spellings, the short form first if there is one.
+        metavar: The placeholder for its value in the help; empty if it takes none.
+        help: The help text.
+        set: Stores the value in the options, or raises UsageError.
+        is_switch: The value, true or false, is optional.
+        is_hidden: Omitted from the help.
     """
 
     names: tuple[str, ...]
@@ -147,12 +148,12 @@ class Flag:
 
 
 def _bad(name: str, value: str, wanted: str) -> UsageError:
-    return UsageError(f"{name} {value}: not {wanted}", hint=HINT)
+    return UsageError(f"{name} {value}: expected {wanted}", hint=HINT)
 
 
 def _text(options: Options, name: str, value: str) -> None:
     if not value:
-        raise UsageError(f"{name} needs a value", hint=HINT)
+        raise UsageError(f"{name} requires a value", hint=HINT)
     setattr(options, _attribute(name), value)
 
 
@@ -188,7 +189,7 @@ def _share(options: Options, name: str, value: str) -> None:
     except ValueError:
         share = 0.0
     if not 1e-5 <= share <= 1:
-        raise _bad(name, value, "a share such as 2% or 0.02")
+        raise _bad(name, value, "a fraction such as 2% or 0.02")
     options.duty = share
 
 
@@ -197,17 +198,17 @@ def _trace(options: Options, name: str, value: str) -> None:
     for word in wanted:
         if word not in capabilities.KNOWN:
             near = difflib.get_close_matches(word, capabilities.COLLECTED, n=1)
-            there_are = f"this version records {' and '.join(capabilities.COLLECTED)}"
+            there_are = f"use {' or '.join(capabilities.COLLECTED)}"
             hint = f"did you mean {near[0]}?" if near else there_are
-            raise UsageError(f"{name}: there is nothing called {word!r} to trace", hint=hint)
+            raise UsageError(f"{name}: unknown API {word!r}", hint=hint)
     wanted = tuple(capabilities.ALIASES.get(word, word) for word in wanted)
     if not wanted:
-        raise UsageError(f"{name} needs a value", hint="-t cuda,nvtx")
+        raise UsageError(f"{name} requires a value", hint="use -t cuda,nvtx")
     options.trace = wanted
 
 
 def _graph_trace(options: Options, name: str, value: str) -> None:
-    # What nsys takes behind the colon chooses where it traces; graphs are always on the device.
+    # nsys's suffix after the colon selects host or device tracing. Ours is always on the device.
     level, _, where = value.lower().partition(":")
     if level not in {"graph", "node"} or where not in {"", "host-only", "host-and-device"}:
         raise _bad(name, value, "graph or node")
@@ -225,7 +226,7 @@ def _milliseconds(options: Options, name: str, value: str) -> None:
 
 
 def _variables(options: Options, name: str, value: str) -> None:
-    # A comma begins a new one only where a name and "=" follow: A=1,2,B=3 are two.
+    # A comma separates only if a name and "=" follow: A=1,2,B=3 are two variables.
     for pair in re.split(r",(?=[A-Za-z_]\w*=)", value):
         key, equals, content = pair.partition("=")
         if not equals or not key:
@@ -243,7 +244,7 @@ def _kill(options: Options, name: str, value: str) -> None:
     elif word.isdecimal() and 0 < int(word) < signal.NSIG:
         options.kill = int(word)
     else:
-        raise _bad(name, value, "none, sigkill, sigterm or the number of a signal")
+        raise _bad(name, value, "none, sigkill, sigterm or a signal number")
 
 
 def _one_of(*words: str) -> Set:
@@ -287,7 +288,7 @@ def _domains(options: Options, name: str, value: str) -> None:
 
 
 def _split(text: str, mark: str) -> list[str]:
-    """Split at a mark; a backslash takes away the meaning of what follows it."""
+    """Split at a mark; a backslash escapes the next character."""
     parts = [""]
     place = 0
     while place < len(text):
@@ -311,7 +312,7 @@ def _exports(options: Options, name: str, value: str) -> None:
             options.export = tuple(dict.fromkeys((*options.export, word)))
         elif word in _EXPORTS_OF_NSYS:
             kinds = ", ".join(EXPORT_TYPES)
-            options.warnings.append(f"{name}={word} is not written (there are {kinds})")
+            options.warnings.append(f"{name}={word} is not supported (supported: {kinds})")
         else:
             raise _bad(name, given, f"one of {', '.join(EXPORT_TYPES)}")
 
@@ -321,79 +322,73 @@ def _attribute(name: str) -> str:
 
 
 FLAGS = (
-    Flag(("-o", "--output"), "NAME", "the recording; patterns in it are those of nsys (default:"
-         " report1.warpline, report2...)", _text),
-    Flag(("-f", "--force-overwrite"), "BOOL", "replace the recording if it exists", _flag_value,
-         is_switch=True),
-    Flag(("-t", "--trace"), "LIST", f"what to record; this version:"
-         f" {', '.join(capabilities.COLLECTED)} (default: {','.join(capabilities.DEFAULT)})",
-         _trace),
-    Flag(("-y", "--delay"), "SECONDS", "begin to record so long after the start", _seconds),
-    Flag(("-d", "--duration"), "SECONDS", "record so long, then end the program with --kill",
-         _seconds),
-    Flag(("-x", "--stop-on-exit"), "BOOL", "false: after --duration let the program go on",
+    Flag(("-o", "--output"), "NAME", "output file; supports nsys patterns (default:"
+         " report1.warpline, or the next free number)", _text),
+    Flag(("-f", "--force-overwrite"), "BOOL", "overwrite existing output files (default: false)",
          _flag_value, is_switch=True),
-    Flag(("--kill",), "SIGNAL", "what ends the program after --duration or a capture range: none,"
-         " sigkill, sigterm or a number (default: sigterm)", _kill),
-    Flag(("--wait",), "WHAT", "wait for the program (primary), or also for the processes that it"
-         " leaves behind (all, the default)", _one_of("primary", "all")),
-    Flag(("-c", "--capture-range"), "WHAT", "record only between a beginning and an end: none, nvtx"
-         " (with -p), cudaProfilerApi", _one_of(*CAPTURE_RANGES)),
-    Flag(("-p", "--nvtx-capture"), "RANGE[@DOMAIN]", "the NVTX range to record; @* is any domain",
+    Flag(("-t", "--trace"), "LIST", f"APIs to trace: {', '.join(capabilities.COLLECTED)} (default:"
+         f" {','.join(capabilities.DEFAULT)})", _trace),
+    Flag(("-y", "--delay"), "SECONDS", "start recording after SECONDS", _seconds),
+    Flag(("-d", "--duration"), "SECONDS", "record for SECONDS, then stop the program", _seconds),
+    Flag(("-x", "--stop-on-exit"), "BOOL", "false: keep the program running after --duration",
+         _flag_value, is_switch=True),
+    Flag(("--kill",), "SIGNAL", "signal that stops the program after --duration or a capture range:"
+         " none, sigkill, sigterm, or a number (default: sigterm)", _kill),
+    Flag(("--wait",), "WHAT", "wait for the program (primary) or also for processes it leaves"
+         " running (all, default)", _one_of("primary", "all")),
+    Flag(("-c", "--capture-range"), "WHAT", "range to record: none, nvtx (requires -p),"
+         " cudaProfilerApi", _one_of(*CAPTURE_RANGES)),
+    Flag(("-p", "--nvtx-capture"), "RANGE[@DOMAIN]", "NVTX range to record; @* matches any domain",
          _capture),
-    Flag(("--capture-range-end",), "WHAT", "after the range: none, stop, stop-shutdown (ends the"
-         " program; the default), repeat[:N] or repeat-shutdown:N; all ranges go into one"
-         " recording", _range_end),
-    Flag(("--steps",), "N", "record N whole steps of each --every, and rest in between", _count),
-    Flag(("--every",), "N", "so many steps lie between the beginnings of what is recorded", _count),
-    Flag(("--duty",), "SHARE", "the share of the steps to record, such as 0.02, instead of --every;"
-         " without --steps that is chosen too", _share),
-    Flag(("--step-range",), "RANGE[@DOMAIN]", "the NVTX range that begins a step; * and ? stand for"
-         " any text and letter (default: names such as step_12, train_step, iteration 7)",
-         _capture),
-    Flag(("--nvtx-domain-include",), "LIST", "only these NVTX domains; default is the one without a"
-         " name", _domains),
-    Flag(("--nvtx-domain-exclude",), "LIST", "all NVTX domains but these", _domains),
-    Flag(("--cuda-graph-trace",), "LEVEL", "record each kernel and copy of a CUDA graph (node, the"
-         " default), or only each launch of a graph as a whole (graph), which costs less",
+    Flag(("--capture-range-end",), "WHAT", "none, stop, stop-shutdown (default; also stops the"
+         " program), repeat[:N], repeat-shutdown:N; all ranges go into one recording", _range_end),
+    Flag(("--steps",), "N", "record N consecutive steps per sample", _count),
+    Flag(("--every",), "N", "start a sample every N steps", _count),
+    Flag(("--duty",), "SHARE", "fraction of steps to record, such as 0.02; use instead of"
+         " --every; without --steps, Warpline also chooses the steps per sample", _share),
+    Flag(("--step-range",), "RANGE[@DOMAIN]", "NVTX range that starts a step; accepts * and ?"
+         " (default: names such as step_12, train_step, iteration 7)", _capture),
+    Flag(("--nvtx-domain-include",), "LIST", 'record only these NVTX domains; "default" is the'
+         " unnamed domain", _domains),
+    Flag(("--nvtx-domain-exclude",), "LIST", "exclude these NVTX domains", _domains),
+    Flag(("--cuda-graph-trace",), "LEVEL", "level of detail for CUDA graphs: node (default) records"
+         " each kernel and copy; graph records each launch as one row, with less overhead",
          _graph_trace),
-    Flag(("--cuda-memory-usage",), "BOOL", "record allocations and releases of device memory",
+    Flag(("--cuda-memory-usage",), "BOOL", "record GPU memory allocations and frees",
          _flag_value, is_switch=True),
-    Flag(("--cuda-trace-all-apis",), "BOOL", "record all calls of CUDA, also those that tell"
-         " little, such as cudaGetDevice", _flag_value, is_switch=True),
-    Flag(("--cuda-waits",), "SOURCE", "where waits and event records are from: calls (the default),"
-         " or CUPTI's own records (cupti), which make every launch dearer",
-         _one_of("calls", "cupti")),
-    Flag(("--cuda-detach",), "BOOL", "false: CUPTI stays in the program in rests of a second or"
-         " more between samples of steps, which leaves launches dearer",
+    Flag(("--cuda-trace-all-apis",), "BOOL", "record all CUDA API calls, including queries such as"
+         " cudaGetDevice", _flag_value, is_switch=True),
+    Flag(("--cuda-waits",), "SOURCE", "source of synchronization and event records: calls (default)"
+         " or cupti, which adds overhead to every launch", _one_of("calls", "cupti")),
+    Flag(("--cuda-detach",), "BOOL", "detach CUPTI during pauses of a second or more between"
+         " samples; false leaves overhead on every launch (default: true)",
          _flag_value, is_switch=True),
-    Flag(("--cudabacktrace",), "KINDS", "record which calls led to CUDA calls of these kinds: all,"
-         " kernel, memory, sync, other; KIND:NS those that took longer (80000)", _call_chains),
-    Flag(("--cuda-flush-interval",), "MS", "how often CUPTI's buffers are flushed (default: 1000);"
-         " a killed program loses at most this much GPU work. Calls that synchronize flush them,"
-         " too", _milliseconds),
-    Flag(("-e", "--env-var"), "A=B[,C=D]", "variables to add to the program's environment",
+    Flag(("--cudabacktrace",), "KINDS", "record backtraces of CUDA API calls: all, kernel, memory,"
+         " sync, other; KIND:NS sets the minimum duration (default: 80000)", _call_chains),
+    Flag(("--cuda-flush-interval",), "MS", "flush CUPTI buffers every MS milliseconds (default:"
+         " 1000); if the program is killed, at most this much GPU work is missing; synchronizing"
+         " calls also trigger a flush", _milliseconds),
+    Flag(("-e", "--env-var"), "A=B[,C=D]", "environment variables to set for the program",
          _variables),
     Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"
-         " variables of -e", _flag_value, is_switch=True),
-    Flag(("-w", "--show-output"), "BOOL", "false: what the program prints is thrown away",
+         " variables set with -e", _flag_value, is_switch=True),
+    Flag(("-w", "--show-output"), "BOOL", "false: discard the program's output",
          _flag_value, is_switch=True),
-    Flag(("--stats",), "BOOL", "then print nsys's tables of what was recorded", _flag_value,
+    Flag(("--stats",), "BOOL", "print the nsys statistics tables after recording", _flag_value,
          is_switch=True),
-    Flag(("--export",), "LIST", f"then write files of these types too: {', '.join(EXPORT_TYPES)}",
+    Flag(("--export",), "LIST", f"also export the recording as: {', '.join(EXPORT_TYPES)}",
          _exports),
     Flag(("--stop-on-range-end",), "BOOL", "what --capture-range-end was before 2021",
          _stop_on_range_end, is_switch=True, is_hidden=True),
-    Flag(("--keep-command",), "", "store the command line unmasked, secrets included; by default"
-         " only the program, flag names and harmless values are kept", _flag_value, is_switch=True),
-    Flag(("--keep-environment",), "", "store all environment variables as they are, secrets"
-         " included", _flag_value, is_switch=True),
+    Flag(("--keep-command",), "", "store the command line unmasked, including secrets (default:"
+         " only the program, flag names and harmless values)", _flag_value, is_switch=True),
+    Flag(("--keep-environment",), "", "store all environment variables unmasked, including secrets",
+         _flag_value, is_switch=True),
     Flag(("--discard-environment",), "BOOL", "store no environment variables", _flag_value,
          is_switch=True, is_hidden=True),
-    Flag(("--no-summary",), "", "print no summary at the end", _flag_value, is_switch=True),
-    Flag(("-q", "--quiet"), "", "say nothing beside errors", _flag_value, is_switch=True),
-    Flag(("--debug",), "", "show where in Warpline an error arose", lambda *_: None,
-         is_switch=True),
-    Flag(("--command-file",), "FILE", "read flags from a file", _text),
+    Flag(("--no-summary",), "", "do not print a summary at the end", _flag_value, is_switch=True),
+    Flag(("-q", "--quiet"), "", "print only errors", _flag_value, is_switch=True),
+    Flag(("--debug",), "", "show a traceback on errors", lambda *_: None, is_switch=True),
+    Flag(("--command-file",), "FILE", "read flags from FILE", _text),
 )  # fmt: skip
 FLAGS_BY_NAME = {name: flag for flag in FLAGS for name in flag.names}

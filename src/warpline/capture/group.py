@@ -1,8 +1,8 @@
-"""Which signals were sent to the whole process group, and so to the program too.
+"""Detect signals that were sent to the whole process group, and so to the program too.
 
-A shell's ``kill %1``, ``timeout`` and ``kill -- -GROUP`` reach the launcher and the program alike;
-a supervisor's ``kill PID`` reaches the launcher only. The kernel tells nobody which it was. A
-process beside the launcher, in the same group, that nobody knows of can: what it got was for all.
+A shell's ``kill %1``, ``timeout`` and ``kill -- -GROUP`` reach both the launcher and the program. A
+supervisor's ``kill PID`` reaches only the launcher. The kernel does not report which it was. So a
+listener process runs in the launcher's group: a signal that it receives went to the whole group.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _MAX_HANDLE = 1 << 16
 
 
 class GroupEar:
-    """The process that listens; it ends when this object is closed, or this process dies.
+    """The listener process; it ends when this object is closed or this process dies.
 
-    To be made while the signals are blocked, and before this process adopts orphans: the listener
-    is nobody's child that would have to be waited for.
+    Create it while the signals are blocked, and before this process becomes a subreaper: the
+    listener must not be a child that has to be waited for.
 
     Args:
-        numbers: The signals that are listened for.
+        numbers: The signals to detect.
     """
 
     def __init__(self, numbers: Iterable[int]) -> None:
@@ -37,14 +37,14 @@ class GroupEar:
             self._ear, far = socket.socketpair()
             pid = os.fork()
         except OSError:
-            return  # then nothing is heard, and every signal is passed on
+            return  # without a listener, every signal is forwarded
         if pid == 0:
             _leave_a_listener(far.fileno(), frozenset(numbers))
         far.close()
         os.waitpid(pid, 0)
 
     def has_heard(self, number: int) -> bool:
-        """Return whether a signal that has come was sent to the whole group; waits a little."""
+        """Return whether a received signal was sent to the whole group; waits up to 0.1 s."""
         end = time.monotonic() + _PATIENCE_S
         while number not in self._heard:
             left_s = max(0.0, end - time.monotonic())
@@ -58,14 +58,14 @@ class GroupEar:
         return True
 
     def close(self) -> None:
-        """Let the listener end; a second call does nothing."""
+        """End the listener; a second call does nothing."""
         if self._ear is not None:
             self._ear.close()
             self._ear = None
 
 
 def _leave_a_listener(handle: int, numbers: frozenset[int]) -> NoReturn:
-    """Leave a process behind that listens. Runs in a child of the launcher."""
+    """Fork the listener and exit. Runs in a child of the launcher."""
     try:
         if os.fork() == 0:
             with contextlib.suppress(OSError, ValueError):
@@ -75,8 +75,8 @@ def _leave_a_listener(handle: int, numbers: frozenset[int]) -> NoReturn:
 
 
 def _listen(handle: int, numbers: frozenset[int]) -> None:
-    """Tell every signal that comes, until nobody is there to be told."""
-    os.closerange(0, handle)  # others wait for the end of what they write to
+    """Report every received signal until the launcher closes its end."""
+    os.closerange(0, handle)  # open pipes would keep their readers waiting
     os.closerange(handle + 1, _MAX_HANDLE)
     came, told = socket.socketpair()
     told.settimeout(0)  # a wake-up file must not block
@@ -87,5 +87,5 @@ def _listen(handle: int, numbers: frozenset[int]) -> None:
     while True:
         ready = select.select([handle, came.fileno()], [], [])[0]
         if handle in ready:
-            return  # it never writes: this is its end
+            return  # the launcher never writes, so its end is closed
         os.write(handle, came.recv(64))

@@ -1,11 +1,12 @@
-"""``with warpline.profile("run.warpline"):`` records the process that it runs in.
+"""``with warpline.profile("run.warpline"):`` records the current process.
 
-The agent is loaded into this process and joins a session, as it does in a program that ``warpline
-profile`` starts; child processes that begin meanwhile inherit it. What is special here: a library
-whose NVTX was used before the profile began has looked for a profiler, found none, and stays
-silent. Such libraries are looked for and named; ``warpline.annotate`` is not among them.
+The agent is loaded into this process and joins a session, as in a program started by ``warpline
+profile``. Child processes started during the profile inherit it. One difference: a library that
+called NVTX before the profile started found no profiler then, and its later calls are never
+recorded. Such libraries are detected and named in a warning. ``warpline.annotate`` does not have
+this limit.
 
-Nothing of numpy or Polars is imported here, and finishing runs in a process of its own.
+numpy and Polars are not imported here, and finishing runs in a separate process.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from warpline.capture.session import (
     Session,
     create_session,
     measure,
+    not_writable,
     session_facts,
 )
 from warpline.errors import AgentMissingError, CaptureError, UsageError
@@ -47,26 +49,26 @@ if TYPE_CHECKING:
     from warpline.trace import Trace
 
 ABI_VERSION = 1
-DOMAIN = "warpline"  # of the range that stands for a profile within a profile
+DOMAIN = "warpline"  # of the range that represents a nested profile
 
 _EMPTY = (
-    "{} holds no event: nothing called NVTX while it was recorded, or its domain is left out; "
-    "warpline.annotate(...) names the parts of a program"
+    "{} contains no events: no traced API was called, or all NVTX domains were excluded; "
+    "use warpline.annotate(...) to add ranges"
 )
 _LATE = (
-    "{} was used before profiling began: its ranges are not recorded; "
-    "start the profile first, or use `warpline profile`"
+    "{} called NVTX before profiling started: its ranges are not recorded; "
+    "start the profile earlier, or use `warpline profile`"
 )
 
 
 class Agent:
-    """The agent, loaded into this process, where it stays.
+    """The agent, loaded into this process; it is never unloaded.
 
     Args:
         path: The library.
 
     Raises:
-        AgentMissingError: It cannot be loaded, or is of another version.
+        AgentMissingError: It cannot be loaded, or its version does not match.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,60 +81,61 @@ class Agent:
             self._attach_cuda = library.wl_agent_cuda_attach
             self._detach_cuda = library.wl_agent_cuda_detach
         except (OSError, AttributeError) as error:
-            raise AgentMissingError(f"{path} cannot be loaded: {error}") from error
+            raise AgentMissingError(f"cannot load {path}: {error}") from error
         if version != ABI_VERSION:
             raise AgentMissingError(
-                f"{path} has interface {version}, this Warpline needs {ABI_VERSION}",
-                hint="install warpline again",
+                f"{path} has ABI version {version}, expected {ABI_VERSION}",
+                hint="reinstall warpline",
             )
         self._attach.argtypes = (ctypes.c_char_p,)
         self._bound.restype = ctypes.c_uint64
         self.path = path
 
     def attach(self, folder: Path) -> None:
-        """Join a session; CaptureError if it cannot be joined."""
+        """Join a session; CaptureError if that fails."""
         number = self._attach(os.fsencode(folder))
         if number:
-            raise CaptureError(f"the agent cannot join {folder}: {os.strerror(number)}")
+            raise CaptureError(f"the agent cannot record to {folder}: {os.strerror(number)}")
 
     def attach_cuda(self) -> None:
-        """Begin to trace CUDA if the session asks for it; if that fails, a note says why.
+        """Start CUDA tracing if the session requests it; on failure, a diagnostic has the reason.
 
-        Once the session records: when that changes, CUDA tracing notices within milliseconds only.
+        Call it while the session records: CUDA tracing follows later changes only after
+        milliseconds.
         """
         self._attach_cuda()
 
     def detach(self) -> None:
-        """Leave the session; its logs are complete then. Nothing if none was joined."""
+        """Leave the session, which completes its logs. Without a session, do nothing."""
         self._detach_cuda()
         self._detach()
 
     def bound(self) -> int:
-        """Return how many libraries' NVTX calls reach the agent in this process."""
+        """Return the number of libraries in this process whose NVTX calls reach the agent."""
         return int(self._bound())
 
 
 class Profile:
-    """Records this process, from `start` to `stop` or as a ``with`` block.
+    """Record this process, from `start` to `stop` or as a ``with`` block.
 
-    Inside a program that ``warpline profile`` records there is a session already. The profile is
-    then a range of that recording, in the domain "warpline", and makes none of its own.
+    In a program that is recorded by ``warpline profile``, the profile becomes a range in that
+    recording, in the NVTX domain "warpline", and writes no recording.
 
     Args:
-        path: The recording to make, with the patterns of ``warpline profile -o``: %p %h %n
-            %q{NAME}. The first of report1.warpline, report2.warpline ... that is free if None.
-        trace: What is recorded, as for ``warpline profile -t``: "nvtx", "cuda,nvtx".
-        nvtx_domain_include: Only these NVTX domains; "default" is the one without a name.
-        nvtx_domain_exclude: Not these NVTX domains.
-        overwrite: Whether a recording that exists is replaced.
-        keep_environment: Whether all environment variables are kept in the recording as they are,
-            not only those that say how a program computes.
-        keep_command: Whether the command line is kept as it is. Otherwise only the program, the
-            names of its flags and values that are known to be harmless are; the rest is ``***``.
+        path: Output file, with the patterns of ``warpline profile -o``: %p %h %n %q{NAME}. None:
+            the first free name of report1.warpline, report2.warpline and so on.
+        trace: APIs to trace, as for ``warpline profile -t``: "nvtx", "cuda,nvtx".
+        nvtx_domain_include: Record only these NVTX domains; "default" is the unnamed domain.
+        nvtx_domain_exclude: Exclude these NVTX domains.
+        overwrite: Overwrite an existing recording.
+        keep_environment: Store all environment variables unmasked. By default, only those that
+            explain a profile are stored.
+        keep_command: Store the command line unmasked. By default, only the program, the names of
+            its flags and values known to be harmless are stored; the rest becomes ``***``.
 
     Attributes:
-        path: Where the recording is or will be; None before `start`, and in a recorded program.
-        finished: What the recording holds, as counted by finishing; empty until `stop`.
+        path: Path of the recording; None before `start`, and for a nested profile.
+        finished: Counts of the recorded events; empty until `stop`.
     """
 
     def __init__(
@@ -180,26 +183,26 @@ class Profile:
             return
         try:
             self.stop()
-        except CaptureError as failure:  # must not take the place of the program's own error
+        except CaptureError as failure:  # must not hide the program's own error
             warnings.warn(_one_line(failure), RuntimeWarning, stacklevel=2)
 
     def start(self) -> None:
-        """Begin to record.
+        """Start recording.
 
         Raises:
-            UsageError: The recording exists.
+            UsageError: The output file exists.
             AgentMissingError: The agent is not installed.
-            CaptureError: A profile is running, or the recording cannot be written.
+            CaptureError: Another profile is running, or the output directory is not writable.
         """
         self._run = _ACTIVE.begin(self._begin)
         self.path = self._run.output
         self.finished = {}
 
     def stop(self) -> None:
-        """End, and finish the recording. Nothing happens if it does not run.
+        """Stop recording and write the recording. Does nothing if the profile is not running.
 
         Raises:
-            CaptureError: It cannot be finished; the hint says where the records are.
+            CaptureError: The recording cannot be written; the hint has the command to recover it.
         """
         run, self._run = self._run, None
         if run is not None:
@@ -207,9 +210,9 @@ class Profile:
 
     @property
     def trace(self) -> Trace:
-        """The recording, opened; CaptureError if there is none yet."""
+        """The opened recording; CaptureError before `stop`."""
         if not self.finished or self.path is None:
-            raise CaptureError("there is no recording yet", hint="stop() the profile first")
+            raise CaptureError("the recording is not available yet", hint="call stop() first")
         trace: Trace = importlib.import_module("warpline.api").open(self.path)  # a layer above
         return trace
 
@@ -222,7 +225,7 @@ class Profile:
                 self._pattern, os.environ, pid=os.getpid(), overwrite=self._overwrite, warn=_warn
             )
         except UsageError as error:
-            hint = "overwrite=True replaces it, and %n in the name numbers them"
+            hint = "pass overwrite=True, or use %n in the name to number the files"
             raise UsageError(error.message, hint=hint) from None
         facts = self._facts(place.output)
         session = create_session(place.folder, self._config, facts, state=State.WAITING)
@@ -247,7 +250,7 @@ class Profile:
 
 
 class _Run:
-    """A session of this process, from its beginning to the finished recording."""
+    """A session of this process, from its start to the recording."""
 
     def __init__(self, agent: Agent, session: Session, output: Path) -> None:
         self.output = output
@@ -257,36 +260,38 @@ class _Run:
         self._before = {name: os.environ.get(name) for name in variables}
         self._pid = os.getpid()
         try:
-            agent.detach()  # from a session that this process has outlived
+            agent.detach()  # from an earlier session
             agent.attach(session.folder)
             os.environ.update(variables)
             self._look_for_silent_libraries()
             LISTENER.expect()
-            # From here on: what came before was our own.
+            # The recording starts here: all earlier time was our own setup.
             session.write_facts(
                 started_utc_ns=time.time_ns(), started_monotonic_ns=time.monotonic_ns()
             )
             session.control.state = State.RECORDING
             agent.attach_cuda()
-        except BaseException:
+        except BaseException as error:
             self._leave()
             session.remove()
+            if isinstance(error, OSError):
+                raise not_writable(session.folder, error) from error
             raise
         atexit.register(self.finish_at_exit)
 
     def finish(self) -> Mapping[str, Any]:
-        """Stop recording and make the recording; return what it holds."""
+        """Stop recording, write the recording and return its counts."""
         from warpline.capture.launch import run_finishing  # noqa: PLC0415 - at the end only
 
         atexit.unregister(self.finish_at_exit)
-        if os.getpid() != self._pid:  # a fork: the session is its parent's
+        if os.getpid() != self._pid:  # a fork: the session belongs to its parent
             return {}
         program = {"pid": self._pid, "exit_status": None, "signal": None}
-        with contextlib.suppress(OSError):  # a full disk; finishing then ends at the last event
+        with contextlib.suppress(OSError):  # a full disk: the recording ends at the last event
             self._session.end(program=program)
         LISTENER.forget()
         for name, touch in _nvtx_users():
-            if name not in _SILENT:  # it came with us, or was never used: it finds the agent
+            if name not in _SILENT:  # loaded since, or never used: it finds the agent
                 touch()
                 _REACHING.add(name)
         self._leave()
@@ -298,7 +303,7 @@ class _Run:
         return finished
 
     def finish_at_exit(self) -> None:
-        """Finish what a program that ends has left running."""
+        """Finish a profile that is still running when the program exits."""
         try:
             self.finish()
         except CaptureError as error:
@@ -314,10 +319,10 @@ class _Run:
                 os.environ[name] = value
 
     def _look_for_silent_libraries(self) -> None:
-        """Warn of libraries that are in use already and do not reach the agent."""
+        """Warn about libraries whose NVTX calls do not reach the agent."""
         was_named = self._before[INJECTION_VARIABLE] == str(self._agent.path)
         for name, touch in _nvtx_users():
-            if was_named:  # by an earlier session, so NVTX found the agent whenever it looked
+            if was_named:  # by an earlier session, so NVTX has found the agent
                 _REACHING.add(name)
             if name not in _REACHING | _SILENT:
                 before = self._agent.bound()
@@ -330,12 +335,12 @@ class _Run:
 
 
 class _RangeOfAnother:
-    """A profile in a program that is being recorded: a range of that recording."""
+    """A profile in a program that is being recorded: a range in that recording."""
 
     output: Path | None = None
 
     def __init__(self, name: str) -> None:
-        _warn(f"this program is being recorded already; {name} is a range of that recording")
+        _warn(f"this program is already being recorded; adding {name} as a range to that recording")
         self._range: RangeHandle | None = start_range(name, domain=DOMAIN)
 
     def finish(self) -> Mapping[str, Any]:
@@ -345,7 +350,7 @@ class _RangeOfAnother:
 
 
 class _Active:
-    """The one profile that can run in a process."""
+    """The active profile of a process; there is at most one."""
 
     def __init__(self) -> None:
         self._run: _Run | _RangeOfAnother | None = None
@@ -353,15 +358,15 @@ class _Active:
         self.renew_lock()
 
     def renew_lock(self) -> None:
-        """Take a new lock, in a fork: another thread may have held the old one."""
+        """Replace the lock, in a fork: another thread may have acquired the old one."""
         self._lock = threading.Lock()
 
     def begin(self, make: Callable[[], _Run | _RangeOfAnother]) -> _Run | _RangeOfAnother:
         with self._lock:
             if self._run is not None and self._pid == os.getpid():
                 raise CaptureError(
-                    f"a profile is running already: {self._run.output or 'of the whole program'}",
-                    hint="stop() it before another one starts",
+                    f"a profile is already running: {self._run.output or 'of the whole program'}",
+                    hint="call its stop() before starting another",
                 )
             self._run = make()
             self._pid = os.getpid()
@@ -378,7 +383,7 @@ _ACTIVE = _Active()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_ACTIVE.renew_lock)
 _REACHING: set[str] = set()  # libraries whose NVTX reaches the agent
-_SILENT: set[str] = set()  # those whose NVTX never will
+_SILENT: set[str] = set()  # libraries whose NVTX never reaches it
 
 
 def profile(
@@ -393,8 +398,8 @@ def profile(
 ) -> Profile:
     """Record this process: ``with warpline.profile("run.warpline") as run:``, then `run.trace`.
 
-    `Profile` says what the arguments are, and has `start` and `stop` for programs where a block
-    does not fit.
+    The arguments are those of `Profile`. Call its `start` and `stop` where a ``with`` block does
+    not fit.
     """
     return Profile(
         path,
@@ -408,15 +413,15 @@ def profile(
 
 
 def _wanted(trace: str | Iterable[str]) -> tuple[str, ...]:
-    """Return what is to be recorded; UsageError if there is no such thing."""
+    """Return the APIs to trace; UsageError if one is unknown."""
     words = trace.split(",") if isinstance(trace, str) else list(trace)
     wanted = tuple(_without_alias(word.strip().lower()) for word in words)
     unknown = [word for word in wanted if word not in capabilities.KNOWN]
     if unknown:
-        raise UsageError(f"trace={unknown[0]!r} is unknown", hint='such as trace="nvtx"')
+        raise UsageError(f"trace={unknown[0]!r}: unknown API", hint='use trace="cuda,nvtx"')
     if wanted != capabilities.DEFAULT:
         for word in capabilities.lacking(wanted):
-            _warn(f"{word} is not collected ({capabilities.WHY_NOT})")
+            _warn(f"{word} is not recorded ({capabilities.WHY_NOT})")
     return wanted
 
 
@@ -429,13 +434,13 @@ def _cuda() -> CudaConfig:
 
 
 def _is_recorded() -> bool:
-    """Return whether the session that this process was started in still goes on."""
+    """Return whether the session in this process's environment is still recording."""
     folder = os.environ.get(SESSION_VARIABLE)
     if not folder:
         return False
     try:
         control = ControlFile.open(Path(folder))
-    except (OSError, CaptureError):  # finished, and gone
+    except (OSError, CaptureError):  # finished and removed
         return False
     state = control.state
     control.close()
@@ -443,18 +448,18 @@ def _is_recorded() -> bool:
 
 
 def _nvtx_users() -> list[tuple[str, Callable[[], Any]]]:
-    """Return the libraries in use that have an NVTX of their own.
+    """Return the loaded libraries with a copy of NVTX.
 
-    Each comes with a call that makes it look for a profiler, if it has not done so before, and
-    that records nothing.
+    Each comes with a call that makes its NVTX look for a profiler, if it has not yet, and that
+    records nothing.
     """
     users: list[tuple[str, Callable[[], Any]]] = []
     if "nvtx" in sys.modules:
-        with contextlib.suppress(ImportError):  # waits for another thread that imports it now
+        with contextlib.suppress(ImportError):  # waits for a concurrent import
             users.append(("nvtx", importlib.import_module("nvtx._lib.lib").initialize))
     torch = getattr(getattr(sys.modules.get("torch"), "_C", None), "_nvtx", None)
     pop = getattr(torch, "rangePop", None)
-    if pop is not None:  # nothing was pushed that an agent saw, so there is nothing to pop
+    if pop is not None:  # no push was recorded yet, so this closes no range
         users.append(("torch.cuda.nvtx", pop))
     return users
 
@@ -464,7 +469,7 @@ def _warn(text: str) -> None:
 
 
 def _frames_of_ours() -> int:
-    """Return how far up the caller's own code is, for the place that a warning names."""
+    """Return the stack level of the caller's code, for the location that a warning shows."""
     depth = 1
     frame = sys._getframe(1)  # noqa: SLF001 - what `warnings` itself does
     while frame.f_back is not None and frame.f_code.co_filename == __file__:

@@ -1,8 +1,8 @@
-"""``warpline profile``, from the words to the recording.
+"""``warpline profile``, from the parsed options to the recording.
 
-A session is made, the program is started with two variables more in its environment, watched to
-its end, and what the agents wrote is finished in a process of its own. Nothing of numpy or Polars
-is imported here.
+Create a session, start the program with two more environment variables, watch it until it ends, and
+write the recording from the agents' logs in a separate process. numpy and Polars are not imported
+here.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 from warpline.capture import capabilities, names, program, reasons
 from warpline.capture.control import State
 from warpline.capture.cupti import find_cupti
+from warpline.capture.exits import signal_name
 from warpline.capture.flags import Options
 from warpline.capture.libraries import agent_library
 from warpline.capture.raw_session import abandoned_in
@@ -40,9 +41,9 @@ from warpline.capture.watching import Ending, Signals, Watch
 from warpline.errors import CaptureError
 from warpline.redaction import Project, redact_command, redact_environment
 
-_DETACH_MS = 1000  # taking CUPTI up again takes 11 ms (H200, CUDA 13.0)
+_DETACH_MS = 1000  # attaching CUPTI again takes 11 ms (H200, CUDA 13.0)
 _FINISHING = "warpline.capture.finishing"
-_RECORDED = ("ranges", "marks", "kernels", "cuda_calls")  # what makes a recording worth a look
+_RECORDED = ("ranges", "marks", "kernels", "cuda_calls")  # a recording without any is empty
 
 Say = Callable[[str], None]
 Progress = Callable[[float], None]
@@ -50,12 +51,12 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Talk:
-    """How the user is told something.
+    """Functions that print messages to the user.
 
     Attributes:
-        warn: What must be known to trust the recording.
-        note: What may be worth knowing.
-        progress: How far finishing has come, from 0 to 1.
+        warn: Print a warning about the recording.
+        note: Print additional information.
+        progress: Show the progress of writing the recording, from 0 to 1.
     """
 
     warn: Say
@@ -65,13 +66,13 @@ class Talk:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run.
+    """The result of a run.
 
     Attributes:
         output: The recording.
-        finished: What finishing counted.
+        finished: Counts from finishing.
         ending: How the program ended.
-        reason: Why nothing was recorded; None if something was.
+        reason: Why the recording is empty; None if it is not.
     """
 
     output: Path
@@ -81,11 +82,11 @@ class Outcome:
 
 
 class UnfinishedError(CaptureError):
-    """The program has run, but no recording could be made of the session.
+    """The program ran, but the recording could not be written.
 
     Args:
-        message: Why.
-        hint: What to do.
+        message: What went wrong.
+        hint: The next action.
         ending: How the program ended.
     """
 
@@ -95,11 +96,11 @@ class UnfinishedError(CaptureError):
 
 
 def launch(options: Options, talk: Talk) -> Outcome:
-    """Run and record the program that the options name.
+    """Run and record the program given in the options.
 
     Raises:
-        WarplineError: Nothing was started: the program, the agent or the place is not there.
-        UnfinishedError: The program has run; its session could not be finished.
+        WarplineError: The program was not started: it, the agent or the output directory is
+        missing. UnfinishedError: The program ran, but the recording could not be written.
     """
     environment = environment_of(options)
     path = program.find(options.command[0], environment)
@@ -134,29 +135,29 @@ def launch(options: Options, talk: Talk) -> Outcome:
 
 
 def environment_of(options: Options) -> dict[str, str]:
-    """Return the environment that the program gets, without the session's variables."""
+    """Return the program's environment, without the session's variables."""
     environment = dict(os.environ) if options.inherit_environment else {}
     environment.update(options.env_var)
     return environment
 
 
 def end_like(ending: Ending) -> int:
-    """Return the exit status to end with; if the program died of a signal, die of it too.
+    """Return the exit status; if a signal killed the program, end by the same signal.
 
-    Where we ended the program ourselves, as its options asked, and it died of that, all went well.
+    The status is 0 if the program was stopped by the signal that its options ask for.
     """
     number = signal.SIGINT if ending.killed and ending.interrupted else _signal_of(ending)
     if number is None:
         return os.waitstatus_to_exitcode(ending.status)
     if number == ending.ended_by and not ending.killed:
         return 0
-    with contextlib.suppress(ValueError, OSError):  # one core file, the program's, is enough
+    with contextlib.suppress(ValueError, OSError):  # no second core file
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    with contextlib.suppress(OSError, ValueError):  # of SIGKILL and its like
+    with contextlib.suppress(OSError, ValueError):  # signals without a handler, such as SIGKILL
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     os.kill(os.getpid(), number)
-    return 128 + number  # the signal is one that does not end a process here
+    return 128 + number  # the signal does not end this process
 
 
 def _signal_of(ending: Ending) -> int | None:
@@ -167,14 +168,16 @@ def _warn(options: Options, environment: Mapping[str, str], agent: Path, talk: T
     for text in options.warnings:
         talk.warn(text)
     for name in names.unset_variables(options.output or "", environment):
-        talk.warn(f"-o {options.output}: the environment has no {name}; it stands for nothing")
+        talk.warn(
+            f"-o {options.output}: environment variable {name} is not set; using an empty value"
+        )
     replaced = {INJECTION_VARIABLE: "NVTX events"}
     if _looks_at_cuda(options):
         replaced[CUDA_INJECTION_VARIABLE] = "CUDA events"
     for name, events in replaced.items():
         other = environment.get(name)
         if other and Path(other).name != agent.name:
-            talk.warn(f"{name}={other} is replaced; that tool will see no {events}")
+            talk.warn(f"replaced {name}={other}: that tool gets no {events}")
 
 
 def _begin(
@@ -184,7 +187,7 @@ def _begin(
     path: Path,
     talk: Talk,
 ) -> Session:
-    """Make the session of a program that waits to be started; if it cannot be, let it go."""
+    """Create the session of a program that waits to be started; on errors, end that process."""
     try:
         place = names.reserve(
             options.output,
@@ -192,6 +195,7 @@ def _begin(
             pid=child.pid,
             overwrite=options.force_overwrite,
             warn=talk.warn,
+            exports=options.export,
         )
         _tell_abandoned(place.output.parent, talk)
         facts = _facts(options, environment, place.output)
@@ -210,11 +214,11 @@ def _begin(
 
 
 def _tell_abandoned(folder: Path, talk: Talk) -> None:
-    """Say which earlier recording waits to be finished: whoever killed it may not know."""
+    """Mention an unfinished recording in the same directory."""
     abandoned = abandoned_in(folder)
     if abandoned:
-        more = f" ({len(abandoned) - 1} more like it)" if len(abandoned) > 1 else ""
-        talk.note(f"an earlier run was never finished: warpline recover {abandoned[0]}{more}")
+        more = f" ({len(abandoned) - 1} more)" if len(abandoned) > 1 else ""
+        talk.note(f"unfinished recording found; run warpline recover {abandoned[0]}{more}")
 
 
 def _facts(options: Options, environment: Mapping[str, str], output: Path) -> dict[str, Any]:
@@ -247,7 +251,7 @@ def _config(options: Options, environment: Mapping[str, str], path: Path) -> Age
 
 
 def _looks_at_cuda(options: Options) -> bool:
-    """Return whether the agents look at CUDA: calls that bound capture ranges are CUDA's too."""
+    """Return whether the agents use CUPTI: cudaProfilerStart and -Stop are CUDA API calls too."""
     return "cuda" in options.trace or options.capture_range == "cudaProfilerApi"
 
 
@@ -286,30 +290,32 @@ def _end(session: Session, pid: int, ending: Ending) -> None:
         "system_cpu_ns": round(used.ru_stime * 1e9),
         "notes": notes,
     }
-    with contextlib.suppress(OSError):  # a full disk: finishing goes by the facts that are there
+    with contextlib.suppress(OSError):  # a full disk: finishing uses the facts written earlier
         session.end(**facts)
 
 
 def _finish(session: Session, options: Options, ending: Ending, talk: Talk) -> Mapping[str, Any]:
-    """Turn the session into a recording and remove it; return what was counted."""
+    """Write the recording and remove the session; return the counts."""
     output = Path(session.facts["output"])
     if not session.folder.is_dir():
         raise UnfinishedError(
-            f"{session.folder} was deleted while the program ran: nothing is left of the session",
-            hint=None,
+            f"{session.folder} was deleted while the program ran; no recording was written",
+            hint="profile again, and keep the .raw directory until the recording is written",
             ending=ending,
         )
     try:
         finished = run_finishing(session.folder, output, talk.progress)
     except KeyboardInterrupt:
         raise UnfinishedError(
-            "interrupted", hint=f"warpline recover {session.folder}", ending=ending
+            "interrupted while writing the recording",
+            hint=f"run warpline recover {session.folder}",
+            ending=ending,
         ) from None
     except CaptureError as error:
-        hint = error.hint or f"warpline recover {session.folder}"
+        hint = error.hint or f"run warpline recover {session.folder}"
         raise UnfinishedError(error.message, hint=hint, ending=ending) from error
     if finished.get("damaged_logs"):
-        talk.note(f"{session.folder} is kept: some of it could not be read")
+        talk.note(f"kept {session.folder}: some of it could not be read")
         session.close()
     else:
         session.remove()
@@ -317,15 +323,15 @@ def _finish(session: Session, options: Options, ending: Ending, talk: Talk) -> M
 
 
 def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str, Any]:
-    """Finish a session in a process of its own and return what was counted.
+    """Finish a session in a separate process and return the counts.
 
     Args:
-        folder: The session.
-        output: The recording to write; it is replaced if it exists.
-        progress: Called with how far it has come, from 0 to 1.
+        folder: The session directory.
+        output: The recording to write; an existing file is overwritten.
+        progress: Called with the completed fraction, from 0 to 1.
 
     Raises:
-        CaptureError: It failed.
+        CaptureError: The recording could not be written.
     """
     words = [sys.executable, "-P", "-m", _FINISHING, str(folder), "--output", str(output)]
     finished: Mapping[str, Any] | None = None
@@ -352,16 +358,25 @@ def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str
             else:
                 progress(float(message.get("progress", 0.0)))
     if process.returncode != 0 or finished is None:
-        why = next((line for line in reversed(said) if line), f"status {process.returncode}")
+        why = next((line for line in reversed(said) if line), _how_it_ended(process.returncode))
         raise CaptureError(
-            f"the session could not be finished: {why.removeprefix('error: ')}",
-            hint=f"warpline recover {folder}",
+            f"cannot write {output}: {why.removeprefix('error: ')}",
+            hint=f"run warpline recover {folder}",
         )
     return finished
 
 
+def _how_it_ended(status: int) -> str:
+    """Describe the exit of a finishing process that printed nothing."""
+    if status >= 0:
+        return f"the process that writes it exited with status {status}"
+    name = signal_name(-status)
+    cause = " (out of memory?)" if -status == signal.SIGKILL else ""
+    return f"the process that writes it was killed by {name}{cause}"
+
+
 def _message(line: str) -> dict[str, Any] | None:
-    """Return what a line of JSON says, or None if it is none."""
+    """Return the JSON object in a line, or None if there is none."""
     try:
         found = json.loads(line)
     except ValueError:
@@ -370,7 +385,7 @@ def _message(line: str) -> dict[str, Any] | None:
 
 
 def _own_environment() -> dict[str, str]:
-    """Return the environment for a Python of ours: the same packages, whatever the folder holds."""
+    """Return the environment for a Python process of ours: it imports this very package."""
     environment = dict(os.environ)
     own = str(Path(__file__).parents[2])
     paths = [own, environment.get("PYTHONPATH", "")]

@@ -1,4 +1,4 @@
-"""Where the agent is: the library that records from within a program."""
+"""The path of the agent: the library that records from within a program."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ AGENT_VARIABLE = "WARPLINE_AGENT"
 def agent_library() -> Path:
     """Return the absolute path of the agent.
 
-    The environment variable WARPLINE_AGENT names another build of it.
+    The environment variable WARPLINE_AGENT overrides it.
 
     Raises:
-        AgentMissingError: There is none.
+        AgentMissingError: The library does not exist.
     """
     chosen = os.environ.get(AGENT_VARIABLE)
     if chosen:
         path = Path(chosen).absolute()
         if not path.is_file():
-            raise AgentMissingError(f"{AGENT_VARIABLE}={chosen}: there is no such file")
+            raise AgentMissingError(
+                f"{AGENT_VARIABLE}={chosen}: no such file", hint=f"unset {AGENT_VARIABLE}"
+            )
         return path
-    # An editable installation has two roots: the sources, and the folder with what was built.
+    # An editable installation has two roots: the sources and the build output.
     for root in sys.modules["warpline"].__path__:
         path = Path(root).absolute() / "_native" / AGENT_NAME
         if path.is_file():
             return path
     raise AgentMissingError(
-        f"{AGENT_NAME} is not installed, so no program can be recorded",
-        hint="it is built on Linux where a C++20 compiler is found: warpline doctor",
+        f"{AGENT_NAME} is not installed, so programs cannot be recorded",
+        hint="reinstall warpline on Linux, from a wheel or with a C++20 compiler",
     )
 
 
 def agent_abi_version(path: Path) -> int:
-    """Return the version of the interface that the agent at `path` has.
+    """Return the ABI version of the agent at `path`.
 
     Raises:
         AgentMissingError: It cannot be loaded.
@@ -47,4 +49,4 @@ def agent_abi_version(path: Path) -> int:
     try:
         return int(ctypes.CDLL(str(path)).wl_agent_abi_version())
     except (OSError, AttributeError) as error:
-        raise AgentMissingError(f"{path} cannot be loaded: {error}") from error
+        raise AgentMissingError(f"cannot load {path}: {error}") from error

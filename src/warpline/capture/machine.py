@@ -1,4 +1,4 @@
-"""What this machine offers for recording, and what stands in its way: facts for ``doctor``."""
+"""Checks of this machine for recording, shown by ``warpline doctor``."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from warpline.units import format_bytes
 
 _DRIVER = Path("proc/driver/nvidia")
 _PARANOID = Path("proc/sys/kernel/perf_event_paranoid")
-_MOST_PARANOID = 2  # up to here users may sample their own processes
+_MOST_PARANOID = 2  # the highest level at which users may sample their own processes
 _ADMIN = 1 << 21 | 1 << 38  # CAP_SYS_ADMIN, CAP_PERFMON
 _DCGM = "nv-hostengine"
 _MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of control groups 2 and 1
-_LEAST_BYTES = 1 << 30  # of disk, and of memory: with less a recording of some length may fail
-_UNLIMITED = 1 << 60  # version 1 says so by a number near 2^63
-_ELSEWHERE = "warpline profile -o /ANOTHER/FOLDER/NAME ..."
+_LEAST_BYTES = 1 << 30  # of disk, and of memory: with less, a long recording may fail
+_UNLIMITED = 1 << 60  # control groups 1 use a number near 2^63
+_ELSEWHERE = "record to another directory: warpline profile -o /DIRECTORY/NAME ..."
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        name: What it is.
-        is_good: Whether it is as recording needs it.
-        text: What was found.
-        fix: What would help; None if nothing needs help.
+        name: The name of the check.
+        is_good: Whether it passed.
+        text: The details.
+        fix: How to fix it; None if there is nothing to do.
     """
 
     name: str
@@ -45,24 +45,24 @@ class Finding:
 
     @classmethod
     def good(cls, name: str, text: str) -> Finding:
-        """Return a finding that needs no help."""
+        """Return a check that passed."""
         return cls(name, is_good=True, text=text)
 
     @classmethod
     def bad(cls, name: str, text: str, fix: str | None = None) -> Finding:
-        """Return a finding that stands in the way of something."""
+        """Return a check that failed."""
         return cls(name, is_good=False, text=text, fix=fix)
 
 
 def findings(
     environment: Mapping[str, str], root: Path = Path("/"), folder: Path = Path()
 ) -> list[Finding]:
-    """Return what matters to recording on this machine.
+    """Return the results of all checks.
 
     Args:
-        environment: The variables that a program would be started with.
-        root: Where the system's files are.
-        folder: Where recordings would be written.
+        environment: The environment for profiled programs.
+        root: Root of the file system.
+        folder: Directory for recordings.
     """
     driver = _driver(root)
     found = [driver, _cupti(environment, has_driver=driver.is_good)]
@@ -75,7 +75,7 @@ def _driver(root: Path) -> Finding:
         r"Kernel Module(?: for \S+)?\s+(\d[\d.]*)", _read(root / _DRIVER / "version")
     )
     if version is None:
-        return Finding.bad("CUDA driver", "none found; without it there is no CUDA to record")
+        return Finding.bad("CUDA driver", "not found; only NVTX can be recorded")
     models = [
         found[1].strip()
         for path in sorted((root / _DRIVER / "gpus").glob("*/information"))
@@ -90,35 +90,35 @@ def _cupti(environment: Mapping[str, str], *, has_driver: bool) -> Finding:
     if paths:
         shown = ", ".join(f"{_version(path)} ({path})" for path in paths)
         return Finding.good("CUPTI", shown)
-    fix = "pip install nvidia-cuda-cupti, where the program's own Python has none"
-    return Finding.bad("CUPTI", "none found here", fix if has_driver else None)
+    fix = "run pip install nvidia-cuda-cupti in the program's Python environment"
+    return Finding.bad("CUPTI", "not found", fix if has_driver else None)
 
 
 def _version(path: Path) -> str:
-    """Return the version that a CUPTI says it has, or that of its name."""
+    """Return the version that CUPTI reports, or its file name."""
     number = ctypes.c_uint32()
     try:
         status = ctypes.CDLL(str(path)).cuptiGetVersion(ctypes.byref(number))
     except (OSError, AttributeError):
-        return f"{path.name}, which cannot be loaded"
+        return f"{path.name}, cannot be loaded"
     return str(number.value) if status == 0 else path.name
 
 
 def _counters(root: Path) -> Finding | None:
-    """Return who may read the hardware's counters; None without a driver."""
+    """Return who may read the GPU's hardware counters; None without a driver."""
     said = re.search(
         r"^RmProfilingAdminOnly:\s*(\d)", _read(root / _DRIVER / "params"), re.MULTILINE
     )
     if said is None:
         return None
     if said[1] == "0":
-        return Finding.good("GPU counters", "open to every user")
+        return Finding.good("GPU counters", "accessible to all users")
     if _is_admin(root):
-        return Finding.good("GPU counters", "for administrators only, as this user is one")
+        return Finding.good("GPU counters", "administrators only; this user is one")
     return Finding.bad(
         "GPU counters",
-        "for administrators only; kernels and copies are recorded all the same",
-        "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then restart",
+        "administrators only; not needed to record kernels and copies",
+        "add options nvidia NVreg_RestrictProfilingToAdminUsers=0 to /etc/modprobe.d, then reboot",
     )
 
 
@@ -135,8 +135,8 @@ def _perf_events(root: Path) -> Finding | None:
         return Finding.good("perf events", f"perf_event_paranoid is {text}")
     return Finding.bad(
         "perf events",
-        f"perf_event_paranoid is {text}; sampling a CPU needs {_MOST_PARANOID} or less",
-        f"sysctl kernel.perf_event_paranoid={_MOST_PARANOID}",
+        f"perf_event_paranoid is {text}; CPU sampling requires {_MOST_PARANOID} or less",
+        f"run sysctl kernel.perf_event_paranoid={_MOST_PARANOID}",
     )
 
 
@@ -144,8 +144,8 @@ def _other_tools(environment: Mapping[str, str]) -> list[Finding]:
     return [
         Finding.bad(
             name,
-            f"{environment[name]}: another tool; warpline profile takes its place",
-            f"unset {name}, if it is not wanted",
+            f"{environment[name]} is set by another tool; warpline profile replaces it",
+            f"unset {name} if you do not need that tool",
         )
         for name in (CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE)
         if environment.get(name) and Path(environment[name]).name != AGENT_NAME
@@ -153,23 +153,23 @@ def _other_tools(environment: Mapping[str, str]) -> list[Finding]:
 
 
 def _dcgm(root: Path) -> Iterator[Finding]:
-    """Yield the monitor that may hold the counters which only one tool can have at a time."""
+    """Yield a running DCGM, which may be using the GPU counters; only one tool can at a time."""
     for path in sorted(root.glob("proc/[0-9]*/comm")):
         if _read(path).strip() == _DCGM:
             yield Finding.bad(
                 "DCGM",
-                f"{_DCGM} runs (process {path.parent.name}) and may hold the GPU counters;"
-                " kernels and copies are recorded all the same",
-                "dcgmi profile --pause",
+                f"{_DCGM} is running (process {path.parent.name}) and may be using the GPU"
+                " counters; not needed to record kernels and copies",
+                "run dcgmi profile --pause",
             )
             return
 
 
 def _disk(folder: Path) -> Finding:
-    """Return what room there is for recordings."""
+    """Return the disk space for recordings."""
     place = folder.absolute()
     if not os.access(place, os.W_OK | os.X_OK):
-        return Finding.bad("disk", f"{place} cannot be written", _ELSEWHERE)
+        return Finding.bad("disk", f"{place} is not writable", _ELSEWHERE)
     free = shutil.disk_usage(place).free
     text = f"{format_bytes(free)} free in {place}"
     is_enough = free >= _LEAST_BYTES
@@ -177,18 +177,18 @@ def _disk(folder: Path) -> Finding:
 
 
 def _limits(root: Path) -> Iterator[Finding]:
-    """Yield limits of this shell and its container that may cut a recording short."""
+    """Yield limits of the shell and the container that may truncate a recording."""
     largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if largest != resource.RLIM_INFINITY:
-        text = f"{format_bytes(largest)} at most, the recording's too"
-        yield Finding.bad("file size", text, "ulimit -f unlimited")
+        text = f"limited to {format_bytes(largest)}, which includes recordings"
+        yield Finding.bad("file size", text, "run ulimit -f unlimited")
     limits = (_read(root / "sys/fs/cgroup" / name).strip() for name in _MEMORY_LIMITS)
     limit = next((int(text) for text in limits if text.isdecimal()), _UNLIMITED)
     if limit < _LEAST_BYTES:
-        text = f"{format_bytes(limit)} for all that runs in this container"
-        yield Finding.bad("memory", text, "docker run --memory=4g, or what your container takes")
+        text = f"this container is limited to {format_bytes(limit)}"
+        yield Finding.bad("memory", text, "raise the limit, such as docker run --memory=4g")
     elif limit < _UNLIMITED:
-        yield Finding.good("memory", f"{format_bytes(limit)} for all that runs in this container")
+        yield Finding.good("memory", f"this container is limited to {format_bytes(limit)}")
 
 
 def _read(path: Path) -> str:

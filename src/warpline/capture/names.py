@@ -1,11 +1,11 @@
-"""The name of the recording to make: patterns, numbers, and whether there is room for it."""
+"""Output names: patterns, numbering, and checks that the files can be written."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,33 +15,35 @@ from warpline.errors import CaptureError, UsageError
 from warpline.units import format_bytes
 
 ENDING = ".warpline"
-FOREIGN_ENDINGS = (".nsys-rep", ".qdrep")  # in lines that were written for nsys
+FOREIGN_ENDINGS = (".nsys-rep", ".qdrep")  # in command lines written for nsys
 LEAST_BYTES = 64 << 20
 SCARCE_BYTES = 1 << 30
 DEFAULT_STEM = "report"
 
 _PATTERN = re.compile(r"%(?:q\{(?P<variable>[^}]*)\}|(?P<letter>.))", re.DOTALL)
 _MAX_NUMBER = 1_000_000
+_EXPORT_ENDINGS = {"perfetto": ".perfetto.json"}  # all others are the name of the format
+_EXPORT_FOLDERS = frozenset({"parquet", "arrow"})  # formats that are a directory of files
 
 Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a recording will be, and the folder of its session, which is made and empty."""
+    """The recording's path, and the session directory, created and empty."""
 
     output: Path
     folder: Path
 
 
 def expand(pattern: str, environment: Mapping[str, str], *, pid: int, number: int) -> str:
-    """Return a name with its patterns replaced, as nsys does.
+    """Return a name with its patterns expanded, as in nsys.
 
-    %p is the program's process id, %h the host, %n a number, %q{NAME} an environment variable and
-    %% a per cent sign. A variable that is not set gives nothing.
+    %p is the program's process id, %h the host name, %n a number, %q{NAME} an environment variable
+    and %% a percent sign. A variable that is not set expands to nothing.
 
     Raises:
-        UsageError: There is no such pattern.
+        UsageError: The name has an unknown pattern.
     """
 
     def text(found: re.Match[str]) -> str:
@@ -51,7 +53,7 @@ def expand(pattern: str, environment: Mapping[str, str], *, pid: int, number: in
         known = {"p": str(pid), "h": os.uname().nodename, "n": str(number), "%": "%"}
         if letter not in known:
             raise UsageError(
-                f"-o {pattern}: there is no pattern %{letter}", hint="%p %h %n %q{NAME} %%"
+                f"-o {pattern}: unknown pattern %{letter}", hint="use %p, %h, %n, %q{NAME} or %%"
             )
         return known[letter]
 
@@ -59,21 +61,26 @@ def expand(pattern: str, environment: Mapping[str, str], *, pid: int, number: in
 
 
 def unset_variables(pattern: str, environment: Mapping[str, str]) -> list[str]:
-    """Return the variables that a name refers to and that are not set."""
+    """Return the environment variables in a name that are not set."""
     names = [found["variable"] for found in _PATTERN.finditer(pattern)]
     return [name for name in names if name is not None and name not in environment]
 
 
 def has_number(pattern: str) -> bool:
-    """Return whether a name has the pattern %n, so that it can always be made new."""
+    """Return whether a name contains %n, so that a free name can always be found."""
     return any(found["letter"] == "n" for found in _PATTERN.finditer(pattern))
 
 
 def with_ending(name: str) -> str:
-    """Return a name with our ending in place of nsys's."""
+    """Return a name with ``.warpline`` in place of nsys's extension."""
     for ending in (*FOREIGN_ENDINGS, ENDING):
         name = name.removesuffix(ending)
     return name + ENDING
+
+
+def export_path(output: Path, kind: str) -> Path:
+    """Return the path of an export of a recording, next to it."""
+    return output.with_name(output.stem + _EXPORT_ENDINGS.get(kind, f".{kind}"))
 
 
 def reserve(
@@ -83,58 +90,61 @@ def reserve(
     pid: int,
     overwrite: bool,
     warn: Warn,
+    exports: Iterable[str] = (),
 ) -> Place:
-    """Choose the recording's path and make the folder of its session.
+    """Choose the recording's path and create the session directory.
 
-    Without a name it is the first of report1, report2... that is free, likewise with %n. Two that
-    look for a name at the same time find different ones: the folder is what they compete for.
-    A name without a number that another session is about to write gets one.
+    Without a pattern, the name is the first free one of report1, report2 and so on. %n is numbered
+    the same way. Concurrent callers get different names because creating the directory is atomic.
+    If another running session uses a name without %n, a number is added.
 
     Args:
-        pattern: What -o says.
+        pattern: The value of -o.
         environment: For %q.
         pid: For %p.
-        overwrite: Whether the recording may exist.
-        warn: Told when there is little space.
+        overwrite: Whether to overwrite existing output files.
+        warn: Called with a warning if disk space is low.
+        exports: Formats in which the recording is going to be exported.
 
     Raises:
-        UsageError: The name is taken.
-        CaptureError: The folder cannot be made.
+        UsageError: The recording or an export exists.
+        CaptureError: The directory cannot be created.
     """
+    kinds = tuple(exports)
     chosen = f"{DEFAULT_STEM}%n" if pattern is None else pattern
     if not has_number(chosen):
         output = _path(chosen, environment, pid, 0)
         check_room(output.parent, warn)
-        check_free(output, overwrite=overwrite)
+        check_free(output, overwrite=overwrite, exports=kinds)
         place = _fixed(output, warn)
         if place is not None:
             return place
         chosen = f"{str(output.with_suffix('')).replace('%', '%%')}.%n"
-    return _numbered(chosen, environment, pid, warn)
+    return _numbered(chosen, environment, pid, warn, kinds)
 
 
 def _fixed(output: Path, warn: Warn) -> Place | None:
-    """Return the place of one recording; None if another session is about to write it."""
+    """Return the place of one recording; None if another running session writes it."""
     folder = reserve_folder(output)
     first = output.with_name(f"{output.name}{FOLDER_ENDING}")
     if folder == first:
         return Place(output, folder)
     if not _is_in_use(first):
-        warn(f"{first} holds a session that was never finished: warpline recover {first}")
+        warn(f"{first} is an unfinished recording; run warpline recover {first}")
         return Place(output, folder)
     folder.rmdir()
     warn(
-        f"another session records into {output.name}, so this one gets a number;"
-        " -o NAME%q{RANK} names one per rank"
+        f"another process is recording to {output.name}; adding a number to this recording's name"
+        " (use -o NAME%q{RANK} for one recording per rank)"
     )
     return None
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Return whether the launcher of a session still runs, or may."""
+    """Return whether the launcher of a session is still running, or may be."""
     try:
         facts = read_facts(folder)
-    except CaptureError:  # it is being made, or finished, at this moment
+    except CaptureError:  # it is being created or removed right now
         return True
     pid = facts.get("launcher_pid")
     if facts.get("host") != os.uname().nodename or not isinstance(pid, int):
@@ -142,43 +152,71 @@ def _is_in_use(folder: Path) -> bool:
     return is_alive(pid)
 
 
-def _numbered(chosen: str, environment: Mapping[str, str], pid: int, warn: Warn) -> Place:
-    """Return the first place that is free of those that a pattern with %n names."""
+def _numbered(
+    chosen: str, environment: Mapping[str, str], pid: int, warn: Warn, exports: Sequence[str]
+) -> Place:
+    """Return the first free place for a pattern with %n."""
     for number in range(1, _MAX_NUMBER):
         output = _path(chosen, environment, pid, number)
         if number == 1:
             check_room(output.parent, warn)
-        if not os.path.lexists(output) and not os.path.lexists(f"{output}{FOLDER_ENDING}"):
+        paths = [output, output.with_name(f"{output.name}{FOLDER_ENDING}")]
+        paths += [export_path(output, kind) for kind in exports]
+        if not any(os.path.lexists(path) for path in paths):
             folder = reserve_folder(output)
             if folder.name == f"{output.name}{FOLDER_ENDING}" and not os.path.lexists(output):
                 return Place(output, folder)
             folder.rmdir()
-    raise CaptureError(f"all names like {chosen} are taken", hint="-o FILE names the recording")
+    raise CaptureError(f"all names like {chosen} exist", hint="use -o FILE to choose another name")
 
 
-def check_free(output: Path, *, overwrite: bool) -> None:
-    """Refuse the path of a recording that exists, unless `overwrite`, and of a folder."""
+def check_free(output: Path, *, overwrite: bool, exports: Iterable[str] = ()) -> None:
+    """Check that a recording and its exports can be written; UsageError if one cannot.
+
+    Existing files are accepted with `overwrite`, directories in place of a file never.
+    """
     if output.is_dir():
-        raise UsageError(f"{output} is a folder", hint=f"-o {output}/NAME")
+        raise UsageError(f"{output} is a directory", hint=f"use -o {output}/NAME")
     if os.path.lexists(output) and not overwrite:
-        raise UsageError(f"{output} exists", hint="-f true replaces it, -o NAME%n numbers them")
+        raise UsageError(
+            f"{output} exists", hint="use -f true to overwrite it, or -o NAME%n to number the files"
+        )
+    for kind in exports:
+        _check_export(export_path(output, kind), kind, overwrite=overwrite)
+
+
+def _check_export(path: Path, kind: str, *, overwrite: bool) -> None:
+    is_folder = kind in _EXPORT_FOLDERS
+    if not os.path.lexists(path):
+        return
+    if path.is_dir() != is_folder:
+        raise UsageError(
+            f"--export={kind}: {path} is a {'file' if is_folder else 'directory'}",
+            hint="use -o NAME to choose another name",
+        )
+    if not overwrite and not (is_folder and not any(path.iterdir())):
+        raise UsageError(
+            f"--export={kind}: {path} exists",
+            hint="use -f true to overwrite it, or -o NAME%n to number the files",
+        )
 
 
 def check_room(folder: Path, warn: Warn) -> None:
-    """Make sure that recordings can be written in a folder.
+    """Check that recordings can be written to a directory.
 
     Args:
-        folder: Where the recording and its session are to be.
-        warn: Told when there is little space.
+        folder: The directory of the recording and its session.
+        warn: Called with a warning if disk space is low.
 
     Raises:
-        CaptureError: The folder does not exist, cannot be written or is full.
+        CaptureError: The directory does not exist, is not writable or is full.
     """
     if not folder.is_dir():
-        raise CaptureError(f"there is no folder {folder}", hint=f"mkdir -p {folder}")
+        raise CaptureError(f"no such directory: {folder}", hint=f"run mkdir -p {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise CaptureError(
-            f"the folder {folder} cannot be written", hint="-o FILE puts the recording elsewhere"
+            f"cannot write to {folder}: permission denied",
+            hint="use -o FILE to record to another directory",
         )
     try:
         free = shutil.disk_usage(folder).free
@@ -186,16 +224,19 @@ def check_room(folder: Path, warn: Warn) -> None:
         return
     if free < LEAST_BYTES:
         raise CaptureError(
-            f"{folder} has {format_bytes(free)} free; {format_bytes(LEAST_BYTES)} are needed",
-            hint="-o FILE puts the recording elsewhere",
+            f"not enough disk space in {folder}: {format_bytes(free)} free,"
+            f" {format_bytes(LEAST_BYTES)} required",
+            hint="free some space, or use -o FILE to record to another disk",
         )
     if free < SCARCE_BYTES:
-        warn(f"{folder} has only {format_bytes(free)} free; events are lost when it is full")
+        warn(
+            f"only {format_bytes(free)} free in {folder}; events are dropped when the disk is full"
+        )
 
 
 def _path(pattern: str, environment: Mapping[str, str], pid: int, number: int) -> Path:
     name = expand(pattern, environment, pid=pid, number=number)
     if name.rpartition("/")[2] in {"", ".", ".."}:
         hint = f"-o {name.rstrip('/') if name.strip('/') else ''}/NAME"
-        raise UsageError(f"-o {name} names a folder", hint=hint)
+        raise UsageError(f"-o {name} is a directory", hint=f"use {hint}")
     return Path(with_ending(name)).absolute()

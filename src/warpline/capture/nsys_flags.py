@@ -1,8 +1,8 @@
-"""The flags of ``nsys profile`` that record something which Warpline does not, and why.
+"""The flags of ``nsys profile`` that Warpline accepts but does not support, and why.
 
-They are understood, so that a line from any tutorial works: each takes its value, says once that
-it is not collected, and the run goes on. A value that asks for nothing (``--sample=none``) says
-nothing. From nsys's documentation of versions 2021.1 to 2026.2; names that it dropped are kept.
+They are accepted so that any nsys command line works: each takes its value, prints one warning, and
+the run continues. A value that disables the feature (``--sample=none``) gives no warning. The names
+are from nsys's documentation of versions 2021.1 to 2026.2, including flags removed since.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ class ForeignFlag:
 
     Attributes:
         name: The long form.
-        reason: Why it is not collected, or what to use in its place.
-        effect: What to say that it is: "not collected", or "ignored" if it collects nothing.
+        reason: Why it is unsupported, or what to use instead.
+        effect: How the warning describes it: "not supported", or "ignored" if the flag records
+            nothing in nsys either.
     """
 
     name: str
     reason: str
-    effect: str = "not collected"
+    effect: str = "not supported"
 
 
 _CPU = "CPU samples and scheduling are not recorded"
-_EVENTS = "when the device reached an event is not recorded"
-_FAULTS = "page faults of unified memory are not recorded"
+_EVENTS = "GPU timestamps of CUDA events are not recorded"
+_FAULTS = "unified memory page faults are not recorded"
 _MPI = "MPI is not recorded"
 _GPU = "GPU metrics are not recorded"
 _NETWORK = "network metrics are not recorded"
 _OS_CALLS = "operating system calls are not recorded"
-_PYTHON = "Python samples are not recorded; python -m warpline.annotate ranges your functions"
+_PYTHON = "Python samples are not recorded; use python -m warpline.annotate for function ranges"
 _STORAGE = "storage metrics are not recorded"
-_GRAPHICS = "graphics are not recorded"
-_WINDOWS = "it is for Windows"
-_EMBEDDED = "it is for embedded platforms"
+_GRAPHICS = "graphics APIs are not recorded"
+_WINDOWS = "Windows only"
+_EMBEDDED = "embedded platforms only"
 
 _NOT_COLLECTED = {
     _CPU: (
@@ -161,18 +162,18 @@ _NOT_COLLECTED = {
         "xhv-trace-events",
         "xhv-vm-symbols",
     ),
-    "there are no plugins of nsys here": ("enable",),
+    "nsys plugins are not supported": ("enable",),
 }
 _IGNORED = {
     "after-collection-start": "run the command from the program",
-    "cuda-trace-scope": "every process that is recorded is traced",
-    "flush-on": "what CUPTI holds is written down every second",
-    "flush-on-cudaprofilerstop": "what CUPTI holds is written down every second",
+    "cuda-trace-scope": "all recorded processes are traced",
+    "flush-on": "use --cuda-flush-interval",
+    "flush-on-cudaprofilerstop": "use --cuda-flush-interval",
     "after-report-ready": "run the command after warpline profile",
-    "run-as": "start warpline profile as that user",
-    "session": "sessions have no names here",
-    "session-new": "sessions have no names here",
-    "start-later": "--delay, or warpline.profile in the program",
+    "run-as": "run warpline profile as that user",
+    "session": "sessions have no names in Warpline",
+    "session-new": "sessions have no names in Warpline",
+    "start-later": "use --delay, or warpline.profile() in the program",
     "trace-fork-before-exec": "processes are always recorded from the fork on",
 }
 SHORT_NAMES = {"-b": "backtrace", "-s": "sample", "-Y": "start-later"}

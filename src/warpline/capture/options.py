@@ -1,7 +1,8 @@
-"""Reading the words of ``warpline profile``: flags as ``nsys profile`` takes them, then a program.
+"""Parse the command line of ``warpline profile``: flags as in ``nsys profile``, then a program.
 
-A flag takes its value with ``=``, as the next word or, if short, attached (``-sprocess-tree``).
-Flags end at the first word that is none, or at ``--``; what follows belongs to the program.
+A flag takes its value after ``=``, as the next word or, in its short form, attached
+(``-sprocess-tree``). Flags end at ``--`` or at the first word that is not a flag. The rest is the
+program's command line.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _MAX_COMMAND_FILES = 8
 
 
 def parse(words: Sequence[str]) -> Options:
-    """Return what the words ask for.
+    """Return the options that the command line sets.
 
     Raises:
-        UsageError: A flag is unknown, lacks its value or has a wrong one, or two contradict.
+        UsageError: A flag is unknown, its value is missing or invalid, or two flags conflict.
     """
     options = Options()
     _Reader(options).read(list(words))
@@ -40,7 +41,7 @@ def parse(words: Sequence[str]) -> Options:
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
-    """Return whether help is asked for before the program's words begin."""
+    """Return whether ``-h`` or ``--help`` is given before the program."""
     place = 0
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         name = words[place].partition("=")[0]
@@ -51,12 +52,12 @@ def asks_for_help(words: Sequence[str]) -> bool:
 
 
 def flag_named(name: str) -> Flag | ForeignFlag | None:
-    """Return the flag of this name, or None."""
+    """Return the flag with this name, or None."""
     return FLAGS_BY_NAME.get(name) or FOREIGN_FLAGS.get(name)
 
 
 def _takes_next(words: Sequence[str], place: int) -> bool:
-    """Return whether the word at a place is a flag whose value is the next word."""
+    """Return whether the word at an index is a flag that takes the next word as its value."""
     word = words[place]
     found = flag_named(word)
     if found is None:
@@ -69,7 +70,7 @@ def _takes_next(words: Sequence[str], place: int) -> bool:
 
 
 class _Reader:
-    """Reads flags until the program begins."""
+    """Reads flags up to the program's command line."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -88,7 +89,7 @@ class _Reader:
             words = self._flag(words)
 
     def _flag(self, words: list[str]) -> list[str]:
-        """Take the flag that the words begin with; return those behind it."""
+        """Consume the first flag and return the remaining words."""
         word, rest = words[0], words[1:]
         if word.startswith("--"):
             name, equals, value = word.partition("=")
@@ -101,7 +102,7 @@ class _Reader:
         given: str | None = value if equals else None
         if given is None and _takes_next(words, 0):
             if not rest or rest[0] == "--":
-                raise UsageError(f"{name} needs a value", hint=HINT)
+                raise UsageError(f"{name} requires a value", hint=HINT)
             given, rest = rest[0], rest[1:]
         if name == "--command-file":
             return [*self._file(given or ""), *rest]
@@ -123,10 +124,10 @@ class _Reader:
             self._options.warnings.append(f"{name} is {flag.effect} ({flag.reason})")
 
     def _file(self, name: str) -> list[str]:
-        """Return the words in a file of flags."""
+        """Return the words in a ``--command-file``."""
         self._files += 1
         if self._files > _MAX_COMMAND_FILES:
-            raise UsageError(f"--command-file {name}: files name each other")
+            raise UsageError(f"--command-file {name}: more than {_MAX_COMMAND_FILES} nested files")
         try:
             return shlex.split(Path(name).read_text(encoding="utf-8"), comments=True)
         except (OSError, ValueError) as error:
@@ -137,62 +138,62 @@ class _Reader:
 def _unknown(name: str) -> UsageError:
     known = [*FLAGS_BY_NAME, *FOREIGN_FLAGS]
     near = difflib.get_close_matches(name, [word for word in known if len(word) > 2], n=1)
-    hint = f"did you mean {near[0]}?" if near else f"{HINT}; a program's own flags follow it"
-    return UsageError(f"warpline profile has no flag {name!r}", hint=hint)
+    hint = f"did you mean {near[0]}?" if near else f"{HINT}; put the program's flags after its name"
+    return UsageError(f"unknown flag {name!r} of warpline profile", hint=hint)
 
 
 def _check(options: Options) -> None:
-    """Refuse what contradicts itself; warn of what has no effect."""
+    """Reject conflicting flags and warn about flags without effect."""
     if not options.command:
-        raise UsageError("no program is named", hint="warpline profile -- python train.py")
+        raise UsageError("missing PROGRAM argument", hint="run warpline profile -- python train.py")
     if options.nvtx_domain_include and options.nvtx_domain_exclude:
         raise UsageError(
-            "--nvtx-domain-include and --nvtx-domain-exclude exclude each other", hint="give one"
+            "--nvtx-domain-include and --nvtx-domain-exclude cannot be combined", hint="use one"
         )
     if options.capture_range == "nvtx" and options.nvtx_capture is None:
-        raise UsageError("-c nvtx needs the range that opens it", hint="-p RANGE[@DOMAIN]")
+        raise UsageError("-c nvtx requires -p", hint="use -c nvtx -p RANGE[@DOMAIN]")
     if options.duration is None and not options.stop_on_exit:
-        raise UsageError("-x false needs a duration", hint="-d SECONDS")
+        raise UsageError("-x false requires --duration", hint="use -d SECONDS -x false")
     _check_sampling(options)
     warn = options.warnings.append
     if options.nvtx_capture is not None and options.capture_range != "nvtx":
-        warn("-p is ignored (it needs -c nvtx)")
+        warn("-p is ignored (it requires -c nvtx)")
     if options.capture_range != "none" and options.mode is RangeMode.NONE:
-        warn(
-            f"-c {options.capture_range} is not collected (keys are not seen);"
-            " the whole run is recorded"
-        )
+        warn(f"-c {options.capture_range} is not supported; the whole run is recorded")
     if "capture_range_end" in options.given and options.capture_range == "none":
-        warn("--capture-range-end is ignored (it needs -c)")
+        warn("--capture-range-end is ignored (it requires -c)")
     if "trace" in options.given:
         lacking = capabilities.lacking(options.trace)
         if lacking:
-            warn(f"-t {','.join(lacking)} is not collected ({capabilities.WHY_NOT})")
+            warn(f"-t {','.join(lacking)} is not recorded ({capabilities.WHY_NOT})")
 
 
 def _check_sampling(options: Options) -> None:
-    """Refuse sampling that is half asked for."""
+    """Reject incomplete or conflicting flags for step sampling."""
     steps, every, duty = options.steps, options.every, options.duty
     if steps is None and every is None and duty is None:
         if options.step_range is not None:
-            options.warnings.append("--step-range is ignored (it needs --steps or --duty)")
+            options.warnings.append("--step-range is ignored (it requires --steps or --duty)")
         if "cuda_detach" in options.given:
-            options.warnings.append("--cuda-detach is ignored (it needs --steps or --duty)")
+            options.warnings.append("--cuda-detach is ignored (it requires --steps or --duty)")
         return
     if options.cuda_waits == "cupti":
         options.warnings.append(
-            "--cuda-waits=cupti is ignored (it would make launches dearer at rest, too)"
+            "--cuda-waits=cupti is ignored (it would also add overhead to launches between samples)"
         )
     if every is not None and duty is not None:
-        raise UsageError("--every and --duty exclude each other", hint="give one")
+        raise UsageError("--every and --duty cannot be combined", hint="use one")
     if duty is None and (steps is None or every is None):
-        raise UsageError(
-            "--steps and --every belong together", hint="--steps 5 --every 100, or --duty 2%"
+        needs = (
+            "--every requires --steps" if steps is None else "--steps requires --every or --duty"
         )
+        raise UsageError(needs, hint="use --steps 5 --every 100, or --duty 2%")
     if steps is not None and every is not None and steps > every:
-        raise UsageError(f"--steps {steps} is more than --every {every}")
+        raise UsageError(
+            f"--steps {steps} exceeds --every {every}", hint="use fewer steps per sample"
+        )
     if options.capture_range not in {"none", "cudaProfilerApi"}:
         raise UsageError(
-            f"-c {options.capture_range} and the sampling of steps exclude each other",
-            hint="--step-range names the range that begins a step",
+            f"-c {options.capture_range} and step sampling cannot be combined",
+            hint="use --step-range to name the range that starts a step",
         )

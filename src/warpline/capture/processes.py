@@ -1,4 +1,4 @@
-"""The processes below one, seen through /proc. What cannot be read counts as not there."""
+"""Descendant processes, read from /proc. A process that cannot be read counts as absent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADER64 = struct.Struct("<16sHHIQQQIHHH")  # up to e_phnum
 
 
 def descendants(root: int) -> list[int]:
-    """Return the processes below one, parents before their children."""
+    """Return the descendants of a process, parents before their children."""
     found: list[int] = []
     waiting = [root]
     while waiting:
@@ -32,7 +32,7 @@ def descendants(root: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process runs; one that has ended and is not waited for does not."""
+    """Return whether a process is running; zombies are not."""
     try:
         state = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()[0]
     except (OSError, IndexError):
@@ -41,10 +41,7 @@ def is_alive(pid: int) -> bool:
 
 
 def status_of_zombie(pid: int) -> int | None:
-    """Return the status of a process that has ended and that its parent has not waited for yet.
-
-    As waitpid gives it; None where nothing can be known any more.
-    """
+    """Return the wait status of a zombie; None if the process is not one."""
     try:
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
         return int(fields[_EXIT_CODE]) if fields[0] in {b"Z", b"X"} else None
@@ -60,22 +57,22 @@ def name_of(pid: int) -> str:
 
 
 def executable_of(pid: int) -> str:
-    """Return the file that a process runs; empty if it is not known."""
+    """Return the executable of a process; empty if unknown."""
     with contextlib.suppress(OSError):
         return str((_PROC / str(pid) / "exe").readlink())
     return ""
 
 
 def variable_of(pid: int, name: str) -> str | None:
-    """Return a variable of the environment that a process was started with.
+    """Return a variable from the initial environment of a process.
 
-    Empty if it has none of this name; None if nothing can be known, as when it has ended.
+    Empty if the variable is not set; None if unknown, such as after the process has ended.
     """
     try:
         blob = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
         return None
-    if not executable_of(pid):  # it has ended meanwhile, so what was read says nothing
+    if not executable_of(pid):  # it has ended meanwhile: the content may be incomplete
         return None
     prefix = f"{name}=".encode()
     return next(
@@ -89,9 +86,9 @@ def variable_of(pid: int, name: str) -> str | None:
 
 
 def send(root: int, number: int) -> int:
-    """Send a signal to every process below one and return how many got it.
+    """Send a signal to all descendants of a process and return how many received it.
 
-    SIGKILL is sent until none is left, as they may be starting others.
+    SIGKILL is repeated until none is left, as they may be starting others.
     """
     reached: set[int] = set()
     for _ in range(_ROUNDS):
@@ -107,18 +104,18 @@ def send(root: int, number: int) -> int:
 
 
 def cannot_be_recorded(executable: str) -> str | None:
-    """Return why no library can be loaded into a program, or None if no reason is known."""
+    """Return why the agent cannot be loaded into a program, or None if no reason is known."""
     try:
         with Path(executable).open("rb") as file:
             head = file.read(_HEADER64.size)
             if not head.startswith(_ELF):
-                return None  # a script: its interpreter is what runs
+                return None  # a script: its interpreter is the process
             if head[4] != _ELF64:
                 return "is a 32-bit program"
             fields = _HEADER64.unpack(head)
             machine, offset, size, count = fields[2], fields[5], fields[9], fields[10]
             if machine != _own_machine():
-                return "is a program for another kind of processor"
+                return "is built for another CPU architecture"
             file.seek(offset)
             headers = file.read(size * count)
     except (OSError, struct.error):
@@ -126,7 +123,7 @@ def cannot_be_recorded(executable: str) -> str | None:
     kinds = (headers[at : at + 4] for at in range(0, len(headers), size or 1))
     if any(kind == _PT_INTERP for kind in kinds):
         return None
-    return "is statically linked, so nothing can be loaded into it"
+    return "is statically linked, so the agent cannot be loaded"
 
 
 @cache
@@ -136,7 +133,7 @@ def _own_machine() -> int:
 
 
 def _children(pid: int) -> Iterator[int]:
-    """Yield the children of a process: of each of its threads."""
+    """Yield the children of all threads of a process."""
     with contextlib.suppress(OSError):
         for thread in (_PROC / str(pid) / "task").iterdir():
             with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Starting the program: found as a shell would find it, with everything of its own untouched."""
+"""Start the program: found as a shell finds it, with its process state unchanged."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from warpline.errors import TargetFailedError
 _PR_SET_CHILD_SUBREAPER = 36
 _SHELL = "/bin/sh"
 _EXEC_FAILED = 127
-# Python ignores these from its start; programs expect what is the default.
+# Python ignores these signals at startup; programs expect the default action.
 _RESET = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def find(word: str, environment: Mapping[str, str]) -> Path:
-    """Return the file that a command's first word names.
+    """Return the executable for the first word of a command.
 
     Raises:
-        TargetFailedError: There is none (127), or it cannot be run (126).
+        TargetFailedError: It does not exist (127) or cannot be executed (126).
     """
     if "/" in word:
         path = Path(word)
@@ -41,35 +41,35 @@ def find(word: str, environment: Mapping[str, str]) -> Path:
     if not path.exists():
         raise TargetFailedError(f"{word}: no such file", exit_code=TargetFailedError.NOT_FOUND)
     if path.is_dir():
-        raise TargetFailedError(f"{word}: is a folder", exit_code=TargetFailedError.NOT_RUNNABLE)
+        raise TargetFailedError(f"{word}: is a directory", exit_code=TargetFailedError.NOT_RUNNABLE)
     if not os.access(path, os.X_OK):
         raise TargetFailedError(
             f"{word}: permission denied",
             exit_code=TargetFailedError.NOT_RUNNABLE,
-            hint=f"warpline profile -- python {word}" if word.endswith(".py") else None,
+            hint=f"run warpline profile -- python {word}" if word.endswith(".py") else None,
         )
     return path
 
 
 def adopt_orphans() -> None:
-    """Become the parent of processes whose parent dies, so that they can be waited for.
+    """Become the subreaper of orphaned descendants, so that they can be waited for.
 
-    Where the kernel does not offer it, they go to the system's first process as ever.
+    Without support in the kernel, init adopts them as usual.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 class Program:
-    """A child process that waits to become the program.
+    """A child process that waits before it executes the program.
 
-    The process exists before the session does, because the recording's name may hold its id.
+    It exists before the session does, because the recording's name may contain its process id.
 
     Args:
-        path: The file to run.
-        command: The command line, its first word included.
-        mask: The signals that the program finds blocked.
-        show_output: Whether its standard output and error are those of this process.
+        path: The executable.
+        command: The command line, including its first word.
+        mask: The program's initial mask of blocked signals.
+        show_output: Whether the program inherits standard output and error.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class Program:
         os.close(failure_write)
 
     def start(self, environment: Mapping[str, str]) -> None:
-        """Let it become the program.
+        """Execute the program.
 
         Raises:
-            TargetFailedError: The system refuses to run the file.
+            TargetFailedError: The system cannot execute the file.
         """
         pairs = (
             f"{name}={value}".encode("utf-8", "surrogateescape")
@@ -105,7 +105,7 @@ class Program:
             raise _refused(self._path, int(number))
 
     def abandon(self) -> None:
-        """Let it end without having been anything."""
+        """End the child without executing the program."""
         os.close(self._environment)
         os.close(self._failure)
         os.waitpid(self.pid, 0)
@@ -120,7 +120,7 @@ def _become(
     *,
     show_output: bool,
 ) -> NoReturn:
-    """Wait for the environment and replace this process by the program. Runs in the child."""
+    """Wait for the environment and execute the program. Runs in the child."""
     try:
         blob = b""
         while part := os.read(environment_read, 1 << 20):
@@ -149,27 +149,27 @@ def _execute(path: Path, command: Sequence[str], environment: Mapping[bytes, byt
     except OSError as error:
         if error.errno != errno.ENOEXEC:
             raise
-        # A script without "#!": shells run it themselves, so must we.
+        # A script without "#!": run it with a shell, as shells do.
         os.execve(_SHELL, [_SHELL, str(path), *command[1:]], environment)  # noqa: S606
 
 
 def _refused(path: Path, number: int) -> TargetFailedError:
     hint = None
-    if number == errno.ENOENT:  # the file is there
-        hint = "the interpreter that it names, in its first line or its header, does not exist"
+    if number == errno.ENOENT:  # the file itself exists
+        hint = "install its interpreter, named in the first line (#!) or the ELF header"
     return TargetFailedError(
         f"{path}: {os.strerror(number)}", exit_code=TargetFailedError.NOT_RUNNABLE, hint=hint
     )
 
 
 def _is_here(word: str) -> str | None:
-    """Return a hint if a file of this name lies in the current folder."""
+    """Return a hint if a file with this name is in the current directory."""
     if not Path(word).is_file():
         return None
-    return f"warpline profile -- {'python ' if word.endswith('.py') else './'}{word}"
+    return f"run warpline profile -- {'python ' if word.endswith('.py') else './'}{word}"
 
 
 def _elsewhere(word: str, environment: Mapping[str, str]) -> str | None:
-    """Return a hint if the program is not found only because its environment has no PATH."""
+    """Return a hint if the program is not found because its environment has no PATH."""
     path = None if "PATH" in environment else shutil.which(word)
-    return path and f"its environment has no PATH: warpline profile ... -- {path}"
+    return path and f"PATH is not set; use the full path: warpline profile ... -- {path}"

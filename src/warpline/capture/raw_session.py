@@ -1,4 +1,4 @@
-"""The logs of a session as columns: a thin layer over the ``wl_raw_*`` functions of the core."""
+"""The logs of a session as columns: a thin layer over the core's ``wl_raw_*`` functions."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _MESSAGE_BYTES = 256
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
 # magic, version, header bytes, pid, ppid, incarnation, fork's pid, reserved, fork's incarnation,
-# monotonic and UTC anchor: the beginning of LogHeader in native/raw/warpline_raw.h.
+# monotonic and UTC anchor: the start of LogHeader in native/raw/warpline_raw.h.
 _HEADER = struct.Struct("<8s4IQ2IQ2q")
 _HOST_AT, _HOST_BYTES = 104, 64
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log, by what its first page says; zeros if it is no log.
+    """A log and the facts in its header; zeros if the file is not a log.
 
     Attributes:
         path: The file.
         size_bytes: Its length.
         pid: The process that wrote it.
-        incarnation: When the agent began in it, monotonic ns: a pid may be used again.
-        utc_offset_ns: UTC minus monotonic clock when the log was made.
+        incarnation: When the agent started in the process, monotonic ns: pids are reused.
+        utc_offset_ns: UTC minus monotonic clock when the log was created.
         host: The machine.
     """
 
@@ -53,7 +53,7 @@ class LogFile:
     def read(cls, path: Path) -> LogFile:
         """Read the first page of a file."""
         try:
-            # A pipe of that name would keep who opens it waiting.
+            # Without O_NONBLOCK, opening a named pipe would block.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return cls(path, 0)
@@ -73,34 +73,34 @@ class LogFile:
 
 
 def log_files(folder: Path) -> list[LogFile]:
-    """Return the logs of a session, processes in the order in which they began.
+    """Return the logs of a session, ordered by the start of their processes.
 
     Raises:
-        CaptureError: The folder cannot be read.
+        CaptureError: The directory cannot be read.
     """
     try:
         paths = [path for path in folder.iterdir() if path.name.endswith(LOG_ENDING)]
     except OSError as error:
-        raise CaptureError(f"{folder} cannot be read: {error.strerror}") from error
+        raise CaptureError(f"cannot read {folder}: {error.strerror}") from error
     found = [LogFile.read(path) for path in paths]
     return sorted(found, key=lambda log: (log.incarnation, log.pid, _number(log.path)))
 
 
 def is_alive(log: LogFile) -> bool:
-    """Return whether the process that wrote a log still runs on this machine."""
+    """Return whether the process that wrote a log is still running on this machine."""
     if log.pid == 0 or log.host != os.uname().nodename:
         return False
     start_s = process_start_s(log.pid)
     if start_s is None:
         return False
-    # A process younger than the log's agent is another one with the same pid.
+    # A process younger than the log's agent reuses the pid.
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - start_s
     agent_age_s = (time.monotonic_ns() - log.incarnation) / 1e9
     return agent_age_s < age_s + 1
 
 
 def launched_by(facts: Mapping[str, Any]) -> int | None:
-    """Return the process that records a session, by its session.json, while it still runs."""
+    """Return the pid of a session's launcher while it is running, else None."""
     if type(facts.get("ended_monotonic_ns")) is int:
         return None
     launcher = _launcher(facts)
@@ -108,13 +108,13 @@ def launched_by(facts: Mapping[str, Any]) -> int | None:
 
 
 def abandoned_in(folder: Path) -> list[Path]:
-    """Return the sessions in a folder whose launcher, a process of this machine, has died."""
+    """Return the sessions in a directory whose launcher, on this machine, is dead."""
     found = []
     for path in sorted(folder.glob(f"*{FOLDER_ENDING}")):
         try:
             launcher = _launcher(read_facts(path))
         except CaptureError:
-            continue  # not one of ours
+            continue  # not a session
         is_ours = launcher is not None and launcher.host == os.uname().nodename
         if launcher is not None and is_ours and not is_alive(launcher):
             found.append(path)
@@ -122,7 +122,7 @@ def abandoned_in(folder: Path) -> list[Path]:
 
 
 def _launcher(facts: Mapping[str, Any]) -> LogFile | None:
-    """Return who records a session as the writer of a log, or None if that is not known."""
+    """Return the launcher of a session as if it had written a log, or None if unknown."""
     pid, host = facts.get("launcher_pid"), facts.get("host")
     started_ns = facts.get("started_monotonic_ns")
     if type(pid) is not int or pid <= 0 or type(started_ns) is not int:
@@ -131,7 +131,7 @@ def _launcher(facts: Mapping[str, Any]) -> LogFile | None:
 
 
 def process_start_s(pid: int) -> float | None:
-    """Return when a running process began, in seconds since boot; None if there is none."""
+    """Return the start time of a process in seconds since boot; None if it is not running."""
     try:
         line = Path(f"/proc/{pid}/stat").read_bytes()
         fields = line[line.rindex(b")") + 2 :].split()
@@ -141,7 +141,7 @@ def process_start_s(pid: int) -> float | None:
 
 
 def _number(path: Path) -> tuple[int, str]:
-    """Return the last number in a log's name, by which a process counts its logs."""
+    """Return the last number in a log's name: a process numbers its logs."""
     digits = path.name.removesuffix(LOG_ENDING).rpartition("-")[2]
     return (int(digits) if digits.isascii() and digits.isdigit() else -1, path.name)
 
@@ -153,7 +153,7 @@ class RawSession:
         logs: The logs; processes and threads are numbered in their order.
 
     Raises:
-        AgentMissingError: The native core is not there.
+        AgentMissingError: The native core is missing.
     """
 
     def __init__(self, logs: list[LogFile]) -> None:
@@ -170,12 +170,12 @@ class RawSession:
             newest[log.pid] = max(log.incarnation, newest.get(log.pid, 0))
         lives = {pid: any(is_alive(log) for log in logs if log.pid == pid) for pid in newest}
         for log in logs:
-            # A process that has begun another program is not the one that wrote the older log.
+            # A process that called exec is no longer the writer of its older log.
             alive = lives[log.pid] and newest[log.pid] == log.incarnation
             self._add(log.path, alive=alive)
 
     def decode(self, progress: Callable[[float], None]) -> None:
-        """Decode all logs; `progress` is told the part that is done, from 0 to 1."""
+        """Decode all logs; call `progress` with the completed fraction, from 0 to 1."""
         done = 0
         while True:
             step = self._core.wl_raw_decode(
@@ -188,7 +188,7 @@ class RawSession:
             progress(min(done / max(self._total_bytes, 1), 1.0))
 
     def end_process(self, process: int, ended_ns: int) -> None:
-        """Say until when a process is known to have lived: what it had open ends then."""
+        """Set when a process ended or was last known to be running; open ranges end then."""
         status = self._core.wl_raw_end_process(
             self._handle, process, ended_ns, self._message, _MESSAGE_BYTES
         )
@@ -198,30 +198,30 @@ class RawSession:
         """Complete and sort the tables.
 
         Args:
-            origin_ns: The monotonic time from which the tables count.
-            end_ns: When recording stopped, or None if that is not known.
+            origin_ns: The monotonic time that is 0 in the tables.
+            end_ns: When recording stopped, or None if unknown.
         """
         end = _UNKNOWN_NS if end_ns is None else end_ns
         status = self._core.wl_raw_seal(self._handle, origin_ns, end, self._message, _MESSAGE_BYTES)
         self._check(status)
 
     def rows(self, table: str) -> int:
-        """Return the number of rows of a table, of facts, or of the offsets of texts."""
+        """Return the number of rows of a table, of facts, or of the string offsets."""
         return self._core.wl_raw_rows(self._handle, table.encode())
 
     def nulls(self, column: str, rows: int) -> int | None:
-        """Return how many rows of a column have no value; None if there is no such column."""
+        """Return the number of nulls in a column; None if there is no such column."""
         found = self._core.wl_raw_column(self._handle, column.encode(), 0, rows, None, None)
         return None if found < 0 else found
 
     def values(self, column: str, count: int, item_bytes: int) -> Iterator[memoryview]:
-        """Yield the values of a column in pieces; each is valid until the next one."""
+        """Yield the values of a column in chunks; each is valid until the next one."""
         for first, n, buffer in _pieces(count, item_bytes):
             self._column(column, first, n, values=buffer)
             yield memoryview(buffer)[: n * item_bytes]
 
     def mask(self, column: str, count: int) -> Iterator[memoryview]:
-        """Yield which values of a column are there, one byte each, in pieces."""
+        """Yield the validity mask of a column, one byte per value, in chunks."""
         for first, n, buffer in _pieces(count, 1):
             self._column(column, first, n, valid=buffer)
             yield memoryview(buffer)[:n]
@@ -234,13 +234,13 @@ class RawSession:
 
     @property
     def text_bytes(self) -> int:
-        """Bytes of all texts together."""
+        """The total size of all strings in bytes."""
         last = ctypes.c_int64()
         self._column("string/offsets", self.rows("string") - 1, 1, values=ctypes.byref(last))
         return last.value
 
     def text(self, number: int) -> str:
-        """Return a text by its number."""
+        """Return a string by its index."""
         ends = (ctypes.c_int64 * 2)()
         self._column("string/offsets", number, 2, values=ends)
         raw = ctypes.create_string_buffer(ends[1] - ends[0])
@@ -248,7 +248,7 @@ class RawSession:
         return raw.raw.decode("utf-8", "replace")
 
     def intern(self, text: str) -> int:
-        """Return the number of a text, which is added if it is new."""
+        """Return the index of a string; add it if it is new."""
         raw = text.encode("utf-8", "surrogatepass")
         number = self._core.wl_raw_intern(self._handle, raw, len(raw))
         self._check(-min(number, 0))
@@ -290,15 +290,17 @@ class RawSession:
     def _check(self, status: int) -> None:
         if status != native.OK:
             said = self._message.value.decode("utf-8", "replace") or f"status {status}"
-            raise CaptureError(f"the session cannot be decoded: {said}")
+            raise CaptureError(f"cannot decode the raw records: {said}")
 
 
 def _no_core(status: native.NativeStatus) -> AgentMissingError:
-    hint = "warpline doctor says more; warpline recover finishes it later"
-    if status.abi is not None:  # it is there, but of another version
-        hint = f"install or build Warpline anew, {status.path} with it; {hint}"
+    hint = "run warpline doctor for details; after a reinstall, run warpline recover"
+    if status.abi is not None:  # its version does not match
+        hint = (
+            f"reinstall or rebuild Warpline together with {status.path}, then run warpline recover"
+        )
     return AgentMissingError(
-        f"a session cannot be finished without the native core: {status.reason}", hint=hint
+        f"cannot write the recording without the native core: {status.reason}", hint=hint
     )
 
 

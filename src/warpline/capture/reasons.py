@@ -1,4 +1,4 @@
-"""Why a recording holds nothing: the most specific reason, in one line."""
+"""Why a recording is empty: the most specific reason, in one line."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from warpline.capture.cuda_tables import NOT_RECORDED
 from warpline.capture.flags import Options
 from warpline.capture.watching import Ending
 
-_PLAIN_HINT = "ranges come from nvtx, torch.cuda.nvtx or python -m warpline.annotate SCRIPT"
-_CUDA_HINT = "warpline doctor says whether CUDA can be recorded on this machine"
+_PLAIN_HINT = "add ranges with nvtx, torch.cuda.nvtx or python -m warpline.annotate SCRIPT"
+_CUDA_HINT = "run warpline doctor to check whether CUDA can be recorded on this machine"
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why nothing was recorded, and what to do about it."""
+    """Why nothing was recorded, and the next action."""
 
     text: str
     hint: str | None = None
@@ -25,15 +25,15 @@ class Reason:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known about a run.
+    """Facts about a run.
 
     Attributes:
-        options: What was asked for.
-        counters: What the agents counted.
+        options: The parsed command line.
+        counters: The agents' counters.
         ending: How the program ended.
         executable: The program.
         seconds: How long it ran.
-        warnings: What finishing the recording told.
+        warnings: The recording's warnings.
     """
 
     options: Options
@@ -45,7 +45,7 @@ class Evidence:
 
 
 def why_nothing(evidence: Evidence) -> Reason:
-    """Return why not a single event was recorded."""
+    """Return why no event was recorded."""
     explains = (
         *(_asked_for_nothing, _agent_failed, _too_short, _no_agent, _no_cupti),
         *(_no_cuda, _no_steps, _no_window, _filters),
@@ -55,12 +55,12 @@ def why_nothing(evidence: Evidence) -> Reason:
         if reason is not None:
             return reason
     if evidence.counters.cuda_bound and not evidence.counters.nvtx_bound:
-        return Reason("CUDA was loaded, but none of its calls came while recording was on")
-    return Reason("NVTX was loaded, but no event came while recording was on", _PLAIN_HINT)
+        return Reason("CUDA was loaded, but not called while recording was on")
+    return Reason("NVTX was loaded, but not called while recording was on", _PLAIN_HINT)
 
 
 def unrecorded(ending: Ending) -> str | None:
-    """Return what to say about processes that lost the session's variables, or None."""
+    """Return the warning about processes without the session's variables, or None."""
     if not ending.unrecorded:
         return None
     pid, name = next(iter(ending.unrecorded.items()))
@@ -70,8 +70,8 @@ def unrecorded(ending: Ending) -> str | None:
     else:
         who, was = f"process {pid} ({name}) and {more} other{'s' if more > 1 else ''}", "were"
     return (
-        f"{who} {was} started with an environment of its own, without WARPLINE_SESSION, and"
-        f" {was} not recorded"
+        f"{who} {was} not recorded: WARPLINE_SESSION is missing from"
+        f" {'its' if not more else 'their'} environment"
     )
 
 
@@ -79,16 +79,16 @@ def _asked_for_nothing(evidence: Evidence) -> Reason | None:
     trace = evidence.options.trace
     if capabilities.collected(trace):
         return None
-    return Reason(f"-t {','.join(trace)} asks for nothing that can be recorded", "-t nvtx")
+    return Reason(f"-t {','.join(trace)} selects no supported API", "use -t cuda,nvtx")
 
 
 def _agent_failed(evidence: Evidence) -> Reason | None:
     counters = evidence.counters
     if counters.out_of_space:
-        return Reason("the disk was full", "-o FILE puts the recording elsewhere")
+        return Reason("the disk was full", "use -o FILE to record to another disk")
     if not counters.agent_errors:
         return None
-    return Reason(f"the agent could not record: {counters.first_error or 'it does not say why'}")
+    return Reason(f"the agent could not record: {counters.first_error or 'unknown error'}")
 
 
 def _too_short(evidence: Evidence) -> Reason | None:
@@ -96,12 +96,13 @@ def _too_short(evidence: Evidence) -> Reason | None:
     if not delay or evidence.seconds >= delay:
         return None
     return Reason(
-        f"the program ended after {evidence.seconds:.1f} s, before --delay {delay:g} had passed"
+        f"the program ended after {evidence.seconds:.1f} s, before --delay {delay:g} elapsed",
+        "use a shorter --delay",
     )
 
 
 def _no_agent(evidence: Evidence) -> Reason | None:
-    """No process has made a call of NVTX or CUDA that reached the agent."""
+    """No process made an NVTX or CUDA call that reached the agent."""
     counters = evidence.counters
     if counters.attached or counters.nvtx_bound or counters.cuda_bound:
         return None
@@ -113,14 +114,14 @@ def _no_agent(evidence: Evidence) -> Reason | None:
         return Reason(f"{executable} {text}")
     lost = unrecorded(evidence.ending)
     if lost is not None:
-        return Reason(lost, "pass the environment on where the program starts its processes")
+        return Reason(lost, "pass the environment on when the program starts processes")
     wanted = [name.upper() for name in capabilities.collected(evidence.options.trace)]
     hint = _PLAIN_HINT if "NVTX" in wanted else _CUDA_HINT
     return Reason(f"no process called {' or '.join(reversed(wanted))}", hint)
 
 
 def _no_cupti(evidence: Evidence) -> Reason | None:
-    """CUPTI could not be used in a process: its note says why, and what to do."""
+    """CUPTI could not be used in a process: the agent's note has the reason."""
     for text in evidence.warnings:
         if text.startswith(NOT_RECORDED):
             return Reason(text.removeprefix(NOT_RECORDED))
@@ -128,7 +129,7 @@ def _no_cupti(evidence: Evidence) -> Reason | None:
 
 
 def _no_cuda(evidence: Evidence) -> Reason | None:
-    """Only CUDA is to be recorded; that a process has called NVTX explains nothing."""
+    """Only CUDA is traced, and no process called it."""
     wants_nvtx = "nvtx" in capabilities.collected(evidence.options.trace)
     if wants_nvtx or evidence.counters.cuda_bound:
         return None
@@ -136,23 +137,23 @@ def _no_cuda(evidence: Evidence) -> Reason | None:
 
 
 def _no_steps(evidence: Evidence) -> Reason | None:
-    """Steps were to be sampled, and none was."""
+    """Step sampling was on, and no step was recorded."""
     options, counters = evidence.options, evidence.counters
     if options.sampling is None or counters.windows_done or counters.windows_open:
         return None
     if counters.step_processes:
         return Reason(
-            f"the program began {counters.steps_begun:,} steps, too few to choose which to record",
-            "--steps and --every, instead of --duty alone, record from the first step on",
+            f"the program ran only {counters.steps_begun:,} steps, too few for --duty",
+            "use --steps and --every to record from the first step",
         )
     if options.sampling.by_calls:
         return Reason("the program never called cudaProfilerStart")
     if options.step_range is not None:
-        return Reason("no range matched --step-range", "RANGE@* takes it from any domain")
-    pattern = " and no pattern of launches was found" if "cuda" in options.trace else ""
+        return Reason("no range matched --step-range", "use RANGE@* to match any domain")
+    pattern = ", and launches did not repeat periodically" if "cuda" in options.trace else ""
     return Reason(
-        f"no range was seen that begins a step{pattern}",
-        "--step-range names it, as in --step-range 'it_*'",
+        f"no range that starts a step was found{pattern}",
+        "name the range, such as --step-range 'it_*'",
     )
 
 
@@ -162,13 +163,15 @@ def _no_window(evidence: Evidence) -> Reason | None:
     if options.mode is RangeMode.NONE or counters.windows_done or counters.windows_open:
         return None
     if options.mode is RangeMode.CUDA_PROFILER_API:
-        return Reason("the program never called cudaProfilerStart", "-c none records all of it")
+        return Reason(
+            "the program never called cudaProfilerStart", "use -c none to record the whole run"
+        )
     name, domain = options.nvtx_capture or ("", None)
-    where = {None: "the default domain", "*": "any domain"}.get(domain, f"the domain {domain!r}")
+    where = {None: "the default domain", "*": "any domain"}.get(domain, f"domain {domain!r}")
     if counters.range_misses:
-        hint = None if domain == "*" else f"-p '{name}@*' takes it from any domain"
-        return Reason(f"-p matched none of the ranges: none is called {name!r} in {where}", hint)
-    return Reason(f"the range {name!r} of -p never began: no range was opened", _PLAIN_HINT)
+        hint = None if domain == "*" else f"use -p '{name}@*' to match any domain"
+        return Reason(f"-p matched no range: no range is named {name!r} in {where}", hint)
+    return Reason(f"range {name!r} of -p never started: the program opened no range", _PLAIN_HINT)
 
 
 def _filters(evidence: Evidence) -> Reason | None:
@@ -178,5 +181,7 @@ def _filters(evidence: Evidence) -> Reason | None:
         ("--nvtx-domain-exclude", options.nvtx_domain_exclude),
     ):
         if domains:
-            return Reason(f"{flag} {','.join(domains)} left no event", "run once without it")
+            return Reason(
+                f"{flag} {','.join(domains)} excluded all events", f"profile again without {flag}"
+            )
     return None

@@ -1,6 +1,6 @@
-"""Which parts of a run were recorded, by what the agents and the launcher noted.
+"""The recorded parts of a run, from the notes of agents and launcher.
 
-Parts are samples of steps, or capture ranges: those need no sentence, as they were asked for.
+Parts are samples of steps, or capture ranges. Capture ranges need no sentence: the user chose them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from warpline.units import format_ns, plural
 
 # kSampleBegin, kSampleEnd and kStepsByLaunch of Note in native/raw/warpline_raw.h
 _BEGIN, _END, _BY_LAUNCH = 6, 7, 8
-_MOST_TOLD = 3  # patterns that are named one by one
+_MOST_TOLD = 3  # patterns to list individually
 
 Window = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What a process was seen to repeat, each time a step.
+    """A repeating sequence of launches in a process, one repetition per step.
 
     Attributes:
-        period_ns: How long one took when it was found.
-        launches: How many launches it had, over all threads.
-        is_timed: Whether rests were timed by the clock, as seeing launches then costs too much.
+        period_ns: The duration of a repetition when it was detected.
+        launches: Launches per repetition, over all threads.
+        is_timed: Whether pauses were timed by the clock because counting steps has high overhead.
     """
 
     period_ns: int
@@ -37,7 +37,7 @@ class Pattern:
 
     @classmethod
     def of(cls, text: str) -> Pattern | None:
-        """Return what a note says, if it can be read."""
+        """Parse a note; None if it is invalid."""
         words = text.split()
         if len(words) != 3 or not all(word.isascii() and word.isdigit() for word in words):
             return None
@@ -47,11 +47,11 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Samples:
-    """What was recorded of a run of which parts were wanted.
+    """The recorded parts of a run.
 
     Attributes:
-        windows: Beginnings and ends, from the origin: the union over processes, ascending.
-        sentence: What its readers must know; None if nothing was recorded, or capture ranges.
+        windows: Starts and ends in ns from the origin: the union over processes, ascending.
+        sentence: A description for the user; None if nothing or capture ranges were recorded.
     """
 
     windows: tuple[Window, ...]
@@ -70,12 +70,12 @@ def find_samples(
     """Return the samples or capture ranges of a session, or None if all of it was recorded.
 
     Args:
-        session: What the logs hold, sealed.
-        facts: What session.json holds.
-        counters: What the agents counted, if it is known.
-        origin_ns: The monotonic time from which the recording counts.
-        span_ns: When recording began and ended, from there.
-        lived_until_ns: Until when each process is known to have lived, monotonic.
+        session: The decoded logs, sealed.
+        facts: The content of session.json.
+        counters: The agents' counters, if known.
+        origin_ns: The monotonic time that is 0 in the recording.
+        span_ns: When recording started and stopped, from the origin.
+        lived_until_ns: When each process was last known to be running, monotonic.
     """
     options = facts.get("options")
     sampling = _sampling(options if isinstance(options, dict) else {})
@@ -105,19 +105,18 @@ def find_samples(
 
 def _time_told(sampling: Sampling | None, windows: int, *, has_steps: bool) -> str:
     period = WINDOW_S / sampling.duty if sampling is not None else 0
-    # Once there are steps, a window that is open ends early.
+    # The first step ends an open window early.
     told = f"{plural(windows, 'time window')} of {'up to ' if has_steps else ''}{WINDOW_S:g} s"
-    told += f", one in {period:.3g} s,"
-    hint = "(--step-range names the NVTX range that begins a step)"
+    told += f", one every {period:.3g} s,"
+    hint = "(use --step-range to name the NVTX range that starts a step)"
+    verb = "was" if windows == 1 else "were"
     if has_steps:
-        verb = "was" if windows == 1 else "were"
-        return f"while no step boundaries were found, {told} {verb} recorded {hint}"
-    verb = "is" if windows == 1 else "are"
-    return f"no step boundaries were found, so that {told} {verb} what was recorded {hint}"
+        return f"before step boundaries were found, {told} {verb} recorded {hint}"
+    return f"no step boundaries were found; {told} {verb} recorded instead {hint}"
 
 
 def _patterns(session: RawSession) -> list[Pattern]:
-    """Return what the process that had the most patterns repeated, in the order found."""
+    """Return the patterns of the process with the most, in the order found."""
     found: dict[int, list[Pattern]] = {}
     names = ("time_ns", "kind", "text_id", "process_id")
     for _, kind, text, process in sorted(
@@ -136,8 +135,8 @@ def _patterns_told(patterns: list[Pattern]) -> str:
     ]
     if len(patterns) > _MOST_TOLD:
         shown.append(f"{len(patterns) - _MOST_TOLD:,} more")
-    timed = "; rests were timed by the clock" if any(one.is_timed for one in patterns) else ""
-    return f"steps from periodicity of launches ({', then '.join(shown)}{timed})"
+    timed = "; pauses were timed by the clock" if any(one.is_timed for one in patterns) else ""
+    return f"steps detected from periodic launches ({', then '.join(shown)}{timed})"
 
 
 def _steps_told(
@@ -153,27 +152,27 @@ def _steps_told(
     begun = counters.steps_begun if counters is not None else 0
     processes = counters.step_processes if counters is not None else 0
     run = f" in a run of {plural(begun, 'step')}" if begun else ""
-    if begun and patterns:  # the steps before are not known
+    if begun and patterns:  # earlier steps are unknown
         about = "about " if any(one.is_timed for one in patterns) else ""
-        run = f" in the {about}{plural(begun, 'step')} after the first was told"
+        run = f" in the {about}{plural(begun, 'step')} after steps were first detected"
     run += f" of {processes:,} processes" if processes > 1 else ""
     verb = "was" if steps == 1 else "were"
     return f"{which} {verb} recorded: {plural(windows, 'window')}{run}"
 
 
 def _sampling(options: Mapping[str, Any]) -> Sampling | None:
-    """Return what was asked for, by the options in session.json."""
+    """Return the requested sampling, from the options in session.json."""
     steps, every, duty = (options.get(name) for name in ("steps", "every", "duty"))
     if not any((steps, every, duty)):
         return None
     try:
         return Sampling.of(steps, every, duty, step_range=None, by_calls=False)
     except (TypeError, ValueError, ArithmeticError):
-        return None  # a damaged file: what was recorded is known without it
+        return None  # a damaged file: the recorded windows are known without it
 
 
 def _noted(session: RawSession, lived_until_ns: Sequence[int | None]) -> tuple[list[Window], int]:
-    """Return the windows that processes noted, and how many of them are samples of steps."""
+    """Return the windows in the processes' notes, and how many of them are samples of steps."""
     names = ("time_ns", "kind", "process_id", "text_id")
     ends = session.facts("process", "last_ns")
     for process, until_ns in enumerate(lived_until_ns):
@@ -204,7 +203,7 @@ def _by_time(facts: Mapping[str, Any]) -> list[Window]:
 
 
 def _union(windows: Iterable[Window]) -> tuple[Window, ...]:
-    """Join windows that touch or overlap; those without length are left out."""
+    """Merge windows that touch or overlap; drop empty ones."""
     found: list[list[int]] = []
     for start, end in sorted(windows):
         if end <= start:

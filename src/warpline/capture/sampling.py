@@ -1,7 +1,8 @@
-"""Step sampling: which steps of a long run are recorded, and what happens when no step is seen.
+"""Step sampling: which steps of a long run are recorded, and the fallback without steps.
 
-The agents count steps and turn themselves on and off. The launcher steps in twice: while no process
-has begun a step it records by time instead, and it ends a sample in which no further step begins.
+The agents count steps and turn recording on and off. The launcher has two tasks: before any process
+starts a step, it records time windows instead, and it ends a sample in which no further step
+starts.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from typing import Any
 
 from warpline.capture.control import ControlFile, State
 
-WINDOW_S = 0.5  # recorded at a time while no step is seen
-FIRST_S = 2.0  # the first of these begins so long after the program's first call of NVTX or CUDA
+WINDOW_S = 0.5  # length of a time window, recorded while there are no steps
+FIRST_S = 2.0  # the first window starts this long after the program's first NVTX or CUDA call
 _POLL_S = 0.05
-_STALLED_S = 60.0  # a sample in which no step begins for so long rests until one does
+_STALLED_S = 60.0  # a sample without a new step for this long pauses until one starts
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """What was asked for.
+    """The requested sampling.
 
     Attributes:
-        steps: Steps to record of each `every`; 0: chosen from how long steps take.
-        every: See there; 0: chosen.
-        duty: The share of the steps that is recorded.
-        range_name: The NVTX range that begins a step; None for usual names.
+        steps: Steps to record of every `every`; 0: chosen from the duration of steps.
+        every: Steps from the start of one sample to the next; 0: chosen likewise.
+        duty: The fraction of steps to record.
+        range_name: The NVTX range that starts a step; None for common names.
         range_domain: Its domain; None for any.
-        by_calls: Whether cudaProfilerStart begins a step instead.
+        by_calls: Whether cudaProfilerStart starts a step instead.
     """
 
     steps: int
@@ -50,7 +51,7 @@ class Sampling:
         step_range: tuple[str, str | None] | None,
         by_calls: bool,
     ) -> Sampling:
-        """Return what the flags ask for, where they do not contradict each other."""
+        """Return the sampling that the flags request; the flags must not conflict."""
         if duty is None:
             steps, every = steps or 1, every or 1
             duty = steps / every
@@ -63,11 +64,11 @@ class Sampling:
 
 
 class TimeSampling:
-    """What the launcher does while a sampled program runs; `look` it up often.
+    """The launcher's part of sampling; call `look` frequently while the program runs.
 
     Args:
         control: The session's control page.
-        sampling: What was asked for.
+        sampling: The requested sampling.
         now: The monotonic clock, in seconds.
     """
 
@@ -80,7 +81,7 @@ class TimeSampling:
         self._control = control
         self._period = WINDOW_S / sampling.duty
         self._now = now
-        self._first: float | None = None  # when the first window begins, once that is known
+        self._first: float | None = None  # when the first window starts, once known
         self._steps = 0
         self._step_at = now()
         self._is_stalled = False
@@ -88,7 +89,7 @@ class TimeSampling:
         self.windows: list[tuple[int, int]] = []
 
     def look(self) -> None:
-        """Do what is due."""
+        """Open or close a time window, or end a stalled sample, if it is due."""
         counters = self._control.counters()
         if counters.step_processes:
             self._close()
@@ -106,17 +107,17 @@ class TimeSampling:
             self._close()
 
     def next(self) -> float:
-        """Return how many seconds may pass until `look` is due again, at most."""
+        """Return the time in seconds until `look` is due again, at most."""
         if self._first is None or self._opened_ns is not None:
-            return _POLL_S  # a process may begin, or its steps
+            return _POLL_S  # a process or its steps may start
         return max(-(self._now() - self._first) % self._period, 0.0)
 
     def end(self) -> None:
-        """Note the end of a window that is open."""
+        """Close an open window."""
         self._close()
 
     def facts(self) -> dict[str, Any]:
-        """Return what session.json is to say: which parts were recorded by time."""
+        """Return the recorded time windows, for session.json."""
         return {"time_windows": [list(window) for window in self.windows]} if self.windows else {}
 
     def _close(self) -> None:

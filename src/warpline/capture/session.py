@@ -1,12 +1,13 @@
-"""A session: the folder in which a program's records are kept until they are finished.
+"""A session: the directory with a program's raw records, until the recording is written.
 
-The layout is described in ``native/raw/warpline_raw.h``. The launcher and the in-process profile
-make sessions; the agents write logs into them; finishing turns them into a recording.
+``native/raw/warpline_raw.h`` describes the layout. The launcher and the in-process profile create
+sessions, the agents write logs to them, and finishing converts them to a recording.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -35,7 +36,7 @@ _LOG_MAGIC = b"WLRAW\r\n\x1a"
 _LOG_RECORDS_AT = 64  # records, dropped_records, cut_texts: LogHeader in warpline_raw.h
 _ATTEMPTS = 1000
 
-# Kinds of CUDA's records that are on unless agent.conf says otherwise.
+# Kinds of CUDA records that are on by default in agent.conf.
 _CUDA_KINDS = (
     "cuda_kernel",
     "cuda_memcpy",
@@ -53,12 +54,13 @@ class SampleConfig:
     """Which steps the agents record.
 
     Attributes:
-        steps: So many...
-        every: ...of each so many; 0: chosen by `duty` from how long steps take.
-        duty: The share of the steps to record, where it is chosen.
-        range_name: The NVTX range that begins a step, a pattern of * and ?; None for usual names.
-        range_domain: Its domain; None for any, "default" for the one without a name.
-        by_calls: Whether cudaProfilerStart begins a step instead.
+        steps: Steps to record of every `every`.
+        every: Steps from the start of one sample to the next; 0: chosen from `duty` and the
+            duration of steps.
+        duty: The fraction of steps to record, if `every` is 0.
+        range_name: The NVTX range that starts a step, with * and ?; None for common names.
+        range_domain: Its domain; None for any, "default" for the unnamed domain.
+        by_calls: Whether cudaProfilerStart starts a step instead.
     """
 
     steps: int = 0
@@ -69,7 +71,7 @@ class SampleConfig:
     by_calls: bool = False
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return keys and values for agent.conf."""
+        """Return the keys and values for agent.conf."""
         pairs = [
             ("sample_steps", str(self.steps)),
             ("sample_every", str(self.every)),
@@ -85,18 +87,18 @@ class SampleConfig:
 
 @dataclass(frozen=True)
 class CudaConfig:
-    """What the agents are to record of CUDA.
+    """What the agents record of CUDA.
 
     Attributes:
-        library_paths: Where CUPTI may be, what is to be tried first first.
-        calls: "calls" for the calls that tell something, "all" or "none".
-        graph: "graph" for graphs as a whole, "node" for what they consist of.
-        memory: Whether allocations and releases are recorded.
-        waits: Where waits and event records are from: "calls", or "cupti" for CUPTI's own records.
-        chains: Which calls have call chains, as `call_chains.parse_call_chains` says it.
-        flush_ms: At most so much is lost when a program is killed.
-        detach_ms: Rests between samples that are likely to be as long are without CUPTI; 0: none.
-        is_silent: Nothing is recorded; calls of cudaProfilerStart are only seen.
+        library_paths: Candidate paths of CUPTI, in the order to try them.
+        calls: "calls" for the calls worth recording, "all" or "none".
+        graph: "graph" for graph-level, "node" for node-level tracing of CUDA graphs.
+        memory: Whether allocations and frees are recorded.
+        waits: Source of synchronization and event records: "calls", or "cupti" for CUPTI's own.
+        chains: Which calls get backtraces, from `call_chains.parse_call_chains`.
+        flush_ms: Interval between flushes; at most this much is missing when a program is killed.
+        detach_ms: Minimum expected pause between samples for detaching CUPTI; 0: never detach.
+        is_silent: Record nothing; only detect calls of cudaProfilerStart and -Stop.
     """
 
     library_paths: tuple[str, ...] = ()
@@ -110,7 +112,7 @@ class CudaConfig:
     is_silent: bool = False
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the keys and values of agent.conf."""
+        """Return the keys and values for agent.conf."""
         found = [("cuda", "1"), *(("cupti_path", path) for path in self.library_paths)]
         found.append(("cuda_flush_ms", str(self.flush_ms)))
         if self.detach_ms:
@@ -130,17 +132,17 @@ class CudaConfig:
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """What the agents are to do.
+    """Configuration of the agents.
 
     Attributes:
         nvtx: Whether NVTX events are recorded.
-        domain_include: Only these NVTX domains; empty for all. The default domain is "default".
-        domain_exclude: Not these NVTX domains.
-        range_name: The range that opens a capture range, or None.
+        domain_include: Record only these NVTX domains; empty for all. "default" is the unnamed one.
+        domain_exclude: Exclude these NVTX domains.
+        range_name: The NVTX range that opens a capture range, or None.
         range_domain: Its domain; None for the default domain, "*" for any.
         sample: Which steps are recorded; None for all.
-        block_bytes: A log grows by this much.
-        keep_free_bytes: Logs stop growing when the file system has less left.
+        block_bytes: Increment by which a log grows.
+        keep_free_bytes: Logs stop growing when the file system has less space left.
         cuda: What is recorded of CUDA, or None.
     """
 
@@ -176,12 +178,12 @@ class AgentConfig:
 
 @dataclass(frozen=True)
 class Volume:
-    """How much the logs of a session hold.
+    """The amount of data in the logs of a session.
 
     Attributes:
         events: Events recorded.
-        dropped: Events lost for want of space.
-        bytes: Size of the logs as they lie on the disk.
+        dropped: Events dropped for lack of space.
+        bytes: Disk space of the logs.
         logs: Number of logs.
     """
 
@@ -192,13 +194,13 @@ class Volume:
 
 
 class Session:
-    """A session that this process has made.
+    """A session created by this process.
 
     Args:
-        folder: Where it is.
+        folder: Its directory.
         control: Its control page.
-        facts: What session.json holds.
-        has_cuda: Whether the agents look at CUDA.
+        facts: The content of session.json.
+        has_cuda: Whether the agents use CUPTI.
     """
 
     def __init__(
@@ -210,28 +212,28 @@ class Session:
         self.facts: dict[str, Any] = dict(facts)
 
     def write_facts(self, **changes: Any) -> None:
-        """Change facts, and replace session.json as a whole."""
+        """Change facts and rewrite session.json."""
         self.facts.update(changes)
         write_facts(self.folder, self.facts)
 
     def end(self, **changes: Any) -> None:
-        """Stop the recording for good and note when that was."""
+        """Stop recording permanently and store the time."""
         self.control.state = State.STOPPED
         self.write_facts(ended_monotonic_ns=time.monotonic_ns(), **changes)
 
     def variables(self, agent: Path) -> dict[str, str]:
-        """Return the environment variables that make programs record into this session."""
+        """Return the environment variables that make programs record to this session."""
         found = {INJECTION_VARIABLE: str(agent), SESSION_VARIABLE: str(self.folder)}
         if self._has_cuda:
             found[CUDA_INJECTION_VARIABLE] = str(agent)
         return found
 
     def close(self) -> None:
-        """Unmap the control page; the folder stays."""
+        """Unmap the control page; keep the directory."""
         self.control.close()
 
     def remove(self) -> None:
-        """Unmap the control page and delete the folder; what cannot be deleted stays."""
+        """Unmap the control page and delete the directory, as far as possible."""
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -245,13 +247,13 @@ def create_session(
     mode: RangeMode = RangeMode.NONE,
     windows_wanted: int = 0,
 ) -> Session:
-    """Fill an empty folder, as `reserve_folder` makes it, with a new session.
+    """Create a session in an empty directory made by `reserve_folder`.
 
     Args:
-        folder: The folder; it exists and is empty.
-        config: What the agents are to do.
-        facts: What session.json holds: `session_facts` and what the caller adds.
-        state: What the agents do at first.
+        folder: The directory; it exists and is empty.
+        config: Configuration of the agents.
+        facts: Content of session.json: `session_facts` and additions of the caller.
+        state: Initial state of the agents.
         mode: What opens a capture range.
         windows_wanted: The agents stop after this many capture ranges; 0: no limit.
 
@@ -264,11 +266,21 @@ def create_session(
         control = ControlFile.create(folder, state=state, mode=mode, windows_wanted=windows_wanted)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise CaptureError(
-            f"{folder} cannot be written: {error.strerror}",
-            hint="-o FILE puts the recording somewhere else",
-        ) from error
+        raise not_writable(folder, error) from error
     return Session(folder, control, facts, has_cuda=config.cuda is not None)
+
+
+def not_writable(folder: Path, error: OSError) -> CaptureError:
+    """Return the error for a session that cannot be written."""
+    return CaptureError(
+        f"cannot write to {folder}: {error.strerror or error}",
+        hint=f"{'free some space, or ' if is_full(error) else ''}record to another directory",
+    )
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether an error means that there is no space: a full disk, a quota, a size limit."""
+    return error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def session_facts(
@@ -279,14 +291,14 @@ def session_facts(
     environment: Mapping[str, str],
     collected: Iterable[str],
 ) -> dict[str, Any]:
-    """Return the facts that every session begins with.
+    """Return the initial facts of a session.
 
     Args:
-        output: The recording to be made.
+        output: Path of the recording.
         command: The program and its arguments, redacted.
         options: Plain values by option name.
-        environment: The environment variables to keep, redacted.
-        collected: What is recorded, such as "nvtx".
+        environment: The environment variables to store, redacted.
+        collected: The traced APIs, such as "nvtx".
     """
     from warpline import __version__  # noqa: PLC0415 - the package's own version, already there
 
@@ -309,13 +321,13 @@ def session_facts(
 
 
 def reserve_folder(output: Path) -> Path:
-    """Make an empty folder for the session beside its recording, for this user only.
+    """Create an empty session directory next to the recording, accessible to this user only.
 
-    It is called like the recording with ``.raw`` behind it, and a number if there is one already:
-    another session, or one that was never finished. Nothing is overwritten.
+    Its name is the recording's plus ``.raw``, with a number if that exists: for another session, or
+    an unfinished one. Nothing is overwritten.
 
     Raises:
-        CaptureError: The folder cannot be made.
+        CaptureError: The directory cannot be created.
     """
     for attempt in range(1, _ATTEMPTS):
         number = "" if attempt == 1 else f".{attempt}"
@@ -326,18 +338,18 @@ def reserve_folder(output: Path) -> Path:
             continue
         except OSError as error:
             raise CaptureError(
-                f"{folder} cannot be made: {error.strerror}",
-                hint="-o FILE puts the recording somewhere else",
+                f"cannot create {folder}: {error.strerror}",
+                hint="record to another directory",
             ) from error
         return folder
     raise CaptureError(
-        f"{output.parent} holds {_ATTEMPTS} unfinished sessions of {output.name}",
-        hint=f"warpline recover {output.name}{FOLDER_ENDING}",
+        f"{output.parent} has {_ATTEMPTS} unfinished recordings of {output.name}",
+        hint=f"run warpline recover {output.name}{FOLDER_ENDING}, or delete the .raw directories",
     )
 
 
 def write_facts(folder: Path, facts: Facts) -> None:
-    """Replace session.json as a whole: a reader sees the old one or the new one."""
+    """Replace session.json atomically: a reader sees the old or the new version."""
     path = folder / FACTS_NAME
     unfinished = folder / f".{FACTS_NAME}.{os.getpid()}"
     text = json.dumps(facts, indent=1, ensure_ascii=True)  # lone surrogates stay readable
@@ -346,25 +358,25 @@ def write_facts(folder: Path, facts: Facts) -> None:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Return what session.json holds.
+    """Return the content of session.json.
 
     Raises:
-        CaptureError: It is absent or damaged.
+        CaptureError: It is missing or damaged.
     """
     path = folder / FACTS_NAME
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise CaptureError(f"{path} cannot be read: {error.strerror}") from error
+        raise CaptureError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
         raise CaptureError(f"{path} is damaged: {error}") from error
     if not isinstance(facts, dict):
-        raise CaptureError(f"{path} is damaged: it is not an object")
+        raise CaptureError(f"{path} is damaged: not a JSON object")
     return facts
 
 
 def measure(folder: Path) -> Volume:
-    """Return how much the logs of a session hold now; logs that cannot be read count as empty."""
+    """Return the current size of a session's logs; unreadable logs count as empty."""
     events = dropped = size = logs = 0
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

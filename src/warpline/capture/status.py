@@ -1,8 +1,8 @@
-"""One line at the bottom of the terminal while a program runs.
+"""A status line at the bottom of the terminal while a program runs.
 
-The program writes to the same terminal, whenever it wants. So the line has a row of its own: the
-terminal is told to scroll only the rows above it, as package managers do. Nothing is drawn while
-something reads single keys (an editor, a pager) or while another job has the terminal.
+The program writes to the same terminal at any time. So the line has a reserved row, and the
+terminal scrolls only the rows above it, as package managers do it. Nothing is drawn while a program
+reads single keys (an editor, a pager) or while another job is in the foreground.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class StatusLine:
     """The line, on one terminal.
 
     Args:
-        handle: A file descriptor; if it is no terminal, nothing is ever drawn.
-        is_wanted: Whether anything is to be drawn.
+        handle: A file descriptor; if it is not a terminal, nothing is drawn.
+        is_wanted: Whether to draw at all.
     """
 
     def __init__(self, handle: int, *, is_wanted: bool = True) -> None:
         is_dumb = os.environ.get("TERM", "dumb") == "dumb"
         self._handle = handle
         self.is_on = is_wanted and not is_dumb and _is_terminal(handle)
-        self._rows = 0  # of the terminal while a row is reserved
+        self._rows = 0  # the terminal's rows while one is reserved
 
     def draw(self, text: str) -> None:
-        """Show a text, cut at the width of the terminal."""
+        """Show a text, truncated to the width of the terminal."""
         if not self.is_on or not _is_ours(self._handle):
             return
         try:
@@ -51,7 +51,7 @@ class StatusLine:
         )
 
     def clear(self) -> None:
-        """Give the row back; drawing again reserves it again."""
+        """Release the reserved row; drawing reserves it again."""
         if self._rows:
             self._write(self._release())
             self._rows = 0
@@ -62,7 +62,7 @@ class StatusLine:
         return f"{_SAVE}\x1b[r\x1b[{self._rows};1H\x1b[2K{_RESTORE}"
 
     def _write(self, text: str) -> None:
-        # A terminal that was stopped (Ctrl-S) must not stop us: the duration goes on.
+        # A stopped terminal (Ctrl-S) must not block the launcher: --duration keeps counting.
         with contextlib.suppress(OSError):
             if select.select([], [self._handle], [], 0)[1]:
                 os.write(self._handle, text.encode())
@@ -76,7 +76,7 @@ def _is_terminal(handle: int) -> bool:
 
 
 def _is_ours(handle: int) -> bool:
-    """Return whether this job has the terminal, and nobody reads single keys from it."""
+    """Return whether this job is in the foreground and no program reads single keys."""
     try:
         if os.tcgetpgrp(handle) != os.getpgrp():
             return False

@@ -1,4 +1,4 @@
-"""What a finished recording tells its readers: losses, deaths, damage, and the agents' notes."""
+"""Warnings and diagnostics of a recording: dropped events, crashes, damage, agents' notes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from warpline.units import plural
 
 INFO, WARNING = 1, 2  # of schema.tables.SEVERITIES
 PROCESSES = ("process", "processes")
-_MOST = 1 << 61  # what damaged counters add up to must fit a recording
-_SHOWN = 3  # processes or logs that are named one by one
+_MOST = 1 << 61  # limit for sums of damaged counters, so that they fit a recording
+_SHOWN = 3  # processes or logs to list individually
 
-# Note in native/raw/warpline_raw.h -> severity and sentence. A fork's note says nothing that the
-# log's header does not.
+# Note in native/raw/warpline_raw.h -> severity and sentence. A fork's note is left out: the log's
+# header has the same facts.
 _NOTES = {
     1: (INFO, "NVTX is recorded: {}"),
     2: (WARNING, "NVTX calls of this kind are not recorded: {}"),
-    3: (WARNING, "an NVTX extension is not known: {}"),
-    4: (INFO, "a text or payload was too long: {}"),
+    3: (WARNING, "unknown NVTX extension: {}"),
+    4: (INFO, "text or payload truncated or dropped (too long): {}"),
 }
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A row of the table diagnostic, its time on the monotonic clock."""
+    """A row of the diagnostic table; its time is on the monotonic clock."""
 
     time_ns: int
     severity: int
@@ -39,17 +39,17 @@ class Diagnostic:
 
 @dataclass
 class Told:
-    """What is told.
+    """Warnings, diagnostics and counts of a recording.
 
     Attributes:
-        lost: Events that were dropped, or could not be read.
-        more_lost: What else was lost, by what it is.
-        truncated: Ranges that were open at an end.
-        damaged_logs: Logs that could not be read to their end.
-        alive: Processes that still ran.
-        unread: Records that this version does not read, by what they are.
-        windows: What was recorded of a sampled run, from the origin; None if it was all.
-        ends: How processes ended, as `ends.tell_ends` says it.
+        lost: Events that were dropped or could not be read.
+        more_lost: Other missing records, by kind.
+        truncated: Ranges without a recorded end.
+        damaged_logs: Logs that could not be read completely.
+        alive: Processes that were still running.
+        unread: Records that this version cannot read, by kind.
+        windows: The recorded time intervals of a sampled run, from the origin; None if all of it.
+        ends: How processes ended, from `ends.tell_ends`.
         warnings: One sentence each.
         diagnostics: The agents' notes.
     """
@@ -68,12 +68,12 @@ class Told:
     def warn_of_each(
         self, sentences: Sequence[str], likewise: str, *, of: tuple[str, str] = PROCESSES
     ) -> None:
-        """Warn by the first of the sentences, and say how many more there are.
+        """Add the first sentences as warnings, and a count of the others.
 
         Args:
-            sentences: One for each of some things.
-            likewise: What is the same of the rest, such as "ended likewise".
-            of: What the things are called, one and many.
+            sentences: One for each process or log.
+            likewise: The end of the sentence that counts the others, such as "damaged".
+            of: The noun for that count, singular and plural.
         """
         self.warnings += sentences[:_SHOWN]
         if len(sentences) > _SHOWN:
@@ -82,11 +82,11 @@ class Told:
             self.warnings.append(f"{more} {likewise}")
 
     def add_notes(self, session: RawSession, known: Mapping[int, tuple[int, str]]) -> None:
-        """Add the agents' notes of some kinds; warnings among them are told once each.
+        """Add the agents' notes of given kinds; equal warnings are added once.
 
         Args:
-            session: What the logs hold.
-            known: Kind of note -> its severity, and the sentence that takes the note's text.
+            session: The decoded logs.
+            known: Kind of note -> severity, and a sentence with a placeholder for the note's text.
         """
         names = ("time_ns", "kind", "text_id", "process_id")
         columns = (session.facts("note", name) for name in names)
@@ -108,12 +108,12 @@ def tell(
     *,
     was_stopped: bool = False,
 ) -> Told:
-    """Return what there is to tell about a sealed session.
+    """Return the warnings, diagnostics and counts of a sealed session.
 
     Args:
-        session: What the logs hold.
-        logs: The logs.
-        counters: What the agents counted, if it is known.
+        session: The decoded logs.
+        logs: The log files.
+        counters: The agents' counters, if known.
         lives: How the processes ended.
         was_stopped: Whether recording stopped before the program ended.
     """
@@ -131,21 +131,22 @@ def _tell_losses(told: Told, session: RawSession, counters: Counters | None) -> 
     beyond = sum(session.facts("session", "beyond_limits"))
     told.lost = min(dropped + beyond + sum(session.facts("log", "unread_events")), _MOST)
     if dropped and counters and counters.first_error:
-        told.warnings.append(f"events were lost because {counters.first_error}")
+        told.warnings.append(f"events were dropped: {counters.first_error}")
     if dropped and (not counters or counters.out_of_space or not counters.first_error):
         told.warnings.append(
-            "the disk was full, or nearly, while recording; free some space, or record elsewhere"
-            " with -o"
+            "events were dropped because the disk was full or nearly full: free some space, or use"
+            " -o to record to another disk"
         )
     if beyond:
         told.warnings.append(
-            f"{plural(beyond, 'event')} did not fit: a table holds 2,147,483,647 rows; record less"
+            f"{plural(beyond, 'event')} dropped: a table is limited to 2,147,483,647 rows; record"
+            " a shorter part of the run"
         )
     cut = sum(session.facts("log", "cut_texts"))
     if cut:
         told.warnings.append(
             f"{plural(cut, 'text or payload', 'texts and payloads')} longer than 65,535 bytes"
-            f" {'was' if cut == 1 else 'were'} cut or left out"
+            f" {'was' if cut == 1 else 'were'} truncated or dropped"
         )
     foreign = sum(session.facts("session", "foreign_records"))
     if foreign:
@@ -158,13 +159,12 @@ def _tell_damage(told: Told, session: RawSession, logs: Sequence[LogFile]) -> No
     damaged = [place for place, is_so in enumerate(session.facts("log", "is_damaged")) if is_so]
     told.damaged_logs = len(damaged)
     sentences = [_damage(logs[place], unread[place], events[place]) for place in damaged]
-    told.warn_of_each(sentences, "damaged likewise", of=("log", "logs"))
+    told.warn_of_each(sentences, "damaged", of=("log", "logs"))
 
 
 def _damage(log: LogFile, unread_bytes: int, unread_events: int) -> str:
-    lost = f", with {plural(unread_events, 'event')} in it" if unread_events else ""
-    unread = f"{plural(unread_bytes, 'byte')} of it could not be read"
-    return f"the log {log.path.name} is damaged: {unread}{lost}"
+    lost = f" with {plural(unread_events, 'event')}" if unread_events else ""
+    return f"log {log.path.name} is damaged: {plural(unread_bytes, 'byte')}{lost} could not be read"
 
 
 def _tell_processes(
@@ -181,30 +181,30 @@ def _tell_processes(
         if count and not lives_on and _is_told(life)
     ]
     lived = [
-        f"process {pid} still ran when its log was read: what it did later is not in the recording"
+        f"process {pid} was still running when its log was read: later events are not recorded"
         for pid, _, lives_on, _ in rows
         if lives_on
     ]
-    alike = "had some open when recording stopped" if was_stopped else "ended with ranges open"
+    alike = "had ranges open when recording stopped" if was_stopped else "ended with ranges open"
     told.warn_of_each(died, alike)
-    told.warn_of_each(lived, "still ran likewise")
+    told.warn_of_each(lived, "were still running")
 
 
 def _is_told(life: Life) -> bool:
-    """Return whether a process did not end in order, or recording did before it."""
+    """Return whether a process ended abnormally, or after recording stopped."""
     return life.cause != "exited" or life.until_ns is not None
 
 
 def _left_open(life: Life, ranges: str, *, was_stopped: bool) -> str:
-    """Say how a process ended, and where the ranges that it had open end."""
+    """Describe how a process ended and where its open ranges are cut."""
     if life.cause == "stopped":
         return f"had {ranges} open when recording stopped"
     if life.cause == "replaced":
-        return f"called exec with {ranges} open, cut where its next program was first seen"
+        return f"called exec with {ranges} open, cut where its next program was first recorded"
     if life.exit is not None:
         return _left_at_exit(life.exit, life, ranges)
     if life.until_ns is not None:
-        return f"had {ranges} open when it was last seen alive, cut there"
+        return f"had {ranges} open when last seen running, cut there"
     how = f"had {ranges} open when it ended or recording stopped" if was_stopped else None
     return f"{how or f'ended abruptly with {ranges} open'}, cut at its last event"
 
@@ -214,11 +214,11 @@ def _left_at_exit(exited: Exit, life: Life, ranges: str) -> str:
         return f"{life.cause_in_words} with {ranges} open, cut at its death"
     if exited.exit_status is not None:
         return f"exited with status {exited.exit_status} and {ranges} open, cut at its end"
-    return f"ended abruptly with {ranges} open, cut when it was found to have ended"
+    return f"ended abruptly with {ranges} open, cut when its end was detected"
 
 
 def _tell_notes(told: Told, session: RawSession) -> None:
     told.add_notes(session, _NOTES)
     left_out = sum(session.facts("session", "notes_left_out"))
     if left_out:
-        told.warnings.append(f"{plural(left_out, 'note')} of the agents left out")
+        told.warnings.append(f"{plural(left_out, 'diagnostic')} dropped")

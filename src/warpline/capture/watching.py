@@ -1,16 +1,16 @@
-"""Watching a program while it runs: time limits, signals, capture ranges, processes left behind.
+"""Watch a program while it runs: time limits, signals, capture ranges, remaining processes.
 
-Signals are blocked and taken one by one with their sender, so there are no handlers and no races.
+Signals are blocked and taken one at a time with their sender, without handlers or races.
 The rules:
 
-- Ctrl-C: the recording stops. A second one kills everything.
-- SIGTERM, SIGHUP, SIGQUIT: for the program; a second one kills everything.
-- SIGUSR1, SIGUSR2: for the program.
-- What is for the program is passed on if only we got it, not if it came from the terminal or to our
-  whole process group.
-- What was ignored when we began, as by nohup or for the background jobs of a script, means nothing
-  to us; it is for the program, which may have a handler.
-- SIGTSTP: the row of the status line is given back, then we stop as the program does.
+- Ctrl-C stops the recording. A second one kills all processes.
+- SIGTERM, SIGHUP and SIGQUIT are for the program. A second one kills all processes.
+- SIGUSR1 and SIGUSR2 are for the program.
+- Signals for the program are forwarded if only the launcher received them, not if they came from
+  the terminal or went to the whole process group.
+- Signals that were ignored at startup, as with nohup or in background jobs of a script, have no
+  effect on the launcher. They are forwarded to the program, which may have a handler.
+- SIGTSTP: release the row of the status line, then stop like the program does.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _FORWARDED = {signal.SIGUSR1, signal.SIGUSR2}
 _TAKEN = _PASSED_ON | _FORWARDED | {signal.SIGCHLD, signal.SIGTSTP}
 _FROM_KERNEL = 0x80  # si_code of a signal that the terminal sends
-_SAME_S = 0.3  # signals closer together than this are one: to the process, and to its group
+_SAME_S = 0.3  # signals closer together count as one: to the process, and to its group
 _LOOK_S = 0.5
-_REST = 50  # thousands of threads take long to look at: at most a fiftieth of a processor
+_REST = 50  # inspecting thousands of threads is slow: use at most 1/50 of a CPU
 _POLL_S = 0.05
 _DRAW_AFTER_S = 1.0
 _LEFT_BEHIND_S = 3.0
 _PATIENCE_S = 1.0
-_DRAIN_S = 5.0  # the device may be waiting for something that never comes
+_DRAIN_S = 5.0  # the GPU may be waiting for an event that never happens
 _NAMES_SHOWN = 3
 _SIGSET_BYTES = 128  # of sigset_t in the C library
 
@@ -59,17 +59,17 @@ class Ending:
     """How a watched program ended.
 
     Attributes:
-        status: As waitpid gives it.
-        interrupted: Whether Ctrl-C asked for the end.
-        killed: Whether everything was killed, at a second signal.
-        ended_by: The signal by which we ended the program, as its options ask; or None.
-        stopped_ns: When the recording stopped, in monotonic ns, if the program was still running.
-        stopped_by: What stopped it: "interrupt", "duration" or "capture range".
+        status: The wait status from waitpid.
+        interrupted: Whether Ctrl-C was pressed.
+        killed: Whether all processes were killed, after a second signal.
+        ended_by: The signal that the launcher sent to stop the program, per its options; or None.
+        stopped_ns: When recording stopped, in monotonic ns, if the program was still running.
+        stopped_by: The reason: "interrupt", "duration" or "capture range".
         left: Processes that were not waited for.
-        seen: How many processes were seen at once, at most.
-        unrecorded: Processes whose environment had lost the session: pid -> name.
-        unloadable: Programs that no library can be loaded into: file -> why.
-        sampled: What the session's facts are to say of sampling by time.
+        seen: The maximum number of concurrent processes.
+        unrecorded: Processes without the session in their environment: pid -> name.
+        unloadable: Programs that the agent cannot be loaded into: file -> reason.
+        sampled: Facts about time windows for session.json.
     """
 
     status: int = 0
@@ -85,17 +85,17 @@ class Ending:
     sampled: dict[str, Any] = field(default_factory=dict)
 
     def stop_facts(self) -> dict[str, Any]:
-        """Return what the session's facts are to say of the recording's stop."""
+        """Return the facts about the stop of recording for session.json."""
         if self.stopped_ns is None:
             return {}
         return {"stopped_monotonic_ns": self.stopped_ns, "stopped_by": self.stopped_by}
 
 
 class Signals:
-    """The signals that are taken while a program runs; blocked from the beginning."""
+    """The signals that the launcher takes while a program runs; blocked from the start."""
 
     def __init__(self) -> None:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else nothing could be waited for
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, waitpid would not work
         ignored = {number for number in _TAKEN if signal.getsignal(number) is signal.SIG_IGN}
         self._taken = _TAKEN - (ignored & {signal.SIGTSTP})
         self._ours = _PASSED_ON - ignored
@@ -104,9 +104,9 @@ class Signals:
         self._pending = _descriptor_of(self._taken)
 
     def take(self, seconds: float, wakers: Sequence[int] = ()) -> signal.struct_siginfo | None:
-        """Return the next signal, or None when so many seconds have passed.
+        """Return the next signal, or None after `seconds`.
 
-        Or when one of the descriptors `wakers` can be read, if the system can wait for both.
+        Also returns when one of the descriptors `wakers` is readable, if the system supports it.
         """
         seconds = max(0.0, seconds)
         if self._pending is not None and wakers:
@@ -118,15 +118,15 @@ class Signals:
         return signal.sigtimedwait(self._taken, seconds)
 
     def was_for_all(self, number: int) -> bool:
-        """Return whether a signal that was taken was sent to our whole process group."""
+        """Return whether a taken signal was sent to the whole process group."""
         return self._ear.has_heard(number)
 
     def is_ours(self, number: int) -> bool:
-        """Return whether a signal asks us to end, and not the program alone."""
+        """Return whether a signal also concerns the launcher, not only the program."""
         return number in self._ours
 
     def give_back(self) -> None:
-        """Forget what has come meanwhile, and block nothing any more."""
+        """Discard pending signals and restore the signal mask."""
         self._ear.close()
         if self._pending is not None:
             os.close(self._pending)
@@ -136,16 +136,16 @@ class Signals:
         signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
 
     def stop_here(self) -> None:
-        """Stop as SIGTSTP asks, and return when the process is continued."""
+        """Stop this process on SIGTSTP; return when it is continued."""
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})  # here
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
 
 
 def _descriptor_of(signals: set[signal.Signals]) -> int | None:
-    """Return a descriptor that can be read while one of the signals is pending, if the system can.
+    """Return a descriptor that is readable while one of the signals is pending, or None.
 
-    Python offers sigtimedwait only, which waits for nothing but signals.
+    Python's sigtimedwait cannot wait for descriptors at the same time.
     """
     mask = sum(1 << (number - 1) for number in signals)
     with contextlib.suppress(OSError, AttributeError):
@@ -156,14 +156,14 @@ def _descriptor_of(signals: set[signal.Signals]) -> int | None:
 
 
 class Watch:
-    """Watches a program that has been started until there is nothing more to wait for.
+    """Watches a running program until there is nothing more to wait for.
 
     Args:
         pid: The program.
-        session: Where it is recorded.
-        options: What was asked for.
+        session: The session that records it.
+        options: The parsed command line.
         signals: Blocked before the program was started.
-        say: Tells the user something.
+        say: Prints a note for the user.
     """
 
     def __init__(
@@ -181,22 +181,22 @@ class Watch:
         self._began = time.monotonic()
         sampling = options.sampling
         self._sampling = TimeSampling(self._control, sampling) if sampling else None
-        self._ended: float | None = None  # when the program did
+        self._ended: float | None = None  # when the program ended
         self._is_recording = self._control.state is State.RECORDING
         self._has_stopped = False
-        self._asked_at: float | None = None  # when we were first asked to end
+        self._asked_at: float | None = None  # when the first terminating signal came
         self._children_left = True
         self._abandoned = False
         self._looks: dict[int, int] = {}
         self._look_at = self._began
         self._miscounts = 0
-        self._drain_asked_at: float | None = None  # when it was to write its device work down
-        self._end_asked_at: float | None = None  # when we asked the program to end
+        self._drain_asked_at: float | None = None  # when the agents were asked to drain GPU work
+        self._end_asked_at: float | None = None  # when the program was asked to end
         self._told_left = False
         self._told_waiting = False
 
     def run(self) -> Ending:
-        """Watch to the end."""
+        """Watch until the end."""
         try:
             while not self._is_over():
                 received = self._signals.take(self._next(), self._attached.descriptors)
@@ -229,7 +229,7 @@ class Watch:
         return not self._children_left or self._abandoned or self._options.wait == "primary"
 
     def _next(self) -> float:
-        """Return how long nothing will have to be done."""
+        """Return the time in seconds until the next action."""
         now = time.monotonic()
         if self._waits_for_windows() or self._drain_asked_at is not None:
             return _POLL_S
@@ -274,7 +274,7 @@ class Watch:
             return
         self._asked_at = now
         if number == signal.SIGQUIT and has_it:
-            return  # the program's own affair; ours is to finish
+            return  # the program handles it; the launcher only writes the recording
         if number == signal.SIGINT:
             self._ending.interrupted = True
             self._stop_recording("interrupt")
@@ -308,19 +308,20 @@ class Watch:
         if options.duration is not None and passed >= options.delay + options.duration:
             self._stop_recording("duration")
             if options.stop_on_exit:
-                self._end_program("the time of -d has passed", "-x false lets it go on")
+                self._end_program("--duration has elapsed", "use -x false to keep it running")
         elif options.windows_wanted and self._control.state is State.STOPPED:
             self._stop_recording("capture range")
             if options.ends_program:
                 self._end_program(
-                    "the capture range has ended", "--capture-range-end=stop lets it go on"
+                    "the capture range has ended",
+                    "use --capture-range-end=stop to keep it running",
                 )
 
     def _begin_recording(self) -> None:
-        """Record from here: the delay has passed."""
+        """Start recording after the delay."""
         self._is_recording = True
         if self._control.state is State.WAITING:
-            with contextlib.suppress(OSError):  # a full disk: what comes now is recorded or told
+            with contextlib.suppress(OSError):  # a full disk: events are recorded or counted
                 self._session.write_facts(recording_monotonic_ns=time.monotonic_ns())
             self._control.state = State.RECORDING
 
@@ -330,19 +331,19 @@ class Watch:
             self._ending.stopped_by = why
         self._has_stopped = True
         self._control.state = State.STOPPED
-        with contextlib.suppress(OSError):  # a full disk: it is tried again at the end
+        with contextlib.suppress(OSError):  # a full disk: retried at the end
             self._session.write_facts(**self._ending.stop_facts())
 
     def _end_program(self, why: str, hint: str) -> None:
         if self._options.kill is not None:
             name = signal_name(self._options.kill)
-            self._tell(f"{why}: {name} ends the program; {hint}")
+            self._tell(f"{why}; stopping the program with {name} ({hint})")
             self._drain_asked_at = time.monotonic()
             self._control.ask_to_drain()
             self._end_drained_program()
 
     def _end_drained_program(self) -> None:
-        """End the program once its device work is written down, or that takes too long."""
+        """Stop the program once its GPU records are written, or after a timeout."""
         now = time.monotonic()
         alive = [pid for pid in self._control.holds_work() if processes.is_alive(pid)]
         if alive and self._drain_asked_at is not None and now - self._drain_asked_at < _DRAIN_S:
@@ -370,13 +371,13 @@ class Watch:
                 self._ended = time.monotonic()
 
     def _look(self) -> None:
-        """Do what need not be done at once: look at processes and ranges, draw the line."""
+        """Do periodic work: inspect processes and ranges, draw the status line."""
         self._attached.look()
         alive = processes.descendants(os.getpid())
         self._ending.seen = max(self._ending.seen, len(alive))
         for pid in alive:
             looks = self._looks.get(pid, 0)
-            if looks < 2:  # between fork and exec a process looks like its parent
+            if looks < 2:  # between fork and exec, a process resembles its parent
                 self._looks[pid] = looks + 1
                 self._inspect(pid)
         if self._control.mode is not RangeMode.NONE:
@@ -385,11 +386,14 @@ class Watch:
         if self._ended is not None and now - self._ended > _LEFT_BEHIND_S:
             self._tell_left(alive)
         elif self._ending.interrupted and now - (self._asked_at or now) > _PATIENCE_S:
-            self._tell_once("recording has stopped; waiting for the program, Ctrl-C kills it")
+            self._tell_once(
+                "recording has stopped; waiting for the program (press Ctrl-C to kill it)"
+            )
         elif self._end_asked_at is not None and now - self._end_asked_at > _LEFT_BEHIND_S:
             name = signal_name(self._ending.ended_by or 0)
             self._tell_once(
-                f"the program goes on after {name}; Ctrl-C twice, or --kill=sigkill, ends it"
+                f"the program is still running after {name}"
+                " (press Ctrl-C twice to kill it, or use --kill=sigkill)"
             )
         if self._status.is_on and time.monotonic() - self._began >= _DRAW_AFTER_S:
             self._status.draw(self._line(len(alive)))
@@ -432,15 +436,15 @@ class Watch:
         shown = ", ".join(dict.fromkeys(name for name in names[:_NAMES_SHOWN] if name))
         count = "a process" if len(alive) == 1 else f"{len(alive)} processes"
         self._tell(
-            f"the program has ended; waiting for {count} that it left ({shown}):"
-            " Ctrl-C finishes now, --wait=primary does not wait"
+            f"the program has ended; waiting for {count} it left running: {shown}"
+            " (press Ctrl-C to stop waiting, or use --wait=primary)"
         )
 
     def _sampled(self) -> str:
         if self._control.state is State.TIME_WINDOW:
-            return "recording for a while, no step was seen yet"
+            return "recording a time window, no step yet"
         counters = self._control.counters()
-        doing = "recording" if counters.windows_open else "resting"
+        doing = "recording" if counters.windows_open else "paused"
         return f"{doing}, {counters.steps_begun:,} steps"
 
     def _line(self, alive: int) -> str:
@@ -449,9 +453,9 @@ class Watch:
         state = self._control.state
         is_open = self._control.mode is RangeMode.NONE or self._control.counters().windows_open
         if self._ended is not None:
-            doing = "waiting for processes left behind"
+            doing = "waiting for remaining processes"
         elif state is State.WAITING:
-            doing = "waiting for the delay to pass"
+            doing = "waiting for --delay"
         elif state is State.STOPPED:
             doing = "recording has stopped"
         elif self._sampling is not None:
@@ -461,5 +465,5 @@ class Watch:
         parts = [f"warpline: {doing}", f"{minutes}:{seconds:02}", f"{volume.events:,} events"]
         parts += [format_bytes(volume.bytes), f"{alive} process{'es' if alive != 1 else ''}"]
         if volume.dropped:
-            parts.append(f"{volume.dropped:,} lost")
+            parts.append(f"{volume.dropped:,} dropped")
         return "  ".join(parts)

@@ -1,24 +1,25 @@
 """``warpline profile``: run a program and record it, with the flags of ``nsys profile``.
 
-The program has the terminal and standard output for itself: all that is said here goes to standard
-error, but for the tables that ``--stats`` asks for.
+Terminal and standard output belong to the program. Messages go to standard error. Only the tables
+of ``--stats`` go to standard output.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline.capture import capabilities, options
+from warpline.capture import capabilities, names, options
 from warpline.capture.flags import FLAGS, Options
 from warpline.cli import talk
 from warpline.cli.output import say_failed
 from warpline.cli.startup import load_api
 from warpline.errors import WarplineError
+from warpline.units import plural
 
 if TYPE_CHECKING:
     from warpline.capture.launch import Outcome
@@ -26,22 +27,22 @@ if TYPE_CHECKING:
     from warpline.trace import Trace
 
 NAME = "profile"
-HELP = "run a program and record it, with the flags of nsys profile"
+HELP = "run a program and record it; accepts nsys profile options"
 
 _PATTERNS = (
-    "Patterns in the recording's name: %p the program's process id, %h the host, %n a number that"
-    " makes it new, %q{NAME} an environment variable, %% a per cent sign. Flags of nsys that are"
-    " not listed are understood, and say that they are not collected."
+    "Patterns in the output name: %p process id of the program, %h host name, %n number that makes"
+    " the name unique, %q{NAME} environment variable, %% percent sign. Other nsys options are"
+    " accepted but have no effect; a warning names them."
 )
 _ALWAYS_SHOWN = ("process_sum", "recording")
-_ENDINGS = {"perfetto": ".perfetto.json", "parquet": ".parquet", "arrow": ".arrow"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command, for its help; `read` reads them."""
-    parser.usage = f"{parser.prog} [FLAGS] [--] PROGRAM [ARGUMENTS]"
+    """Declare the command's options for its help; `read` parses them."""
+    parser.usage = f"{parser.prog} [OPTIONS] [--] PROGRAM [ARGS...]"
+    parser.description = "Run a program and record it. Accepts nsys profile options."
     parser.epilog = _PATTERNS
-    parser.add_argument("program", nargs="*", metavar="PROGRAM", help="what to run, as you would")
+    parser.add_argument("program", nargs="*", metavar="PROGRAM", help=SUPPRESS)
     known = {name for action in parser._actions for name in action.option_strings}  # noqa: SLF001 - argparse has no public way to list them
     for flag in FLAGS:
         if flag.is_hidden or not known.isdisjoint(flag.names):
@@ -54,17 +55,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
-    """Return whether help is asked for before the program's words."""
+    """Return whether ``-h`` or ``--help`` is given before the program."""
     return options.asks_for_help(words)
 
 
 def read(words: Sequence[str]) -> Namespace:
-    """Return what the words ask for."""
+    """Parse the command line."""
     return Namespace(options=options.parse(words))
 
 
 def run(args: Namespace) -> int:
-    """Run the program, record it, say what was recorded, and end as the program did."""
+    """Run and record the program, print the result, and exit with the program's status."""
     from warpline.capture.launch import (  # noqa: PLC0415 - start-up: only running needs it
         Talk,
         UnfinishedError,
@@ -85,52 +86,53 @@ def run(args: Namespace) -> int:
         talk.failure(error.message, error.hint, debug=False)
         return end_like(error.ending) or 1
     _hide_progress(chosen)
-    is_complete = _afterwards(chosen, outcome)
+    _afterwards(chosen, outcome)
     _flush()
-    return end_like(outcome.ending) or (0 if is_complete else 1)
+    return end_like(outcome.ending)
 
 
-def _afterwards(chosen: Options, outcome: Outcome) -> bool:
-    """Say what was recorded and write what was asked for; return whether all of it worked."""
+def _afterwards(chosen: Options, outcome: Outcome) -> None:
+    """Print the summary, tables and warnings, and write the exports.
+
+    Errors here do not change the exit status: the recording exists, and the status is the
+    program's.
+    """
     name = _short(outcome.output)
     wants_summary = not (chosen.no_summary or chosen.quiet or outcome.reason)
-    is_complete = True
     try:
         if wants_summary or chosen.stats or chosen.export:
             trace = load_api().open(name)
             if wants_summary:
                 _summarise(trace)
             if chosen.stats:
-                is_complete = _print_tables(trace)
-            is_complete = _export(chosen, trace, outcome.output) and is_complete
-    except WarplineError as error:  # the recording is there, and the status is the program's
+                _print_tables(trace)
+            _export(chosen, trace, outcome.output)
+    except WarplineError as error:
         talk.failure(error.message, error.hint, debug=False)
-        is_complete = False
     if not chosen.quiet:
         _tell(outcome)
         if wants_summary:
             _tell_lacking(chosen)
         else:
-            talk.note(f"{name} is written")
-    return is_complete
+            talk.note(f"wrote {name}")
 
 
 def _tell(outcome: Outcome) -> None:
-    """Say what must be known to trust the recording."""
+    """Print the warnings about the recording."""
     finished, reason = outcome.finished, outcome.reason
     if reason is not None:
         talk.warning(f"nothing was recorded: {reason.text}")
         if reason.hint:
             talk.hint(reason.hint)
     if finished.get("lost"):
-        talk.warning(f"{finished['lost']:,} events were lost")
+        talk.warning(f"{plural(finished['lost'], 'event')} dropped")
     for warning in finished.get("warnings", ()):
         if reason is None or not warning.endswith(reason.text):
             talk.warning(warning)
 
 
 def _tell_lacking(chosen: Options) -> None:
-    """Say which of what is asked for by default the recording lacks."""
+    """Print which APIs traced by default are missing from the recording."""
     lacking = capabilities.lacking(chosen.trace)
     if lacking and "trace" not in chosen.given:
         talk.note(f"{', '.join(lacking).upper()} was not recorded: {capabilities.WHY_NOT}")
@@ -146,25 +148,25 @@ def _summarise(trace: Trace) -> None:
     if sys.stderr is None:
         return
     document = load_api().summary(trace, with_layers=True)
-    # What there is no trace of for want of CUDA is said below, once.
+    # Sections skipped for lack of CUDA are left out: a note mentions that once.
     shown = (item for item in document.sections if _is_shown(item))
     screen = replace(document, sections=tuple(shown))
     try:
         sys.stderr.write("\n")
         render(screen, sys.stderr, detect_options(sys.stderr, os.environ))
     except OSError:
-        return  # nobody listens
+        return  # standard error is closed
 
 
 def _is_shown(section: Result | Skipped) -> bool:
-    """Return whether the screen has a use for a section."""
+    """Return whether a section belongs on the screen."""
     from warpline.result import Result  # noqa: PLC0415 - start-up: brings numpy
 
     return isinstance(section, Result) or section.name in _ALWAYS_SHOWN
 
 
-def _print_tables(trace: Trace) -> bool:
-    """Write those of nsys's tables that have rows to standard output; return whether all worked."""
+def _print_tables(trace: Trace) -> None:
+    """Write the nonempty nsys tables to standard output."""
     from dataclasses import replace  # noqa: PLC0415 - start-up
 
     from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
@@ -172,34 +174,31 @@ def _print_tables(trace: Trace) -> bool:
     from warpline.result import Result, Skipped  # noqa: PLC0415 - likewise
 
     if sys.stdout is None:
-        return True
+        return
     api = load_api()
     plugins.load("renderers")
     document = api.document(trace, api.default_tables(), keep_going=True)
     filled = tuple(item for item in document.sections if isinstance(item, Result) and len(item))
     detected = detect_options(sys.stdout, os.environ)
     RENDERERS.get("text").render(replace(document, sections=filled), sys.stdout, detected)
-    return not say_failed(item for item in document.sections if isinstance(item, Skipped))
+    say_failed(item for item in document.sections if isinstance(item, Skipped))
 
 
-def _export(chosen: Options, trace: Trace, output: Path) -> bool:
-    """Write the recording in other formats beside it; return whether all could be written."""
-    is_complete = True
+def _export(chosen: Options, trace: Trace, output: Path) -> None:
+    """Write the exports next to the recording."""
     for kind in chosen.export:
-        path = output.with_name(output.stem + _ENDINGS.get(kind, f".{kind}"))
+        path = names.export_path(output, kind)
         try:
             load_api().export(trace, path, kind, overwrite=chosen.force_overwrite)
         except WarplineError as error:
             talk.failure(error.message, error.hint, debug=False)
-            is_complete = False
         else:
             if not chosen.quiet:
-                talk.note(f"{_short(path)} is written")
-    return is_complete
+                talk.note(f"wrote {_short(path)}")
 
 
 def _short(path: Path) -> str:
-    """Return a path as it would be typed here."""
+    """Return a path relative to the current directory if possible."""
     try:
         return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):
@@ -208,7 +207,7 @@ def _short(path: Path) -> str:
 
 def _show_progress(part: float) -> None:
     if _is_terminal():
-        sys.stderr.write(f"\r\x1b[Kwarpline: finishing {part:.0%}")
+        sys.stderr.write(f"\r\x1b[Kwarpline: writing recording {part:.0%}")
         sys.stderr.flush()
 
 
@@ -224,11 +223,11 @@ def _is_terminal() -> bool:
 
 
 def _nothing(_: object) -> None:
-    """Say nothing."""
+    """Print nothing, with --quiet."""
 
 
 def _flush() -> None:
-    """Write what is buffered: the end may be a signal."""
+    """Flush the output streams: this process may end by a signal."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             try:

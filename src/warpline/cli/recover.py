@@ -1,4 +1,4 @@
-"""``warpline recover``: a session that nobody finished, made into a recording."""
+"""``warpline recover``: write the recording of a session whose launcher was killed."""
 
 from __future__ import annotations
 
@@ -16,46 +16,52 @@ if TYPE_CHECKING:
     from warpline.capture.finishing import Finished
 
 NAME = "recover"
-HELP = "finish a session whose launcher died: make its .raw folder into a recording"
+HELP = "recover an unfinished recording from its .raw directory"
 
 _ENDING = ".raw"
 _RECORDING = ".warpline"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the words of this command."""
-    parser.add_argument("folder", metavar="FOLDER", help="the session's folder: NAME.warpline.raw")
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "folder", metavar="DIRECTORY", help="unfinished recording: NAME.warpline.raw"
+    )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="the recording to write (default: the folder's name without .raw)",
+        help="output file (default: the directory's name without .raw)",
     )
     parser.add_argument(
         "-f",
         "--force",
         "--force-overwrite",
         action="store_true",
-        help="replace FILE if it exists, and finish a session that is still being recorded",
+        help="overwrite FILE; also recover while the program is still being recorded",
     )
     parser.add_argument(
-        "--keep", action="store_true", help="keep the folder when all of it was recovered"
+        "--keep", action="store_true", help="keep the directory after a complete recovery"
     )
 
 
 def run(args: Namespace) -> int:
-    """Finish the session and print the path of the recording."""
+    """Write the recording and print its path."""
     from warpline.capture.finishing import finish  # noqa: PLC0415 - start-up: brings the core
 
     folder = Path(args.folder)
     if not folder.is_dir():
-        raise CaptureError(f"there is no folder {folder}", hint="name a folder that ends in .raw")
+        raise CaptureError(
+            f"no such directory: {folder}", hint="name a directory that ends in .raw"
+        )
     facts = _facts(folder)
     if not args.force:
         _refuse_living(folder, facts)
     output = _output(folder, args.output)
     if output.exists() and not args.force:
-        raise WarplineError(f"{output} exists", hint="-o FILE names another, -f replaces it")
+        raise WarplineError(
+            f"{output} exists", hint="use -f to overwrite it, or -o FILE to choose another name"
+        )
     finished = finish(folder, output)
     _tell(finished)
     _leave(folder, finished, keep=args.keep)
@@ -63,7 +69,7 @@ def run(args: Namespace) -> int:
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    """Return what session.json holds, nothing if it cannot be read: finishing says why."""
+    """Return the content of session.json; empty if unreadable, which `finish` reports."""
     from warpline.capture.session import read_facts  # noqa: PLC0415 - start-up
 
     try:
@@ -78,13 +84,13 @@ def _refuse_living(folder: Path, facts: dict[str, Any]) -> None:
     pid = launched_by(facts)
     if pid is not None:
         raise CaptureError(
-            f"{folder} is still being recorded, by process {pid}",
-            hint="end that first; --force finishes what there is so far",
+            f"process {pid} is still recording to {folder}",
+            hint="stop it first, or use --force to recover the events recorded so far",
         )
 
 
 def _output(folder: Path, named: str | None) -> Path:
-    """Return where the recording goes: a free name beside the folder, unless one is given."""
+    """Return the recording's path: next to the directory unless -o is given."""
     if named is not None:
         return Path(named)
     whole = folder.resolve()
@@ -95,25 +101,25 @@ def _output(folder: Path, named: str | None) -> Path:
 def _tell(finished: Finished) -> None:
     counts = [plural(finished.ranges, "range"), plural(finished.marks, "mark")]
     if finished.kernels or finished.cuda_calls:
-        counts += [plural(finished.kernels, "kernel"), plural(finished.cuda_calls, "CUDA call")]
+        counts += [plural(finished.kernels, "kernel"), plural(finished.cuda_calls, "CUDA API call")]
     *first, last = counts
     of_all = plural(finished.processes, "process", "processes")
-    talk.note(f"recovered {', '.join(first)} and {last} of {of_all}")
-    if finished.truncated and not finished.warnings:  # which name the processes
-        talk.note(f"{plural(finished.truncated, 'range')} had no end: cut where it was last seen")
+    talk.note(f"recovered {', '.join(first)} and {last} from {of_all}")
+    if finished.truncated and not finished.warnings:  # warnings name the processes
+        talk.note(f"{plural(finished.truncated, 'range')} without an end, cut at the last event")
     if finished.lost:
-        talk.warning(f"{plural(finished.lost, 'event')} lost")
+        talk.warning(f"{plural(finished.lost, 'event')} dropped")
     for warning in finished.warnings:
         talk.warning(warning)
 
 
 def _leave(folder: Path, finished: Finished, *, keep: bool) -> None:
-    """Delete the folder if nothing in it is left to be had."""
+    """Delete the directory after a complete recovery."""
     if keep or not finished.is_whole:
         if not keep:
-            talk.note(f"{folder} is kept: not all of it could be read")
+            talk.note(f"kept {folder}: some of it could not be read")
         return
     try:
         shutil.rmtree(folder)
     except OSError as error:
-        talk.note(f"{folder} cannot be deleted: {error.strerror}")
+        talk.note(f"cannot delete {folder}: {error.strerror}")
