@@ -110,7 +110,7 @@ def test_a_program_is_not_ended_before_its_device_work_is_written(
 def test_what_a_killed_program_launched_last_is_told(profile: Profile) -> None:
     trace = profile("init", "hold", "launch", 7, "kill", status=-9)
     assert (len(trace["kernel"]), trace.meta.lost) == (0, {"kernels": 7})
-    assert "had no record when it was killed" in " ".join(trace.meta.warnings)
+    assert "have no record because the process was killed" in " ".join(trace.meta.warnings)
 
 
 def test_steps_are_told_from_the_launches(profile: Profile) -> None:
@@ -119,8 +119,8 @@ def test_steps_are_told_from_the_launches(profile: Profile) -> None:
     )
     (told,) = (text for text in trace.meta.warnings if "were recorded" in text)
     assert re.search(
-        r"5 of every 100 steps were recorded: \d windows in the \d+ steps after the first was told;"
-        r" steps from periodicity of launches \(period 1\.\d+ ms, 21 launches\);",
+        r"5 of every 100 steps were recorded: \d windows in the \d+ steps after steps were first detected;"
+        r" steps detected from periodic launches \(period 1\.\d+ ms, 21 launches\);",
         told,
     )
     assert trace.meta.windows_ns is not None

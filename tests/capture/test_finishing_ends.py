@@ -69,7 +69,7 @@ def the_end(trace: Trace) -> tuple[int, ProcessEnd]:
         (SEGFAULT, "crashed", ("SIGSEGV", None), "crashed (SIGSEGV) with 1 range open"),
         (SEGFAULT | 128, "crashed", ("SIGSEGV", None), "crashed (SIGSEGV) with 1 range open"),
         (STATUS_3, "exited", (None, 3), "exited with status 3 and 1 range open"),
-        (None, "died", (None, None), "ended abruptly with 1 range open, cut when it was found"),
+        (None, "died", (None, None), "ended abruptly with 1 range open, cut when its end was detected"),
     ],
 )
 def test_a_noted_end(tmp_path, status, cause, how, told):
@@ -124,7 +124,7 @@ def test_without_a_note_it_lived_when_the_launcher_last_looked(tmp_path, is_over
     trace = died(tmp_path, hung(), attached=(7, 100), heartbeat=700, **facts)
     end_ns, end = the_end(trace)
     assert (end_ns, end.cause) == (700, "died" if is_over else "unwatched")
-    assert "when it was last seen alive, cut there" in trace.meta.warnings[0]
+    assert "when last seen running, cut there" in trace.meta.warnings[0]
     assert trace.meta.span_ns == (0, 1000 if is_over else 700)
 
 

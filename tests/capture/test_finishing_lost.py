@@ -24,7 +24,7 @@ def test_work_without_times_is_lost_and_told(tmp_path: Path) -> None:
     trace, finished = read_cuda(tmp_path, log)
     assert (len(trace["kernel"]), len(trace["host_wait"]), finished.lost) == (0, 0, 3)
     assert trace.meta.lost == {"CUDA records without a time": 3}
-    assert "CUPTI gave 3 records of device work without a time" in trace.meta.warnings[0]
+    assert "CUPTI returned 3 GPU records without timestamps" in trace.meta.warnings[0]
 
 
 def test_what_a_killed_process_launched_last_is_lost(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_what_a_killed_process_launched_last_is_lost(tmp_path: Path) -> None:
     assert finished.lost == 7
     told = (
         "3 kernels, 1 CUDA graph launch, 2 copies and 1 memset of process 100"
-        " had no record when it was killed"
+        " have no record because the process was killed"
     )
     assert told in trace.meta.warnings
 
@@ -61,7 +61,7 @@ def test_what_ran_when_recording_ended_is_told_but_not_lost(tmp_path: Path) -> N
     log.launch(10, 15, 1)
     trace, finished = read_cuda(tmp_path, log)
     assert finished.lost == 0
-    told = "1 kernel of process 100 has no record: recording ended before it"
+    told = "1 kernel of process 100 has no record because recording ended before it"
     assert trace.meta.warnings == (told,)
 
 
@@ -98,5 +98,5 @@ def test_records_that_cupti_dropped(tmp_path: Path) -> None:
     trace, finished = read_cuda(tmp_path, log)
     assert (finished.lost, trace.meta.lost) == (1234, {"CUDA records": 1234})
     assert trace.meta.warnings == (
-        "CUPTI dropped 1,234 records for want of buffers: record less at a time",
+        "CUPTI dropped 1,234 records because its buffers were full: record a shorter part of the run",
     )

@@ -136,7 +136,7 @@ def test_a_process_that_still_runs_is_open_until_the_end(tmp_path: Path) -> None
     assert rows(trace, "range", *RANGE) == [(10, 1000, "open", True)]
     assert finished.alive == 1
     assert not finished.is_whole
-    assert "still ran" in finished.warnings[0]
+    assert "was still running" in finished.warnings[0]
 
 
 def test_a_pid_that_is_used_again_is_another_process(tmp_path: Path) -> None:

@@ -162,4 +162,4 @@ def test_lost_records_leave_nothing_open(tmp_path: Path) -> None:
     ]
     assert finished.lost == 5
     assert trace.meta.lost == {"NVTX events": 5}
-    assert "the disk was full" in trace.meta.warnings[0]
+    assert "the disk was full or nearly full" in trace.meta.warnings[0]

@@ -88,7 +88,7 @@ with warpline.profile("run", overwrite=True) as run:
 print("polars" in sys.modules, run.finished["ranges"])
 """)
     assert done.stdout == "[]\nFalse 1\n"
-    assert done.stderr.startswith("<string>:3: RuntimeWarning: run.warpline holds no event")
+    assert done.stderr.startswith("<string>:3: RuntimeWarning: run.warpline contains no events")
 
 
 def test_profiles_follow_each_other_and_do_not_nest(run, tmp_path):
@@ -105,7 +105,7 @@ for name in ("one", "two"):
 print(run.path.name)
 """)
     assert done.stderr == ""
-    told = "a profile is running already stop() it before another one starts"
+    told = "a profile is already running call its stop() before starting another"
     assert done.stdout.splitlines() == [told, told, "report2.warpline"]
     assert names(tmp_path / "report1.warpline") == ["one"]
     assert names(tmp_path / "report2.warpline") == ["two"]
@@ -184,7 +184,7 @@ for attempt in range(2):
     with warpline.profile("run%n"):
         nvtx.mark("lost")
 """)
-    told = "nvtx was used before profiling began: its ranges are not recorded"
+    told = "nvtx called NVTX before profiling started: its ranges are not recorded"
     assert done.stderr.count(f"<string>:5: RuntimeWarning: {told}") == 1
     for number in (1, 2):
         trace = warpline.open(tmp_path / f"run{number}.warpline")
@@ -265,7 +265,7 @@ sys.modules["torch"] = torch
 with warpline.profile("run"): pass
 print(pops)
 """)
-    assert "torch.cuda.nvtx was used before profiling began" in done.stderr
+    assert "torch.cuda.nvtx called NVTX before profiling started" in done.stderr
     assert done.stdout == "[1]\n"
 
 
@@ -310,7 +310,7 @@ except warpline.UsageError as error: print(error.message, "|", error.hint)
 with warpline.annotate("x"): pass
 with warpline.profile("run", overwrite=True): warpline.mark("new")
 """)
-    assert "run.warpline exists | overwrite=True replaces it" in done.stdout
+    assert "run.warpline exists | pass overwrite=True" in done.stdout
     assert names(tmp_path / "run.warpline", "mark") == ["new"]
 
 
@@ -344,13 +344,13 @@ except warpline.UsageError as error: print(error)
 """)
     assert done.stderr == ""
     told, refused = done.stdout.splitlines()
-    assert "osrt is not collected" in told
+    assert "osrt is not recorded" in told
     assert refused == "trace='nvtxx' is unknown"
 
 
 @pytest.mark.parametrize(
     ("agent", "told"),
-    [("nowhere.so", "there is no such file"), (__file__, "cannot be loaded")],
+    [("nowhere.so", "no such file"), (__file__, "cannot load")],
 )
 def test_an_agent_that_is_not_there_is_an_error(run, tmp_path, agent, told):
     done = run('import warpline\nwarpline.profile("run").start()', WARPLINE_AGENT=agent)
@@ -378,7 +378,7 @@ print(run.path, run.finished)
 with warpline.profile("outside"):
     print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True))
 """)
-    assert "this program is being recorded already; inside is a range" in done.stdout
+    assert "this program is already being recorded; adding inside as a range" in done.stdout
     assert "None {}" in done.stdout
     rows = warpline.open(tmp_path / "outside.warpline")["range"]
     assert rows["name"].to_list() == ["inside", "x"]

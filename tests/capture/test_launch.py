@@ -138,7 +138,7 @@ def test_cuda_is_looked_at_if_it_bounds_capture_ranges_only(tmp_path):
 
 def test_another_tool_for_cuda_is_replaced_and_told(tmp_path):
     other = {"CUDA_INJECTION64_PATH": "/opt/other/libtool.so"}
-    told = "warning: CUDA_INJECTION64_PATH=/opt/other/libtool.so is replaced"
+    told = "warning: replaced CUDA_INJECTION64_PATH=/opt/other/libtool.so"
     assert told in profile(tmp_path, "--no-summary", "true", **other).err
     assert told not in profile(tmp_path, "-t", "nvtx", "--no-summary", "true", **other).err
 
@@ -176,7 +176,7 @@ def test_scripts_need_no_first_line(tmp_path):
     [
         ("no-such-program", 127, "no-such-program: command not found", None),
         ("./no-such-program", 127, "./no-such-program: no such file", None),
-        ("folder/", 126, "folder/: is a folder", None),
+        ("folder/", 126, "folder/: is a directory", None),
         ("plain.py", 127, "plain.py: command not found", "python plain.py"),
         ("./plain.py", 126, "./plain.py: permission denied", "python ./plain.py"),
         ("./broken", 126, "broken: No such file or directory", "the interpreter"),
@@ -238,7 +238,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_start(tmp_path):
     (tmp_path / "closed").mkdir(mode=0o500)
     found = profile(tmp_path, "-o", "closed/run", "touch", "ran")
     assert found.status == 1
-    assert "closed cannot be written" in found.err
+    assert "cannot write to" in found.err
     assert not (tmp_path / "ran").exists()
 
 
@@ -307,7 +307,7 @@ def test_a_session_within_a_session_is_its_own(tmp_path):
 
 def test_another_tools_injection_is_told(tmp_path):
     found = profile(tmp_path, "--no-summary", "true", NVTX_INJECTION64_PATH="/opt/libother.so")
-    assert "warning: NVTX_INJECTION64_PATH=/opt/libother.so is replaced" in found.err
+    assert "warning: replaced NVTX_INJECTION64_PATH=/opt/libother.so is replaced" in found.err
 
 
 def test_when_we_are_killed_the_program_goes_on(tmp_path):

@@ -43,16 +43,16 @@ def counted(**changes: object) -> Counters:
 
 def test_each_reason_is_told_before_those_that_follow_from_it():
     lost = Ending(unrecorded={7: "worker"})
-    assert why("-t osrt -c nvtx -p x").startswith("-t osrt asks for nothing")
+    assert why("-t osrt -c nvtx -p x").startswith("-t osrt selects no supported API")
     assert why("", replace(NOTHING, agent_errors=1, first_error="no room")).endswith("no room")
     assert why("", counted(out_of_space=True)) == "the disk was full"
     assert why("-y 9", ending=lost).startswith("the program ended after 5.0 s, before --delay")
-    assert why("-c nvtx -p x", ending=lost).startswith("process 7 (worker) was started")
+    assert why("-c nvtx -p x", ending=lost).startswith("process 7 (worker) was not recorded")
     small = Ending(unloadable={"/bin/x": "is a 32-bit program"})
     assert why("", ending=small) == "/bin/x is a 32-bit program"
     held = ("another", "CUDA was not recorded: X holds CUPTI; stop it")
     assert why("-c nvtx -p x", counted(), warnings=held) == "X holds CUPTI; stop it"
-    assert why("-c nvtx -p x", counted(range_misses=1)).startswith("-p matched none of the ranges")
+    assert why("-c nvtx -p x", counted(range_misses=1)).startswith("-p matched no range")
     assert why("-c nvtx -p x", counted()).startswith("the range 'x' of -p never began")
     assert why("--nvtx-domain-include=a,b", counted()).startswith("--nvtx-domain-include a,b left")
     assert why("", counted()).startswith("NVTX was loaded, but no event came")
@@ -71,17 +71,17 @@ def test_lost_children_are_counted():
     assert reasons.unrecorded(Ending()) is None
     several = reasons.unrecorded(Ending(unrecorded={7: "a", 8: "b", 9: "c"}))
     assert several is not None
-    assert several.startswith("process 7 (a) and 2 others were started")
+    assert several.startswith("process 7 (a) and 2 others were not recorded")
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["-c", "nvtx", "-p", "none"], "-p matched none of the ranges: none is called 'none'"),
-        (["-c", "nvtx", "-p", "r@elsewhere"], "in the domain 'elsewhere'"),
-        (["--nvtx-domain-include", "other"], "--nvtx-domain-include other left no event"),
-        (["-y", "30"], "before --delay 30 had passed"),
-        (["-t", "osrt"], "-t osrt asks for nothing that can be recorded"),
+        (["-c", "nvtx", "-p", "none"], "-p matched no range: no range is named 'none'"),
+        (["-c", "nvtx", "-p", "r@elsewhere"], "in domain 'elsewhere'"),
+        (["--nvtx-domain-include", "other"], "--nvtx-domain-include other excluded all events"),
+        (["-y", "30"], "before --delay 30 elapsed"),
+        (["-t", "osrt"], "-t osrt selects no supported API"),
     ],
 )
 def test_a_program_with_ranges(tmp_path, words, expected):
@@ -99,8 +99,8 @@ def test_a_program_without_nvtx(tmp_path):
     found = profile(tmp_path, "true")
     assert found.err.splitlines() == [
         "warning: nothing was recorded: no process called NVTX or CUDA",
-        "hint: ranges come from nvtx, torch.cuda.nvtx or python -m warpline.annotate SCRIPT",
-        "note: report1.warpline is written",
+        "hint: add ranges with nvtx, torch.cuda.nvtx or python -m warpline.annotate SCRIPT",
+        "note: wrote report1.warpline",
     ]
 
 
@@ -111,7 +111,7 @@ def test_a_child_with_an_environment_of_its_own(tmp_path):
         "subprocess.run([sys.executable, '-c', 'import time; time.sleep(1)'], env={'A': '1'})\n"
     )
     found = profile(tmp_path, *python(tmp_path, code))
-    assert "was started with an environment of its own, without WARPLINE_SESSION" in found.err
+    assert "was not recorded: WARPLINE_SESSION is missing from its environment" in found.err
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_why_a_file_cannot_be_recorded(tmp_path):
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     assert cannot_be_recorded(str(script)) is None
-    for offset, value, expected in ((4, 1, "32-bit"), (18, 0xFE, "another kind of processor")):
+    for offset, value, expected in ((4, 1, "32-bit"), (18, 0xFE, "another CPU architecture")):
         changed = head.copy()
         changed[offset] = value
         script.write_bytes(changed)

@@ -110,7 +110,7 @@ def test_a_program_that_outlives_its_end_is_told_of(tmp_path, loop):
     more = {"IGNORE": str(int(signal.SIGTERM)), "SECONDS": "5"}
     found = end(start(tmp_path, ["-d", "0.5", "--no-summary", *loop], more=more))
     assert found.status == 0
-    assert "note: the program goes on after SIGTERM; Ctrl-C twice, or --kill" in found.err
+    assert "note: the program is still running after SIGTERM (press Ctrl-C twice to kill it, or use --kill" in found.err
 
 
 NOHUP = ["sh", "-c", 'trap "" INT QUIT HUP; exec "$@"', "sh"]
@@ -199,7 +199,7 @@ def test_ctrl_c_is_the_programs_once(terminal, tmp_path):
     found.type("\x03")
     assert found.end() == 7
     assert found.shown.count("caught 2") == 1
-    assert "run.warpline is written" in found.shown
+    assert "wrote run.warpline" in found.shown
     assert (tmp_path / "run.warpline").exists()
 
 
@@ -207,10 +207,10 @@ def test_ctrl_c_twice_kills(terminal):
     found = terminal("--no-summary", IGNORE=str(int(signal.SIGINT)))
     found.wait_for("ready")
     found.type("\x03")
-    found.wait_for("recording has stopped; waiting for the program, Ctrl-C kills it")
+    found.wait_for("recording has stopped; waiting for the program (press Ctrl-C to kill it")
     found.type("\x03")
     assert found.end() == -signal.SIGINT
-    assert "is written" in found.shown
+    assert "wrote " in found.shown
 
 
 def test_the_status_line_has_a_row_of_its_own(terminal):
@@ -224,7 +224,7 @@ def test_the_status_line_has_a_row_of_its_own(terminal):
     assert "1 process" in line
     given_back = found.shown.rindex("\x1b[r")
     assert "warpline: recording" not in found.shown[given_back:]
-    assert "warpline: finishing" in found.shown[given_back:]
+    assert "warpline: writing recording" in found.shown[given_back:]
     assert "next: warpline stats report1.warpline" in found.shown[given_back:]
 
 

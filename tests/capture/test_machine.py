@@ -78,7 +78,7 @@ def test_who_may_read_counters(tmp_path: Path, capabilities: str, is_good: bool)
     item = found(tmp_path)["GPU counters"]
     assert (item.is_good, item.fix is None) == (is_good, is_good)
     put(tmp_path, "proc/driver/nvidia/params", RESTRICTED.replace("Only: 1", "Only: 0"))
-    assert found(tmp_path)["GPU counters"].text == "open to every user"
+    assert found(tmp_path)["GPU counters"].text == "accessible to all users"
 
 
 @pytest.mark.parametrize(("level", "is_good"), [("-1", True), ("2", True), ("4", False)])
@@ -94,7 +94,7 @@ def test_other_tools_are_named(tmp_path: Path) -> None:
         CUDA_INJECTION64_PATH="/opt/tool/libtool.so",
         NVTX_INJECTION64_PATH="/x/libwarpline_agent.so",
     )
-    assert items["CUDA_INJECTION64_PATH"].fix == "unset CUDA_INJECTION64_PATH, if it is not wanted"
+    assert items["CUDA_INJECTION64_PATH"].fix == "unset CUDA_INJECTION64_PATH if you do not need that tool"
     assert "NVTX_INJECTION64_PATH" not in items
 
 
@@ -103,7 +103,7 @@ def test_a_cupti_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(machine, "find_cupti", cupti.find_cupti)
     text = found(tmp_path)["CUPTI"].text
-    assert text.startswith("libcupti.so.13, which cannot be loaded")
+    assert text.startswith("libcupti.so.13, cannot be loaded")
 
 
 def test_the_room_for_recordings(tmp_path: Path, free: Callable[[int], None]) -> None:
@@ -116,7 +116,7 @@ def test_the_room_for_recordings(tmp_path: Path, free: Callable[[int], None]) ->
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (tmp_path, 3))
-    assert found(tmp_path)["disk"].text == f"{tmp_path} cannot be written"
+    assert found(tmp_path)["disk"].text == f"{tmp_path} is not writable"
 
 
 @pytest.mark.parametrize("name", ["memory.max", "memory/memory.limit_in_bytes"])
@@ -126,7 +126,7 @@ def test_the_memory_of_a_container(tmp_path: Path, name: str) -> None:
         item = found(tmp_path).get("memory")
         assert (item and item.is_good) is is_good
     assert item is not None
-    assert item.text == "8.00 GiB for all that runs in this container"
+    assert item.text == "this container is limited to 8.00 GiB"
     put(tmp_path, f"sys/fs/cgroup/{name}", "268435456\n")
     assert "--memory=" in (found(tmp_path)["memory"].fix or "")
 
@@ -148,7 +148,7 @@ def test_a_limit_on_files_is_told() -> None:
         text=True,
         check=True,
     )
-    assert said.stdout == "1.00 GiB at most, the recording's too\n"
+    assert said.stdout == "limited to 1.00 GiB, which includes recordings\n"
 
 
 def test_a_monitor_that_holds_the_counters(tmp_path: Path) -> None:

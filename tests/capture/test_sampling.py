@@ -225,7 +225,7 @@ def test_a_program_of_some_seconds_without_steps_is_never_recorded_in_vain(tmp_p
     words = ("-t", "nvtx", "--steps", "1", "--every", "100", "-o", "run")
     done = launching.profile(tmp_path, *words, *launching.python(tmp_path, code))
     assert done.status == 0, done.err
-    assert "1 time window of 0.5 s, one in 50 s, is what was recorded" in done.err
+    assert "1 time window of 0.5 s, one every 50 s, was recorded instead" in done.err
     assert 0 < len(launching.names(tmp_path / "run.warpline")) < 200
 
 

@@ -118,7 +118,7 @@ def test_a_miscount_is_noticed_and_put_right(folder):
 @pytest.mark.parametrize("content", [b"", b"x" * 4096, b"x" * 5000])
 def test_what_is_no_control_page_is_refused(folder, content):
     (folder / "control").write_bytes(content)
-    with pytest.raises(CaptureError, match="is not the control page"):
+    with pytest.raises(CaptureError, match="is not a control page"):
         ControlFile.open(folder)
 
 
@@ -203,7 +203,7 @@ def test_patterns_are_those_of_nsys(tmp_path):
     assert name(tmp_path, "%h") == f"{os.uname().nodename}.warpline"
     assert expand("%q{NONE}|%n", {}, pid=1, number=7) == "|7"
     assert unset_variables("%q{NONE}%q{RANK}%%q{X}", {"RANK": "3"}) == ["NONE"]
-    with pytest.raises(UsageError, match="there is no pattern %z"):
+    with pytest.raises(UsageError, match="unknown pattern %z"):
         expand("a%z", {}, pid=1, number=1)
 
 
@@ -217,9 +217,9 @@ def test_there_is_one_ending(given):
     [(".", "./NAME"), ("out/", "out/NAME"), ("out/..", "out/../NAME"), ("/", "/NAME")],
 )
 def test_a_folder_is_no_name(tmp_path, given, instead):
-    with pytest.raises(UsageError, match="names a folder") as caught:
+    with pytest.raises(UsageError, match="is a directory") as caught:
         reserve(given, {}, pid=1, overwrite=True, warn=pytest.fail)
-    assert caught.value.hint == f"-o {instead}"
+    assert caught.value.hint == f"use -o {instead}"
 
 
 def test_numbered_names_never_overwrite(tmp_path, monkeypatch):
@@ -240,7 +240,7 @@ def test_a_name_that_is_taken_is_refused(tmp_path):
     assert "-f true" in (caught.value.hint or "")
     assert name(tmp_path, "run", overwrite=True) == "run.warpline"
     (tmp_path / "dir.warpline").mkdir()
-    with pytest.raises(UsageError, match="is a folder"):
+    with pytest.raises(UsageError, match="is a directory"):
         name(tmp_path, "dir", overwrite=True)
 
 
@@ -256,13 +256,13 @@ def test_a_name_that_another_session_will_take_gets_a_number(tmp_path):
     facts = {"launcher_pid": os.getpid(), "host": os.uname().nodename}
     session.write_facts(folder, facts)
     assert choose()[0] == "r%.1.warpline"
-    assert said.pop().startswith("another session records into r%.warpline")
+    assert said.pop().startswith("another process is recording to r%.warpline")
     session.write_facts(folder, {**facts, "host": "elsewhere"})
     assert choose()[0] == "r%.2.warpline"
     assert said.pop()
     session.write_facts(folder, {**facts, "launcher_pid": 2**22 + 1})
     assert choose()[0] == "r%.warpline"
-    assert said == [f"{folder} holds a session that was never finished: warpline recover {folder}"]
+    assert said == [f"{folder} is an unfinished recording; run warpline recover {folder}"]
 
 
 def test_two_at_once_find_two_names(tmp_path):
@@ -296,5 +296,5 @@ def test_room_is_looked_for(tmp_path, monkeypatch, free, error, warned):
 
 
 def test_a_folder_must_be_there(tmp_path):
-    with pytest.raises(CaptureError, match="there is no folder"):
+    with pytest.raises(CaptureError, match="no such directory"):
         check_room(tmp_path / "none", pytest.fail)

@@ -33,7 +33,7 @@ def test_help_shows_the_flags_and_the_patterns(run):
     for flag in FLAGS:
         assert flag.is_hidden is (flag.names[-1] not in done.out)
     assert "%q{NAME}" in done.out
-    assert done.out.startswith("usage: warpline profile [FLAGS] [--] PROGRAM [ARGUMENTS]\n")
+    assert done.out.startswith("usage: warpline profile [OPTIONS] [--] PROGRAM [ARGS...]\n")
 
 
 def test_help_behind_the_program_is_the_programs(tmp_path, program):
@@ -45,10 +45,10 @@ def test_help_behind_the_program_is_the_programs(tmp_path, program):
 @pytest.mark.parametrize(
     ("words", "lines"),
     [
-        ([], ["error: no program is named", "hint: warpline profile -- python train.py"]),
+        ([], ["error: missing PROGRAM argument", "hint: run warpline profile -- python train.py"]),
         (
             ["--trase=cuda", "ls"],
-            ["error: warpline profile has no flag '--trase'", "hint: did you mean --trace?"],
+            ["error: unknown flag '--trase' of warpline profile", "hint: did you mean --trace?"],
         ),
     ],
 )
@@ -71,7 +71,7 @@ def test_the_summary_is_one_screen_beside_the_programs_output(tmp_path, program)
 
 def test_no_summary_leaves_the_name(tmp_path, program):
     found = profile(tmp_path, "--no-summary", *program)
-    assert found.err == "note: report1.warpline is written\n"
+    assert found.err == "note: wrote report1.warpline\n"
 
 
 def test_quiet_says_nothing(tmp_path, program):
@@ -83,9 +83,9 @@ def test_what_is_not_collected_is_told_before_the_program_runs(tmp_path, program
     found = profile(tmp_path, *words, *program)
     assert found.status == 0
     assert found.err.splitlines()[:3] == [
-        "warning: -s is not collected (CPU samples and scheduling are not recorded)",
-        "warning: --gpu-metrics-device is not collected (GPU metrics are not recorded)",
-        "warning: -t osrt is not collected (this version records CUDA and NVTX only)",
+        "warning: -s is not supported (CPU samples and scheduling are not recorded)",
+        "warning: --gpu-metrics-device is not supported (GPU metrics are not recorded)",
+        "warning: -t osrt is not recorded (this version records only CUDA and NVTX)",
     ]
     assert names(tmp_path / "report1.warpline") == ["step", "inner"] * 3
 
@@ -103,14 +103,36 @@ def test_exports_lie_beside_the_recording(tmp_path, program):
     written = ["run.json", "run.perfetto.json", "run.sqlite", "run.warpline"]
     assert sorted(path.name for path in tmp_path.glob("run*")) == written
     assert names(tmp_path / "run.sqlite") == ["step", "inner"] * 3
-    assert "note: run.sqlite is written" in found.err
+    assert "note: wrote run.sqlite" in found.err
 
 
-def test_an_export_that_cannot_be_written_is_told(tmp_path, program):
-    (tmp_path / "run.sqlite").touch()
-    found = profile(tmp_path, "--no-summary", "-o", "run", "--export=sqlite", *program)
-    assert found.status == 1
-    assert "run.sqlite already exists" in found.err
+@pytest.mark.parametrize("kind", ["sqlite", "json", "perfetto", "parquet"])
+def test_an_existing_export_is_refused_before_the_program_runs(tmp_path, kind):
+    ending = {"perfetto": "perfetto.json"}.get(kind, kind)
+    taken = tmp_path / f"run.{ending}"
+    taken.touch()
+    found = profile(tmp_path, "-o", "run", f"--export={kind}", "touch", "has-run")
+    assert (found.status, found.out) == (2, "")
+    assert found.err.startswith(f"error: --export={kind}: {taken} ")
+    assert "\nhint: use " in found.err
+    assert [path.name for path in tmp_path.iterdir()] == [taken.name]
+
+
+def test_exports_are_overwritten_or_numbered_on_request(tmp_path, program):
+    for name in ("run.sqlite", "report1.sqlite"):
+        (tmp_path / name).write_text("old")
+    assert profile(tmp_path, "-f", "-o", "run", "--export=sqlite", *program).status == 0
+    assert names(tmp_path / "run.sqlite") == ["step", "inner"] * 3
+    assert profile(tmp_path, "--export=sqlite", *program).status == 0
+    assert (tmp_path / "report1.sqlite").read_text() == "old"
+    assert (tmp_path / "report2.sqlite").exists()
+
+
+def test_an_export_that_fails_keeps_the_status_of_the_program(tmp_path, program):
+    words = ["sh", "-c", 'touch run.sqlite; "$@"', "x", *program]
+    found = profile(tmp_path, "--no-summary", "-o", "run", "--export=sqlite", *words)
+    assert found.status == 0
+    assert "run.sqlite exists" in found.err
     assert (tmp_path / "run.warpline").exists()
 
 

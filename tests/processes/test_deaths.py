@@ -137,9 +137,9 @@ def test_launcher_and_program_killed(lab):
     # The next run in this folder tells of it, and touches nothing.
     other = ["-o", str(lab.folder / "other")]
     following = lab.profile(lab.program("deaths", "nothing"), flags=other)
-    assert f"never finished: warpline recover {lab.raw}\n" in following.said
+    assert f"unfinished recording found; run warpline recover {lab.raw}\n" in following.said
     recovered = lab.recover()
     assert recovered.status == 0, recovered.said
     check_nothing_lost(lab.read("run.warpline").counts, noted)
     following = lab.profile(lab.program("deaths", "nothing"), flags=[*other, "-f", "true"])
-    assert "never finished" not in following.said
+    assert "unfinished recording" not in following.said

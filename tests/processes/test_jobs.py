@@ -46,8 +46,8 @@ def test_a_daemon_is_not_waited_for(lab):
     run = lab.profile(lab.program("jobs", "daemon", "3"), flags=["--wait=primary"])
     assert run.status == 0, run.said
     assert run.recording.totals() == {"parent": 3, "daemon": 3}
-    assert "still ran" in run.recording.warnings
-    assert "still ran" in run.said
+    assert "was still running" in run.recording.warnings
+    assert "was still running" in run.said
 
 
 def test_a_child_with_an_environment_of_its_own_is_named(lab):

@@ -49,7 +49,7 @@ def test_a_duration_ends_the_program(lab, way, kill, status):
     assert run.status == status, run.said
     found = run.recording
     assert 1.1 < span_s(found)[1] < 1.2 + LATE_S
-    assert "ends the program; -x false lets it go on" in run.said
+    assert "use -x false to keep it running" in run.said
     assert found.truncated() == ["started", "whole run"]
     assert found.lost == 0
     noted = lab.noted().popitem()[1]["step"]
@@ -140,7 +140,7 @@ def test_windows_that_end_the_program(lab, end, numbers):
     flags = ["-p", "window", "--capture-range-end", end]
     run = windows(lab, "3", flags=flags, linger="20")
     assert run.status == 0, run.said
-    assert "SIGTERM ends the program; --capture-range-end=stop lets it go on" in run.said
+    assert "stopping the program with SIGTERM (use --capture-range-end=stop to keep it running)" in run.said
     assert without_window(run.recording) == inside(numbers)
     assert not (lab.folder / "ledger.lingered").exists()
 
@@ -162,7 +162,7 @@ def test_windows_and_domains(lab, domain, asked, is_there):
     run = windows(lab, *arguments, flags=["-p", asked, "--capture-range-end", "none"])
     assert run.status == 0, run.said
     assert without_window(run.recording) == (inside(range(2)) if is_there else {})
-    assert ("nothing was recorded: -p matched none of the ranges" in run.said) is not is_there
+    assert ("nothing was recorded: -p matched no range" in run.said) is not is_there
 
 
 def test_windows_of_two_processes_one_dies_in_its_own(lab):
