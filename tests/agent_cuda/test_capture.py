@@ -73,7 +73,7 @@ def test_graphs_are_recorded_node_by_node_where_cuda_was_there_before(cuda, sess
     words = ["init", "attach", new.folder, cuda.agent, "launch", 1, "detach"]
     _run_alone(cuda, words, FAKE_CUPTI_LOG=str(told))
     assert f"on {GRAPHS}" not in told.read_text().split("\n")
-    assert any("node by node" in text for _, text in logs.notes(new.folder))
+    assert any("at node level, because" in text for _, text in logs.notes(new.folder))
 
 
 @pytest.mark.parametrize(("first", "words"), [("graph", GRAPH), ("graph", ()), ("node", GRAPH)])
@@ -94,8 +94,8 @@ def test_how_graphs_are_traced_stays_once_a_process_has_made_one(
     assert story.count(f"on {GRAPHS}") == (first == "graph")
     assert story.count(f"off {GRAPHS}") == (first == "graph" and not words)
     said = [text for _, text in logs.notes(later.folder)]
-    assert any("as wholes: an earlier recording" in text for text in said) == is_whole
-    assert any("node by node" in text for text in said) == (first == "node")
+    assert any("at graph level, as in an earlier recording" in text for text in said) == is_whole
+    assert any("at node level, because" in text for text in said) == (first == "node")
 
 
 def test_a_session_ends_after_the_wanted_ranges(run):

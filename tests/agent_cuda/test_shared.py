@@ -22,8 +22,8 @@ SHARES = {
     "FAKE_DRIVER_VERSION": "13030",
 }
 NAMED = "torch-cupti-monitor (PyTorch's monitor)"
-HELD = "holds CUPTI, which serves one profiler with this CUDA and driver; stop it, or, if it can"
-ALONE = "holds CUPTI and does not share it; stop it to record CUDA"
+HELD = "is using CUPTI, which supports one profiler with this CUDA and driver; stop it, or, if it can"
+ALONE = "is using CUPTI and does not share it; stop it to record CUDA"
 ANYONE = "another profiler (torch.profiler, nsys, ncu or another tool that uses CUPTI)"
 
 
@@ -169,12 +169,12 @@ def test_the_other_keeps_its_own_at_the_end_of_the_program(share, tmp_path, held
     ("asked", "environment", "told"),
     [
         ("node", {}, ""),
-        ("graph", {}, ", and CUDA graphs are recorded node by node as it asks"),
+        ("graph", {}, ", which traces CUDA graphs at node level"),
         ("graph", {"FAKE_CUPTI_WHOLE_GRAPHS": "1"}, ""),
         (
             "node",
             {"FAKE_CUPTI_WHOLE_GRAPHS": "1"},
-            ", and CUDA graphs are recorded as wholes as it asks",
+            ", which traces CUDA graphs at graph level",
         ),
     ],
 )
@@ -268,7 +268,7 @@ def test_nsys_is_named_by_its_library(run, cuda, tmp_path):
         *("open", injection, "init", "launch", 1), cupti=cuda.cupti12, environment=environment
     )
     ((_, text),) = logs.notes(folder)
-    assert text.startswith("another profiler (likely nsys, whose library is loaded) holds CUPTI, ")
+    assert text.startswith("another profiler (probably nsys: its library is loaded) is using CUPTI, ")
 
 
 @pytest.mark.skipif(native.core() is None, reason="needs the native core")

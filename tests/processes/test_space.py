@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_written(lab):
 @pytest.mark.parametrize(
     ("way", "why"),
     [
-        ("other_user", "no permission, as after a change of its user (errno 13)"),
+        ("other_user", "permission denied, possibly after a change of user (errno 13)"),
         ("no_more_files", "too many open files (errno 24)"),
     ],
 )

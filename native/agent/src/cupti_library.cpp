@@ -163,7 +163,7 @@ CuptiLibrary take(void* library, const std::string& path, std::string& problem) 
   std::uint32_t version = 0;
   if (const cupti::Result result = found.functions.get_version(&version);
       result != cupti::kSuccess) {
-    return refuse("cuptiGetVersion fails (" + std::to_string(result) + ")");
+    return refuse("cuptiGetVersion failed (" + std::to_string(result) + ")");
   }
   if (version < cupti::kVersion12_0) {
     return refuse("is older than CUDA 12 (version " + std::to_string(version) + ")");
@@ -230,7 +230,7 @@ CuptiLibrary open_cupti(const std::vector<std::string>& asked, std::string& prob
     }
   }
   if (problem.empty()) {
-    problem = "libcupti was not found: install nvidia-cuda-cupti, or a CUDA toolkit with CUPTI";
+    problem = "libcupti was not found: install nvidia-cuda-cupti or a CUDA toolkit with CUPTI";
   }
   return {};
 }

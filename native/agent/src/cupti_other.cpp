@@ -46,15 +46,15 @@ std::string name_of_other(const std::string& told) {
     if (name == known.name) return std::string(name) + " (" + known.as + ")";
   }
   if (!name.empty()) return std::string(name);
-  if (has_library_of_nsys()) return "another profiler (likely nsys, whose library is loaded)";
+  if (has_library_of_nsys()) return "another profiler (probably nsys: its library is loaded)";
   return "another profiler (torch.profiler, nsys, ncu or another tool that uses CUPTI)";
 }
 
 std::string why_held(const CuptiLibrary& library, const std::string& told) {
-  const std::string who = name_of_other(told) + " holds CUPTI";
+  const std::string who = name_of_other(told) + " is using CUPTI";
   if (can_share(library)) return who + " and does not share it; stop it to record CUDA";
-  return who + ", which serves one profiler with this CUDA and driver; stop it, or, if it can share"
-               " CUPTI, update CUDA to 13.3 and the driver to r610";
+  return who + ", which supports one profiler with this CUDA and driver; stop it, or, if it can"
+               " share CUPTI, update CUDA to 13.3 and the driver to r610";
 }
 
 }  // namespace warpline::agent

@@ -382,8 +382,8 @@ void tell_number(ThreadLog& log, const CudaDevice& device) noexcept {
   if (device.number >= 0 || visible == nullptr || *visible == '\0') return;
   log.define(raw::Kind::kNote, static_cast<std::uint32_t>(raw::CudaNote::kDoubt),
              static_cast<std::uint64_t>(now_ns()),
-             "which of the machine's GPUs CUDA_VISIBLE_DEVICES means could not be found out:"
-             " gpu_index counts those that are visible");
+             "gpu_index counts visible GPUs only, because CUDA_VISIBLE_DEVICES could not be matched"
+             " to the machine's GPUs");
 }
 
 bool write_device(CudaDevice& device) noexcept {

@@ -107,7 +107,7 @@ void tell_library(const CuptiLibrary& library) {
     note(raw::CudaNote::kDoubt,
          "CUPTI 13.0.0 can hang or crash; update nvidia-cuda-cupti to 13.0.85 or later");
   } else if (library.version >= cupti::kVersionAfterKnown) {
-    note(raw::CudaNote::kDoubt, "this CUPTI is newer than Warpline knows");
+    note(raw::CudaNote::kDoubt, "this CUPTI version is newer than the versions tested with Warpline");
   }
 }
 

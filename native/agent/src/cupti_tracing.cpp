@@ -288,8 +288,8 @@ bool take_up(Tracing& t) noexcept {
   if (!t.has_told_taken) {
     const std::string why = result == cupti::kOtherSubscriber
                                 ? "another profiler was attached, " + other
-                                : "CUPTI could not be set up, " + words_of(t.library.functions, result);
-    note(raw::CudaNote::kKindFailed, "when a sample began " + why);
+                                : "CUPTI could not be attached, " + words_of(t.library.functions, result);
+    note(raw::CudaNote::kKindFailed, "samples lack CUDA because " + why);
     t.has_told_taken = true;
   }
   return false;
@@ -596,11 +596,11 @@ void settle_graph_level(const Tracing& t, CudaConfig& config, bool is_late) {
   if (t.traces_graphs && config.graph_nodes) {
     config.graph_nodes = false;
     note(raw::CudaNote::kDoubt,
-         "graphs are recorded as wholes: an earlier recording in this process began so");
+         "CUDA graphs are traced at graph level, as in an earlier recording of this process");
   } else if (!t.traces_graphs && is_late && !config.graph_nodes) {
     config.graph_nodes = true;
     note(raw::CudaNote::kDoubt,
-         "attached after CUDA was initialised: graphs are recorded node by node, not as wholes");
+         "CUDA graphs are traced at node level, because CUDA was initialized before profiling started");
   }
 }
 
@@ -609,12 +609,12 @@ void share_graphs(const Tracing& t, CudaConfig& config, bool is_late, const std:
   const bool are_whole = are_graphs_whole(t.library, t.subscriber);
   std::string differs;
   if (config.kernels && are_whole && is_late) {
-    note(raw::CudaNote::kDoubt, "not the work of CUDA graphs, which " + other +
-                                    " traces as wholes: attach before CUDA is initialised");
+    note(raw::CudaNote::kDoubt, "not work in CUDA graphs, which " + other +
+                                    " traces at graph level: start profiling before CUDA is initialized");
   } else if (config.kernels && are_whole == config.graph_nodes) {
     config.graph_nodes = !are_whole;
-    differs = are_whole ? ", and CUDA graphs are recorded as wholes as it asks"
-                        : ", and CUDA graphs are recorded node by node as it asks";
+    differs = are_whole ? ", which traces CUDA graphs at graph level"
+                        : ", which traces CUDA graphs at node level";
   }
   note(raw::CudaNote::kShared, other + differs);
 }

@@ -150,7 +150,7 @@ std::uint64_t publish(Schema* schema) noexcept {
     count_schemas();
     return schema->id;
   }
-  note_once(raw::Note::kTooLong, "payload schemas: more than 16384");
+  note_once(raw::Note::kTooLong, "more than 16384 payload schemas");
   if (!is_static) release(schema);  // others may have found a static one already
   return 0;
 }

@@ -108,7 +108,7 @@ int attach(const char* folder) noexcept {
     int error = session->control == nullptr ? errno : 0;
     if (error == 0) {
       error = read_config(session->folder + "/agent.conf", session->config);
-      if (error != 0) report_error(*session->control, "agent.conf cannot be read");
+      if (error != 0) report_error(*session->control, "cannot read agent.conf");
     }
     if (error != 0) {
       delete session;

@@ -121,19 +121,19 @@ const char* reason_of(int error) noexcept {
   switch (error) {
     case EACCES:
     case EPERM:
-      return "no permission, as after a change of its user";
+      return "permission denied, possibly after a change of user";
     case EMFILE:
     case ENFILE:
       return "too many open files";
     case ENOENT:
     case ENOTDIR:
-      return "the session's folder is not there for it";
+      return "the session directory does not exist in its file system";
     case EROFS:
       return "the file system is read-only";
     case ENOMEM:
-      return "no memory, or too many mappings";
+      return "out of memory, or too many mappings";
     default:
-      return "the system refuses";
+      return "system error";
   }
 }
 

@@ -28,13 +28,13 @@ RawLog::RawLog(const std::string &path) {
   char page[sizeof(raw::LogHeader)];
   if (!is_file || read_at(0, page, sizeof page) != sizeof page) {
     close(file_);
-    throw Failure(WL_CORRUPT, is_file ? "shorter than a log's header" : "not a file");
+    throw Failure(WL_CORRUPT, is_file ? "shorter than a log header" : "not a file");
   }
   std::memcpy(&header_, page, sizeof header_);
   const char *wrong = nullptr;
   if (std::memcmp(header_.magic, raw::kMagic, sizeof raw::kMagic) != 0) wrong = "not a log";
-  else if (header_.version != raw::kVersion) wrong = "a version that is not known";
-  else if (header_.header_bytes != raw::kHeaderBytes) wrong = "its header is damaged";
+  else if (header_.version != raw::kVersion) wrong = "unsupported log version";
+  else if (header_.header_bytes != raw::kHeaderBytes) wrong = "damaged header";
   if (wrong != nullptr) {
     close(file_);
     throw Failure(WL_CORRUPT, wrong);

@@ -20,7 +20,7 @@ int32_t RawTexts::intern(std::string_view text) {
   Slot &slot = find(tag, text);
   if (slot.number >= 0) return slot.number;
   if (size() >= std::numeric_limits<int32_t>::max()) {
-    throw Failure(WL_TOO_MANY, "the session has more than 2,147,483,647 distinct texts");
+    throw Failure(WL_TOO_MANY, "the session has more than 2,147,483,647 distinct strings");
   }
   const auto number = static_cast<int32_t>(size());
   bytes_.append(text);

@@ -84,7 +84,7 @@ void SqliteFile::read_exactly(uint64_t offset, uint64_t bytes, uint8_t *out) con
     const ssize_t got = ::pread(descriptor_, out, bytes, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw Failure(WL_IO, system_error_text("cannot read"));
-    if (got == 0) throw Failure(WL_CHANGED, "the file became shorter");
+    if (got == 0) throw Failure(WL_CHANGED, "the file was truncated while it was read");
     out += got;
     offset += static_cast<uint64_t>(got);
     bytes -= static_cast<uint64_t>(got);
@@ -99,7 +99,7 @@ void SqliteFile::check_unchanged() const {
   uint8_t counter[4];
   read_exactly(kChangeCounterAt, sizeof counter, counter);
   if (load_be32(counter) != change_counter_) {
-    throw Failure(WL_CHANGED, "another program wrote to the file");
+    throw Failure(WL_CHANGED, "another program modified the file");
   }
 }
 

@@ -28,7 +28,7 @@ PageHeader parse_page_header(const SqliteFile &file, uint32_t page_number, const
   PageHeader header{page[start], load_be16(page + start + 3), start + kLeafHeaderBytes};
   if (header.type == kTableInterior) header.pointers_at = start + kInteriorHeaderBytes;
   if (header.pointers_at + uint64_t{2} * header.cell_count > file.usable_size()) {
-    throw_corrupt(page_number, "more cells than fit a page");
+    throw_corrupt(page_number, "more cells than fit on a page");
   }
   return header;
 }
@@ -51,7 +51,7 @@ void RecordReader::open_cell(uint32_t page_number, const uint8_t *page, uint32_t
   uint64_t rowid = 0;
   const uint8_t *at = load_varint(page + position, end, payload_bytes_);
   if (at != nullptr) at = load_varint(at, end, rowid);
-  if (at == nullptr) corrupt("a cell reaches past its page");
+  if (at == nullptr) corrupt("a cell extends beyond its page");
   if (payload_bytes_ > budget_) corrupt("its rows are larger than the file");
   budget_ -= payload_bytes_;
   rowid_ = static_cast<int64_t>(rowid);
@@ -60,12 +60,12 @@ void RecordReader::open_cell(uint32_t page_number, const uint8_t *page, uint32_t
   overflow_page_ = 0;
   const bool overflows = available_ < payload_bytes_;
   const auto room = static_cast<uint64_t>(end - at);
-  if (available_ + (overflows ? 4 : 0) > room) corrupt("a cell reaches past its page");
+  if (available_ + (overflows ? 4 : 0) > room) corrupt("a cell extends beyond its page");
   if (overflows) overflow_page_ = load_be32(at + available_);
 }
 
 const uint8_t *RecordReader::join_overflow(uint64_t bytes) {
-  if (bytes > payload_bytes_) corrupt("a value reaches past its record");
+  if (bytes > payload_bytes_) corrupt("a value extends beyond its record");
   const uint64_t page_content = file_.usable_size() - 4;
   const bool is_first = data_ != joined_.data();
   if (is_first) {

@@ -120,7 +120,7 @@ void RecordReader::for_each_field(const std::vector<int32_t> &positions, const O
       if (at == nullptr) corrupt("a record's header is cut");
       header_at = static_cast<uint64_t>(at - header);
       const uint64_t size = stored_size(field.type);
-      if (size > payload_bytes_ - body_at) corrupt("a value reaches past its record");
+      if (size > payload_bytes_ - body_at) corrupt("a value extends beyond its record");
       body_at += size;
     }
     while (i < positions.size() && positions[i] == position) on_field(i++, field);

@@ -79,7 +79,7 @@ void check_types(const std::vector<uint32_t> &pages, const Level &level, bool is
   for (std::size_t i = 0; i < pages.size(); ++i) {
     if (level.headers[i].type == kTableLeaf && type == kTableLeaf) continue;
     if (level.headers[i].type == kTableInterior && type == kTableInterior) continue;
-    throw_corrupt(pages[i], "not the table page that was expected");
+    throw_corrupt(pages[i], "not the expected kind of table page");
   }
 }
 
@@ -93,7 +93,7 @@ class Visited {
       throw_corrupt(from, "refers to page " + std::to_string(page) + ", of " +
                               std::to_string(seen_.size() - 1) + " in the file");
     }
-    if (seen_[page]) throw_corrupt(page, "met twice in one table");
+    if (seen_[page]) throw_corrupt(page, "used twice in one table");
     seen_[page] = true;
   }
 
@@ -187,7 +187,7 @@ Plan make_plan(const wl_sqlite_column *columns, std::size_t count) {
     const wl_sqlite_column &column = columns[i];
     const bool is_known = column.kind >= WL_KIND_INT64 && column.kind <= WL_KIND_BLOB;
     if (!is_known || column.position < WL_ROWID || !column.values || !column.valid) {
-      throw Failure(WL_BAD_ARGUMENT, "column " + std::to_string(i) + " is not well declared");
+      throw Failure(WL_BAD_ARGUMENT, "column " + std::to_string(i) + " is not declared correctly");
     }
     (column.position == WL_ROWID ? plan.rowids : plan.fields).push_back(i);
   }
@@ -218,7 +218,7 @@ SqliteTable::SqliteTable(const SqliteFile &file, uint32_t root_page, int threads
   visited.enter(root_page, root_page);
   leaves_ = {root_page};
   for (int depth = 0;; ++depth) {
-    if (depth == kMaxDepth) throw_corrupt(root_page, "the table's tree is too deep");
+    if (depth == kMaxDepth) throw_corrupt(root_page, "the table's B-tree is too deep");
     Level level = read_level(file, leaves_, threads);
     check_types(leaves_, level, depth == 0);
     if (level.headers.front().type == kTableLeaf) {
@@ -249,7 +249,7 @@ void SqliteTable::for_each_row(std::size_t first_leaf, std::size_t last_leaf,
     const PageHeader header = parse_page_header(file_, leaves_[leaf], page);
     const int64_t first = first_rows_[leaf];
     if (header.type != kTableLeaf || first + header.cell_count != first_rows_[leaf + 1]) {
-      throw Failure(WL_CHANGED, "another program wrote to the file");
+      throw Failure(WL_CHANGED, "another program modified the file");
     }
     for (uint32_t i = 0; i < header.cell_count; ++i) {
       record.open_cell(leaves_[leaf], page, cell_position(file_, leaves_[leaf], page, header, i));
@@ -300,11 +300,11 @@ void SqliteTable::read(wl_sqlite_column *columns, int32_t column_count, int thre
 void SqliteTable::copy_bytes(const wl_sqlite_column &column, uint8_t *bytes, int64_t byte_count,
                              int threads) const {
   if (!holds_bytes(column) || column.position < 0 || !column.values || !column.valid) {
-    throw Failure(WL_BAD_ARGUMENT, "the column holds no bytes");
+    throw Failure(WL_BAD_ARGUMENT, "the column is not a byte column");
   }
   const auto *offsets = static_cast<const int64_t *>(column.values);
   if (offsets[row_count()] != byte_count) {
-    throw Failure(WL_BAD_ARGUMENT, "the buffer does not fit the offsets");
+    throw Failure(WL_BAD_ARGUMENT, "the buffer size does not match the offsets");
   }
   const std::vector<int32_t> positions{column.position};
   const std::size_t slices = slice_count(leaves_.size(), kMinLeavesPerThread, threads);
@@ -315,7 +315,7 @@ void SqliteTable::copy_bytes(const wl_sqlite_column &column, uint8_t *bytes, int
       record.for_each_field(positions, [&](std::size_t, Field field) {
         const auto wanted = static_cast<uint64_t>(size);
         if (!is_blob_or_text(field.type) || stored_size(field.type) != wanted) {
-          throw Failure(WL_CHANGED, "another program wrote to the file");
+          throw Failure(WL_CHANGED, "another program modified the file");
         }
         const uint8_t *front = record.front(field.offset + wanted);
         std::memcpy(bytes + offsets[row], front + field.offset, wanted);

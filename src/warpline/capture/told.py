@@ -23,7 +23,7 @@ _NOTES = {
     1: (INFO, "NVTX is recorded: {}"),
     2: (WARNING, "NVTX calls of this kind are not recorded: {}"),
     3: (WARNING, "unknown NVTX extension: {}"),
-    4: (INFO, "text or payload truncated or dropped (too long): {}"),
+    4: (INFO, "text or payload truncated or dropped: {}"),
 }
 
 
