@@ -21,4 +21,4 @@ def test_recording_changes_nothing(tmp_path):
         command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
-    assert " 0 harmed, 0 with a flawed recording; 0 programs at fault" in done.stdout
+    assert " 0 harmed, 0 with a flawed recording. 0 programs faulty" in done.stdout

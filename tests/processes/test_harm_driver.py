@@ -80,8 +80,8 @@ def test_the_outcome_counts_and_says_all(found, tmp_path):
     _, whole, _ = found
     assert whole.status() == 1
     assert whole.closing().startswith(
-        "7 programs: 3 recorded runs ok, 3 harmed, 0 with a flawed recording; "
-        "2 programs at fault, 1 skipped, 0 runs left out;"
+        "7 programs: 3 recorded runs ok, 3 harmed, 0 with a flawed recording. "
+        "2 programs faulty, 1 skipped, 0 runs left out."
     )
     text = outcome.as_text(whole)
     assert "lacking: skipped: no_such_module is not installed" in text
@@ -112,7 +112,7 @@ def test_what_comes_after_the_limit_is_left_out(tmp_path):
     bench = driver.Bench(driver.Machine(gpus=0), tmp_path / "scratch", args)
     whole = Outcome(bench.run([BEHAVED]), {})
     assert whole.status() == 2
-    assert "behaved: left out for want of time: alone, alone, default" in outcome.as_text(whole)
+    assert "behaved: left out (time limit): alone, alone, default" in outcome.as_text(whole)
 
 
 def recorded(kernels: int, **more: Any) -> running.Run:

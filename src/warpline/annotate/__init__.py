@@ -1,21 +1,21 @@
-"""Names for what a program does: ranges and marks that profilers show, by NVTX.
+"""Named ranges and marks for profilers, with NVTX.
 
     import warpline
 
     with warpline.annotate("load batch", color="green"):
         ...
 
-    @warpline.annotate()                       # named as the function
+    @warpline.annotate()                       # the range has the function's name
     def forward(batch): ...
 
     warpline.range_push("step"); ...; warpline.range_pop()
     warpline.mark("checkpoint written")
 
-Warpline, Nsight Systems and every other tool that listens to NVTX record them. Without one they
-cost next to nothing, and NVTX is not even loaded. NVTX_DISABLE=1 turns them off.
+Warpline, Nsight Systems and every other NVTX profiler record them. Without a profiler, the overhead
+is negligible, and NVTX is not even loaded. NVTX_DISABLE=1 turns them off.
 
-The module can be called: ``warpline.annotate("x")`` is ``warpline.annotate.annotate("x")``.
-``python -m warpline.annotate script.py`` runs a program with a range for every function of it.
+The module is callable: ``warpline.annotate("x")`` is ``warpline.annotate.annotate("x")``.
+``python -m warpline.annotate script.py`` runs a program with a range for each of its functions.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Annotations without a payload, by their arguments. NVTX itself keeps every name for ever; this
-# table does not grow with them.
+# Annotations without a payload, by their arguments. NVTX keeps every name forever, but this table
+# is bounded.
 _MOST_ANNOTATIONS = 8192
 _annotations: dict[tuple[Any, ...], Annotation] = {}
 
@@ -68,16 +68,16 @@ def annotate(
     category: str | int | None = None,
     payload: Any = None,
 ) -> Any:
-    """Name a piece of a program, by ``with``, by ``async with`` or as a decorator.
+    """Create a range, for ``with``, ``async with`` or as a decorator.
 
-    `Annotation` says what each of them records.
+    See `Annotation` for what each of them records.
 
     Args:
-        message: Name of the range; a decorated function's qualified name if None.
+        message: Name of the range; None: the qualified name of the decorated function.
         color: A name such as "red", or 0xAARRGGBB.
-        domain: Name of the NVTX domain; the default domain if None.
-        category: A category's name or number.
-        payload: A value to record beside the range; a number, or with numpy a list or an array.
+        domain: Name of the NVTX domain; None: the default domain.
+        category: Name or number of a category.
+        payload: A value to record with the range: a number or, with numpy, a list or an array.
 
     Raises:
         TypeError: The name is not a str.
@@ -104,7 +104,7 @@ def range_push(
     category: str | int | None = None,
     payload: Any = None,
 ) -> None:
-    """Open a range on this thread, until `range_pop` in the same domain. Ranges nest."""
+    """Open a range on this thread, closed by `range_pop` in the same domain. Ranges nest."""
     if LISTENER.silent:
         return
     found = _annotations.get((message, color, domain, category)) if payload is None else None
@@ -112,7 +112,7 @@ def range_push(
 
 
 def range_pop(domain: str | None = None) -> None:
-    """Close the range that this thread opened last in the domain."""
+    """Close the innermost open range of this thread in the domain."""
     known = LISTENER.domains.get(domain)
     if known is None and LISTENER.listens():
         known = LISTENER.domain(domain)
@@ -127,10 +127,10 @@ def start_range(
     category: str | int | None = None,
     payload: Any = None,
 ) -> RangeHandle | None:
-    """Open a range that need not nest and that any thread may close.
+    """Open a range that does not have to nest and that any thread can close.
 
     Returns:
-        What `end_range` takes; None if nothing listens.
+        A handle for `end_range`; None without a profiler.
     """
     if LISTENER.silent:
         return None
@@ -139,7 +139,7 @@ def start_range(
 
 
 def end_range(handle: RangeHandle | None) -> None:
-    """Close a range that `start_range` opened."""
+    """Close a range opened by `start_range`."""
     if handle is not None:
         close, number = handle
         close(number)
@@ -152,7 +152,7 @@ def mark(
     category: str | int | None = None,
     payload: Any = None,
 ) -> None:
-    """Record an instant."""
+    """Record a mark: a named point in time."""
     if LISTENER.silent:
         return
     found = _annotations.get((message, color, domain, category)) if payload is None else None
@@ -160,7 +160,7 @@ def mark(
 
 
 class _CallableModule(types.ModuleType):
-    """Lets ``warpline.annotate`` be a module and a function, whatever was imported first."""
+    """Makes ``warpline.annotate`` both a module and a function, in any import order."""
 
     __call__ = staticmethod(cast("Callable[..., Any]", annotate))
 

@@ -1,4 +1,4 @@
-"""`python -m warpline.annotate script.py`: a program with a range for every function of its own."""
+"""`python -m warpline.annotate script.py`: run a program with a range for each of its functions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from warpline.annotate.listener import LISTENER
 from warpline.annotate.running import ProgramNotFoundError, find_module, find_script, run
 
 _DESCRIPTION = f"""
-Run a Python program with an NVTX range for every call of a function of its own modules: those in
-the script's folder or the current one, but not of Python or of installed packages. The ranges are
-in the domain "{DOMAIN}". PATTERN is package, package.module or package.module.Class.function, with
-the wildcards of a shell."""
+Run a Python program with an NVTX range for every call of a function in its own modules: those in
+the script's directory or the current directory, not the standard library or installed packages. The
+ranges are in the domain "{DOMAIN}". PATTERN is package, package.module or
+package.module.Class.function, with shell wildcards."""
 
 _NOTHING_LISTENS = (
-    "warpline: nothing listens, so no function is recorded; "
+    "warpline: no profiler is attached, so no function is recorded; "
     "use: warpline profile -- python -m warpline.annotate ...\n"
 )
 
@@ -29,18 +29,18 @@ def _parser() -> argparse.ArgumentParser:
         epilog="To record: warpline profile -- python -m warpline.annotate script.py",
     )
     for flag, meaning in (
-        ("--include", "also functions that fit, wherever they are"),
-        ("--exclude", "no functions that fit"),
+        ("--include", "also include matching functions from any module"),
+        ("--exclude", "exclude matching functions"),
     ):
         parser.add_argument(flag, metavar="PATTERN", action="append", default=[], help=meaning)
     parser.add_argument("-m", dest="is_module", action="store_true", help="TARGET is a module")
-    parser.add_argument("target", metavar="TARGET", help="the script, or with -m the module")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own arguments")
+    parser.add_argument("target", metavar="TARGET", help="the script or, with -m, the module")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
     return parser
 
 
 def main() -> None:
-    """Run the program that the command line names."""
+    """Run the program given on the command line."""
     parser = _parser()
     options = parser.parse_args()
     try:

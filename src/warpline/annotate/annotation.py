@@ -1,4 +1,4 @@
-"""One annotation: a name with its attributes, used by `with`, by `async with` or as a decorator."""
+"""An annotation: a name with attributes, for `with`, `async with` or as a decorator."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ _GENERATOR = 0x20  # the flags of code objects, as inspect names them; inspect i
 _COROUTINE = 0x80
 _ASYNC_GENERATOR = 0x200
 
-# Payloads of other types can change between two uses, so they are read at every use.
+# Payloads of other types are mutable, so they are read at every use.
 _LASTING_PAYLOADS = (type(None), int, float)
 
 
-# An open range that any thread may close: what closes it, and what that takes.
+# An open range that any thread can close: the closing function and its argument.
 RangeHandle = tuple[Callable[[Any], Any], Any]
 
 
-# The ranges that `async with` opened in this task, the innermost last.
+# The ranges opened by `async with` in this task, the innermost last.
 _open_in_task: ContextVar[tuple[RangeHandle | None, ...]] = ContextVar("open", default=())
 
 
 class Annotation:
-    """A range by name; it holds no state of one use, so it may be shared, nested and kept.
+    """A named range. It has no state of its own, so it can be shared, nested and reused.
 
     - ``with``: a range of the thread. Ranges of a thread nest.
-    - ``async with``: a range from entry to exit, whatever else runs in between.
+    - ``async with``: a range from entry to exit, whatever runs in between.
     - A decorated function: a range for each call.
-    - A decorated coroutine: a range from its start to its end, waiting included.
-    - A decorated generator: a range for each step, not for what the consumer does in between.
+    - A decorated coroutine: a range from its start to its end, including waits.
+    - A decorated generator: a range for each step, without the consumer's work in between.
 
     Args:
-        message: Name of the range; a decorated function's qualified name if None.
+        message: Name of the range; None: the qualified name of the decorated function.
         color: A name such as "red", or 0xAARRGGBB.
-        domain: Name of the NVTX domain; the default domain if None.
-        category: A category's name or number.
-        payload: A value to record beside the range; a number, or with numpy a list or an array.
+        domain: Name of the NVTX domain; None: the default domain.
+        category: Name or number of a category.
+        payload: A value to record with the range: a number or, with numpy, a list or an array.
     """
 
     __slots__ = ("_arguments", "_attributes", "_domain", "pop_now", "push_now")
 
-    # What opens and closes the range of a thread; None until a profiler was seen.
+    # Functions that open and close the range; None until a profiler is found.
     push_now: Callable[[], Any] | None
     pop_now: Callable[[], Any] | None
 
@@ -61,7 +61,7 @@ class Annotation:
         payload: Any = None,
     ) -> None:
         if message is not None and not isinstance(message, str):
-            raise TypeError(f"the name of a range is a str, not {type(message).__name__}")
+            raise TypeError(f"the name of a range must be a str, not {type(message).__name__}")
         LISTENER.is_used = True
         self._arguments = (message, color, domain, category, payload)
         self._attributes: Any = None
@@ -104,41 +104,41 @@ class Annotation:
         traceback: TracebackType | None,
     ) -> None:
         opened = _open_in_task.get()
-        if opened:  # it is not, when a generator is closed by another task
+        if opened:  # empty if another task closes a generator
             _open_in_task.set(opened[:-1])
             end(opened[-1])
 
     def __call__(self, func: F) -> F:
-        """Return the function with a range around each call of it."""
+        """Return the function with a range around each call."""
         target: Any = func
         if isinstance(target, staticmethod | classmethod):
             return cast("F", type(target)(self(target.__func__)))
         if isinstance(target, type) or not callable(target):
-            raise TypeError(f"annotate functions and methods, not {target!r}")
+            raise TypeError(f"only functions and methods can be annotated, not {target!r}")
         message, *others = self._arguments
         return cast("F", _annotated(target, Annotation(message or _name_of(target), *others)))
 
     def push(self) -> None:
-        """Open a range on this thread, if a profiler listens."""
+        """Open a range on this thread, if there is a profiler."""
         if self.push_now is None:
             self._resolved()
         if self.push_now is not None:
             self.push_now()
 
     def pop(self) -> None:
-        """Close the range that this thread opened last in this domain."""
+        """Close the innermost open range of this thread in the domain."""
         if self.pop_now is not None:
             self.pop_now()
 
     def start(self) -> RangeHandle | None:
-        """Open a range that any thread may close; None if nothing listens."""
+        """Open a range that any thread can close; None without a profiler."""
         domain = self._domain or self._resolved()
         if domain is None:
             return None
         return domain.end, domain.start(self._attributes or self._current())
 
     def mark(self) -> None:
-        """Record an instant."""
+        """Record a mark: a named point in time."""
         domain = self._domain or self._resolved()
         if domain is not None:
             domain.mark(self._attributes or self._current())
@@ -159,13 +159,13 @@ class Annotation:
         return self._domain
 
     def _current(self) -> Any:
-        """Return the attributes with the payload as it is now."""
+        """Return the attributes with the current payload."""
         message, color, _, category, payload = self._arguments
         return cast("Domain", self._domain).attributes(message, color, category, payload)
 
 
 def end(handle: RangeHandle | None) -> None:
-    """Close a range that `Annotation.start` opened; None is nothing."""
+    """Close a range opened by `Annotation.start`; None is ignored."""
     if handle is not None:
         close, number = handle
         close(number)
@@ -185,7 +185,7 @@ def _annotated(func: Callable[..., Any], annotation: Annotation) -> Callable[...
 
 
 def _called_in_the_end(func: Any) -> Any:
-    """Return the function below partial calls and methods."""
+    """Return the function wrapped by partials and methods."""
     while isinstance(func, functools.partial):
         func = func.func
     return getattr(func, "__func__", func)
@@ -276,7 +276,7 @@ class _Steps(Generator[Any, Any, Any]):
 
 
 class _AsyncSteps(AsyncGenerator[Any, Any]):
-    """An asynchronous generator with a range around each step, waiting included."""
+    """An asynchronous generator with a range around each step, including waits."""
 
     def __init__(self, generator: AsyncGenerator[Any, Any], annotation: Annotation) -> None:
         self._generator = generator

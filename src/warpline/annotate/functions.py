@@ -1,13 +1,12 @@
 """A range for every call of a program's own functions.
 
-From Python 3.12 on by `sys.monitoring`: code that is not the program's own is looked at once and
-then runs at full speed. Python 3.11 has the profile hook only, which is called for every function
-of every library, which the program cannot use for itself meanwhile, and which a RecursionError
-ends on the thread that it strikes.
+On Python 3.12 and later with `sys.monitoring`: other code is checked once and then runs at full
+speed. On Python 3.11 with the profile hook: it is called for every function of every library, the
+program cannot use it for itself meanwhile, and a RecursionError disables it on its thread.
 
 Ranges are pushed and popped on the thread that runs the function. A generator or a coroutine is in
-its range while it runs, not while it waits: its range is popped where it yields and pushed again
-where it goes on, so ranges nest whatever order the program resumes things in.
+its range while it runs, not while it waits: its range is popped at each yield and pushed again on
+resume, so ranges nest in any order of execution.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from warpline.annotate.listener import LISTENER, Domain
 
 DOMAIN = "python"
 
-_IS_FUNCTION = 0x1  # CO_OPTIMIZED: neither a module nor the body of a class
+_IS_FUNCTION = 0x1  # CO_OPTIMIZED: not a module or the body of a class
 _FOREIGN_FOLDERS = {"site-packages", "dist-packages"}
 _PARTS_OF_A_FUNCTION = {"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"}
 
@@ -34,17 +33,17 @@ Push = Callable[[], Any]
 
 
 class Choice:
-    """Which functions get a range, and under which name.
+    """Which functions get a range, and its name.
 
-    A function is the program's own if its file lies in one of the folders and is not of an
-    installed package or of Python itself. A pattern is that of a shell (``*``, ``?``, ``[a-z]``)
-    for a function's name, ``package.module.Class.function``, or for a module or package.
+    A function is the program's own if its file is in one of the directories and does not belong to
+    an installed package or to Python. A shell pattern (``*``, ``?``, ``[a-z]``) matches the name of
+    a function, ``package.module.Class.function``, or of a module or package.
 
     Args:
-        folders: Where the program's own files are.
-        main: What functions of the module ``__main__`` are called after.
-        include: Patterns of functions that get a range wherever they are from.
-        exclude: Patterns of functions that get none.
+        folders: The directories of the program's own files.
+        main: The module name to use for ``__main__``.
+        include: Patterns of functions from any module that get a range.
+        exclude: Patterns of functions without a range.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Choice:
         self._exclude = tuple(exclude)
 
     def name(self, code: CodeType, module: str) -> str | None:
-        """Return the name of a function's range, or None if it gets none."""
+        """Return the name of a function's range, or None for no range."""
         if not code.co_flags & _IS_FUNCTION or code.co_name in _PARTS_OF_A_FUNCTION:
             return None
         module = self._main if module == "__main__" else module
@@ -82,26 +81,26 @@ class Choice:
 
 
 class FunctionRanges:
-    """The ranges of functions, pushed and popped as they run.
+    """Pushes and pops a range for each call of the chosen functions.
 
     Args:
-        choice: Which functions get a range.
+        choice: The functions that get a range.
 
     Raises:
-        RuntimeError: Nothing listens.
+        RuntimeError: There is no profiler.
     """
 
     def __init__(self, choice: Choice) -> None:
         self._choice = choice
         self._domain = _domain()
         self._lock = threading.Lock()
-        # By the id of a code object, which is quicker than its hash; `_kept` keeps ids from being
-        # used again.
+        # By the id of a code object, which is faster than its hash; `_kept` prevents the reuse of
+        # ids.
         self._pushes: dict[int, Push | None] = {}
         self._kept: list[CodeType] = []
 
     def start(self) -> None:
-        """Begin, on every thread; for the rest of the process and of its forks."""
+        """Start, on all threads, until the end of the process and of its forks."""
         if sys.version_info >= (3, 12):
             self._monitor()
         else:
@@ -109,7 +108,7 @@ class FunctionRanges:
             sys.setprofile(self._profile)
 
     def _decide(self, code: CodeType, frame: FrameType) -> Push | None:
-        """Return what pushes the range of a function, or None if it gets none."""
+        """Return the function that pushes a function's range, or None for no range."""
         name = self._choice.name(code, frame.f_globals.get("__name__", "?"))
         if name is None:
             return None
@@ -166,18 +165,18 @@ class FunctionRanges:
                 (events.PY_UNWIND, on_unwind),
             ):
                 monitoring.register_callback(tool, event, callback)
-            # Errors that pass through functions cannot be asked for by function.
+            # PY_THROW and PY_UNWIND cannot be enabled for individual functions.
             monitoring.set_events(tool, events.PY_START | events.PY_THROW | events.PY_UNWIND)
 
         @staticmethod
         def _free_tool() -> int:
             monitoring = sys.monitoring
-            # The one for profilers last: cProfile refuses to run when it is taken.
+            # The profiler id comes last: cProfile does not run while it is taken.
             for tool in (4, 3, monitoring.PROFILER_ID):
                 if monitoring.get_tool(tool) is None:
                     monitoring.use_tool_id(tool, "warpline.annotate")
                     return tool
-            raise RuntimeError("every number that sys.monitoring has for a profiler is in use")
+            raise RuntimeError("all tool ids of sys.monitoring are in use")
 
     def _profile(self, frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
@@ -196,19 +195,19 @@ class FunctionRanges:
 def _domain() -> Domain:
     domain = LISTENER.domain(DOMAIN)
     if domain is None:
-        raise RuntimeError("nothing listens to NVTX")
+        raise RuntimeError("no NVTX profiler is attached")
     return domain
 
 
 def _installed_folders() -> list[Path]:
-    """Return where Python and Warpline are, whose functions are never the program's own."""
+    """Return the directories of Python and Warpline; their functions are not the program's own."""
     paths = sysconfig.get_paths()
     python = {Path(paths[kind]).resolve() for kind in ("stdlib", "platstdlib")}
     return [*python, Path(__file__).resolve().parents[1]]
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether a pattern fits a name or one of the names that it begins with."""
+    """Return whether a pattern matches a name or one of its dotted prefixes."""
     if not patterns:
         return False
     parts = name.split(".")

@@ -1,10 +1,10 @@
-"""Whether a profiler listens, and the way to it: the nvtx package, loaded when one does.
+"""Detect a profiler, and load the nvtx package if there is one.
 
-A library's NVTX looks for a profiler once, at its first call, and stays silent for ever if there
-is none. So nothing here calls NVTX before a profiler is there: functions may be annotated, and
-run, before a profile begins, and are recorded from then on.
+A library's NVTX looks for a profiler once, at its first call, and is disabled forever if there is
+none. So this module does not call NVTX before a profiler is present: functions can be annotated and
+run before a profile starts, and are recorded from then on.
 
-Once a profiler was there, calls go on reaching NVTX: a range that was pushed must be popped.
+After a profiler was present, calls continue to reach NVTX: a pushed range must be popped.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any
 
 INJECTION = "NVTX_INJECTION64_PATH"
 
-# Where a profiler that is reached through the CUDA driver announces itself; NVTX looks there too.
+# Where a profiler in the CUDA driver announces itself; NVTX looks there too.
 _DRIVER_INJECTION = "nvidia/nvtx/nvtx-cuda.yaml"
 
 
 class Domain:
-    """The calls of one NVTX domain, whichever version of nvtx is installed.
+    """The functions of an NVTX domain, for all supported versions of nvtx.
 
     Attributes:
-        push: Opens a range, given attributes, on the calling thread.
-        pop: Closes the range of the calling thread that was opened last.
-        start: Opens a range that any thread may close; returns what `end` takes.
+        push: Opens a range with the given attributes on the calling thread.
+        pop: Closes the innermost open range of the calling thread.
+        start: Opens a range that any thread can close; returns the argument for `end`.
         end: Closes such a range.
-        mark: Records an instant, given attributes.
+        mark: Records a mark with the given attributes.
     """
 
     __slots__ = ("_domain", "end", "mark", "pop", "push", "start")
@@ -57,7 +57,7 @@ class Domain:
             self.end = calls.end_range
 
     def pushing(self, attributes: Any) -> Callable[[], Any]:
-        """Return a call that opens a range with these attributes, the fastest that there is."""
+        """Return the fastest function that opens a range with these attributes."""
         quick: Any = getattr(sys.modules["nvtx"], "_lib", None)
         handle = getattr(self._domain, "handle", None)
         if handle is None or not hasattr(quick, "push_range"):
@@ -67,10 +67,10 @@ class Domain:
     def attributes(
         self, message: str | None, color: Any, category: str | int | None, payload: Any
     ) -> Any:
-        """Make what `push`, `start` and `mark` take.
+        """Return the attributes for `push`, `start` and `mark`.
 
-        What nvtx refuses is left out with a warning: a program that runs must not fail because
-        it is profiled.
+        Invalid attributes are dropped with a warning: a program must not fail because it is
+        profiled.
         """
         try:
             return self._domain.get_event_attributes(message, color, category, payload)
@@ -80,10 +80,10 @@ class Domain:
 
 
 class Listener:
-    """What the annotations of this process ask before each call.
+    """The state that annotations check before each call.
 
     Attributes:
-        silent: Whether nothing listens. Unknown, and so False, until the first annotation runs.
+        silent: Whether there is no profiler; False, as unknown, until the first annotation runs.
         domains: The domains in use, by name.
         is_used: Whether the program has annotations.
     """
@@ -97,21 +97,21 @@ class Listener:
         self.renew_lock()
 
     def renew_lock(self) -> None:
-        """Take a new lock, in a fork: another thread may have held the old one."""
+        """Replace the lock, in a fork: another thread may have acquired the old one."""
         self._lock = threading.RLock()
 
     def listens(self) -> bool:
-        """Return whether a profiler listens; looks for one at the first call only."""
+        """Return whether there is a profiler; look for one at the first call only."""
         self.is_used = True
         if not self.silent and not self.domains:
             self.silent = not profiler_present()
         return not self.silent
 
     def expect(self) -> None:
-        """A profiler that begins in this process says that NVTX finds it from now on.
+        """Register a profiler that starts in this process, so that NVTX finds it from now on.
 
-        Where there are annotations NVTX looks for it at once: the time that loading nvtx takes is
-        then not in the recording.
+        If there are annotations, nvtx is loaded immediately, so that its loading time is not in the
+        recording.
         """
         with self._lock:
             self.silent = switched_off()
@@ -119,19 +119,19 @@ class Listener:
                 load_nvtx()
 
     def forget(self) -> None:
-        """A profiler that ends says that NVTX would not find it any more."""
+        """Unregister a profiler: NVTX no longer finds it."""
         with self._lock:
             self.silent = not self.domains
 
     def domain(self, name: str | None) -> Domain | None:
-        """Return the domain of a name, which NVTX learns of at its first use; None if silent.
+        """Return the domain with a name, created in NVTX at its first use; None if silent.
 
         Raises:
             ImportError: The nvtx package is not installed.
         """
         found = self.domains.get(name)
         if found is None:
-            with self._lock:  # against `forget`: NVTX must not look when there is nothing to find
+            with self._lock:  # against `forget`: NVTX must not look without a profiler
                 if self.silent:
                     return None
                 found = self.domains[name] = Domain(load_nvtx(), name)
@@ -139,7 +139,7 @@ class Listener:
 
 
 def switched_off() -> bool:
-    """Return whether NVTX_DISABLE asks for no annotations, as it does of the nvtx package."""
+    """Return whether NVTX_DISABLE turns annotations off, as in the nvtx package."""
     return bool(os.environ.get("NVTX_DISABLE"))
 
 
@@ -154,7 +154,7 @@ def profiler_present() -> bool:
 
 
 def load_nvtx() -> Any:
-    """Return the nvtx package, whose NVTX has looked for a profiler.
+    """Return the nvtx package after its NVTX has looked for a profiler.
 
     Raises:
         ImportError: It is not installed.
@@ -164,7 +164,7 @@ def load_nvtx() -> Any:
         from nvtx._lib.lib import initialize  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
-            f"annotations need the nvtx package, which cannot be imported: {error}; "
+            f"annotations require the nvtx package, which cannot be imported: {error}; "
             "install it with: pip install nvtx"
         ) from error
     initialize()

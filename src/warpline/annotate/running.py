@@ -1,4 +1,4 @@
-"""Running a program as `python` would, in this process."""
+"""Run a program in this process, as `python` runs it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class ProgramNotFoundError(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """What is to run as ``__main__``.
+    """The program to run as ``__main__``.
 
     Attributes:
         file: Its file, absolute.
-        called: What it is called by: the first of its arguments.
-        name: The script's name without its ending, or the module's name.
-        spec: The module's, or None for a script.
+        called: Its ``sys.argv[0]``.
+        name: The script's name without extension, or the module's name.
+        spec: The module's spec, or None for a script.
     """
 
     file: Path
@@ -39,7 +39,7 @@ class Program:
 
     @property
     def folder(self) -> Path:
-        """Where its own files are."""
+        """The directory of its own files."""
         return self.file.resolve().parent
 
 
@@ -47,7 +47,7 @@ def find_script(path: str) -> Program:
     """Return a script as a program; ProgramNotFoundError if there is no such file."""
     file = Path(path)
     if not file.is_file():
-        what = "is a folder" if file.is_dir() else "does not exist"
+        what = "is a directory" if file.is_dir() else "does not exist"
         raise ProgramNotFoundError(f"{path} {what}")
     return Program(file.absolute(), path, file.stem, None)
 
@@ -65,7 +65,7 @@ def find_module(name: str) -> Program:
     except (ImportError, ValueError) as error:
         raise ProgramNotFoundError(f"-m {name}: {error}") from error
     if spec is None or spec.origin is None or not _has_code(spec):
-        raise ProgramNotFoundError(f"-m {name}: there is no such module with code to run")
+        raise ProgramNotFoundError(f"-m {name}: no such module with Python code")
     file = Path(spec.origin).absolute()
     return Program(file, str(file), name, spec)
 
@@ -76,10 +76,10 @@ def _has_code(spec: ModuleSpec) -> bool:
 
 
 def run(program: Program, arguments: Sequence[str]) -> None:
-    """Run a program to its end; what it raises is raised, and shown as if it had run alone."""
+    """Run a program to its end; its exceptions propagate and are shown as without this runner."""
     sys.argv[:] = [program.called, *arguments]
     if program.spec is None and not sys.flags.safe_path:
-        sys.path[0] = str(program.folder)  # in place of the current folder, which -m put there
+        sys.path[0] = str(program.folder)  # replaces the current directory, which -m adds
     module = _main_module(program)
     try:
         code = _code(program)
@@ -118,7 +118,7 @@ def _code(program: Program) -> CodeType:
 def _show_without_us(
     hook: Hook, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
-    """Show an error without the frames that led from the interpreter to the program."""
+    """Show an error without the frames of this runner."""
     inner = traceback
     while inner is not None and _is_ours(inner.tb_frame.f_code.co_filename):
         inner = inner.tb_next

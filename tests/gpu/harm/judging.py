@@ -1,4 +1,4 @@
-"""Whether a recorded run did what the program does alone."""
+"""Whether a recorded run behaved like the program alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu.harm.table import Program
 
 @dataclass(frozen=True)
 class Verdict:
-    """What recording changed.
+    """The effects of recording.
 
     Attributes:
         harm: How the run differs from the program's run alone.
@@ -26,12 +26,12 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        """Return whether nothing is wrong."""
+        """Return whether there is neither harm nor a flaw."""
         return not self.harm and not self.flaws
 
 
 def status_name(status: int | None) -> str:
-    """Return a status as people know it."""
+    """Return a readable status: an exit status or the name of a signal."""
     if status is None:
         return "hang"
     if status >= 0:
@@ -43,7 +43,7 @@ def status_name(status: int | None) -> str:
 
 
 def fault_of(program: Program, alone: list[Run]) -> str | None:
-    """Return what is wrong with the program itself, which must be the same in every run alone."""
+    """Return why the program itself is faulty: it must behave the same in every run alone."""
     first, *others = alone
     if first.status != program.status:
         last = _last_line(first.stderr) or _last_line(first.stdout)
@@ -58,7 +58,7 @@ def fault_of(program: Program, alone: list[Run]) -> str | None:
 def judge(
     program: Program, level: Level, alone: list[Run], run: Run, *, on_gpu: bool = True
 ) -> Verdict:
-    """Compare a recorded run with the runs alone, and what was recorded with what was told."""
+    """Compare a recorded run with the runs alone, and its kernels with the program's own count."""
     flaws, notes = _recorded(program, level, alone[0], run, on_gpu=on_gpu)
     return Verdict(_harm(program, level, alone, run), flaws, notes)
 
@@ -81,13 +81,13 @@ def _harm(program: Program, level: Level, alone: list[Run], run: Run) -> tuple[s
 def _recorded(
     program: Program, level: Level, alone: Run, run: Run, *, on_gpu: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what is wrong with the recording, and what it states that it lacks."""
+    """Return the flaws of the recording, and the losses that it reports."""
     recording = run.recording
     if recording is None or run.status is None:
         return (), ()
     if recording.error is not None:
         return (f"recording: {recording.error}",), ()
-    notes = [f"lost {name}: {count}" for name, count in recording.lost.items()]
+    notes = [f"missing {name}: {count}" for name, count in recording.lost.items()]
     notes += recording.warnings
     expected = _expected(program, level, alone) if on_gpu else None
     if expected is None or recording.kernels == expected:
@@ -101,7 +101,7 @@ def _recorded(
 
 
 def _expected(program: Program, level: Level, alone: Run) -> int | None:
-    """Return how many kernels a recording of this level must hold, None where that is not known."""
+    """Return the number of kernels expected in a recording of this level; None if unknown."""
     if program.kernels != "told":
         return None
     if level.counts == "all":

@@ -10,9 +10,10 @@ class Level:
     """One way to record.
 
     Attributes:
-        name: As the table's column is called.
+        name: The table's column.
         flags: For `warpline profile`.
-        counts: Which kernels a recording of this level must hold: `all`; `ranged`, those within the
+        counts: The kernels that a recording of this level must contain: `all`; `ranged`, those
+        within the
             ranges that the program opens; `none`; or `unknown`.
         is_in_process: Whether the program records itself, by `with warpline.profile()`.
     """

@@ -1,4 +1,4 @@
-"""What a harm test found, as a table, as JSON, and as a part of the page."""
+"""The results of a harm test as a table, as JSON, and as a section of docs/harm.md."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _PACKAGES = (
 
 @dataclass
 class Row:
-    """A program, its runs and what they showed.
+    """A program, its runs and their verdicts.
 
     Attributes:
-        skipped: Why it did not run at all, or None.
-        fault: What is wrong with the program alone, or None.
-        runs: By level's name, in the order in which they ended; `alone` is one.
-        verdicts: By level's name, one per run.
+        skipped: Why it was not run, or None.
+        fault: Why the program fails even without profiling, or None.
+        runs: By name of the level, in the order in which they ended; `alone` is one of them.
+        verdicts: By name of the level, one per run.
     """
 
     program: Program
@@ -45,7 +45,7 @@ class Row:
     left_out: list[str] = field(default_factory=list)
 
     def cell(self, level: str) -> str:
-        """Return what the table says of a level."""
+        """Return the table's cell for a level."""
         verdicts = self.verdicts.get(level)
         if not verdicts:
             return "left out" if level in self.left_out else ""
@@ -59,7 +59,7 @@ class Row:
         return "ok" + of_all.format(len(verdicts))
 
     def alone(self) -> str:
-        """Return what the table says of the program alone."""
+        """Return the table's cell for the runs without profiling."""
         if self.skipped:
             return "skipped"
         if self.fault:
@@ -70,31 +70,31 @@ class Row:
 
 @dataclass
 class Outcome:
-    """Everything that a harm test found."""
+    """All results of a harm test."""
 
     rows: list[Row]
     versions: dict[str, str]
     seconds: float = 0.0
 
     def count(self, what: str) -> int:
-        """Return how many runs have `harm`, `flaws`, or are `good`."""
+        """Return the number of runs with `harm` or `flaws`, or that are `good`."""
         verdicts = [one for row in self.rows for level in row.verdicts.values() for one in level]
         return sum(one.is_good if what == "good" else bool(getattr(one, what)) for one in verdicts)
 
     def closing(self) -> str:
-        """Return the last line: how many of what."""
+        """Return the last line: the totals."""
         faults = sum(row.fault is not None for row in self.rows)
         skipped = sum(row.skipped is not None for row in self.rows)
         left_out = sum(len(row.left_out) for row in self.rows)
         return (
             f"{len(self.rows)} programs: {self.count('good')} recorded runs ok, "
-            f"{self.count('harm')} harmed, {self.count('flaws')} with a flawed recording; "
-            f"{faults} programs at fault, {skipped} skipped, {left_out} runs left out; "
+            f"{self.count('harm')} harmed, {self.count('flaws')} with a flawed recording. "
+            f"{faults} programs faulty, {skipped} skipped, {left_out} runs left out. "
             f"{self.seconds:.0f} s"
         )
 
     def status(self) -> int:
-        """Return the exit status: 1 for harm or a flaw, 2 for programs at fault or left out."""
+        """Return the exit status: 1 for harm or a flaw, 2 for faulty or left-out programs."""
         if self.count("harm") or self.count("flaws"):
             return 1
         return 2 if any(row.fault or row.left_out for row in self.rows) else 0
@@ -109,7 +109,7 @@ def table(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def details(rows: Iterable[Row]) -> list[str]:
-    """Return a line for everything that is not `ok`."""
+    """Return a line for each result other than `ok`."""
     lines = []
     for row in rows:
         name = row.program.name
@@ -121,7 +121,7 @@ def details(rows: Iterable[Row]) -> list[str]:
             said = dict.fromkeys(text for one in verdicts for text in _said(one))
             lines += [f"{name} at {level}: {text}" for text in said]
         if row.left_out:
-            lines.append(f"{name}: left out for want of time: {', '.join(row.left_out)}")
+            lines.append(f"{name}: left out (time limit): {', '.join(row.left_out)}")
     return lines
 
 
@@ -144,7 +144,7 @@ def as_text(outcome: Outcome) -> str:
 
 
 def as_markdown(outcome: Outcome) -> str:
-    """Return the same for the page."""
+    """Return the same as Markdown for docs/harm.md."""
     heading, *lines = table(outcome.rows)
     cells = [heading, ["---"] * len(heading), *lines]
     shown = "\n".join(f"| {' | '.join(line)} |" for line in cells)
@@ -155,10 +155,10 @@ def as_markdown(outcome: Outcome) -> str:
 
 
 def write_markdown(path: Path, outcome: Outcome) -> None:
-    """Put the table between the page's two marks; a new page where there is none.
+    """Write the table between the page's two markers; create the page if it does not exist.
 
     Raises:
-        ValueError: The page has no such marks.
+        ValueError: The page has no markers.
     """
     page = path.read_text() if path.exists() else f"{BEGIN}\n{END}\n"
     before, begin, rest = page.partition(BEGIN)
@@ -169,7 +169,7 @@ def write_markdown(path: Path, outcome: Outcome) -> None:
 
 
 def as_json(outcome: Outcome) -> str:
-    """Return all runs with their details, their output left out."""
+    """Return all runs with their details, without their output."""
     rows = [
         {
             "program": row.program.name,
@@ -201,7 +201,7 @@ def _run_facts(level: str, run: Run, number: int, verdicts: list[Verdict] | None
 
 
 def versions() -> dict[str, str]:
-    """Return what the machine is and which software runs on it."""
+    """Return the versions of hardware and software."""
     import warpline
 
     commit = _said_by("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD")
@@ -232,6 +232,6 @@ def _said_by(*command: str) -> str:
 
 
 def progress(text: str) -> None:
-    """Say how far it is."""
+    """Print the progress."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()

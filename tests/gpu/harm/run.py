@@ -1,4 +1,4 @@
-"""Runs the harm test: every program alone and recorded, compared and shown as a table.
+"""Run the harm test: every program alone and recorded, compared and shown as a table.
 
     python -m tests.gpu.harm [--only NAME...] [--levels LEVEL...] [--jobs 6] [--repeat N]
                              [--limit SECONDS] [--out FOLDER] [--markdown FILE]
@@ -41,30 +41,30 @@ class Machine:
     """What the programs run on.
 
     Attributes:
-        fills: What the words in braces of a program's command and environment stand for.
-        gpus: How many GPUs there are; 0 for a try on the CPU.
+        fills: Values for the placeholders in a program's command and environment.
+        gpus: The number of GPUs; 0 with --cpu.
     """
 
     fills: dict[str, str] = field(default_factory=dict)
     gpus: int = 1
 
     def fill(self, text: str) -> str:
-        """Return a word with what is in braces filled in."""
+        """Return a word with its placeholders in braces filled in."""
         for name, value in self.fills.items():
             text = text.replace(f"{{{name}}}", value)
         return text
 
     def words_of(self, program: Program) -> list[str]:
-        """Return a program's command; what is filled with nothing is no word."""
+        """Return a program's command, without words that become empty."""
         filled = (self.fill(word) for word in program.words)
         return [word for word in filled if word]
 
     def lacks(self, program: Program) -> str | None:
         """Return why a program cannot run here, or None."""
         if not self.gpus and not program.runs_on_cpu:
-            return "needs a GPU"
+            return "requires a GPU"
         if self.gpus and program.gpus > self.gpus:
-            return f"needs {program.gpus} GPUs"
+            return f"requires {program.gpus} GPUs"
         if program.words[0].startswith("{cuda}") and not Path(self.words_of(program)[0]).exists():
             return "nvcc is not installed"
         for module in program.modules:
@@ -82,7 +82,7 @@ def _is_installed(module: str) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """One run that is to be made; alone if there is no level."""
+    """One run to make."""
 
     row: Row
     level: str
@@ -90,7 +90,7 @@ class Task:
 
 
 class Bench:
-    """Makes the runs, several at a time, and keeps the output of those that differ."""
+    """Makes the runs concurrently and keeps the output of those that differ."""
 
     def __init__(self, machine: Machine, scratch: Path, args: argparse.Namespace) -> None:
         self.machine = machine
@@ -191,7 +191,7 @@ class Bench:
 
 
 def base_environment(scratch: Path, *, on_cpu: bool) -> dict[str, str]:
-    """Return the variables that make programs repeat themselves and leave the machine alone."""
+    """Return the variables that make programs deterministic and considerate of the machine."""
     paths = (str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH"))
     variables = {
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
@@ -215,7 +215,7 @@ def base_environment(scratch: Path, *, on_cpu: bool) -> dict[str, str]:
 
 
 def _gpus() -> list[tuple[str, str]]:
-    """Return each GPU's UUID and compute capability; none where nvidia-smi finds none."""
+    """Return each GPU's UUID and compute capability; empty without GPUs."""
     command = ["nvidia-smi", "--query-gpu=uuid,compute_cap", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
@@ -227,14 +227,14 @@ def _gpus() -> list[tuple[str, str]]:
 
 
 def prepare(args: argparse.Namespace) -> Machine:
-    """Build what is needed, set the environment and return what the machine is.
+    """Build what is needed, set the environment and return facts about the machine.
 
     Raises:
         BuildError: Something could not be built.
     """
     gpus = [] if args.cpu else _gpus()
     if not gpus and not args.cpu:
-        raise BuildError("no GPU: nvidia-smi lists none; --cpu tries what runs without one")
+        raise BuildError("no GPU found; use --cpu to run programs without one")
     architecture = f"sm_{gpus[0][1].replace('.', '')}" if gpus else "sm_90"
     folder = Path(args.build)
     os.environ |= build(folder, architecture, with_cuda=not args.cpu)
@@ -246,7 +246,7 @@ def prepare(args: argparse.Namespace) -> Machine:
 
 
 def chosen(names: Sequence[str] | None) -> list[Program]:
-    """Return the programs that names or patterns such as 'graphs.*' choose; all without any."""
+    """Return the programs matching names or patterns such as 'graphs.*'; all by default."""
     if not names:
         return list(PROGRAMS)
     unknown = [name for name in names if not any(fnmatch(one.name, name) for one in PROGRAMS)]
@@ -259,22 +259,22 @@ def chosen(names: Sequence[str] | None) -> list[Program]:
 def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.harm", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these programs; * is any text")
-    parser.add_argument("--levels", nargs="+", choices=sorted(LEVELS), help="these levels")
-    parser.add_argument("--jobs", type=int, default=6, help="so many runs at a time")
-    parser.add_argument("--repeat", type=int, default=1, help="so many runs of each level")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="programs to run; accepts *")
+    parser.add_argument("--levels", nargs="+", choices=sorted(LEVELS), help="run these levels")
+    parser.add_argument("--jobs", type=int, default=6, help="number of concurrent runs")
+    parser.add_argument("--repeat", type=int, default=1, help="number of runs per level")
     parser.add_argument("--limit", type=float, default=720, help="start no run after SECONDS")
-    parser.add_argument("--hang", type=float, default=150, help="a run that takes longer hangs")
-    parser.add_argument("--out", default="build/harm", help="folder for the results")
-    parser.add_argument("--markdown", help="write the table into this page, between its marks")
-    parser.add_argument("--build", default="/tmp/warpline-harm", help="folder of what is built")
-    parser.add_argument("--cpu", action="store_true", help="try what runs without a GPU")
+    parser.add_argument("--hang", type=float, default=150, help="time limit of a run in seconds")
+    parser.add_argument("--out", default="build/harm", help="directory for the results")
+    parser.add_argument("--markdown", help="write the table to this page, between its markers")
+    parser.add_argument("--build", default="/tmp/warpline-harm", help="directory for build output")
+    parser.add_argument("--cpu", action="store_true", help="run the programs without a GPU")
     parser.add_argument("--list", action="store_true", help="print the programs and their levels")
     return parser.parse_args(words)
 
 
 def main(words: Sequence[str] | None = None, programs: Sequence[Program] | None = None) -> int:
-    """Run the test that the command line asks for and return its exit status."""
+    """Run the test and return its exit status."""
     args = _arguments(words)
     programs = chosen(args.only) if programs is None else programs
     if args.list:

@@ -15,19 +15,19 @@ class Program:
     """A program that runs alone and recorded.
 
     Attributes:
-        name: As --only has it.
-        words: Its command; {python}, {cuda} (the folder of the CUDA programs) and, in the
+        name: The name for --only.
+        words: Its command; {python}, {cuda} (the directory of the CUDA programs) and, in the
             environment, {uuid} (the first GPU's) are filled in.
         levels: The names of the levels at which it is recorded.
-        status: How it ends alone; minus the number of a signal.
-        kernels: What its recording holds: as many as it tells ("told"), more than none ("some"),
+        status: Its exit status alone; for a signal, minus its number.
+        kernels: The kernels in its recording: its own count ("told"), at least one ("some"),
             or as many as were recorded before it ended ("any").
-        environment: What it needs beside the driver's environment.
-        modules: Python's modules that it needs; without one it is left out.
-        gpus: How many GPUs it needs.
-        compares_stderr: False where another profiler in it says whether it got CUPTI.
-        runs_on_cpu: Whether it can be tried without a GPU.
-        seconds: About what a run takes; long ones begin first.
+        environment: Additional environment variables.
+        modules: Required Python modules; without one, it is skipped.
+        gpus: The number of GPUs required.
+        compares_stderr: False if another profiler in it prints whether it got CUPTI.
+        runs_on_cpu: Whether it can run without a GPU.
+        seconds: The approximate duration of a run; long ones start first.
     """
 
     name: str
@@ -71,7 +71,7 @@ def _python(
 
 
 def _slowly(program: Program, *, levels: tuple[str, ...]) -> Program:
-    """Return a program whose pauses are so long that CUPTI leaves it between two samples."""
+    """Return a program whose pauses are long enough to detach CUPTI between samples."""
     words = (*program.words, "--steps", "18", "--pause", "400")
     return Program(
         f"{program.name}.slowly",
@@ -139,7 +139,7 @@ _ENDINGS = [
 
 _TORCH = [
     *_python("torch_programs", "training", (*EVERYTHING, "in-process"), runs_on_cpu=True),
-    # Its warnings are said only where its code is not in a cache yet.
+    # It prints warnings only if its code is not in a cache yet.
     *_python(
         "torch_programs",
         "compiled",

@@ -1,4 +1,4 @@
-"""What the Python programs of the harm test share: which device, how results are told."""
+"""Common code of the Python programs of the harm test: the device, and printing results."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 
-#: The device that programs work on; HARM_DEVICE=cpu is for a try without a GPU.
+#: The device that programs use; HARM_DEVICE=cpu runs them without a GPU.
 DEVICE = os.environ.get("HARM_DEVICE", "cuda")
 STEPS = 8
 
 
 def tell(text: str) -> None:
-    """Print a line at once, so that it is there whatever ends the program."""
+    """Print and flush a line, so that it is visible however the program ends."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -28,7 +28,7 @@ def tell_checksum(name: str, parts: Iterable[bytes]) -> None:
 
 
 def run(programs: Mapping[str, Callable[[], None]]) -> None:
-    """Run the program that the command line names."""
+    """Run the program given on the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("name", choices=sorted(programs))
     programs[parser.parse_args().name]()
