@@ -94,7 +94,7 @@ def test_every_kind_of_function_is_wrapped():
 
 @pytest.mark.parametrize("target", [int, 5, None])
 def test_only_functions_can_be_annotated(target):
-    with pytest.raises(TypeError, match="annotate functions"):
+    with pytest.raises(TypeError, match="only functions and methods can be annotated"):
         warpline.annotate("x")(target)
 
 

@@ -133,7 +133,26 @@ def test_an_export_that_fails_keeps_the_status_of_the_program(tmp_path, program)
     found = profile(tmp_path, "--no-summary", "-o", "run", "--export=sqlite", *words)
     assert found.status == 0
     assert "run.sqlite exists" in found.err
+    assert "hint: run warpline export --type sqlite -o FILE run.warpline" in found.err
     assert (tmp_path / "run.warpline").exists()
+
+
+def test_tables_that_cannot_be_written_keep_the_status_of_the_program(tmp_path, program):
+    command = [sys.executable, "-m", "warpline", "profile", "--no-summary", "--stats", "-w0"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*command, "-o", "run", *program],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            text=True,
+        )
+    assert done.returncode == 0
+    assert "error: cannot write to standard output: No space left on device" in done.stderr
+    assert "hint: run warpline stats run.warpline" in done.stderr
+    assert "note: wrote run.warpline" in done.stderr
 
 
 def test_the_exit_status_survives_all_of_it(tmp_path, program):

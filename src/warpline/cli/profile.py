@@ -6,6 +6,7 @@ of ``--stats`` go to standard output.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
@@ -104,11 +105,18 @@ def _afterwards(chosen: Options, outcome: Outcome) -> None:
             trace = load_api().open(name)
             if wants_summary:
                 _summarise(trace)
+            _export(chosen, trace, outcome.output)
             if chosen.stats:
                 _print_tables(trace)
-            _export(chosen, trace, outcome.output)
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # a full disk may only show here
     except WarplineError as error:
         talk.failure(error.message, error.hint, debug=False)
+    except OSError as error:  # of standard output: exports raise WarplineError
+        _discard_output()
+        if not isinstance(error, BrokenPipeError):
+            why = f"cannot write to standard output: {error.strerror or error}"
+            talk.failure(why, f"run warpline stats {name}", debug=False)
     if not chosen.quiet:
         _tell(outcome)
         if wants_summary:
@@ -191,7 +199,8 @@ def _export(chosen: Options, trace: Trace, output: Path) -> None:
         try:
             load_api().export(trace, path, kind, overwrite=chosen.force_overwrite)
         except WarplineError as error:
-            talk.failure(error.message, error.hint, debug=False)
+            retry = f"run warpline export --type {kind} -o FILE {_short(output)}"
+            talk.failure(error.message, retry, debug=False)
         else:
             if not chosen.quiet:
                 talk.note(f"wrote {_short(path)}")
@@ -224,6 +233,14 @@ def _is_terminal() -> bool:
 
 def _nothing(_: object) -> None:
     """Print nothing, with --quiet."""
+
+
+def _discard_output() -> None:
+    """Redirect standard output to the null device: the buffered rest cannot be written."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _flush() -> None:
