@@ -1,9 +1,9 @@
-// CUDA records of a raw session: what the agent writes of the program's CUDA calls and devices.
+// CUDA records of a raw session: the program's CUDA calls and GPU work, written by the agent.
 //
-// They stand in the same logs as every other record; see warpline_raw.h for the header word. Host
-// calls are in the log of the thread that called. Device work, contexts, streams and memory events
-// are in the logs of the threads in which CUPTI hands over its buffers: their order in the log is
-// no order in time, and says nothing about the thread that caused them. Correlation ids and the
+// They are in the same logs as all other records; see warpline_raw.h for the header word. CPU
+// calls are in the log of the calling thread. GPU work, contexts, streams and memory events
+// are in the logs of the threads in which CUPTI returns its buffers: their order in the log is
+// not chronological, and their thread is not the one that caused them. Correlation ids and the
 // ids of contexts, streams, graphs and events are unique within a process image (PID-INCARNATION),
 // and join records across its logs.
 //
@@ -55,11 +55,11 @@ enum class CudaKind : std::uint8_t {
   kFill = 69,    // A memset. aux: value. [start][end][device | context][stream | correlation]
                  // [bytes][memory kind as in kCopy | CUPTI's flags (1: asynchronous)]
                  // kHasGraphNode: [graph node id][graph id | 0]
-  kGraph = 70,   // One launch of a graph that was recorded as a whole; its nodes have no records.
+  kGraph = 70,   // One launch of a graph traced at graph level; its nodes have no records.
                  // aux: graph id of the launched (instantiated) graph. [start][end]
                  // [device | context][stream | correlation]
                  // kHasPeer: [last node's device | 0][last node's context | 0]
-                 // Written while recording rests, too: those without a kCall were launched then
+                 // Also written during pauses: those without a kCall were launched then
 
   // Ordering. Not counted. No stream, event or context: kCudaNone.
   kWait = 71,   // aux: kind: 1 the host waited for an event, 2 a stream is to wait for an event
@@ -103,10 +103,10 @@ enum class CudaKind : std::uint8_t {
   kGraphNode = 79,  // A node of a graph was created. aux: node type, as CUDA numbers it. [time]
                     // [node id][id of the node it was cloned from, 0: none][graph id | 0]. In the
                     // log of the thread that created it
-  kLost = 80,       // CUPTI dropped records for want of buffers. aux: 0. [time][records]
-  kBuffer = 81,     // A buffer of CUPTI's was written down to here. aux: records that the agent did
-                    // not understand or want. [time][records in it]. What the device did after the
-                    // last one of a process that was killed may be missing
+  kLost = 80,       // CUPTI dropped records because its buffers were full. aux: 0. [time][records]
+  kBuffer = 81,     // The records of a CUPTI buffer end here. aux: records that the agent did
+                    // not recognize or need. [time][records in it]. GPU work after the
+                    // last one of a killed process may be missing
   kClock = 82,      // Only where CUPTI cannot use our clock: [CUPTI's time][monotonic ns], read
                     // together. Times of device work, waits and memory events are then CUPTI's, and
                     // are to be interpolated between the nearest two; host calls are not concerned
@@ -161,7 +161,7 @@ enum CudaCollects : std::uint32_t {
   kCollectsKernels = 2,
   kCollectsCopies = 4,
   kCollectsFills = 8,
-  kCollectsGraphs = 16,  // graphs as a whole: kernels of graphs are then not recorded
+  kCollectsGraphs = 16,  // graph level: kernels of graphs are then not recorded
   kCollectsWaits = 32,
   kCollectsEvents = 64,
   kCollectsMemory = 128,
@@ -171,14 +171,14 @@ enum CudaCollects : std::uint32_t {
                             // event records follow from that, in place of kWait and kEvent
 };
 
-// More values of Note, for kNote records; their text says more, in words for the user.
+// More values of Note, for kNote records; their text is shown to the user.
 enum class CudaNote : std::uint32_t {
   kUsing = 64,         // CUPTI's version and file: "CUPTI 130001 PATH"
-  kUnavailable = 65,   // CUDA is not recorded in this process; text: why
-  kOtherProfiler = 66, // it is not, because another profiler holds CUPTI; text: which, what to do
-  kDoubt = 67,         // it is, but something is known to be wrong; text: what
-  kKindFailed = 68,    // one kind of record could not be turned on; text: which, and why
-  kShared = 69,        // it is, beside another profiler; text: which
+  kUnavailable = 65,   // CUDA is not recorded in this process; text: the reason
+  kOtherProfiler = 66, // it is not, because another profiler uses CUPTI; text: which, next action
+  kDoubt = 67,         // it is, with a known limitation; text: which
+  kKindFailed = 68,    // one kind of record could not be enabled; text: which, and why
+  kShared = 69,        // it is, and CUPTI is shared with another profiler; text: which
 };
 
 }  // namespace warpline::raw

@@ -1,21 +1,21 @@
-// The raw session: what the agent writes while a program runs, and what finishing reads.
+// The raw session: written by the agent while a program runs, and read by finishing.
 //
-// A session is a folder that only its user can read:
+// A session is a directory that only its user can read:
 //
 //     session.json       written by the launcher: command (redacted), host, times, options
-//     agent.conf         what the agent is to do: lines of KEY=VALUE, values percent-encoded
+//     agent.conf         configuration of the agent: lines of KEY=VALUE, values percent-encoded
 //     control            one shared page: ControlPage
 //     ends               written by the launcher: when processes ended, and how; one JSON object a
 //                        line: {"pid": 12, "ended_ns": monotonic, "status": as waitpid gives it}
 //     PID-INCARNATION-N.wlraw
 //                        one log per writer: LogHeader, then records, until a header of zero
 //
-// A log is written by one thread at a time through a shared mapping, so what was written stays
-// when the process is killed. It is self-contained: a record refers only to texts, domains and
+// A log is written by one thread at a time through a shared mapping, so its records survive
+// if the process is killed. It is self-contained: a record refers only to texts, domains and
 // schemas defined before it in the same log. Everything is little-endian and 8-byte aligned.
 //
 // A record is a header word and payload words. The header is stored last: a reader that meets
-// zero has met the end, or a record whose writer died. A log grows by blocks; a record never
+// zero has reached the end, or a record whose writer died. A log grows by blocks; a record never
 // spans two, a PAD record fills the rest of a block.
 #pragma once
 
@@ -27,8 +27,8 @@ namespace warpline::raw {
 inline constexpr char kMagic[8] = {'W', 'L', 'R', 'A', 'W', '\r', '\n', '\x1a'};
 inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 4096;     // records begin here
-inline constexpr std::size_t kMaxTextBytes = 65535;   // longer texts are cut, and counted
-inline constexpr std::size_t kMaxPayloadBytes = 65536;  // longer payloads are left out, and counted
+inline constexpr std::size_t kMaxTextBytes = 65535;   // longer texts are truncated, and counted
+inline constexpr std::size_t kMaxPayloadBytes = 65536;  // longer payloads are dropped, and counted
 
 // Header word: size_words (16 bits, the header included) << 48 | flags (8) << 40 | kind (8) << 32
 // | aux (32).
@@ -53,10 +53,10 @@ enum class Kind : std::uint8_t {
   kSchema = 14,       // aux: domain. [schema id][bytes][SchemaText...], see warpline_payload.h
   kEnum = 15,         // aux: domain. [schema id][bytes][EnumText...]
   kWindow = 16,       // [time]. aux 1: recording was off and is on again, for this log: what this
-                      // thread had open is not known any more, its pops may be missing. aux 0: this
+                      // thread had open is unknown, and its pops may be missing. aux 0: this
                       // thread ended a capture range; recording may be off from here on
-  kDropped = 17,      // aux: 0. [time][records]: this many events were lost for want of space just
-                      // before here; as with kWindow 1, what this thread had open is not known
+  kDropped = 17,      // aux: 0. [time][records]: this many events were dropped for lack of space just
+                      // before here; as with kWindow 1, the open ranges of this thread are unknown
   kClock = 18,        // [monotonic ns][UTC ns]: read together; one per block
   kNote = 19,         // aux: Note. [time][bytes][text...]
   kThreadEnd = 20,    // aux: 0. [time]: the thread has ended, and with it what it had pushed; another
@@ -70,18 +70,18 @@ inline constexpr std::uint8_t kHasColor = 2;     // [0xAARRGGBB]
 inline constexpr std::uint8_t kHasValue = 4;     // [value type, as NVTX numbers it][8 bytes]
 inline constexpr std::uint8_t kHasNoName = 8;    // the program gave no message; aux is 0
 
-// What a kNote tells; its text says more.
+// The kind of a kNote; its text has details.
 enum class Note : std::uint32_t {
   kNvtxBound = 1,        // a library's NVTX was bound to the agent; text: its file, if known
   kNvtxUnknownCall = 2,  // an NVTX function that is not recorded was offered; text: which
-  kPayloadUnknown = 3,   // an extension's version is not known; text: which
-  kTooLong = 4,          // a text or payload was cut or left out
+  kPayloadUnknown = 3,   // unsupported version of an extension; text: which
+  kTooLong = 4,          // a text or payload was truncated or dropped
   kFork = 5,             // this process is a fork; text: the parent's "PID-INCARNATION"
   kSampleBegin = 6,      // this process records from here; text: the step's number where steps are
                          // sampled, else nothing: a capture range begins
-  kSampleEnd = 7,        // and rests from here; text: the number of the first step not recorded
-  kStepsByLaunch = 8,    // steps are told from the launches, which repeat; text: "PERIOD_NS LAUNCHES
-                         // BY_CLOCK": how long and how many one is, and 1 if rests are timed
+  kSampleEnd = 7,        // and pauses from here; text: the number of the first step not recorded
+  kStepsByLaunch = 8,    // steps are detected from periodic launches; text: "PERIOD_NS LAUNCHES
+                         // BY_CLOCK": duration and launches of one, and 1 if pauses are timed
 };
 
 // The first page of a log. Strings end with a zero byte.
@@ -99,9 +99,9 @@ struct LogHeader {
   std::int64_t anchor_utc_ns;        // CLOCK_REALTIME, read together when the log was made
   // Live, by the writer:
   std::uint64_t records;             // events committed: kPush to kMark but for kPop
-  std::uint64_t dropped_records;     // events lost for want of space
+  std::uint64_t dropped_records;     // events dropped for lack of space
   std::uint64_t cut_texts;           // texts cut and payloads left out, of every kind
-  std::int64_t closed_ns;            // when the process ended in order or left; 0: it has not
+  std::int64_t closed_ns;            // when the process ended normally or detached; 0: it has not
   std::uint64_t used_bytes;          // where the next record will be
   char host[64];
   char executable[512];
@@ -128,8 +128,8 @@ struct ControlSlot {           // one per attached process
 
 inline constexpr std::size_t kControlSlots = 256;
 
-// Whether the records of a process's device work are in its logs. They stay in CUPTI until the work
-// is done and they are asked for, so that a program must not be ended before.
+// Whether the records of a process's GPU work are in its logs. They stay in CUPTI until the work
+// is done and they are flushed, so the program must not be stopped before that.
 enum class DrainState : std::uint32_t {
   kNothing = 0,  // no device work is recorded
   kHolding = 1,
@@ -150,17 +150,17 @@ struct ControlPage {
   std::uint64_t cuda_bound;     // processes whose CUDA driver loaded the agent
   std::uint64_t range_misses;   // ranges opened that did not match the capture range
   std::uint64_t out_of_space;   // 1 once a log could not grow
-  std::uint64_t agent_errors;   // processes in which the agent could not start, or not write on
-  std::uint64_t unlogged_events; // events lost because a log could not even be made
+  std::uint64_t agent_errors;   // processes in which the agent could not start or continue writing
+  std::uint64_t unlogged_events; // events dropped because a log could not be created
   std::uint64_t steps_begun;    // kSteps: steps that processes have begun
   std::uint64_t step_processes; // kSteps: processes that have begun one
   std::uint64_t sample_plan;    // kSteps: SamplePlan, or 0 until a process has chosen one
   char first_error[512];
   ControlSlot slots[kControlSlots];
-  std::uint64_t drain_wanted;   // 1 when the program is about to be ended: see DrainState
+  std::uint64_t drain_wanted;   // 1 if the program is about to be stopped: see DrainState
   DrainState drains[kControlSlots];  // of the process in the slot with the same number
-  // Monotonic ns of the launcher's last look at the processes in the slots: all of them lived then,
-  // but for those whose end is noted. 0: nobody looks.
+  // Monotonic ns of the launcher's last look at the processes in the slots: all of them ran then,
+  // except those with a noted end. 0: no launcher.
   std::int64_t heartbeat_ns;
 };
 inline constexpr std::size_t kControlBytes = 4096;

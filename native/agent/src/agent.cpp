@@ -12,7 +12,7 @@ using namespace warpline::agent;
 WL_EXPORT int32_t wl_agent_abi_version(void) { return WL_AGENT_ABI_VERSION; }
 WL_EXPORT int32_t wl_agent_attach(const char* session_folder) { return attach(session_folder); }
 WL_EXPORT int32_t wl_agent_detach(void) {
-  end_cuda_tracing();  // what CUPTI still holds belongs to this session
+  end_cuda_tracing();  // records still in CUPTI belong to this session
   const int error = detach();
   if (error == 0) close_logs();
   return error;
@@ -25,6 +25,6 @@ WL_EXPORT uint64_t wl_agent_nvtx_bound(void) { return nvtx_bound(); }
 WL_EXPORT uint64_t wl_agent_records(void) { return recorded_events(); }
 
 namespace {
-// Runs at exit(), not when the process is killed or ends by _exit.
+// Runs at exit(), not if the process is killed or calls _exit.
 __attribute__((destructor)) void end_in_order() { close_logs(); }
 }  // namespace

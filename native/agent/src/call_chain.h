@@ -1,4 +1,4 @@
-// Call chains: which calls of the program lead to a CUDA call.
+// Call chains: the backtraces of CUDA API calls.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@ namespace warpline::agent {
 
 class ThreadLog;
 
-// Walks the calling thread's stack and writes its chain to the log, unless the log has it already,
-// together with the modules that the process has loaded meanwhile. Returns the chain's number, or 0
-// if there is none. With a lease of the log held.
+// Walks the calling thread's stack and writes its chain to the log, unless the log already has it,
+// together with newly loaded modules of the process. Returns the chain's number, or 0
+// if there is none. The caller holds a lease of the log.
 std::uint64_t write_chain(ThreadLog& log) noexcept;
 
 }  // namespace warpline::agent

@@ -1,4 +1,4 @@
-// What tells a CUDA call from others, for whoever looks for a pattern among them.
+// Signatures of CUDA calls, for detecting a periodic pattern.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace warpline::agent {
 
-// How the signature of a call is made; kNot: it has no part in patterns.
+// How to compute the signature of a call; kNot: not part of patterns.
 enum class SignatureForm : std::uint8_t {
   kNot,
-  kCall,          // of the call alone: copies, fills, waits
-  kLaunch,        // and that it launches: what, it does not say
-  kFunction,      // what is launched is the first parameter
+  kCall,          // from the call alone: copies, memsets, waits
+  kLaunch,        // the same, and it launches unknown work
+  kFunction,      // the launched function is the first parameter
   kKernel,        // the same, and the grid follows
-  kConfigKernel,  // a configuration that begins with the grid, then what is launched
+  kConfigKernel,  // a configuration that starts with the grid, then the launched function
 };
 
 // Returns the form for a call. `name` is without "cuda" and "cu".

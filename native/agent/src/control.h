@@ -27,16 +27,16 @@ inline Switch read_switch(const raw::ControlPage& page) noexcept {
   return {__atomic_load_n(&page.switch_word, __ATOMIC_RELAXED)};
 }
 
-// Maps the control page in a folder. Returns nullptr and sets errno when it is not there or not
+// Maps the control page in a directory. Returns nullptr and sets errno if it is missing or not
 // of this version.
 raw::ControlPage* map_control(const std::string& folder) noexcept;
 
-// Takes a slot for a process; nullptr when all are taken, which only loses the launcher's help
+// Takes a slot for a process; nullptr if all are taken, which only loses the launcher's help
 // should this process die in a capture range.
 raw::ControlSlot* take_slot(raw::ControlPage& page, std::uint32_t pid) noexcept;
 
-// Opens or closes one capture range in the page; the session ends after the last wanted one.
-// Says whether a process's device work is in its logs; without a slot nobody waits for it.
+// Opens or closes one capture range in the page; the session ends after the last requested one.
+// Sets whether a process's GPU records are in its logs; without a slot, the launcher does not wait.
 void tell_drain(raw::ControlPage& page, const raw::ControlSlot* slot,
                 raw::DrainState state) noexcept;
 bool is_drain_wanted(const raw::ControlPage& page) noexcept;
@@ -48,7 +48,7 @@ inline void add(std::uint64_t& counter, std::uint64_t count = 1) noexcept {
   __atomic_fetch_add(&counter, count, __ATOMIC_RELAXED);
 }
 
-// Keeps the first error of the session for the launcher to tell.
+// Stores the first error of the session for the launcher.
 void report_error(raw::ControlPage& page, const char* text) noexcept;
 
 }  // namespace warpline::agent

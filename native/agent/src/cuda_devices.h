@@ -1,4 +1,4 @@
-// What is known of a GPU of this process.
+// Facts about a GPU of this process.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +27,15 @@ struct CudaDevice {
   std::uint32_t max_registers_per_multiprocessor = 0;
 };
 
-// Asks the driver where a device is; all bits set when it does not say. The driver is not loaded
+// Returns a device's PCI address from the driver; all bits set if unknown. The driver is not loaded
 // for it.
 std::uint64_t pci_location(std::uint32_t device) noexcept;
 
 // Waits until the work that was launched in the primary contexts of this process has ended; work in
-// other contexts is not waited for. May take for ever, as the work may.
+// other contexts is not waited for. May block forever, as the work may.
 void wait_for_device_work() noexcept;
 
-// Whether the driver is loaded and the program has initialised it.
+// Whether the driver is loaded and initialized by the program.
 bool is_cuda_initialised() noexcept;
 
 }  // namespace warpline::agent

@@ -1,11 +1,11 @@
-// Calls of the CUDA driver that the program itself uses; the agent is linked to none.
+// Functions of the program's CUDA driver; the agent does not link to one.
 #pragma once
 
 #include <dlfcn.h>
 
 namespace warpline::agent {
 
-// The driver, as long as the program has it loaded.
+// The driver, while it is loaded by the program.
 class Driver {
  public:
   Driver() noexcept : library_(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {}

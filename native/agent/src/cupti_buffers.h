@@ -1,7 +1,7 @@
 // The memory that CUPTI writes its records into, recycled and bounded.
 //
-// CUPTI asks for a buffer in the midst of a launch. Memory that is new to the process, or that
-// CUPTI has to clear, costs that launch a millisecond: so buffers are kept ready, in memory and
+// CUPTI requests buffers during a launch. Memory that is new to the process, or that
+// CUPTI has to clear, delays that launch by a millisecond. So buffers are prepared, resident and
 // all zeros.
 #pragma once
 
@@ -18,13 +18,13 @@ class BufferPool {
   // of another size that are in use keep theirs.
   void configure(std::size_t bytes, std::size_t max_buffers) noexcept;
 
-  // Makes up to `count` free buffers, ready to be lent. Any thread, at leisure.
+  // Prepares up to `count` free buffers. Any thread, not time-critical.
   void keep_ready(std::size_t count) noexcept;
 
-  // Lends a buffer of zeros and tells its size, or null when there may be no more. Any thread.
+  // Lends a zeroed buffer and returns its size, or null at the limit. Any thread.
   std::uint8_t* take(std::size_t& bytes) noexcept;
 
-  // Takes back a buffer of `bytes` bytes and clears it. Any thread, at leisure.
+  // Takes back a buffer of `bytes` bytes and clears it. Any thread, not time-critical.
   void give_back(std::uint8_t* buffer, std::size_t bytes) noexcept;
 
  private:

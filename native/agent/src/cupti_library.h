@@ -1,4 +1,4 @@
-// CUPTI found in the program's environment and opened; it is never linked.
+// Finds and opens CUPTI in the program's environment; it is never linked.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace warpline::agent {
 
 struct CuptiLibrary {
-  cupti::Functions functions{};  // to be used: the library's own, unless it is shared
+  cupti::Functions functions{};  // for use: the library's own, unless CUPTI is shared
   cupti::Functions own{};        // for a subscriber alone
   cupti::SubscriberFunctions shared{};
   bool has_shared = false;  // all of these are there
@@ -21,17 +21,17 @@ struct CuptiLibrary {
   explicit operator bool() const { return version != 0; }
 };
 
-// Where CUPTI may be, likeliest first: `asked` (from the session), beside the CUDA libraries that
+// Candidate paths of CUPTI, most likely first: `asked` (from the session), next to libraries that
 // the program has loaded (toolkits and Python packages), CUDA_HOME and CUDA_PATH, the usual places
 // of toolkits, the loader's path. Libraries of a newer major version than the driver's come last:
-// they do not work with it. Major 0: not known.
+// they are incompatible. Major 0: unknown.
 std::vector<std::string> cupti_candidates(const std::vector<std::string>& asked, int driver_major);
 
-// The CUDA version that the driver offers, such as 13030 for 13.3; 0 when the driver is not loaded.
+// The driver's CUDA version, such as 13030 for 13.3; 0 if the driver is not loaded.
 int cuda_driver_version();
 
-// Opens CUPTI: the one that is already in the process, or else the first candidate that works. When
-// none does, `problem` says what was tried and why it failed.
+// Opens CUPTI: the one already loaded, or else the first candidate that works. When
+// none does, `problem` has the candidates and the reasons.
 CuptiLibrary open_cupti(const std::vector<std::string>& asked, std::string& problem);
 
 }  // namespace warpline::agent

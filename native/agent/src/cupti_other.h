@@ -1,4 +1,4 @@
-// The other profiler in the process that CUPTI belongs to: its name, and what a user can do.
+// The other profiler that uses CUPTI in the process: its name, and advice for the user.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace warpline::agent {
 
-// Returns what to call a profiler that CUPTI has named `told`, or has not: then who it is likely to be.
+// Returns a readable name for a profiler that CUPTI calls `told`; without a name, the likely one.
 std::string name_of_other(const std::string& told);
 
-// Returns who holds CUPTI, and what to do about it.
+// Returns a message with the profiler that uses CUPTI, and the next action.
 std::string why_held(const CuptiLibrary& library, const std::string& told);
 
 }  // namespace warpline::agent

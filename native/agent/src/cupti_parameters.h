@@ -1,4 +1,4 @@
-// What the parameters of a CUDA call say: the stream and the event that it concerns, and whether
+// Parameters of CUDA calls: the stream and event of a call, and whether
 // it moves anything.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace warpline::agent {
 
-// What a call concerns, and where its parameters have it.
+// Which objects a call refers to, and their place in its parameters.
 enum class Concerns : std::uint8_t {
   kNothing,
   kCurrentContext,
@@ -33,24 +33,24 @@ struct Parameters {
 };
 Parameters parameters_of(std::string_view name, bool is_runtime) noexcept;
 
-// The words that a kCall record has of what it concerns, and the flags that say so.
+// The words of a kCall record for its stream and event, and their flags.
 struct Target {
   std::uint8_t flags = 0;
   std::uint8_t count = 0;
   std::uint64_t words[2];
 };
 
-// Reads what a call concerns. Asks CUPTI for the numbers of streams, once for each until
+// Reads the stream and event of a call. Queries CUPTI for stream ids, once per stream until
 // forget_streams(). At the exit of the call, in its thread.
 Target target_of(const cupti::Functions& functions, Parameters parameters,
                  const cupti::CallData& call) noexcept;
 
-// Whether a copy or fill is of no bytes, or one that no device has to do with: no record of device
+// Whether a copy or memset has no bytes, or involves no device: no record of GPU
 // work follows.
 bool moves_nothing(Volume volume, const cupti::CallData& call) noexcept;
 
-// To be called when streams are about to end, or may have ended unseen: their handles may come to
-// mean others. Any thread.
+// Call it before streams are destroyed, or if they may have been: their handles may be
+// reused. Any thread.
 void forget_streams() noexcept;
 
 }  // namespace warpline::agent

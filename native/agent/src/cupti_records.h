@@ -1,4 +1,4 @@
-// CUPTI's activity records, written down as records of a log.
+// Writes CUPTI's activity records to a log.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace warpline::agent {
 
-// The times at which recording was on, for a CUPTI that cannot be told to rest. Remembers the last
-// kSpans; written with the tracing's lock held, read by whoever writes buffers down.
+// The times at which recording was on, for a CUPTI that cannot be turned off. Keeps the last
+// kSpans; written under the tracing lock, read while writing buffers.
 class RecordingSpans {
  public:
   void begin(std::uint64_t time) noexcept;
@@ -25,25 +25,25 @@ class RecordingSpans {
   std::uint64_t ends_[kSpans] = {};
 };
 
-// How the records of the library that is loaded are to be read.
+// How to read the records of the loaded CUPTI.
 struct RecordReading {
   cupti::Functions functions{};
   std::uint32_t version = 0;
-  // Kernels, and graphs, that began outside are left out; null: all are kept.
+  // Kernels and graphs that started outside are dropped; null: all are kept.
   const RecordingSpans* kernel_spans = nullptr;
   const RecordingSpans* graph_spans = nullptr;
 };
 
-// Writes a buffer's records into this thread's log, and how many CUPTI dropped. Any thread; holds a
+// Writes a buffer's records and CUPTI's count of drops to this thread's log. Any thread; holds a
 // lock of its own meanwhile, so that one buffer is written at a time.
 void write_buffer(const RecordReading& reading, void* context, std::uint32_t stream,
                   std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
 
-// Writes what is known of each device met in a buffer since the last call. Asks the driver for what
-// CUPTI does not tell. Not from within a callback.
+// Writes facts about each device found in buffers since the last call. Queries the driver for what
+// CUPTI lacks. Not from within a callback.
 void write_new_devices() noexcept;
 
-// Forgets what logs of an earlier session knew: names, devices. Before a session's first buffer.
+// Resets the state of an earlier session: names, devices. Before a session's first buffer.
 void forget_written() noexcept;
 
 }  // namespace warpline::agent

@@ -1,4 +1,4 @@
-// CUPTI made ready for tracing: its subscriber, its clock, its buffers; and what is told of it.
+// Sets CUPTI up for tracing: subscriber, clock, buffers; and its diagnostics.
 #pragma once
 
 #include <string>

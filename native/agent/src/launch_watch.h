@@ -18,7 +18,7 @@ namespace warpline::agent {
 
 struct Session;
 
-// Which calls are to be seen.
+// Which calls to observe.
 struct WatchedCalls {
   enum class Which : std::uint32_t { kNone, kAll, kOne };
   Which which = Which::kNone;
@@ -27,23 +27,23 @@ struct WatchedCalls {
   bool operator==(const WatchedCalls&) const = default;
 };
 
-// Begins and ends the watch: with tracing, in range mode kSteps. One thread at a time.
+// Starts and stops watching: with tracing, in range mode kSteps. One thread at a time.
 void begin_launch_watch(const Session& session) noexcept;
 void end_launch_watch() noexcept;
 
-// Which calls are to be seen now, besides those that are recorded. Any thread.
+// Which calls to observe now, in addition to the recorded ones. Any thread.
 WatchedCalls watched_calls() noexcept;
 
 extern std::atomic<bool> g_sees_calls;
 
-// Whether see_call is of use. Any thread.
+// Whether see_call has an effect. Any thread.
 inline bool sees_calls() noexcept { return g_sees_calls.load(std::memory_order_relaxed); }
 
 // Takes a call that has just returned and began at a time: recording may begin or end by that, with
 // the very next call. Any thread, without a lease.
 void see_call(CallSignature signature, std::int64_t time_ns) noexcept;
 
-// Does what is due: looks for the period, ends a rest. The tracing's watcher, at every tick.
+// Periodic work: searches for the period, ends a pause. The tracing's watcher, at every tick.
 void tick_launch_watch() noexcept;
 
 }  // namespace warpline::agent

@@ -1,4 +1,4 @@
-// Holds a mutex for as long as a scope lasts.
+// Locks a mutex for a scope.
 #pragma once
 
 #include <pthread.h>

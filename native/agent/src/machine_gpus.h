@@ -1,4 +1,4 @@
-// Which of a machine's GPUs a process uses: CUDA numbers those only that it lets the process see.
+// The machine-wide number of a GPU: CUDA numbers only the GPUs visible to the process.
 #pragma once
 
 #include <cstdint>

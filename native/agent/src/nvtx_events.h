@@ -1,4 +1,4 @@
-// Events that programs give to NVTX, and how they get into a thread's log.
+// NVTX events, and writing them to a thread's log.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class ThreadLog;
 
 namespace warpline::agent::nvtx {
 
-// What a program passes to an NVTX function that begins something: one of four forms.
+// The arguments of an NVTX function that opens a range or sets a mark: one of four forms.
 struct Given {
   enum class Form { kText, kWide, kAttributes, kPayloads };
 
@@ -32,7 +32,7 @@ struct Given {
   }
 };
 
-// The same, read. Its texts are the program's, so it is of use during the call only.
+// The same, decoded. Its texts belong to the program, so it is valid only during the call.
 struct Event {
   Event(Domain& domain, const Given& given) noexcept;
 
@@ -56,21 +56,21 @@ struct Event {
   void read(const EventAttributes& attributes) noexcept;
 };
 
-// Each takes any thread, and does next to nothing while the domain is disabled. push_range and
-// pop_range return the level that NVTX promises: 0 for the outermost, negative when not known.
+// Any thread. Almost no overhead while the domain is disabled. push_range and
+// pop_range return NVTX's nesting level: 0 for the outermost, negative if unknown.
 void mark(Domain& domain, const Given& given) noexcept;
 int push_range(Domain& domain, const Given& given) noexcept;
 int pop_range(Domain& domain, const Given& end) noexcept;
 std::uint64_t start_range(Domain& domain, const Given& given) noexcept;
 void stop_range(Domain& domain, std::uint64_t id, const Given& end) noexcept;
 
-// Lets what the payloads say about the event itself (its name, category, colour) count.
+// Applies payload fields about the event itself (its name, category, color).
 void read_payload_attributes(Domain& domain, Event& event) noexcept;
 
-// Writes the schemas that this log lacks, if payloads are about to follow.
+// Writes schemas missing in this log, before payloads.
 bool define_schemas(ThreadLog& log, std::uint64_t& defined) noexcept;
 
-// Writes the payloads of the event that was committed last.
+// Writes the payloads of the last committed event.
 void write_payloads(ThreadLog& log, Domain& domain, const Payload* payloads,
                     std::size_t count) noexcept;
 

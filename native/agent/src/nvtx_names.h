@@ -1,7 +1,7 @@
-// What programs name through NVTX: domains, registered strings, categories, threads, resources.
+// Names registered with NVTX: domains, strings, categories, threads, resources.
 //
-// All of it is kept for as long as the process lives, in tables that only grow and have no locks:
-// another thread may hold a handle at any time, and a fork goes on using its parent's.
+// All are kept until the process ends, in lock-free tables that only grow:
+// another thread may use a handle at any time, and a fork continues to use its parent's.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ class GrowingTable {
     return search(chain(hash).load(std::memory_order_acquire), nullptr, is_same);
   }
 
-  // Adds an entry unless one is the same; returns the one that is in the table.
+  // Adds an entry unless an equal one exists; returns the entry in the table.
   template <class IsSame>
   Entry* add(std::uint64_t hash, Entry* entry, const IsSame& is_same) noexcept {
     std::atomic<Entry*>& head = chain(hash);
@@ -72,7 +72,7 @@ class GrowingTable {
 
 std::uint64_t hash_of(std::string_view bytes) noexcept;
 
-// A text that lives as long as the process; the handle of a registered string.
+// A text with process lifetime; the handle of a registered string.
 struct RegisteredText {
   RegisteredText* next;
   std::uint32_t serial;  // from 1
@@ -82,10 +82,10 @@ struct RegisteredText {
   std::string_view view() const noexcept { return {text, bytes}; }
 };
 
-// Returns the one copy of a text; nullptr without memory.
+// Returns the interned copy of a text; nullptr if out of memory.
 const RegisteredText* register_text(std::string_view text) noexcept;
 
-// The handle of a domain. The default domain, which programs call nullptr, has the id 0.
+// The handle of a domain. The default domain, nullptr in the API, has id 0.
 struct Domain {
   Domain* next = nullptr;
   std::uint32_t id = 0;  // from 1
@@ -103,10 +103,10 @@ inline Domain& domain_of(Domain* handle) noexcept {
   return handle == nullptr ? default_domain() : *handle;
 }
 
-// Returns the domain of a name; nullptr, the default domain, without memory.
+// Returns the domain with a name; nullptr, the default domain, if out of memory.
 Domain* create_domain(std::string_view name) noexcept;
 
-// Whether a domain's events are wanted by the session. True without one.
+// Whether the session records a domain's events. True without a session.
 bool is_enabled(Domain& domain) noexcept;
 
 // Names something, in this session's log and those of later ones, and in forks.
@@ -114,10 +114,10 @@ void name_category(Domain& domain, std::uint32_t category, std::string_view name
 void name_thread(std::uint32_t tid, std::string_view name) noexcept;
 void name_resource(std::uint32_t type, std::uint64_t identifier, std::string_view name) noexcept;
 
-// Tells the session, once, of an NVTX function that is not recorded.
+// Writes a note, once, about an NVTX function that is not recorded.
 void note_once(raw::Note note, std::string_view text) noexcept;
 
-// Writes what was named so far to the first log of a process in a session. Returns whether this
+// Writes all names so far to the first log of a process in a session. Returns whether this
 // was it.
 bool write_names(ThreadLog& log) noexcept;
 

@@ -1,4 +1,4 @@
-// This process as part of a session: attaching, forks, capture ranges.
+// This process in a session: attaching, forks, capture ranges.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ struct Session {
 // Whether this process records by steps of its own, in range mode kSteps.
 enum class OwnSteps : std::uint32_t { kNone = 0, kResting = 1, kRecording = 2 };
 
-// What begins the steps of this process.
+// What starts the steps of this process.
 enum class StepSource : std::uint32_t { kNone = 0, kMarked = 1, kLaunches = 2 };
 
 // The steps of this process, counted by the thread that began the first.
@@ -43,7 +43,7 @@ struct StepCount {
   std::int64_t measured_from_ns;
 };
 
-// What a fork must not share with its parent: the kernel gives the child a page of zeros.
+// State that a fork must not share with its parent: the kernel gives the child a zeroed page.
 struct ProcessState {
   std::atomic<std::uint64_t> generation;  // 0: a fork that has not recorded yet
   std::atomic<std::uint32_t> lock;
@@ -63,7 +63,7 @@ struct ProcessState {
 extern ProcessState* g_process;
 extern std::atomic<Session*> g_session;
 
-// Whether this process is to record now.
+// Whether this process records now.
 struct RecordingState {
   bool is_on;
   std::uint32_t epoch;  // another one whenever recording was turned on again
@@ -83,8 +83,8 @@ inline RecordingState recording_state(const Session& session) noexcept {
   return {now.is_on(), now.epoch()};
 }
 
-// Holds the process's lock; never taken on the way of an event. Also safe in a fork of a process
-// in which another thread held it. Not recursive: a signal's handler asks holds_process_lock().
+// Holds the process's lock; never taken while recording an event. Also safe in a fork of a process
+// in which another thread held it. Not recursive: a signal handler checks holds_process_lock().
 class ProcessLock {
  public:
   ProcessLock() noexcept;
@@ -103,7 +103,7 @@ bool ensure_attached() noexcept;
 int attach(const char* folder) noexcept;
 int detach() noexcept;
 
-// Makes a fork a process of its own in the session. Called with the lock held, when
+// Registers a fork as its own process in the session. Called with the lock held, when
 // g_process->generation is 0.
 void adopt_fork() noexcept;
 
@@ -111,7 +111,7 @@ void adopt_fork() noexcept;
 void note_nvtx_bound(const char* library_file) noexcept;
 std::uint64_t nvtx_bound() noexcept;
 
-// Whether events of a domain are wanted; the default domain has the empty name.
+// Whether events of a domain are recorded; the default domain has the empty name.
 bool domain_enabled(std::string_view name) noexcept;
 
 // Which kind of range is looked for among NVTX's: capture ranges (kNvtx, -c nvtx), steps, or none;
@@ -125,7 +125,7 @@ void count_range_miss() noexcept;
 bool window_begin() noexcept;
 void window_end() noexcept;
 
-// Tells that this process records from here, or rests; the text says of which step, if of one.
+// Writes a note that this process records from here, or pauses; the text has the step, if any.
 void note_window(raw::Note note, std::string_view step) noexcept;
 
 }  // namespace warpline::agent

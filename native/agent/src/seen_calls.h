@@ -1,7 +1,7 @@
-// The calls that are seen while a pattern is looked for, kept by thread.
+// Calls observed during the search for a pattern, stored per thread.
 //
-// Each thread writes its own; one other thread, the watcher, reads. A search is a round: what was
-// kept in the round before is forgotten with it. Nothing is overwritten within a round.
+// Each thread writes its own; one other thread, the watcher, reads. A search is a round: calls
+// of earlier rounds are discarded. Nothing is overwritten within a round.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace warpline::agent {
 
-// The calls of one thread. All zero is its start: no thread has it.
+// The calls of one thread. All zeros initially: not assigned to a thread.
 class SeenCalls {
  public:
   static constexpr std::size_t kMost = 80'000;  // of a thread in a round
@@ -36,19 +36,19 @@ class SeenCalls {
 inline constexpr std::size_t kSeenThreads = 16;  // as many threads are told apart
 extern SeenCalls g_seen_calls[kSeenThreads];
 
-// Maps the memory for them, which is used as calls come. Returns whether it is there.
+// Maps their memory, which is used on demand. Returns whether that succeeded.
 bool prepare_seen_calls() noexcept;
 
-// Begins a round. The watcher, or before it runs.
+// Starts a round. The watcher, or before it runs.
 void forget_seen_calls() noexcept;
 
-// Gives the memory back until more calls are kept. The watcher, once it is done with a round.
+// Releases the memory until more calls are stored. The watcher, after a round.
 void release_seen_calls() noexcept;
 
-// Returns how many calls all threads have kept in this round.
+// Returns the number of calls stored by all threads in this round.
 std::size_t seen_calls() noexcept;
 
-// Keeps a call of this thread, if there is room. Any thread.
+// Stores a call of this thread, if there is room. Any thread.
 void keep_call(CallSignature signature, std::int64_t time_ns) noexcept;
 
 // Whether a thread's calls are those of this thread.

@@ -1,4 +1,4 @@
-// The calls that the calling thread is in the midst of.
+// The stack of the calling thread.
 //
 // Most programs and libraries for GPUs are built without frame pointers, so the walk follows the
 // tables that compilers write for exceptions (.eh_frame), and keeps what it has learned of each

@@ -9,7 +9,7 @@
 //       log->commit(room, raw::Kind::kPop, 0, 2, domain, true);
 //     }
 //
-// A lease is held for the whole event, definitions included, and given back when it goes out of
+// A lease is held for the whole event, including definitions, and released when it goes out of
 // scope: while a thread holds one, an event of the same thread (from a signal's handler, or from
 // within the agent) gets none, so that a half-written record is never touched.
 #pragma once
@@ -160,7 +160,7 @@ class ThreadLog {
 // Events of this process in the session attached.
 std::uint64_t recorded_events() noexcept;
 
-// Notes in every log that the process ended in order.
+// Notes in every log that the process ended normally.
 void close_logs() noexcept;
 
 inline LogLease::~LogLease() {

@@ -31,7 +31,7 @@ extern "C" {
 #define WL_IO 1          /* the operating system refused to open or read the file */
 #define WL_CORRUPT 2     /* the file contradicts its format */
 #define WL_UNSUPPORTED 3 /* a valid file or table that this scanner leaves to sqlite3 */
-#define WL_CHANGED 4     /* another program wrote to the file meanwhile */
+#define WL_CHANGED 4     /* another program modified the file */
 #define WL_NO_MEMORY 5
 #define WL_BAD_ARGUMENT 6
 #define WL_TOO_MANY 7    /* a grouping has more groups, or harder ones, than it is built for */

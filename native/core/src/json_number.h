@@ -9,7 +9,7 @@ namespace warpline {
 
 enum class JsonLiteral : uint8_t { bad, null, no, yes, integer, number };
 
-// Says what a literal is. Numbers may have a plus sign and leading zeros; "NaN", "Infinity" and
+// Classifies a literal. Numbers may have a plus sign and leading zeros; "NaN", "Infinity" and
 // what printf makes of them count as numbers.
 JsonLiteral classify_json_literal(std::string_view text);
 

@@ -81,7 +81,7 @@ class JsonScan {
     std::string_view view() const { return {begin, static_cast<std::size_t>(end - begin)}; }
   };
 
-  // The text that a field held last, as it is written.
+  // The last text of a field, as written.
   struct Recent {
     std::string text;
     int32_t number = kNoText;

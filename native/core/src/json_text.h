@@ -1,4 +1,4 @@
-// What a string of JSON says: escapes replaced, made valid UTF-8.
+// Decodes JSON strings: escapes replaced, made valid UTF-8.
 #pragma once
 
 #include <string>

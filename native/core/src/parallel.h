@@ -13,7 +13,7 @@ namespace warpline {
 inline constexpr std::size_t kDefaultThreads = 4;
 inline constexpr std::size_t kMaxThreads = 64;
 
-// How many slices `items` deserve: no more than asked for, none smaller than `min_slice`.
+// The number of slices for `items`: at most the requested number, none smaller than `min_slice`.
 inline std::size_t slice_count(std::size_t items, std::size_t min_slice, int requested) {
   const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
   std::size_t allowed = std::min(kDefaultThreads, processors);

@@ -1,5 +1,5 @@
 // What a raw session holds of CUDA: rows in the order of the logs until seal_cuda() joins, places
-// and sorts them. native/raw/warpline_cuda.h says what the records are.
+// and sorts them. native/raw/warpline_cuda.h documents the records.
 #pragma once
 
 #include <array>
@@ -71,7 +71,7 @@ struct CudaFill : CudaWork {
 };
 
 struct CudaGraphLaunch : CudaWork {
-  uint32_t nodes = 0;    // 0: recorded as a whole
+  uint32_t nodes = 0;    // 0: traced at graph level
   uint32_t instance = 0;  // CUDA's id of the instantiated graph
 };
 
@@ -243,7 +243,7 @@ struct CudaClockPair {
   int64_t host_ns = 0;
 };
 
-// What is told about CUDA in one process.
+// Facts about CUDA in one process.
 struct CudaFacts {
   uint32_t collected = 0;  // bits of CudaCollects: what was recorded at any time
   bool is_used = false;    // it has CUDA records

@@ -56,7 +56,7 @@ enum RangeFlag : uint8_t {
   kTruncated = 2,
   kHasColorFlag = 4,
   kOpen = 8,    // no end was met
-  kVoided = 16,  // recording was off, or records were lost, while it was open
+  kVoided = 16,  // recording was off, or records were dropped, while it was open
 };
 
 struct RawRange {
