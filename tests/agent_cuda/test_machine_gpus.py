@@ -44,7 +44,7 @@ def test_it_is_told_if_nobody_knows(run, nvml):
         text for log in logs.read(folder) for kind, text in log.notes if kind == logs.NOTE_DOUBT
     ]
     assert len(doubts) == 1
-    assert "gpu_index counts those that are visible" in doubts[0]
+    assert "gpu_index counts visible GPUs only" in doubts[0]
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,9 @@ def test_the_facts_of_the_session(tmp_path: Path) -> None:
     assert meta.span_ns == (0, 1000)
     assert meta.environment == {"CUDA_VISIBLE_DEVICES": "0"}
     assert meta.lost == {}
-    assert meta.warnings == ("3 texts and payloads longer than 65,535 bytes were truncated or dropped",)
+    assert meta.warnings == (
+        "3 texts and payloads longer than 65,535 bytes were truncated or dropped",
+    )
 
 
 def test_a_session_without_an_event_is_a_recording(tmp_path: Path) -> None:

@@ -69,7 +69,12 @@ def the_end(trace: Trace) -> tuple[int, ProcessEnd]:
         (SEGFAULT, "crashed", ("SIGSEGV", None), "crashed (SIGSEGV) with 1 range open"),
         (SEGFAULT | 128, "crashed", ("SIGSEGV", None), "crashed (SIGSEGV) with 1 range open"),
         (STATUS_3, "exited", (None, 3), "exited with status 3 and 1 range open"),
-        (None, "died", (None, None), "ended abruptly with 1 range open, cut when its end was detected"),
+        (
+            None,
+            "died",
+            (None, None),
+            "ended abruptly with 1 range open, cut when its end was detected",
+        ),
     ],
 )
 def test_a_noted_end(tmp_path, status, cause, how, told):

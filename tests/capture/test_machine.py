@@ -94,7 +94,10 @@ def test_other_tools_are_named(tmp_path: Path) -> None:
         CUDA_INJECTION64_PATH="/opt/tool/libtool.so",
         NVTX_INJECTION64_PATH="/x/libwarpline_agent.so",
     )
-    assert items["CUDA_INJECTION64_PATH"].fix == "unset CUDA_INJECTION64_PATH if you do not need that tool"
+    assert (
+        items["CUDA_INJECTION64_PATH"].fix
+        == "unset CUDA_INJECTION64_PATH if you do not need that tool"
+    )
     assert "NVTX_INJECTION64_PATH" not in items
 
 

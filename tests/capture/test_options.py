@@ -97,7 +97,11 @@ def test_flags_end_where_the_program_begins():
         ("", "missing PROGRAM argument", "run warpline profile -- python train.py"),
         ("-q --", "missing PROGRAM argument", "run warpline profile -- python train.py"),
         ("--trac=nvtx ls", "unknown flag '--trac' of warpline profile", "did you mean --trace?"),
-        ("--sampel=none ls", "unknown flag '--sampel' of warpline profile", "did you mean --sample?"),
+        (
+            "--sampel=none ls",
+            "unknown flag '--sampel' of warpline profile",
+            "did you mean --sample?",
+        ),
         ("-o", "-o requires a value", HINT),
         ("-o -- ls", "-o requires a value", HINT),
         ("--output= ls", "--output requires a value", HINT),

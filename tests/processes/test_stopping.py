@@ -140,7 +140,10 @@ def test_windows_that_end_the_program(lab, end, numbers):
     flags = ["-p", "window", "--capture-range-end", end]
     run = windows(lab, "3", flags=flags, linger="20")
     assert run.status == 0, run.said
-    assert "stopping the program with SIGTERM (use --capture-range-end=stop to keep it running)" in run.said
+    assert (
+        "stopping the program with SIGTERM (use --capture-range-end=stop to keep it running)"
+        in run.said
+    )
     assert without_window(run.recording) == inside(numbers)
     assert not (lab.folder / "ledger.lingered").exists()
 

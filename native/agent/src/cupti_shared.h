@@ -19,7 +19,7 @@ namespace warpline::agent {
 cupti::Result subscribe_beside(CuptiLibrary& library, const CuptiHooks& hooks,
                                cupti::Subscriber& subscriber, std::string& other) noexcept;
 
-// Whether CUDA graphs are traced as wholes, which the first subscriber chooses for all.
+// Whether CUDA graphs are traced at graph level, which the first subscriber chooses for all.
 bool are_graphs_whole(const CuptiLibrary& library, cupti::Subscriber subscriber) noexcept;
 
 }  // namespace warpline::agent

@@ -58,9 +58,9 @@ struct Tracing {
   std::uint32_t collects = 0;         // of CudaCollects, when recording
   std::uint32_t told_failed = 0;      // kinds whose failure was told
   bool can_detach = false;
-  std::int64_t detach_ns = 0;         // rests likely to be as long are without CUPTI; 0: none are
+  std::int64_t detach_ns = 0;         // minimum expected pause for a detach; 0: never
   bool is_worn = false;               // kinds have been on since CUPTI was set up
-  std::atomic<bool> is_detached{false};  // until it is taken up again nothing of CUPTI is called
+  std::atomic<bool> is_detached{false};  // no CUPTI calls until it is attached again
   bool has_told_taken = false;        // that it could not be, as another tool had it
   std::int64_t sample_from_ns = 0;    // when recording began last,
   std::int64_t rest_from_ns = 0;      // and ended
@@ -138,9 +138,9 @@ bool keeps_kind_on(const Tracing& t, cupti::Kind kind) noexcept {
   return kind == cupti::Kind::kConcurrentKernel && t.library.version == cupti::kVersion13_0_0;
 }
 
-// Graphs traced as wholes, copies and peer copies, all three at once, let a program that updates its
-// graphs die of CUDA_ERROR_ILLEGAL_ADDRESS or LAUNCH_FAILED (CUPTI 13.0.1, driver 580, H100; docs/harm.md).
-// With any one of them off it lives.
+// Graph-level tracing, copies and peer copies at the same time make a program that updates its graphs
+// crash with CUDA_ERROR_ILLEGAL_ADDRESS or LAUNCH_FAILED (CUPTI 13.0.1, driver 580, H100; docs/harm.md).
+// Without any one of them, it does not.
 bool is_left_out(const Tracing& t, cupti::Kind kind) noexcept {
   return kind == cupti::Kind::kMemcpyPeer && (t.collects & raw::kCollectsGraphs) != 0;
 }
@@ -191,7 +191,7 @@ void on_graph_node(const cupti::ResourceData& resource) noexcept {
               false);
 }
 
-// Turns on the kind of whole graphs, which makes every launch dearer by a microsecond. Any thread.
+// Enables graph-level tracing, which adds a microsecond of overhead to every launch. Any thread.
 cupti::Result trace_graphs(Tracing& t) noexcept {
   const Lock lock(g_graphs_lock);
   if (t.traces_graphs) return cupti::kSuccess;
@@ -200,7 +200,7 @@ cupti::Result trace_graphs(Tracing& t) noexcept {
   return result;
 }
 
-// Only a session that traces graphs as wholes keeps the calls on that tell this; the others hear it
+// Only a session with graph-level tracing keeps the callbacks for this enabled; others get them only
 // while they record.
 void on_graph_comes() noexcept {
   meet_graph();  // it may be captured still when CUPTI could be detached
@@ -209,12 +209,12 @@ void on_graph_comes() noexcept {
 
 bool is_traced() noexcept;
 
-// What the program has waited for is complete, and can be kept if it crashes next: the watcher is to
-// ask for it now. Done here it would take a program that launches much 3.5 ms each time (H100).
+// Work that the program has waited for is complete, and can be saved before a crash: the watcher
+// flushes it now. A flush here would delay a program with many launches by 3.5 ms each time (H100).
 void on_wait_over(std::int64_t now) noexcept {
   if (now - g_flushed_ns.load(std::memory_order_relaxed) < kWaitFlushNs) return;
   g_flushed_ns.store(now, std::memory_order_relaxed);  // one wait of many is enough
-  // In a fork the lock may be held for ever.
+  // In a fork, the lock may be held forever.
   if (!is_traced() || pthread_mutex_trylock(&g_watch_lock) != 0) return;
   if (g_watch_runs) {
     g_flush_is_wanted = true;
@@ -589,8 +589,8 @@ bool have_library(Tracing& t, const CudaConfig& config) {
   return true;
 }
 
-// How graphs are traced is settled before a process makes its first one, and stays so: see
-// keeps_kind_on. A process that had initialised CUDA before may have graphs already.
+// The level of graph tracing is fixed before a process creates its first graph: see keeps_kind_on.
+// A process that initialized CUDA earlier may already have graphs.
 void settle_graph_level(const Tracing& t, CudaConfig& config, bool is_late) {
   if (!config.kernels) return;
   if (t.traces_graphs && config.graph_nodes) {
@@ -604,7 +604,7 @@ void settle_graph_level(const Tracing& t, CudaConfig& config, bool is_late) {
   }
 }
 
-// Whether graphs are traced as wholes is one choice for all who share CUPTI, made by the first.
+// Graph level or node level is one setting for all profilers that share CUPTI, made by the first.
 void share_graphs(const Tracing& t, CudaConfig& config, bool is_late, const std::string& other) {
   const bool are_whole = are_graphs_whole(t.library, t.subscriber);
   std::string differs;

@@ -1,10 +1,10 @@
-"""What of a command line and an environment may be kept in a recording, which others will read.
+"""Redaction of command lines and environments before they are stored in a recording.
 
-Nothing is kept because it looks harmless by the lack of a sign: a list of what secrets look like is
-never complete. Kept are the program, the names of its flags, and values that are on a list: numbers
-and known words behind flags that are known to take them, and files of the project.
+Recordings are shared, and a list of secret formats is never complete. So redaction uses allow
+lists: it keeps the program, the names of its flags, and listed values, which are numbers and known
+words after flags that are known to take them, and files of the project.
 
-`flags`, `values`, `programs` and `variables` are the lists; `command_line` and `environment` go by
+`flags`, `values`, `programs` and `variables` are the lists; `command_line` and `environment` apply
 them. Only the standard library is imported here.
 """
 

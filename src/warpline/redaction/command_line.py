@@ -1,4 +1,4 @@
-"""A command line with its program, its flags' names, and those values that may be kept."""
+"""Redaction of a command line: keep the program, the names of flags, and harmless values."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _ORGANISATION = "/"
 
 
 def redact_command(words: Sequence[str], project: Project | None = None) -> list[str]:
-    """Return a command line in which every word that is not known to be harmless is ``***``.
+    """Return a command line with ``***`` for every word not known to be harmless.
 
     Args:
         words: The program and its arguments.
-        project: Where it was started; without it paths are judged by their form alone.
+        project: The directory it was started in; without it, paths are judged only by their form.
     """
     return _Walk(words, project or Project()).run()
 
 
 def join_command(words: Sequence[str]) -> str:
-    """Return a command line as one text, quoted for a shell but for what is masked."""
+    """Return a command line as one string, quoted for a shell except for the masks."""
     return " ".join(
         word if MASK in word and _SHOWN_PLAIN.fullmatch(word) else shlex.quote(word)
         for word in words
@@ -40,7 +40,7 @@ def join_command(words: Sequence[str]) -> str:
 
 
 def run_as_typed(command: str) -> str:
-    """Return what `join_command` made such that a shell takes ``***`` for no pattern of files."""
+    """Return a command line of `join_command` with ``***`` quoted against shell expansion."""
     if MASK not in command:
         return command
     try:
@@ -50,23 +50,23 @@ def run_as_typed(command: str) -> str:
 
 
 class _Walk:
-    """Goes through the words, knowing which program's they are.
+    """Walks through the words and tracks which program they belong to.
 
     Args:
         words: The program and its arguments.
-        project: Where it was started.
+        project: The directory it was started in.
     """
 
     def __init__(self, words: Sequence[str], project: Project) -> None:
         self._left = list(reversed(words))
         self._project = project
         self._shown: list[str] = []
-        self._take = self._first  # what a word that is no flag is, where we are
+        self._take = self._first  # how to handle the next word that is not a flag
         self._launcher: Launcher | None = None
         self._is_python = self._is_shell = False
 
     def run(self) -> list[str]:
-        """Return the words as they may be kept."""
+        """Return the redacted words."""
         while self._left:
             word = self._left.pop()
             if self._take == self._first or not word.startswith("-") or _NEGATIVE.fullmatch(word):
@@ -82,14 +82,14 @@ class _Walk:
     def _become(
         self, *, launcher: Launcher | None = None, python: bool = False, shell: bool = False
     ) -> None:
-        """Go on in the words of another program."""
+        """Continue with the words of another program."""
         self._launcher, self._is_python, self._is_shell = launcher, python, shell
         self._take = self._script if python or shell else self._argument
 
-    # --- Words that are no flags ------------------------------------------------------------------
+    # --- Words other than flags -------------------------------------------------------------------
 
     def _first(self, word: str) -> None:
-        """Take the first word: the program, or an assignment before it."""
+        """Handle the first word: the program, or an assignment before it."""
         if not self._assign(word):
             self._program(word, self._project.program(word))
 
@@ -103,7 +103,7 @@ class _Walk:
         )
 
     def _script(self, word: str) -> None:
-        """Take the script of an interpreter, which may be a launcher that is one."""
+        """Handle the script of an interpreter, which may itself be a launcher."""
         name = word.rpartition("/")[2]
         if programs.is_program(name):
             self._program(word, name)
@@ -112,7 +112,7 @@ class _Walk:
         self._become()
 
     def _argument(self, word: str) -> None:
-        """Take a word that is no flag and no flag's value."""
+        """Handle a word that is neither a flag nor a flag's value."""
         is_launching = self._launcher is not None
         if self._launcher is not None and word in self._launcher.subcommands:
             self._shown.append(word)
@@ -133,19 +133,19 @@ class _Walk:
         return self._existing(word)
 
     def _existing(self, word: str) -> str:
-        """Return the path of a script or configuration that is there; anything else is masked."""
+        """Return the path of an existing script or configuration; mask anything else."""
         found = self._project.config(word) if self._project.has_config(word) else None
         return found or MASK
 
     def _assign(self, word: str) -> bool:
-        """Take ``NAME=VALUE``; return whether the word is one."""
+        """Handle ``NAME=VALUE``; return whether the word is one."""
         shown = self._assignment(word)
         if shown is not None:
             self._shown.append(shown)
         return shown is not None
 
     def _assignment(self, word: str) -> str | None:
-        """Return ``NAME=VALUE`` as it may be kept; None if the word is none."""
+        """Return ``NAME=VALUE`` redacted; None if the word is not an assignment."""
         found = _ASSIGNMENT.fullmatch(word)
         if not found or not found["value"].strip("=") or not is_bare_name(found["name"]):
             return None
@@ -194,7 +194,7 @@ class _Walk:
         return name in programs.SHORT_FLAGS or flags.is_listed(name[1:])
 
     def _python_flag(self, word: str) -> bool:
-        """Take a short flag of Python; return whether it is one."""
+        """Handle a short flag of Python; return whether it is one."""
         letters = word[1:].rstrip("=")
         if word[1] in "cmXW":
             self._shown.append(word[:2])
@@ -222,7 +222,7 @@ class _Walk:
             self._shown.append(value if value in programs.PYTHON_WORDS else MASK)
 
     def _text_of_program(self) -> None:
-        """Take the program that a shell or Python is given as a text."""
+        """Handle the program text after ``-c`` of a shell or Python."""
         if self._left:
             self._left.pop()
             self._shown.append(MASK)
@@ -231,7 +231,7 @@ class _Walk:
     # --- Values of flags --------------------------------------------------------------------------
 
     def _next_value(self, name: str) -> None:
-        """Take the value of a flag, if the next word may be one."""
+        """Handle the value of a flag, if the next word may be one."""
         if not self._left or self._starts_program(name, self._left[-1]):
             return
         word = self._left[-1]
@@ -241,7 +241,7 @@ class _Walk:
             self._python_value("m", self._left.pop())
             return
         shown = self._value(name, self._left.pop())
-        # mpirun -x NCCL_DEBUG=INFO: a setting that may be kept as a whole, else none of it.
+        # mpirun -x NCCL_DEBUG=INFO: keep the whole setting or none of it.
         is_kept = shown == MASK and self._assignment(word) == word
         self._shown.append(word if is_kept else shown)
         while (
@@ -252,7 +252,7 @@ class _Walk:
             self._shown.append(self._left.pop())
 
     def _starts_program(self, name: str, word: str) -> bool:
-        """Return whether the word behind a flag is no value of it, but what is to be started."""
+        """Return whether the word after a flag is not its value but the program to start."""
         is_launching = self._launcher is not None or self._is_python or self._is_shell
         if not is_launching or (self._launcher is not None and name in self._launcher.values):
             return False
@@ -261,7 +261,7 @@ class _Walk:
         return programs.is_program(word.rpartition("/")[2]) or bool(self._project.script(word))
 
     def _value(self, name: str, value: str) -> str:
-        """Return the value of a flag as it may be kept; a nameless flag's never is."""
+        """Return the redacted value of a flag; without a name, it is always masked."""
         if len(value) > LONGEST or holds_known_secret(value):
             return MASK
         is_count = self._launcher is not None and name in self._launcher.numbers

@@ -1,4 +1,4 @@
-"""Which environment variables a recording keeps, and which of their values."""
+"""Redaction of environment variables: which are kept, and which of their values."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _ADDRESSES = ("_ADDR", "_ADDRESS", "_HOST", "_IP")
 def redact_environment(environment: Mapping[str, str], *, keep_all: bool = False) -> dict[str, str]:
     """Return the variables that a recording keeps, by name in alphabetical order.
 
-    Those are kept that are known to say how a program computes; what is not a number, a device or a
-    known word in their values is ``***``.
+    Variables that help to explain a profile are kept. In their values, everything except numbers,
+    devices and known words becomes ``***``.
 
     Args:
         environment: The environment of the program.
-        keep_all: Keep every variable as it is, secrets included, because the user said so.
+        keep_all: Keep all variables unmasked, including secrets, as the user requested.
     """
     if keep_all:
         return dict(sorted(environment.items()))
@@ -43,7 +43,7 @@ def redact_environment(environment: Mapping[str, str], *, keep_all: bool = False
 
 
 def is_kept(name: str) -> bool:
-    """Return whether the variable of this name is on the list of what may be kept."""
+    """Return whether a variable is on the list of variables to keep."""
     if name in KEPT_NAMES:
         return True
     is_known = name.startswith(KEPT_PREFIXES) and _NAME.fullmatch(name) is not None
@@ -51,13 +51,13 @@ def is_kept(name: str) -> bool:
 
 
 def redact_assignment(name: str, value: str) -> str:
-    """Return the value of ``NAME=VALUE`` in a command line as it may be kept."""
+    """Return the redacted value of ``NAME=VALUE`` in a command line."""
     return redact_value(name, value) if is_kept(name) else MASK
 
 
 def redact_value(name: str, value: str) -> str:
     """Return the value of a kept variable: itself if all of it is harmless, else ``***``."""
-    if name.endswith(_ADDRESSES):  # who is on a network is nobody's business
+    if name.endswith(_ADDRESSES):  # hosts and addresses are private
         return value if value in _LOOPBACK else MASK
     if len(value) > LONGEST:
         return MASK

@@ -1,4 +1,4 @@
-"""Flags whose values may be kept, as training and inference programs call them.
+"""Flags of training and inference programs whose values are kept.
 
 Names are in lower case, without leading dashes, ``-`` as ``_``; of a dotted name, such as
 ``trainer.max_steps``, the last part counts. From the manuals of torchrun, accelerate, DeepSpeed,
@@ -12,8 +12,8 @@ import re
 from warpline.redaction.known_secrets import is_secret_name
 from warpline.redaction.word_lists import words
 
-# A number, or a known word. No name is a single letter: -p is one program's port and another's
-# password.
+# A number, or a known word. No single letters: -p is the port of one program and the password of
+# another.
 NUMBER_FLAGS = words(
     """
     accum accumulate accumulate_grad_batches accumulation_steps adam_beta1 adam_beta2 adam_eps
@@ -110,10 +110,10 @@ MODEL_FLAGS = words(
     """
 )
 
-# Several values may follow, each a word of its own.
+# Flags that take several words as values.
 MULTIPLE = words("betas device_ids devices gpu_ids gpus milestones opt_betas seeds")
 
-# Names that are numbers by their last word, whatever stands before it.
+# Names with this last word take numbers, whatever precedes it.
 _COUNTED = words(
     """
     batches decay degree dim dims dropout epochs freq heads interval iterations iters layers
@@ -123,12 +123,12 @@ _COUNTED = words(
 
 
 def normal_name(name: str) -> str:
-    """Return a flag's name as the lists have it: the last part of a dotted one."""
+    """Return a flag's name as in the lists: the last part of a dotted name."""
     return name.lstrip("-+~").replace("-", "_").lower().rpartition(".")[2].rpartition("/")[2]
 
 
 def takes_number(name: str) -> bool:
-    """Return whether a number behind this flag may be kept."""
+    """Return whether a number after this flag may be kept."""
     plain = normal_name(name)
     if is_secret_name(_before(name)):
         return False
@@ -138,7 +138,7 @@ def takes_number(name: str) -> bool:
 
 
 def takes_word(name: str) -> bool:
-    """Return whether a known word behind this flag may be kept."""
+    """Return whether a known word after this flag may be kept."""
     plain = normal_name(name)
     if is_secret_name(_before(name)):
         return False
@@ -147,21 +147,21 @@ def takes_word(name: str) -> bool:
 
 
 def takes_path(name: str) -> bool:
-    """Return whether a file of the project behind this flag may be kept."""
+    """Return whether a file of the project after this flag may be kept."""
     return normal_name(name) in PATH_FLAGS and not is_secret_name(_before(name))
 
 
 def takes_model(name: str) -> bool:
-    """Return whether the name of a public model behind this flag may be kept."""
+    """Return whether the name of a public model after this flag may be kept."""
     return normal_name(name) in MODEL_FLAGS and not is_secret_name(_before(name))
 
 
 def is_listed(name: str) -> bool:
-    """Return whether a flag's whole name is on a list, so that it is one without doubt."""
+    """Return whether a flag's whole name is on a list, so that it is certainly a flag."""
     plain = name.lstrip("-+~").replace("-", "_").lower()
     return plain in NUMBER_FLAGS or plain in WORD_FLAGS or plain in PATH_FLAGS
 
 
 def _before(name: str) -> str:
-    """Return what stands before the last part of a dotted name."""
+    """Return the parts of a dotted name before the last one."""
     return name.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Secrets that are known by their look, and names that say that a value is one.
+"""Known formats of secrets, and names that indicate a secret value.
 
 The second line of defence: what the lists let through is masked if it looks like one of these.
 """
@@ -10,7 +10,7 @@ import re
 MASK = "***"
 LONGEST = 256  # letters of a value that may be kept
 
-# Words of a name: --hf-token, HF_TOKEN and hfToken hold one, --monkey and --tokenizer none.
+# Words of a name: --hf-token, HF_TOKEN and hfToken contain one, --monkey and --tokenizer do not.
 _SECRET_WORDS = frozenset(
     {
         *("account", "auth", "authorization", "bearer", "card", "code", "cookie", "credential"),
@@ -40,7 +40,7 @@ _SECRET_VALUES = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether an option or a variable of this name may hold a secret, or who its user is."""
+    """Return whether an option or a variable of this name may contain a secret or a user name."""
     words = {word.lower() for word in _WORD.findall(name)}
     return bool(words & _SECRET_WORDS) or any(part in name.lower() for part in _SECRET_PARTS)
 

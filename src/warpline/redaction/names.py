@@ -1,4 +1,4 @@
-"""What a flag's name may look like: words and abbreviations, not a password in a flag's place."""
+"""The form of a flag's name: words and abbreviations, not a password in place of a flag."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _NO_WORD = re.compile(r"[b-df-hj-np-tv-xz]{6}", re.IGNORECASE)
 
 
 def is_flag_name(name: str) -> bool:
-    """Return whether a name, leading dashes left out, is one that a flag would have."""
+    """Return whether a name without leading dashes has the form of a flag's name."""
     return is_listed(name) or ("/" not in name and _is_made_of(name, _PART))
 
 
 def is_bare_name(name: str) -> bool:
-    """Return whether ``name`` in ``name=value`` is that of a setting or a variable."""
+    """Return whether ``name`` in ``name=value`` has the form of a setting or a variable."""
     return is_listed(name) or _is_made_of(name, _BARE_PART) or _is_made_of(name, _VARIABLE_PART)
 
 
 def is_module_name(name: str) -> bool:
-    """Return whether a name is one that a module of Python would have."""
+    """Return whether a name has the form of a Python module's name."""
     return "-" not in name and _is_made_of(name.strip("_"), _PART)
 
 

@@ -1,4 +1,4 @@
-"""Programs that start others, so that what they start is found; and words that they know."""
+"""Programs that start other programs, with their flags and subcommands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PYTHON = re.compile(r"python(?:[0-9](?:\.[0-9]{1,2}t?)?)?(?:-dbg)?|pypy3?|ipytho
 SHELLS = frozenset({"bash", "dash", "fish", "ksh", "sh", "zsh"})
 
 PYTHON_SWITCHES = frozenset("bBdEiIOPqRsSuvx")  # letters that take no value
-# What -X and -W take.
+# Values of -X and -W.
 PYTHON_WORDS = words(
     """
     always default dev error faulthandler frozen_modules frozen_modules=off frozen_modules=on
@@ -25,7 +25,7 @@ SHELL_SWITCHES = re.compile(r"-[abefilnuvx]{0,5}c?", re.ASCII)
 
 @dataclass(frozen=True)
 class Launcher:
-    """A program that starts the one that its words name.
+    """A program that starts the program in its arguments.
 
     Attributes:
         subcommands: Words that say what it is to do.
@@ -127,7 +127,7 @@ MODULES: Mapping[str, Launcher] = {
     "warpline": LAUNCHERS["warpline"],
     "warpline.annotate": _launcher(values="--include", modules="-m"),
 }
-# Programs that others start; their names tell nothing of their user.
+# Programs started by launchers; their names reveal nothing about the user.
 OTHERS = words(
     """
     composer curl ffmpeg git lightning litgpt lm_eval make mysql nvidia-smi psql pytest ray
@@ -136,14 +136,14 @@ OTHERS = words(
     """
 )
 
-# Short flags of more than a letter that many programs have.
+# Short flags with several letters that many programs have.
 SHORT_FLAGS = words(
     """
     -O0 -O1 -O2 -O3 -OO -Os -Wall -ex -genv -hostfile -it -mca -np -npernode -ppn -qq -ti -vv -vvv
     -wdir
     """
 )
-# What a program is to do, in the place of an argument.
+# Subcommands of programs.
 ACTIONS = words(
     """
     all bench benchmark chat complete demo eval evaluate evaluation export finetune fit generate
@@ -154,6 +154,6 @@ ACTIONS = words(
 
 
 def is_program(name: str) -> bool:
-    """Return whether a file's name is that of a program on the lists."""
+    """Return whether a file name is a program on the lists."""
     known = name in LAUNCHERS or name in SHELLS or name in OTHERS
     return known or PYTHON.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""The files of a project, by which paths of a command line are judged."""
+"""The files of a project, for judging paths on a command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from warpline.redaction.known_secrets import holds_known_secret
 
-# Files that say what was run, not what it works on.
+# Files that are programs or configurations, not data.
 _HARMLESS_ENDINGS = frozenset(
     {".bash", ".cfg", ".ini", ".ipynb", ".json", ".jsonnet", ".py", ".sh", ".toml", ".yaml", ".yml"}
 )
@@ -21,19 +21,19 @@ _LONGEST = 128
 
 @dataclass(frozen=True)
 class Project:
-    """Where a program was started: the files below are the user's project.
+    """The directory in which a program was started, with the user's project below it.
 
     Attributes:
-        folder: The folder; None if it is not known, or not of this machine. Then no file is looked
-            for, and paths are judged by their form.
+        folder: The directory; None if unknown, or from another machine. Then no files are checked,
+            and paths are judged by their form.
     """
 
     folder: Path | None = None
 
     def script(self, word: str) -> str | None:
-        """Return how a script, or another program by its path, is shown; None if it may not be.
+        """Return the form of a script or a program's path to store; None to mask it.
 
-        That is its path in the project, else the bare name of a file that is a script.
+        That is its path in the project, or else the bare file name of a script.
         """
         inside = self._inside(word)
         if inside is not None and self._exists(inside):
@@ -42,7 +42,7 @@ class Project:
         return name if _is_plain(name) and _ending(name) in _SCRIPT_ENDINGS else None
 
     def program(self, word: str) -> str | None:
-        """Return how the first word of a command is shown; None if its name is no plain one."""
+        """Return the form of a command's first word to store; None to mask it."""
         inside = self._inside(word) if "/" in word else None
         if inside is not None and self._exists(inside):
             return f"./{inside}" if word.startswith("./") else inside
@@ -50,18 +50,18 @@ class Project:
         return name if _is_plain(name) else None
 
     def config(self, word: str) -> str | None:
-        """Return the path in the project of a script or configuration; None if it is none."""
+        """Return the path of a script or configuration in the project; None if it is neither."""
         inside = self._inside(word)
         if inside is None or _ending(inside) not in _HARMLESS_ENDINGS:
             return None
         return inside if self._exists(inside) else None
 
     def has_config(self, word: str) -> bool:
-        """Return whether a file is there, so that its path needs no flag that says what it is."""
+        """Return whether a word is an existing script or configuration."""
         return self.folder is not None and self.config(word) is not None
 
     def _inside(self, word: str) -> str | None:
-        """Return the path from the project's folder, with plain parts only."""
+        """Return the path relative to the project, if all its parts are plain."""
         if len(word) > 4096 or "\0" in word:
             return None
         path = word

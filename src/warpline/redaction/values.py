@@ -1,4 +1,4 @@
-"""Values that may be kept behind flags that are known to take them: forms, and known words."""
+"""Values that may be kept after flags known to take them: forms, and known words."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _NUMBERS = re.compile(
     re.ASCII,
 )
 _DEVICE = re.compile(r"(?:cuda|gpu|cpu|xpu|npu|mps):[0-9]{1,3}", re.ASCII)
-# Public models, by the name of their family and what sizes and versions are called.
+# Public models: the name of a family, then sizes and versions.
 _ORGANISATION = (
     r"(?:meta-llama|facebook|google|google-bert|openai|openai-community|mistralai|microsoft"
     r"|qwen|deepseek-ai|eleutherai|bigscience|tiiuae|stabilityai|nvidia|huggyllama|huggingface"
@@ -90,10 +90,10 @@ def is_number(value: str) -> bool:
 
 
 def is_known_word(value: str) -> bool:
-    """Return whether a value is a word that many programs know, or a device such as cuda:0."""
+    """Return whether a value is a common keyword, or a device such as cuda:0."""
     return value.lower() in _WORDS or _DEVICE.fullmatch(value) is not None
 
 
 def is_known_model(value: str) -> bool:
-    """Return whether a value is called like a public model: resnet50, meta-llama/Llama-3.1-8B."""
+    """Return whether a value has the name of a public model: resnet50, meta-llama/Llama-3.1-8B."""
     return len(value) <= _LONGEST and _MODEL.fullmatch(value) is not None

@@ -1,4 +1,4 @@
-"""Environment variables that say how a program computes, and the words of their values."""
+"""Environment variables that explain a profile, and the known words in their values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEPT_NAMES = words(
     """
 )
 
-# Beside those of `values`: words of NCCL, CUDA, PyTorch, OpenMP, UCX and others, in lower case.
+# In addition to `values`: words of NCCL, CUDA, PyTorch, OpenMP, UCX and others, in lower case.
 WORDS = words(
     """
     trace info warn version abort init coll p2p shm net graph tuning env alloc proxy nvls

@@ -1,8 +1,8 @@
-"""How the lists are written: words with white space between them."""
+"""The format of the lists: words separated by white space."""
 
 from __future__ import annotations
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a text."""
+    """Split a text into words."""
     return frozenset(text.split())
