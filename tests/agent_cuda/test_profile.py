@@ -119,7 +119,8 @@ def test_steps_are_told_from_the_launches(profile: Profile) -> None:
     )
     (told,) = (text for text in trace.meta.warnings if "were recorded" in text)
     assert re.search(
-        r"5 of every 100 steps were recorded: \d windows in the \d+ steps after steps were first detected;"
+        r"5 of every 100 steps were recorded: \d windows in the \d+ steps"
+        r" after steps were first detected;"
         r" steps detected from periodic launches \(period 1\.\d+ ms, 21 launches\);",
         told,
     )

@@ -22,7 +22,7 @@ SHARES = {
     "FAKE_DRIVER_VERSION": "13030",
 }
 NAMED = "torch-cupti-monitor (PyTorch's monitor)"
-HELD = "is using CUPTI, which supports one profiler with this CUDA and driver; stop it, or, if it can"
+HELD = "is using CUPTI, which supports one profiler with this CUDA and driver; stop it, or, "
 ALONE = "is using CUPTI and does not share it; stop it to record CUDA"
 ANYONE = "another profiler (torch.profiler, nsys, ncu or another tool that uses CUPTI)"
 
@@ -268,7 +268,7 @@ def test_nsys_is_named_by_its_library(run, cuda, tmp_path):
         *("open", injection, "init", "launch", 1), cupti=cuda.cupti12, environment=environment
     )
     ((_, text),) = logs.notes(folder)
-    assert text.startswith("another profiler (probably nsys: its library is loaded) is using CUPTI, ")
+    assert text.startswith("another profiler (probably nsys: its library is loaded) is using ")
 
 
 @pytest.mark.skipif(native.core() is None, reason="needs the native core")

@@ -97,6 +97,5 @@ def test_records_that_cupti_dropped(tmp_path: Path) -> None:
     log.lost(20, 1234)
     trace, finished = read_cuda(tmp_path, log)
     assert (finished.lost, trace.meta.lost) == (1234, {"CUDA records": 1234})
-    assert trace.meta.warnings == (
-        "CUPTI dropped 1,234 records because its buffers were full: record a shorter part of the run",
-    )
+    (warning,) = trace.meta.warnings
+    assert warning.startswith("CUPTI dropped 1,234 records because its buffers were full: ")

@@ -238,7 +238,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_start(tmp_path):
     (tmp_path / "closed").mkdir(mode=0o500)
     found = profile(tmp_path, "-o", "closed/run", "touch", "ran")
     assert found.status == 1
-    assert "cannot write to" in found.err
+    assert "is not writable" in found.err
     assert not (tmp_path / "ran").exists()
 
 

@@ -157,7 +157,7 @@ def test_a_folder_that_cannot_be_written(lab):
     run = lab.alone(words)
     assert run.status == 1
     assert run.stdout == b""
-    assert "cannot write" in run.said
+    assert "is not writable" in run.said
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def check_room(folder: Path, warn: Warn) -> None:
         raise CaptureError(f"no such directory: {folder}", hint=f"run mkdir -p {folder}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise CaptureError(
-            f"cannot write to {folder}: permission denied",
+            f"directory {folder} is not writable",
             hint="use -o FILE to record to another directory",
         )
     try:
