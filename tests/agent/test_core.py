@@ -1,4 +1,4 @@
-"""What NVTX's core functions are given is in the logs, from C, as it was given."""
+"""Arguments of NVTX's core functions, called from C, appear unchanged in the logs."""
 
 from __future__ import annotations
 

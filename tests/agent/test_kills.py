@@ -1,4 +1,4 @@
-"""Programs that are killed at any moment: nothing that was complete is lost, in order or twice.
+"""Programs killed at any moment: no complete event is missing, out of order or duplicated.
 
 `programs/kills.c` keeps a ledger of its own beside what it records. Many of them record into one
 session, one after the other; the launcher's own code notes their ends.

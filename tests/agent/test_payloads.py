@@ -1,4 +1,4 @@
-"""Payloads and schemas are in the logs, and the texts that payloads point to."""
+"""Payloads and schemas are in the logs, including strings that payloads point to."""
 
 from __future__ import annotations
 

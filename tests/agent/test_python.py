@@ -1,4 +1,4 @@
-"""The nvtx package of Python, as it is installed."""
+"""The installed nvtx package for Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program's calls: which are recorded, and with what."""
+"""The program's CUDA API calls: which are recorded, and with which fields."""
 
 from __future__ import annotations
 

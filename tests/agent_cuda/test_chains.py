@@ -1,4 +1,4 @@
-"""Call chains: which calls of the program led to a CUDA call."""
+"""Call chains: the backtraces of CUDA API calls."""
 
 from __future__ import annotations
 

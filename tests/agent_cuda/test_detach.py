@@ -1,4 +1,4 @@
-"""CUPTI detached between samples: when, when not, and what is written after it."""
+"""CUPTI detached between samples: when it is, when not, and the records after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept when a program ends in this way or that, and what is lost is counted."""
+"""What each way of ending a program keeps, and that missing records are counted."""
 
 from __future__ import annotations
 

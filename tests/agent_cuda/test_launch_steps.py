@@ -1,4 +1,4 @@
-"""Steps that no range marks: told from the launches, which repeat."""
+"""Steps without a range: detected from periodic launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our declarations of CUPTI's records against NVIDIA's headers, where these are installed."""
+"""Our declarations of CUPTI's records, compared with NVIDIA's headers if these are installed."""
 
 from __future__ import annotations
 

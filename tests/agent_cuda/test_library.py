@@ -1,4 +1,4 @@
-"""CUPTI is found where it is, and what prevents its use is told and stops nothing."""
+"""CUPTI is found; a problem with it is reported and stops nothing."""
 
 from __future__ import annotations
 

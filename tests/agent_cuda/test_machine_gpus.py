@@ -1,4 +1,4 @@
-"""Which of the machine's GPUs a device is, where the process sees a part of them."""
+"""The machine-wide number of a GPU, if the process sees only some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The period of a sequence of calls, asked of the agent's own code: hand-made and random ones."""
+"""The period of a sequence of calls, from the agent's own code: hand-made and random ones."""
 
 from __future__ import annotations
 

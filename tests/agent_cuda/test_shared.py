@@ -1,4 +1,4 @@
-"""Another profiler had CUPTI first: it is shared without harm, or the other one is named."""
+"""Another profiler used CUPTI first: it is shared without harm, or the other one is named."""
 
 from __future__ import annotations
 

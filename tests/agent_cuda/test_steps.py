@@ -1,4 +1,4 @@
-"""Step sampling of CUDA: what is turned on and off, and what is kept at a sample's edges."""
+"""Step sampling of CUDA: what is turned on and off, and what is kept at the edges of samples."""
 
 from __future__ import annotations
 

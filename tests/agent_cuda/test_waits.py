@@ -1,4 +1,4 @@
-"""What calls say they concern: the streams, contexts and events among their parameters."""
+"""The streams, contexts and events in the parameters of calls."""
 
 from __future__ import annotations
 

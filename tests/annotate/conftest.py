@@ -1,4 +1,4 @@
-"""Programs run under the agent, and what they left: the trees of their ranges, in plain text."""
+"""Programs run under the agent, and the trees of their recorded ranges as plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What annotations record when a profiler listens, in programs of their own."""
+"""What annotations record while a profiler is attached, in separate programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Annotations while nothing listens: what they do not do, and that they are the same functions."""
+"""Annotations without a profiler: they do nothing, and functions behave the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings made from logs that a test wrote, and what is in them."""
+"""Recordings made from logs written by tests, and their content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--cudabacktrace: which calls are asked for, as nsys's users write it."""
+"""--cudabacktrace: which calls are selected, in nsys's syntax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where CUPTI is looked for."""
+"""Where CUPTI is searched for."""
 
 from __future__ import annotations
 

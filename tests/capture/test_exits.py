@@ -1,4 +1,4 @@
-"""What the launcher notes of the processes that agents told of."""
+"""The launcher's notes about the ends of processes with an agent."""
 
 from __future__ import annotations
 

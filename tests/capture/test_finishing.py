@@ -1,4 +1,4 @@
-"""Finishing a session: its facts, failures and process; expected values are worked out by hand."""
+"""Finishing a session: its facts, failures and process; expected values are computed by hand."""
 
 from __future__ import annotations
 

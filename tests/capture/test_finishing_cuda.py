@@ -1,4 +1,4 @@
-"""Finishing CUDA: waits, memory, overhead, and which tables are there."""
+"""Finishing CUDA: synchronization, memory, overhead, and which tables exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Until when what a process left open lasts, by what the launcher noted of it, and what is told."""
+"""Where open ranges end, from the launcher's notes, and how it is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ranges and marks carry: names, domains, values."""
+"""Fields of ranges and marks: names, domains, values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device work that has no record: what is lost, what is told, what is not missing."""
+"""GPU work without a record: what is missing, what is reported, what is not missing."""
 
 from __future__ import annotations
 

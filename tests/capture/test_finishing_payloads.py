@@ -1,4 +1,4 @@
-"""Payloads: what programs attach, decoded by the schemas that they registered."""
+"""Payloads attached by programs, decoded with their registered schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes and threads that follow from logs, and what they left open when they ended."""
+"""Processes and threads derived from logs, and their open ranges at the end."""
 
 from __future__ import annotations
 

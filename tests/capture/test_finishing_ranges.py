@@ -1,4 +1,4 @@
-"""Ranges that follow from logs: how they nest, where they end."""
+"""Ranges derived from logs: nesting and ends."""
 
 from __future__ import annotations
 

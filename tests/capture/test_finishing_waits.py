@@ -1,4 +1,4 @@
-"""Waits and event records that follow from what calls say they concern."""
+"""Waits and event records derived from the streams and events of calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``warpline profile`` with real programs: what is theirs stays theirs, and all is recorded."""
+"""``warpline profile`` with real programs: they are not affected, and all is recorded."""
 
 from __future__ import annotations
 

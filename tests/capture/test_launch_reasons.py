@@ -1,4 +1,4 @@
-"""Nothing recorded? One line says why, the most specific there is."""
+"""The reason for an empty recording, in one line and as specific as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals to ``warpline profile``: the program gets its own, and what was recorded is finished."""
+"""Signals to ``warpline profile``: the program gets its own, and the recording is written."""
 
 from __future__ import annotations
 

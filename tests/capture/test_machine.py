@@ -1,4 +1,4 @@
-"""What doctor finds out about CUDA on a machine, from files as the driver shows them."""
+"""Doctor's checks for CUDA on a machine, from files in the driver's format."""
 
 from __future__ import annotations
 

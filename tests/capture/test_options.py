@@ -1,4 +1,4 @@
-"""The words of ``warpline profile``: nsys's flags with nsys's grammar."""
+"""The command line of ``warpline profile``: nsys's flags and grammar."""
 
 from __future__ import annotations
 

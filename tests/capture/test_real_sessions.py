@@ -1,4 +1,4 @@
-"""What the agent wrote on a real GPU, finished: counts were taken with the tests' own decoder."""
+"""Sessions recorded on a real GPU, finished; counts are from the tests' own decoder."""
 
 from __future__ import annotations
 

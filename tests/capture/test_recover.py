@@ -1,4 +1,4 @@
-"""warpline recover, in its own process: what a launcher that died has left becomes a recording."""
+"""warpline recover, in its own process: an unfinished recording becomes a recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a command line and an environment a recording holds what is known to be harmless."""
+"""Recordings keep only harmless parts of command lines and environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Step sampling: what is asked for, what the launcher does, what the recording says."""
+"""Step sampling: the options, the launcher's part, the recording's sentence."""
 
 from __future__ import annotations
 

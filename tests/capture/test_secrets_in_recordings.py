@@ -1,4 +1,4 @@
-"""Programs started with secrets: no byte of what is written for others holds one."""
+"""Programs started with secrets: no output file contains one."""
 
 from __future__ import annotations
 

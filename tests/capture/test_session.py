@@ -1,4 +1,4 @@
-"""The session's folder: what is in it, and that it is never in anyone's way."""
+"""The session directory: its content, and unique names."""
 
 from __future__ import annotations
 

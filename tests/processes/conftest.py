@@ -1,4 +1,4 @@
-"""Programs run through ``warpline profile``, beside what they noted themselves and run alone."""
+"""Programs run through ``warpline profile``, compared with their own notes and with runs alone."""
 
 from __future__ import annotations
 

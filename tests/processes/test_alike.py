@@ -1,4 +1,4 @@
-"""A program under ``warpline profile`` is the same program: run beside it as it is."""
+"""A program under ``warpline profile`` behaves as it does alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However processes and threads come to be, every range of theirs is in the recording."""
+"""All ranges are recorded, however processes and threads are created."""
 
 from __future__ import annotations
 

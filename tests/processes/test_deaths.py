@@ -1,4 +1,4 @@
-"""However a program ends, what it recorded is there, and its end is what the shell sees."""
+"""However a program ends, its events are recorded, and the shell sees its exit status."""
 
 from __future__ import annotations
 

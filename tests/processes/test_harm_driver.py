@@ -1,4 +1,4 @@
-"""The driver of the harm test finds what it looks for; programs that misbehave stand in."""
+"""The driver of the harm test detects misbehavior, shown with misbehaving programs."""
 
 from __future__ import annotations
 

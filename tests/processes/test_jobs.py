@@ -1,4 +1,4 @@
-"""Jobs of several processes: workers, ranks, daemons, children in other surroundings."""
+"""Jobs of several processes: workers, ranks, daemons, children in other environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Millions of ranges from C: all of them are there, and the program's memory does not grow."""
+"""Millions of ranges from C: all are recorded, and the program's memory does not grow."""
 
 from __future__ import annotations
 

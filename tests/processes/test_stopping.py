@@ -1,4 +1,4 @@
-"""Recordings of a part of a run: by time, and by a range of the program's."""
+"""Recordings of a part of a run: by time, and by a range of the program."""
 
 from __future__ import annotations
 

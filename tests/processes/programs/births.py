@@ -1,4 +1,4 @@
-"""Processes and threads, made in every way; the first argument says in which."""
+"""Processes and threads created in every way; the first argument selects it."""
 
 from __future__ import annotations
 

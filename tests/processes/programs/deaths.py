@@ -1,4 +1,4 @@
-"""Programs that end in every way; the first argument says in which. All run some ranges first."""
+"""Programs that end in every way, selected by the first argument. All run some ranges first."""
 
 from __future__ import annotations
 

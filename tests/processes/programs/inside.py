@@ -1,4 +1,4 @@
-"""A program that records itself, and the processes that it makes meanwhile."""
+"""A program that records itself and the processes that it creates meanwhile."""
 
 from __future__ import annotations
 

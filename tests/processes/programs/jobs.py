@@ -1,4 +1,4 @@
-"""Jobs of several processes as training programs make them; the first argument says which."""
+"""Jobs of several processes as in training programs; the first argument selects one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges, each noted in a file when it has ended: what a test compares the recording with."""
+"""Ranges, each noted in a file when it has ended, for comparison with the recording."""
 
 from __future__ import annotations
 

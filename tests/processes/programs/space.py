@@ -1,4 +1,4 @@
-"""Programs that record more than there is room for; the first argument says what happens."""
+"""Programs that record more than fits on the disk; the first argument selects one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that last a while, for recordings that cover a part of them."""
+"""Programs that run for a while, for recordings of a part of them."""
 
 from __future__ import annotations
 
