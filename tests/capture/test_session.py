@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
 import stat
@@ -23,7 +24,7 @@ from warpline.capture.names import (
     unset_variables,
     with_ending,
 )
-from warpline.capture.session import AgentConfig
+from warpline.capture.session import AgentConfig, not_writable
 from warpline.errors import CaptureError, UsageError
 
 HEADER = Path(__file__).parents[2] / "native" / "raw" / "warpline_raw.h"
@@ -298,3 +299,24 @@ def test_room_is_looked_for(tmp_path, monkeypatch, free, error, warned):
 def test_a_folder_must_be_there(tmp_path):
     with pytest.raises(CaptureError, match="no such directory"):
         check_room(tmp_path / "none", pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.ENOSPC, "free some space, or record to another directory"),
+        (errno.EROFS, "record to another directory"),
+    ],
+)
+def test_a_session_that_cannot_be_written_is_one_line_with_a_hint(number, hint):
+    error = not_writable(Path("run.warpline.raw"), OSError(number, os.strerror(number)))
+    assert error.message == f"cannot write to run.warpline.raw: {os.strerror(number)}"
+    assert error.hint == hint
+
+
+def test_numbered_names_skip_existing_exports(tmp_path):
+    (tmp_path / "r1.parquet").mkdir()
+    (tmp_path / "r2.perfetto.json").touch()
+    kinds = ("parquet", "perfetto")
+    place = reserve(f"{tmp_path}/r%n", {}, pid=1, overwrite=False, warn=pytest.fail, exports=kinds)
+    assert place.output.name == "r3.warpline"
