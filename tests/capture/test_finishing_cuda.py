@@ -26,7 +26,7 @@ def test_a_core_of_another_version_is_refused(
     monkeypatch.setattr(native, "status", lambda: status)
     with pytest.raises(AgentMissingError, match="it has version 2") as raised:
         read_cuda(tmp_path, of_process())
-    assert f"{path} with it" in (raised.value.hint or "")
+    assert f"together with {path}" in (raised.value.hint or "")
 
 
 def test_polls_are_no_waits(tmp_path: Path) -> None:

@@ -345,7 +345,7 @@ except warpline.UsageError as error: print(error)
     assert done.stderr == ""
     told, refused = done.stdout.splitlines()
     assert "osrt is not recorded" in told
-    assert refused == "trace='nvtxx' is unknown"
+    assert refused == "trace='nvtxx': unknown API"
 
 
 @pytest.mark.parametrize(

@@ -53,16 +53,16 @@ def test_each_reason_is_told_before_those_that_follow_from_it():
     held = ("another", "CUDA was not recorded: X holds CUPTI; stop it")
     assert why("-c nvtx -p x", counted(), warnings=held) == "X holds CUPTI; stop it"
     assert why("-c nvtx -p x", counted(range_misses=1)).startswith("-p matched no range")
-    assert why("-c nvtx -p x", counted()).startswith("the range 'x' of -p never began")
-    assert why("--nvtx-domain-include=a,b", counted()).startswith("--nvtx-domain-include a,b left")
-    assert why("", counted()).startswith("NVTX was loaded, but no event came")
+    assert why("-c nvtx -p x", counted()).startswith("range 'x' of -p never started")
+    assert why("--nvtx-domain-include=a,b", counted()).startswith("--nvtx-domain-include a,b excluded")
+    assert why("", counted()).startswith("NVTX was loaded, but not called")
     assert why("") == "no process called NVTX or CUDA"
     assert why("-t nvtx") == "no process called NVTX"
     assert why("-t cuda") == "no process called CUDA"
     assert why("-t cuda -c nvtx -p x", counted()) == "no process called CUDA"
     assert why("-t cuda --steps 1 --every 5", counted()) == "no process called CUDA"
     used = replace(NOTHING, attached=1, cuda_bound=1)
-    assert why("", used).startswith("CUDA was loaded, but none of its calls came")
+    assert why("", used).startswith("CUDA was loaded, but not called")
     told = "the program never called cudaProfilerStart"
     assert why("-c cudaProfilerApi", used) == told
 

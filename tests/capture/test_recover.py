@@ -43,7 +43,7 @@ def test_a_session_becomes_a_recording_and_its_folder_goes(session: Path) -> Non
     output = Path(run.stdout.rstrip("\n"))
     assert output == session.parent.resolve() / "run.warpline"
     assert warpline.open(output)["range"]["name"].to_list() == ["open", "whole"]
-    assert "recovered 2 ranges and 0 marks of 1 process" in run.stderr
+    assert "recovered 2 ranges and 0 marks from 1 process" in run.stderr
     assert "process 100 ended abruptly with 1 range open" in run.stderr
     assert not session.exists()
 
@@ -91,7 +91,7 @@ def test_a_session_that_is_being_recorded_is_refused(tmp_path: Path) -> None:
     session = write_session(tmp_path / "run.warpline.raw", Log(), **facts)
     run = recover(session, folder=tmp_path)
     assert run.returncode == 1
-    assert f"is still being recorded, by process {os.getpid()}" in run.stderr
+    assert f"process {os.getpid()} is still recording to" in run.stderr
     assert session.exists()
     assert recover(session, "--force", folder=tmp_path).returncode == 0
 

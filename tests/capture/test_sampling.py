@@ -235,5 +235,5 @@ def test_a_program_without_steps_that_ends_early(tmp_path):
     words = ("-t", "nvtx", "--steps", "1", "--every", "100", "-o", "run")
     done = launching.profile(tmp_path, *words, *launching.python(tmp_path, code))
     assert done.status == 0
-    assert "nothing was recorded: no range was seen that begins a step" in done.err
+    assert "nothing was recorded: no range that starts a step was found" in done.err
     assert warpline.open(tmp_path / "run.warpline").recorded_ns() == 0
