@@ -132,7 +132,7 @@ def test_an_export_that_fails_keeps_the_status_of_the_program(tmp_path, program)
     words = ["sh", "-c", 'touch run.sqlite; "$@"', "x", *program]
     found = profile(tmp_path, "--no-summary", "-o", "run", "--export=sqlite", *words)
     assert found.status == 0
-    assert "run.sqlite exists" in found.err
+    assert "run.sqlite already exists" in found.err
     assert "hint: run warpline export --type sqlite -o FILE run.warpline" in found.err
     assert (tmp_path / "run.warpline").exists()
 
