@@ -1,4 +1,4 @@
-/** Starts the page: reads the head, paints the overview, then loads the events. */
+/** Starts the page: reads the head, shows the overview, then loads the events. */
 
 import { effect } from "@preact/signals";
 import { render } from "preact";
@@ -24,8 +24,8 @@ function startTheme(model: Model): void {
     model.theme.value = light.matches ? "light" : "dark";
   };
   follow();
-  light.addEventListener("change", follow); // some systems change it in the evening
-  let isPaper = false; // which is white, and printed without backgrounds
+  light.addEventListener("change", follow); // some systems switch at night
+  let isPaper = false; // paper is white, and browsers print no backgrounds
   const show = (): void => {
     document.documentElement.dataset["theme"] = isPaper ? "light" : model.theme.value;
   };
@@ -39,7 +39,7 @@ function startTheme(model: Model): void {
   effect(show);
 }
 
-/** Keeps the address and the page the same, both ways. */
+/** Synchronizes the URL fragment and the page in both directions. */
 function startAddress(model: Model): void {
   let own = window.location.hash;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -55,13 +55,13 @@ function startAddress(model: Model): void {
     const text = model.addressText();
     clearTimeout(timer);
     timer = setTimeout(() => {
-      // An event that is asked for but has not arrived yet stays in the address.
+      // Keep a requested event in the address until it has arrived.
       if (!model.isComplete.peek() || text === own) return;
       own = text;
       try {
         window.history.replaceState(null, "", text);
       } catch {
-        // A frame without an address of its own, as in notebooks: there is nothing to keep.
+        // A frame without its own address, as in notebooks: nothing to update.
       }
     }, 250);
   });
@@ -69,7 +69,7 @@ function startAddress(model: Model): void {
 
 const KEYS_OFF = "warpline-single-keys-off";
 
-/** Remembers whether single keys are off, where the browser lets a page remember anything. */
+/** Stores whether single-key shortcuts are off, if the page has storage. */
 function startKeys(model: Model): void {
   try {
     model.hasSingleKeys.value = window.localStorage.getItem(KEYS_OFF) === null;
@@ -78,12 +78,12 @@ function startKeys(model: Model): void {
       else window.localStorage.setItem(KEYS_OFF, "1");
     });
   } catch {
-    // A page in a frame of its own origin has no storage: the choice holds until it is closed.
+    // A sandboxed frame has no storage: the choice lasts until the page is closed.
   }
   document.addEventListener("keydown", (event) => onKey(model, event));
 }
 
-/** Makes what Python wrote live: findings, parts of the partition, events, windows, tables, commands. */
+/** Enables the buttons of the static overview: findings, breakdown parts, events, windows, tables, commands. */
 function enliven(model: Model): void {
   const root = document.getElementById("warpline-static");
   for (const button of root?.querySelectorAll("button") ?? []) {
@@ -119,7 +119,7 @@ async function load(model: Model): Promise<void> {
   const { recording } = model;
   let waiting = false;
   let due = 0;
-  // What arrives is shown now and then: most of it would be drawn, and sent to tables, many times.
+  // Throttle updates: otherwise most events would be drawn and sent to tables many times.
   const changed = (): void => {
     if (waiting) return;
     waiting = true;
@@ -131,7 +131,7 @@ async function load(model: Model): Promise<void> {
   };
   await recording.loadOverview().then(
     () => performance.mark("warpline-overview"),
-    () => undefined, // only the first picture is missing
+    () => undefined, // only the first picture is affected
   );
   model.goHome();
   model.arrived.value++;
@@ -149,7 +149,7 @@ async function load(model: Model): Promise<void> {
 
 const ASK_AGAIN_MS = 2000;
 
-/** Tells of what the server still computes until it is there. */
+/** Shows what the server is still computing until it is ready. */
 async function watchPending(model: Model): Promise<void> {
   for (let text = model.recording.head.pending ?? null; text; ) {
     model.pending.value = { text, isReady: false };

@@ -1,4 +1,4 @@
-/** The build bundles the file after `worker-text:` and gives its script as a text. */
+/** The build bundles the file after `worker-text:` and exports its script as text. */
 declare module "worker-text:*" {
   const script: string;
   export default script;

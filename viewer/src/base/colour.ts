@@ -1,4 +1,4 @@
-/** Colours as [red, green, blue] in 0..255; the canvas's pixels as 0xAABBGGRR. */
+/** Colors as [red, green, blue] in 0..255; canvas pixels as 0xAABBGGRR. */
 
 export type Colour = readonly [number, number, number];
 
@@ -14,7 +14,7 @@ export function toPixel([red, green, blue]: Colour): number {
   return (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-/** Returns the colour `part` of the way from `low` to `high`. */
+/** Returns the color at the fraction `part` from `low` to `high`. */
 export function mixed(low: Colour, high: Colour, part: number): Colour {
   return [0, 1, 2].map((i) =>
     Math.round(low[i] + (high[i] - low[i]) * part),
@@ -38,7 +38,7 @@ export function contrast(one: Colour, other: Colour): number {
 
 const STEPS = 20;
 
-/** Returns the colour, lighter or darker as need be, so that it stands out against a background. */
+/** Returns the color, made lighter or darker until it has contrast `least` with the background. */
 export function legible(colour: Colour, background: Colour, least: number): Colour {
   const away: Colour = luminance(background) < 0.18 ? [255, 255, 255] : [0, 0, 0];
   for (let step = 0; step < STEPS; step++) {
@@ -51,7 +51,7 @@ export function legible(colour: Colour, background: Colour, least: number): Colo
 const DARK: Colour = [0, 0, 0];
 const LIGHT: Colour = [255, 255, 255];
 
-/** Returns black or white, whichever reads better on a fill: always a contrast of 4.5 or more. */
+/** Returns dark or light text, whichever has more contrast with a fill: always at least 4.5. */
 export function textOn(fill: Colour): Colour {
   return contrast(DARK, fill) >= contrast(LIGHT, fill) ? DARK : LIGHT;
 }

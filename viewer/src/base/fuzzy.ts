@@ -1,10 +1,10 @@
-/** Finds what was meant by a few letters. Pure. */
+/** Fuzzy search by a few letters. Pure. */
 
 const WORD_START = 8;
 const IN_A_ROW = 5;
 const FOUND = 1;
 
-/** Scores one word as letters of `text` in order; null where they are not all in it. */
+/** Scores one word as a subsequence of `text`; null if it is not one. */
 function wordScore(word: string, text: string, lower: string): number | null {
   const whole = lower.indexOf(word);
   if (whole >= 0) {
@@ -24,13 +24,13 @@ function wordScore(word: string, text: string, lower: string): number | null {
   return score / 2;
 }
 
-/** Tells whether a word begins at a place: after a sign, or with a capital after a small letter. */
+/** Returns whether a word begins at an index: after punctuation, or at a capital after a lowercase letter. */
 function isBoundary(text: string, at: number): boolean {
   const [before, here] = [text[at - 1] ?? " ", text[at] ?? " "];
   return !/[\p{L}\p{N}]/u.test(before) || (/\p{Ll}/u.test(before) && /\p{Lu}/u.test(here));
 }
 
-/** Scores how well a text fits what was typed: every word in it must; null if one does not. */
+/** Scores how well a text matches the typed words; null if a word does not match. */
 export function fuzzyScore(typed: string, text: string): number | null {
   const lower = text.toLowerCase();
   let total = 0;
@@ -40,10 +40,10 @@ export function fuzzyScore(typed: string, text: string): number | null {
     if (score === null) return null;
     total += score;
   }
-  return total - Math.min(1, text.length / 1000); // of equals the shorter
+  return total - Math.min(1, text.length / 1000); // prefer the shorter of equal matches
 }
 
-/** Returns the items that fit what was typed, the best first; as they were if nothing was typed. */
+/** Returns the matching items, best first; all items in their order if nothing was typed. */
 export function fuzzyFind<T>(
   items: readonly T[],
   textOf: (item: T) => string,

@@ -1,11 +1,11 @@
-/** Searches in ascending arrays. */
+/** Binary searches in ascending arrays. */
 
 export interface Ascending {
   readonly length: number;
   readonly [index: number]: number;
 }
 
-/** Returns the first place in `[low, high)` whose value is at least `wanted`, or `high`. */
+/** Returns the first index in `[low, high)` whose value is at least `wanted`, or `high`. */
 export function lowerBound(values: Ascending, wanted: number, low = 0, high = values.length): number {
   while (low < high) {
     const middle = (low + high) >>> 1;
@@ -15,7 +15,7 @@ export function lowerBound(values: Ascending, wanted: number, low = 0, high = va
   return low;
 }
 
-/** Returns the first place in `[low, high)` whose value is greater than `wanted`, or `high`. */
+/** Returns the first index in `[low, high)` whose value is greater than `wanted`, or `high`. */
 export function upperBound(values: Ascending, wanted: number, low = 0, high = values.length): number {
   while (low < high) {
     const middle = (low + high) >>> 1;
@@ -25,7 +25,7 @@ export function upperBound(values: Ascending, wanted: number, low = 0, high = va
   return low;
 }
 
-/** As `lowerBound` from `low` on, quick if the answer is near: doubles its stride, then halves. */
+/** Does the same as `lowerBound`, fast if the answer is near `low`: galloping search. */
 export function gallop(values: Ascending, wanted: number, low: number, high: number): number {
   let stride = 1;
   let known = low;

@@ -1,4 +1,4 @@
-/** A stretch of time: half open, in ns from the origin of the recording. */
+/** A half-open time range, in ns from the origin of the recording. */
 
 export interface Span {
   readonly start: number;

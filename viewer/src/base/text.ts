@@ -1,4 +1,4 @@
-/** Names come from the profiled program: anything may stand in them. */
+/** Names come from the profiled program: they may contain anything. */
 
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
@@ -6,17 +6,17 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** Makes control characters and those that turn the direction of text visible. */
+/** Makes control characters and bidirectional overrides visible. */
 export function plainText(text: string): string {
   return text.replace(UNSEEN, escaped);
 }
 
-/** Returns at most `length` characters, the last an ellipsis if something was cut. */
+/** Returns at most `length` characters; truncated texts end in an ellipsis. */
 export function shortened(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, Math.max(0, length - 1))}…`;
 }
 
-/** Compiles what a user typed: `/pattern/flags` or text to be found anywhere, case ignored. */
+/** Compiles a search: `/pattern/flags`, or a case-insensitive pattern or text. */
 export function searchPattern(typed: string): RegExp | null {
   if (typed === "") return null;
   const written = /^\/(.+)\/([imsu]*)$/.exec(typed);
@@ -28,7 +28,7 @@ export function searchPattern(typed: string): RegExp | null {
   }
 }
 
-/** FNV-1a: spreads names over shades, the same in every report. */
+/** FNV-1a: distributes names over shades, the same in every report. */
 export function textHash(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) {

@@ -1,4 +1,4 @@
-/** The only number -> text formatters; they write numbers as the command line does. */
+/** The only number formatters; they match those of the command line. */
 
 type Units = readonly (readonly [size: number, name: string])[];
 
@@ -6,9 +6,9 @@ const TIMES: Units = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
 const SIZES: Units = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 const RATES: Units = [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]];
 
-/** Writes a number with three significant digits in the unit that suits it. */
+/** Formats a number with three significant digits in a suitable unit. */
 function scaled(value: number, units: Units): string {
-  // The limits are where rounding to three digits would give 1000, 100.0 or 10.00.
+  // At these limits, rounding to three digits would give 1000, 100.0, or 10.00.
   const last = units[units.length - 1] as Units[number];
   const [size, name] = units.find(([one]) => Math.abs(value) / one >= 0.9995) ?? last;
   if (size === 1 && Number.isInteger(value)) return `${value} ${name}`;
@@ -17,14 +17,14 @@ function scaled(value: number, units: Units): string {
   return `${number.toFixed(places)} ${name}`;
 }
 
-/** Writes a length of time with three significant digits: 41.3 us. */
+/** Formats a duration with three significant digits: 41.3 us. */
 export function timeText(ns: number): string {
   return scaled(ns, TIMES);
 }
 
 /**
- * Writes an instant so exactly that neighbours `stepNs` apart differ; all instants up to `sizeNs`
- * get the same unit.
+ * Formats a time with enough digits to distinguish times that are `stepNs` apart. All times up to
+ * `sizeNs` get the same unit.
  */
 export function instantText(ns: number, stepNs: number, sizeNs = Math.abs(ns)): string {
   const [unit, name] = TIMES.find(([one]) => stepNs >= one / 1000 && sizeNs >= one) ??
@@ -53,7 +53,7 @@ function digits(value: number): string {
   return value.toFixed(Math.max(0, Math.min(3, places)));
 }
 
-/** Writes a value of a column by its unit, as the command line does. */
+/** Formats a value of a column by its unit, as the command line does. */
 export function valueText(value: unknown, unit: string): string {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "yes" : "no";

@@ -1,16 +1,16 @@
-/** Where packed blocks come from: the page itself or the server that sent it. */
+/** The source of packed blocks: the page itself or its server. */
 
 export type PackedBlock = string | Uint8Array;
 
 export interface Blocks {
-  /** Resolves once the block is there; rejects if it is not in the file. */
+  /** Resolves when the block has arrived; rejects if it is missing. */
   get(block: number): Promise<PackedBlock>;
-  /** The block will not be asked for again: its memory can go. */
+  /** The block will not be requested again: its memory can be freed. */
   forget?(block: number): void;
 }
 
 export interface PageBlocks extends Blocks {
-  /** Takes every block that the browser has read so far; the elements are emptied to free memory. */
+  /** Takes every block that the browser has parsed so far and removes the elements to free memory. */
   take(): void;
   /** No more blocks will come. */
   end(): void;
@@ -25,7 +25,7 @@ export function pageBlocks(page: ParentNode): PageBlocks {
   const found = new Map<number, string>();
   const waiting = new Map<number, Waiting>();
   let ended = false;
-  const missing = (block: number): Error => new Error(`Block ${block} is missing: the file was cut.`);
+  const missing = (block: number): Error => new Error(`Block ${block} is missing: the file is truncated. Copy the file again, or create the report again.`);
   const take = (): void => {
     for (const element of page.querySelectorAll<HTMLElement>("script[data-block]")) {
       const block = Number(element.dataset["block"]);
@@ -60,7 +60,7 @@ export function serverBlocks(): Blocks {
   return {
     async get(block) {
       const answer = await fetch(`blocks/${block}`, { cache: "force-cache" });
-      if (!answer.ok) throw new Error(`The server answered ${answer.status} for block ${block}.`);
+      if (!answer.ok) throw new Error(`The server returned status ${answer.status} for block ${block}.`);
       return new Uint8Array(await answer.arrayBuffer());
     },
   };

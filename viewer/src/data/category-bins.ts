@@ -1,22 +1,22 @@
-/** Which category takes most of a stretch of time: sums by category, of one stretch or of many bins. */
+/** Sums of time by category, for one time range or for many bins, to find the dominant category. */
 
 const NONE = 0xffffffff;
-const KEYS = 512; // a byte of category, and one bit: idle or not
+const KEYS = 512; // one byte for the category, one bit for idle
 
 export { NONE as NO_NAME };
 
-/** The category's place of each name. */
+/** The category index of each name. */
 export type Categories = ArrayLike<number>;
 
-/** Returns what time is summed by: busy and idle time of a category stay apart. */
+/** Returns the key of a sum: busy and idle time of a category are separate. */
 export function keyOf(category: number, isIdle: boolean): number {
   return ((category << 1) | (isIdle ? 1 : 0)) & (KEYS - 1);
 }
 
 /**
- * Time by category in each of some equal bins. Bin b has the entries `from[b]` to `from[b + 1]`, one per
- * key that is in it: `ns` is the key's time in the bin, `name` the name of its event that covers most of
- * the bin and `longestNs` how much that one covers.
+ * Time by category in equal bins. Bin b has the entries `from[b]` to `from[b + 1]`, one per key:
+ * `ns` is the key's time in the bin, `name` the name of its event that covers most of the bin, and
+ * `longestNs` the time that this event covers.
  */
 export interface CategoryBins {
   readonly binNs: number;
@@ -27,9 +27,9 @@ export interface CategoryBins {
   readonly longestNs: Float32Array;
 }
 
-/** Sums of one stretch of time; used again and again. */
+/** Sums of one time range; reused. */
 export class CategorySums {
-  /** Keys that have been added, in no order; how many they are. */
+  /** The added keys, unordered, and their number. */
   readonly keys = new Uint16Array(KEYS);
   size = 0;
   readonly ns = new Float64Array(KEYS);
@@ -58,7 +58,7 @@ export class CategorySums {
     this.size = 0;
   }
 
-  /** Returns the name that stands for the category with most busy or most idle time; none: NO_NAME. */
+  /** Returns the representative name of the category with the most busy or idle time; NO_NAME if none. */
   most(isIdle: boolean): number {
     const { keys, ns, size } = this;
     const wanted = isIdle ? 1 : 0;
@@ -74,9 +74,9 @@ export class CategorySums {
   }
 }
 
-/** Builds bins from the first to the last: what is added to a bin comes before the next bin's. */
+/** Builds bins in order: all additions to a bin come before those to the next. */
 export class CategoryBinsWriter {
-  /** Of the bin at hand. */
+  /** The sums of the current bin. */
   readonly sums = new CategorySums();
   private readonly from: Uint32Array;
   private bin = 0;
@@ -97,13 +97,13 @@ export class CategoryBinsWriter {
     this.longestNs = new Float32Array(count + KEYS);
   }
 
-  /** Adds to a bin that is not before the latest one. */
+  /** Adds to the current bin or a later one. */
   add(bin: number, key: number, ns: number, name: number, longestNs: number): void {
     this.open(bin);
     this.sums.add(key, ns, name, longestNs);
   }
 
-  /** Closes the bins before this one: from then on `sums` are of this one. */
+  /** Closes the bins before this one and makes it the current one. */
   open(bin: number): void {
     if (bin !== this.bin) this.proceed(bin);
   }
@@ -156,11 +156,11 @@ export function twiceAsWide(fine: CategoryBins): CategoryBins {
   return wide.finish();
 }
 
-/** Sums the bins from place `begin` to place `end`; of a bin that is cut, its share. */
+/** Sums the bins from position `begin` to `end`; partial bins count by their fraction. */
 export function sumBins(bins: CategoryBins, begin: number, end: number, sums: CategorySums): void {
   const { from, key, ns, name, longestNs } = bins;
   const { ns: totals, longestNs: longest } = sums;
-  const least = (end - begin) * 1e-6; // less is an error of rounding
+  const least = (end - begin) * 1e-6; // below: rounding error
   const last = Math.min(from.length - 1, Math.ceil(end));
   for (let bin = Math.max(0, Math.floor(begin)); bin < last; bin++) {
     const share = Math.min(bin + 1, end) - Math.max(bin, begin);

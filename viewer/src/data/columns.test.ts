@@ -49,11 +49,11 @@ describe("columns", () => {
     { planes: -1 },
     { planes: 3, encoding: "float64" as const },
   ])("refuses a column of %o", (wrong) => {
-    expect(() => decodeColumn(new Uint8Array(64), 0, 3, { name: "x", ...wrong })).toThrow("wrongly");
+    expect(() => decodeColumn(new Uint8Array(64), 0, 3, { name: "x", ...wrong })).toThrow("Invalid description");
   });
 
   it("refuses a column that reaches beyond its block", () => {
     const column = { name: "x", planes: 2 };
-    expect(() => decodeColumn(new Uint8Array(5), 0, 3, column)).toThrow("beyond");
+    expect(() => decodeColumn(new Uint8Array(5), 0, 3, column)).toThrow("exceeds");
   });
 });

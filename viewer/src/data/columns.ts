@@ -13,14 +13,14 @@ export function checkColumn(length: number, offset: number, count: number, colum
   const { planes } = column;
   const isWhole = [offset, count, planes].every((one) => Number.isSafeInteger(one) && one >= 0);
   if (!isWhole || planes < 1 || planes > MOST_PLANES) {
-    throw new Error(`The column ${column.name} is described wrongly.`);
+    throw new Error(`Invalid description of column ${column.name}.`);
   }
   if (offset + count * planes > length) {
-    throw new Error(`The column ${column.name} reaches beyond its block.`);
+    throw new Error(`Column ${column.name} exceeds its block.`);
   }
 }
 
-/** Puts the unsigned integers of at most 4 planes into `values`: one pass, no branch per value. */
+/** Decodes unsigned integers of at most 4 planes into `values`: one pass, no branch per value. */
 export function smallIntegers(
   bytes: Uint8Array,
   offset: number,
@@ -66,7 +66,7 @@ export function planesToNumbers(
   return values;
 }
 
-/** Returns floats whose bytes lie in 4 or 8 planes. */
+/** Decodes floats of 4 or 8 planes. */
 export function planesToFloats(
   bytes: Uint8Array,
   offset: number,
@@ -85,14 +85,14 @@ export function planesToFloats(
   return Float64Array.from({ length: count }, (_, i) => read(i));
 }
 
-/** Turns an integer of a difference back: even is up, odd is down. */
+/** Decodes a zigzag integer. */
 function unfolded(folded: number): number {
   return folded % 2 === 0 ? folded / 2 : -(folded + 1) / 2;
 }
 
 /**
- * Puts a column's integers into `values` from `at` on: nothing is -1 in optional ones. Throws an
- * Error if the column lies outside of the bytes.
+ * Decodes a column's integers into `values`, starting at index `at`. Missing optional values are -1.
+ * Throws an Error if the column exceeds the bytes.
  */
 export function decodeInto(
   values: Float64Array | Int32Array | Uint8Array,
@@ -114,7 +114,7 @@ export function decodeInto(
   }
 }
 
-/** Decodes a column; nothing is NaN in floats and -1 in optional integers. */
+/** Decodes a column. Missing values are NaN in floats and -1 in optional integers. */
 export function decodeColumn(
   bytes: Uint8Array,
   offset: number,
@@ -124,7 +124,7 @@ export function decodeColumn(
   checkColumn(bytes.length, offset, count, column);
   if (column.encoding === "float32" || column.encoding === "float64") {
     const planes = column.encoding === "float32" ? 4 : 8;
-    if (planes !== column.planes) throw new Error(`The column ${column.name} is described wrongly.`);
+    if (planes !== column.planes) throw new Error(`Invalid description of column ${column.name}.`);
     return planesToFloats(bytes, offset, count, planes);
   }
   const values = new Float64Array(count);
@@ -132,7 +132,7 @@ export function decodeColumn(
   return values;
 }
 
-/** Decodes one value of a column without the others, but for those that a difference builds on. */
+/** Decodes one value of a column; delta encodings need the whole column. */
 export function decodeValue(
   bytes: Uint8Array,
   offset: number,

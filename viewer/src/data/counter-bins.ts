@@ -1,4 +1,4 @@
-/** Mean and highest value of a counter in equal bins; a sample holds until the next. */
+/** Mean and maximum of a counter in equal bins. A sample is valid until the next. */
 
 import { upperBound } from "../base/search";
 import type { Span } from "../base/span";
@@ -41,7 +41,7 @@ export function averages(events: Events, span: Span, width: number): CounterPict
   return { mean, most };
 }
 
-/** The same, ready made, from `start_ns` on. */
+/** Precomputed bins, starting at `start_ns`. */
 export interface CounterBins {
   readonly start_ns: number;
   readonly binNs: number;
@@ -49,7 +49,7 @@ export interface CounterBins {
   readonly most: Float64Array;
 }
 
-/** Returns mean and maximum of wider bins. NaN where nothing is known. */
+/** Returns mean and maximum of wider bins. NaN where there is no data. */
 export function averagesOfBins(bins: CounterBins, span: Span, width: number): CounterPicture {
   const mean = new Float32Array(width).fill(Number.NaN);
   const most = new Float32Array(width).fill(Number.NaN);

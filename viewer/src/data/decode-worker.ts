@@ -14,7 +14,7 @@ import type { PartSpec } from "./head";
 import { base64Bytes, inflate } from "./inflate";
 import { buildPyramid, type Pyramid } from "./pyramid";
 
-/** The parts of one row that lie in a block, of `partCount` parts with `count` events in all. */
+/** The parts of one row in a block, of `partCount` parts with `count` events in total. */
 export interface RowOrder extends RowBase {
   readonly row: number;
   readonly count: number;
@@ -38,13 +38,13 @@ export interface Order {
   readonly categories: Uint8Array;
   readonly bounds: Bounds;
   readonly wantsBytes: boolean;
-  /** Blocks of one group share rows: one worker decodes them all. */
+  /** Blocks of a group share rows: one worker decodes them all. */
   readonly group?: number;
 }
 
 export interface Delivery {
   readonly block: number;
-  /** Rows whose last part was in this block. */
+  /** Rows that this block completes. */
   readonly rows: readonly FinishedRow[];
   readonly failed: readonly { readonly row: number; readonly reason: string }[];
   readonly bytes: Uint8Array | null;
@@ -53,20 +53,20 @@ export interface Delivery {
 
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** A row of which some parts are still to come. */
+/** A row with missing parts. */
 interface Unfinished {
   readonly builder: EventsBuilder;
-  /** Parts that came before their turn. */
+  /** Parts that arrived early. */
   readonly early: Map<number, StoredPart>;
   next: number;
 }
 
-/** Carries out orders, one after the other; keeps rows that lie in several blocks until they are whole. */
+/** Executes orders in sequence. Keeps rows that span several blocks until they are complete. */
 export class Decoder {
   private readonly unfinished = new Map<number, Unfinished>();
   private last: Promise<unknown> = Promise.resolve();
 
-  /** Carries out one order; what fails is told, nothing is thrown. */
+  /** Executes one order. Returns errors instead of throwing them. */
   deliver(order: Order): Promise<Delivery> {
     const delivery = this.last.then(() => this.carryOut(order));
     this.last = delivery;

@@ -33,9 +33,9 @@ describe("a row's events", () => {
   });
 
   it.each([
-    ["overlap", [part(0, 2), part(12, 2)], "begins before"],
-    ["lie before the recording", [part(-5, 2)], "begins before"],
-    ["reach beyond it", [part(1e12, 2)], "beyond the recording"],
+    ["overlap", [part(0, 2), part(12, 2)], "starts before"],
+    ["lie before the recording", [part(-5, 2)], "starts before"],
+    ["reach beyond it", [part(1e12, 2)], "exceed the time range"],
   ] as const)("are refused where they %s", (_, parts, message) => {
     const decode = () => decodeEvents({ label: "r", kind: "stream" }, parts, new Uint8Array(3), BOUNDS);
     expect(decode).toThrow(message);
@@ -114,7 +114,7 @@ describe("inflating", () => {
     const whole = new Uint8Array(gzipSync(joinBytes([new Uint8Array(90_000).map((_, i) => i * i)])));
     await expect(inflate(whole.subarray(0, whole.length / 2), 90_000)).rejects.toThrow();
     await expect(inflate(new Uint8Array(100), 90_000)).rejects.toThrow();
-    await expect(inflate(whole, 2 ** 40)).rejects.toThrow("larger than the page takes");
+    await expect(inflate(whole, 2 ** 40)).rejects.toThrow("size limit of the page");
     expect((await inflate(whole, 90_000)).length).toBe(90_000);
   });
 });

@@ -1,8 +1,8 @@
-/** Workers that decode blocks, and the same work on this thread where workers are refused. */
+/** Workers that decode blocks. Without workers this thread decodes. */
 
 import { Decoder, type Delivery, type Order } from "./decode-worker";
 
-/** Blocks up to this size, other than events, are inflated on this thread. */
+/** Blocks up to this size, except events, are inflated on this thread. */
 const SMALL_BYTES = 2 ** 20;
 
 export interface Decoders {
@@ -15,7 +15,7 @@ interface Sent {
   readonly resolve: (delivery: Delivery) => void;
 }
 
-/** One worker, its orders that are not answered yet, and how many bytes they come to. */
+/** One worker, its pending orders, and their size. */
 class Hand {
   readonly worker: Worker;
   private waiting = 0; // bytes
@@ -38,7 +38,7 @@ class Hand {
     this.worker.onerror = () => this.giveUp();
   }
 
-  /** Tells which of two has less to do, or has done less where both wait for work. */
+  /** Compares two workers by pending bytes, then by completed work. */
   isIdlerThan(other: Hand): boolean {
     return this.waiting !== other.waiting ? this.waiting < other.waiting : this.taken < other.taken;
   }
@@ -53,7 +53,7 @@ class Hand {
     });
   }
 
-  /** A worker that never answered was refused: its orders are done here. Otherwise rows are lost. */
+  /** A worker that never answered was refused: this thread executes its orders. Otherwise its rows fail. */
   private giveUp(): void {
     this.worker.onerror = null;
     for (const { order, resolve } of this.sent.values()) {
@@ -65,10 +65,10 @@ class Hand {
 }
 
 function lost({ block }: Order): Delivery {
-  return { block, rows: [], failed: [], bytes: null, error: "The decoding of the events stopped." };
+  return { block, rows: [], failed: [], bytes: null, error: "Decoding of the events stopped." };
 }
 
-/** `source` is the text of the worker's script; without any worker this thread decodes. */
+/** `source` is the text of the worker's script. Without workers this thread decodes. */
 export function startDecoders(source: string, wanted: number): Decoders {
   const hands: Hand[] = [];
   const own = new Decoder();
@@ -82,7 +82,7 @@ export function startDecoders(source: string, wanted: number): Decoders {
   const ofGroup = new Map<number, Hand>();
   return {
     order(order) {
-      // The first picture does not wait for a worker to start.
+      // The first picture must not wait for a worker to start.
       if (order.rows.length === 0 && order.rawBytes <= SMALL_BYTES) return small.deliver(order);
       const known = order.group === undefined ? undefined : ofGroup.get(order.group);
       const idlest = hands.reduce<Hand | null>((a, b) => (a && !b.isIdlerThan(a) ? a : b), null);

@@ -6,11 +6,11 @@ import type { ColumnSpec, PartSpec, RowKind } from "./head";
 export type NamePlaces = Uint16Array | Uint32Array;
 
 /**
- * Events of one row, by start; they do not overlap.
+ * Events of one row, sorted by start; they do not overlap.
  *
- * `start` ns; `before[i]` is the time that events before `i` take, so that the length of event i is
- * `before[i + 1] - before[i]` and that of any run of events one subtraction. `busy` is the same
- * for busy segments only in rows of states, otherwise `before` itself.
+ * `start` is in ns. `before[i]` is the total duration of the events before `i`: the duration of event i is
+ * `before[i + 1] - before[i]`, and that of any run of events takes one subtraction. `busy` is the
+ * same for busy segments only in state rows, otherwise `before` itself.
  */
 export interface Events {
   readonly count: number;
@@ -32,7 +32,7 @@ export function lengthOf(events: Events, i: number): number {
   return events.before[i + 1] - events.before[i];
 }
 
-/** A stretch of a column as it was stored: no drawing needs it, so it is decoded when asked for. */
+/** A piece of a stored column: drawing does not need it, so it is decoded on demand. */
 interface PackedStretch {
   readonly at: number;
   readonly count: number;
@@ -40,7 +40,7 @@ interface PackedStretch {
   readonly column: ColumnSpec;
 }
 
-/** What a worker hands over: the arrays that drawing needs, and the rest as it was stored. */
+/** The result of a worker: decoded arrays for drawing, and the other columns as stored. */
 export interface EventData {
   readonly count: number;
   readonly start: Float64Array;
@@ -51,7 +51,7 @@ export interface EventData {
   readonly packed: ReadonlyMap<string, readonly PackedStretch[]>;
 }
 
-/** Returns the buffers of events, to be handed over without a copy. */
+/** Returns the buffers of events, to be transferred without a copy. */
 export function buffersOfEvents(data: EventData): ArrayBuffer[] {
   const stretches = [...data.packed.values()].flat().map((stretch) => stretch.bytes);
   const views = [data.start, data.before, data.busy, data.name, data.value, ...stretches];
@@ -105,7 +105,7 @@ class LazyEvents implements Events {
     for (const { at, count, bytes, column } of this.packed.get(name) ?? []) {
       decodeInto(values, at, bytes, 0, count, column);
     }
-    // What is decoded is kept; what it came from is no longer needed.
+    // The stored bytes are no longer needed.
     this.packed = new Map([...this.packed].map(([key, own]) => [key, key === name ? [] : own]));
     return values;
   }
@@ -123,7 +123,7 @@ export interface Bounds {
   readonly names: number;
 }
 
-/** What decoding needs to know of a row; `isIdle[name]` tells which names of a row of states are idle. */
+/** The properties of a row that decoding needs. */
 export interface RowBase {
   readonly label: string;
   readonly kind: RowKind;
@@ -134,7 +134,7 @@ export interface StoredPart {
   readonly spec: PartSpec;
 }
 
-/** Throws an Error unless a part's columns lie inside a block of `length` bytes. */
+/** Throws an Error unless a part's columns fit into a block of `length` bytes. */
 export function checkPart(length: number, { offset, count, columns }: PartSpec): void {
   let at = offset;
   for (const column of columns) {
@@ -144,7 +144,7 @@ export function checkPart(length: number, { offset, count, columns }: PartSpec):
   if (count > 0 && columns.length === 0) throw new Error("A part has events but no columns.");
 }
 
-/** Decodes the parts of a row, in time. Throws an Error if they do not fit. */
+/** Decodes the parts of a row in time order; `isIdle[name]` is 1 for idle names. Throws an Error for invalid parts. */
 export function decodeEvents(
   row: RowBase,
   parts: readonly StoredPart[],
@@ -158,10 +158,10 @@ export function decodeEvents(
   return eventsOf(builder.finish());
 }
 
-/** Room for the gaps and durations of a part, used again and again. */
+/** Reused buffers for the gaps and durations of a part. */
 let scratch = [new Uint32Array(0), new Uint32Array(0)] as const;
 
-/** Builds the arrays of a row part by part; each byte and each event is visited once. */
+/** Builds the arrays of a row part by part in a single pass. */
 export class EventsBuilder {
   private readonly start: Float64Array;
   private readonly before: Float64Array;
@@ -183,7 +183,7 @@ export class EventsBuilder {
     this.end = bounds.start_ns;
   }
 
-  /** Adds the part that follows in time. Throws an Error if it does not fit. */
+  /** Adds the next part in time. Throws an Error if it is invalid. */
   add(bytes: Uint8Array, part: PartSpec): void {
     checkPart(bytes.length, part);
     const { count } = part;
@@ -215,9 +215,9 @@ export class EventsBuilder {
     let end = part.first_ns;
     for (let i = 0; i < part.count; i++) {
       const begin = end + (gap[i] as number);
-      if (!(begin >= least)) this.refuse(at + i, "begins before the one before ends");
+      if (!(begin >= least)) this.refuse(at + i, "starts before the previous event ends");
       end = least = begin + (duration[i] as number);
-      if (!(end >= begin)) this.refuse(at + i, "ends before it begins");
+      if (!(end >= begin)) this.refuse(at + i, "ends before it starts");
       start[at + i] = begin;
       before[at + i + 1] = total += duration[i] as number;
     }
@@ -244,12 +244,12 @@ export class EventsBuilder {
     this.packed.set(column.name, own);
   }
 
-  /** Returns the row's events. Throws an Error if they reach beyond the recording. */
+  /** Returns the row's events. Throws an Error if they exceed the recording. */
   finish(): EventData {
     const { count, start, before, name, value, packed } = this;
-    if (this.at !== count) throw new Error(`${this.row.label}: some events are missing.`);
+    if (this.at !== count) throw new Error(`${this.row.label}: events are missing.`);
     if (this.end > this.bounds.end_ns) {
-      throw new Error(`${this.row.label}: events reach beyond the recording.`);
+      throw new Error(`${this.row.label}: events exceed the time range of the recording.`);
     }
     if (count > 0 && this.bounds.names === 0) this.refuse(0, "has no name");
     const busy = this.row.kind === "state" ? busyTotals(before, name, this.isIdle) : before;
@@ -261,7 +261,7 @@ export class EventsBuilder {
   }
 }
 
-/** Returns a column's values, in `room` where they are small: most are. */
+/** Returns a column's values, in `room` if they are small, as most are. */
 function integers(
   bytes: Uint8Array,
   offset: number,

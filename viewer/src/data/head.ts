@@ -1,4 +1,4 @@
-/** The container's head as types: CONTAINER.md says what each means. */
+/** The types of the container's head; see CONTAINER.md. */
 
 export const CONTAINER_VERSION = 1;
 
@@ -113,7 +113,7 @@ export interface ResultTable {
   readonly columns: readonly { readonly name: string; readonly title: string; readonly unit: string }[];
   readonly rows: readonly (readonly unknown[])[];
   readonly names?: readonly (readonly number[])[];
-  /** A sentence per column, by its name. */
+  /** A description per column, by its name. */
   readonly doc?: Readonly<Record<string, string>>;
   readonly notes?: readonly string[];
 }
@@ -147,7 +147,7 @@ export interface Thinned {
   }[];
 }
 
-/** Where tiles lie: level k has bins of 2 ** k ns, `bins` a tile. */
+/** The grid of tiles: level k has bins of 2 ** k ns, with `bins` bins per tile. */
 export interface TilesSpec {
   readonly bins: number;
   readonly levels: number;
@@ -159,7 +159,7 @@ export interface Head {
   readonly producer?: string;
   readonly title: string;
   readonly source: "inline" | "http";
-  /** What is shown first where the address says nothing; absent: the overview. */
+  /** The initial page if the address has none; absent: the overview. */
   readonly first_page?: "overview" | "timeline";
   readonly start_ns: number;
   readonly end_ns: number;
@@ -178,13 +178,13 @@ export interface Head {
   readonly environment: readonly (readonly [string, string])[];
   readonly losses: readonly { readonly time_ns: number; readonly text: string }[];
   readonly thinned: Thinned | null;
-  /** The events are not in the file: the server is asked for tiles. */
+  /** The events are not in the file: the page requests tiles from the server. */
   readonly tiles?: TilesSpec | null;
-  /** What is still being computed, as a sentence. */
+  /** A sentence about a computation in progress. */
   readonly pending?: string | null;
 }
 
-/** What a head says where it says nothing. */
+/** Defaults of a head. */
 export const EMPTY_HEAD = {
   producer: "",
   title: "",
@@ -206,15 +206,15 @@ export const EMPTY_HEAD = {
   thinned: null,
 } satisfies Partial<Head>;
 
-/** Reads a head and refuses what this page cannot show. */
+/** Parses a head. Throws an Error if this page cannot show it. */
 export function readHead(text: string): Head {
   const head = JSON.parse(text) as Partial<Head>;
   if (head.container_version !== CONTAINER_VERSION) {
     throw new Error(
-      `This page reads containers of version ${CONTAINER_VERSION}; the file has ${String(head.container_version)}.`,
+      `Unsupported container version ${String(head.container_version)}. This page supports version ${CONTAINER_VERSION}.`,
     );
   }
   const length = (head.end_ns ?? Number.NaN) - (head.start_ns ?? Number.NaN);
-  if (!(length >= 0)) throw new Error("The file does not say when its recording began and ended.");
+  if (!(length >= 0)) throw new Error("The file has no start or end time of the recording.");
   return { ...EMPTY_HEAD, ...head } as Head;
 }

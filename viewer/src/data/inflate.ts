@@ -1,32 +1,32 @@
-/** gzip and base64 by what browsers bring along. */
+/** gzip and base64 with browser functions. */
 
 const MOST_BYTES = 2 ** 29;
-/** So much is inflated before anyone looks at the result: a thousand times as much at the worst. */
+/** Input per write. The output, at most a thousand times as much, is checked in between. */
 const SLICE_BYTES = 2 ** 15;
 
-/** Inflates one gzip member and stops what grows beyond `rawBytes`. */
+/** Inflates one gzip member. Throws an Error if its size is not `rawBytes`. */
 export async function inflate(packed: Uint8Array, rawBytes: number): Promise<Uint8Array> {
-  if (!(rawBytes <= MOST_BYTES)) throw new Error("A block is larger than the page takes.");
+  if (!(rawBytes <= MOST_BYTES)) throw new Error("A block exceeds the size limit of the page.");
   const stream = new DecompressionStream("gzip");
-  // What goes wrong while writing shows in the reading, too.
+  // Errors while writing also appear while reading.
   const fed = feed(stream.writable.getWriter(), packed).catch(() => undefined);
   const reader = (stream.readable as ReadableStream<Uint8Array>).getReader();
   const raw = new Uint8Array(rawBytes);
   let at = 0;
   for (;;) {
     const { done, value } = await reader.read().catch(() => {
-      throw new Error("The file is damaged or cut short: write the report again.");
+      throw new Error("The file is damaged or truncated. Create the report again.");
     });
     if (done) break;
     if (at + value.length > rawBytes) {
       await reader.cancel();
-      throw new Error("A block is larger than the file says.");
+      throw new Error("A block is larger than its declared size.");
     }
     raw.set(value, at);
     at += value.length;
   }
   await fed;
-  if (at !== rawBytes) throw new Error("A block is smaller than the file says.");
+  if (at !== rawBytes) throw new Error("A block is smaller than its declared size.");
   return raw;
 }
 

@@ -1,4 +1,4 @@
-/** Answers from the arrays of a recording that is in the page. */
+/** Answers from the arrays of a recording in the page. */
 
 import { lowerBound, upperBound } from "../base/search";
 import type { Span } from "../base/span";
@@ -28,7 +28,7 @@ export class LocalAnswers implements Answers {
 
   constructor(private readonly source: LocalSource) {}
 
-  /** More events have arrived: what was sorted is sorted anew when next asked. */
+  /** Invalidates the indices after more events have arrived. */
   forget(): void {
     this.indices.clear();
   }
@@ -170,7 +170,7 @@ export class LocalAnswers implements Answers {
       this.indices.set(table, index);
     }
     const all = index.findAll(row, MOST_LINKED);
-    // A phase has the id of its range, which is meant.
+    // A phase has the id of its range: prefer the range.
     const place = all.find((one) => this.source.head.rows[one.row]?.kind !== "phase") ?? all[0];
     return place ? this.foundAt(place) : null;
   }
@@ -218,10 +218,10 @@ type Selector = (
   row: number,
 ) => { readonly row: Int32Array; readonly keep: (event: number) => boolean } | null;
 
-/** Finds events by a number that they carry: put into as many drawers as there are events, once. */
+/** A hash index of events by one of their numbers, with about as many buckets as events. */
 class TableIndex {
   private readonly mask: number;
-  /** Where each drawer begins. */
+  /** The first entry of each bucket. */
   private readonly first: Uint32Array;
   private readonly number: Int32Array;
   private readonly row: Uint32Array;

@@ -1,37 +1,37 @@
-/** Sums of a row over equal bins, so that a wide view need not visit its events. */
+/** Sums of a row over equal bins, so that a wide view does not visit its events. */
 
 import { upperBound } from "../base/search";
 import { type Categories, type CategoryBins, CategoryBinsWriter, keyOf, twiceAsWide } from "./category-bins";
 import type { Events } from "./events";
 
 export const PYRAMID_BINS = 16384;
-/** Rows with fewer events are quick to walk. */
+/** Rows with fewer events are fast to walk. */
 export const PYRAMID_FROM = 8192;
 const LONG_BINS = 1.5;
 const COARSER = 4;
 
 /**
- * `busy[b]` is the row's busy time before bin b begins, exact; the bins tell what took it, by category.
- * `long` holds the places of all events of at least 1.5 bins.
+ * `busy[b]` is the row's exact busy time before bin b. The bins have its time by category.
+ * `long` has the indices of all events of at least 1.5 bins.
  */
 export interface Pyramid extends CategoryBins {
   readonly start_ns: number;
   readonly busy: Float64Array;
   readonly long: Uint32Array;
-  /** The same in bins that are twice, four times... as wide. */
+  /** The same bins, two times, four times, ... as wide. */
   readonly coarser?: readonly CategoryBins[];
-  /** The row's events are only the long ones: nothing but the bins tells of the others. */
+  /** Only the long events are available: the others are in the bins only. */
   readonly isAlone?: boolean;
 }
 
-/** Returns the row's busy time before `time`, exact to the last digit of a double. */
+/** Returns the row's busy time before `time`, in double precision. */
 export function busyBefore(events: Events, time: number): number {
   const i = upperBound(events.start, time) - 1;
   if (i < 0) return 0;
   return busyInside(events, i, time);
 }
 
-/** The same where event `i` is known to be the last that began by `time`. */
+/** Does the same if event `i` is known to be the last that starts at or before `time`. */
 export function busyInside(events: Events, i: number, time: number): number {
   const { start, before, busy } = events;
   const own = busy[i + 1] - busy[i];
@@ -40,7 +40,7 @@ export function busyInside(events: Events, i: number, time: number): number {
   return busy[i] + Math.min(length, time - start[i]);
 }
 
-/** Sums up a row; `categories[name]` is the category of a name. Null where a walk is quick. */
+/** Sums a row; `categories[name]` is the category of a name. Null for short rows. */
 export function buildPyramid(
   events: Events,
   startNs: number,
@@ -58,14 +58,14 @@ export function buildPyramid(
   return { ...bins, start_ns: startNs, busy, long, coarser };
 }
 
-/** Returns the widest bins of which a stretch of this length still holds two; otherwise the finest. */
+/** Returns the widest bins of which at least two fit into this length; otherwise the finest. */
 export function binsFor(pyramid: Pyramid, lengthNs: number): CategoryBins {
   let found: CategoryBins = pyramid;
   for (const wider of pyramid.coarser ?? []) if (2 * wider.binNs <= lengthNs) found = wider;
   return found;
 }
 
-/** Visits every event once; returns the places of the long ones. */
+/** Visits every event once; returns the indices of the long ones. */
 function fill(
   events: Events,
   startNs: number,
@@ -78,9 +78,9 @@ function fill(
   const { ns, longestNs } = writer.sums;
   const hasIdle = busy !== before;
   const long: number[] = [];
-  let edge = 0; // the first edge of a bin whose total is not known
+  let edge = 0; // the first bin edge without a known total
   let edgeNs = startNs;
-  let open = -1; // the edge after the bin that the writer is at; -1: not known
+  let open = -1; // the edge after the writer's current bin; -1: unknown
   for (let i = 0; i < count; i++) {
     const begin = start[i];
     while (edgeNs < begin && edge <= PYRAMID_BINS) {
@@ -90,7 +90,7 @@ function fill(
     const length = before[i + 1] - before[i];
     const key = keyOf(categories[name[i]], hasIdle && length > 0 && busy[i + 1] === busy[i]);
     if (begin + length < edgeNs && edge > 0) {
-      // Nearly all events lie inside one bin: this is `writer.add`, but for the calls.
+      // Nearly all events are inside one bin: this inlines `writer.add`.
       if (edge !== open) writer.open(Math.min((open = edge), PYRAMID_BINS) - 1);
       ns[key] += length;
       if (length > longestNs[key]) writer.sums.putLongest(key, name[i], length);
@@ -106,7 +106,7 @@ function fill(
   return Uint32Array.from(long);
 }
 
-/** Adds an event to all bins that it touches. */
+/** Adds an event to all bins that it overlaps. */
 function addToBins(
   writer: CategoryBinsWriter,
   begin: number,
@@ -123,7 +123,7 @@ function addToBins(
   }
 }
 
-/** Returns the busy time before `time`; inside a bin it is taken as even. Exact at the bins' edges. */
+/** Returns the busy time before `time`: exact at bin edges, interpolated inside bins. */
 export function roughlyBusyBefore(pyramid: Pyramid, time: number): number {
   const place = (time - pyramid.start_ns) / pyramid.binNs;
   if (place <= 0) return 0;

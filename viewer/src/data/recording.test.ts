@@ -168,7 +168,7 @@ describe("a recording", () => {
     };
     (lie.rows[2]?.parts[0] as { count: number }).count = 1e9;
     const short = await open({ ...container, head: lie as unknown as Container["head"] });
-    expect(short.rows[2]?.error).toContain("beyond");
+    expect(short.rows[2]?.error).toContain("exceeds");
     expect(short.rows[3]?.events?.count).toBe(2);
 
     lie.container_version = 2;
@@ -180,6 +180,6 @@ describe("a recording", () => {
     const head = structuredClone(container.head) as { end_ns: number };
     head.end_ns = 100;
     const recording = await open({ ...container, head: head as Container["head"] });
-    expect(recording.rows[2]?.error).toContain("beyond the recording");
+    expect(recording.rows[2]?.error).toContain("exceed the time range");
   });
 });

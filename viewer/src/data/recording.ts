@@ -1,4 +1,4 @@
-/** A recording in the page: the head, names and, as they arrive, the events of every row. */
+/** A recording in the page: the head, the names, and the events of every row as they arrive. */
 
 import type { Span } from "../base/span";
 import type { Answers } from "./answers";
@@ -32,7 +32,7 @@ export interface RowData {
   events: Events | null;
   pyramid: Pyramid | null;
   error: string | null;
-  /** Of a counter of which only sums over bins are here. */
+  /** The bins of a counter whose samples are not in the page. */
   counter?: CounterBins | null;
 }
 
@@ -55,7 +55,7 @@ export class Recording {
   readonly rows: RowData[];
   readonly rowOf: ReadonlyMap<string, number>;
   readonly answers: Answers;
-  /** Called when more of a tiled recording has arrived, and with what went wrong or null. */
+  /** Called when more tiles have arrived, with an error or null. */
   onTiles: (error: Error | null) => void = () => undefined;
   private readonly local = new LocalAnswers(this);
   private tiles: Tiles | null = null;
@@ -77,19 +77,19 @@ export class Recording {
     const bytes = await this.bytesOf(0);
     const bins = this.head.overview_bins;
     const size = bins * this.head.rows.length;
-    if (bytes.length !== 2 * size) throw new Error("The overview has not the size that the file says.");
+    if (bytes.length !== 2 * size) throw new Error("The size of the overview differs from its declared size.");
     this.overview = { bins, coverage: bytes.subarray(0, size), category: bytes.subarray(size) };
   }
 
   async loadNames(): Promise<void> {
     const names = JSON.parse(new TextDecoder().decode(await this.bytesOf(1))) as Names;
     if (names.texts.length !== names.categories.length) {
-      throw new Error("The names of the file and their categories differ in number.");
+      throw new Error("The file has different numbers of names and categories.");
     }
     this.names = names;
   }
 
-  /** Loads every row's events; `arrived` is called with each row that is complete or failed. */
+  /** Loads the events of all rows. Calls `arrived` for each row that is complete or failed. */
   async loadEvents(arrived: (row: number) => void): Promise<void> {
     if (this.head.tiles && this.source) return this.startTiles(this.head.tiles, this.source);
     const isIdle = this.idleNames();
@@ -136,12 +136,12 @@ export class Recording {
     return { rows, bins: tiles?.bins ?? 0, isIdle: this.idleNames(), categories, bounds: this.bounds() };
   }
 
-  /** Whether what is drawn is as fine as it can be. */
+  /** Whether the picture has its full detail. */
   get isSettled(): boolean {
     return this.tiles?.isSettled ?? true;
   }
 
-  /** Makes ready what is drawn of some rows; of a tiled recording, what is missing is asked for. */
+  /** Prepares rows for drawing. Requests missing tiles of a tiled recording. */
   prepare(rows: readonly number[], span: Span, width: number): void {
     if (!this.tiles) return;
     this.tiles.want(rows, span, width);
@@ -152,13 +152,13 @@ export class Recording {
     }
   }
 
-  /** Returns what is still being computed, null once it is there: the page is then to be reloaded. */
+  /** Returns the pending computation; null when it has finished and the page must be reloaded. */
   async pending(): Promise<string | null> {
     if (!this.head.pending || !this.source) return null;
     return ((await this.source.state()) as { readonly pending: string | null }).pending;
   }
 
-  /** Returns what lies in which block; blocks that share a row, also by others, are one group. */
+  /** Returns the rows of each block. Blocks that share rows, directly or indirectly, are one group. */
   private ordersOfBlocks(): BlockOrder[] {
     const orders = new Map<number, { block: number; group: number; rows: RowOrder[] }>();
     this.head.rows.forEach(({ label, kind, parts }, row) => {
@@ -190,7 +190,7 @@ export class Recording {
     return { start_ns, end_ns, names: this.names.texts.length };
   }
 
-  /** Tells for every name whether its category is idle time. */
+  /** Returns, for every name, whether its category is idle time. */
   idleNames(): Uint8Array {
     const { categories } = this.head;
     return Uint8Array.from(this.names.categories, (place) =>
@@ -198,11 +198,11 @@ export class Recording {
     );
   }
 
-  /** Reads what the file says about a row of a table. */
+  /** Returns the attributes of a table row. */
   async attributes(table: string, row: number): Promise<readonly Attribute[]> {
     if (this.source && this.head.tiles) {
       const told = (await this.source.ask("attributes", { table, row })) as readonly Attribute[] | null;
-      return told ?? [{ name: "more", unit: "none", doc: "", value: "comes with the diagnosis" }];
+      return told ?? [{ name: "more", unit: "none", doc: "", value: "available once the diagnosis is ready" }];
     }
     const spec = this.head.attributes.find((one) => one.table === table);
     if (!spec || row >= spec.count) return [];

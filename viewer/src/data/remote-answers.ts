@@ -1,4 +1,4 @@
-/** Answers from the server of a recording that is tiled. */
+/** Answers from the server of a tiled recording. */
 
 import type { Span } from "../base/span";
 import type { Answers, Found, Linked, RowSums, Walk } from "./answers";
@@ -8,7 +8,7 @@ import { decodeCut, type TileBase } from "./tile";
 import type { TileSource } from "./tile-source";
 
 export class RemoteAnswers implements Answers {
-  /** `base` is only known once the names are there. */
+  /** `base` is only known after the names have arrived. */
   constructor(
     private readonly source: TileSource,
     private readonly base: () => TileBase,
@@ -60,7 +60,7 @@ export class RemoteAnswers implements Answers {
   }
 }
 
-/** Returns one bit per name, the lowest first, in base64. */
+/** Returns one bit per name, lowest first, in base64. */
 export function bitsText(lit: Uint8Array): string {
   const bytes = new Uint8Array(Math.ceil(lit.length / 8));
   lit.forEach((one, name) => {

@@ -1,11 +1,11 @@
-/** What lies in a stretch of time, exact to the nanosecond. */
+/** Events and sums of a time range, exact to the nanosecond. */
 
 import { lowerBound, upperBound } from "../base/search";
 import type { Span } from "../base/span";
 import { endOf, type Events } from "./events";
 import { busyBefore } from "./pyramid";
 
-/** Returns the first event that reaches into the span, and the first that begins after it. */
+/** Returns the first event that overlaps the span, and the first that starts after it. */
 export function eventsIn(events: Events, span: Span): [number, number] {
   let first = lowerBound(events.start, span.start);
   if (first > 0 && endOf(events, first - 1) > span.start) first--;
@@ -29,7 +29,7 @@ export interface RowTotals {
   readonly busy_ns: number;
 }
 
-/** Returns the events `[first, last)` that touch the span and their busy time in it. */
+/** Returns the events `[first, last)` that overlap the span, and their busy time in it. */
 export function rowTotals(events: Events, span: Span): RowTotals {
   const [first, last] = eventsIn(events, span);
   return { first, last, busy_ns: busyBefore(events, span.end) - busyBefore(events, span.start) };
@@ -41,7 +41,7 @@ export interface NameTotals {
   readonly ns: number;
 }
 
-/** Returns, per name, how many events touch the span and their time in it; the longest first. */
+/** Returns, per name, the number of events that overlap the span and their time in it, longest first. */
 export function totalsByName(rows: readonly Events[], span: Span, names: number): NameTotals[] {
   const ns = new Float64Array(names);
   const count = new Uint32Array(names);

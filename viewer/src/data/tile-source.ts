@@ -1,17 +1,17 @@
-/** Where tiles and answers come from: the server that sent the page. */
+/** The source of tiles and answers: the server of the page. */
 
 export interface TileSource {
-  /** Returns a tile of some rows, ascending. */
+  /** Returns a tile of some rows, which are ascending. */
   tile(level: number, index: number, rows: readonly number[], signal: AbortSignal): Promise<Uint8Array>;
-  /** Returns the answer to a question, as it was parsed. */
+  /** Returns the parsed answer to a query. */
   ask(name: string, question: object): Promise<unknown>;
-  /** Returns all events of rows that touch a span; empty where they are too many. */
+  /** Returns all events of rows that overlap a span; empty if there are too many. */
   events(question: object): Promise<Uint8Array>;
-  /** Returns what the server says of itself. */
+  /** Returns the state of the server. */
   state(): Promise<unknown>;
 }
 
-/** Writes ascending numbers as the server reads them: 1,4-6. */
+/** Formats ascending numbers for the server: 1,4-6. */
 export function rangesText(numbers: readonly number[]): string {
   const parts: string[] = [];
   for (let i = 0; i < numbers.length; ) {
@@ -29,9 +29,9 @@ async function answered(request: Promise<Response>): Promise<Response> {
     answer = await request;
   } catch (error) {
     if ((error as Error).name === "AbortError") throw error;
-    throw new Error("The server does not answer: is warpline view still running?");
+    throw new Error("No response from the server. Check that warpline view is still running.");
   }
-  if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+  if (!answer.ok) throw new Error(`The server returned status ${answer.status}.`);
   return answer;
 }
 

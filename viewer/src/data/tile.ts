@@ -5,7 +5,7 @@ import { type Bounds, decodeEvents, type Events } from "./events";
 import type { ColumnSpec, RowSpec } from "./head";
 import { type Categories, NO_NAME } from "./category-bins";
 
-/** All events of a row that touch the tile; `first` is the number of the first in the row. */
+/** All events of a row that overlap the tile; `first` is the number of the first one in the row. */
 export interface EventTile {
   readonly kind: "events";
   readonly first: number;
@@ -17,10 +17,10 @@ export interface BinTile {
   readonly kind: "bins";
   /** Busy time inside each bin. */
   readonly busy: Float64Array;
-  /** The category with most busy time in each bin: a name of it, and how much time that is. */
+  /** The category with the most busy time in each bin: a representative name, and its time. */
   readonly top: Uint32Array;
   readonly topNs: Float64Array;
-  /** Likewise of idle time. */
+  /** The same for idle time. */
   readonly rest: Uint32Array;
   readonly restNs: Float64Array;
   readonly wide: readonly WideEvent[];
@@ -32,7 +32,7 @@ export interface WideEvent {
   readonly name: number;
 }
 
-/** Mean and highest value of a counter in each bin; NaN before its first sample. */
+/** Mean and maximum of a counter in each bin; NaN before its first sample. */
 export interface CounterTile {
   readonly kind: "counter";
   readonly mean: Float64Array;
@@ -63,7 +63,7 @@ interface TileHead {
   readonly counters?: Columns;
 }
 
-/** What decoding needs to know beside the bytes. */
+/** The context for decoding. */
 export interface TileBase {
   readonly rows: readonly RowSpec[];
   readonly bins: number;
@@ -72,7 +72,7 @@ export interface TileBase {
   readonly bounds: Bounds;
 }
 
-/** Decodes a tile that begins at `startNs`: per row what it looks like. Throws an Error for nonsense. */
+/** Decodes a tile that starts at `startNs`: its content per row. Throws an Error for invalid data. */
 export function decodeTile(bytes: Uint8Array, startNs: number, base: TileBase): Map<number, RowTile> {
   const { head, data } = framed(bytes);
   const read = (columns: Columns | undefined): Map<string, Float64Array> => readColumns(data, columns);
@@ -90,16 +90,16 @@ export function decodeTile(bytes: Uint8Array, startNs: number, base: TileBase): 
   return found;
 }
 
-/** Decodes events that were cut out of rows, in the order of the rows. */
+/** Decodes excerpts of rows, in row order. */
 export function decodeCut(bytes: Uint8Array, base: TileBase): Events[] {
   const { head, data } = framed(bytes);
   return head.rows.map((told) => eventTile(data, told, base).events);
 }
 
 function framed(bytes: Uint8Array): { head: TileHead; data: Uint8Array } {
-  if (bytes.length < 4) throw new Error("A tile was cut.");
+  if (bytes.length < 4) throw new Error("A tile is truncated.");
   const size = new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
-  if (4 + size > bytes.length) throw new Error("A tile was cut.");
+  if (4 + size > bytes.length) throw new Error("A tile is truncated.");
   const text = new TextDecoder().decode(bytes.subarray(4, 4 + size));
   return { head: JSON.parse(text) as TileHead, data: bytes.subarray(4 + size) };
 }
@@ -161,7 +161,7 @@ function wideEvents(
 
 function eventTile(data: Uint8Array, told: ToldRow, base: TileBase): EventTile {
   const row = base.rows[told.row];
-  if (!row) throw new Error("A tile is about a row that there is not.");
+  if (!row) throw new Error("A tile refers to an unknown row.");
   const spec = {
     ...{ block: 0, offset: told.offset ?? 0, count: told.count ?? 0 },
     ...{ first_ns: told.first_ns ?? 0, columns: told.columns ?? [] },

@@ -389,9 +389,9 @@ describe("the cache of tiles", () => {
     const { server, grid, base } = setup();
     const bytes = await server.tile(grid.levels - 1, 0, [0, 1], new AbortController().signal);
     expect(decodeTile(bytes, grid.start_ns, base).size).toBe(2);
-    expect(() => decodeTile(bytes.subarray(0, 3), grid.start_ns, base)).toThrow("cut");
-    expect(() => decodeTile(bytes.subarray(0, 20), grid.start_ns, base)).toThrow("cut");
-    expect(() => decodeTile(bytes.subarray(0, bytes.length - 9), grid.start_ns, base)).toThrow("beyond");
+    expect(() => decodeTile(bytes.subarray(0, 3), grid.start_ns, base)).toThrow("truncated");
+    expect(() => decodeTile(bytes.subarray(0, 20), grid.start_ns, base)).toThrow("truncated");
+    expect(() => decodeTile(bytes.subarray(0, bytes.length - 9), grid.start_ns, base)).toThrow("exceeds");
     const few = { ...base, rows: base.rows.slice(0, 1) };
     const fine = await server.tile(0, 0, [0, 1], new AbortController().signal);
     expect(() => decodeTile(fine, grid.start_ns, few)).toThrow("row");

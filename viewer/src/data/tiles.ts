@@ -1,4 +1,4 @@
-/** The tiles that a view needs: which they are, which are here, and what is drawn until all are. */
+/** The tiles of a view: which are needed, which have arrived, and what to draw meanwhile. */
 
 import type { Span } from "../base/span";
 import type { TilesSpec } from "./head";
@@ -6,10 +6,10 @@ import { decodeTile, type RowTile, type TileBase } from "./tile";
 import type { TileSource } from "./tile-source";
 import { joinTiles, type PlacedTile, type RowWindow } from "./window";
 
-const MOST_TILES = 4000; // rows of tiles that are kept: some 20 kB each
+const MOST_TILES = 4000; // cached rows of tiles, about 20 kB each
 const AT_ONCE = 4;
 const ROWS_AT_ONCE = 32;
-const KEPT_LEVELS = 2; // the widest levels are never forgotten
+const KEPT_LEVELS = 2; // the widest levels are never evicted
 const AGAIN_MS = 1000;
 
 interface Wish {
@@ -29,7 +29,7 @@ interface Kept {
   readonly window: RowWindow;
 }
 
-/** Returns the level whose bins are at most a pixel, and the tiles that reach into the span. */
+/** Returns the level whose bins are at most one pixel wide, and the tiles that overlap the span. */
 export function viewOf(span: Span, width: number, grid: TilesSpec, endNs: number): View {
   const pixelNs = Math.max(Number.MIN_VALUE, (span.end - span.start) / Math.max(1, width));
   const level = Math.max(0, Math.min(grid.levels - 1, Math.floor(Math.log2(pixelNs))));
@@ -41,12 +41,12 @@ export function viewOf(span: Span, width: number, grid: TilesSpec, endNs: number
 }
 
 export class Tiles {
-  /** Rows of tiles by `ROW/LEVEL/INDEX`; a Map keeps the order of use. */
+  /** Rows of tiles by `ROW/LEVEL/INDEX`, in order of use. */
   private readonly cache = new Map<string, RowTile>();
   private readonly widest = new Map<string, RowTile>();
   private readonly windows = new Map<number, Kept>();
   private readonly running = new Map<string, AbortController>();
-  private readonly changes = new Map<number, number>(); // per row, how many tiles have come
+  private readonly changes = new Map<number, number>(); // per row, the number of tiles that have arrived
   private wishes: Wish[] = [];
   private isResting = false;
 
@@ -58,7 +58,7 @@ export class Tiles {
     private readonly failed: (error: Error | null) => void,
   ) {}
 
-  /** Loads the tile of the widest level of all rows: from then on there is something to draw. */
+  /** Loads the widest tile of all rows, so that every view can be drawn. */
   async start(): Promise<void> {
     const rows = this.base.rows.flatMap((row, place) => (row.count > 0 ? [place] : []));
     const top = this.grid.levels - 1;
@@ -67,7 +67,7 @@ export class Tiles {
     }
   }
 
-  /** Returns what is to be drawn of a row; null until there is anything. Asks for nothing. */
+  /** Returns the data to draw a row, or null if there is none yet. Requests nothing. */
   window(row: number, span: Span, width: number): RowWindow | null {
     const { level, first, last } = viewOf(span, width, this.grid, this.base.bounds.end_ns);
     const key = `${level}/${first}/${last}/${this.changes.get(row) ?? 0}`;
@@ -89,7 +89,7 @@ export class Tiles {
     return window;
   }
 
-  /** Asks for what a view lacks, and for its neighbours; what earlier views lacked no longer counts. */
+  /** Requests the missing tiles of a view, then its neighbors. Drops the requests of earlier views. */
   want(rows: readonly number[], span: Span, width: number): void {
     const { level, first, last } = viewOf(span, width, this.grid, this.base.bounds.end_ns);
     const tileNs = this.grid.bins * 2 ** level;
@@ -106,7 +106,7 @@ export class Tiles {
     this.proceed();
   }
 
-  /** Whether all that the last view lacked is here. */
+  /** Whether all tiles of the last view have arrived. */
   get isSettled(): boolean {
     return this.running.size === 0 && this.wishes.length === 0 && !this.isResting;
   }
@@ -120,13 +120,13 @@ export class Tiles {
     return wishes;
   }
 
-  /** Tells whether nothing finer can be had: the tile itself, or all events around it. */
+  /** Returns whether the best data has arrived: the tile itself, or all events around it. */
   private isKnown(row: number, level: number, index: number): boolean {
     const found = this.best(row, level, index);
     return found !== null && (found.level === level || found.tile.kind === "events");
   }
 
-  /** Returns the tile, otherwise the nearest level that holds all its events, else any wider one. */
+  /** Returns the tile, otherwise the nearest wider tile with all events, otherwise the nearest wider tile. */
   private best(row: number, level: number, index: number): PlacedTile | null {
     let wider: PlacedTile | null = null;
     for (let up = level, at = index; up < this.grid.levels; up++, at = Math.floor(at / 2)) {
@@ -192,7 +192,7 @@ export class Tiles {
     }
   }
 
-  /** After a failure nothing is asked for a moment; the next frame asks again. */
+  /** Pauses requests after a failure; the next frame retries. */
   private rest(): void {
     this.isResting = true;
     this.wishes = [];

@@ -1,4 +1,4 @@
-/** What is drawn of a row in view, put together from its tiles, of whatever level they are. */
+/** The data to draw a row in view, assembled from its tiles of any level. */
 
 import { averages, type CounterBins } from "./counter-bins";
 import { endOf, type Events, lengthOf } from "./events";
@@ -8,7 +8,7 @@ import type { BinTile, EventTile, RowTile, WideEvent } from "./tile";
 
 const WIDE_BINS = 1.5;
 
-/** A tile and where it lies: `bins` bins of `2 ** level` ns from `start` on. */
+/** A tile and its position: `bins` bins of `2 ** level` ns, starting at `start`. */
 export interface PlacedTile {
   readonly tile: RowTile;
   readonly level: number;
@@ -26,13 +26,13 @@ export interface WindowGrid {
   readonly start: number;
   readonly level: number;
   readonly count: number;
-  /** Bins of a tile. */
+  /** Bins per tile. */
   readonly perTile: number;
 }
 
 /**
- * Puts tiles together: `tiles[i]` is the best that is known of the i-th tile of the window, null for
- * nothing. Where all events are known, they are the window; otherwise it is made of bins.
+ * Assembles tiles: `tiles[i]` is the best available data for the i-th tile of the window, or null.
+ * The window has events if all of them are known, otherwise bins.
  */
 export function joinTiles(
   tiles: readonly (PlacedTile | null)[],
@@ -53,7 +53,7 @@ export function joinTiles(
 
 function joinEvents(tiles: readonly EventTile[], isIdle: Uint8Array | null): Events {
   const pieces: { readonly events: Events; readonly from: number }[] = [];
-  let next = -1; // the number of the first event that is not there yet
+  let next = -1; // the number of the first missing event
   let count = 0;
   for (const { events, first } of tiles) {
     const from = Math.max(0, next - first);
@@ -135,7 +135,7 @@ class BinSums {
     this.names = new CategoryBinsWriter(grid.count, this.binNs);
   }
 
-  /** Takes the bins of a tile of this level or a wider one, as far as they lie in a place. */
+  /** Adds the bins of a tile of this level or a wider one, clipped to a slot. */
   addBins(tile: BinTile, { level, start }: PlacedTile, place: number): void {
     const { grid, binNs } = this;
     const share = 2 ** (grid.level - level);
@@ -151,7 +151,7 @@ class BinSums {
     this.wide.push(...tile.wide);
   }
 
-  /** Sums up events as far as they lie in a place. */
+  /** Adds events, clipped to a slot. */
   addEvents(events: Events, place: number, isIdle: Uint8Array | null): void {
     const { grid, binNs } = this;
     const low = grid.start + place * grid.perTile * binNs;

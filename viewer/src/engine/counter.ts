@@ -1,4 +1,4 @@
-/** Counters: per pixel the highest value as a faint area, the mean over time as a solid one. */
+/** Counters: per pixel the maximum as a faint area, the mean over time as a solid one. */
 
 import type { CounterPicture } from "../data/counter-bins";
 import type { RowSpec } from "../data/head";

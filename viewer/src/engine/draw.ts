@@ -20,12 +20,12 @@ import { categoryInk, idleFill, type Inks, type Theme } from "./theme";
 import { lengthOfSpan, type Span, timeToX } from "./view";
 
 export const RULER_HEIGHT = 24;
-const LINES = 8; // lines of the strip per row: busy time is drawn as height, too
-const SHADES = 16; // steps of brightness by how much of a pixel is busy
+const LINES = 8; // lines of the strip per row: the height also shows the busy share
+const SHADES = 16; // brightness levels by the busy share of a pixel
 const MOST_LABELS = 2500;
-const HATCH_PX = 5; // narrower ones show no pattern, and patterns are slow to fill
+const HATCH_PX = 5; // narrower rectangles show no pattern, and patterns are slow to fill
 
-/** An arrow between two events; `queued` draws the time between them as a tail. */
+/** An arrow between two events; `isQueue` draws the time between them as a tail. */
 export interface Arrow {
   readonly from: Found;
   readonly to: Found;
@@ -37,7 +37,7 @@ export interface Area {
   readonly rows: ReadonlySet<number> | null;
 }
 
-/** Everything that a frame shows. */
+/** The inputs of a frame. */
 export interface Scene {
   readonly head: Head;
   readonly rows: readonly RowData[];
@@ -73,7 +73,7 @@ interface DrawnRow {
   readonly top: number;
 }
 
-/** Keeps what is reused from frame to frame. */
+/** Draws frames and keeps reusable buffers. */
 export class Painter {
   private readonly picture = new RowPicture();
   private readonly widths = new LabelWidths();
@@ -131,7 +131,7 @@ export class Painter {
     return this.shades;
   }
 
-  /** Works out a row's look: pixels into the strip, rectangles into the list. */
+  /** Prepares a row: pixels go to the strip, rectangles to the list. */
   private prepare(scene: Scene, shades: Shades, row: DrawnRow, strip: Strip, place: number): void {
     const { shows } = row.placed;
     if (shows === null) return;
@@ -213,7 +213,7 @@ export class Painter {
     drawThinned(pen, scene, placed, top);
   }
 
-  /** Draws the rectangles of a zone by ink, then their names. Returns how many names. */
+  /** Draws the rectangles of a zone by ink, then their names. Returns the number of names. */
   private drawRects(pen: Pen, scene: Scene, top: number, bottom: number): number {
     const { inks } = scene.inks;
     const order = this.orderByInk(inks.length, top, bottom);
@@ -286,7 +286,7 @@ export class Painter {
     return drawn;
   }
 
-  /** Text on a hatch is hard to read: it gets a plain ground. */
+  /** Text on a hatch is hard to read: draw it on a plain background. */
   private drawIdleLabel(
     pen: Pen,
     scene: Scene,
@@ -310,7 +310,7 @@ function pictureOfCounter(data: RowData, span: Span, width: number): CounterPict
   return data.events && averages(data.events, span, width);
 }
 
-/** Returns the rows that are on the screen, with their tops. */
+/** Returns the visible rows with their top edges. */
 export function visibleRows(scene: Pick<Scene, "layout" | "scrollTop" | "height">): {
   readonly pinned: readonly DrawnRow[];
   readonly scrolled: readonly DrawnRow[];
@@ -327,12 +327,12 @@ export function visibleRows(scene: Pick<Scene, "layout" | "scrollTop" | "height"
   return { pinned, scrolled };
 }
 
-/** The colours of the pixels of strips: mixing them anew for each pixel of each frame takes longer. */
+/** Precomputed pixel colors of strips: mixing them per pixel and frame is slower. */
 class Shades {
-  /** Per ink, its colour by how much of a pixel's time is busy. */
+  /** Per ink, its color by the busy share of a pixel. */
   readonly busy: Uint32Array;
   readonly idle: Uint32Array;
-  /** Per category, its colour before the events are there. */
+  /** Per category, its color before the events arrive. */
   readonly early: Uint32Array;
 
   constructor(
@@ -399,7 +399,7 @@ function stripOfOverview(
   }
 }
 
-/** Mixes a pixel with the background: `part` of the pixel remains. */
+/** Mixes a pixel with the background; `part` is the fraction of the pixel. */
 function faded(pixel: number, back: readonly [number, number, number], part: number): number {
   const blue = back[2] + (((pixel >>> 16) & 255) - back[2]) * part;
   const green = back[1] + (((pixel >>> 8) & 255) - back[1]) * part;
@@ -543,7 +543,7 @@ function outline(pen: Pen, scene: Scene, event: Found, colour: string, line: num
   pen.strokeRect(from - 0.5, box.top + 0.5, Math.max(3, to - from + 1), box.height - 1);
 }
 
-/** Draws cause -> effect; the wait between them as a thin tail in the effect's row. */
+/** Draws an arrow from cause to effect, with the delay between them as a thin tail in the effect's row. */
 function drawArrow(pen: Pen, scene: Scene, arrow: Arrow): void {
   const from = boxOf(scene, arrow.from);
   const to = boxOf(scene, arrow.to);
@@ -552,7 +552,7 @@ function drawArrow(pen: Pen, scene: Scene, arrow: Arrow): void {
   const x0 = clampX(arrow.isQueue ? from.x0 : from.x1);
   const x1 = clampX(to.x0);
   const y0 = from.top + from.height / 2;
-  const y1 = to.top + to.height - 4; // below the names of what lies before
+  const y1 = to.top + to.height - 4; // below the names of preceding events
   pen.strokeStyle = scene.theme.text;
   pen.fillStyle = scene.theme.text;
   pen.lineWidth = 1.2;

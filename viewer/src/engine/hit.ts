@@ -1,4 +1,4 @@
-/** Which event lies under the pointer. */
+/** Finds the event under the pointer. */
 
 import type { Events } from "../data/events";
 import { nearestEvent } from "../data/selection";
@@ -6,7 +6,7 @@ import { lengthOfSpan, type Span, xToTime } from "./view";
 
 const REACH_PX = 3;
 
-/** Returns how far from the pointer, in ns, an event may lie. */
+/** Returns the largest distance between pointer and event, in ns. */
 export function reachOf(span: Span, width: number): number {
   return (REACH_PX * lengthOfSpan(span)) / width;
 }

@@ -1,4 +1,4 @@
-/** Names inside rectangles: cut to their room, never drawn beyond it. */
+/** Names inside rectangles, truncated to fit. */
 
 import { plainText } from "../base/text";
 import type { Pen } from "./surface";
@@ -6,7 +6,7 @@ import type { Pen } from "./surface";
 const MARGIN = 4;
 const LEAST_ROOM = 22;
 
-/** Remembers how wide names are; measuring is slow. */
+/** Caches the widths of names; measuring is slow. */
 export class LabelWidths {
   private readonly widths = new Map<string, number>();
 
@@ -20,7 +20,7 @@ export class LabelWidths {
   }
 }
 
-/** Returns as much of `text` as has room in `width` pixels, with an ellipsis; "" if nothing does. */
+/** Truncates `text` to `width` pixels with an ellipsis; "" if nothing fits. */
 export function fittedLabel(text: string, width: number, textWidth: number): string {
   if (textWidth <= width) return text;
   const keep = Math.floor((text.length * width) / textWidth) - 1;
@@ -34,7 +34,7 @@ export interface LabelRoom {
   readonly height: number;
 }
 
-/** Draws a name in its room; returns whether it was drawn. */
+/** Draws a name in its rectangle; returns whether it was drawn. */
 export function drawLabel(pen: Pen, widths: LabelWidths, text: string, room: LabelRoom): boolean {
   const width = room.width - 2 * MARGIN;
   const shown = plainText(text.length > 400 ? text.slice(0, 400) : text);

@@ -1,4 +1,4 @@
-/** Which rows are shown, where, and in which order. Pure. */
+/** The visible rows, their positions, and their order. Pure. */
 
 import type { RowSpec } from "../data/head";
 
@@ -8,7 +8,7 @@ export interface LayoutState {
   readonly pinned: readonly string[];
 }
 
-/** A row on the screen: y counts from the top of its zone, pinned or scrolled. */
+/** A row on the screen; y is relative to its zone, pinned or scrolled. */
 export interface PlacedRow {
   readonly row: number;
   readonly y: number;
@@ -16,7 +16,7 @@ export interface PlacedRow {
   readonly indent: number;
   readonly hasChildren: boolean;
   readonly isCollapsed: boolean;
-  /** The row whose events are drawn: a collapsed group shows one of its own. */
+  /** The row whose events are drawn: a collapsed group shows one of its rows. */
   readonly shows: number | null;
 }
 
@@ -44,7 +44,7 @@ export function rowHeight(row: RowSpec): number {
   return HEIGHTS[row.kind] ?? 18;
 }
 
-/** What layouts need to know about the tree of rows; made once. */
+/** The tree of rows for layouts; built once. */
 export interface RowTree {
   readonly rows: readonly RowSpec[];
   readonly parent: Int32Array;
@@ -110,7 +110,7 @@ function place(
   return { row, y, height: rowHeight(spec), indent, hasChildren, isCollapsed, shows };
 }
 
-/** Returns the row that stands for a group: its states, otherwise the one with the most time. */
+/** Returns the row that represents a group: its state row, otherwise the row with the most time. */
 function busiest(tree: RowTree, group: number): number | null {
   let best: number | null = null;
   let most = -1;
@@ -127,7 +127,7 @@ function busiest(tree: RowTree, group: number): number | null {
   return best;
 }
 
-/** Returns the placed row at a height of the drawing area, or null. */
+/** Returns the placed row at a y position of the drawing area, or null. */
 export function rowAt(layout: Layout, y: number, scrollTop: number): PlacedRow | null {
   const [rows, at] =
     y < layout.pinnedHeight
@@ -145,7 +145,7 @@ export function rowAt(layout: Layout, y: number, scrollTop: number): PlacedRow |
   return found && found.y <= at ? found : null;
 }
 
-/** Returns where a row is drawn, from the top of the drawing area; null if it is not shown. */
+/** Returns the position of a row, relative to the top of the drawing area; null if it is not shown. */
 export function topOfRow(layout: Layout, row: number, scrollTop: number): PlacedRow | null {
   const own = layout.pinned.find((one) => one.row === row);
   if (own) return own;

@@ -1,10 +1,10 @@
 /**
- * Level of detail: what a row looks like at a scale, at a cost that grows with the pixels and not
- * with the events.
+ * Level of detail: the picture of a row at a scale, at a cost that grows with the number of pixels,
+ * not events.
  *
- * Events of at least `WIDE_PX` become rectangles. All others become, per pixel, the exact share of
- * its time that is busy, taken from running totals, and a name for it: of the category with the most time
- * in the pixel, the longest event's. Busy and idle time each have their own.
+ * Events of at least `WIDE_PX` become rectangles. All others become, per pixel, the exact busy share of
+ * its time, from running totals, and a name: that of the longest event in the category with the most
+ * time in the pixel. Busy and idle time each have their own name.
  */
 
 import { gallop } from "../base/search";
@@ -15,11 +15,11 @@ import { eventsIn } from "../data/selection";
 import { lengthOfSpan, type Span } from "./view";
 
 export const WIDE_PX = 1.5;
-/** In rows with a pyramid, up to so many events of a pixel are all looked at; of more, those at some moments. */
+/** In rows with a pyramid, the largest number of events per pixel to visit; of more, a sample is taken. */
 const LOOK_AT_ALL = 16;
 const MOMENTS = 12;
 
-const sums = new CategorySums(); // of the pixel at hand
+const sums = new CategorySums(); // of the current pixel
 
 /** One row's picture; arrays are reused from frame to frame. */
 export class RowPicture {
@@ -66,8 +66,8 @@ export class RowPicture {
 }
 
 /**
- * Fills `picture` with the row's look in `span` on `width` pixels. Rectangles are in ns;
- * `categories[name]` is the category of a name.
+ * Fills `picture` for `span` on `width` pixels. Rectangles are in ns; `categories[name]` is the
+ * category of a name.
  */
 export function pictureRow(
   events: Events,
@@ -97,7 +97,7 @@ function byWalking(
   const wide = WIDE_PX * pixelNs;
   const [first, last] = eventsIn(events, span);
   let i = first;
-  let done = -1; // pixels up to here have their share
+  let done = -1; // the share is known up to this pixel
   while (i < last) {
     const end = endOf(events, i);
     if (end - start[i] >= wide) {
@@ -109,9 +109,9 @@ function byWalking(
     const pixelEnd = span.start + (pixel + 1) * pixelNs;
     let next = gallop(start, pixelEnd, i, last);
     if (next <= i) next = i + 1;
-    // Only the last event that begins in a pixel can be wide: it reaches beyond the pixel.
+    // Only the last event that starts in a pixel can be wide: it extends beyond the pixel.
     if (next - 1 > i && lengthOf(events, next - 1) >= wide) next--;
-    // What reaches into the pixel counts, too, unless it is a rectangle.
+    // An event that extends into the pixel also counts, unless it is a rectangle.
     const pixelStart = pixelEnd - pixelNs;
     const reaches = i > 0 && endOf(events, i - 1) > pixelStart && lengthOf(events, i - 1) < wide;
     const from = reaches ? i - 1 : i;
@@ -128,14 +128,14 @@ function byWalking(
   }
 }
 
-/** Returns the first event from `from` on that begins after `time`: at most one is in between. */
+/** Returns the first event at or after `from` that starts after `time`: at most one is in between. */
 function firstAfter(start: Float64Array, time: number, from: number, last: number): number {
   let i = from;
   while (i < last && start[i] <= time) i++;
   return i;
 }
 
-/** The busy time before `time`, which lies just before event `i` or in it. */
+/** Returns the busy time before `time`, which is just before event `i` or in it. */
 function busyUntil(events: Events, time: number, i: number): number {
   let last = i;
   while (last >= 0 && events.start[last] > time) last--;
@@ -143,8 +143,8 @@ function busyUntil(events: Events, time: number, i: number): number {
 }
 
 /**
- * A short event may reach into the pixels after the one where it begins. Those in which other short
- * events begin are left to the walk.
+ * A short event may extend into the pixels after the one where it starts. Pixels in which other short
+ * events start are left to the walk.
  */
 function spill(
   events: Events,
@@ -171,7 +171,7 @@ function spill(
   return at;
 }
 
-/** Sums up the time of the events `[from, to)` between two times. */
+/** Sums the time of the events `[from, to)` between two times. */
 function addAll(
   events: Events,
   from: number,
@@ -187,7 +187,7 @@ function addAll(
   }
 }
 
-/** The same by a sample. */
+/** Does the same with a sample of the events. */
 function addSome(
   events: Events,
   from: number,
@@ -201,8 +201,8 @@ function addSome(
 }
 
 /**
- * Looks at the events at equal steps of a running total: a category is met as often as its time asks
- * for, however many events that is. Each of busy and idle time is taken from its own total.
+ * Samples the events at equal steps of a running total: the frequency of a category is proportional
+ * to its time, for any number of events. Busy and idle time are sampled separately.
  */
 function atMoments(
   events: Events,
@@ -229,7 +229,7 @@ function keyOfEvent({ before, busy, name }: Events, i: number, categories: Categ
   return keyOf(categories[name[i]], busy[i + 1] === busy[i] && before[i + 1] > before[i]);
 }
 
-/** Takes the names of the sums, which are then empty. */
+/** Takes the names from the sums and clears the sums. */
 function nameFromSums(picture: RowPicture, pixel: number): void {
   picture.top[pixel] = sums.most(false);
   picture.rest[pixel] = sums.most(true);

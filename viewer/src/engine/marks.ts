@@ -1,4 +1,4 @@
-/** What is uncertain, drawn: how far a rank's clock may be off, and what was thinned. */
+/** Draws uncertainty: the clock error of a process or device. */
 
 import { timeText } from "../base/units";
 import type { RowSpec } from "../data/head";
@@ -19,8 +19,8 @@ export interface Band {
 }
 
 /**
- * Draws in the header of a process or device of another file how far its clock may be off: a bar as long as the
- * doubt, both ways, on the scale of the view, and the number. A bar of the whole width stands for more.
+ * Draws the clock error in the header of a process or device of another file: a bar as long as the error in both
+ * directions, on the scale of the view, and the number. A bar of the full width means at least that much.
  */
 export function drawClockError(pen: Pen, row: RowSpec, { span, width, top, height, theme }: Band): void {
   const error = row.clock_error_ns;

@@ -1,9 +1,9 @@
-/** The colours of parts as style rules, for what Python writes: one palette for canvas and page. */
+/** The colors of breakdown parts as style rules for the static overview: canvas and page share one palette. */
 
 import { textOn, toCss } from "../base/colour";
 import { CATEGORY_NAMES, categoryInk, idleFill, knownCategory, type Theme, THEMES } from "./theme";
 
-/** The class that Python gives to a part: `wl-part-` and the category in small letters. */
+/** The suffix of the CSS class `wl-part-…` that Python gives to a part: the category in lowercase. */
 function slug(name: string): string {
   return name.toLowerCase().replace(/[^a-z0-9]/g, "-");
 }
@@ -24,7 +24,7 @@ function rules(name: string): string {
   return `.wl-part-${part}{fill:var(--wl-part-${part})}.wl-part-${part}+text{fill:var(--wl-on-${part})}${pale}`;
 }
 
-/** Returns the rules. Without a script the reader's preference chooses the theme. */
+/** Returns the rules. Without the script, the user's preference selects the theme. */
 export function paletteCss(): string {
   const { dark, light } = THEMES;
   return [

@@ -1,8 +1,8 @@
-/** Where the ruler has marks. */
+/** The ticks of the ruler. */
 
 import { lengthOfSpan, type Span } from "./view";
 
-/** Returns a step of 1, 2 or 5 times a power of ten that leaves about `apart` pixels between marks. */
+/** Returns a step of 1, 2, or 5 times a power of ten, with about `apart` pixels between ticks. */
 export function tickStep(span: Span, width: number, apart = 110): number {
   const wanted = (lengthOfSpan(span) * apart) / Math.max(1, width);
   const power = 10 ** Math.floor(Math.log10(Math.max(wanted, 1e-9)));
@@ -10,7 +10,7 @@ export function tickStep(span: Span, width: number, apart = 110): number {
   return Math.max(1, step * power);
 }
 
-/** Returns the marks in the span: multiples of the step, counted from `anchor`. */
+/** Returns the ticks in the span: multiples of the step, relative to `anchor`. */
 export function ticks(span: Span, step: number, anchor: number): number[] {
   const first = Math.ceil((span.start - anchor) / step);
   const last = Math.floor((span.end - anchor) / step);

@@ -1,8 +1,8 @@
-/** What drawing needs beyond a 2D context: pixels to stretch and patterns. */
+/** Drawing helpers beyond a 2D context: scaled pixel strips and patterns. */
 
 import type { Hatch, Ink } from "./theme";
 
-/** The part of CanvasRenderingContext2D that the engine uses; tests bring their own. */
+/** The part of CanvasRenderingContext2D that the engine uses; tests substitute their own. */
 export interface Pen {
   fillStyle: string | CanvasGradient | CanvasPattern;
   strokeStyle: string | CanvasGradient | CanvasPattern;
@@ -35,9 +35,9 @@ export interface Strip {
   readonly width: number;
   readonly lines: number;
   readonly pixels: Uint32Array;
-  /** Makes the pixels drawable: once a frame. */
+  /** Makes the pixels drawable; called once per frame. */
   upload(): void;
-  /** Draws `lines` lines from `line` on, stretched to a rectangle. */
+  /** Draws `lines` lines, starting at `line`, scaled to a rectangle. */
   draw(pen: Pen, line: number, lines: number, x: number, y: number, w: number, h: number): void;
 }
 

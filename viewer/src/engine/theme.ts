@@ -1,4 +1,4 @@
-/** Colours and hatches: by category first, lighter or darker by name, in a dark and a light palette. */
+/** Colors and hatches: by category, lighter or darker by name, in a dark and a light palette. */
 
 import { type Colour, fromHex, legible, mixed, textOn, toCss, toPixel } from "../base/colour";
 import { textHash } from "../base/text";
@@ -13,7 +13,7 @@ export interface Ink {
   readonly pixel: number;
   readonly text: string;
   readonly colour: Colour;
-  /** Idle time is hatched by cause, so that causes differ without colour. */
+  /** Idle time is hatched by cause, so that causes differ without color. */
   readonly hatch: Hatch | null;
 }
 
@@ -60,7 +60,7 @@ export const THEMES: Readonly<Record<ThemeName, Theme>> = {
   },
 };
 
-// Hues that stay apart for deuteranopia: blues, ambers, purples and teals before reds against greens.
+// Hues that remain distinct with deuteranopia: blues, ambers, purples, and teals rather than red and green.
 const BASES: Readonly<Record<string, string>> = {
   gemm: "#2f7fd8",
   attention: "#2aa198",
@@ -137,20 +137,20 @@ function ink(colour: Colour, hatch: Hatch | null): Ink {
   return { css: toCss(colour), pixel: toPixel(colour), text: toCss(textOn(colour)), colour, hatch };
 }
 
-/** The ink of a category itself: legends and the overview. */
+/** Returns the ink of a category, for legends and the overview. */
 export function categoryInk(category: Category | undefined, theme: Theme): Ink {
   const colour = legible(onTheme(baseOf(category), theme), theme.background, LEAST_CONTRAST);
   return ink(colour, category?.kind === "idle" ? (HATCHES[category.name] ?? "plain") : null);
 }
 
-/** What WCAG 2.2 asks of graphics (1.4.11). */
+/** The minimum contrast of graphics in WCAG 2.2 (1.4.11). */
 export const LEAST_CONTRAST = 3;
 
 function onTheme(colour: Colour, theme: Theme): Colour {
   return theme.name === "dark" ? colour : mixed(colour, [0, 0, 0], 0.1);
 }
 
-/** A colour by its category, lighter or darker by its text; it stands out against the theme's ground. */
+/** Returns a category's color, lighter or darker by step, with enough contrast to the background. */
 function shade(colour: Colour, step: number, theme: Theme): Colour {
   const part = step / (SHADES - 1) - 0.5; // -0.5 .. 0.5
   const found = part < 0 ? mixed(colour, [0, 0, 0], -part * 0.5) : mixed(colour, [255, 255, 255], part * 0.45);
@@ -166,14 +166,14 @@ function wheel(place: number): Colour {
   return [channel(0), channel(8), channel(4)];
 }
 
-/** The ink of a name of a category, its shade by its text; `isLit` false: one that fades. */
+/** Returns the ink of a name: the category's color, shaded by its text; faded if not `isLit`. */
 export function nameInk(text: string, category: Category | undefined, theme: Theme, isLit = true): Ink {
   const hatch = category?.kind === "idle" ? (HATCHES[category.name] ?? "plain") : null;
   if (!isLit) return ink(FADED[theme.name], hatch);
   return ink(shade(onTheme(baseOf(category), theme), textHash(text) % SHADES, theme), hatch);
 }
 
-/** The inks of all names: `of[name]` is a place in `inks`. */
+/** The inks of all names: `of[name]` is an index in `inks`. */
 export interface Inks {
   readonly inks: readonly Ink[];
   readonly of: Uint16Array;
@@ -183,11 +183,11 @@ export interface Inks {
 export interface InkChoice {
   readonly theme: Theme;
   readonly mode: ColourMode;
-  /** Per name 1 if it is lit; all others fade. Null: all are lit. */
+  /** Per name 1 if it is highlighted; the others are faded. Null: no highlight. */
   readonly lit: Uint8Array | null;
 }
 
-/** Chooses an ink for every name: few inks, so that rectangles sort well. */
+/** Chooses an ink for every name: few inks, so that rectangles can be drawn by ink. */
 export function chooseInks(
   names: { readonly texts: readonly string[]; readonly categories: readonly number[] },
   categories: readonly Category[],
@@ -224,15 +224,15 @@ export function chooseInks(
   return { inks, of, pixels: Uint32Array.from(inks, (one) => one.pixel) };
 }
 
-/** The categories that have a colour of their own: the parts of the partition, and what hosts did. */
+/** The categories with their own color: the parts of the breakdown, and the CPU categories. */
 export const CATEGORY_NAMES: readonly string[] = Object.keys(BASES);
 
-/** The category of a name in `CATEGORY_NAMES`, as a recording would bring it. */
+/** Returns the category of a name in `CATEGORY_NAMES`, as in a recording. */
 export function knownCategory(name: string): Category {
   return { name, kind: name in HATCHES ? "idle" : "busy", meaning: "" };
 }
 
-/** The colour of idle time where it is drawn as an area: faint, so that busy time stands out. */
+/** Returns the fill of idle time: faint, so that busy time stands out. */
 export function idleFill(one: Ink, theme: Theme): string {
   return toCss(mixed(theme.background, one.colour, IDLE_PART));
 }

@@ -1,4 +1,4 @@
-/** The stretch of time in view, and how it moves. All functions are pure. */
+/** The time range in view, and its movements. All functions are pure. */
 
 import type { Span } from "../base/span";
 
@@ -22,7 +22,7 @@ export function clampSpan(span: Span, limits: Span): Span {
   return { start, end: start + length };
 }
 
-/** Scales the span by `factor` (below 1: closer) so that `at` stays where it is. */
+/** Scales the span by `factor` (below 1: zoom in) around the fixed time `at`. */
 export function zoomAt(span: Span, at: number, factor: number, limits: Span): Span {
   const length = Math.max(LEAST_NS, Math.min(lengthOfSpan(limits), lengthOfSpan(span) * factor));
   const part = (at - span.start) / lengthOfSpan(span);
@@ -34,13 +34,13 @@ export function panBy(span: Span, ns: number, limits: Span): Span {
   return clampSpan({ start: span.start + ns, end: span.end + ns }, limits);
 }
 
-/** Returns a span that shows `wanted` with room on both sides. */
+/** Returns a span that shows `wanted` with margins on both sides. */
 export function fitSpan(wanted: Span, limits: Span, room = 0.1): Span {
   const margin = Math.max(LEAST_NS / 2, lengthOfSpan(wanted) * room);
   return clampSpan({ start: wanted.start - margin, end: wanted.end + margin }, limits);
 }
 
-/** Moves the view, without changing its scale, so far that `wanted` lies in it; fits what is longer. */
+/** Pans the view so that it contains `wanted`; zooms out if `wanted` is longer. */
 export function revealSpan(span: Span, wanted: Span, limits: Span): Span {
   if (lengthOfSpan(wanted) > lengthOfSpan(span)) return fitSpan(wanted, limits);
   if (wanted.start >= span.start && wanted.end <= span.end) return span;
@@ -56,7 +56,7 @@ export function xToTime(x: number, span: Span, width: number): number {
   return span.start + (x / width) * lengthOfSpan(span);
 }
 
-/** Views that one can go back to. */
+/** The history of views. */
 export interface ViewHistory {
   readonly past: readonly Span[];
   readonly future: readonly Span[];

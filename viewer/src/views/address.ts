@@ -1,4 +1,4 @@
-/** What the page shows, as the part of its address after `#`: `#t?v=0,100&sel=kernel:12`. Pure. */
+/** The state of the page as the fragment of its URL: `#t?v=0,100&sel=kernel:12`. Pure. */
 
 import type { ColourMode } from "../engine/theme";
 import type { Span } from "../engine/view";
@@ -59,7 +59,7 @@ export function formatAddress(address: Address): string {
   return `#${LETTERS[address.page]}${rest ? `?${rest}` : ""}`;
 }
 
-/** Reads an address; what it does not understand it leaves out. Null where there is none. */
+/** Parses a fragment. Unknown parts are ignored. Returns null if there is none. */
 export function parseAddress(hash: string): Address | null {
   const match = /^#([otke])(?:\?(.*))?$/.exec(hash);
   if (!match) return null;

@@ -1,4 +1,4 @@
-/** Questions whose answers may take a while: the latest counts, and the last answer stays until then. */
+/** Asynchronous queries: only the latest counts, and the previous answer stays until it arrives. */
 
 import { effect, type ReadonlySignal, signal } from "@preact/signals";
 import { useEffect, useReducer, useRef, useState } from "preact/hooks";
@@ -6,9 +6,9 @@ import { type Answers, type Found, MOST_LINES } from "../data/answers";
 import type { RowStretch } from "./model";
 
 /**
- * Returns a signal that holds the answer to a question, asked anew whenever the signals change that
- * `ask` reads before it waits. One question is under way at a time: of those that come up
- * meanwhile, as while a mouse drags, only the last is asked. What fails leaves the answer as it is.
+ * Returns a signal with the answer to a query. The query runs again whenever a signal changes that
+ * `ask` reads synchronously. One query is in flight at a time: of those that come up meanwhile, as
+ * while the mouse drags, only the last runs. A failed query leaves the answer unchanged.
  */
 export function follow<T>(first: T, ask: () => Promise<T> | T): ReadonlySignal<T> {
   const answer = signal(first);
@@ -40,7 +40,7 @@ export function follow<T>(first: T, ask: () => Promise<T> | T): ReadonlySignal<T
   return answer;
 }
 
-/** As `follow` in a component: `ask` is called when `on` changes. */
+/** Does the same as `follow` in a component: `ask` is called when `on` changes. */
 export function useAnswer<T>(first: T, ask: () => Promise<T>, on: readonly unknown[]): T {
   const [answer, setAnswer] = useState(first);
   useEffect(() => {
@@ -56,10 +56,10 @@ export function useAnswer<T>(first: T, ask: () => Promise<T>, on: readonly unkno
   return answer;
 }
 
-const PAGE = 100; // lines asked at a time
+const PAGE = 100; // lines per request
 const MOST_PAGES = 50;
 
-/** Returns a function that gives a line of the events in stretches, or null until it is there. */
+/** Returns the number of lines, and a function from a line to its event, null until it has arrived. */
 export function useLines(
   answers: Answers,
   stretches: readonly RowStretch[],
@@ -71,7 +71,7 @@ export function useLines(
   return state.current;
 }
 
-/** The lines of a table of events, which are asked for a page at a time and forgotten in turn. */
+/** The lines of a table of events, requested a page at a time. The oldest pages are evicted. */
 class Lines {
   readonly count: number;
   changed: () => void = () => undefined;

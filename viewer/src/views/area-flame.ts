@@ -1,18 +1,18 @@
-/** The flame graph of an area: what each thread was in, and what the devices did for it. Pure. */
+/** The flame graph of an area: the stacks of each thread and the GPU work launched below them. Pure. */
 
 import type { Span } from "../base/span";
 import { endOf, type Events } from "../data/events";
 import { type Flame, type FlameNode, rootOf } from "./flame";
 
-/** The events of one thread, row by row; ranges first, then operators, then calls. */
+/** The events of one thread, row by row: ranges, then operators, then calls. */
 export interface ThreadEvents {
   readonly label: string;
   readonly rows: readonly Events[];
 }
 
-/** Work of a device by the call that launched it. */
+/** GPU work of one launching call. */
 export interface Launched {
-  /** The thread's place, and when the call began. */
+  /** The index of the thread, and the start of the call. */
   readonly thread: number;
   readonly time: number;
   readonly name: number;
@@ -21,12 +21,12 @@ export interface Launched {
 
 interface Growing {
   readonly names: number[];
-  readonly weights: [host: number, device: number];
+  readonly weights: [cpu: number, gpu: number];
   count: number;
   readonly children: Map<number, Growing>;
 }
 
-const WEIGHTS = ["Host time", "GPU time"] as const;
+const WEIGHTS = ["CPU time", "GPU time"] as const;
 const HOST = 0;
 const DEVICE = 1;
 
@@ -44,11 +44,11 @@ function childOf(node: Growing, name: number): Growing {
 }
 
 /**
- * Returns what lies in an area as a tree: a thread, what was open on it, outermost first, and below what
- * launched it the work of devices. Host times are cut to the area; work of devices counts as given.
+ * Returns the events of an area as a tree: threads, below them their open events, outermost first, and below
+ * the launching call its GPU work. CPU times are clipped to the area. GPU work counts as given.
  *
- * An event lies in another of its thread if that is open from its beginning to its end; of equals, the one in the
- * earlier row is around. `isMerged`: names that only count are one, see `withoutCounters`.
+ * An event is inside another of its thread if that is open from its start to its end. Of two equal intervals, the
+ * one in the earlier row is the outer one. `isMerged`: merge numbered names, see `withoutCounters`.
  */
 export function flameOfArea(
   threads: readonly ThreadEvents[],
@@ -66,7 +66,7 @@ export function flameOfArea(
   if (unknown.length) {
     const tree = sprout(-1);
     for (const one of unknown) addWork([tree], one);
-    trees.push(finished(tree, texts, "launched by no recorded call"));
+    trees.push(finished(tree, texts, "launching call not recorded"));
   }
   const filled = trees.filter((one) => one.weights.some((weight) => weight > 0));
   return { weights: WEIGHTS, root: rootOf(filled) };
@@ -108,7 +108,7 @@ function grown(rows: readonly Events[], launched: readonly Launched[], area: Spa
   return root;
 }
 
-/** Returns all events as [row, event]: by start, then the longer first, then by row. */
+/** Returns all events as [row, event], sorted by start, then by falling duration, then by row. */
 function inOrder(rows: readonly Events[]): (readonly [number, number])[] {
   const all = rows.flatMap((events, row) =>
     Array.from({ length: events.count }, (_, event) => [row, event] as const),
@@ -126,8 +126,8 @@ interface Texts {
 const LEAST_COUNTERS = 3;
 
 /**
- * Puts names side by side together that only count, as steps do: three or more that differ in their numbers
- * alone and occur less than twice on average. The table `layers` does the same.
+ * Merges numbered siblings, such as steps: three or more names that differ only in their numbers
+ * and occur less than twice on average. The table `layers` does the same.
  */
 function withoutCounters(
   children: readonly Growing[],

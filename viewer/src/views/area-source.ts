@@ -1,4 +1,4 @@
-/** Gathers what the flame graph of an area is made of. */
+/** Collects the events for the flame graph of an area. */
 
 import type { Span } from "../base/span";
 import { endOf, type Events } from "../data/events";
@@ -8,7 +8,7 @@ import { flameOfArea, type Launched, type ThreadEvents } from "./area-flame";
 import type { Flame } from "./flame";
 import type { Model } from "./model";
 
-/** More events than this take too long to put into one graph while somebody waits. */
+/** A graph of more events takes too long to build interactively. */
 export const MOST_EVENTS = 400_000;
 
 const LAUNCH = "launch";
@@ -16,11 +16,11 @@ const AROUND = ["python_frame", "range", "op", "api_call"];
 
 interface Chosen {
   readonly streams: readonly number[];
-  /** Rows of host threads by thread, those around first. */
+  /** Rows of CPU threads by thread, enclosing rows first. */
   readonly threads: readonly { readonly label: string; readonly rows: readonly number[] }[];
 }
 
-/** Returns the flame graph of an area, or null where it holds too much. */
+/** Returns the flame graph of an area, or null if the area has too many events. */
 export async function areaFlame(model: Model, area: Area, isMerged: boolean): Promise<Flame | null> {
   const { answers, names } = model.recording;
   const { streams, threads } = chosenRows(model, area);
@@ -36,7 +36,7 @@ export async function areaFlame(model: Model, area: Area, isMerged: boolean): Pr
   return flameOfArea(lanes, launched, area.span, (name) => names.texts[name] ?? "", isMerged);
 }
 
-/** Takes the rows of an area; whole threads and, for a device's busy time, all its streams. */
+/** Returns the rows of an area: whole threads and, for a GPU's busy time, all its streams. */
 function chosenRows(model: Model, area: Area): Chosen {
   const { rows } = model.recording.head;
   const isIn = (place: number): boolean => area.rows === null || area.rows.has(place);
@@ -65,7 +65,7 @@ function rankOf(model: Model, row: RowSpec | undefined): number {
   return AROUND.indexOf(model.recording.head.tables[row?.table ?? -1] ?? "");
 }
 
-/** Widens a span to the launches of the work in it: a stream runs in the order of its launches. */
+/** Extends a span to the launches of its GPU work. A stream runs in launch order. */
 async function launchSpan(model: Model, work: readonly Events[], span: Span): Promise<Span> {
   const { answers, head } = model.recording;
   const link = head.links.find((one) => one.name === LAUNCH);

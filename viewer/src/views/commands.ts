@@ -1,4 +1,4 @@
-/** What the palette offers: every action, page, table, finding, row, step and bookmark. */
+/** The commands of the palette: every action, page, table, finding, row, step, and bookmark. */
 
 import { plainText } from "../base/text";
 import { timeText } from "../base/units";
@@ -7,7 +7,7 @@ import { KEYS } from "./keys";
 import type { Model } from "./model";
 
 export interface Command {
-  /** What kind of thing it is: "Row". */
+  /** The kind of its target: "Row". */
   readonly kind: string;
   readonly title: string;
   readonly keys: readonly string[];
@@ -21,7 +21,7 @@ function titled(text: string): string {
   return plainText(text.slice(0, LONGEST_TITLE));
 }
 
-/** Returns all commands of a page; the actions first. */
+/** Returns all commands of a page, actions first. */
 export function commandsOf(model: Model): Command[] {
   return [
     ...actions(),

@@ -1,4 +1,4 @@
-/** Draws a flame graph, hanging down: a click or Enter zooms in, Escape out. */
+/** Draws a flame graph that grows down. A click or Enter zooms in, Escape zooms out. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -10,25 +10,25 @@ import { type Flame, type FlameBox, flameBoxes, type FlameNode, neighbour, nodeA
 import type { Model } from "./model";
 
 const LINE_PX = 20;
-const LEAST_LABEL = 0.015; // of the width: narrower boxes have no room for a letter
+const LEAST_LABEL = 0.015; // fraction of the width; narrower boxes have no room for a letter
 
 interface Props {
   readonly model: Model;
   readonly flame: Flame;
-  /** What the graph is of: "Layer latency". */
+  /** The title of the data: "Layer latency". */
   readonly title: string;
   readonly pattern: RegExp | null;
-  /** More to choose, beside the widths. */
+  /** More controls, next to the choice of the width. */
   readonly children?: ComponentChildren;
 }
 
-/** Says what a box shows: "forward: 45.4 ms of GPU time, 83.4% of all, 6 times". */
+/** Describes a box: "forward: GPU time 45.4 ms, CPU time 12.1 ms, 83.4% of total, 6 times". */
 function sentence(node: FlameNode, flame: Flame, weight: number): string {
   const times = flame.weights.map((title, at) => `${title} ${timeText(node.weights[at] ?? 0)}`);
   const of = flame.root.weights[weight] ?? 0;
   const share = of > 0 ? shareText((node.weights[weight] ?? 0) / of) : "–";
   const count = node.count > 0 ? `, ${countText(node.count)} ${node.count === 1 ? "time" : "times"}` : "";
-  return `${plainText(node.label).slice(0, 400)}: ${times.join(", ")}, ${share} of all${count}`;
+  return `${plainText(node.label).slice(0, 400)}: ${times.join(", ")}, ${share} of total${count}`;
 }
 
 export function FlameGraph({ model, flame, title, pattern, children }: Props) {
@@ -44,7 +44,7 @@ export function FlameGraph({ model, flame, title, pattern, children }: Props) {
   const boxes = useMemo(() => flameBoxes(flame.root, weight, zoomed), [flame, weight, zoomed]);
   const zoom = (path: readonly number[]): void => {
     setZoomed(path);
-    setChosen(path.length); // what lies around comes first, one after the other
+    setChosen(path.length); // the enclosing boxes come first, one per level
     setHovered(null);
   };
   const isLit = ({ label, names }: FlameNode): boolean => {
@@ -88,7 +88,7 @@ export function FlameGraph({ model, flame, title, pattern, children }: Props) {
               model.page.value = "timeline";
             }}
           >
-            Light on the timeline
+            Highlight on the timeline
           </button>
         )}
       </p>
@@ -133,7 +133,7 @@ function Path({ flame, zoomed, onZoom }: {
   zoomed: readonly number[];
   onZoom: (path: readonly number[]) => void;
 }) {
-  if (!zoomed.length) return <span class="faint">A click or Enter zooms in, Escape out.</span>;
+  if (!zoomed.length) return <span class="faint">Click or Enter: zoom in. Escape: zoom out.</span>;
   return (
     <span>
       {[flame.root, ...zoomed.map((_, i) => nodeAt(flame.root, zoomed.slice(0, i + 1)))].map((node, i) => (

@@ -32,7 +32,7 @@ function find(node: FlameNode, ...labels: string[]): FlameNode {
 describe("the flame graph of a table", () => {
   it("has its numbers, under the rows that they lie in", () => {
     const flame = flameOfTable("layers", LAYERS, (line) => [line]);
-    expect(flame?.weights).toEqual(["GPU time", "Host time"]);
+    expect(flame?.weights).toEqual(["GPU time", "CPU time"]);
     const root = flame?.root as FlameNode;
     expect(root.weights).toEqual([150, 410]);
     expect(find(root, "step_*", "forward", "layer")).toMatchObject({ weights: [80, 90], count: 12, names: [3] });
@@ -141,7 +141,7 @@ describe("the flame graph of an area", () => {
     expect(find(main, "step").weights[1]).toBe(14);
     expect(find(main, "step", "mm", "launch", "gemm")).toMatchObject({ weights: [0, 12], count: 2 });
     expect(find(main, "step", "launch", "late").weights[1]).toBe(2);
-    expect(find(flame.root, "launched by no recorded call", "late").weights).toEqual([0, 1]);
+    expect(find(flame.root, "launching call not recorded", "late").weights).toEqual([0, 1]);
     expect(flame.root.weights).toEqual([170, 15]);
   });
 

@@ -1,25 +1,25 @@
-/** Flame graphs: trees of what lies in what, and where each is drawn. Pure. */
+/** Flame graphs: trees of nested events, and the box of each node. Pure. */
 
 import type { ResultTable } from "../data/head";
 
-/** Something that ran, all its times under the same stack together. */
+/** A node: all events with the same name below the same stack. */
 export interface FlameNode {
   readonly label: string;
-  /** Ids of the names whose events it stands for. */
+  /** Ids of the names of its events. */
   readonly names: readonly number[];
-  /** What widths can show, in the order of the graph's `weights`; ns. */
+  /** The possible widths in the order of the graph's `weights`, ns. */
   readonly weights: readonly number[];
   readonly count: number;
   readonly children: readonly FlameNode[];
 }
 
-/** A graph: what widths can show, and the tree; its root stands for everything. */
+/** A graph: the titles of its possible widths, and the tree. The root is the total. */
 export interface Flame {
   readonly weights: readonly string[];
   readonly root: FlameNode;
 }
 
-/** Which columns of a result table make a flame graph. */
+/** The columns of a result table for a flame graph. */
 interface TableFlame {
   readonly label: string;
   readonly weights: readonly (readonly [column: string, title: string])[];
@@ -28,12 +28,12 @@ interface TableFlame {
 const TABLES: Readonly<Record<string, TableFlame>> = {
   layers: {
     label: "name",
-    weights: [["device_busy_ns", "GPU time"], ["host_ns", "Host time"]],
+    weights: [["device_busy_ns", "GPU time"], ["host_ns", "CPU time"]],
   },
-  phases: { label: "path", weights: [["total_ns", "Device time"], ["idle_ns", "Idle inside"]] },
+  phases: { label: "path", weights: [["total_ns", "GPU time, busy and idle"], ["idle_ns", "GPU idle time"]] },
 };
 
-/** Returns the tree of a table whose rows say how deep they lie, or null if it is no such table. */
+/** Returns the tree of a table with a depth column, or null for other tables. */
 export function flameOfTable(
   name: string,
   table: ResultTable,
@@ -61,7 +61,7 @@ export function flameOfTable(
   return { weights: spec.weights.map(([, title]) => title), root: rootOf(children[0] ?? []) };
 }
 
-/** Returns the last name of a path: what follows the path of the row that it lies in. */
+/** Returns the last name of a path: the part after the path of its parent row. */
 export function lastOfPath(table: ResultTable, line: number, column: number, depth: number): string {
   const own = String(table.rows[line]?.[column] ?? "").trim();
   const level = Number(table.rows[line]?.[depth]) || 0;
@@ -73,7 +73,7 @@ export function lastOfPath(table: ResultTable, line: number, column: number, dep
   return own;
 }
 
-/** Returns the root over some trees: it takes as long as they do together. */
+/** Returns the root of some trees, with their total time. */
 export function rootOf(children: readonly FlameNode[], label = "all"): FlameNode {
   const size = Math.max(0, ...children.map((one) => one.weights.length));
   const weights = Array.from({ length: size }, (_, at) =>
@@ -82,7 +82,7 @@ export function rootOf(children: readonly FlameNode[], label = "all"): FlameNode
   return { label, names: [], weights, count: 0, children };
 }
 
-/** A node where it is drawn: `x` and `width` in parts of the graph's width. */
+/** A node and its box: `x` and `width` are fractions of the graph's width. */
 export interface FlameBox {
   readonly node: FlameNode;
   readonly path: readonly number[];
@@ -92,9 +92,9 @@ export interface FlameBox {
 }
 
 /**
- * Places the nodes of a graph: those of `zoomed`, a path of places from the root, over the whole width,
- * what lies in the last of them below. Nodes narrower than `least` are left out. Where children take longer
- * together than what they lie in, as work on several streams does, they share its width.
+ * Places the nodes of a graph. Those of `zoomed`, a path of indices from the root, take the whole width, with the
+ * children of the last one below. Nodes narrower than `least` are omitted. Where children take longer in total than
+ * their parent, such as work on several streams, they share its width.
  */
 export function flameBoxes(
   root: FlameNode,
@@ -125,7 +125,7 @@ export function flameBoxes(
   return boxes;
 }
 
-/** Returns the node at a path of places, or the last that there is on it. */
+/** Returns the node at a path of indices, or the last existing node on it. */
 export function nodeAt(root: FlameNode, path: readonly number[]): FlameNode {
   let node = root;
   for (const at of path) {
@@ -136,7 +136,7 @@ export function nodeAt(root: FlameNode, path: readonly number[]): FlameNode {
   return node;
 }
 
-/** Returns the box that a key moves to: up to what it lies in, down into it, and to its sides. */
+/** Returns the box that an arrow key moves to: parent, first child, or sibling. */
 export function neighbour(boxes: readonly FlameBox[], at: number, key: string): number {
   const now = boxes[at];
   if (!now) return 0;

@@ -1,4 +1,4 @@
-/** The list of keys and what the mouse does. */
+/** The help dialog: keyboard shortcuts and mouse actions. */
 
 import { useEffect, useRef } from "preact/hooks";
 import { KEYS, MOUSE } from "./keys";
@@ -12,7 +12,7 @@ const NAMES: Readonly<Record<string, string>> = {
   Escape: "Esc",
 };
 
-/** Writes a key as it is printed on a keyboard: "Shift+W" for what types "W". */
+/** Returns a key as printed on a keyboard: "Shift+W" for "W". */
 export function keyName(key: string): string {
   if (key.includes(" ")) return key.split(" ").map(keyName).join(" then ");
   const parts = key.split("+");
@@ -33,12 +33,12 @@ export function Help({ model }: { model: Model }) {
     <dialog
       ref={dialog}
       class="help-page"
-      aria-label="Keys and mouse"
+      aria-label="Keyboard and mouse"
       onClose={() => {
         model.isHelpOpen.value = false;
       }}
     >
-      <h2>Keys and mouse</h2>
+      <h2>Keyboard and mouse</h2>
       <p>
         <label>
           <input
@@ -48,7 +48,7 @@ export function Help({ model }: { model: Model }) {
               model.hasSingleKeys.value = event.currentTarget.checked;
             }}
           />{" "}
-          Single keys work. Without them Ctrl+K reaches everything.
+          Enable single-key shortcuts. When they are off, use Ctrl+K.
         </label>
       </p>
       <div class="help">

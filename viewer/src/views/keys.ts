@@ -1,4 +1,4 @@
-/** Every key and what it does: one table, which the help page and the palette show. */
+/** All keyboard shortcuts, in one table for the help dialog and the command palette. */
 
 import { zoomAt, panBy, lengthOfSpan } from "../engine/view";
 import { formatAddress, type PageName } from "./address";
@@ -6,10 +6,10 @@ import type { Model } from "./model";
 import { openTopic, type Topic } from "./topics";
 
 export interface Key {
-  /** As `chordOf` writes them; two with a space between are pressed one after the other. */
+  /** In the notation of `chordOf`. A space separates two keys that are pressed one after the other. */
   readonly keys: readonly string[];
   readonly text: string;
-  /** Whether it works on every page; the others would take keys from what one reads there. */
+  /** Whether the shortcut works on every page. The others work on the timeline only. */
   readonly isGlobal?: boolean;
   readonly run: (model: Model) => void;
 }
@@ -73,40 +73,40 @@ export const KEYS: readonly Key[] = [
   { keys: ["W"], text: "Zoom in fast", run: (model) => zoom(model, 0.25) },
   { keys: ["s"], text: "Zoom out", run: (model) => zoom(model, 1 / 0.7) },
   { keys: ["S"], text: "Zoom out fast", run: (model) => zoom(model, 4) },
-  { keys: ["a", "ArrowLeft"], text: "Move left", run: (model) => pan(model, -0.12) },
-  { keys: ["d", "ArrowRight"], text: "Move right", run: (model) => pan(model, 0.12) },
-  { keys: ["A"], text: "Move left fast", run: (model) => pan(model, -0.6) },
-  { keys: ["D"], text: "Move right fast", run: (model) => pan(model, 0.6) },
-  { keys: ["f"], text: "Fit the selection", run: (model) => model.fit() },
-  { keys: ["F"], text: "Fit all work of the devices", run: (model) => void model.fitWork() },
-  { keys: ["z", "Backspace"], text: "Go back to the view before", run: (model) => model.back() },
-  { keys: ["Z"], text: "Go forward", run: (model) => model.forward() },
-  { keys: ["0", "Home"], text: "Show everything", run: (model) => model.show(model.limits) },
+  { keys: ["a", "ArrowLeft"], text: "Pan left", run: (model) => pan(model, -0.12) },
+  { keys: ["d", "ArrowRight"], text: "Pan right", run: (model) => pan(model, 0.12) },
+  { keys: ["A"], text: "Pan left fast", run: (model) => pan(model, -0.6) },
+  { keys: ["D"], text: "Pan right fast", run: (model) => pan(model, 0.6) },
+  { keys: ["f"], text: "Zoom to the selection", run: (model) => model.fit() },
+  { keys: ["F"], text: "Zoom to all GPU work", run: (model) => void model.fitWork() },
+  { keys: ["z", "Backspace"], text: "Go back to the previous view", run: (model) => model.back() },
+  { keys: ["Z"], text: "Go forward to the next view", run: (model) => model.forward() },
+  { keys: ["0", "Home"], text: "Show the whole recording", run: (model) => model.show(model.limits) },
   { keys: ["."], text: "Next event in the row", run: (model) => void model.stepEvent(1) },
   { keys: [","], text: "Previous event in the row", run: (model) => void model.stepEvent(-1) },
-  { keys: [">"], text: "Next event that is lit: found by a search or chosen in a table", run: (model) => void model.stepMatch(1) },
-  { keys: ["<"], text: "Previous event that is lit", run: (model) => void model.stepMatch(-1) },
-  { keys: ["o"], text: "Count times from the step in view, or from the beginning", run: (model) => {
+  { keys: [">"], text: "Next highlighted event (from a search or a table)", run: (model) => void model.stepMatch(1) },
+  { keys: ["<"], text: "Previous highlighted event", run: (model) => void model.stepMatch(-1) },
+  { keys: ["o"], text: "Show times relative to the step in view or to the start of the recording", run: (model) => {
     model.isFromStep.value = !model.isFromStep.peek();
   } },
   { keys: ["ArrowDown"], text: "Row below", run: (model) => void model.stepRow(1) },
   { keys: ["ArrowUp"], text: "Row above", run: (model) => void model.stepRow(-1) },
-  { keys: ["["], text: "Follow the arrow back: the call that launched it", run: (model) => void model.followLink(true) },
-  { keys: ["]"], text: "Follow the arrow on: what it launched", run: (model) => void model.followLink(false) },
+  { keys: ["["], text: "Follow the arrow back, to the launching call", run: (model) => void model.followLink(true) },
+  { keys: ["]"], text: "Follow the arrow forward, to the launched operation", run: (model) => void model.followLink(false) },
   { keys: ["n"], isGlobal: true, text: "Next finding", run: (model) => model.stepFinding(1) },
   { keys: ["N"], isGlobal: true, text: "Previous finding", run: (model) => model.stepFinding(-1) },
   { keys: ["k"], text: "Next step", run: (model) => model.stepStep(1) },
   { keys: ["j"], text: "Previous step", run: (model) => model.stepStep(-1) },
   {
     keys: ["r"],
-    text: "Make the selected event's time the selected area",
+    text: "Select the time range of the selected event",
     run: (model) => {
       const place = model.selected.peek();
       if (place) model.area.value = { span: { start: place.start, end: place.end }, rows: null };
     },
   },
   { keys: ["m"], text: "Measure the selection", run: measure },
-  { keys: ["b", "Ctrl+m"], text: "Bookmark with a note", run: bookmark },
+  { keys: ["b", "Ctrl+m"], text: "Add a bookmark with a note", run: bookmark },
   {
     keys: ["p"],
     text: "Pin or unpin the row",
@@ -130,21 +130,21 @@ export const KEYS: readonly Key[] = [
       model.hidden.value = new Set();
     },
   },
-  { keys: ["e"], text: "Table of the events in view, and back", run: (model) => {
+  { keys: ["e"], text: "Show or hide the table of the events in view", run: (model) => {
     model.tab.value = model.tab.peek() === "events" ? "summary" : "events";
   } },
-  { keys: ["l"], text: "Flame graph of what is selected, and back", run: (model) => {
+  { keys: ["l"], text: "Show or hide the flame graph of the selection", run: (model) => {
     model.tab.value = model.tab.peek() === "flame" ? "summary" : "flame";
   } },
-  { keys: ["/"], isGlobal: true, text: "Search; Enter and Shift+Enter walk what is found", run: (model) => {
+  { keys: ["/"], isGlobal: true, text: "Search (Enter: next match, Shift+Enter: previous match)", run: (model) => {
     model.page.value = "timeline";
-    // The field may only be made by the page's next drawing.
+    // The next frame may be the first to have the field.
     requestAnimationFrame(() => document.querySelector<HTMLInputElement>("#warpline-search")?.focus());
   } },
-  { keys: ["Ctrl+k", "Ctrl+Shift+p"], isGlobal: true, text: "Commands: all that the page can do, rows, tables, findings", run: (model) => {
+  { keys: ["Ctrl+k", "Ctrl+Shift+p"], isGlobal: true, text: "Command palette: commands, rows, tables, findings", run: (model) => {
     model.isPaletteOpen.value = !model.isPaletteOpen.peek();
   } },
-  { keys: ["t"], isGlobal: true, text: "Dark or light", run: (model) => {
+  { keys: ["t"], isGlobal: true, text: "Switch between dark and light theme", run: (model) => {
     model.theme.value = model.theme.peek() === "dark" ? "light" : "dark";
   } },
   { keys: ["y"], isGlobal: true, text: "Copy a link to this view", run: (model) => copyLink(model) },
@@ -154,36 +154,36 @@ export const KEYS: readonly Key[] = [
   { keys: ["4", "g e"], isGlobal: true, text: "Environment", run: turn("environment") },
   { keys: ["g f"], isGlobal: true, text: "Findings", run: open("findings") },
   { keys: ["g k"], isGlobal: true, text: "Kernels", run: open("kernels") },
-  { keys: ["g a"], isGlobal: true, text: "CUDA calls", run: open("calls") },
+  { keys: ["g a"], isGlobal: true, text: "CUDA API calls", run: open("calls") },
   { keys: ["g n"], isGlobal: true, text: "Ranges and layers", run: open("ranges") },
   { keys: ["g p"], isGlobal: true, text: "Operators", run: open("operators") },
   { keys: ["g m"], isGlobal: true, text: "Copies and memory", run: open("memory") },
   { keys: ["g c"], isGlobal: true, text: "Collectives and ranks", run: open("collectives") },
   { keys: ["g s"], isGlobal: true, text: "Steps", run: open("steps") },
-  { keys: ["?"], isGlobal: true, text: "This list", run: (model) => {
+  { keys: ["?"], isGlobal: true, text: "Show or hide this help", run: (model) => {
     model.isHelpOpen.value = !model.isHelpOpen.peek();
   } },
-  { keys: ["Escape"], isGlobal: true, text: "Clear the innermost selection", run: clear },
+  { keys: ["Escape"], isGlobal: true, text: "Close or clear one item: dialog, measurement, selection, highlight, finding", run: clear },
 ];
 
 export const MOUSE: readonly (readonly [string, string])[] = [
   ["Wheel", "Scroll the rows"],
   ["Ctrl or Cmd + wheel, pinch", "Zoom at the pointer"],
-  ["Shift + wheel", "Move in time"],
-  ["Drag", "Select an area: time and rows"],
-  ["Shift + drag, Space + drag, middle button", "Move in time"],
-  ["Drag on the ruler", "Zoom to that time"],
+  ["Shift + wheel", "Pan in time"],
+  ["Drag", "Select an area (time range and rows)"],
+  ["Shift + drag, Space + drag, middle button", "Pan in time"],
+  ["Drag on the ruler", "Zoom to that time range"],
   ["Click", "Select an event"],
-  ["Double click", "Fit an event"],
+  ["Double-click", "Zoom to an event"],
 ];
 
-/** Copies a text and says so, or that the browser did not let it. */
+/** Copies a text to the clipboard and announces the result. */
 export function copyText(model: Model, text: string, what: string): void {
   const refused = (): void => {
-    model.tell(`The browser did not let the page copy. ${what}: ${text}`);
+    model.tell(`The browser blocked copying. ${what}: ${text}`);
   };
   if (!navigator.clipboard) return refused();
-  void navigator.clipboard.writeText(text).then(() => model.tell(`${what} copied`), refused);
+  void navigator.clipboard.writeText(text).then(() => model.tell(`${what} copied.`), refused);
 }
 
 export function copyLink(model: Model): void {
@@ -191,7 +191,7 @@ export function copyLink(model: Model): void {
   copyText(model, href.split("#")[0] + formatAddress(model.address()), "Link");
 }
 
-/** Writes a press of a key as `KEYS` do; the Command key of a Mac counts as Ctrl. */
+/** Returns a key press in the notation of `KEYS`. The Command key of a Mac counts as Ctrl. */
 export function chordOf(
   event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "shiftKey" | "altKey">,
 ): string | null {
@@ -205,7 +205,7 @@ const FIRST_OF_TWO = new Set(
   [...BY_KEY.keys()].flatMap((one) => (one.includes(" ") ? [one.split(" ")[0] as string] : [])),
 );
 
-/** Whether a key is a single character, which some input devices send by mistake (WCAG 2.1.4). */
+/** Whether a key is a single character, which some input devices send by accident (WCAG 2.1.4). */
 export function isSingle(keys: string): boolean {
   return keys.length === 1 || keys.includes(" ");
 }
@@ -215,7 +215,7 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.closest(fields) !== null;
 }
 
-/** Finds the key that a press completes, remembering the first of two in `model.firstKey`. */
+/** Returns the shortcut that a key press completes. `model.firstKey` keeps the first key of two. */
 export function keyOf(model: Model, chord: string): Key | null {
   const first = model.firstKey.peek();
   const found = (first === null ? undefined : BY_KEY.get(`${first} ${chord}`)) ?? BY_KEY.get(chord);
@@ -226,19 +226,19 @@ export function keyOf(model: Model, chord: string): Key | null {
   return isOff || (!found.isGlobal && model.page.peek() !== "timeline") ? null : found;
 }
 
-/** Does what a key stands for; single keys never while somebody types. */
+/** Runs the shortcut of a key press. Single keys are ignored while the user types. */
 export function onKey(model: Model, event: KeyboardEvent): void {
   const chord = chordOf(event);
   if (chord === null || event.key === "Shift" || event.key === "Control" || event.key === "Meta") return;
   if (model.isPaletteOpen.peek() && !chord.startsWith("Ctrl+")) return;
   if (isTyping(event.target) && !chord.startsWith("Ctrl+")) {
     if (event.key !== "Escape") return;
-    event.preventDefault(); // a browser would empty the field
+    event.preventDefault(); // a browser would clear the field
     (event.target as HTMLElement).blur();
     return;
   }
   const target = event.target instanceof HTMLElement ? event.target : null;
-  // Lists that have the focus scroll with the arrow keys, and tabs and flame graphs move with them.
+  // Focused lists scroll with the arrow keys. Tabs and flame graphs use them to move the focus.
   const isMoving = event.key.startsWith("Arrow") || event.key === "Home";
   if (isMoving && target?.closest(".scroll, .tab-body, nav, [role=tablist], [role=tree], [role=separator]")) return;
   const key = keyOf(model, chord);

@@ -1,4 +1,4 @@
-/** A list of any length that only makes the lines on the screen. */
+/** A virtual list: it renders only the visible lines. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -16,7 +16,7 @@ export interface ListProps {
   readonly label: string;
   readonly columns: readonly ListColumn[];
   readonly template: string;
-  /** In em: where there is less room, the list scrolls sideways. */
+  /** In em: a narrower list scrolls sideways. */
   readonly leastWidth?: number;
   readonly selected?: number;
   readonly cells: (line: number) => readonly ComponentChildren[];
@@ -24,7 +24,7 @@ export interface ListProps {
   readonly lineClass?: (line: number) => string;
 }
 
-// Browsers stop growing elements at some ten million pixels.
+// Browsers limit the height of elements to some ten million pixels.
 const MOST_PX = 8_000_000;
 
 export function List(props: ListProps) {

@@ -1,4 +1,4 @@
-/** The whole recording in one strip: busy time, findings, bookmarks and the part in view. */
+/** The whole recording in one strip: busy time, findings, bookmarks, and the current view. */
 
 import { effect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -8,7 +8,7 @@ import type { Model } from "./model";
 
 const HEIGHT = 34;
 
-/** Returns the mean coverage per bin over the rows of states, otherwise over streams, otherwise all. */
+/** Returns the highest coverage per bin over the stream rows, otherwise the state rows, otherwise all rows. */
 export function meanCoverage(
   kinds: readonly string[],
   coverage: Uint8Array,

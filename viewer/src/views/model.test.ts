@@ -156,7 +156,7 @@ describe("the page's state", () => {
     await page.stepMatch(1);
     expect(page.selected.value?.id).toBe("kernel:7"); // not the calls, which have the name, too
     await page.stepMatch(1);
-    expect(page.told.value).toContain("No further");
+    expect(page.told.value).toContain("No later");
     page.showPart(7, "gemm");
     expect(page.page.value).toBe("timeline");
     expect(page.lighting.value).toMatchObject({ title: "gemm", rows: null });

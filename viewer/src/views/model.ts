@@ -1,4 +1,4 @@
-/** The state of the page and what can be done with it: signals, no elements. */
+/** The state of the page and its operations: signals, no elements. */
 
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { plainText, searchPattern } from "../base/text";
@@ -30,15 +30,15 @@ const TOLD_MS = 4000;
 
 export type Tab = "summary" | "events" | "kernels" | "ranges" | "idle" | "flame";
 
-/** What a table, a part of the partition or a finding lit: names, and the rows that are walked. */
+/** The names highlighted from a table or a breakdown part, and the rows to search for their events. */
 export interface Lighting {
   readonly title: string;
   readonly names: ReadonlySet<number>;
-  /** The rows in which to walk; null: all that are shown. */
+  /** The rows to search; null: all visible rows. */
   readonly rows: readonly number[] | null;
 }
 
-/** A stretch of one row's events: `[first, last)`. */
+/** A run of one row's events: `[first, last)`. */
 export interface RowStretch {
   readonly row: number;
   readonly first: number;
@@ -47,15 +47,15 @@ export interface RowStretch {
 
 export class Model {
   readonly limits: Span;
-  /** What is shown at first: the time that the devices worked in, once it is known. */
+  /** The initial view: the time range of the GPU work, once it is known. */
   home: Span;
   readonly tree;
-  /** Grows as rows arrive, so that what shows them is done again. */
+  /** Increases as rows arrive, to trigger updates. */
   readonly arrived = signal(0);
-  /** Grows as what is drawn of a tiled recording becomes finer. */
+  /** Increases as finer tiles arrive. */
   readonly refined = signal(0);
   readonly isComplete = signal(false);
-  /** What is still being computed, and whether it has come since: the page is to be reloaded then. */
+  /** The message about a pending computation, and whether it has finished: then the page must be reloaded. */
   readonly pending = signal<{ readonly text: string; readonly isReady: boolean } | null>(null);
   readonly failure = signal<string | null>(null);
   readonly page = signal<PageName>("timeline");
@@ -77,37 +77,37 @@ export class Model {
   readonly table = signal<string | null>(null);
   readonly scrollTop = signal(0);
   readonly size = signal({ width: 800, height: 400 });
-  /** How much of the page's height the statistics take. */
+  /** The fraction of the page's height that the statistics take. */
   readonly panelPart = signal(0.4);
-  /** Whether times count from the step in view, where there is one. */
+  /** Whether times are relative to the step in view, if there is one. */
   readonly isFromStep = signal(true);
   readonly isHelpOpen = signal(false);
   readonly isPaletteOpen = signal(false);
-  /** Whether single keys do something; some people cannot have that. */
+  /** Whether single-key shortcuts are enabled; some input devices trigger them by accident. */
   readonly hasSingleKeys = signal(true);
-  /** The first of two keys, once it is pressed. */
+  /** The first key of two, after it is pressed. */
   readonly firstKey = signal<string | null>(null);
   readonly tab = signal<Tab>("summary");
-  /** What a screen reader says; what `told` holds is shown, too, for a while. */
+  /** The text for screen readers; the text of `told` is also shown for a few seconds. */
   readonly said = signal("");
   readonly told = signal("");
-  /** What the page says of the heading that has the focus. */
+  /** The description of the focused column heading. */
   readonly hint = signal("");
-  /** The time that a bookmark is being written for. */
+  /** The time of the bookmark being edited. */
   readonly noting = signal<number | null>(null);
 
   readonly layout: ReadonlySignal<Layout>;
   readonly lit: ReadonlySignal<Uint8Array | null>;
   readonly inks: ReadonlySignal<Inks>;
   readonly arrows: ReadonlySignal<readonly Arrow[]>;
-  /** The area that tables are about, once the view rests: sums over all events take a while. */
+  /** The area for the tables, updated once the view is still: sums over all events take a while. */
   readonly settled: ReadonlySignal<Area>;
   readonly stretches: ReadonlySignal<readonly RowStretch[]>;
-  /** Sums of the selected area, otherwise of what is in view, row by row. */
+  /** Sums of the selected area, otherwise of the current view, row by row. */
   readonly sums: ReadonlySignal<readonly RowSums[]>;
-  /** What the links of the selected event lead to. */
+  /** The events linked to the selected event. */
   readonly linked: ReadonlySignal<readonly Linked[]>;
-  /** The ranges around the selected event, outermost first. */
+  /** The ranges that enclose the selected event, outermost first. */
   readonly around: ReadonlySignal<readonly Found[]>;
   private walking: Promise<unknown> = Promise.resolve();
   /** The step in the middle of the view, or -1. */
@@ -156,7 +156,7 @@ export class Model {
     });
     effect(() => {
       const event = this.selected.value;
-      // The links of the event before stay until those of this one are there.
+      // The links of the previous event stay until those of this one arrive.
       const own = this.linked.value.filter((one) => event?.links[one.link] === one.event.tableRow);
       if (event && own.length) this.said.value = this.sentence(event, own);
     });
@@ -186,7 +186,7 @@ export class Model {
     return this.recording.names.texts[name] ?? "";
   }
 
-  /** Returns the label of a row with those of its groups: "GPU 0 · stream 7". */
+  /** Returns the label of a row after those of its groups: "GPU 0 · stream 7". */
   labelOf(row: number): string {
     const spec = this.recording.head.rows[row];
     if (!spec) return "";
@@ -194,7 +194,7 @@ export class Model {
     return above >= 0 ? `${this.labelOf(above)} · ${spec.label}` : spec.label;
   }
 
-  /** Returns the label of a row that stands apart from its groups, its own first: it may be cut. */
+  /** Returns the label of a row before those of its groups, for places that may truncate it. */
   labelApart(row: number): string {
     const spec = this.recording.head.rows[row];
     if (!spec) return "";
@@ -213,7 +213,7 @@ export class Model {
     );
   }
 
-  /** Lights the events of some names; a search that was typed ends. */
+  /** Highlights the events of some names and ends a search. */
   light(names: Iterable<number>, title = "", rows: readonly number[] | null = null): void {
     const chosen = new Set(names);
     const only = chosen.size === 1 ? [...chosen][0] : undefined;
@@ -224,7 +224,7 @@ export class Model {
     });
   }
 
-  /** Lights what a device did, or why it was idle, and shows the first such stretch. */
+  /** Highlights one category of a GPU's busy or idle time and shows its first interval. */
   showPart(device: number, category: string): void {
     const { head, names } = this.recording;
     const place = head.categories.findIndex((one) => one.name === category);
@@ -241,7 +241,7 @@ export class Model {
     void this.stepMatch(1);
   }
 
-  /** Says something to everybody. */
+  /** Shows a message, also to screen readers. */
   tell(text: string): void {
     batch(() => {
       this.told.value = text;
@@ -252,7 +252,7 @@ export class Model {
     }, TOLD_MS);
   }
 
-  /** Searches names; names that were lit from a table no longer are. */
+  /** Searches names and ends a highlight from a table. */
   search(typed: string): void {
     batch(() => {
       this.lighting.value = null;
@@ -262,7 +262,7 @@ export class Model {
 
   // -- moving --------------------------------------------------------------------------------
 
-  /** Shows a span; `keep`: one can go back to where one was. */
+  /** Shows a span; `keep`: add the previous view to the history. */
   show(span: Span, keep = true): void {
     batch(() => {
       if (keep) this.history.value = remembered(this.history.value, this.view.value);
@@ -286,14 +286,14 @@ export class Model {
     });
   }
 
-  /** Begins with the time of the devices' work, unless somebody has already looked elsewhere. */
+  /** Shows the time range of the GPU work, unless the user has already moved the view. */
   goHome(): void {
     const isUnmoved = this.view.peek() === this.home;
     this.home = workSpan(this.recording) ?? this.limits;
     if (isUnmoved) this.view.value = this.home;
   }
 
-  /** Shows the surroundings of an instant, on the scale of the view. */
+  /** Centers the view on a time without changing the scale. */
   centreOn(time: number): void {
     const { start, end } = this.view.value;
     const half = (end - start) / 2;
@@ -303,13 +303,13 @@ export class Model {
     });
   }
 
-  /** Fits the selected area, otherwise the selected event. */
+  /** Zooms to the selected area, otherwise to the selected event. */
   fit(): void {
     const span = this.area.value?.span ?? this.selected.value;
     if (span) this.show(fitSpan(span, this.limits));
   }
 
-  /** Fits what the devices did, from the first operation to the last. */
+  /** Zooms to the GPU work, from the first operation to the last. */
   async fitWork(): Promise<void> {
     const { answers, head } = this.recording;
     const rows = head.rows.flatMap((row, at) => (row.kind === "stream" && row.count > 0 ? [at] : []));
@@ -318,10 +318,10 @@ export class Model {
     const start = Math.min(...first.flatMap((one) => one?.start ?? []));
     const end = Math.max(...last.flatMap((one) => one?.end ?? []));
     if (end > start) this.show(fitSpan({ start, end }, this.limits, 0.02));
-    else this.tell("No work of a device was recorded.");
+    else this.tell("No GPU work was recorded.");
   }
 
-  /** Shows a row: opens the groups above it and scrolls to it. */
+  /** Shows a row: expands the groups above it and scrolls to it. */
   goToRow(row: number): void {
     batch(() => {
       this.page.value = "timeline";
@@ -346,7 +346,7 @@ export class Model {
     });
   }
 
-  /** Says what an event is: "gemm, GPU 0 · stream 7, 41.25 µs, launched by …, 38 µs earlier". */
+  /** Describes an event: "gemm, GPU 0 · stream 7, 41.3 us, launched by …, 38.0 us earlier". */
   private sentence(event: Found, links: readonly Linked[]): string {
     const said = [plainText(this.nameOf(event)).slice(0, 200), this.labelOf(event.row)];
     said.push(timeText(event.end - event.start));
@@ -359,7 +359,7 @@ export class Model {
     return said.join(", ");
   }
 
-  /** Selects an event by its id, close up; tells whether there is one. */
+  /** Selects an event by its id and zooms to it; returns whether it exists. */
   async selectId(id: string): Promise<boolean> {
     const event = await this.recording.answers.find(id);
     if (!event) return false;
@@ -370,7 +370,7 @@ export class Model {
     return true;
   }
 
-  /** Opens the groups above a row, takes it out of the hidden ones and scrolls to it. */
+  /** Expands the groups above a row, unhides it, and scrolls to it. */
   uncover(row: number): void {
     const above: string[] = [];
     for (let at = this.tree.parent[row]; at >= 0; at = this.tree.parent[at]) {
@@ -391,7 +391,7 @@ export class Model {
     }
   }
 
-  /** Goes to the next (1) or previous (-1) event of the selected row. */
+  /** Selects the next (1) or previous (-1) event of the selected row. */
   stepEvent(direction: 1 | -1): Promise<void> {
     return this.walk(async (now) => {
       if (!now) return this.firstInView();
@@ -399,7 +399,7 @@ export class Model {
     });
   }
 
-  /** Goes to the row above (-1) or below (1), to the event nearest in time. */
+  /** Selects the nearest event in time of the row above (-1) or below (1). */
   stepRow(direction: 1 | -1): Promise<void> {
     return this.walk(async (now) => {
       if (!now) return this.firstInView();
@@ -421,7 +421,7 @@ export class Model {
     return first ? this.recording.answers.event(first.row, first.first) : null;
   }
 
-  /** Walks the events whose names are lit, in time, over all rows that are shown. */
+  /** Selects the next (1) or previous (-1) highlighted event in time, over all visible rows. */
   stepMatch(direction: 1 | -1): Promise<void> {
     return this.walk(async (now) => {
       const lit = this.lit.value;
@@ -432,12 +432,12 @@ export class Model {
       const { scrolled, pinned } = this.layout.value;
       const rows = this.lighting.value?.rows ?? [...scrolled, ...pinned].map((one) => one.row);
       const next = await this.recording.answers.match({ lit, rows, from, direction });
-      if (!next) this.tell(direction > 0 ? "No further event is lit." : "No event before is lit.");
+      if (!next) this.tell(direction > 0 ? "No later highlighted event." : "No earlier highlighted event.");
       return next;
     });
   }
 
-  /** Goes where a step leads; steps that come quickly wait for those before. */
+  /** Selects the event that `step` returns. Calls are queued. */
   private walk(step: (now: Found | null) => Promise<Found | null>): Promise<void> {
     const go = async (): Promise<void> => {
       const next = await step(this.selected.value);
@@ -457,7 +457,7 @@ export class Model {
     });
   }
 
-  /** Returns the ranges around an event, outermost first: those of its thread, or its launch's. */
+  /** Returns the ranges that enclose an event or its launch on the thread, outermost first. */
   async rangesAround(event: Found, links: readonly Linked[]): Promise<readonly Found[]> {
     const { rows } = this.recording.head;
     const launch = links.find((one) => one.isCause)?.event;
@@ -485,7 +485,7 @@ export class Model {
     this.said.value = steps.text[at] ?? `step ${at}`;
   }
 
-  /** Returns the number of the step in the middle of the view, or -1. */
+  /** Returns the index of the step in the middle of the view, or -1. */
   stepInView(): number {
     const steps = this.recording.head.steps[0];
     if (!steps) return -1;
@@ -494,7 +494,7 @@ export class Model {
     return now >= 0 && middle < (steps.end_ns[now] ?? 0) ? now : -1;
   }
 
-  /** Returns the step that times count from: none where the view holds several, or nobody wants it. */
+  /** Returns the step that times are relative to; -1 if the view has several steps or the option is off. */
   anchorStep(): number {
     if (!this.isFromStep.value) return -1;
     const steps = this.recording.head.steps[0];
@@ -504,7 +504,7 @@ export class Model {
     return this.view.value.end - this.view.value.start <= 3 * length ? step : -1;
   }
 
-  /** Shows a finding: its windows, rows and colours. */
+  /** Shows a finding: its windows, rows, and colors. */
   showFinding(id: string | null, windowPlace = 0): void {
     batch(() => {
       this.finding.value = id;
@@ -527,7 +527,7 @@ export class Model {
     });
   }
 
-  /** Returns the rows that stay at the top while a finding is shown: those that it is about. */
+  /** Returns the rows of the selected finding, which stay pinned while it is shown. */
   private rowsOfFinding(): readonly string[] {
     const focus = this.recording.head.findings.find((one) => one.id === this.finding.value);
     return (focus?.rows ?? []).filter((id) => this.recording.rowOf.has(id)).slice(0, MOST_FINDING_ROWS);
@@ -554,7 +554,7 @@ export class Model {
     this.pinned.value = now.includes(id) ? now.filter((one) => one !== id) : [...now, id];
   }
 
-  /** Returns the rows that statistics of an area are about. */
+  /** Returns the rows for the statistics of an area. */
   rowsOfArea(area: Area): number[] {
     const shown = [...this.layout.value.pinned, ...this.layout.value.scrolled].map((one) => one.row);
     return shown.filter((row) => area.rows === null || area.rows.has(row));
@@ -597,7 +597,7 @@ export class Model {
     return formatAddress(this.address());
   }
 
-  /** Goes where an address says; the selected event follows once its row has arrived. */
+  /** Restores the state of an address; the event is selected once its row has arrived. */
   go(address: Address): void {
     const known = (id: string): boolean => this.recording.rowOf.has(id);
     batch(() => {
@@ -616,7 +616,7 @@ export class Model {
     });
   }
 
-  /** Selects the event of an address, whose view stays; tells whether it has arrived. */
+  /** Selects the event of an address without moving the view; returns whether it has arrived. */
   async selectArrived(id: string): Promise<boolean> {
     const event = await this.recording.answers.find(id);
     if (!event) return false;
@@ -626,7 +626,7 @@ export class Model {
   }
 }
 
-/** Returns the time from the first to the last work of a device, as the overview tells; or null. */
+/** Returns the time range of the GPU work according to the overview, or null. */
 function workSpan({ head, overview }: Recording): Span | null {
   if (!overview) return null;
   const { bins, coverage } = overview;
@@ -646,7 +646,7 @@ function workSpan({ head, overview }: Recording): Span | null {
   return work.end - work.start >= LEAST_WORK * (limits.end - limits.start) ? null : fitSpan(work, limits, 0.03);
 }
 
-/** Where the devices worked nearly all the time, all is shown. */
+/** If GPU work covers this fraction of the recording, the whole recording is shown. */
 const LEAST_WORK = 0.9;
 const MOST_ARROWS = 64;
 const MOST_FINDING_ROWS = 4;

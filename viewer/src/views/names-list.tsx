@@ -1,4 +1,4 @@
-/** All names of an area in a list that sorts: kernels, ranges, causes of idle time. */
+/** All names of an area in a sortable list: GPU operations, ranges, idle causes. */
 
 import { useMemo, useState } from "preact/hooks";
 import { plainText } from "../base/text";
@@ -22,7 +22,7 @@ const COLUMNS = [
   { key: "share", title: "Share", isNumber: true, of: (one: NameLine) => one.ns },
 ] as const;
 
-/** Sorts lines by a column; equal ones as they were. */
+/** Sorts lines by a column; the sort is stable. */
 export function sortedLines(lines: readonly NameLine[], key: string, isFalling: boolean): NameLine[] {
   const value = COLUMNS.find((one) => one.key === key)?.of ?? COLUMNS[3].of;
   const sign = isFalling ? -1 : 1;
@@ -36,7 +36,7 @@ export function NamesList({ model, title, totals, of }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
-  /** The time that shares are of; 0: the times may lie in each other, so there are no shares. */
+  /** The total for the shares; 0: no shares, because the events may nest. */
   of: number;
 }) {
   const [order, setOrder] = useState({ key: "ns", isFalling: true });
@@ -50,7 +50,7 @@ export function NamesList({ model, title, totals, of }: {
     return sortedLines(all, order.key, order.isFalling);
   }, [totals, order, names]);
   const columns = COLUMNS.filter((one) => of > 0 || one.key !== "share");
-  if (!totals.length) return <p class="empty">{title}: none in this time.</p>;
+  if (!totals.length) return <p class="empty">{title}: none in this time range.</p>;
   return (
     <List
       count={lines.length}

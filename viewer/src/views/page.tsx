@@ -28,7 +28,7 @@ function Search({ model }: { model: Model }) {
         id="warpline-search"
         type="search"
         placeholder="Search names"
-        title="Text, or a regular expression as /pattern/; Enter and Shift+Enter walk what is found"
+        title="Text or a regular expression as /pattern/. Enter: next match. Shift+Enter: previous match."
         aria-label="Search names"
         value={model.query.value}
         onInput={(event) => {
@@ -42,9 +42,9 @@ function Search({ model }: { model: Model }) {
       />
       {isLit && (
         <>
-          {lighting && <span class="lit" title={plainText(lighting.title).slice(0, 1000)}>Lit: {plainText(lighting.title).slice(0, 60)}</span>}
-          <button type="button" aria-label="Previous lit event" title="Show the one before (<)" onClick={() => model.stepMatch(-1)}>‹</button>
-          <button type="button" aria-label="Next lit event" title="Show next on the timeline (>)" onClick={() => model.stepMatch(1)}>›</button>
+          {lighting && <span class="lit" title={plainText(lighting.title).slice(0, 1000)}>Highlighted: {plainText(lighting.title).slice(0, 60)}</span>}
+          <button type="button" aria-label="Previous highlighted event" title="Previous highlighted event (<)" onClick={() => model.stepMatch(-1)}>‹</button>
+          <button type="button" aria-label="Next highlighted event" title="Next highlighted event (>)" onClick={() => model.stepMatch(1)}>›</button>
           <button type="button" onClick={() => model.search("")}>Clear</button>
         </>
       )}
@@ -58,9 +58,9 @@ function Steps({ model }: { model: Model }) {
   const now = model.step.value;
   return (
     <span class="steps">
-      <button type="button" aria-label="Previous step" title="J" onClick={() => model.stepStep(-1)}>‹</button>
-      <span>{now >= 0 ? `${plainText(steps.text[now] ?? `step ${now}`).slice(0, 24)} of ${steps.start_ns.length}` : `${steps.start_ns.length} steps`}</span>
-      <button type="button" aria-label="Next step" title="K" onClick={() => model.stepStep(1)}>›</button>
+      <button type="button" aria-label="Previous step" title="Previous step (J)" onClick={() => model.stepStep(-1)}>‹</button>
+      <span>{now >= 0 ? `${plainText(steps.text[now] ?? `step ${now}`).slice(0, 24)} of ${steps.start_ns.length}` : `${steps.start_ns.length} ${steps.start_ns.length === 1 ? "step" : "steps"}`}</span>
+      <button type="button" aria-label="Next step" title="Next step (K)" onClick={() => model.stepStep(1)}>›</button>
     </span>
   );
 }
@@ -93,30 +93,30 @@ function Bar({ model }: { model: Model }) {
       )}
       {count > 0 && (
         <span class="findings-walk">
-          <button type="button" aria-label="Previous finding" title="Shift+N" onClick={() => model.stepFinding(-1)}>‹</button>
-          <span>{model.finding.value ?? count} {model.finding.value ? `of ${count}` : "findings"}</span>
-          <button type="button" aria-label="Next finding" title="N" onClick={() => model.stepFinding(1)}>›</button>
+          <button type="button" aria-label="Previous finding" title="Previous finding (Shift+N)" onClick={() => model.stepFinding(-1)}>‹</button>
+          <span>{model.finding.value ? `${model.finding.value} of ${count}` : `${count} ${count === 1 ? "finding" : "findings"}`}</span>
+          <button type="button" aria-label="Next finding" title="Next finding (N)" onClick={() => model.stepFinding(1)}>›</button>
         </span>
       )}
       {model.page.value === "timeline" && (
-        <label title="What colours tell">
-          <span class="spoken">Colour</span>
+        <label>
+          Color by{" "}
           <select
             value={model.mode.value}
             onChange={(event) => {
               model.mode.value = event.currentTarget.value as "category" | "name" | "cause";
             }}
           >
-            <option value="category">By category</option>
-            <option value="name">By name</option>
-            <option value="cause">Idle causes</option>
+            <option value="category">category</option>
+            <option value="name">name</option>
+            <option value="cause">idle cause</option>
           </select>
         </label>
       )}
       <span class="right">
         {model.hidden.value.size > 0 && (
           <button type="button" onClick={() => { model.hidden.value = new Set(); }}>
-            Show {model.hidden.value.size} hidden
+            Show {model.hidden.value.size} hidden {model.hidden.value.size === 1 ? "row" : "rows"}
           </button>
         )}
         <button
@@ -131,8 +131,8 @@ function Bar({ model }: { model: Model }) {
         <button type="button" aria-label="Copy link" title="Copy a link to this view (Y)" onClick={() => copyLink(model)}>Link</button>
         <button
           type="button"
-          aria-label="Dark or light"
-          title="Dark or light (T)"
+          aria-label="Switch theme"
+          title="Switch between dark and light theme (T)"
           onClick={() => {
             model.theme.value = model.theme.value === "dark" ? "light" : "dark";
           }}
@@ -141,8 +141,8 @@ function Bar({ model }: { model: Model }) {
         </button>
         <button
           type="button"
-          aria-label="Keys and mouse"
-          title="Keys and mouse (?)"
+          aria-label="Keyboard and mouse"
+          title="Keyboard and mouse (?)"
           onClick={() => {
             model.isHelpOpen.value = true;
           }}
@@ -152,6 +152,16 @@ function Bar({ model }: { model: Model }) {
       </span>
     </header>
   );
+}
+
+const LEAST_SAVING = 0.05; // fraction of a step; smaller savings are within run-to-run variation
+
+/** Returns the estimated saving of a fix in the words of `warpline analyze`. */
+export function savingText({ saving_ns: saving, share }: SummaryFinding, hasSteps: boolean): string {
+  const step = hasSteps ? " per step" : "";
+  const percent = typeof share === "number" ? ` (${(100 * share).toFixed(0)}%)` : "";
+  const isSmall = typeof share === "number" && share < LEAST_SAVING;
+  return `Estimated saving: ${isSmall ? "not measurable, " : ""}${timeText(saving ?? 0)}${step}${percent}`;
 }
 
 function Finding({ model }: { model: Model }) {
@@ -165,11 +175,11 @@ function Finding({ model }: { model: Model }) {
       <p>
         <b>{found.id} · {plainText(found.title)}</b>{" "}
         <span class={`severity ${found.severity}`}>{found.severity}</span>
-        {typeof found.saving_ns === "number" && <span> saves about {timeText(found.saving_ns)} per step</span>}
+        {typeof found.saving_ns === "number" && <span> {savingText(found, head.steps.length > 0)}</span>}
         <button
           type="button"
           class="right"
-          aria-label="Close the finding"
+          aria-label="Close finding"
           onClick={() => {
             model.finding.value = null;
           }}
@@ -179,12 +189,12 @@ function Finding({ model }: { model: Model }) {
       </p>
       {places > 1 && (
         <p class="places">
-          Places:{" "}
+          Occurrences:{" "}
           {focus?.windows_ns.slice(0, 20).map((_, i) => (
             <button
               type="button"
               key={i}
-              aria-label={`Place ${i + 1} of ${places}`}
+              aria-label={`Occurrence ${i + 1} of ${places}`}
               onClick={() => model.showFinding(found.id, i)}
             >
               {i + 1}
@@ -213,9 +223,9 @@ function Banner({ model }: { model: Model }) {
           {pending.isReady && <button type="button" onClick={() => location.reload()}>Reload</button>}
         </p>
       )}
-      {thinned && <p class="banner">{plainText(thinned.text)} What was thinned is hatched.</p>}
+      {thinned && <p class="banner">{plainText(thinned.text)} Hatching marks where events were omitted.</p>}
       {broken > 0 && model.isComplete.value && (
-        <p class="banner" role="alert">{broken} rows could not be read: their labels say why.</p>
+        <p class="banner" role="alert">{broken} {broken === 1 ? "row" : "rows"} could not be read. Hover over a marked row label for the reason.</p>
       )}
     </>
   );
@@ -224,7 +234,7 @@ function Banner({ model }: { model: Model }) {
 function Note({ model }: { model: Model }) {
   const time = model.noting.value;
   const input = useRef<HTMLInputElement>(null);
-  useLayoutEffect(() => input.current?.focus(), [time]); // before the next key comes
+  useLayoutEffect(() => input.current?.focus(), [time]); // before the next key press
   if (time === null) return null;
   return (
     <form
@@ -236,9 +246,9 @@ function Note({ model }: { model: Model }) {
       }}
     >
       <label>
-        Note for {timeText(time - model.limits.start)} <input ref={input} maxLength={200} />
+        Bookmark at {timeText(time - model.limits.start)} <input ref={input} maxLength={200} />
       </label>
-      <button type="submit">Keep</button>
+      <button type="submit">Save</button>
       <button type="button" onClick={() => { model.noting.value = null; }}>Cancel</button>
     </form>
   );

@@ -1,4 +1,4 @@
-/** The palette: type a few letters of a command, a row, a table or a finding. */
+/** The command palette: type a few letters of a command, row, table, or finding. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { fuzzyFind } from "../base/fuzzy";
@@ -26,7 +26,7 @@ function Palette({ model }: { model: Model }) {
   };
   const run = (command: Command | undefined): void => {
     if (!command) return;
-    dialog.current?.close(); // gives the focus back before the command moves it
+    dialog.current?.close(); // returns the focus before the command moves it
     close();
     command.run(model);
   };
@@ -46,7 +46,7 @@ function Palette({ model }: { model: Model }) {
       <input
         type="text"
         role="combobox"
-        aria-label="Command, row, table or finding"
+        aria-label="Command, row, table, or finding"
         aria-expanded="true"
         aria-controls="warpline-commands"
         aria-autocomplete="list"
@@ -76,12 +76,12 @@ function Palette({ model }: { model: Model }) {
           </div>
         ))}
       </div>
-      <p class="faint" role="status">{found.length === 0 ? "Nothing fits." : ""}</p>
+      <p class="faint" role="status">{found.length === 0 ? "No matches." : ""}</p>
     </dialog>
   );
 }
 
-/** Shows the palette while it is open; each time it is made anew. */
+/** Shows the palette while it is open; it is re-created each time. */
 export function PaletteWhenOpen({ model }: { model: Model }) {
   return model.isPaletteOpen.value ? <Palette model={model} /> : null;
 }

@@ -1,4 +1,4 @@
-/** Below the timeline: what is selected, and the events in view as a table. */
+/** The panel below the timeline: statistics, the table of events, details of the selected event. */
 
 import { useEffect, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
@@ -23,7 +23,7 @@ function NameTable({ model, title, totals, of }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
-  /** The time that shares are of; 0: the times may lie in each other, so there are no shares. */
+  /** The total for the shares; 0: no shares, because the events may nest. */
   of: number;
 }) {
   if (!totals.length) return null;
@@ -71,7 +71,7 @@ interface Groups {
 
 const NO_GROUPS: Groups = { busy: [], idle: [], work: [], ranges: [], calls: [], host: [] };
 
-/** Splits an area's rows by what they hold and sums each by name. */
+/** Groups an area's rows by kind and sums each group by name. */
 async function groupsOf(model: Model, area: Area): Promise<Groups> {
   const { head, names, answers } = model.recording;
   const of = (wanted: (kind: string) => boolean): Promise<readonly NameTotals[]> => {
@@ -91,7 +91,7 @@ async function groupsOf(model: Model, area: Area): Promise<Groups> {
   return { busy, idle, work, ranges, calls, host };
 }
 
-/** One line that follows the pointer: running totals make it quick however much is selected. */
+/** The line of totals that follows the pointer. Running totals keep it fast for any selection. */
 function Sums({ model }: { model: Model }) {
   const { head } = model.recording;
   const area = model.area.value ?? model.settled.value;
@@ -100,7 +100,7 @@ function Sums({ model }: { model: Model }) {
   const count = rows.reduce((sum, { first, last }) => sum + last - first, 0);
   return (
     <p class="sums" data-testid="selection-sums">
-      <b>{timeText(length)}</b> · {rows.length} rows · {countText(count)} events
+      <b>{timeText(length)}</b> · {rows.length} {rows.length === 1 ? "row" : "rows"} · {countText(count)} {count === 1 ? "event" : "events"}
       {rows
         .filter(({ row }) => head.rows[row]?.kind === "state")
         .map(({ row, busy_ns }) => (
@@ -149,12 +149,12 @@ function RowTable({ model, area }: { model: Model; area: Area }) {
   );
 }
 
-/** The tabs that are about the names of an area. */
+/** The tabs with sums by name. */
 function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const arrived = model.arrived.value;
   const area = model.settled.value;
   const layout = model.layout.value;
-  // Sums over what has arrived so far would be wrong, and slow down what is still to come.
+  // Sums over a part of the events would be wrong, and would slow down the loading of the rest.
   const ask = (): Promise<Groups> =>
     model.isComplete.peek() ? groupsOf(model, area) : Promise.resolve(NO_GROUPS);
   const groups = useAnswer(NO_GROUPS, ask, [model, area, arrived, layout]);
@@ -162,22 +162,22 @@ function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const { head } = model.recording;
   const states = model.rowsOfArea(area).filter((row) => head.rows[row]?.kind === "state").length;
   const ofDevices = length * Math.max(1, states);
-  if (tab === "kernels") return <NamesList model={model} title="Device work by name" totals={groups.work} of={ofDevices} />;
-  if (tab === "ranges") return <NamesList model={model} title="Ranges, operators and calls" totals={groups.host} of={0} />;
+  if (tab === "kernels") return <NamesList model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} />;
+  if (tab === "ranges") return <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} of={0} />;
   if (tab === "idle") return <NamesList model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} />;
   return (
     <div class="columns">
       <NameTable model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} />
       <NameTable model={model} title="Busy time by category" totals={groups.busy} of={ofDevices} />
-      <NameTable model={model} title="Device work by name" totals={groups.work} of={ofDevices} />
+      <NameTable model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} />
       <NameTable model={model} title="Ranges" totals={groups.ranges} of={0} />
-      <NameTable model={model} title="Calls" totals={groups.calls} of={0} />
+      <NameTable model={model} title="API and OS calls" totals={groups.calls} of={0} />
       <RowTable model={model} area={area} />
     </div>
   );
 }
 
-const NO_FLAME: Flame = { weights: ["Host time", "GPU time"], root: rootOf([]) };
+const NO_FLAME: Flame = { weights: ["CPU time", "GPU time"], root: rootOf([]) };
 
 function AreaFlame({ model }: { model: Model }) {
   const arrived = model.arrived.value;
@@ -186,13 +186,13 @@ function AreaFlame({ model }: { model: Model }) {
   const ask = (): Promise<Flame | null> =>
     model.isComplete.peek() ? areaFlame(model, area, isMerged) : Promise.resolve(NO_FLAME);
   const flame = useAnswer<Flame | null>(NO_FLAME, ask, [model, area, arrived, isMerged]);
-  if (!flame) return <p class="empty">More than {countText(MOST_EVENTS)} events lie in this time. Select a shorter one.</p>;
-  if (!flame.root.children.length) return <p class="empty">No ranges, operators or calls of the host lie in this time.</p>;
+  if (!flame) return <p class="empty">More than {countText(MOST_EVENTS)} events in this time range. Select a shorter one.</p>;
+  if (!flame.root.children.length) return <p class="empty">No ranges, operators, or API calls in this time range.</p>;
   return (
-    <FlameGraph model={model} flame={flame} title="Selected time" pattern={searchPattern(model.query.value)}>
+    <FlameGraph model={model} flame={flame} title="Selected time range" pattern={searchPattern(model.query.value)}>
       <label>
         <input type="checkbox" checked={isMerged} onChange={(event) => setMerged(event.currentTarget.checked)} />{" "}
-        Names that only count as one (step_*)
+        Merge numbered names (step_*)
       </label>
     </FlameGraph>
   );
@@ -242,6 +242,9 @@ function EventTable({ model }: { model: Model }) {
 
 const NO_ATTRIBUTES: readonly Attribute[] = [];
 
+/** How a link reads from its cause. */
+const EFFECTS: Readonly<Record<string, string>> = { launch: "launched", blame: "delayed" };
+
 function useAttributes(model: Model, { table, tableRow }: Found): readonly Attribute[] {
   const [found, setFound] = useState(NO_ATTRIBUTES);
   useEffect(() => {
@@ -283,7 +286,7 @@ function Details({ model, event }: { model: Model; event: Found }) {
         <dd>{event.id}</dd>
         {around.length > 0 && (
           <>
-            <dt>In ranges</dt>
+            <dt>Enclosing ranges</dt>
             <dd>
               {around.map((range, i) => (
                 <span key={i}>
@@ -300,7 +303,7 @@ function Details({ model, event }: { model: Model; event: Found }) {
           const wait = link.isCause ? start - link.event.start : link.event.start - start;
           return (
             <>
-              <dt key={`t${i}`}>{link.isCause ? link.text : "caused"}</dt>
+              <dt key={`t${i}`}>{link.isCause ? link.text : (EFFECTS[link.link] ?? "caused")}</dt>
               <dd key={`d${i}`}>
                 <button type="button" class="link" onClick={() => model.select(link.event, true)}>
                   {plainText(model.nameOf(link.event)).slice(0, 120)}
@@ -318,9 +321,9 @@ function Details({ model, event }: { model: Model; event: Found }) {
         ))}
       </dl>
       <p>
-        <button type="button" onClick={() => model.show(fitSpan(event, model.limits))}>Fit (F)</button>
-        <button type="button" onClick={() => { model.area.value = { span: { start, end }, rows: null }; }}>Statistics of this time (R)</button>
-        <button type="button" onClick={() => model.light([name])}>Light all of this name</button>
+        <button type="button" onClick={() => model.show(fitSpan(event, model.limits))}>Zoom to event (F)</button>
+        <button type="button" onClick={() => { model.area.value = { span: { start, end }, rows: null }; }}>Select its time range (R)</button>
+        <button type="button" onClick={() => model.light([name])}>Highlight all with this name</button>
       </p>
     </div>
   );
@@ -329,7 +332,7 @@ function Details({ model, event }: { model: Model; event: Found }) {
 const TABS: readonly (readonly [Tab, string])[] = [
   ["summary", "Summary"],
   ["events", "Events"],
-  ["kernels", "Kernels"],
+  ["kernels", "GPU operations"],
   ["ranges", "Ranges and calls"],
   ["idle", "Idle causes"],
   ["flame", "Flame graph"],
@@ -361,7 +364,7 @@ function Tabs({ model }: { model: Model }) {
           {title}
         </button>
       ))}
-      <span class="faint">{model.area.value ? "of the selected area" : "of what is in view; drag to select an area"}</span>
+      <span class="faint">{model.area.value ? "Selected area" : "Current view. Drag to select an area."}</span>
     </div>
   );
 }
@@ -388,7 +391,7 @@ export function Panel({ model }: { model: Model }) {
 const LEAST_PART = 0.12;
 const MOST_PART = 0.8;
 
-/** The bar between timeline and statistics, which mouse and arrow keys move. */
+/** The bar between timeline and statistics. Mouse and arrow keys move it. */
 export function Divider({ model }: { model: Model }) {
   const move = (part: number): void => {
     model.panelPart.value = Math.max(LEAST_PART, Math.min(MOST_PART, part));

@@ -1,4 +1,4 @@
-/** Sorting and searching of result tables. Pure. */
+/** Sorts and filters result tables. Pure. */
 
 import type { ResultTable } from "../data/head";
 
@@ -15,7 +15,7 @@ function compare(a: unknown, b: unknown): number {
   return String(a) < String(b) ? -1 : 1;
 }
 
-/** Returns the places of the rows that match, in order; equal ones as they were. */
+/** Returns the indices of the matching rows in order; the sort is stable. */
 export function arranged(table: ResultTable, order: Order | null, pattern: RegExp | null): number[] {
   const places = table.rows.flatMap((row, place) =>
     !pattern || row.some((cell) => typeof cell === "string" && pattern.test(cell)) ? [place] : [],

@@ -1,4 +1,4 @@
-/** The colour of a name's category. */
+/** The color of a name's category. */
 
 import { categoryInk, THEMES } from "../engine/theme";
 import type { Model } from "./model";

@@ -1,4 +1,4 @@
-/** What a line of a result table is about: names to light, and a stretch of time to show. */
+/** Maps a line of a result table to the timeline: names to highlight, and a time range to show. */
 
 import type { Span } from "../base/span";
 import type { Category, ResultTable, StepsSpec } from "../data/head";
@@ -10,13 +10,13 @@ const LABELS = ["name", "path", "operator", "step"] as const;
 const CATEGORY = "category";
 const HOST_KINDS: ReadonlySet<Category["kind"]> = new Set(["range", "op"]);
 
-/** A heading without the unit that the page writes with each number. */
+/** Returns a heading without its unit, which the page writes with each number. */
 export function headingOf({ title, unit }: ResultTable["columns"][number]): string {
   const plain = unit === "none" || unit === "id" ? title : title.replace(/ \((?:ns|us|ms|s|%|[KMG]?i?B(?:\/s)?)\)$/, "");
   return plain || title;
 }
 
-/** Returns the columns in the order of display: what a row is about first, then its numbers. */
+/** Returns the columns in display order: the label first, then the numbers. */
 export function columnOrder(table: ResultTable): number[] {
   const places = table.columns.map((_, at) => at);
   const lead = places.find((at) => table.columns[at]?.name === "name") ??
@@ -25,7 +25,7 @@ export function columnOrder(table: ResultTable): number[] {
   return [lead, ...places.filter((at) => at !== lead)];
 }
 
-/** Finds the names of the recording that a line of a table is about. */
+/** Finds the names of the recording for a line of a table. */
 export class LineNames {
   private readonly byText = new Map<string, number[]>();
   private readonly byCategory = new Map<string, number[]>();
@@ -62,14 +62,14 @@ export class LineNames {
     return category < 0 ? [] : (this.byCategory.get(String(table.rows[line]?.[category])) ?? []);
   }
 
-  /** Names of a text, otherwise of the text without the range's domain: tables write DOMAIN:NAME. */
+  /** Returns the names equal to a text, otherwise to the text without its NVTX domain: tables write DOMAIN:NAME. */
   ofText(text: string): readonly number[] {
     const found = this.equal(text);
     const inDomain = /^[^:]+:(?!:)(.+)$/s.exec(text)?.[1];
     return found.length || inDomain === undefined ? found : this.equal(inDomain);
   }
 
-  /** Names equal to a text; `step_*` stands for ranges with any number in the place of the star. */
+  /** Returns the names equal to a text. `step_*` matches ranges with any number in place of the star. */
   private equal(text: string): readonly number[] {
     if (!text.includes("*")) return this.byText.get(text) ?? [];
     const pattern = new RegExp(`^${text.split("*").map(quoted).join("\\d+")}$`);
@@ -80,11 +80,11 @@ export class LineNames {
   }
 }
 
-/** Lights the ranges so called on the timeline, and shows the next. */
+/** Highlights the ranges of this name on the timeline and shows the next one. */
 export function showRange(model: Model, text: string): void {
   const { names, head } = model.recording;
   const found = new LineNames(names, head.categories).ofText(text);
-  if (!found.length) return model.tell(`${text}: no such range is on the timeline.`);
+  if (!found.length) return model.tell(`${text}: no such range on the timeline.`);
   model.page.value = "timeline";
   model.light(found, text);
   void model.stepMatch(1);
@@ -94,7 +94,7 @@ function quoted(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }
 
-/** Returns the time of the step that a line is about, or null. */
+/** Returns the time range of the step of a line, or null. */
 export function stepOfLine(table: ResultTable, line: number, steps: StepsSpec | undefined): Span | null {
   const column = table.columns.findIndex((one) => one.name === "step");
   const at = column < 0 ? -1 : (steps?.text.indexOf(String(table.rows[line]?.[column])) ?? -1);

@@ -1,4 +1,4 @@
-/** The tables of `warpline stats`, sortable and searchable; a row lights its events. */
+/** The tables of `warpline stats`, sortable and searchable. A row highlights its events. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
@@ -27,7 +27,7 @@ function useResult(model: Model, name: string | null): ResultTable | string | nu
       isStale = true;
     };
   }, [model, name]);
-  // Until the answer comes there is none: never the rows of one table under another's title.
+  // Return nothing until the answer arrives: never the rows of one table under the title of another.
   return answer?.name === name ? answer.found : null;
 }
 
@@ -81,7 +81,7 @@ function Result({ model, table, spec }: ResultProps) {
   );
 }
 
-/** Returns how wide a column must be for its heading and for what stands in it, in em. */
+/** Returns the width that a column needs for its heading and values, in em. */
 function leastWidth(table: ResultTable, column: number, isWord: boolean): number {
   const spec = table.columns[column];
   const longest = isWord ? Math.max(...table.rows.slice(0, 200).map((row) => String(row[column] ?? "").length)) : 8;
@@ -121,7 +121,7 @@ function Lines({ model, table, spec, places, order, onOrder, lineNames }: LinesP
     const indent = depth >= 0 && !order ? Number(row[depth]) || 0 : 0;
     const leads = lineNames.of(table, place).length > 0 || stepOfLine(table, place, steps) !== null;
     const inside = leads ? (
-      <button type="button" class="plain lead" title={`${text}\nLight on the timeline`} onClick={() => light(place, text)}>
+      <button type="button" class="plain lead" title={`${text}\nHighlight on the timeline`} onClick={() => light(place, text)}>
         {text.trim()}
       </button>
     ) : (
@@ -204,7 +204,7 @@ export function Tables({ model }: { model: Model }) {
             ))}
           </div>
         ))}
-        {results.length === 0 && <p>This file holds no tables.</p>}
+        {results.length === 0 && <p>No tables in this file.</p>}
       </nav>
       <div class="tables-body">
         {spec && (
@@ -240,7 +240,7 @@ export function Environment({ model }: { model: Model }) {
       </dl>
       {more.length > 0 && (
         <p>
-          More:{" "}
+          Related tables:{" "}
           {more.map((one) => (
             <button
               type="button"
@@ -257,7 +257,7 @@ export function Environment({ model }: { model: Model }) {
       )}
       {losses.length > 0 && (
         <>
-          <h2>Warnings of the recorder</h2>
+          <h2>Recorder warnings</h2>
           <ul>
             {losses.map((loss, i) => (
               <li key={i}>

@@ -25,10 +25,10 @@ interface Drag {
   hasMoved: boolean;
 }
 
-/** Draws whenever something that a frame shows has changed, at most once a frame. */
+/** Redraws the canvas when its inputs change, at most once per frame. */
 function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
   const painter = new Painter(browserSurface());
-  const pen = canvas.getContext("2d", { alpha: false }); // what covers all is quicker to show
+  const pen = canvas.getContext("2d", { alpha: false }); // an opaque canvas is composited faster
   let waiting = 0;
   const draw = (): void => {
     waiting = 0;
@@ -78,7 +78,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
       bookmarks: model.bookmarks.peek(),
     });
     const mark = model.isComplete.peek() ? "warpline-full" : "warpline-frame";
-    performance.clearMarks(mark); // only the latest is kept
+    performance.clearMarks(mark); // keep only the latest
     performance.mark(mark);
   };
   const stop = effect(() => {
@@ -99,12 +99,12 @@ interface LabelProps {
   readonly model: Model;
   readonly placed: PlacedRow;
   readonly top: number;
-  /** Rows kept at the top stand apart from their groups: they name them. */
+  /** Pinned rows are shown outside their groups, so their labels include the group. */
   readonly isApart?: boolean;
 }
 
 function Label({ model, placed, top, isApart = false }: LabelProps) {
-  void model.arrived.value; // a row that could not be read says so
+  void model.arrived.value; // to show read errors
   const spec = model.recording.head.rows[placed.row];
   if (!spec) return null;
   const label = plainText(isApart ? model.labelApart(placed.row) : spec.label);
@@ -123,7 +123,7 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
           type="button"
           class="fold"
           aria-expanded={!placed.isCollapsed}
-          aria-label={`${placed.isCollapsed ? "Open" : "Close"} ${label}`}
+          aria-label={`${placed.isCollapsed ? "Expand" : "Collapse"} ${label}`}
           onClick={() => model.toggle("collapsed", spec.id)}
         >
           {placed.isCollapsed ? "▸" : "▾"}
@@ -140,7 +140,7 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
           type="button"
           aria-pressed={isPinned}
           aria-label={`${isPinned ? "Unpin" : "Pin"} ${label}`}
-          title="Keep at the top (P)"
+          title={`${isPinned ? "Unpin" : "Pin to the top"} (P)`}
           onClick={() => model.togglePin(spec.id)}
         >
           {isPinned ? "★" : "☆"}
@@ -158,17 +158,17 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
   );
 }
 
-/** Beside the ruler: what its times count from. */
+/** The cell next to the ruler: the origin of its times. */
 function Origin({ model }: { model: Model }) {
   const steps = model.recording.head.steps[0];
   const step = model.anchorStep();
-  const text = step >= 0 ? plainText(steps?.text[step] ?? `step ${step}`).slice(0, 30) : "the beginning";
-  if (!steps) return <div class="origin">from the beginning</div>;
+  const text = step >= 0 ? plainText(steps?.text[step] ?? `step ${step}`).slice(0, 30) : "start of recording";
+  if (!steps) return <div class="origin">from start of recording</div>;
   return (
     <button
       type="button"
       class="origin"
-      title="Whether times count from the step in view or from the recording's beginning (O)"
+      title="Show times relative to the step in view or to the start of the recording (O)"
       onClick={() => {
         model.isFromStep.value = !model.isFromStep.value;
       }}
@@ -360,7 +360,7 @@ function ScrollBar({ model }: { model: Model }) {
 
 function Hover({ model }: { model: Model }) {
   const event = model.hovered.value;
-  if (!event) return <div class="hover faint">Drag to select time and rows · Ctrl + wheel zooms · Shift + drag moves · ? lists all keys</div>;
+  if (!event) return <div class="hover faint">Drag: select time and rows · Ctrl + wheel: zoom · Shift + drag: pan · ?: all shortcuts</div>;
   return (
     <div class="hover">
       <b>{plainText(model.nameOf(event)).slice(0, 300)}</b> {timeText(event.end - event.start)}
@@ -407,7 +407,7 @@ export function Timeline({ model }: { model: Model }) {
             ref={canvas}
             tabIndex={0}
             role="application"
-            aria-label="Timeline of events. W and S zoom, A and D move, comma and full stop walk the events of a row; question mark lists all keys. The table of events below says the same in text."
+            aria-label="Timeline of events. W and S zoom, A and D pan. Comma and period select the previous and next event of a row. Question mark lists all shortcuts. The event table below shows the same data as text."
           />
           <ScrollBar model={model} />
         </div>

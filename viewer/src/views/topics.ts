@@ -1,4 +1,4 @@
-/** What tables are about, so that a key or a list leads to them. */
+/** The topics of the tables, for shortcuts and the list of tables. */
 
 import type { Model } from "./model";
 
@@ -16,7 +16,7 @@ export type Topic =
 export interface TopicSpec {
   readonly topic: Topic;
   readonly title: string;
-  /** Names of tables, the one to begin with first. */
+  /** Names of tables, the default one first. */
   readonly tables: readonly string[];
 }
 
@@ -26,7 +26,7 @@ export const TOPICS: readonly TopicSpec[] = [
     title: "Kernels",
     tables: ["cuda_gpu_kern_sum", "kernel_class_sum", "cuda_gpu_kern_gb_sum", "cuda_kern_exec_sum"],
   },
-  { topic: "calls", title: "Calls", tables: ["cuda_api_sum", "cuda_api_gpu_sum", "osrt_sum"] },
+  { topic: "calls", title: "API and OS calls", tables: ["cuda_api_sum", "cuda_api_gpu_sum", "osrt_sum"] },
   { topic: "operators", title: "Operators", tables: ["op_sum", "op_kern_sum"] },
   {
     topic: "ranges",
@@ -51,7 +51,7 @@ export const TOPICS: readonly TopicSpec[] = [
   { topic: "recording", title: "Recording", tables: [] },
 ];
 
-/** Puts tables under their topics; what no topic names goes to the last. Empty topics are left out. */
+/** Groups tables by topic. Tables without a topic go to the last one. Empty topics are omitted. */
 export function byTopic<T extends { readonly name: string }>(
   tables: readonly T[],
 ): { readonly title: string; readonly topic: Topic; readonly tables: readonly T[] }[] {
@@ -66,7 +66,7 @@ export function byTopic<T extends { readonly name: string }>(
   })).filter((one) => one.tables.length > 0);
 }
 
-/** Opens the first table of a topic, or the findings; says so where the recording has none. */
+/** Opens the first table of a topic, or the findings. Announces when the recording has no such table. */
 export function openTopic(model: Model, topic: Topic): void {
   if (topic === "findings") {
     model.page.value = "overview";
@@ -77,7 +77,7 @@ export function openTopic(model: Model, topic: Topic): void {
   const [first] = found?.tables ?? [];
   if (!first) {
     const title = TOPICS.find((one) => one.topic === topic)?.title ?? topic;
-    model.tell(`${title}: this recording has no such table.`);
+    model.tell(`${title}: no such table in this recording.`);
     return;
   }
   model.table.value = first.name;
