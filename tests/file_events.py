@@ -78,7 +78,7 @@ class _Nsys:
         for start, end, thread, name, correlation in calls:
             key = (thread >> 24, correlation)
             self._calls[key] = min(start, self._calls.get(key, start))
-            found.append(Fact(_thread(thread, "CUDA calls"), start, end, self._texts[name]))
+            found.append(Fact(_thread(thread, "CUDA API"), start, end, self._texts[name]))
         found += self._device("KERNEL", "demangledName")
         found += self._device("MEMCPY", "copyKind")
         found += self._device("MEMSET", "'[CUDA memset]'")
@@ -173,7 +173,7 @@ def cut(text: str) -> str:
 
 
 _ROW_OF_CATEGORY = {
-    **dict.fromkeys(("cuda_runtime", "cuda_driver", "runtime", "hip_runtime"), "CUDA calls"),
+    **dict.fromkeys(("cuda_runtime", "cuda_driver", "runtime", "hip_runtime"), "CUDA API"),
     "cpu_op": "operators",
     "operator": "operators",
     "user_annotation": "ranges",
@@ -192,7 +192,7 @@ def kineto_facts(path: Path) -> tuple[Counter[Fact], int]:
     events = [item for item in content["traceEvents"] if item.get("ph") == "X" and "ts" in item]
     calls: dict[Any, int] = {}
     for item in events:
-        if _ROW_OF_CATEGORY.get(_category(item)) == "CUDA calls":
+        if _ROW_OF_CATEGORY.get(_category(item)) == "CUDA API":
             correlation = (item.get("args") or {}).get("correlation")
             start = _ns(item["ts"])
             calls[correlation] = min(start, calls.get(correlation, start))

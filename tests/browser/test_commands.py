@@ -37,7 +37,7 @@ def test_the_palette_leads_to_tables_rows_findings_and_actions(opened):
     hidden = opened.find(".row-label[data-row='gpu0/memory']")
     hidden.get_by_role("button", name="Hide").click()
     hidden.wait_for(state="detached")
-    assert "memory" in choose(opened, "go to memory from the driver")
+    assert "memory" in choose(opened, "go to driver memory")
     hidden.wait_for()
 
 
@@ -49,7 +49,7 @@ def test_escape_leaves_the_palette_and_nothing_else(opened):
     opened.wait("document.activeElement.getAttribute('role') === 'combobox'")
     opened.page.keyboard.type("zzzz")
     opened.frame()
-    assert "Nothing fits" in opened.find(".palette").inner_text()
+    assert "No matches" in opened.find(".palette").inner_text()
     opened.press("Enter", "Escape")
     opened.find(".palette").wait_for(state="detached")
     assert opened.selected == before
@@ -70,7 +70,7 @@ def test_g_and_a_letter_turn_the_page(opened, keys, page):
 def test_single_keys_can_be_turned_off(opened):
     """WCAG 2.1.4: who speaks to the computer presses keys by accident."""
     whole = opened.view
-    opened.find("header.bar").get_by_role("button", name="Keys and mouse").click()
+    opened.find("header.bar").get_by_role("button", name="Keyboard and mouse").click()
     opened.find("dialog[open] input[type=checkbox]").uncheck()
     opened.find("dialog[open]").get_by_role("button", name="Close").click()
     opened.press("w", "d", "n", "4")

@@ -96,7 +96,7 @@ def test_figures_of_the_overview_lead_to_their_events(show):
     assert viewer.ask("model.nameOf(model.selected.value)") == "host-sync"
     assert viewer.ask("model.recording.head.rows[model.selected.value.row].id") == "gpu0/state"
     first = viewer.ask("model.selected.value.start")
-    viewer.page.get_by_role("button", name="Next lit event").click()
+    viewer.page.get_by_role("button", name="Next highlighted event").click()
     viewer.wait(f"model.selected.value.start > {first}")
     assert viewer.ask("model.nameOf(model.selected.value)") == "host-sync"
     viewer.press("1")

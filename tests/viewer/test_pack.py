@@ -268,7 +268,7 @@ def test_what_is_nested_too_deep_is_merged_and_counted():
     rows = [row for row in found.rows.values() if row["kind"] == "range"]
     assert [row["count"] for row in rows] == [2, *[1] * (MAX_LANES - 1), 1]
     assert rows[0]["label"] == "ranges"
-    assert rows[-1]["label"] == "ranges: 40 deeper ones, merged"
+    assert rows[-1]["label"] == "ranges: 40 deeper events, merged"
     (event,) = found.events(rows[-1]["id"])
     assert (event.start_ns, event.end_ns) == (MAX_LANES, 2 * depth - MAX_LANES)
     assert (event.row, event.table) == (None, None)
@@ -292,7 +292,7 @@ def test_what_has_no_thread_stands_in_a_group_of_its_own():
     )
     found = decoded(trace)
     groups = [row["label"] for row in found.rows.values() if row["kind"] == "group"]
-    assert groups == ["process 1", "thread 7", "thread not known"]
+    assert groups == ["process 1", "thread 7", "unknown thread"]
     (event,) = found.events("nothread/overhead")
     assert (event.start_ns, event.end_ns, event.name, event.row) == (30, 60, "b", 1)
 

@@ -261,5 +261,5 @@ def test_a_notebook_is_kept_small(monkeypatch, capture):
     whole = api.timeline(trace, max_bytes=None)
     small = api.timeline(trace, max_bytes=len(whole.html) - 10_000)
     assert len(small.html) <= len(whole.html) - 10_000
-    assert "short events were left out" in small.html
-    assert "short events were left out" not in whole.html
+    assert "short events were omitted" in small.html
+    assert "short events were omitted" not in whole.html

@@ -1,6 +1,6 @@
-"""Packs a trace for the browser, and makes the one-file report or serves the page.
+"""Pack a trace for the browser, and write the report or serve the page.
 
-`pack` turns a trace into a container, the format that ``viewer/CONTAINER.md`` defines; `page` puts
-container, script and overview into HTML; `server` gives the same page to a local browser. The
+`pack` converts a trace to a container, in the format of ``viewer/CONTAINER.md``. `page` combines
+container, script, and overview in HTML. `server` serves the same page to a local browser. The
 script and its style sheet in ``dist/`` are built from ``viewer/``.
 """

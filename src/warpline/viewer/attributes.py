@@ -1,4 +1,4 @@
-"""What the details panel shows of an event beside its name and times."""
+"""Event attributes in the details panel, in addition to name and times."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ _TABLE_END = "_id"
 
 
 def write_attributes(writer: BlockWriter, trace: Trace, names: Names) -> list[dict[str, Any]]:
-    """Add the columns of the tables that events are rows of; return their descriptions.
+    """Add the columns of the event tables and return their descriptions.
 
-    Columns without a value, those that every event's place in the rows tells, and numbers of
-    call chains are left out.
+    Columns without values, columns implied by the event's row, and backtrace numbers are omitted.
     """
     described = []
     for table in EVENT_TABLES:
@@ -50,7 +49,7 @@ def write_attributes(writer: BlockWriter, trace: Trace, names: Names) -> list[di
 
 
 def row_attributes(trace: Trace, table: str, row: int) -> list[dict[str, Any]]:
-    """Return the same of one row: name, unit, meaning and value of each column."""
+    """Return the attributes of one row: name, unit, meaning, and value of each column."""
     found = []
     for spec, values, valid in _shown(trace, table):
         value = values[row].item() if valid is None or valid[row] else None
@@ -66,7 +65,7 @@ def row_attributes(trace: Trace, table: str, row: int) -> list[dict[str, Any]]:
 
 
 def _shown(trace: Trace, table: str) -> Iterator[tuple[Column, Any, Any]]:
-    """Yield the columns that are shown, with their values and which of these are known."""
+    """Yield the shown columns with their values and validity masks."""
     specs = [
         spec
         for spec in TABLES[table].columns

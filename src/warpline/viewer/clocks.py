@@ -1,4 +1,4 @@
-"""How far the clocks of several files may be apart, at the rows of their processes and devices."""
+"""Clock errors between files, for the rows of their processes and devices."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from warpline.viewer.rows import Row
 
 
 def with_clock_errors(trace: Trace, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows; those of processes and devices of other files with what their clock is off.
+    """Yield the rows; processes and devices of other files get their clock error.
 
-    Ends of collectives tell it, after the clocks were brought together: what is left between two
-    ranks of different files, and how far single ends stray from that. The first file's clock is
-    the one that all others are measured by; where nothing tells, nothing is said.
+    The error follows from the ends of collectives after the clocks were aligned: the remaining
+    offset between two ranks of different files, plus the spread of single ends around it. The
+    first file's clock is the reference. Without collectives no error is known.
     """
     errors = _errors(trace)
     if not errors:
@@ -37,7 +37,7 @@ def with_clock_errors(trace: Trace, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _errors(trace: Trace) -> dict[int, int]:
-    """Return the error of each process whose file is not the first, ns."""
+    """Return the error of each process outside the first file, ns."""
     files = trace.meta.file_of_process
     if len(set(files)) < 2:
         return {}
@@ -52,7 +52,7 @@ def _errors(trace: Trace) -> dict[int, int]:
 
 
 def _by_device(trace: Trace, errors: dict[int, int]) -> dict[int, int]:
-    """Return the error of each device that only processes of other files used."""
+    """Return the error of each device that is used only by processes of other files."""
     work = operations(trace)
     found = {}
     for device in np.unique(work.device).tolist():

@@ -1,8 +1,8 @@
-"""Columns of a container: unsigned integers, stored byte plane by byte plane.
+"""Columns of a container: unsigned integers, stored as byte planes.
 
-The lowest bytes of all values come first, then the second bytes, and so on. Times of neighbours
-are alike in their high bytes, so that gzip finds more to save than in whole integers, and a page
-puts the values together again without a branch. ``viewer/CONTAINER.md`` is the contract.
+The lowest bytes of all values come first, then the second bytes, and so on. Neighboring times
+have similar high bytes, so gzip compresses planes better than whole integers, and a page decodes
+them without branches. ``viewer/CONTAINER.md`` is the contract.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ LIMIT = 1 << (8 * MAX_PLANES)
 
 
 class Packed(NamedTuple):
-    """One column, ready to be written.
+    """One encoded column.
 
     Attributes:
-        name: What the column is called.
-        planes: Bytes of each value.
-        encoding: How values follow from the stored integers.
+        name: Name of the column.
+        planes: Bytes per value.
+        encoding: How to decode the stored integers.
         data: ``count * planes`` bytes.
     """
 
@@ -34,47 +34,47 @@ class Packed(NamedTuple):
     data: bytes
 
     def head(self) -> dict[str, Any]:
-        """Return how the container's head describes it."""
+        """Return its description in the container's head."""
         described: dict[str, Any] = {"name": self.name, "planes": self.planes}
         return described if self.encoding == "plain" else {**described, "encoding": self.encoding}
 
 
 def plain(name: str, values: npt.NDArray[Any]) -> Packed:
-    """Pack integers of 0 or more, below 2**56."""
+    """Pack nonnegative integers below 2**56."""
     return _packed(name, "plain", values.astype(np.uint64))
 
 
 def delta(name: str, values: I64) -> Packed:
-    """Pack integers by the differences of neighbours, which may be negative."""
+    """Pack integers as differences of neighbors, which may be negative."""
     return _packed(name, "delta", zigzag(np.diff(values, prepend=np.int64(0))))
 
 
 def optional(name: str, values: I64, valid: BoolArray) -> Packed:
-    """Pack integers of 0 or more, of which some are missing."""
+    """Pack nonnegative integers with missing values."""
     return _packed(name, "optional", np.where(valid, values + 1, 0).astype(np.uint64))
 
 
 def optional_delta(name: str, values: I64, valid: BoolArray) -> Packed:
-    """Pack the same by the differences of neighbours."""
+    """Pack nonnegative integers with missing values as differences of neighbors."""
     running = np.where(valid, values + 1, 0)
     return _packed(name, "optional-delta", zigzag(np.diff(running, prepend=np.int64(0))))
 
 
 def float32(name: str, values: npt.NDArray[Any]) -> Packed:
-    """Pack numbers in single precision; NaN is nothing."""
+    """Pack numbers in single precision; NaN is a missing value."""
     bits = values.astype("<f4").view(np.uint32).astype(np.uint64)
     return Packed(name, 4, "float32", _planes(bits, 4))
 
 
 def float64(name: str, values: npt.NDArray[Any]) -> Packed:
-    """Pack numbers in double precision; NaN is nothing."""
+    """Pack numbers in double precision; NaN is a missing value."""
     return Packed(name, 8, "float64", _planes(values.astype("<f8").view(np.uint64), 8))
 
 
 def smallest(name: str, values: I64, valid: BoolArray | None) -> Packed:
-    """Pack any integers in the encoding that is likely to take least.
+    """Pack any integers in the encoding that is likely to be the smallest.
 
-    Integers that no encoding of integers holds become doubles; from 2**53 on those are rounded.
+    Integers too large for the integer encodings become doubles, which are rounded from 2**53 on.
     """
     known = values if valid is None else np.where(valid, values, 0)
     low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
@@ -97,7 +97,7 @@ def zigzag(values: I64) -> U64:
 def _packed(name: str, encoding: str, coded: U64) -> Packed:
     largest = int(coded.max()) if len(coded) else 0
     if largest >= LIMIT:
-        raise ValueError(f"column {name!r} holds {largest}, which takes more than 7 bytes")
+        raise ValueError(f"column {name!r}: {largest} needs more than 7 bytes")
     planes = max((largest.bit_length() + 7) // 8, 1)
     return Packed(name, planes, encoding, _planes(coded, planes))
 

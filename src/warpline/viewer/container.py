@@ -1,4 +1,4 @@
-"""The container: a head in JSON and numbered blocks of bytes, as ``viewer/CONTAINER.md`` says."""
+"""The container: a JSON head and numbered blocks of bytes, see ``viewer/CONTAINER.md``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from warpline.viewer.columns import Packed, delta, float32, optional_delta, plai
 from warpline.viewer.rows import Events
 
 VERSION = 1
-BLOCK_BYTES = 3_000_000  # of a block before compression
+BLOCK_BYTES = 3_000_000  # size of a block before compression
 _PART_EVENTS = 2**18
 _LEVEL = 6
 _THREADS = 4
 
 
 class Block(NamedTuple):
-    """A block: what it holds, its size before compression, and its bytes."""
+    """A block: its kind, its size before compression, and its bytes."""
 
     kind: str
     raw_bytes: int
@@ -34,7 +34,7 @@ class Container:
     """A trace packed for the page.
 
     Attributes:
-        head: What stands in the page as JSON, but for ``source``.
+        head: The JSON head, without ``source``.
         blocks: In the order of their numbers.
     """
 
@@ -42,10 +42,10 @@ class Container:
     blocks: tuple[Block, ...]
 
     def head_json(self, source: str) -> str:
-        """Return the head as ASCII JSON that no HTML parser takes for markup.
+        """Return the head as ASCII JSON without HTML markup characters.
 
         Args:
-            source: Where the page finds the blocks: ``inline`` or ``http``.
+            source: Location of the blocks: ``inline`` or ``http``.
         """
         return script_json({**self.head, "source": source})
 
@@ -58,7 +58,7 @@ def script_json(value: Any) -> str:
 
 @dataclass
 class BlockWriter:
-    """Collects blocks, and compresses them at the end."""
+    """Collects blocks and compresses them at the end."""
 
     _raw: list[tuple[str, list[bytes]]] = field(default_factory=list)
     _sizes: list[int] = field(default_factory=list)
@@ -66,14 +66,14 @@ class BlockWriter:
     _is_open: bool = False
 
     def add(self, kind: str, data: bytes) -> int:
-        """Add a block of its own and return its number."""
+        """Add a separate block and return its number."""
         self._raw.append((kind, [data]))
         self._sizes.append(len(data))
         self._is_open = False
         return len(self._raw) - 1
 
     def extend(self, blocks: Sequence[Block]) -> int:
-        """Add blocks that are compressed already; return the number of the first."""
+        """Add compressed blocks and return the number of the first."""
         first = len(self._raw)
         for block in blocks:
             self.add(block.kind, b"")
@@ -81,12 +81,12 @@ class BlockWriter:
         return first
 
     def replace(self, number: int, data: bytes) -> None:
-        """Give a block that was added the bytes that were not known then."""
+        """Replace the bytes of a block."""
         self._raw[number] = (self._raw[number][0], [data])
         self._sizes[number] = len(data)
 
     def append(self, kind: str, columns: Sequence[Packed]) -> tuple[int, int]:
-        """Add columns to the block at hand, or to a new one; return its number and the offset."""
+        """Add columns to the current block or a new one; return its number and the offset."""
         is_same = self._is_open and self._raw[-1][0] == kind and self._sizes[-1] < BLOCK_BYTES
         if not is_same:
             self.add(kind, b"")
@@ -97,7 +97,7 @@ class BlockWriter:
         return len(self._raw) - 1, offset
 
     def end_block(self) -> None:
-        """Let what is added next begin a block."""
+        """End the current block: the next addition starts a new one."""
         self._is_open = False
 
     def blocks(self) -> tuple[Block, ...]:
@@ -118,13 +118,13 @@ def _compressed(kind: str, parts: list[bytes]) -> Block:
 def write_events(writer: BlockWriter, events: Events, offset_ns: int) -> list[dict[str, Any]]:
     """Add the events of a row and return the descriptions of its parts.
 
-    A long row shares no block with others: a page decodes blocks that share a row one after the
-    other, and all others at the same time.
+    A long row shares no block with other rows: a page decodes blocks that share a row in sequence,
+    and all others in parallel.
 
     Args:
-        writer: Where to.
-        events: In time, without an overlap.
-        offset_ns: Taken from all times.
+        writer: Receives the blocks.
+        events: Sorted by time, without overlaps.
+        offset_ns: Subtracted from all times.
     """
     parts = []
     is_long = len(events) > _PART_EVENTS
@@ -151,7 +151,7 @@ def write_events(writer: BlockWriter, events: Events, offset_ns: int) -> list[di
 
 
 def event_columns(part: Events) -> list[Packed]:
-    """Return the columns of a part: events in time, without an overlap."""
+    """Return the columns of a part; the events are sorted by time, without overlaps."""
     if part.value is not None:
         gap = np.diff(part.start_ns, prepend=part.start_ns[:1])
         return [plain("gap", gap), _value(part)]
@@ -174,7 +174,7 @@ def event_columns(part: Events) -> list[Packed]:
 
 
 def _value(part: Events) -> Packed:
-    """Return a counter's values: whole ones exactly, others in single precision."""
+    """Return a counter's values: integers exactly, others in single precision."""
     value = part.value
     assert value is not None
     is_whole = bool(np.all((value >= 0) & (value < 2**53) & (value == np.floor(value))))

@@ -1,4 +1,4 @@
-"""Rows of values over time: hardware counters and device memory."""
+"""Counter rows: hardware counters and device memory over time."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DEVICE_MEMORY = {
 
 
 def device_counters(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield the memory and the counters of each device."""
+    """Yield the memory and counter rows of each device."""
     yield from _driver_memory(trace, names)
     yield from _framework_memory(trace, names)
     yield from _metrics(trace, names)
 
 
 def _driver_memory(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield the device memory that was allocated from the driver since recording began."""
+    """Yield the device memory allocated from the driver since the start of the recording."""
     if not trace.has("memory_event") or not trace.row_count("memory_event"):
         return
     keys = ("time_ns", "device_id", "operation", "memory", "bytes")
@@ -40,20 +40,20 @@ def _driver_memory(trace: Trace, names: Names) -> Iterator[Row]:
         rows = np.flatnonzero(counted & (device == one))
         rows = rows[np.argsort(time[rows], kind="stable")]
         total = np.cumsum(change[rows])
-        # Blocks from before the recording may be released in it: the least known sum is 0.
+        # Blocks allocated before the recording may be freed in it: the smallest sum is taken as 0.
         total = total - min(int(total.min()), 0)
-        yield _row(names, one, "memory", "memory from the driver", "bytes", time[rows], total)
+        yield _row(names, one, "memory", "driver memory", "bytes", time[rows], total)
 
 
 def _framework_memory(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield the memory that the framework's allocator had in use, and had got."""
+    """Yield the allocated and the reserved memory of the framework's allocator."""
     if not trace.has("allocator_event") or not trace.row_count("allocator_event"):
         return
     keys = ("time_ns", "memory", "device_id", "total_allocated_bytes", "total_reserved_bytes")
     columns = trace.columns("allocator_event", *keys)
     on_device = (columns["memory"].values == _ON_DEVICE) & columns["device_id"].is_valid()
     device, time = columns["device_id"].values, columns["time_ns"].values
-    labels = ("tensors", "memory of the framework")
+    labels = ("allocated tensors", "reserved by framework")
     for key, label in zip(keys[3:], labels, strict=True):
         valid = on_device & columns[key].is_valid()
         for one in np.unique(device[valid]).tolist():
@@ -81,7 +81,7 @@ def _metrics(trace: Trace, names: Names) -> Iterator[Row]:
         if cell[rows[0]] < 0:
             continue
         one, number = int(device[rows[0]]), int(metric[rows[0]])
-        # The producer writes the unit into the name, and tells metrics apart by it.
+        # The name includes the unit, which distinguishes metrics.
         label = texts[number]
         yield _row(names, one, f"counter{number}", label, "none", time[rows], value[rows])
 

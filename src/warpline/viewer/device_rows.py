@@ -29,7 +29,7 @@ _OF_HOST = [PARTS.index(cause) for cause in IDLE_CAUSES if cause not in _NOT_OF_
 
 
 def device_rows(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield the rows of all GPUs that worked or have counters, in the order of the device table."""
+    """Yield the rows of all GPUs with work or counters, in the order of the device table."""
     count = trace.row_count("device") if trace.has("device") else 0
     states = _by_device(_states(trace, names))
     phases = _by_device(_phases(trace, names))
@@ -44,7 +44,7 @@ def device_rows(trace: Trace, names: Names) -> Iterator[Row]:
 
 
 def device_label(trace: Trace, device: int) -> str:
-    """Return what a user calls a device: its index and product, and its rank if it has one."""
+    """Return the label of a device: its index and product name, after its rank, if any."""
     columns = trace.columns("device", "gpu_index", "name_id")
     index = int(columns["gpu_index"].values[device])
     name = columns["name_id"].to_list()[device]
@@ -89,10 +89,10 @@ def _states(trace: Trace, names: Names) -> Iterator[Row]:
 
 
 def _blame(trace: Trace) -> Link:
-    """Return the host call that an idle device waited for, where the host was what it waited for.
+    """Return the CUDA API call that an idle device waited for, if the CPU caused the idle time.
 
-    It is the call that ran on the launching thread in the middle of the idle time, as a wait or
-    an allocation does; without one, the call that launched what ended the time.
+    It is the call in progress on the launching thread in the middle of the idle time, such as a
+    synchronization or an allocation; otherwise, the call that launched the next operation.
     """
     segments, work = device_segments(trace), operations(trace)
     row = np.zeros(len(segments), np.int64)
@@ -173,7 +173,7 @@ def _streams(trace: Trace, names: Names) -> Iterator[Row]:
 
 
 def _stream_labels(trace: Trace) -> Callable[[int, int, int], str]:
-    """Return what names the stream of a device that a process used."""
+    """Return a function that labels a stream by device, stream, and process."""
     work = operations(trace)
     native = trace.columns("stream", "native_id")["native_id"].values if len(work) else ()
     pids = trace.columns("process", "pid")["pid"].values if len(work) else ()
@@ -205,7 +205,7 @@ def _operation_names(trace: Trace, names: Names) -> I64:
 
 
 def _copy_names(trace: Trace, names: Names, rows: I64, categories: I64) -> I64:
-    """Return names such as nsys's, drawn with the kinds of memory."""
+    """Return names as in nsys, with labels that include the memory kinds."""
     columns = trace.columns("memcpy", "kind", "src_memory", "dst_memory")
     kind, source, target = (columns[key].filled(-1)[rows].astype(np.int64) for key in columns)
     keys = np.stack((kind, source, target, categories), axis=1)

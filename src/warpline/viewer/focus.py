@@ -1,4 +1,4 @@
-"""What the page walks: steps, and where each finding shows on the timeline."""
+"""Steps and findings on the timeline."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _HOST_KEYS = {
 
 
 def step_lists(trace: Trace, name: str | None, offset_ns: int) -> list[dict[str, Any]]:
-    """Return the steps on each device, the slowest first; without such, those on the host.
+    """Return the steps on each device, slowest first; without GPU steps, those on the CPU.
 
     Args:
         trace: The trace.
-        name: What the ranges that are steps are called; None finds them.
-        offset_ns: Taken from all times.
+        name: Name of the step ranges; None detects them.
+        offset_ns: Subtracted from all times.
     """
     found = steps(trace, name)
     if not len(found):
@@ -49,11 +49,11 @@ def step_lists(trace: Trace, name: str | None, offset_ns: int) -> list[dict[str,
     order = np.argsort(found.host_start_ns, kind="stable")
     windows = found.host_start_ns[order], found.host_end_ns[order]
     rows = [f"process{process}" for process in np.unique(found.process).tolist()]
-    return [_list(found, "host", rows, order, windows, offset_ns)]
+    return [_list(found, "CPU", rows, order, windows, offset_ns)]
 
 
 def _by_median(found: Steps) -> list[int]:
-    """Return the devices with periods of steps by falling median of those that count."""
+    """Return the devices with steps by falling median of the included steps."""
     length = found.window_end_ns - found.window_start_ns
     included = found.included[found.window_step]
     medians = {}
@@ -81,13 +81,13 @@ def _list(
 def focuses(
     trace: Trace, diagnosis: Diagnosis, row_ids: Iterable[str], offset_ns: int
 ) -> list[dict[str, Any]]:
-    """Return how to show each finding.
+    """Return the view of each finding.
 
     Args:
         trace: The trace.
         diagnosis: Of that trace.
-        row_ids: The rows that there are.
-        offset_ns: Taken from all times.
+        row_ids: Ids of all rows.
+        offset_ns: Subtracted from all times.
     """
     known = frozenset(row_ids)
     return [_focus(trace, finding, known, offset_ns) for finding in diagnosis.findings]
@@ -108,7 +108,7 @@ def _focus(trace: Trace, finding: Finding, known: frozenset[str], offset_ns: int
 
 
 def _rows_of(trace: Trace, item: Evidence) -> list[str]:
-    """Return the ids of the rows in which evidence stands, beside those of what it held up."""
+    """Return the ids of the rows with the evidence, and of the affected state rows."""
     if item.table is None or not item.rows:
         return []
     rows = np.array(item.rows, np.int64)

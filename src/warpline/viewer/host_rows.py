@@ -1,4 +1,4 @@
-"""The rows of each process and thread: ranges, operators, CUDA calls, OS calls, marks."""
+"""The rows of each process and thread: ranges, operators, CUDA API calls, OS calls, marks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _UNKNOWN = "nothread"
 
 
 class _Source(NamedTuple):
-    """A table of host intervals, or of instants.
+    """A table of CPU intervals or instants.
 
     Attributes:
         table: Its name.
-        key: What its rows' ids end in.
-        kind: Of the rows.
-        label: Of the rows.
-        category: Of the events.
+        key: Suffix of its rows' ids.
+        kind: Kind of the rows.
+        label: Label of the rows.
+        category: Category of the events.
     """
 
     table: str
@@ -44,17 +44,17 @@ _SOURCES = (
     _Source("mark", "mark", "mark", "marks", "nvtx"),
     _Source("op", "op", "op", "operators", "operator"),
     _Source("python_frame", "python", "op", "Python", "python"),
-    _Source("api_call", "api", "api", "CUDA calls", "cuda-api"),
+    _Source("api_call", "api", "api", "CUDA API", "cuda-api"),
     _Source("overhead", "overhead", "os", "profiler", "profiler"),
     _Source("os_call", "os", "os", "OS calls", "os-call"),
 )
 
 
 def host_rows(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield the rows of all processes and their threads that did anything that was recorded.
+    """Yield the rows of all processes and threads with recorded events.
 
-    The thread that made most CUDA calls, else had most ranges, comes first in its process. What
-    was recorded without its thread comes last.
+    In a process, threads are sorted by the number of CUDA API calls, then of ranges. Events
+    without a thread come last.
     """
     by_thread: dict[int, list[Row]] = {}
     for source in _SOURCES:
@@ -64,7 +64,7 @@ def host_rows(trace: Trace, names: Names) -> Iterator[Row]:
     if by_thread:
         yield from _processes(trace, by_thread)
     if unknown:
-        yield Row(_UNKNOWN, None, "thread not known", "group")
+        yield Row(_UNKNOWN, None, "unknown thread", "group")
         yield from unknown
 
 
@@ -95,7 +95,7 @@ def _processes(trace: Trace, by_thread: dict[int, list[Row]]) -> Iterator[Row]:
 
 
 def _weight(rows: list[Row]) -> tuple[int, int]:
-    """Return how many CUDA calls and ranges a thread has, negated so that most come first."""
+    """Return the numbers of CUDA API calls and ranges of a thread, negated for sorting."""
     calls = sum(len(row.events) for row in rows if row.kind == "api")
     ranges = sum(len(row.events) for row in rows if row.kind in {"range", "op"})
     return -calls, -ranges
@@ -147,7 +147,7 @@ def _rows_of(trace: Trace, names: Names, source: _Source) -> Iterator[Row]:
 
 
 def _chosen(trace: Trace, source: _Source) -> I64:
-    """Return the rows of the table that belong here."""
+    """Return the table rows of this source."""
     if source.table != "range":
         return np.arange(trace.row_count(source.table))
     pushed = push_pop_ranges(trace)

@@ -1,4 +1,4 @@
-"""Lanes: intervals that nest or overlap, split so that those of one lane follow each other."""
+"""Lanes: split nested or overlapping intervals so that no two in a lane overlap."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ TOO_DEEP = -1
 def lanes(start: I64, end: I64, group: I64) -> I32:
     """Return the lane of each interval in its group, 0 for the outermost.
 
-    Intervals that nest stand one lane below the one around them. Where that leaves an overlap in
-    some lane, as among ranges that only partly overlap, each takes the first lane that is free
-    when it begins.
+    A nested interval is one lane below its parent. If that leaves overlaps in a lane, as with
+    partly overlapping ranges, each interval of the group takes the first free lane at its start.
 
     Args:
         start: Shape (n,), in any order.
@@ -24,7 +23,7 @@ def lanes(start: I64, end: I64, group: I64) -> I32:
         group: Shape (n,), such as the thread.
 
     Returns:
-        Shape (n,); `TOO_DEEP` for what would need more than `MAX_LANES` lanes: to be shown merged.
+        Shape (n,); `TOO_DEEP` for intervals beyond `MAX_LANES` lanes, which are shown merged.
     """
     depth = np.zeros(len(start), np.int32)
     rows = np.flatnonzero(np.isin(group, group[_overlapping(start, end, group, depth)]))
@@ -43,7 +42,7 @@ def lanes(start: I64, end: I64, group: I64) -> I32:
 
 
 def _overlapping(start: I64, end: I64, group: I64, lane: I32) -> BoolArray:
-    """Return which intervals begin before an earlier one of their lane has ended."""
+    """Return which intervals start before an earlier one of their lane ends."""
     order = np.lexsort((~end, start, lane, group))
     same = (np.diff(group[order]) == 0) & (np.diff(lane[order]) == 0)
     found = np.zeros(len(start), np.bool_)
@@ -52,14 +51,14 @@ def _overlapping(start: I64, end: I64, group: I64, lane: I32) -> BoolArray:
 
 
 def _first_free(start: I64, end: I64) -> I32:
-    """Return for intervals of one group the first lane that is free when each begins."""
+    """Return the first free lane at the start of each interval of one group."""
     left = np.lexsort((~end, start))
     lane = np.full(len(start), TOO_DEEP, np.int32)
     for number in range(MAX_LANES):
         if not len(left):
             break
         begins = start[left]
-        # The next of this lane is the first of those left that begins when this one has ended.
+        # The next in this lane is the first remaining interval that starts after this one ends.
         follows = np.maximum(np.searchsorted(begins, end[left]), np.arange(len(left)) + 1).tolist()
         chosen = np.zeros(len(left), np.bool_)
         place = 0

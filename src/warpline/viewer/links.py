@@ -1,6 +1,6 @@
-"""What the overview's figures lead to once the page's script runs, and commands to copy.
+"""Links from the overview to timeline and tables, and commands to copy.
 
-Without the script a figure is plain text: the buttons are off until it turns them on.
+Without the script a figure is plain text: the buttons are disabled until the script enables them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _FILES = 3
 
 
 class Links(NamedTuple):
-    """What there is to lead to.
+    """The available link targets.
 
     Attributes:
         files: Names of the recordings.
-        tables: Names of the tables that the page holds.
+        tables: Names of the tables in the page.
         event_tables: Tables of the trace whose rows are events on the timeline.
-        offset_ns: What the page takes from all times.
+        offset_ns: Subtracted from all times of the page.
     """
 
     files: tuple[str, ...]
@@ -31,19 +31,19 @@ class Links(NamedTuple):
     offset_ns: int
 
     def table(self, name: str, content: Content) -> Content:
-        """Return what a table shows in full, leading there if the page holds it."""
+        """Return content that links to a table, if the page has it."""
         return _button(content, data_table=name) if name in self.tables else content
 
     def part(self, device: int, category: str, content: Content) -> Markup:
-        """Return a part of a device's time, leading to its stretches."""
+        """Return content that links to the intervals of a part of a device's time."""
         return _button(content, data_part=f"{device}/{category}")
 
     def range(self, name: str, content: Content) -> Markup:
-        """Return a range's name, leading to the ranges so called; ``*`` is any number."""
+        """Return content that links to the ranges of a name; ``*`` is any number."""
         return _button(content, data_range=name)
 
     def evidence(self, item: Evidence) -> Content:
-        """Return a sentence of a finding, leading to the first event or time that shows it."""
+        """Return the text of an evidence, with a link to its first event or time range."""
         if item.table in self.event_tables and item.rows:
             return _button(item.text, data_event=f"{item.table}:{item.rows[0]}")
         if item.windows_ns:
@@ -53,16 +53,16 @@ class Links(NamedTuple):
         return item.text
 
     def command(self, words: str, *, has_files: bool = True) -> Markup:
-        """Return a command that shows the same in a terminal, with the recordings' names."""
+        """Return the command that prints the same data, with the recordings' names."""
         names = [shlex.quote(name) for name in self.files] if has_files else []
         shown = [*names[:_FILES], *(["..."] if len(names) > _FILES else [])]
         copied = " ".join([words, *names])
         copy = element("button", "Copy", type="button", hidden="", data_copy=copied)
         if len(copied) > LONGEST:
-            copy = Markup()  # it would be cut, and do something else
+            copy = Markup()  # a truncated command would do something else
         return element(
             "p",
-            "By hand: ",
+            "Command: ",
             element("code", " ".join([words, *shown])),
             " ",
             copy,
@@ -71,11 +71,11 @@ class Links(NamedTuple):
 
 
 def links_of(diagnosis: Diagnosis, head: Mapping[str, Any]) -> Links:
-    """Return what the page of a diagnosis can lead to.
+    """Return the link targets of a page.
 
     Args:
-        diagnosis: What the overview tells.
-        head: Of the container.
+        diagnosis: The diagnosis in the overview.
+        head: Head of the container.
     """
     return Links(
         tuple(str(path).rpartition("/")[2] for path in diagnosis.meta["paths"]),

@@ -1,4 +1,4 @@
-"""HTML and SVG as text: every value is escaped, and what cannot be seen is made visible."""
+"""HTML and SVG as text: every value is escaped, and invisible characters are made visible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 LONGEST = 1000
 
-# Control characters, those that turn the direction of text or take no space, and lone surrogates.
+# Control, bidirectional, and zero-width characters, and lone surrogates.
 _UNSEEN = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     r"\ud800-\udfff\U000e0000-\U000e007f]"
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -26,7 +26,7 @@ Content = str | Markup | Iterable["Content"] | None
 
 
 def text(value: str) -> Markup:
-    """Return a text from outside as HTML, in elements as in attributes."""
+    """Return an untrusted text as HTML, for elements and attributes."""
     short = value if len(value) <= LONGEST else value[: LONGEST - 1] + "…"
     return Markup(html.escape(_UNSEEN.sub(_shown, short), quote=True))
 
@@ -37,7 +37,7 @@ def _shown(found: re.Match[str]) -> str:
 
 
 def join(content: Content) -> Markup:
-    """Return nested content as HTML; what is not `Markup` is escaped."""
+    """Return nested content as HTML; plain text is escaped."""
     if content is None:
         return Markup()
     if isinstance(content, Markup):
@@ -51,16 +51,17 @@ def element(tag: str, *content: Content, **attributes: str | None) -> Markup:
     """Return an element.
 
     Args:
-        tag: Its name.
-        content: What it holds, in order.
-        attributes: By name, ``_`` for ``-`` and one at the end ignored; None for none.
+        tag: Name of the element.
+        content: Its content, in order.
+        attributes: Attributes by name, with ``_`` for ``-``. A trailing ``_`` is ignored. None
+            omits the attribute.
     """
     opened = _opened(tag, attributes)
     return Markup(f"<{opened}>{join(content)}</{tag}>")
 
 
 def void(tag: str, **attributes: str | None) -> Markup:
-    """Return an element that has no end, such as ``meta``."""
+    """Return a void element, such as ``meta``."""
     return Markup(f"<{_opened(tag, attributes)}>")
 
 

@@ -1,4 +1,4 @@
-"""Time and number of the events of each name in any stretch of a row, and where a name is next."""
+"""Time and number of events per name in any run of a row's events, and the search for names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CHUNK = 2**14
 
 @dataclass(frozen=True)
 class NameSums:
-    """Running sums by name at every `CHUNK` events.
+    """Running sums by name, every `CHUNK` events.
 
     Attributes:
-        names: Those that the row has, ascending, shape (k,).
+        names: Names in the row, ascending, shape (k,).
         ns: Time of the events before each chunk, shape (chunks + 1, k).
-        count: Their number, likewise.
+        count: Number of the events before each chunk, shape (chunks + 1, k).
     """
 
     names: I64
@@ -30,20 +30,20 @@ class NameSums:
         return self.ns[high] - self.ns[low], self.count[high] - self.count[low]
 
     def chunks_with(self, lit: BoolArray) -> BoolArray:
-        """Return which chunks have an event of a name that is lit, shape (chunks,)."""
+        """Return which chunks have an event with a highlighted name, shape (chunks,)."""
         found = self.count[:, lit[self.names]].sum(axis=1)
         has_any: BoolArray = np.diff(found) > 0
         return has_any
 
 
 def name_sums(name: I64, start_ns: I64, end_ns: I64, names: int) -> NameSums | None:
-    """Return the sums of a row; None where it has too many names for sums to be of use.
+    """Return the sums of a row; None if it has too many names for sums to be useful.
 
     Args:
-        name: Shape (n,), places in the names.
+        name: Shape (n,), indices of names.
         start_ns: Shape (n,).
         end_ns: Shape (n,).
-        names: How many names there are.
+        names: Number of names.
     """
     present = np.zeros(names, np.bool_)
     present[name] = True

@@ -1,4 +1,4 @@
-"""The names of a container: every text with its category, numbered once for all rows."""
+"""The names of a container: every text with its category, numbered across all rows."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from warpline.trace import StringPool
 
 LONGEST = 1000
 NO_NAME = "(no name)"
-MERGED = "(nested too deep to be drawn one by one)"
+MERGED = "(nested too deep, merged)"
 
 
 class Category(NamedTuple):
-    """What an event is: the page colours by it.
+    """The category of an event, which determines its color.
 
     Attributes:
-        name: A word.
-        kind: busy, idle, host, range, op, api, os or other.
-        meaning: Half a sentence.
+        name: One word.
+        kind: busy, idle, host, range, op, api, os, or other.
+        meaning: A short phrase.
     """
 
     name: str
@@ -32,15 +32,15 @@ class Category(NamedTuple):
 
 
 _HOST = (
-    Category("cuda-api", "api", "calls of the CUDA runtime and driver"),
-    Category("nvtx", "range", "ranges that the program or a framework marked"),
-    Category("operator", "op", "operators of the framework"),
-    Category("python", "op", "calls of Python functions and modules"),
-    Category("os-call", "os", "calls of the operating system"),
-    Category("profiler", "other", "what the profiler did"),
-    Category("sample", "other", "samples of what a thread was doing"),
-    Category("counter", "other", "values over time"),
-    Category("attribute", "other", "texts of the details"),
+    Category("cuda-api", "api", "CUDA runtime and driver API calls"),
+    Category("nvtx", "range", "NVTX ranges and framework annotations"),
+    Category("operator", "op", "framework operators"),
+    Category("python", "op", "Python function and module calls"),
+    Category("os-call", "os", "operating system calls"),
+    Category("profiler", "other", "profiler overhead"),
+    Category("sample", "other", "CPU samples"),
+    Category("counter", "other", "counter values"),
+    Category("attribute", "other", "text attributes"),
 )
 
 
@@ -52,18 +52,18 @@ def _parts() -> tuple[Category, ...]:
     )
 
 
-# Categories of device time come first: their places are those of `PARTS`.
+# Categories of GPU time come first: their indices are those of `PARTS`.
 CATEGORIES: tuple[Category, ...] = (*_parts(), *_HOST)
 _PLACES = {category.name: place for place, category in enumerate(CATEGORIES)}
 
 
 def category(name: str) -> int:
-    """Return the place of a category in `CATEGORIES`."""
+    """Return the index of a category in `CATEGORIES`."""
     return _PLACES[name]
 
 
 class Names:
-    """Collects names; a number once given stays."""
+    """Collects names; assigned numbers do not change."""
 
     def __init__(self, strings: StringPool) -> None:
         self._strings = strings
@@ -74,7 +74,7 @@ class Names:
         return len(self._place)
 
     def add(self, text: str, category_place: int, label: str | None = None) -> int:
-        """Return the number of a text in a category; a label is a shorter text to draw."""
+        """Return the number of a text in a category; `label` is a shorter text to draw."""
         place = self._place.setdefault((cut(text), category_place), len(self._place))
         if label is not None and label != text:
             self._labels.setdefault(place, cut(label))
@@ -87,8 +87,9 @@ class Names:
 
         Args:
             ids: Shape (n,), rows of the string pool; -1 for no text.
-            categories: Shape (n,), places in `CATEGORIES`, or one for all.
-            labels: Shape (n,), shorter texts, rows of the string pool; the first of a name counts.
+            categories: Shape (n,), indices in `CATEGORIES`, or one for all.
+            labels: Shape (n,), shorter texts as rows of the string pool. The first label of a
+                name is used.
         """
         wide = np.asarray(ids, np.int64) + 1
         keys = wide * len(CATEGORIES) + np.asarray(categories, np.int64)
@@ -107,7 +108,7 @@ class Names:
         return self.add(text, place, None if label is None else self._strings.text(label))
 
     def places_of(self) -> dict[str, list[int]]:
-        """Return the numbers of each text that events have, of all categories."""
+        """Return the numbers of each event text, over all categories."""
         found: dict[str, list[int]] = {}
         for place, (text, kind) in enumerate(self._place):
             if kind == category("attribute"):
@@ -120,7 +121,7 @@ class Names:
         return np.fromiter((key[1] for key in self._place), np.int64, len(self._place))
 
     def content(self) -> dict[str, Sequence[Any]]:
-        """Return the block of names."""
+        """Return the content of the block of names."""
         return {
             "texts": [text for text, _ in self._place],
             "categories": [place for _, place in self._place],
@@ -129,12 +130,12 @@ class Names:
 
 
 def cut(text: str) -> str:
-    """Return the text, shortened if it is very long."""
+    """Return the text, truncated if it is very long."""
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 def _distinct(keys: I64, limit: int) -> tuple[I64, I64]:
-    """Return the distinct keys, by first appearance in sorted order, and the place of each key."""
+    """Return the distinct keys in ascending order, and the index of each key among them."""
     if limit <= 4 * len(keys) + 2**20:
         used = np.zeros(limit, np.bool_)
         used[keys] = True

@@ -1,4 +1,4 @@
-"""The overview block: what each row did in each of a few thousand bins, painted before the data."""
+"""The overview block: the content of each row in a few thousand bins, drawn before the events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpline.ops.arrays import F64, I64, U8
 from warpline.viewer.rows import Events, Row
 
 _MOST_BINS, _LEAST_BINS = 2048, 64
-_MOST_BYTES = 1 << 26  # the page holds them all; with thousands of threads a bin is wider
+_MOST_BYTES = 1 << 26  # the page keeps them all in memory: with thousands of threads, bins are wider
 NO_CATEGORY = 255
 _FULL = 255
 
@@ -31,7 +31,7 @@ class _Bins(NamedTuple):
 
 
 def bin_count(rows: int) -> int:
-    """Return how many bins each of so many rows has."""
+    """Return the number of bins per row for a number of rows."""
     count = _MOST_BINS
     while count > _LEAST_BINS and 2 * rows * count > _MOST_BYTES:
         count //= 2
@@ -39,13 +39,13 @@ def bin_count(rows: int) -> int:
 
 
 def overview(rows: Sequence[Row], categories: I64, start_ns: int, end_ns: int) -> bytes:
-    """Return coverage, then main category, of every row and bin: 2 * rows * bins bytes.
+    """Return the coverage, then the main category, of every row and bin: 2 * rows * bins bytes.
 
     Args:
         rows: All rows, groups included.
         categories: Category of each name.
-        start_ns: Where the first bin begins.
-        end_ns: Where the last one ends.
+        start_ns: Start of the first bin.
+        end_ns: End of the last bin.
     """
     count = bin_count(len(rows))
     bins = _Bins(np.linspace(start_ns, end_ns, count + 1))
@@ -82,7 +82,7 @@ def _of_events(events: Events, categories: I64, bins: _Bins) -> tuple[U8, U8]:
 
 
 def _covered(start: I64, end: I64, bins: _Bins) -> F64:
-    """Return how many ns of each bin the events cover, which follow each other."""
+    """Return the time in each bin that the events cover, ns; the events do not overlap."""
     before = np.append(0, np.cumsum(end - start)).astype(np.float64)
     place = np.searchsorted(start, bins.edges, side="right")
     last = np.maximum(place - 1, 0)
@@ -92,7 +92,7 @@ def _covered(start: I64, end: I64, bins: _Bins) -> F64:
 
 
 def _touched(events: Events, bins: _Bins) -> U8:
-    """Return 1 for each bin in which an event begins, ends or goes on."""
+    """Return 1 for each bin that an event overlaps."""
     low, width = bins.edges[0], bins.width[0]
     first = np.clip((events.start_ns - low) / width, 0, bins.number - 1).astype(np.int64)
     last = np.ceil(np.clip((events.end_ns - low) / width, 0, bins.number)).astype(np.int64) - 1
@@ -104,7 +104,7 @@ def _touched(events: Events, bins: _Bins) -> U8:
 
 
 def _mean_of_counter(events: Events, bins: _Bins) -> U8:
-    """Return the mean of each bin relative to the largest value; a sample holds until the next."""
+    """Return the mean of each bin relative to the maximum; a sample is valid until the next."""
     assert events.value is not None
     value = np.maximum(events.value, 0.0)
     largest = float(value.max())

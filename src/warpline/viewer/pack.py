@@ -1,4 +1,4 @@
-"""Packs a trace and its diagnosis into a container for the page."""
+"""Pack a trace and its diagnosis into a container for the page."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from warpline.viewer.thinning import NOTHING_KEPT, Thinned, kept_windows, thin
 
 _MAX_RESULT_ROWS = 5_000
 _MAX_LOSSES = 500
-_LARGEST_TIME = 1 << 53  # integers below it are exact in the page
+_LARGEST_TIME = 1 << 53  # smaller integers are exact in the page
 _TRIES = 6
 _BASE64 = 4 / 3
 LINKS = (
     {"name": "launch", "table": "api_call", "text": "launched by"},
-    {"name": "blame", "table": "api_call", "text": "waited for"},
+    {"name": "blame", "table": "api_call", "text": "waiting for"},
 )
 
 
 class TableOfStats(NamedTuple):
-    """A table that the page shows, and the command that prints it."""
+    """A table of the page, and the command that prints it."""
 
     result: Result
     command: str
 
 
 class _Packed(NamedTuple):
-    """A container, and what the events of each row take in a report, by the row's id."""
+    """A container, and the size of each row's events in a report, by row id."""
 
     container: Container
     sizes: dict[str, float]
@@ -61,13 +61,13 @@ def pack(
     """Return the container of a trace.
 
     Args:
-        trace: What to show.
-        diagnosis: Of that trace.
-        tables: Tables to show beside it.
-        steps: What the ranges that are steps are called; None finds them.
-        max_bytes: What head and blocks may take in a report. Where there is more, short events are
-            left out, of the host before the devices', and the container says where. It may still
-            be larger: what else it holds has a size too.
+        trace: The trace to show.
+        diagnosis: Its diagnosis.
+        tables: Tables to include.
+        steps: Name of the step ranges; None detects them.
+        max_bytes: Size limit for head and blocks in a report. To meet it, short events are omitted,
+            those of the CPU before those of the GPU, and the container marks where. The result can
+            still exceed the limit, because the rest of the content is not reduced.
     """
     packer = _Packer(trace, diagnosis, tables, steps)
     whole = packer.pack(Thinned(packer.rows))
@@ -79,8 +79,8 @@ def pack(
     for kept in (kept_windows(trace, diagnosis, steps), NOTHING_KEPT):
         budget = float(max_bytes - fixed)
         for tries_left in reversed(range(_TRIES)):
-            # Long events compress worse than all of them do: the next try aims lower, the last as
-            # low as can be.
+            # Long events compress worse than average, so each try uses a smaller budget, and the
+            # last one none at all.
             budget = budget if tries_left else 0.0
             found = packer.pack(thin(packer.rows, whole.sizes, max(budget, 0.0), kept)).container
             over = report_bytes(found) - max_bytes
@@ -93,19 +93,19 @@ def pack(
 
 
 def report_bytes(container: Container) -> int:
-    """Return what head and blocks take in a report, in which blocks are base64."""
+    """Return the size of head and blocks in a report, with blocks in base64."""
     blocks = sum(math.ceil(len(block.data) / 3) * 4 for block in container.blocks)
     return blocks + len(container.head_json("inline"))
 
 
 class Frame:
-    """What a container tells apart from the events themselves.
+    """The content of a container except the events.
 
     Args:
-        trace: What to show.
-        steps: What the ranges that are steps are called; None finds them.
-        names: Of all rows.
-        rows: In order of display.
+        trace: The trace to show.
+        steps: Name of the step ranges; None detects them.
+        names: Names of all rows.
+        rows: Rows in display order.
     """
 
     def __init__(self, trace: Trace, steps: str | None, names: Names, rows: Sequence[Row]) -> None:
@@ -124,7 +124,7 @@ class Frame:
 
     @staticmethod
     def begin(writer: BlockWriter) -> None:
-        """Make room for the blocks that come first and are known last."""
+        """Reserve the first blocks, whose content is known last."""
         writer.add("overview", b"")
         writer.add("names", b"")
 
@@ -139,11 +139,11 @@ class Frame:
         """Return the container.
 
         Args:
-            writer: With all blocks of events and attributes.
-            diagnosis: None while it is not known.
-            tables: Tables to show.
-            more: What the head says beside.
-            parts: Where the events of each row are; None where they are not in it.
+            writer: Has all blocks of events and attributes.
+            diagnosis: None while it is being computed.
+            tables: Tables to include.
+            more: Additional entries of the head.
+            parts: Location of each row's events; None if they are not in the container.
         """
         places = self._names.places_of()
         results = [_result(writer, table, places) for table in tables]
@@ -164,7 +164,7 @@ class Frame:
         return Container(head, blocks)
 
     def _facts(self, diagnosis: Diagnosis | None) -> dict[str, Any]:
-        """Return what the head says of the recording as a whole."""
+        """Return the entries of the head about the whole recording."""
         trace, offset_ns = self._trace, self.offset_ns
         low, high = self.span
         origin = trace.meta.origin_utc_ns
@@ -190,7 +190,7 @@ class Frame:
 
 
 class _Packer:
-    """What is the same however much is left out."""
+    """The parts of a container that do not depend on thinning."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class _Packer:
         self._frame = Frame(trace, steps, self._names, self.rows)
 
     def pack(self, thinned: Thinned) -> _Packed:
-        """Return the container of some of the events."""
+        """Return the container of the remaining events."""
         writer = BlockWriter()
         self._frame.begin(writer)
         offset_ns = self._frame.offset_ns
@@ -219,14 +219,14 @@ class _Packer:
 
     @cached_property
     def _attributes(self) -> tuple[tuple[Block, ...], list[dict[str, Any]]]:
-        """What is the same however much is left out; its blocks count from 0."""
+        """Return the attribute blocks, numbered from 0, and their descriptions."""
         writer = BlockWriter()
         described = write_attributes(writer, self._trace, self._names)
         return writer.blocks(), described
 
 
 def timeline_rows(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield all rows of a timeline, in order of display."""
+    """Yield all rows of a timeline in display order."""
     rows = (*device_rows(trace, names), *host_rows(trace, names))
     yield from with_clock_errors(trace, rows)
 
@@ -238,7 +238,7 @@ def _version() -> str:
 
 
 def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
-    """Return when the timeline begins and ends: the trace's span, widened to every event."""
+    """Return start and end of the timeline: the trace's span, extended to include all events."""
     low, high = trace.span()
     filled = [row.events for row in rows if len(row.events)]
     low = min([low, *(int(events.start_ns[0]) for events in filled)])
@@ -247,7 +247,7 @@ def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
 
 
 def _row(row: Row, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return how the head describes a row; counts and totals are of all its events."""
+    """Return the description of a row in the head; counts and totals cover all its events."""
     value = row.events.value
     highest = None if value is None or not len(value) else float(value.max())
     return {
@@ -274,7 +274,7 @@ def _row(row: Row, parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _sizes(container: Container) -> dict[str, float]:
-    """Return what the events of each row take in a report, by its id."""
+    """Return the size of each row's events in a report, by row id."""
     sizes = {}
     blocks = container.blocks
     for row in container.head["rows"]:
@@ -305,13 +305,13 @@ def _result(
         content["names"] = [places.get(text, []) if isinstance(text, str) else [] for text in texts]
     title = table.result.title
     if len(table.result) > _MAX_RESULT_ROWS:
-        title += f", the first {_MAX_RESULT_ROWS:,} of {plural(len(table.result), 'row')}"
+        title += f" (first {_MAX_RESULT_ROWS:,} of {plural(len(table.result), 'row')})"
     block = writer.add("results", _json(content))
     return {"name": result.name, "title": title, "command": table.command, "block": block}
 
 
 def environment(trace: Trace) -> Iterator[tuple[str, str]]:
-    """Yield what is known about the recording and the machine, names and values."""
+    """Yield the facts about the recording and the machine as names and values."""
     meta = trace.meta
     yield "Recording", ", ".join(path.name for path in meta.paths)
     yield "Recorded by", meta.producer or "unknown"
@@ -324,13 +324,13 @@ def environment(trace: Trace) -> Iterator[tuple[str, str]]:
         yield from _devices(trace)
     yield from meta.environment.items()
     for subject, count in meta.lost.items():
-        yield "Lost", subject if count is None else f"{subject}: {count:,}"
+        yield "Dropped", subject if count is None else f"{subject}: {count:,}"
     for table, count in meta.unread.items():
         yield "Not read", f"{table}: {plural(count, 'row')}"
     for table, reason in meta.damaged.items():
         yield "Damaged", f"{table}: {reason}"
     for table, cost in meta.record_cost_ns.items():
-        yield "Cost of recording", f"{cost:.0f} ns for each row of {table}"
+        yield "Profiling overhead", f"{cost:.0f} ns per row of {table}"
 
 
 def _devices(trace: Trace) -> Iterator[tuple[str, str]]:
@@ -345,7 +345,7 @@ def _devices(trace: Trace) -> Iterator[tuple[str, str]]:
 
 
 def _losses(trace: Trace, offset_ns: int) -> Iterator[dict[str, Any]]:
-    """Yield the producer's warnings and errors, where they were written."""
+    """Yield the producer's warnings and errors with their times."""
     if not trace.has("diagnostic"):
         return
     columns = trace.columns("diagnostic", "time_ns", "severity", "text_id")
@@ -357,7 +357,7 @@ def _losses(trace: Trace, offset_ns: int) -> Iterator[dict[str, Any]]:
 
 
 def plain_json(value: Any) -> Any:
-    """Return the value with plain Python numbers, and None for numbers that JSON lacks."""
+    """Return the value with plain Python numbers, and None for non-finite numbers."""
     if isinstance(value, dict):
         return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
-"""The page: one HTML file with everything in it, or the same page for a server.
+"""The page: one self-contained HTML file, or the same page for a server.
 
-Nothing in it can run but our script, and nothing can leave it: the policy in its head allows the
-script and the style sheets by their hashes and no connection.
+Only our script can run, and no data can leave the page: its content security policy allows the
+script and the style sheets by hash, and no connections.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from warpline.viewer.static_page import static_page
 Source = Literal["inline", "http"]
 
 _TAKE = "warpline.take()"
-_FIRST_BLOCKS = 2  # the overview and the names stand before the script
+_FIRST_BLOCKS = 2  # the overview and the names come before the script
 _END_OF_SCRIPT = re.compile(r"</(script|style)|<!--", re.IGNORECASE)
 _INCOMPLETE = (
-    "This file is incomplete: its end is missing, and with it events or tables. Copy it again, or"
-    " write the report again."
+    "This file is incomplete: events or tables at its end are missing. Copy the file again, or"
+    " create the report again."
 )
 _NO_SCRIPT = (
-    "The timeline and the tables need JavaScript, which this page may run without any access to"
-    " the network. The overview above is complete without it."
+    "The timeline and the tables need JavaScript. The script has no network access. The overview"
+    " above works without JavaScript."
 )
 
 
 class Assets(NamedTuple):
-    """What the page is made of beside its data: its script and its style sheets."""
+    """The script and the style sheets of the page."""
 
     script: str
     styles: tuple[str, ...]
 
 
 def assets() -> Assets:
-    """Return the script and style sheets that are installed with this package.
+    """Return the script and style sheets of this package.
 
     Raises:
-        InputError: They are missing: the package was built without them.
+        InputError: The package was built without them.
     """
     folder = resources.files("warpline.viewer")
     try:
@@ -53,18 +53,18 @@ def assets() -> Assets:
         style = (folder / "dist" / "viewer.css").read_text(encoding="utf-8")
     except OSError:
         raise InputError(
-            "the viewer's script is not installed", hint="build it: npm run build in viewer/"
+            "the viewer script is not installed", hint="run npm run build in viewer/"
         ) from None
     own = (folder / "static_page.css").read_text(encoding="utf-8")
     return Assets(_embeddable(script), (_embeddable(own), _embeddable(style)))
 
 
 def _embeddable(content: str) -> str:
-    """Return a script or style sheet as the browser sees it within an element, to be hashed."""
+    """Return a script or style sheet as the browser parses it in an element, for hashing."""
     plain = content.replace("\r\n", "\n").replace("\r", "\n")
     found = _END_OF_SCRIPT.search(plain)
     if found:
-        raise InputError(f"the viewer's script holds {found[0]!r}, which would end its element")
+        raise InputError(f"the viewer script contains {found[0]!r}, which would end its element")
     return plain
 
 
@@ -88,13 +88,13 @@ def _hash(content: str) -> str:
 def page(
     diagnosis: Diagnosis | None, container: Container, parts: Assets, source: Source
 ) -> Iterator[str]:
-    """Yield the page in pieces; a report holds the blocks, a served page fetches them.
+    """Yield the page in pieces; a report includes the blocks, a served page fetches them.
 
     Args:
-        diagnosis: What the overview tells; None while it is not known.
-        container: What the timeline and the tables show.
+        diagnosis: The diagnosis in the overview; None while it is being computed.
+        container: The data of the timeline and the tables.
         parts: From `assets`.
-        source: ``inline`` for a report, ``http`` for a page that a server gives.
+        source: ``inline`` for a report, ``http`` for a served page.
     """
     yield "<!doctype html>\n"
     yield '<html lang="en"><head><meta charset="utf-8">\n'
@@ -122,7 +122,7 @@ def page(
     for number in range(_FIRST_BLOCKS, count):
         yield from _block(container, number)
         yield f"<script>{_TAKE}</script>"
-    yield '\n<i id="warpline-end" hidden></i></body></html>\n'  # the style sheet looks for it
+    yield '\n<i id="warpline-end" hidden></i></body></html>\n'  # the style sheet tests for it
 
 
 def _banner(thinned: dict[str, str] | None) -> Markup | None:

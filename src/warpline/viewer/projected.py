@@ -1,4 +1,4 @@
-"""Ranges on the devices: for each, when the work that was launched in it ran on each device."""
+"""Ranges projected to the GPUs: the time range of the GPU work launched in each range."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NO_THREAD = -1
 
 
 class Projected(NamedTuple):
-    """Ranges with work on a device, by device and row.
+    """Ranges with GPU work, by device and row.
 
     Attributes:
         device: Shape (n,), int64, rows of the device table.
         range: Shape (n,), int64, rows of the range table.
-        start_ns: Shape (n,), int64, when the first operation of the range began there.
-        end_ns: Shape (n,), int64, when the last one had ended.
+        start_ns: Shape (n,), int64, start of the first operation of the range.
+        end_ns: Shape (n,), int64, end of the last operation of the range.
     """
 
     device: I64
@@ -37,11 +37,11 @@ class Projected(NamedTuple):
 
 @derived
 def projected(trace: Trace) -> Projected:
-    """Return the push/pop ranges on the devices.
+    """Return the push/pop ranges projected to the devices.
 
-    An operation belongs to the ranges around its launch call on the launching thread. What a
-    thread launches outside of its own ranges, as the backward pass does, belongs to those that the
-    leading thread of its process had open.
+    An operation belongs to the ranges that enclose its launch on the launching thread. If a thread
+    has no open range, as in the backward pass, its operations belong to the open ranges of the
+    leading thread of its process.
     """
     owner = _range_of_operations(trace)
     work = operations(trace)
@@ -74,7 +74,7 @@ def _on_device(trace: Trace, device: int, rows: I64, owner: I64) -> Projected:
 
 
 def _range_of_operations(trace: Trace) -> I64:
-    """Return the innermost range of each operation, _NO_RANGE outside of ranges."""
+    """Return the innermost range of each operation, _NO_RANGE outside all ranges."""
     work = operations(trace)
     found = np.full(len(work), _NO_RANGE, np.int64)
     launched = np.flatnonzero(work.call >= 0)

@@ -1,6 +1,6 @@
-"""What the page of a tiled recording asks beyond tiles: exact answers about events and sums.
+"""Queries of a tiled page: exact answers about events and sums.
 
-Times and rows of the page are those of the container. ``viewer/CONTAINER.md`` is the contract.
+Times and rows are those of the container. ``viewer/CONTAINER.md`` is the contract.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _TABLE_ID = re.compile(r"([a-z_]+):(\d{1,18})", re.ASCII)
 Asked = Mapping[str, Any]
 
 
-class BadQuestion(ValueError):  # noqa: N818 - what it is
-    """The question is not one of those that the page asks."""
+class BadQuestion(ValueError):  # noqa: N818 - a rejected query
+    """The query is invalid."""
 
 
 class _Key(NamedTuple):
-    """The order of a walk: by time, then row, then event."""
+    """Sort key of a walk: time, then row, then event."""
 
     time_ns: float
     row: int
@@ -46,10 +46,10 @@ class Questions:
     """Answers from stored rows.
 
     Args:
-        rows: In the order of the container.
-        grid: Where tiles lie.
-        links: Of the container's head.
-        names: How many names there are.
+        rows: Rows in the order of the container.
+        grid: Grid of the tiles.
+        links: Links of the container's head.
+        names: Number of names.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Questions:
     ) -> None:
         self._rows, self._grid, self._links, self._names = rows, grid, links, names
         self._places = {row.row.id: place for place, row in enumerate(rows)}
-        # A phase has the id of its range, which is meant.
+        # A phase has the id of its range: prefer the range.
         self._seeking = sorted(range(len(rows)), key=lambda place: rows[place].row.kind == "phase")
         self._answers: Mapping[str, Callable[[Asked], Any]] = {
             "event": lambda asked: self._found(_whole(asked, "row"), _whole(asked, "event")),
@@ -76,15 +76,15 @@ class Questions:
         }
 
     def answer(self, name: str, asked: Asked) -> Any:
-        """Return what is to be told as JSON; KeyError for a question that does not exist.
+        """Return an answer for JSON; KeyError for an unknown query.
 
         Raises:
-            BadQuestion: Something is missing in what was asked, or makes no sense.
+            BadQuestion: An argument is missing or invalid.
         """
         return self._answers[name](asked)
 
     def events(self, asked: Asked) -> bytes | None:
-        """Return all events of rows that touch a span; None where they are too many."""
+        """Return all events of rows that overlap a span; None if there are too many."""
         most = min(_whole(asked, "most"), _MOST_CUT)
         return cut_out(self._rows, self._grid, self._wanted(asked), self._span(asked), most)
 
@@ -112,7 +112,7 @@ class Questions:
     # -- events ----------------------------------------------------------------------------
 
     def _found(self, place: int, event: int) -> dict[str, Any] | None:
-        """Return what the page knows of an event; None if there is no such event."""
+        """Return the data of an event; None if it does not exist."""
         if not (0 <= place < len(self._rows) and 0 <= event < len(self._rows[place])):
             return None
         row, offset = self._rows[place], self._grid.offset_ns
@@ -225,7 +225,7 @@ class Questions:
         return None if best is None else self._found(best.row, best.event)
 
     def _lit(self, text: str) -> BoolArray:
-        """Return which names are lit, from the base64 of a bit for each."""
+        """Return which names are highlighted, from one bit per name in base64."""
         try:
             octets = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
         except (binascii.Error, ValueError):
@@ -298,7 +298,7 @@ def _add_names(row: StoredRow, first: int, last: int, ns: Any, count: I64) -> No
 
 
 def _first_beyond(row: StoredRow, place: int, begin: _Key, *, is_forward: bool) -> int:
-    """Return the nearest event of a row that comes after, or before, a place in a walk."""
+    """Return the nearest event of a row after, or before, a position of a walk."""
     left, right = row.begun_before(begin.time_ns), row.begun_by(begin.time_ns)
     if place == begin.row:
         inside = min(max(begin.event + (1 if is_forward else 0), left), right)
@@ -309,7 +309,7 @@ def _first_beyond(row: StoredRow, place: int, begin: _Key, *, is_forward: bool) 
 
 
 def _next_lit(row: StoredRow, lit: BoolArray, first: int, best: _Key | None) -> int | None:
-    """Return the first event from `first` on whose name is lit and which may be the best."""
+    """Return the first highlighted event from `first` on that may be the nearest."""
     for chunk in _chunks(row, lit, first, is_forward=True):
         low = max(first, chunk * CHUNK)
         if best is not None and row.start_ns[low] > best.time_ns:
@@ -321,7 +321,7 @@ def _next_lit(row: StoredRow, lit: BoolArray, first: int, best: _Key | None) -> 
 
 
 def _last_lit(row: StoredRow, lit: BoolArray, last: int, best: _Key | None) -> int | None:
-    """Return the last event up to `last` whose name is lit and which may be the best."""
+    """Return the last highlighted event up to `last` that may be the nearest."""
     for chunk in _chunks(row, lit, last, is_forward=False):
         high = min(last + 1, (chunk + 1) * CHUNK)
         if best is not None and row.start_ns[high - 1] < best.time_ns:
@@ -333,7 +333,7 @@ def _last_lit(row: StoredRow, lit: BoolArray, last: int, best: _Key | None) -> i
 
 
 def _chunks(row: StoredRow, lit: BoolArray, event: int, *, is_forward: bool) -> list[int]:
-    """Return the chunks from an event on that may have an event of a name that is lit."""
+    """Return the chunks from an event on that may have a highlighted event."""
     if not 0 <= event < len(row):
         return []
     sums = row.sums
@@ -357,7 +357,7 @@ def _whole(asked: Asked, name: str) -> int:
 
 
 def _number(asked: Asked, name: str) -> float:
-    """Return a number of nanoseconds, whole where it was given so."""
+    """Return a time in nanoseconds; integers stay integers."""
     value = asked.get(name)
     if isinstance(value, float) and math.isfinite(value) and abs(value) < _FURTHEST:
         return int(value) if value.is_integer() else value

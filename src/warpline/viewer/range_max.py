@@ -1,8 +1,8 @@
-"""The longest event of every bin of time, however wide the bins, without visiting the events.
+"""The longest event per bin of time, for any bin width, without visiting all events.
 
-Bins are powers of two of nanoseconds, so that those of one width lie within those of a larger one.
-For a few widths the longest event of every bin that has any is kept; of wider bins it follows
-from these. A width is only kept where it has at most half as many bins as the one before.
+Bin widths are powers of two in ns, so that bins of one width nest in those of a larger one. For a
+few widths, the longest event of every non-empty bin is stored; wider bins follow from these. A
+width is only stored if it has at most half as many bins as the previous one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from warpline.ops.arrays import F64, I64, U8
 
 NOTHING = -1
-_SHARE = 8  # events per bin of the finest width that is kept
+_SHARE = 8  # events per bin of the finest stored width
 _FEWEST = 64
 _PIECE = 2**19
 
@@ -23,12 +23,12 @@ Weigh = Callable[[I64], "I64 | F64"]
 
 
 class _Level(NamedTuple):
-    """Bins of ``2**shift`` ns in which an event begins, in time.
+    """Bins of ``2**shift`` ns in which an event starts, in time order.
 
     Attributes:
         shift: Power of two.
-        first: The first event that begins in each bin, shape (bins,).
-        best: The heaviest that begins there but for the last, or `NOTHING`; shape (bins,).
+        first: The first event that starts in each bin, shape (bins,).
+        best: The heaviest event that starts there, except the last, or `NOTHING`; shape (bins,).
     """
 
     shift: int
@@ -37,25 +37,24 @@ class _Level(NamedTuple):
 
 
 class RangeMax:
-    """Finds the heaviest event among those that begin in each of many bins, but for the last.
+    """Finds the heaviest of the events that start in each bin, except the last.
 
-    The last that begins in a bin is left to the caller: it may reach into the next one.
+    The last event that starts in a bin is left to the caller: it may extend into the next bin.
     """
 
     def __init__(self, start_ns: I64, origin_ns: int, weigh: Weigh) -> None:
-        """Sum up events.
+        """Index events.
 
         Args:
-            start_ns: Shape (n,), ascending, from the origin on.
-            origin_ns: Where all bins begin.
-            weigh: Gives the weights of events by their numbers: below 0 for those that are not
-                to be found.
+            start_ns: Shape (n,), ascending, not before the origin.
+            origin_ns: Start of the first bin.
+            weigh: Returns the weights of events by number; negative for events to ignore.
         """
         self._weigh = weigh
         self._count = len(start_ns)
         self._levels: list[_Level] = []
         apart = _apart(start_ns, origin_ns)
-        bins = np.cumsum(np.bincount(apart, minlength=64)[::-1])[::-1]  # by shift, at least
+        bins = np.cumsum(np.bincount(apart, minlength=64)[::-1])[::-1]  # by minimum shift
         wanted = self._count // _SHARE
         first = best = None
         for shift in range(63):
@@ -72,14 +71,14 @@ class RangeMax:
             wanted = count // 2
 
     def best(self, shift: int, edges: I64) -> I64:
-        """Return the heaviest of the events ``[edges[i], edges[i + 1])`` but for the last.
+        """Return the heaviest of the events ``[edges[i], edges[i + 1])``, except the last.
 
         Args:
-            shift: The ranges are what begins in bins of ``2**shift`` ns.
-            edges: Ascending, shape (ranges + 1,).
+            shift: The runs are the events that start in bins of ``2**shift`` ns.
+            edges: Ascending, shape (runs + 1,).
 
         Returns:
-            Shape (ranges,): numbers of events, `NOTHING` where there is none.
+            Shape (runs,): numbers of events, or `NOTHING`.
         """
         found = np.full(len(edges) - 1, NOTHING, np.int64)
         is_filled = edges[1:] > edges[:-1]
@@ -103,13 +102,13 @@ class RangeMax:
     def _best(
         self, first: I64 | None, best: I64 | None, groups: I64, end: int | None = None
     ) -> I64:
-        """Return the heaviest event of each group of bins but for the last.
+        """Return the heaviest event of each group of bins, except the last.
 
         Args:
-            first: First event of each bin; None for a bin per event.
-            best: Heaviest event of each bin but for its last; None for none.
-            groups: The first bin of each group, ascending from 0.
-            end: Where the events of the last bin end; None for the end of the row.
+            first: First event of each bin; None for one bin per event.
+            best: Heaviest event of each bin, except its last; None for none.
+            groups: First bin of each group, ascending from 0.
+            end: End of the events of the last bin; None for the end of the row.
         """
         count = self._count if first is None else len(first)
         end = self._count if end is None else end
@@ -134,7 +133,7 @@ class RangeMax:
         return np.append(first[low + 1 : high + 1], end)[: high - low] - 1
 
     def _heaviest(self, last: I64, best: I64 | None, groups: I64) -> I64:
-        """Return the heaviest of the bests and lasts of each group, but for the very last."""
+        """Return the heaviest of the best and last events of each group, except the final one."""
         ends = np.empty_like(groups)
         ends[:-1], ends[-1] = groups[1:], len(last)
         weight = self._weigh(last)
@@ -146,13 +145,13 @@ class RangeMax:
             weight = np.maximum(weight, own)
         most = np.maximum.reduceat(weight, groups)
         hit = np.flatnonzero(weight == np.repeat(most, ends - groups))
-        found: I64 = candidate[hit[np.searchsorted(hit, groups)]]  # the first of equals
+        found: I64 = candidate[hit[np.searchsorted(hit, groups)]]  # the first of equal weights
         found[most < 0] = NOTHING
         return found
 
 
 def _apart(start_ns: I64, origin_ns: int) -> U8:
-    """Return the least shift at which each event's bin is that of the event before; 63 for none."""
+    """Return the smallest shift at which each event shares a bin with the previous one, or 63."""
     apart = np.empty(len(start_ns), np.uint8)
     apart[:1] = 63
     for begin in range(1, len(start_ns), _PIECE):

@@ -1,4 +1,4 @@
-"""The page with everything in it: as a file, in a notebook, or from a local server."""
+"""The self-contained page: as a file or in a notebook."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from warpline.viewer.page import Assets, assets, page
 FirstPage = Literal["overview", "timeline"]
 
 ZIP = ".zip"
-# A notebook of somebody else is shown without frames and style sheets, so that this is seen.
+# An untrusted notebook is shown without frames and style sheets, so this text is visible.
 _UNTRUSTED = (
-    '<p class="warpline-untrusted">A timeline of Warpline stands here. It is shown where the'
-    " notebook is trusted (in JupyterLab: Trust Notebook, among the commands) or run again.</p>"
+    '<p class="warpline-untrusted">To show the Warpline timeline here, trust this notebook (in'
+    " JupyterLab: command Trust Notebook) or run the cell again.</p>"
     "<style>.warpline-untrusted { display: none; }</style>"
 )
 
 
 class Report(NamedTuple):
-    """A report that is not written yet.
+    """A report in memory.
 
     Attributes:
-        pieces: The page, cut anywhere.
-        size: Its bytes in UTF-8.
-        thinned: What was left out, a sentence or two; None if nothing was.
+        pieces: The page, split at arbitrary positions.
+        size: Its size in UTF-8, bytes.
+        thinned: A message about the omitted events; None if none were omitted.
     """
 
     pieces: list[str]
@@ -53,36 +53,36 @@ def make_report(
     max_bytes: int | None = None,
     first_page: FirstPage = "overview",
 ) -> Report:
-    """Return the page with everything in it.
+    """Return the self-contained page.
 
     Args:
-        trace: What to show.
-        diagnosis: Of that trace.
-        tables: Tables to show beside it.
-        steps: What the ranges that are steps are called; None finds them.
-        max_bytes: How large the file may be. Where it would be larger, short events are left
-            out, and the page says which.
-        first_page: What it shows first.
+        trace: The trace to show.
+        diagnosis: Its diagnosis.
+        tables: Tables to include.
+        steps: Name of the step ranges; None detects them.
+        max_bytes: Size limit of the file. To meet it, short events are omitted, and the page
+            marks where.
+        first_page: The initial page.
 
     Raises:
-        UsageError: The file is larger than that whatever is left out.
-        InputError: The viewer's script is not installed.
+        UsageError: The file exceeds the limit even with all short events omitted.
+        InputError: The viewer script is not installed.
     """
     parts = assets()
     container = pack(trace, diagnosis, tables, steps=steps)
     report = _report(diagnosis, container, parts, first_page)
     if max_bytes is None or report.size <= max_bytes:
         return report
-    for _ in range(2):  # the second time with what the page says of being thinned
+    for _ in range(2):  # the second time including the message about omitted events
         frame = report.size - report_bytes(container)
         container = pack(trace, diagnosis, tables, steps=steps, max_bytes=max(max_bytes - frame, 0))
         report = _report(diagnosis, container, parts, first_page)
         if report.size <= max_bytes:
             return report
     raise UsageError(
-        f"the report takes at least {format_bytes(report.size)}, more than"
+        f"the report needs at least {format_bytes(report.size)}, but the limit is"
         f" {format_bytes(max_bytes)}",
-        hint="allow more, or choose a part with --filter-time",
+        hint="raise the limit, or select a time range with --filter-time",
     )
 
 
@@ -100,9 +100,9 @@ def _size(pieces: Iterable[str]) -> int:
 
 
 def write(path: Path, pieces: Iterable[str]) -> None:
-    """Write a file that is complete when it appears; InputError if it cannot be written.
+    """Write a file atomically; InputError if it cannot be written.
 
-    A name that ends in ``.zip`` gets an archive with the page in it.
+    A name that ends in ``.zip`` selects an archive with the page.
     """
     with complete_file(path) as unfinished, unfinished.open("wb") as file:
         if path.suffix.lower() == ZIP:
@@ -121,23 +121,23 @@ def _write_zip(file: IO[bytes], name: str, pieces: Iterable[str]) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Inline:
-    """A report that a notebook shows in a frame of its own, which shares nothing with the page.
+    """A report that a notebook shows in an isolated frame.
 
     Attributes:
         html: The report.
-        height: Of the frame, in pixels.
+        height: Height of the frame in pixels.
     """
 
     html: str
     height: int
 
     def __repr__(self) -> str:
-        return f"<Timeline of {format_bytes(len(self.html))}; a notebook shows it>"
+        return f"<Warpline timeline, {format_bytes(len(self.html))}; display it in a notebook>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        # No `element`, which makes unseen characters visible and cuts long texts: this is a page.
-        # Between apostrophes, because a page has few of them and many quotation marks.
+        """Return the frame for a notebook."""
+        # Not `element`, which replaces invisible characters and truncates long texts.
+        # In single quotes, because a page has few of them and many double quotes.
         content = self.html.replace("&", "&amp;").replace("'", "&#39;")
         frame = element("iframe", sandbox="allow-scripts", width="100%", height=str(self.height))
         return frame.replace("<iframe ", f"<iframe srcdoc='{content}' ", 1) + _UNTRUSTED

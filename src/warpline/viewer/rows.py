@@ -1,7 +1,7 @@
-"""The rows of the timeline: what stands in each, in order of display.
+"""The rows of the timeline and their events, in display order.
 
-A row holds events that follow each other without an overlap; what nests or overlaps is split into
-lanes. Times are those of the trace, ns.
+The events of a row do not overlap: nested or overlapping events are split into lanes. Times are
+those of the trace, ns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOTHING = np.zeros(0, np.int64)
 
 
 class Link(NamedTuple):
-    """The other end of each event: a row of a table, where `valid`."""
+    """The linked row of each event in a table, where `valid`."""
 
     row: I64
     valid: BoolArray
@@ -29,16 +29,16 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Events:
-    """Events of one row, or of many before they are split; all arrays have shape (n,).
+    """Events of one row, or of several before they are split; all arrays have shape (n,).
 
     Attributes:
-        start_ns: When each began.
-        end_ns: When it ended, never before its start.
-        name: Places in the names.
-        row: Rows of the table that the events are of; None for events that are rows of none.
-        table: Places in `EVENT_TABLES` where a row mixes tables; None if they are all of one.
-        links: By name of the link.
-        value: Of a counter: what it was from `start_ns` on.
+        start_ns: Start times.
+        end_ns: End times, never before the start.
+        name: Indices of names.
+        row: Table rows of the events; None for events without table rows.
+        table: Indices in `EVENT_TABLES` if a row mixes tables; None for a single table.
+        links: Links by name.
+        value: Counter values, each valid from `start_ns`.
     """
 
     start_ns: I64 = field(default_factory=lambda: _NOTHING)
@@ -71,19 +71,19 @@ class Row:
 
     Attributes:
         id: Unique in the container.
-        parent: The id of the group it stands in; None for an outermost one.
-        label: What the user reads.
-        kind: group, state, stream, phase, range, op, api, os, mark or counter.
-        table: The table that its events are rows of; None where they are of several, or of none.
+        parent: Id of its group; None for a top-level row.
+        label: The displayed label.
+        kind: group, state, stream, phase, range, op, api, os, mark, or counter.
+        table: The table of its events; None for several tables or none.
         device: Row of the device table, or None.
         process: Row of the process table, or None.
         thread: Row of the thread table, or None.
         stream: Row of the stream table, or None.
-        depth: Its lane among those of the same id but for the end.
-        is_collapsed: Whether its children are hidden at first.
-        unit: Of a counter.
-        clock_error_ns: How far its clock may be off.
-        events: What it holds.
+        depth: Its lane among the lanes of the same source.
+        is_collapsed: Whether its children are initially hidden.
+        unit: Unit of a counter.
+        clock_error_ns: Largest clock error relative to the first file, ns.
+        events: Its events.
     """
 
     id: str
@@ -106,10 +106,10 @@ class Lane(NamedTuple):
     """One lane of a group of rows.
 
     Attributes:
-        group: Which group.
-        depth: Which lane of it, 0 for the outermost.
+        group: The group.
+        depth: The lane in the group, 0 for the outermost.
         events: Sorted by start.
-        merged: How many events these stand for, where they are merged; else 0.
+        merged: Number of original events if they are merged; else 0.
     """
 
     group: int
@@ -119,13 +119,13 @@ class Lane(NamedTuple):
 
 
 def split(events: Events, group: I64, lane: I64, merged_name: Callable[[], int]) -> Iterator[Lane]:
-    """Yield the lanes, by group; below its others a group has what was too deep for a lane, merged.
+    """Yield the lanes by group; events too deep for a lane are merged in a last lane.
 
     Args:
         events: In any order.
         group: Shape (n,).
         lane: Shape (n,), from `lanes`.
-        merged_name: Returns the place in the names of events that are merged; asked if needed.
+        merged_name: Returns the index of the name for merged events; called if needed.
     """
     wanted = np.where(lane == TOO_DEEP, MAX_LANES, lane)
     order = np.lexsort((events.end_ns, events.start_ns, wanted, group))
@@ -143,5 +143,5 @@ def split(events: Events, group: I64, lane: I64, merged_name: Callable[[], int])
 
 
 def lane_label(label: str, lane: Lane) -> str:
-    """Return what the user reads beside a lane of rows that are called so."""
-    return f"{label}: {plural(lane.merged, 'deeper one')}, merged" if lane.merged else label
+    """Return the label of a lane."""
+    return f"{label}: {plural(lane.merged, 'deeper event')}, merged" if lane.merged else label

@@ -1,7 +1,7 @@
-"""A local server of one page: to this machine only, and only to who knows its address.
+"""A local server for one page, reachable only from this machine and only with its secret URL.
 
-Everything is below a random path. A page from elsewhere cannot guess it, and a name that was made
-to point at this machine is refused by the Host header.
+All addresses are below a random path, which other web pages cannot guess. A check of the Host
+header rejects host names that were rebound to this machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 LOOPBACK = "127.0.0.1"
 _HOSTS = (LOOPBACK, "localhost")
-_SILENCE_S = 30  # a connection that says nothing for so long is closed
+_SILENCE_S = 30  # idle connections are closed after this time
 _LONGEST_QUESTION = 4_000_000
 _LENGTH = re.compile(r"[0-9]{1,12}")
 _HEADERS = {
@@ -32,28 +32,28 @@ _HEADERS = {
 
 
 class Answer(NamedTuple):
-    """What stands at an address: its type and content."""
+    """A response: its media type and content."""
 
     media_type: str
     content: bytes
 
 
 class Site(Protocol):
-    """Answers what does not stand still; addresses are relative to the page."""
+    """Dynamic content; addresses are relative to the page."""
 
     def get(self, name: str, query: str) -> Answer | None:
-        """Return what stands at an address, None for nothing."""
+        """Return the content of an address, or None if it does not exist."""
 
     def post(self, name: str, body: bytes) -> Answer | None:
-        """Return the answer to a question, None for one that makes no sense."""
+        """Return the answer to a query, or None if the query is invalid."""
 
 
 class PageServer(ThreadingHTTPServer):
     """Serves one page and its blocks on the loopback interface.
 
     Attributes:
-        url: The address to open; it holds the secret.
-        meanwhile: What is done beside answering, once the server runs.
+        url: The URL to open, including the secret.
+        meanwhile: Runs in a background thread once the server is running.
     """
 
     daemon_threads = True
@@ -66,14 +66,14 @@ class PageServer(ThreadingHTTPServer):
         port: int = 0,
         site: Site | None = None,
     ) -> None:
-        """Bind the port; nothing is answered before `serve_forever`.
+        """Bind the port; requests are answered once `serve_forever` is called.
 
         Args:
             page: The page in UTF-8.
-            blocks: What it fetches from ``blocks/N``.
+            blocks: Contents of ``blocks/N``.
             policy: Content security policy of the page.
-            port: Where to listen; 0 takes a free one.
-            site: Answers what is neither the page nor a block.
+            port: Port to listen on; 0 selects a free one.
+            site: Answers all requests except for the page and its blocks.
 
         Raises:
             OSError: The port is taken.
@@ -96,13 +96,13 @@ class PageServer(ThreadingHTTPServer):
         }
 
     def serve_forever(self, poll_interval: float = 0.5) -> None:
-        """Answer until `shutdown`."""
+        """Answer requests until `shutdown`."""
         if self.meanwhile is not None:
             threading.Thread(target=self.meanwhile, daemon=True).start()
         super().serve_forever(poll_interval)
 
     def find(self, host: str | None, target: str) -> Answer | None:
-        """Return what stands at an address, None for nothing or a wrong secret or host."""
+        """Return the content of an address; None for an unknown address, secret, or host."""
         name = self._name(host, target)
         if name is None:
             return None
@@ -113,16 +113,16 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def takes_questions(self) -> bool:
-        """Whether anything can be posted here."""
+        """Whether POST requests are accepted."""
         return self._site is not None
 
     def ask(self, host: str | None, target: str, body: bytes) -> Answer | None:
-        """Return the answer to what was posted, None for nothing or a wrong secret or host."""
+        """Return the answer to a POST request; None for an unknown address, secret, or host."""
         name = self._name(host, target)
         return None if name is None or self._site is None else self._site.post(name, body)
 
     def _name(self, host: str | None, target: str) -> str | None:
-        """Return an address relative to the page; None with a wrong secret or host."""
+        """Return an address relative to the page; None for a wrong secret or host."""
         if host not in {f"{name}:{self.server_port}" for name in _HOSTS}:
             return None
         secret, _, name = urlsplit(target).path.removeprefix("/").partition("/")
@@ -135,11 +135,11 @@ class PageServer(ThreadingHTTPServer):
         return {**_HEADERS, "Content-Security-Policy": f"{self._policy}; frame-ancestors 'none'"}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: browsers close connections whenever they like."""
+        """Log nothing: browsers close connections at any time."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD, and POST to a site; the base class refuses every other method."""
+    """Answers GET and HEAD, and POST to a site; the base class rejects all other methods."""
 
     server: PageServer
     protocol_version = "HTTP/1.1"
@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = _SILENCE_S
     disable_nagle_algorithm = (
-        True  # answers are sent in two parts, of which the first need not wait
+        True  # answers are sent in two parts; the first must not wait
     )
 
     def do_GET(self) -> None:
@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         length = self.headers.get("Content-Length", "")
         if not _LENGTH.fullmatch(length) or int(length) > _LONGEST_QUESTION:
-            self.close_connection = True  # what follows is not read
+            self.close_connection = True  # the body is not read
             self._send(None, HTTPStatus.BAD_REQUEST, has_body=True)
             return
         body = self.rfile.read(int(length))
@@ -186,4 +186,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.content)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        """Say nothing: addresses hold the secret."""
+        """Log nothing: URLs contain the secret."""

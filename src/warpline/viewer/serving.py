@@ -1,4 +1,4 @@
-"""The page on a local server: with all its events, or with tiles where they are too many."""
+"""The page on a local server: with all events, or with tiles if there are too many."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warpline.viewer.tiled import TiledPage, View
 
 TILE_FROM = 4_000_000
 _SHORT_TURN_S = 0.0005
-_DEVICE_TABLES = EVENT_TABLES[:3]  # busy time is shown once more, as states
+_DEVICE_TABLES = EVENT_TABLES[:3]  # busy time is also shown in the state rows
 
 Tell = Callable[[str], None]
 
@@ -31,22 +31,22 @@ def page_server(
     tile_from: int = TILE_FROM,
     tell: Tell = lambda _: None,
 ) -> PageServer:
-    """Return a server of the page, which does not run yet.
+    """Return a server of the page, not yet running.
 
-    A recording with very many events is shown by tiles, at once; its diagnosis is computed while
-    the server runs.
+    A recording with very many events is shown with tiles immediately; its diagnosis is computed
+    while the server runs.
 
     Args:
-        trace: What to show.
-        view: Computes the diagnosis and the tables to show beside it.
-        steps: What the ranges that are steps are called; None finds them.
-        port: Where to listen; 0 takes a free one.
-        tile_from: How many events are shown by tiles.
-        tell: Takes a sentence about what goes on.
+        trace: The trace to show.
+        view: Computes the diagnosis and the tables.
+        steps: Name of the step ranges; None detects them.
+        port: Port to listen on; 0 selects a free one.
+        tile_from: Smallest number of events to show with tiles.
+        tell: Receives progress messages.
 
     Raises:
-        InputError: The port is taken, there is no room for the events of a large recording, or
-            the viewer's script is not installed.
+        InputError: The port is in use, there is no space for the events of a large recording, or
+            the viewer script is not installed.
     """
     parts = assets()
     count = _events(trace)
@@ -55,7 +55,7 @@ def page_server(
         container = pack(trace, diagnosis, tables, steps=steps)
         content = "".join(page(diagnosis, container, parts, "http")).encode()
         return _listening(content, _blocks(container), parts, port)
-    tell(f"laying out about {format_count(count)} events, which takes a while")
+    tell(f"preparing about {format_count(count)} events; this can take minutes")
     tiled = TiledPage(trace, steps)
     container = tiled.container(None)
     content = "".join(page(None, container, parts, "http")).encode()
@@ -65,7 +65,7 @@ def page_server(
 
 
 def _events(trace: Trace) -> int:
-    """Return about how many events a timeline shows."""
+    """Return the approximate number of events in a timeline."""
     tables = [table for table in (*EVENT_TABLES, *_DEVICE_TABLES) if trace.has(table)]
     return sum(trace.row_count(table) for table in tables)
 
@@ -81,13 +81,13 @@ def _listening(
         return PageServer(content, blocks, policy(parts, "http"), port, site)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        hint = "without --port a free one is taken"
-        raise InputError(f"port {port} cannot be used: {reason}", hint=hint) from None
+        hint = "omit --port to use a free port"
+        raise InputError(f"cannot listen on port {port}: {reason}", hint=hint) from None
 
 
 def _diagnose(server: PageServer, tiled: TiledPage, view: View, parts: Assets, tell: Tell) -> None:
-    """Compute the diagnosis, and give the page with it from then on."""
-    # Answers must not wait for the 5 ms that a thread may otherwise keep the interpreter.
+    """Compute the diagnosis, then serve the page with it."""
+    # By default a thread may hold the interpreter for 5 ms: too long for answers to wait.
     sys.setswitchinterval(_SHORT_TURN_S)
     try:
         diagnosis, tables = tiled.compute(view)
@@ -95,7 +95,7 @@ def _diagnose(server: PageServer, tiled: TiledPage, view: View, parts: Assets, t
         content = "".join(page(diagnosis, container, parts, "http")).encode()
     except (WarplineError, MemoryError) as error:
         reason = str(error) or "out of memory"
-        tiled.pending = f"The diagnosis could not be computed: {reason}."
+        tiled.pending = f"The diagnosis failed: {reason}."
         tell(tiled.pending)
         return
     server.replace(content, _blocks(container))

@@ -1,4 +1,4 @@
-"""Shares that are shown sum to 100% exactly."""
+"""Rounded shares that sum to exactly 100%."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from warpline.result import Breakdown, Part
 
 
 def tenths_of_percent(values: Sequence[int]) -> list[int]:
-    """Return each value's share of their sum in tenths of a per cent; they sum to 1000.
+    """Return each value's share of the sum in tenths of a percent; the shares sum to 1000.
 
-    Each is rounded down, and what is missing goes to those that lost most.
+    Each share is rounded down; the largest remainders are rounded up.
     """
     total = sum(values)
     if total <= 0:
@@ -28,7 +28,7 @@ def shown(tenths: int) -> str:
 
 
 def counted_parts(item: Breakdown) -> tuple[Part, ...]:
-    """Return the parts that shares are of: without steps, not the time around all work."""
+    """Return the parts for shares: without steps, the time before and after all work is excluded."""
     if item.count:
         return item.parts
     parts = tuple(part for part in item.parts if part.category != "tail")

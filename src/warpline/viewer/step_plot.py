@@ -1,4 +1,4 @@
-"""The times of steps as a plot in SVG."""
+"""Step times as an SVG plot."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from warpline.viewer.markup import Markup, element
 _HEIGHT = 140
 _BARS = 400
 _TEXT_HEIGHT = 14
-_PLOT_LEFT = 80  # per mille of the width
+_PLOT_LEFT = 80  # thousandths of the width
 
 
 def step_plot(steps: Mapping[str, Any]) -> Markup | None:
-    """Return bars of the steps of one device in time, those not counted drawn lighter.
+    """Return bars for the steps of one device in time order; excluded steps are lighter.
 
     Args:
-        steps: A list of steps as the container has it.
+        steps: A list of steps from the container.
     """
     lengths = [end - start for start, end in zip(steps["start_ns"], steps["end_ns"], strict=True)]
     if not lengths or max(lengths) <= 0:
@@ -27,7 +27,7 @@ def step_plot(steps: Mapping[str, Any]) -> Markup | None:
     counted = [
         length for length, out in zip(lengths, steps["excluded"], strict=True) if not out
     ] or lengths
-    # One very long step, such as the first, must not make all others flat.
+    # One very long step, such as the first, must not flatten all others.
     highest = min(max(lengths), 4 * median(counted)) or max(lengths)
     width = -(-len(lengths) // _BARS)
     bars = [_bar(steps, lengths, first, width, highest) for first in range(0, len(lengths), width)]
@@ -38,9 +38,9 @@ def step_plot(steps: Mapping[str, Any]) -> Markup | None:
     axis = [_line(level, highest) for level in levels]
     note = f"{steps['label']}: {plural(len(lengths), 'step')}, median {format_ns(middle)}"
     if width > 1:
-        note += f"; each bar is the longest of {width}"
+        note += f"; each bar is the longest of {width} steps"
     if max(lengths) > highest:
-        note += f"; the longest, {format_ns(max(lengths))}, is cut"
+        note += f"; the longest ({format_ns(max(lengths))}) is clipped"
     plot = element(
         "svg",
         element("title", note),
@@ -73,7 +73,7 @@ def _bar(
     unit = (1000 - _PLOT_LEFT) / count
     y = _y(lengths[place], highest)
     tip = f"{steps['text'][place]}: {format_ns(lengths[place])}"
-    tip += ", not counted" if steps["excluded"][place] else ""
+    tip += ", excluded" if steps["excluded"][place] else ""
     return element(
         "rect",
         element("title", tip),

@@ -1,7 +1,7 @@
-"""The rows of a timeline in a file that nobody else sees, mapped into memory.
+"""The rows of a timeline in an unnamed file, mapped into memory.
 
-A recording may have more events than memory has room for, and the system drops and reads again
-what lies in a file. The file has no name: it is gone when this process is, however it ends.
+A recording may have more events than fit into memory; the operating system can evict and reload
+the pages of a file. The file has no name: it disappears with this process, even after a crash.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ AnyArray = npt.NDArray[Any]
 
 
 class OfCategory(NamedTuple):
-    """The events of a row that are of one category, m of n.
+    """The m events of one category in a row of n.
 
     Attributes:
-        key: Twice the category, plus 1 if they are idle time.
+        key: Twice the category, plus 1 for idle time.
         events: Their numbers, ascending, shape (m,); None for all.
-        before_ns: Time of those before each, shape (m + 1,).
-        longest: Finds the longest in bins; by their places among the m.
+        before_ns: Time of the preceding ones, shape (m + 1,).
+        longest: Finds the longest in bins, by index among the m.
     """
 
     key: int
@@ -48,31 +48,31 @@ class OfCategory(NamedTuple):
 
     @property
     def is_idle(self) -> bool:
-        """Whether they are idle time."""
+        """Whether the events are idle time."""
         return self.key % 2 == 1
 
     def places(self, events: I64) -> I64:
-        """Return how many of them are before each of some events of the row."""
+        """Return how many of them precede each of some events of the row."""
         if self.events is None:
             return events
         return _places(self.events, events)
 
     def numbers(self, places: I64) -> I64:
-        """Return the numbers in the row of some of them."""
+        """Return the numbers of some of them in the row."""
         return places if self.events is None else self.events[places].astype(np.int64)
 
 
 @dataclass(frozen=True)
 class StoredRow:
-    """A row whose events are mapped; arrays are of shape (n,) if nothing else is said.
+    """A row with mapped events; arrays have shape (n,) unless noted.
 
     Attributes:
         row: The row; its events have no links.
-        busy_ns: Busy time of the events before each, shape (n + 1,).
-        links: By name: row of the table at the other end, -1 for none.
-        area: Of a counter: value times ns before each sample.
+        busy_ns: Busy time before each event, shape (n + 1,).
+        links: By name: linked table row, -1 for none.
+        area: For counters: value times ns before each sample.
         categories: Category of each name, shape (names,).
-        origin_ns: Where the bins of all rows begin.
+        origin_ns: Start of the bins of all rows.
     """
 
     row: Row
@@ -84,22 +84,22 @@ class StoredRow:
 
     @property
     def start_ns(self) -> I64:
-        """When each event began."""
+        """Start of each event."""
         return self.row.events.start_ns
 
     @property
     def name(self) -> I64:
-        """Places in the names."""
+        """Indices of names."""
         return self.row.events.name
 
     @property
     def value(self) -> F64 | None:
-        """Of a counter."""
+        """Counter values."""
         return self.row.events.value
 
     @property
     def has_idle(self) -> bool:
-        """Whether some of the events are idle time."""
+        """Whether some events are idle time."""
         return self.row.kind == "state"
 
     def __len__(self) -> int:
@@ -107,17 +107,17 @@ class StoredRow:
 
     @property
     def is_counter(self) -> bool:
-        """Whether the row holds samples of a value."""
+        """Whether the row is a counter."""
         return self.row.kind == "counter"
 
     def end_ns(self, event: int) -> int:
-        """Return when an event ended."""
+        """Return the end of an event."""
         return int(self.row.events.end_ns[event])
 
     def touching(self, start_ns: float, end_ns: float) -> tuple[int, int]:
-        """Return the events ``[first, last)`` that reach into a span or begin in it.
+        """Return the events ``[first, last)`` that overlap a span.
 
-        A sample of a counter holds until the next.
+        A sample of a counter is valid until the next.
         """
         first = self.begun_before(start_ns)
         if first > 0 and (self.is_counter or self.end_ns(first - 1) > start_ns):
@@ -125,11 +125,11 @@ class StoredRow:
         return first, max(first, self.begun_before(end_ns))
 
     def begun_before(self, time_ns: float) -> int:
-        """Return how many events began before a time, which may lie between two nanoseconds."""
+        """Return how many events start before a time, which may be fractional."""
         return int(np.searchsorted(self.start_ns, np.int64(-(-time_ns // 1))))
 
     def begun_by(self, time_ns: float) -> int:
-        """Return how many events began by a time."""
+        """Return how many events start at or before a time."""
         return int(np.searchsorted(self.start_ns, np.int64(time_ns // 1), side="right"))
 
     def busy_before(self, time_ns: float) -> float:
@@ -142,16 +142,16 @@ class StoredRow:
 
     @cached_property
     def highest(self) -> RangeMax:
-        """The highest value of a counter in each bin."""
+        """The maximum of a counter per bin."""
         assert self.value is not None
         value = self.value
-        # Values may be negative, and less than nothing means not to be found.
+        # Values may be negative, but negative weights mean events to ignore.
         lowest = float(np.min(value, initial=0.0))
         return RangeMax(self.start_ns, self.origin_ns, lambda rows: value[rows] - lowest)
 
     @cached_property
     def by_category(self) -> tuple[OfCategory, ...]:
-        """The events of each category, busy and idle ones apart."""
+        """The events of each category, with busy and idle time separate."""
         keys = self._keys()
         present = np.unique(keys).tolist()
         if len(present) <= 1 and not any(key % 2 for key in present):
@@ -168,7 +168,7 @@ class StoredRow:
         )
 
     def _keys(self) -> AnyArray:
-        """Return twice the category of each event, plus 1 if it is idle; piece by piece."""
+        """Return twice the category of each event, plus 1 for idle time, computed in pieces."""
         keys = np.empty(len(self), np.int16)
         for begin in range(0, len(self), _PIECE):
             events = np.arange(begin, min(begin + _PIECE, len(self)))
@@ -185,12 +185,12 @@ class StoredRow:
         return OfCategory(key, events, before_ns, longest)
 
     def lengths(self, events: I64) -> I64:
-        """Return how long some events took."""
+        """Return the durations of some events."""
         found: I64 = self.row.events.end_ns[events] - self.start_ns[events]
         return found
 
     def idle(self, events: I64) -> BoolArray:
-        """Return which of some events are idle time: those that have a length, none of it busy."""
+        """Return which of some events are idle time: positive duration, no busy time."""
         is_busy = self.busy_ns[events + 1] > self.busy_ns[events]
         found: BoolArray = ~is_busy & (self.lengths(events) > 0)
         return found
@@ -202,7 +202,7 @@ class StoredRow:
         return name_sums(events.name, events.start_ns, events.end_ns, len(self.categories))
 
     def find(self, table: str, number: int) -> int | None:
-        """Return the first event that is this row of a table."""
+        """Return the first event of a table row."""
         events = self.row.events
         if events.row is None or (events.table is None and self.row.table != table):
             return None
@@ -213,7 +213,7 @@ class StoredRow:
         return place if places is None else int(places[place])
 
     def _by_number(self, table: str) -> tuple[I64 | None, AnyArray]:
-        """Return the events of a table by their rows in it, and these rows; None for all."""
+        """Return the events of a table sorted by table row, and these rows; None for all events."""
         known = self._orders.get(table)
         if known is None:
             numbers, tables = self.row.events.row, self.row.events.table
@@ -224,7 +224,7 @@ class StoredRow:
         return known
 
     def pointing_at(self, link: str, number: int, most: int) -> list[int]:
-        """Return the events whose link leads to a row, at most so many, in time."""
+        """Return the events linked to a row, at most `most`, in time order."""
         ends = self.links.get(link)
         if ends is None:
             return []
@@ -244,9 +244,9 @@ class StoredRow:
 
 
 def _places(ascending: AnyArray, wanted: I64) -> I64:
-    """Return how many of some integers are below each of others, which are 0 or more.
+    """Return, for each of some nonnegative integers, how many of the others are smaller.
 
-    They are compared in their own type: with another, numpy would first copy all of them.
+    They are compared in their own type: for another type, numpy would first copy all of them.
     """
     largest = np.iinfo(ascending.dtype).max
     found: I64 = np.searchsorted(ascending, np.minimum(wanted, largest).astype(ascending.dtype))
@@ -254,7 +254,7 @@ def _places(ascending: AnyArray, wanted: I64) -> I64:
 
 
 def _ascending(events: I64 | None, numbers: AnyArray) -> tuple[I64 | None, AnyArray]:
-    """Return events and numbers by number, then by event."""
+    """Return events and numbers, sorted by number, then by event."""
     if bool(np.all(numbers[1:] >= numbers[:-1])):
         return events, numbers
     order = np.argsort(numbers, kind="stable")
@@ -262,7 +262,7 @@ def _ascending(events: I64 | None, numbers: AnyArray) -> tuple[I64 | None, AnyAr
 
 
 def _in_file(columns: Sequence[AnyArray]) -> list[AnyArray]:
-    """Return the same arrays mapped from a file that nobody else sees; InputError for no room."""
+    """Return the arrays mapped from an unnamed file; InputError if there is no space."""
     begins = np.cumsum([0, *(values.nbytes + -values.nbytes % 8 for values in columns)]).tolist()
     try:
         with _private_file() as file:
@@ -281,23 +281,23 @@ def _in_file(columns: Sequence[AnyArray]) -> list[AnyArray]:
 
 
 class RowStore:
-    """Takes rows one by one and gives them back mapped."""
+    """Stores rows one by one and returns them mapped."""
 
     def __init__(self) -> None:
-        """Open the file; InputError if there is no place for it."""
+        """Open the file; InputError if it cannot be created."""
         self._rows: list[tuple[Row, dict[str, tuple[str, int, int]]]] = []
         self._size = 0
         self._file: IO[bytes] = _private_file()
 
     def add(self, row: Row, idle_names: BoolArray) -> None:
-        """Take a row.
+        """Store a row.
 
         Args:
-            row: With its events.
-            idle_names: Which names are idle time, shape (names,).
+            row: The row with its events.
+            idle_names: Whether each name is idle time, shape (names,).
 
         Raises:
-            InputError: There is no room for the events.
+            InputError: There is no space for the events.
         """
         events = row.events
         columns: dict[str, AnyArray] = {}
@@ -319,20 +319,20 @@ class RowStore:
         return values.dtype.str, begin, len(values)
 
     def stored(self, categories: I64, origin_ns: int) -> tuple[StoredRow, ...]:
-        """Return all rows that were taken, in order; no more can be.
+        """Return all stored rows in order; no more rows can be stored.
 
         Args:
             categories: Category of each name, shape (names,).
-            origin_ns: Where the bins begin: no event begins before.
+            origin_ns: Start of the bins: no event starts earlier.
         """
         try:
-            self._write(np.zeros(1, np.int64))  # nothing cannot be mapped
+            self._write(np.zeros(1, np.int64))  # an empty file cannot be mapped
             self._file.flush()
             data = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise _no_room(error, self._size) from None
         finally:
-            self._file.close()  # what is mapped stays
+            self._file.close()  # the mapping remains valid
         return tuple(
             _mapped(row, data, described, categories, origin_ns) for row, described in self._rows
         )
@@ -348,14 +348,14 @@ def _private_file() -> IO[bytes]:
 def _no_room(error: Exception, size: int) -> InputError:
     reason = getattr(error, "strerror", None) or str(error)
     return InputError(
-        f"the events cannot be laid out in {tempfile.gettempdir()}: {reason}",
-        hint=f"set TMPDIR to a folder with more room than {format_bytes(size)},"
-        " or choose a part with --filter-time",
+        f"cannot store the events in {tempfile.gettempdir()}: {reason}",
+        hint=f"set TMPDIR to a directory with more than {format_bytes(size)} free,"
+        " or select a time range with --filter-time",
     )
 
 
 def _columns(row: Row, idle_names: BoolArray) -> dict[str, AnyArray]:
-    """Return what is kept of a row, in as few bytes as hold it."""
+    """Return the stored arrays of a row in their smallest types."""
     events = row.events
     length = events.end_ns - events.start_ns
     busy = np.where(idle_names[events.name], 0, length) if row.kind == "state" else length

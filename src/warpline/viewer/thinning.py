@@ -1,7 +1,7 @@
-"""Leaves out short events where a report would be too large, and says which.
+"""Omit short events from a report that would be too large, and mark where.
 
-What a user looks at first is kept whole: some steps that stand for the run, and the windows of the
-findings. Outside of these the shortest events go, first of the rows that matter least.
+A few representative steps and the windows of the findings stay complete. Elsewhere the shortest
+events are omitted, starting with the least important rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TIERS = (
     frozenset({"stream", "state"}),
 )
 _LEAST_KEPT = 0.01
-_LEAST_EVENTS = 16  # of each row, so that its outline stays: steps are few, long and cheap
+_LEAST_EVENTS = 16  # per row, to keep its outline: steps are few and long
 _KEPT_STEPS = 3
 _MOST_WINDOWS = 30
 NOTHING_KEPT = (np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -37,12 +37,12 @@ NOTHING_KEPT = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @dataclass(frozen=True)
 class Thinned:
-    """The rows of a report, of which some may hold less than was recorded.
+    """The rows of a report; some may lack events.
 
     Attributes:
-        rows: In order of display.
-        spans: What was left out where, as the container's head says it; times of the trace.
-        left_out: How many events in all.
+        rows: Rows in display order.
+        spans: Omitted events by time range, as in the container's head; times of the trace.
+        left_out: Total number of omitted events.
     """
 
     rows: tuple[Row, ...]
@@ -50,7 +50,7 @@ class Thinned:
     left_out: int = 0
 
     def head(self, offset_ns: int) -> dict[str, Any] | None:
-        """Return what the container says about it; None if nothing was left out."""
+        """Return the entry of the container's head; None if no events were omitted."""
         if not self.left_out:
             return None
         spans = [
@@ -62,20 +62,20 @@ class Thinned:
             for span in self.spans
         ]
         text = (
-            f"{format_count(self.left_out)} short events were left out to keep this file small."
-            " Totals, tables and findings are of the whole recording; sums of an area of the"
-            " timeline are of what was kept."
+            f"{format_count(self.left_out)} short events were omitted to limit the file size."
+            " Totals, tables, and findings cover the whole recording. Statistics of a selected"
+            " area cover the remaining events only."
         )
         return {"text": text, "spans": spans}
 
 
 def kept_windows(trace: Trace, diagnosis: Diagnosis, name: str | None) -> tuple[I64, I64]:
-    """Return what is to be kept whole: beginnings and ends, ascending and apart.
+    """Return the time ranges to keep complete: starts and ends, ascending and disjoint.
 
     Args:
         trace: The trace.
         diagnosis: Of that trace.
-        name: What the ranges that are steps are called; None finds them.
+        name: Name of the step ranges; None detects them.
     """
     windows = [
         window
@@ -101,13 +101,13 @@ def kept_windows(trace: Trace, diagnosis: Diagnosis, name: str | None) -> tuple[
 def thin(
     rows: Sequence[Row], sizes: Mapping[str, float], budget: float, kept: tuple[I64, I64]
 ) -> Thinned:
-    """Return the rows with so many events left out that they are likely to fit.
+    """Return the rows without enough events to make the rest likely to fit.
 
     Args:
         rows: All rows.
-        sizes: What the events of each row take, by its id.
-        budget: What they may take together.
-        kept: What is to be kept whole.
+        sizes: Size of each row's events, by row id.
+        budget: Total size limit.
+        kept: Time ranges to keep complete.
     """
     excess = sum(sizes.values()) - budget
     shares: dict[str, float] = {}
@@ -130,7 +130,7 @@ def thin(
 
 
 def _outside(row: Row, kept: tuple[I64, I64]) -> Any:
-    """Return which events share nothing with what is kept whole."""
+    """Return which events do not overlap the kept time ranges."""
     start, end = kept
     upcoming = np.searchsorted(end, row.events.start_ns, side="right")
     begins = np.append(start, np.iinfo(np.int64).max)[upcoming]
@@ -155,7 +155,7 @@ def _thinned(row: Row, share: float, kept: tuple[I64, I64]) -> Thinned:
 
 
 def _spans(row: Row, outside: I64, is_kept: Any, kept: tuple[I64, I64]) -> list[dict[str, Any]]:
-    """Return where events of a row were left out, between the windows that are kept whole."""
+    """Return where events of a row were omitted, between the kept time ranges."""
     place = np.searchsorted(kept[1], row.events.start_ns[outside], side="right")
     found = []
     for gap in np.unique(place).tolist():

@@ -1,4 +1,4 @@
-"""A recording with more events than a page holds: rows in a file, and tiles of them on demand."""
+"""A recording with too many events for a page: rows in a file, and tiles on demand."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from warpline.viewer.tiles import BINS, Grid, tile
 
 View = Callable[[], tuple[Diagnosis, Sequence[TableOfStats]]]
 
-_THREADS = 2  # answers that are worked out at a time
-_LONGEST_LIST = 20_000  # letters that name rows
+_THREADS = 2  # answers computed in parallel
+_LONGEST_LIST = 20_000  # characters of a list of rows
 _TILE = re.compile(r"tiles/(\d{1,2})/(\d{1,16})", re.ASCII)
 _ROWS = re.compile(r"rows=(\d{1,6}(?:-\d{1,6})?(?:,\d{1,6}(?:-\d{1,6})?)*)", re.ASCII)
 _OCTETS = "application/octet-stream"
 _JSON = "application/json"
 _IDLE = [place for place, category in enumerate(CATEGORIES) if category.kind == "idle"]
 _PENDING = (
-    "The diagnosis of {count} events is being computed. The timeline and its sums are there"
-    " already; verdict, findings, tables and the details of events come with it."
+    "The diagnosis of {count} events is being computed. The timeline and its statistics are"
+    " available now. Verdict, findings, tables, and event details follow."
 )
 
 
 class TiledPage:
-    """What a page of tiles shows, and the answers to what it asks."""
+    """The data of a tiled page, and the answers to its queries."""
 
     def __init__(self, trace: Trace, steps: str | None) -> None:
-        """Lay out all rows; InputError if there is no room for them."""
+        """Store all rows; InputError if there is no space for them."""
         self._trace = trace
         self._trace_lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(_THREADS)
@@ -67,11 +67,11 @@ class TiledPage:
     def container(
         self, diagnosis: Diagnosis | None, tables: Sequence[TableOfStats] = ()
     ) -> Container:
-        """Return what the page gets at once: everything but events.
+        """Return the container of the page: everything except events.
 
         Args:
-            diagnosis: None while it is not known.
-            tables: To be shown.
+            diagnosis: None while it is being computed.
+            tables: Tables to include.
         """
         writer = BlockWriter()
         self._frame.begin(writer)
@@ -85,14 +85,14 @@ class TiledPage:
         return self._frame.finish(writer, diagnosis, tables, more)
 
     def compute(self, view: View) -> tuple[Diagnosis, Sequence[TableOfStats]]:
-        """Return the diagnosis; details of events have to wait meanwhile."""
+        """Return the diagnosis; event details are not available while it is computed."""
         with self._trace_lock:
             return view()
 
     # -- answers ---------------------------------------------------------------------------
 
     def get(self, name: str, query: str) -> Answer | None:
-        """Return a tile, or whether the diagnosis is there; None for what does not exist."""
+        """Return a tile or the state of the diagnosis; None for unknown addresses."""
         if name == "state":
             return _as_json({"pending": self.pending})
         asked, rows = _TILE.fullmatch(name), _ROWS.fullmatch(query[:_LONGEST_LIST])
@@ -106,7 +106,7 @@ class TiledPage:
             return Answer(_OCTETS, tile(self._rows, self._grid, level, index, wanted))
 
     def post(self, name: str, body: bytes) -> Answer | None:
-        """Return the answer to a question; None for one that does not exist or makes no sense."""
+        """Return the answer to a query; None if the query is unknown or invalid."""
         try:
             asked = json.loads(body)
             if not isinstance(asked, dict):
@@ -129,7 +129,7 @@ class TiledPage:
         if not 0 <= row < self._trace.row_count(table):
             return None
         if not self._trace_lock.acquire(blocking=False):
-            return _as_json(None)  # the diagnosis is reading
+            return _as_json(None)  # the diagnosis is reading the trace
         try:
             return _as_json(plain_json(row_attributes(self._trace, table, row)))
         finally:
@@ -147,7 +147,7 @@ def _idle(names: Names) -> BoolArray:
 
 
 def _numbers(text: str, count: int) -> list[int] | None:
-    """Return the numbers of a list such as 1,4-6; None if some are not below `count`."""
+    """Return the numbers of a list such as 1,4-6; None if a number is not below `count`."""
     found: list[int] = []
     for part in text.split(","):
         low, _, high = part.partition("-")

@@ -1,7 +1,7 @@
-"""Tiles: what some rows look like in a stretch of time at one level of detail.
+"""Tiles: the content of some rows in a time range at one level of detail.
 
-A tile of level ``k`` has `BINS` bins of ``2**k`` ns. A row with few events in it is given event by
-event, any other by bins, so that a tile is small and quick whatever lies in it.
+A tile of level ``k`` has `BINS` bins of ``2**k`` ns. A row with few events in the tile has its
+events, any other row has bins, so that every tile is small and fast.
 ``viewer/CONTAINER.md`` is the contract.
 """
 
@@ -29,12 +29,12 @@ _PLACES = np.arange(BINS)
 
 
 class Grid(NamedTuple):
-    """Where tiles lie.
+    """The grid of tiles.
 
     Attributes:
-        origin_ns: Where the first tile of each level begins, in the trace's time.
-        end_ns: Where the recording ends.
-        offset_ns: Taken from all times that the page is told.
+        origin_ns: Start of the first tile of each level, in the trace's time.
+        end_ns: End of the recording.
+        offset_ns: Subtracted from all times sent to the page.
     """
 
     origin_ns: int
@@ -43,11 +43,11 @@ class Grid(NamedTuple):
 
     @property
     def levels(self) -> int:
-        """How many levels there are: the only tile of the last one holds everything."""
+        """Number of levels: the single tile of the last level covers everything."""
         return max(0, (self.end_ns - self.origin_ns - 1).bit_length() - BINS.bit_length() + 1) + 1
 
     def has(self, level: int, index: int) -> bool:
-        """Return whether there is such a tile."""
+        """Return whether the tile exists."""
         if not 0 <= level < self.levels or index < 0:
             return False
         return self.origin_ns + index * (BINS << level) < self.end_ns
@@ -59,7 +59,7 @@ class Grid(NamedTuple):
 
 
 class _Bins(NamedTuple):
-    """A row by bins: arrays of shape (BINS,), and the events that are wide, shape (w,)."""
+    """A row in bins: arrays of shape (BINS,), and the wide events, shape (w,)."""
 
     busy_ns: I64
     top: I64
@@ -70,21 +70,21 @@ class _Bins(NamedTuple):
 
 
 class _CounterBins(NamedTuple):
-    """A counter by bins, shape (BINS,); NaN before the first sample."""
+    """A counter in bins, shape (BINS,); NaN before the first sample."""
 
     mean: F64
     most: F64
 
 
 class _Writer:
-    """Collects columns, one after the other."""
+    """Collects columns in sequence."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
 
     def add(self, columns: Sequence[Packed], count: int) -> dict[str, Any]:
-        """Add columns of so many values and return where they are."""
+        """Add columns of `count` values and return their location."""
         described = {
             "offset": self._size,
             "count": count,
@@ -95,7 +95,7 @@ class _Writer:
         return described
 
     def framed(self, head: dict[str, Any]) -> bytes:
-        """Return the length of a head, the head and the columns."""
+        """Return the length of a head, the head, and the columns."""
         text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
         return b"".join((len(text).to_bytes(_HEAD_BYTES, "little"), text, *self._parts))
 
@@ -105,10 +105,10 @@ def tile(rows: Sequence[StoredRow], grid: Grid, level: int, index: int, wanted: 
 
     Args:
         rows: All rows.
-        grid: Where tiles lie.
-        level: One that the grid has.
-        index: Likewise.
-        wanted: Places of the rows to be told of.
+        grid: Grid of the tiles.
+        level: Level of the tile.
+        index: Index of the tile in its level.
+        wanted: Indices of the rows to include.
     """
     edges = grid.edges(level, index)
     low, high = int(edges[0]), int(edges[-1])
@@ -146,9 +146,9 @@ def tile(rows: Sequence[StoredRow], grid: Grid, level: int, index: int, wanted: 
 def cut_out(
     rows: Sequence[StoredRow], grid: Grid, wanted: list[int], span: tuple[float, float], most: int
 ) -> bytes | None:
-    """Return all events of some rows that touch a span of the trace's time, with ids and links.
+    """Return all events of some rows that overlap a span of the trace's time, with ids and links.
 
-    None where they are more than `most`.
+    None if there are more than `most`.
     """
     found = [(place, *rows[place].touching(*span)) for place in wanted]
     if sum(last - first for _, first, last in found) > most:
@@ -163,7 +163,7 @@ def cut_out(
 
 
 def _with_links(row: StoredRow, first: int, last: int) -> Events:
-    """Return some events with all that is known of them."""
+    """Return some events with all their data."""
     own = slice(first, last)
     ends = {name: row.links[name][own].astype(np.int64) for name in row.links}
     links = {name: Link(rows, rows >= 0) for name, rows in ends.items()}
@@ -171,7 +171,7 @@ def _with_links(row: StoredRow, first: int, last: int) -> Events:
 
 
 def _drawn(row: StoredRow, first: int, last: int) -> Events:
-    """Return some events with what is drawn of them: a tile needs no ids and no links."""
+    """Return some events with the data for drawing: a tile needs no ids and no links."""
     whole, own = row.row.events, slice(first, last)
     value = None if whole.value is None else whole.value[own]
     return Events(whole.start_ns[own], whole.end_ns[own], whole.name[own], value=value)
@@ -187,7 +187,7 @@ def _events(writer: _Writer, shown: Events, grid: Grid) -> dict[str, Any]:
 
 def _bins(row: StoredRow, level: int, edges: I64) -> _Bins:
     begun = np.searchsorted(row.start_ns, edges)
-    before = begun - 1  # the last event that began before each edge
+    before = begun - 1  # the last event that starts before each edge
     known = np.maximum(before, 0)
     start, length = row.start_ns[known], row.lengths(known)
     low = row.busy_ns[known]
@@ -212,11 +212,11 @@ def _bins(row: StoredRow, level: int, edges: I64) -> _Bins:
 def _heaviest(
     row: StoredRow, level: int, edges: I64, begun: I64, crosses: BoolArray, *, is_idle: bool
 ) -> tuple[I64, I64]:
-    """Return what covers most of each bin, by category.
+    """Return the dominant category of each bin.
 
     Returns:
-        Of the busy or idle category with most time in each bin, the event that covers most of the
-        bin, or `NOTHING`, and the category's time.
+        For the busy or idle category with the most time in each bin: its event that covers most of
+        the bin, or `NOTHING`, and the category's time.
     """
     found = np.full(BINS, NOTHING, np.int64)
     kept = [own for own in row.by_category if own.is_idle == is_idle]
@@ -227,7 +227,7 @@ def _heaviest(
     for own, its_sums in zip(kept, sums, strict=True):
         places = own.places(begun)
         into = _reaching_in(own, places, begun, crosses)
-        over = np.where(into, _ends(row, begun - 1) - edges, 0)  # beyond each edge
+        over = np.where(into, _ends(row, begun - 1) - edges, 0)  # time beyond each edge
         before = own.before_ns[places] - over
         is_here = into[:-1] | (places[1:] > places[:-1])
         its_sums[is_here] = (before[1:] - before[:-1])[is_here]
@@ -243,7 +243,7 @@ def _heaviest(
 
 
 def _reaching_in(own: OfCategory, places: I64, begun: I64, crosses: BoolArray) -> BoolArray:
-    """Return at which edges an event of a category goes on."""
+    """Return the edges that an event of a category crosses."""
     last = own.numbers(np.maximum(places - 1, 0))
     found: BoolArray = crosses & (places > 0) & (last == begun - 1)
     return found
@@ -257,7 +257,7 @@ def _ends(row: StoredRow, events: I64) -> I64:
 def _longest(
     row: StoredRow, own: OfCategory, level: int, edges: I64, places: I64, into: BoolArray
 ) -> I64:
-    """Return the event of a category that covers most of each bin; any where there is none."""
+    """Return the event of a category that covers most of each bin; arbitrary if there is none."""
     candidates = np.empty((3, BINS), np.int64)
     candidates[0] = np.where(into[:-1], places[:-1] - 1, NOTHING)
     candidates[1] = own.longest.best(level, places)
@@ -279,7 +279,7 @@ def _counter_bins(row: StoredRow, level: int, edges: I64) -> _CounterBins:
     assert row.area is not None
     value = row.value
     begun = np.searchsorted(row.start_ns, edges)
-    held = np.maximum(begun - 1, 0)  # the sample that holds just before each edge
+    held = np.maximum(begun - 1, 0)  # the valid sample just before each edge
     reach = row.area[held] + value[held] * (edges - row.start_ns[held])
     reach = np.where(begun > 0, reach, 0.0)
     since = np.maximum(edges[:-1], row.start_ns[0])
@@ -287,7 +287,7 @@ def _counter_bins(row: StoredRow, level: int, edges: I64) -> _CounterBins:
     is_known = begun[1:] > 0
     inner = row.highest.best(level, begun)
     last = np.where(np.diff(begun) > 0, begun[1:] - 1, NOTHING)
-    # What held before counts unless another sample begins with the bin.
+    # The previous value counts unless a sample is exactly at the start of the bin.
     follows = np.minimum(begun[:-1], len(row) - 1)
     is_held = (begun[:-1] > 0) & ((row.start_ns[follows] != edges[:-1]) | (begun[:-1] == len(row)))
     into = np.where(is_held, begun[:-1] - 1, NOTHING)
@@ -298,7 +298,7 @@ def _counter_bins(row: StoredRow, level: int, edges: I64) -> _CounterBins:
 
 
 def _wide_of(row: StoredRow, events: I64, low: int) -> I64:
-    """Return start in the tile, length and name of some events, shape (3, w)."""
+    """Return start in the tile, duration, and name of some events, shape (3, w)."""
     names = row.name[events].astype(np.int64)
     return np.stack((row.start_ns[events] - low, row.lengths(events), names))
 
