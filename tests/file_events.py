@@ -293,7 +293,7 @@ def _track(page: Decoded, row: dict[str, Any]) -> tuple[Any, ...]:
         assert device
         assert stream
         return ("gpu", int(device[1]), int(stream[1]))
-    if group["label"] == "thread not known":
+    if group["label"] == "unknown thread":
         return ("thread", None, row["label"])
     thread = re.match(r"thread (-?\d+)", group["label"])
     assert thread

@@ -1,7 +1,7 @@
-"""The overview of a report as plain HTML, which reads without JavaScript and prints.
+"""The overview of a report as plain HTML that works without JavaScript and in print.
 
-Verdict, cards, where the time of each device went, findings, step times, checklist, phases, and
-what is known about the recording.
+It has the verdict, cards, the time breakdown of each device, findings, step times, phases, the
+checklist, and facts about the recording.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from warpline.viewer.shares import counted_parts, shown, tenths_of_percent
 from warpline.viewer.step_plot import step_plot
 
 _DEVICES = 16
-_LEAST_LABEL = 60  # tenths of a per cent: narrower parts of the bar have no room for a name
+_LEAST_LABEL = 60  # tenths of a percent: narrower parts of the bar have no room for a name
 _LEAST_PART = 1
 _DEPTH = 4
 _LEAST_PHASE = 5
 _MOST_PHASES = 60
 _CANDIDATES = 5
-# Which table tells more of a line of the checklist.
+# The table with the details of a check.
 _CHECK_TABLES = {
     "device busy": "breakdown",
     "copies overlapped": "overlap",
@@ -44,8 +44,8 @@ def static_page(diagnosis: Diagnosis, head: Mapping[str, Any]) -> Markup:
     """Return the content of the overview.
 
     Args:
-        diagnosis: What to tell.
-        head: Of the container that the page holds: its steps, tables and facts.
+        diagnosis: The diagnosis to show.
+        head: Head of the page's container: its steps, tables, and facts.
     """
     links = links_of(diagnosis, head)
     return element(
@@ -78,8 +78,8 @@ def _head(diagnosis: Diagnosis) -> Markup:
     if devices:
         facts.append(f"{len(devices)} x {' and '.join(sorted(names))}")
     if steps.source != "none":
-        where = "repeating launches" if steps.source == "periodicity" else steps.source
-        facts.append(f"{plural(steps.count, 'step')} counted, from {where}")
+        where = "repeated launches" if steps.source == "periodicity" else steps.source
+        facts.append(f"{plural(steps.count, 'step')} analyzed, detected from {where}")
     return element(
         "header",
         element("h1", diagnosis.title),
@@ -102,8 +102,8 @@ def _cards(diagnosis: Diagnosis, links: Links) -> Markup | None:
 def _card_texts(diagnosis: Diagnosis, links: Links) -> Iterator[tuple[Content, ...]]:
     steps = diagnosis.steps
     if steps.median_ns is not None:
-        spread = "" if steps.p95_ns is None else f"95 of 100 within {format_ns(steps.p95_ns)}"
-        yield _card("step time, median", links.table("steps", format_ns(steps.median_ns)), spread)
+        spread = "" if steps.p95_ns is None else f"p95 {format_ns(steps.p95_ns)}"
+        yield _card("median step time", links.table("steps", format_ns(steps.median_ns)), spread)
     if diagnosis.breakdown:
         place, item = slowest(diagnosis.breakdown)
         parts = counted_parts(item)
@@ -111,11 +111,12 @@ def _card_texts(diagnosis: Diagnosis, links: Links) -> Iterator[tuple[Content, .
         if whole:
             yield from _time_cards(item, parts, whole, links)
         if whole and place < len(diagnosis.overlaps):
-            yield from _alone_cards(diagnosis.overlaps[place], whole, links)
+            yield from _exposed_cards(diagnosis.overlaps[place], whole, links)
     if diagnosis.checks:
         failed = sum(check.state == "fail" for check in diagnosis.checks)
         passed = sum(check.state == "pass" for check in diagnosis.checks)
-        yield _card("checklist", plural(failed, "failure"), f"{passed} passed")
+        unknown = len(diagnosis.checks) - failed - passed
+        yield _card("checklist", f"{failed} fail", f"{passed} pass, {unknown} unknown")
 
 
 def _card(label: str, value: Content, note: str) -> tuple[Content, ...]:
@@ -127,7 +128,7 @@ def _card(label: str, value: Content, note: str) -> tuple[Content, ...]:
 
 
 def slowest(breakdown: Sequence[Breakdown]) -> tuple[int, Breakdown]:
-    """Return the place of the device whose steps take longest, and its time."""
+    """Return the index of the device with the longest steps, and its breakdown."""
     each = [sum(part.ns for part in counted_parts(item)) / max(item.count, 1) for item in breakdown]
     place = each.index(max(each))
     return place, breakdown[place]
@@ -138,21 +139,21 @@ def _time_cards(
 ) -> Iterator[tuple[Content, ...]]:
     busy = sum(part.ns for part in parts if part.kind == "busy")
     value = links.table("breakdown", _percent(busy, whole))
-    yield _card("GPU busy", value, f"device {item.device}")
+    yield _card("GPU busy", value, f"GPU {item.device}")
     idle = [part for part in parts if part.kind == "idle"]
     if idle and whole > busy:
         most = max(idle, key=lambda part: part.ns)
         value = links.part(item.device, most.category, most.category)
-        yield _card("idle, chiefly", value, f"{_percent(most.ns, whole)}: {most.meaning}")
+        yield _card("main idle cause", value, f"{_percent(most.ns, whole)}: {most.meaning}")
 
 
-def _alone_cards(item: Overlap, whole: int, links: Links) -> Iterator[tuple[Content, ...]]:
+def _exposed_cards(item: Overlap, whole: int, links: Links) -> Iterator[tuple[Content, ...]]:
     if item.communication_ns:
         share = links.table("overlap", _percent(item.exposed_communication_ns, whole))
-        yield _card("communication alone", share, "collectives with nothing computed beside")
+        yield _card("exposed communication", share, "not overlapped with compute")
     if item.copy_ns:
         share = links.table("overlap", _percent(item.exposed_copy_ns, whole))
-        yield _card("copies alone", share, "copies with no kernel beside")
+        yield _card("exposed copies", share, "not overlapped with compute")
 
 
 def _percent(ns: int, total_ns: int) -> str:
@@ -175,29 +176,30 @@ def _devices(diagnosis: Diagnosis, links: Links) -> Markup | None:
     content += [_device(item, links, is_full=False) for item in others[: _DEVICES - 1]]
     hidden = len(others) - (_DEVICES - 1)
     if hidden > 0:
-        more = f"and {plural(hidden, 'more device')}, in the table breakdown"
+        more = f"and {plural(hidden, 'more GPU')}, see the table breakdown"
         content.append(element("p", more, class_="wl-facts"))
-    per = "one step" if longest.count else "the whole run"
+    per = "one step" if longest.count else "the recording"
     command = links.command("warpline stats -r breakdown")
-    return _section("wl-breakdown", f"Where the time of {per} went", content, command)
+    return _section("wl-breakdown", f"Time breakdown of {per}", content, command)
 
 
 def _device(item: Breakdown, links: Links, *, is_full: bool) -> Markup:
     parts = counted_parts(item)
     shares = tenths_of_percent([part.ns for part in parts])
     per = max(item.count, 1)
-    name = f" · {item.device_name}" if item.device_name else ""
-    process = "" if item.process is None else f" · process {item.process}"
+    name = f" {item.device_name}" if item.device_name else ""
+    rank = "" if item.rank is None else f", rank {item.rank}"
+    process = "" if item.process is None else f", process {item.process}"
     total = format_ns(sum(part.ns for part in parts) / per)
-    what = f"{plural(item.count, 'step')} of {total}" if item.count else total
-    heading = f"GPU {item.device}{name}{process}: {what}"
+    what = f"{plural(item.count, 'step')}, mean {total}" if item.count else total
+    heading = f"GPU {item.device}{name}{rank}{process}: {what}"
     table = _part_table(item, parts, shares, links) if is_full else None
     bar = _bar(item.device, parts, shares, heading)
     return element("div", element("h3", heading), bar, table, class_="wl-device")
 
 
 def _bar(device: int, parts: Sequence[Part], shares: Sequence[int], label: str) -> Markup:
-    """Return the bar whose parts sum to 100%; idle parts are hatched."""
+    """Return the bar of all parts, which sum to 100%; idle parts are paler."""
     drawn, place = [], 0
     for part, share in zip(parts, shares, strict=True):
         if share:
@@ -281,7 +283,7 @@ def _table(heads: Sequence[str], rows: Sequence[Markup], name: str) -> Markup:
 
 def _findings(diagnosis: Diagnosis, links: Links) -> Markup:
     found = [_finding(item, links) for item in diagnosis.findings]
-    nothing = element("p", "No rule found anything.")
+    nothing = element("p", "No findings.")
     return _section("wl-findings", "Findings", found or nothing)
 
 
@@ -292,7 +294,7 @@ def _finding(item: Finding, links: Links) -> Markup:
         f" {item.id} {item.title}",
     )
     show = element("button", "Show on the timeline", type="button", hidden="", data_finding=item.id)
-    facts = [("Do", item.fix), ("In CUDA C++", item.fix_cuda), ("To verify", item.verify)]
+    facts = [("Fix", item.fix), ("In CUDA C++", item.fix_cuda), ("Verify", item.verify)]
     listed = [(element("dt", name), element("dd", value)) for name, value in facts if value]
     return element(
         "article",
@@ -335,18 +337,18 @@ def _phases(diagnosis: Diagnosis, links: Links) -> Markup | None:
     if not any(item.path for item, _ in chosen):
         return None
     has_steps = any(item.count for item in diagnosis.breakdown)
-    heads = ("range", "calls", "per step" if has_steps else "time", "share", "idle", "most of it")
+    last = "largest part"
+    heads = ("range", "calls", "per step" if has_steps else "time", "share", "idle", last)
     rows = [_phase(item, share, per, links) for item, share in chosen[:_MOST_PHASES]]
     hidden = len(diagnosis.phases) - len(rows)
-    more = element("p", f"{plural(hidden, 'smaller phase')} left out.") if hidden > 0 else None
+    more = element("p", f"{plural(hidden, 'smaller phase')} not shown.") if hidden > 0 else None
     command = links.command("warpline stats -r phases")
-    title = "The devices' time by range"
-    return _section("wl-phases", title, _table(heads, rows, "wl-numbers"), more, command)
+    return _section("wl-phases", "Phases", _table(heads, rows, "wl-numbers"), more, command)
 
 
 def _phase(item: Phase, share: int, per: int, links: Links) -> Markup:
     depth = str(max(len(item.path) - 1, 0))
-    name = item.path[-1] if item.path else "outside of all ranges"
+    name = item.path[-1] if item.path else "outside all ranges"
     idle = sum(part.ns for part in item.parts if part.kind == "idle")
     most = max(item.parts, key=lambda part: part.ns, default=None)
     return _cells(
@@ -362,24 +364,25 @@ def _phase(item: Phase, share: int, per: int, links: Links) -> Markup:
 def _checklist(checks: Sequence[Check], links: Links) -> Markup | None:
     if not checks:
         return None
-    order = {"fail": 0, "can't tell": 1, "pass": 2}
+    order = {"fail": 0, "unknown": 1, "pass": 2}
     rows = [
         _cells(
-            element(
-                "span",
-                item.state,
-                class_=f"wl-state wl-{item.state.replace(' ', '-').replace(chr(39), '')}",
-            ),
+            element("span", _state(item), class_=f"wl-state wl-{_state(item)}"),
             links.table(_CHECK_TABLES.get(item.name, ""), item.name),
             item.found,
             item.wanted,
             item.reason,
         )
-        for item in sorted(checks, key=lambda check: order[check.state])
+        for item in sorted(checks, key=lambda check: order[_state(check)])
     ]
-    heads = ("", "check", "found", "wanted", "why")
+    heads = ("", "check", "found", "target", "reason")
     command = links.command("warpline stats -r checklist")
     return _section("wl-checklist", "Checklist", _table(heads, rows, "wl-checks"), command)
+
+
+def _state(item: Check) -> str:
+    """Return ``fail``, ``pass``, or ``unknown``."""
+    return item.state if item.state in {"fail", "pass"} else "unknown"
 
 
 def _candidates(diagnosis: Diagnosis) -> Markup | None:
@@ -392,14 +395,14 @@ def _candidates(diagnosis: Diagnosis) -> Markup | None:
         )
         for item in diagnosis.counter_candidates[:_CANDIDATES]
     ]
-    title = "Kernels worth a run with hardware counters"
+    title = "Kernels to profile with Nsight Compute"
     return _section("wl-candidates", title, element("ol", items)) if items else None
 
 
 def _not_judged(diagnosis: Diagnosis) -> Markup | None:
     items = [element("li", f"{item.name}: {item.reason}") for item in diagnosis.not_judged]
     return (
-        _section("wl-skipped", "What could not be judged", element("ul", items)) if items else None
+        _section("wl-skipped", "Skipped checks", element("ul", items)) if items else None
     )
 
 
