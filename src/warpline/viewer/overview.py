@@ -11,7 +11,9 @@ from warpline.ops.arrays import F64, I64, U8
 from warpline.viewer.rows import Events, Row
 
 _MOST_BINS, _LEAST_BINS = 2048, 64
-_MOST_BYTES = 1 << 26  # the page keeps them all in memory: with thousands of threads, bins are wider
+_MOST_BYTES = (
+    1 << 26
+)  # the page keeps them all in memory: with thousands of threads, bins are wider
 NO_CATEGORY = 255
 _FULL = 255
 

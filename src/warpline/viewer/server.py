@@ -146,9 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "warpline"
     sys_version = ""
     timeout = _SILENCE_S
-    disable_nagle_algorithm = (
-        True  # answers are sent in two parts; the first must not wait
-    )
+    disable_nagle_algorithm = True  # answers are sent in two parts; the first must not wait
 
     def do_GET(self) -> None:
         self._answer(has_body=True)

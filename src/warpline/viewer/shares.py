@@ -28,7 +28,7 @@ def shown(tenths: int) -> str:
 
 
 def counted_parts(item: Breakdown) -> tuple[Part, ...]:
-    """Return the parts for shares: without steps, the time before and after all work is excluded."""
+    """Return the parts for shares; without steps, those between the first and last operation."""
     if item.count:
         return item.parts
     parts = tuple(part for part in item.parts if part.category != "tail")

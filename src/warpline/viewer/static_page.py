@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from warpline.result import Breakdown, Check, Diagnosis, Finding, Overlap, Part, Phase
+from warpline.result.savings import saving_text
 from warpline.units import format_ns, plural
 from warpline.viewer.links import Links, links_of
 from warpline.viewer.markup import Content, Markup, element
@@ -25,15 +26,15 @@ _MOST_PHASES = 60
 _CANDIDATES = 5
 # The table with the details of a check.
 _CHECK_TABLES = {
-    "device busy": "breakdown",
+    "GPU busy": "breakdown",
     "copies overlapped": "overlap",
-    "communication small": "collective_kern_sum",
+    "little communication": "collective_kern_sum",
     "communication overlapped": "overlap",
-    "no needless waits": "cuda_api_sum",
-    "no storm of short kernels": "cuda_gpu_kern_sum",
-    "optimizer in few launches": "kernel_class_sum",
+    "no unnecessary synchronization": "cuda_api_sum",
+    "few short kernels": "cuda_gpu_kern_sum",
+    "few optimizer launches": "kernel_class_sum",
     "epilogues fused": "kernel_class_sum",
-    "no stray transposes": "kernel_class_sum",
+    "few layout conversions": "kernel_class_sum",
     "streams concurrent": "overlap",
     "warm-up excluded": "steps",
     "enough steps": "steps",
@@ -282,12 +283,14 @@ def _table(heads: Sequence[str], rows: Sequence[Markup], name: str) -> Markup:
 
 
 def _findings(diagnosis: Diagnosis, links: Links) -> Markup:
-    found = [_finding(item, links) for item in diagnosis.findings]
+    step = " per step" if any(item.count for item in diagnosis.breakdown) else ""
+    found = [_finding(item, step, links) for item in diagnosis.findings]
     nothing = element("p", "No findings.")
     return _section("wl-findings", "Findings", found or nothing)
 
 
-def _finding(item: Finding, links: Links) -> Markup:
+def _finding(item: Finding, step: str, links: Links) -> Markup:
+    saving = saving_text(item, step)
     heading = element(
         "h3",
         element("span", item.severity, class_=f"wl-severity wl-{item.severity}"),
@@ -299,7 +302,7 @@ def _finding(item: Finding, links: Links) -> Markup:
     return element(
         "article",
         heading,
-        element("p", _saving(item), class_="wl-saving") if item.saving_ns is not None else None,
+        element("p", f"Estimated saving: {saving}", class_="wl-saving") if saving else None,
         element("p", item.claim),
         element("ul", (element("li", links.evidence(each)) for each in item.evidence)),
         element("dl", listed),
@@ -308,14 +311,6 @@ def _finding(item: Finding, links: Links) -> Markup:
         class_="wl-finding",
         id=f"wl-{item.id}",
     )
-
-
-def _saving(item: Finding) -> str:
-    assert item.saving_ns is not None
-    said = f"saves about {format_ns(item.saving_ns)}"
-    if item.saving_low_ns is not None and item.saving_high_ns is not None:
-        said += f" ({format_ns(item.saving_low_ns)} to {format_ns(item.saving_high_ns)})"
-    return said + (f", {item.share * 100:.1f}% of a step" if item.share is not None else "")
 
 
 def _steps(step_lists: Sequence[Mapping[str, Any]], links: Links) -> Markup | None:
@@ -348,7 +343,7 @@ def _phases(diagnosis: Diagnosis, links: Links) -> Markup | None:
 
 def _phase(item: Phase, share: int, per: int, links: Links) -> Markup:
     depth = str(max(len(item.path) - 1, 0))
-    name = item.path[-1] if item.path else "outside all ranges"
+    name = item.path[-1] if item.path else "outside ranges"
     idle = sum(part.ns for part in item.parts if part.kind == "idle")
     most = max(item.parts, key=lambda part: part.ns, default=None)
     return _cells(
@@ -367,22 +362,17 @@ def _checklist(checks: Sequence[Check], links: Links) -> Markup | None:
     order = {"fail": 0, "unknown": 1, "pass": 2}
     rows = [
         _cells(
-            element("span", _state(item), class_=f"wl-state wl-{_state(item)}"),
+            element("span", item.state, class_=f"wl-state wl-{item.state}"),
             links.table(_CHECK_TABLES.get(item.name, ""), item.name),
             item.found,
             item.wanted,
             item.reason,
         )
-        for item in sorted(checks, key=lambda check: order[_state(check)])
+        for item in sorted(checks, key=lambda check: order[check.state])
     ]
     heads = ("", "check", "found", "target", "reason")
     command = links.command("warpline stats -r checklist")
     return _section("wl-checklist", "Checklist", _table(heads, rows, "wl-checks"), command)
-
-
-def _state(item: Check) -> str:
-    """Return ``fail``, ``pass``, or ``unknown``."""
-    return item.state if item.state in {"fail", "pass"} else "unknown"
 
 
 def _candidates(diagnosis: Diagnosis) -> Markup | None:
@@ -390,7 +380,7 @@ def _candidates(diagnosis: Diagnosis) -> Markup | None:
         element(
             "li",
             element("code", item.name),
-            f": {item.share * 100:.1f}% of the time, {plural(item.instances, 'time')}. ",
+            f": {item.share * 100:.1f}% of the time, {plural(item.instances, 'instance')}. ",
             element("code", item.command),
         )
         for item in diagnosis.counter_candidates[:_CANDIDATES]
@@ -401,9 +391,7 @@ def _candidates(diagnosis: Diagnosis) -> Markup | None:
 
 def _not_judged(diagnosis: Diagnosis) -> Markup | None:
     items = [element("li", f"{item.name}: {item.reason}") for item in diagnosis.not_judged]
-    return (
-        _section("wl-skipped", "Skipped checks", element("ul", items)) if items else None
-    )
+    return _section("wl-skipped", "Skipped rules", element("ul", items)) if items else None
 
 
 def _environment(environment: Sequence[Sequence[str]]) -> Markup:

@@ -125,6 +125,8 @@ export interface SummaryFinding {
   readonly title: string;
   readonly claim?: string;
   readonly saving_ns?: number | null;
+  readonly saving_low_ns?: number | null;
+  readonly saving_high_ns?: number | null;
   readonly share?: number | null;
   readonly fix?: string;
   readonly verify?: string;
@@ -134,6 +136,7 @@ export interface SummaryFinding {
 export interface Summary {
   readonly verdict?: string;
   readonly findings?: readonly SummaryFinding[];
+  readonly breakdown?: readonly { readonly count: number }[];
 }
 
 export interface Thinned {

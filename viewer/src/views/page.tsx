@@ -9,6 +9,7 @@ import { copyLink } from "./keys";
 import type { Model } from "./model";
 import { PaletteWhenOpen } from "./palette";
 import { Divider, Panel } from "./panels";
+import { savingText } from "./saving";
 import { Environment, Tables } from "./tables";
 import { Timeline } from "./timeline";
 
@@ -154,20 +155,13 @@ function Bar({ model }: { model: Model }) {
   );
 }
 
-const LEAST_SAVING = 0.05; // fraction of a step; smaller savings are within run-to-run variation
 
-/** Returns the estimated saving of a fix in the words of `warpline analyze`. */
-export function savingText({ saving_ns: saving, share }: SummaryFinding, hasSteps: boolean): string {
-  const step = hasSteps ? " per step" : "";
-  const percent = typeof share === "number" ? ` (${(100 * share).toFixed(0)}%)` : "";
-  const isSmall = typeof share === "number" && share < LEAST_SAVING;
-  return `Estimated saving: ${isSmall ? "not measurable, " : ""}${timeText(saving ?? 0)}${step}${percent}`;
-}
 
 function Finding({ model }: { model: Model }) {
   const { head } = model.recording;
   const found = head.summary.findings?.find((one) => one.id === model.finding.value);
   if (!found) return null;
+  const saving = savingText(found, head.summary.breakdown?.some((one) => one.count > 0) ? " per step" : "");
   const focus = head.findings.find((one) => one.id === found.id);
   const places = focus?.windows_ns.length ?? 0;
   return (
@@ -175,7 +169,7 @@ function Finding({ model }: { model: Model }) {
       <p>
         <b>{found.id} · {plainText(found.title)}</b>{" "}
         <span class={`severity ${found.severity}`}>{found.severity}</span>
-        {typeof found.saving_ns === "number" && <span> {savingText(found, head.steps.length > 0)}</span>}
+        {saving && <span> Estimated saving: {saving}</span>}
         <button
           type="button"
           class="right"
