@@ -101,7 +101,7 @@ def kept_windows(trace: Trace, diagnosis: Diagnosis, name: str | None) -> tuple[
 def thin(
     rows: Sequence[Row], sizes: Mapping[str, float], budget: float, kept: tuple[I64, I64]
 ) -> Thinned:
-    """Return the rows without enough events to make the rest likely to fit.
+    """Return the rows with enough short events omitted to probably meet the budget.
 
     Args:
         rows: All rows.
