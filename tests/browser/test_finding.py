@@ -66,7 +66,7 @@ def test_an_arrow_leads_from_work_to_its_launch_and_back(opened, trace, ask_file
     arrows = opened.ask("model.arrows.value.map(({ from, to }) => [from.start, to.start])")
     assert [call[0], start] in arrows
     details = opened.find("[aria-label='Selected event']").inner_text()
-    assert "caused" in details
+    assert "launched" in details.replace("launched by", "")
     assert opened.walk("]") == f"kernel:{row}"
     opened.wait("model.arrows.value.length > 0")
     opened.frame()

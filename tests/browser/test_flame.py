@@ -42,7 +42,7 @@ def test_the_flame_graph_of_layers_has_the_numbers_of_the_table(show, trace):
         if device > 0
     }
     shown = [
-        (level, label, *(times[key] for key in ("GPU", "Host")))
+        (level, label, *(times[key] for key in ("GPU", "CPU")))
         for level, label, times in boxes(viewer)
     ]
     assert set(shown[1:]) <= wanted

@@ -204,5 +204,5 @@ def test_rows_of_a_damaged_block_say_so(open_viewer, report, tmp_path):
     assert "could not be read" in viewer.find(".banner[role=alert]").inner_text()
     broken = viewer.find(".row-label:has(.broken)")
     broken.first.wait_for()
-    assert "damaged or cut short" in (broken.first.get_attribute("title") or "")
+    assert "damaged or truncated" in (broken.first.get_attribute("title") or "")
     assert not [one for one in viewer.problems if one.startswith("thrown")]

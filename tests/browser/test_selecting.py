@@ -26,7 +26,7 @@ def nanoseconds(text):
 
 def kernels_of_page(viewer):
     """Return count and time by name of the device's work that is not a copy or a fill."""
-    table = viewer.table("Device work by name")
+    table = viewer.table("GPU operations by name")
     return {
         name: (int(count), nanoseconds(time))
         for name, (count, time, _) in table.items()
@@ -111,7 +111,7 @@ def test_a_drag_selects_an_area_whose_sums_are_clipped(opened, operations, left,
     assert [one for one in inside if one[0] < start or one[1] > end]  # edges do cut some
     assert busy_of_page(opened) == browsing.busy_ns(operations, start, end)
     clipped = sum(min(last, end) - max(first, start) for first, last, _ in inside)
-    work = opened.table("Device work by name")
+    work = opened.table("GPU operations by name")
     assert sum(int(count) for count, _, _ in work.values()) == len(inside)
     times = [nanoseconds(time).expected for _, time, _ in work.values()]
     assert sum(times) == pytest.approx(clipped, rel=2e-3)
@@ -126,7 +126,7 @@ def test_only_the_rows_under_the_drag_are_summed(opened):
     opened.settle()
     assert opened.find("[data-busy-ns]").count() == 0  # the row of busy time is not among them
     assert "1 rows" in opened.find("[data-testid=selection-sums]").inner_text()
-    assert opened.table("Device work by name")
+    assert opened.table("GPU operations by name")
     assert not opened.table("Ranges")
     opened.press("Escape")
     opened.settle()

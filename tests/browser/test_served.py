@@ -60,7 +60,7 @@ def test_the_served_page_shows_what_the_report_shows(open_viewer, address, repor
         viewer.settle()
         sums = viewer.find("[data-testid=selection-sums]").inner_text()
         pixels = viewer.find("canvas[role=application]").screenshot()
-        shown.append((sums, pixels, viewer.table("Device work by name")))
+        shown.append((sums, pixels, viewer.table("GPU operations by name")))
         assert viewer.problems == []
     assert shown[0][0] == shown[1][0]
     assert shown[0][2] == shown[1][2]

@@ -353,7 +353,7 @@ def test_a_small_report_says_what_it_left_out(capture, make):
     from warpline.viewer.pack import report_bytes
 
     diagnosis, whole = make(trace)
-    allowed = report_bytes(whole) - 11_000
+    allowed = report_bytes(whole) - 8_000
     _, small = make(trace, max_bytes=allowed)
     assert report_bytes(small) <= allowed
     found = Decoded(small.head, [block.data for block in small.blocks])
