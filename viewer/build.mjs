@@ -1,5 +1,5 @@
 // Bundles the page into ../src/warpline/viewer/dist: one script, one style sheet. The same input
-// gives the same bytes, so that a stale bundle shows.
+// gives the same bytes, so that a stale bundle is detected.
 import { build } from "esbuild";
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -15,7 +15,7 @@ const SHARED = {
   logLevel: "warning",
 };
 
-/** `import script from "worker-text:FILE"` gives the bundled file as a text. */
+/** `import script from "worker-text:FILE"` imports the bundled file as text. */
 const workerText = {
   name: "worker-text",
   setup({ onResolve, onLoad }) {
@@ -41,7 +41,7 @@ await build({
   outdir: OUT,
 });
 await build({ ...SHARED, entryPoints: { viewer: "src/app/viewer.css" }, outdir: OUT });
-// The rules of the palette come before those that use it.
+// The palette rules must come before the rules that use them.
 const palette = await build({ ...SHARED, entryPoints: ["src/engine/palette-css.ts"], format: "esm", write: false });
 const { paletteCss } = await import(`data:text/javascript,${encodeURIComponent(palette.outputFiles[0].text)}`);
 await writeFile(`${OUT}/viewer.css`, paletteCss() + (await readFile(`${OUT}/viewer.css`, "utf8")));

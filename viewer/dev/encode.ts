@@ -1,4 +1,4 @@
-/** Writes containers: for tests and for trying the page without a trace. */
+/** Writes containers for tests and samples. */
 
 import { gzipSync } from "node:zlib";
 import { EMPTY_HEAD } from "../src/data/head";
@@ -47,7 +47,7 @@ export function encodeColumn(
   return { spec: { name, planes, encoding }, bytes };
 }
 
-/** Encodes events as one part; returns the part's bytes and its entry for the head. */
+/** Encodes events as one part; returns its bytes and its entry in the head. */
 export function encodePart(
   events: RowEvents,
   block: number,
@@ -102,7 +102,7 @@ export type HeadInput = Partial<Head> & Pick<Head, "start_ns" | "end_ns" | "cate
 const BLOCK_BYTES = 3_000_000;
 const BINS = 2048;
 
-/** Makes a container; `names` are [text, place of its category]. */
+/** Builds a container; `names` are [text, category index]. */
 export function encodeContainer(
   head: HeadInput,
   names: readonly (readonly [string, number])[],

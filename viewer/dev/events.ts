@@ -13,10 +13,10 @@ export interface RandomRow {
   readonly name: number[];
 }
 
-/** The categories of the names: the idle one is shared, so that busy and idle time of it must stay apart. */
+/** The categories of the names. The idle name shares its category with a busy one, to test their separation. */
 export const CATEGORIES: readonly number[] = [7, 2, 7, 3, 2];
 
-/** Makes `count` events whose lengths and gaps span several powers of ten; name 0 to 4, 4 is idle. */
+/** Creates `count` events with durations and gaps over several powers of ten; names 0 to 4, 4 is idle. */
 export function randomRow(seed: number, count: number, kind: RowKind = "stream"): RandomRow {
   const random = seeded(seed);
   const length = (): number =>
@@ -34,7 +34,7 @@ export function randomRow(seed: number, count: number, kind: RowKind = "stream")
   return makeRow({ start, duration, name }, kind);
 }
 
-/** Makes a row of given events, in time; name 4 is idle. */
+/** Creates a row of events in time order; name 4 is idle. */
 export function makeRow(events: RowEvents, kind: RowKind = "stream"): RandomRow {
   const { start, duration, name } = events;
   const { spec, bytes } = encodePart(events, 0, 0);

@@ -1,4 +1,4 @@
-/** Writes a made-up recording as one HTML file: `npm run sample -- OUT.html [events]`. */
+/** Writes a synthetic recording as one HTML file: `npm run sample -- OUT.html [events]`. */
 
 import { readFile, writeFile } from "node:fs/promises";
 import { createHash } from "node:crypto";
@@ -7,16 +7,16 @@ import { encodeContainer, type RowEvents, type RowInput } from "./encode";
 import { seeded } from "./random";
 
 const CATEGORIES: Category[] = [
-  { name: "gemm", kind: "busy", meaning: "multiplied matrices" },
+  { name: "gemm", kind: "busy", meaning: "matrix multiplication" },
   { name: "attention", kind: "busy", meaning: "fused attention" },
-  { name: "elementwise", kind: "busy", meaning: "one operation per element: sums, activations" },
-  { name: "collective", kind: "busy", meaning: "communicated, or waited for other ranks inside" },
-  { name: "copy-h2d", kind: "busy", meaning: "copied from the host" },
-  { name: "launch-bound", kind: "idle", meaning: "the host had not launched the next operation yet" },
-  { name: "host-sync", kind: "idle", meaning: "the host waited for the device before it launched more" },
-  { name: "data", kind: "idle", meaning: "the host waited for data, or prepared it" },
-  { name: "cuda-api", kind: "api", meaning: "CUDA calls" },
-  { name: "nvtx", kind: "range", meaning: "ranges of the program" },
+  { name: "elementwise", kind: "busy", meaning: "elementwise operations" },
+  { name: "collective", kind: "busy", meaning: "communication and waiting for ranks" },
+  { name: "copy-h2d", kind: "busy", meaning: "host-to-device copies" },
+  { name: "launch-bound", kind: "idle", meaning: "waiting for the next launch" },
+  { name: "host-sync", kind: "idle", meaning: "CPU-GPU synchronization" },
+  { name: "input", kind: "idle", meaning: "CPU loads or prepares data" },
+  { name: "cuda-api", kind: "api", meaning: "CUDA API calls" },
+  { name: "nvtx", kind: "range", meaning: "NVTX ranges" },
 ];
 const place = (name: string): number => CATEGORIES.findIndex((one) => one.name === name);
 const KERNELS = 420;
@@ -41,7 +41,7 @@ function makeNames(): [string, number][] {
   }
   names.push(["ncclDevKernel_AllReduce_Sum_bf16_RING_LL", place("collective")]);
   names.push(["<img src=x onerror=alert(1)></script>\u202egnp.exe\u0000", place("copy-h2d")]);
-  for (const name of ["launch-bound", "host-sync", "data"]) names.push([name, place(name)]);
+  for (const name of ["launch-bound", "host-sync", "input"]) names.push([name, place(name)]);
   for (const name of ["gemm", "elementwise", "attention", "collective", "copy-h2d"]) names.push([name, place(name)]);
   for (const name of ["cudaLaunchKernel", "cudaStreamSynchronize"]) names.push([name, place("cuda-api")]);
   for (const name of ["forward", "backward", "optimizer.step"]) names.push([name, place("nvtx")]);
@@ -74,7 +74,7 @@ export function makeSample(wanted: number) {
     for (let step = 0; step < steps; step++) {
       if (step % 3 === 2) host += 900_000; // waits for data
       const began = host;
-      const cause = nameOf(["launch-bound", "host-sync", "data"][step % 3] as string);
+      const cause = nameOf(["launch-bound", "host-sync", "input"][step % 3] as string);
       let phase = host;
       for (let k = 0; k < KERNELS; k++) {
         const name = k % 60 === 59 ? 90 : k === 3 ? 91 : (k * 7) % 90;
@@ -178,14 +178,14 @@ export function makeSample(wanted: number) {
       steps: [{ label: "GPU 0", rows: ["gpu0"], start_ns: stepStart, end_ns: stepEnd, text: stepStart.map((_, i) => `step_${i}`), excluded: stepStart.map((_, i) => i === 0) }],
       findings: [finding("F1", 0), finding("F2", 1)],
       summary: {
-        verdict: "A made-up recording.",
+        verdict: "A synthetic recording.",
         findings: [
-          { id: "F1", rule: "launch-bound", severity: "high", title: "The GPU waits for launches", saving_ns: 61e5, claim: "The host launches too late.", fix: "Launch the step as a CUDA graph.", verify: "warpline compare" },
-          { id: "F2", rule: "host-sync", severity: "medium", title: "A synchronisation in every step", saving_ns: 18e5, claim: "The host waits." },
+          { id: "F1", rule: "launch-bound", severity: "high", title: "Launch-bound: every step repeats the same launches", saving_ns: 61e5, saving_low_ns: 55e5, saving_high_ns: 64e5, share: 0.3, claim: "GPU idle 6.10 ms per step.", fix: "Capture the step as a CUDA graph.", verify: "warpline compare" },
+          { id: "F2", rule: "host-sync", severity: "medium", title: "CPU-GPU synchronization in every step", claim: "The CPU synchronizes with the GPU." },
         ],
       },
       results: [{ name: "cuda_gpu_kern_sum", title: "CUDA GPU Kernel Summary", command: "warpline stats sample -r cuda_gpu_kern_sum", block: 2 }],
-      environment: [["GPU", "made up"], ["Driver", "<none>"]],
+      environment: [["GPU", "synthetic"], ["Driver", "<none>"]],
     },
     names,
     rows,
@@ -206,7 +206,7 @@ export async function samplePage(events: number, dist: string): Promise<string> 
   const block = (i: number): string =>
     `<script type="text/plain" data-block="${i}">${Buffer.from(blocks[i] as Uint8Array).toString("base64")}</script>`;
   const rest = blocks.slice(2).map((_, i) => `${block(i + 2)}<script>${take}</script>`);
-  return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}"><title>Sample</title><style>${style}</style></head><body><main id="warpline-static"><h1>A made-up recording</h1><p><a href="#f" data-finding="F1">F1 The GPU waits for launches</a></p></main><div id="warpline-app"></div><script type="application/json" id="warpline-head">${escaped(JSON.stringify(head))}</script>${block(0)}${block(1)}<script>${script}</script>${rest.join("\n")}</body></html>`;
+  return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}"><title>Sample</title><style>${style}</style></head><body><main id="warpline-static"><h1>A synthetic recording</h1><p><a href="#f" data-finding="F1">F1 Launch-bound: every step repeats the same launches</a></p></main><div id="warpline-app"></div><script type="application/json" id="warpline-head">${escaped(JSON.stringify(head))}</script>${block(0)}${block(1)}<script>${script}</script>${rest.join("\n")}</body></html>`;
 }
 
 const [out, events] = process.argv.slice(2);

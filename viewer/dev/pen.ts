@@ -1,4 +1,4 @@
-/** A drawing context that remembers what was asked of it. */
+/** A drawing context that records its calls. */
 
 import type { Pen, Strip, Surface } from "../src/engine/surface";
 

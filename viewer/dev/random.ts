@@ -1,4 +1,4 @@
-/** A seeded generator (mulberry32), so that tests and samples repeat. */
+/** A seeded generator (mulberry32) for reproducible tests and samples. */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
