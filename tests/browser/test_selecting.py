@@ -125,7 +125,7 @@ def test_only_the_rows_under_the_drag_are_summed(opened):
     opened.page.mouse.up()
     opened.settle()
     assert opened.find("[data-busy-ns]").count() == 0  # the row of busy time is not among them
-    assert "1 rows" in opened.find("[data-testid=selection-sums]").inner_text()
+    assert "1 row " in opened.find("[data-testid=selection-sums]").inner_text()
     assert opened.table("GPU operations by name")
     assert not opened.table("Ranges")
     opened.press("Escape")

@@ -14,11 +14,14 @@ import pytest
 import warpline
 from warpline import api
 from warpline.errors import InputError
+from warpline.render.diagnosis.shares import part_shares as shares_of_analyze
 from warpline.result import Evidence, Finding
 from warpline.trace import MemorySource, Trace
 from warpline.viewer import page as page_module
 from warpline.viewer.page import Assets, page
 from warpline.viewer.report import Inline
+from warpline.viewer.shares import counted_parts, part_shares
+from warpline.viewer.static_page import _CHECK_TABLES
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -205,6 +208,36 @@ def test_the_bar_sums_to_100_percent(make, assets, capture):
     assert place == 1000
     shares = re.findall(r"<td>([\d.]+)%</td>", text[text.index("wl-parts") :])
     assert shares
+
+
+@pytest.mark.parametrize("name", ["host_sync.bad", "pageable_h2d.bad"])
+def test_shares_are_those_of_analyze(capture, name):
+    for item in api.analyze(warpline.open(capture(name))).breakdown:
+        parts = counted_parts(item)
+        assert part_shares(parts) == shares_of_analyze(parts, sum(part.ns for part in parts))
+        assert sum(part_shares(parts)) == 1000
+
+
+def test_the_overview_has_the_words_of_analyze(make, assets, capture):
+    diagnosis, container = make(warpline.open(capture("pageable_h2d.bad")))
+    found = Elements("".join(page(diagnosis, container, assets, "inline")))
+    text = " ".join("".join(found.text).split())
+    for words in (
+        "analyzed, detected from ranges step_*",
+        "Estimated saving: ",
+        " per step (84%; bounds ",
+        "Excluded: step_5 (last)",
+        "main idle cause",
+        "exposed copies",
+        "largest part",
+        "target",
+    ):
+        assert words in text
+
+
+def test_tables_of_the_checklist_belong_to_checks(capture):
+    diagnosis = api.analyze(warpline.open(capture("pageable_h2d.bad")))
+    assert set(_CHECK_TABLES) <= {check.name for check in diagnosis.checks}
 
 
 def test_without_gpu_work_there_is_a_page(make, assets):

@@ -9,12 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from warpline.result import Breakdown, Check, Diagnosis, Finding, Overlap, Part, Phase
+from warpline.result import (
+    Breakdown,
+    Check,
+    Diagnosis,
+    ExcludedStep,
+    Finding,
+    Overlap,
+    Part,
+    Phase,
+    StepSummary,
+)
 from warpline.result.savings import saving_text
 from warpline.units import format_ns, plural
 from warpline.viewer.links import Links, links_of
 from warpline.viewer.markup import Content, Markup, element
-from warpline.viewer.shares import counted_parts, shown, tenths_of_percent
+from warpline.viewer.shares import counted_parts, part_shares, shown
 from warpline.viewer.step_plot import step_plot
 
 _DEVICES = 16
@@ -24,6 +34,7 @@ _DEPTH = 4
 _LEAST_PHASE = 5
 _MOST_PHASES = 60
 _CANDIDATES = 5
+_EXCLUDED = 4
 # The table with the details of a check.
 _CHECK_TABLES = {
     "GPU busy": "breakdown",
@@ -56,7 +67,7 @@ def static_page(diagnosis: Diagnosis, head: Mapping[str, Any]) -> Markup:
         _warnings(diagnosis),
         _devices(diagnosis, links),
         _findings(diagnosis, links),
-        _steps(head["steps"], links),
+        _steps(head["steps"], diagnosis.steps, links),
         _phases(diagnosis, links),
         _checklist(diagnosis.checks, links),
         _candidates(diagnosis),
@@ -79,7 +90,8 @@ def _head(diagnosis: Diagnosis) -> Markup:
     if devices:
         facts.append(f"{len(devices)} x {' and '.join(sorted(names))}")
     if steps.source != "none":
-        where = "repeated launches" if steps.source == "periodicity" else steps.source
+        kind, _, pattern = steps.source.partition(":")
+        where = f"ranges {pattern}" if kind == "range" else "repeated launches"
         facts.append(f"{plural(steps.count, 'step')} analyzed, detected from {where}")
     return element(
         "header",
@@ -141,11 +153,11 @@ def _time_cards(
     busy = sum(part.ns for part in parts if part.kind == "busy")
     value = links.table("breakdown", _percent(busy, whole))
     yield _card("GPU busy", value, f"GPU {item.device}")
-    idle = [part for part in parts if part.kind == "idle"]
+    idle = [pair for pair in zip(parts, part_shares(parts), strict=True) if pair[0].kind == "idle"]
     if idle and whole > busy:
-        most = max(idle, key=lambda part: part.ns)
+        most, share = max(idle, key=lambda pair: pair[0].ns)
         value = links.part(item.device, most.category, most.category)
-        yield _card("main idle cause", value, f"{_percent(most.ns, whole)}: {most.meaning}")
+        yield _card("main idle cause", value, f"{shown(share)}: {most.meaning}")
 
 
 def _exposed_cards(item: Overlap, whole: int, links: Links) -> Iterator[tuple[Content, ...]]:
@@ -186,7 +198,7 @@ def _devices(diagnosis: Diagnosis, links: Links) -> Markup | None:
 
 def _device(item: Breakdown, links: Links, *, is_full: bool) -> Markup:
     parts = counted_parts(item)
-    shares = tenths_of_percent([part.ns for part in parts])
+    shares = part_shares(parts)
     per = max(item.count, 1)
     name = f" {item.device_name}" if item.device_name else ""
     rank = "" if item.rank is None else f", rank {item.rank}"
@@ -313,11 +325,23 @@ def _finding(item: Finding, step: str, links: Links) -> Markup:
     )
 
 
-def _steps(step_lists: Sequence[Mapping[str, Any]], links: Links) -> Markup | None:
+def _steps(
+    step_lists: Sequence[Mapping[str, Any]], summary: StepSummary, links: Links
+) -> Markup | None:
     plot = step_plot(step_lists[0]) if step_lists else None
     if plot is None:
         return None
-    return _section("wl-steps", "Step times", plot, links.command("warpline stats -r steps"))
+    excluded = _excluded(summary.excluded)
+    note = element("p", f"Excluded: {excluded}", class_="wl-facts") if excluded else None
+    return _section("wl-steps", "Step times", plot, note, links.command("warpline stats -r steps"))
+
+
+def _excluded(steps: Sequence[ExcludedStep]) -> str:
+    """Return the excluded steps with their reasons; ranks exclude the same steps."""
+    every = [*dict.fromkeys(f"{step.label or step.index} ({step.reason})" for step in steps)]
+    more = len(every) - _EXCLUDED
+    rest = f" and {plural(more, 'more step')}" if more > 0 else ""
+    return ", ".join(every[:_EXCLUDED]) + rest
 
 
 def _phases(diagnosis: Diagnosis, links: Links) -> Markup | None:

@@ -91,6 +91,12 @@ async function groupsOf(model: Model, area: Area): Promise<Groups> {
   return { busy, idle, work, ranges, calls, host };
 }
 
+/** Returns the group of a state row, whose label names the GPU. */
+function deviceOf(model: Model, row: number): number {
+  const above = model.tree.parent[row] ?? -1;
+  return above >= 0 ? above : row;
+}
+
 /** The line of totals that follows the pointer. Running totals keep it fast for any selection. */
 function Sums({ model }: { model: Model }) {
   const { head } = model.recording;
@@ -106,7 +112,7 @@ function Sums({ model }: { model: Model }) {
         .map(({ row, busy_ns }) => (
           <span key={row} data-row={head.rows[row]?.id} data-busy-ns={busy_ns}>
             {" · "}
-            {plainText(model.labelOf(row))}: <b>{shareText(length > 0 ? busy_ns / length : 0)}</b> busy ({timeText(busy_ns)})
+            {plainText(model.labelOf(deviceOf(model, row)))}: <b>{shareText(length > 0 ? busy_ns / length : 0)}</b> busy ({timeText(busy_ns)})
           </span>
         ))}
       {model.area.value && (
