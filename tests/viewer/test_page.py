@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 
 import pytest
 
@@ -210,16 +211,24 @@ def test_the_bar_sums_to_100_percent(make, assets, capture):
     assert shares
 
 
-@pytest.mark.parametrize("name", ["host_sync.bad", "pageable_h2d.bad"])
-def test_shares_are_those_of_analyze(capture, name):
-    for item in api.analyze(warpline.open(capture(name))).breakdown:
+@pytest.fixture(scope="module")
+def bundled():
+    """The recording of `warpline demo`."""
+    path = resources.files("warpline") / "data" / "pageable_h2d.bad.sqlite"
+    with resources.as_file(path) as file:
+        yield warpline.open(file)
+
+
+def test_shares_are_those_of_analyze(bundled, capture):
+    traces = (bundled, warpline.open(capture("host_sync.bad")))
+    for item in (item for trace in traces for item in api.analyze(trace).breakdown):
         parts = counted_parts(item)
         assert part_shares(parts) == shares_of_analyze(parts, sum(part.ns for part in parts))
         assert sum(part_shares(parts)) == 1000
 
 
-def test_the_overview_has_the_words_of_analyze(make, assets, capture):
-    diagnosis, container = make(warpline.open(capture("pageable_h2d.bad")))
+def test_the_overview_has_the_words_of_analyze(make, assets, bundled):
+    diagnosis, container = make(bundled)
     found = Elements("".join(page(diagnosis, container, assets, "inline")))
     text = " ".join("".join(found.text).split())
     for words in (
@@ -235,9 +244,8 @@ def test_the_overview_has_the_words_of_analyze(make, assets, capture):
         assert words in text
 
 
-def test_tables_of_the_checklist_belong_to_checks(capture):
-    diagnosis = api.analyze(warpline.open(capture("pageable_h2d.bad")))
-    assert set(_CHECK_TABLES) <= {check.name for check in diagnosis.checks}
+def test_tables_of_the_checklist_belong_to_checks(bundled):
+    assert set(_CHECK_TABLES) <= {check.name for check in api.analyze(bundled).checks}
 
 
 def test_without_gpu_work_there_is_a_page(make, assets):
