@@ -1,4 +1,4 @@
-"""A browser per worker, a fresh context per test, and reports that all tests share."""
+"""A browser per worker, a new context per test, and shared reports."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ FOLDER = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder."""
+    """Mark every test in this directory."""
     for item in items:
         if FOLDER in item.path.parents:
             item.add_marker(pytest.mark.browser)
 
 
 def leave_out(reason: str) -> None:
-    """Skip a test that has no browser; fail where there has to be one."""
+    """Skip a test without a browser; fail if a browser is required."""
     if os.environ.get("WARPLINE_REQUIRE_BROWSER"):
         pytest.fail(f"WARPLINE_REQUIRE_BROWSER is set, but there is {reason}", pytrace=False)
     pytest.skip(reason)
@@ -41,7 +41,7 @@ def leave_out(reason: str) -> None:
 
 @pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
-    """The driver of browsers; it ends with this folder, since it holds an event loop open."""
+    """The browser driver; it ends with this directory, because it keeps an event loop open."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -52,7 +52,7 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="package")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
-    """A headless Chromium, in which every name but those of this machine leads nowhere."""
+    """A headless Chromium that resolves only the names of this machine."""
     program = browsing.find_program("WARPLINE_CHROMIUM", browsing.CHROMIUM)
     if program is None:
         leave_out("no Chromium; apt-get install chromium")
@@ -66,7 +66,7 @@ def chromium(playwright: Playwright) -> Iterator[Browser]:
 
 @pytest.fixture
 def open_viewer(chromium: Browser) -> Iterator[Callable[..., browsing.Viewer]]:
-    """Open a context with options of Playwright; whoever asks judges what the page said."""
+    """Open a context with Playwright options; the caller checks the problems of the page."""
     with contextlib.ExitStack() as stack:
 
         def open_viewer(**options: Any) -> browsing.Viewer:
@@ -78,7 +78,7 @@ def open_viewer(chromium: Browser) -> Iterator[Callable[..., browsing.Viewer]]:
 
 @pytest.fixture
 def viewer(open_viewer: Callable[..., browsing.Viewer]) -> Iterator[browsing.Viewer]:
-    """A page that complains of nothing and asks for nothing but the file that was opened."""
+    """A page that must report no problems and request nothing except the opened file."""
     viewer = open_viewer()
     yield viewer
     assert viewer.problems == []
@@ -87,7 +87,7 @@ def viewer(open_viewer: Callable[..., browsing.Viewer]) -> Iterator[browsing.Vie
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all workers share."""
+    """A directory that all workers share."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "browser"
     folder.mkdir(exist_ok=True)
@@ -118,7 +118,7 @@ def recording(
 
 @pytest.fixture(scope="session")
 def report(shared: Path, recording: Callable[[str], Path]) -> Callable[..., Path]:
-    """Return the report of recordings, which is made once for all workers."""
+    """Return the report of recordings, created once for all workers."""
 
     def report(*names: str, max_bytes: int | None = None) -> Path:
         stem = "+".join(name.replace("/", "-") for name in names)
@@ -133,7 +133,7 @@ def report(shared: Path, recording: Callable[[str], Path]) -> Callable[..., Path
 
 @pytest.fixture
 def subject(request: pytest.FixtureRequest) -> str:
-    """The recording that a module is about, as its ``pytest.mark.shows(NAME)`` says."""
+    """The recording of a module, from its ``pytest.mark.shows(NAME)``."""
     marker = request.node.get_closest_marker("shows")
     assert marker is not None, "pytestmark = pytest.mark.shows(NAME)"
     name: str = marker.args[0]
@@ -144,7 +144,7 @@ def subject(request: pytest.FixtureRequest) -> str:
 def show(
     viewer: browsing.Viewer, report: Callable[..., Path], subject: str
 ) -> Callable[..., browsing.Viewer]:
-    """Open the subject's report, on its timeline or where an address leads."""
+    """Open the subject's report on its timeline or at an address."""
 
     def show(address: str = "#t") -> browsing.Viewer:
         viewer.open(report(subject), address)
@@ -169,7 +169,7 @@ def trace(recording: Callable[[str], Path], subject: str) -> Trace:
 def ask_file(
     recording: Callable[[str], Path], subject: str
 ) -> Callable[..., list[tuple[Any, ...]]]:
-    """Ask the subject's own database, which no code of ours reads then."""
+    """Query the subject's database directly, without Warpline code."""
 
     def ask_file(query: str, *values: object) -> list[tuple[Any, ...]]:
         with contextlib.closing(sqlite3.connect(recording(subject))) as connection:
@@ -180,5 +180,5 @@ def ask_file(
 
 @pytest.fixture
 def attacked(recording: Callable[[str], Path], tmp_path: Path) -> Path:
-    """A copy of a recording, to be changed."""
+    """A copy of a recording for changes."""
     return Path(shutil.copy(recording("bundled/pageable_h2d.bad"), tmp_path / "attacked.sqlite"))

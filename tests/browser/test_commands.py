@@ -1,4 +1,4 @@
-"""Other ways to the same things: the palette, keys that name a page, the overview's own links."""
+"""Other navigation: the palette, shortcuts for pages, and the links of the overview."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.shows("nsys/host_sync.bad")
 
 
 def choose(viewer, typed):
-    """Open the palette, type, and run what stands first; return what that was."""
+    """Open the palette, type, and run the first command; return its text."""
     viewer.press("Control+k")
     viewer.wait("document.activeElement.getAttribute('role') === 'combobox'")
     viewer.page.keyboard.type(typed)
@@ -68,7 +68,7 @@ def test_g_and_a_letter_turn_the_page(opened, keys, page):
 
 
 def test_single_keys_can_be_turned_off(opened):
-    """WCAG 2.1.4: who speaks to the computer presses keys by accident."""
+    """WCAG 2.1.4: speech input presses keys by accident."""
     whole = opened.view
     opened.find("header.bar").get_by_role("button", name="Keyboard and mouse").click()
     opened.find("dialog[open] input[type=checkbox]").uncheck()
@@ -76,7 +76,7 @@ def test_single_keys_can_be_turned_off(opened):
     opened.press("w", "d", "n", "4")
     assert opened.view == whole
     assert opened.ask("model.page.value") == "timeline"
-    choose(opened, "zoom in")  # everything is still there
+    choose(opened, "zoom in")  # the palette still works
     assert opened.view != whole
 
 

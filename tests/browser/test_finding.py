@@ -1,4 +1,4 @@
-"""Finding events: search, arrows between launch and work, and the findings of the diagnosis."""
+"""Finding events: search, arrows between launches and kernels, and findings of the diagnosis."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_regular_expression_is_walked_in_time(opened, trace):
     walked = [opened.walk("Enter") for _ in range(4)]
     assert walked == expected[:4]
     assert opened.walk("Shift+Enter") == expected[2]
-    # Typing in the field pressed no key of the page.
+    # Typing in the field must not trigger shortcuts.
     assert opened.view == whole
     opened.press("Escape", "Escape", "Escape")
     assert opened.find("#warpline-search").input_value() == ""
@@ -42,7 +42,7 @@ def test_what_a_search_does_not_find_is_drawn_fainter(opened):
     opened.page.keyboard.type("no such name")
     opened.frame()
     assert opened.find("canvas[role=application]").screenshot() != before
-    opened.find("#warpline-search").fill("/(/")  # not a pattern: a text, and no error
+    opened.find("#warpline-search").fill("/(/")  # an invalid pattern is a text, not an error
     opened.frame()
     assert opened.ask("model.query.value") == "/(/"
 

@@ -1,4 +1,4 @@
-"""The other family of browsers: a report opens, moves, and counts right in Firefox, too."""
+"""Firefox: a report opens, moves, and shows correct sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def firefox(tmp_path_factory):
 
 @pytest.fixture
 def opened(firefox, report, subject):
-    """The timeline of a report, complete, which complains of nothing."""
+    """The complete timeline of a report, without problems."""
     firefox.problems.clear()
     firefox.requests.clear()
     url = report(subject).as_uri()
@@ -29,9 +29,9 @@ def opened(firefox, report, subject):
     firefox.open(f"{url}#t")
     firefox.wait("model.isComplete.value && marks('warpline-full') > 0")
     yield firefox
-    firefox.ask("new Promise((done) => setTimeout(done, 0))")  # whatever was still to be said
+    firefox.ask("new Promise((done) => setTimeout(done, 0))")  # wait for pending messages
     assert firefox.problems == []
-    own = ("about:", "data:font/")  # of Firefox; it does not tell of files
+    own = ("about:", "data:font/")  # Firefox does not report file requests
     assert [one for one in browsing.strangers(firefox.requests) if not one.startswith(own)] == []
 
 

@@ -1,4 +1,4 @@
-"""Flame graphs, commands and what the overview leads to, against the recording."""
+"""Flame graphs, commands, and links of the overview compared with the recording."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.shows("nsys/host_sync.bad")
 
 
 def boxes(viewer):
-    """Return what each box of the flame graph says: its level, label and times."""
+    """Return level, label, and times of each box of the flame graph."""
     said = viewer.page.evaluate(
         """[...document.querySelectorAll('[role=tree] [role=treeitem]')]
           .map((one) => [Number(one.ariaLevel), one.ariaLabel])"""
@@ -64,7 +64,7 @@ def test_the_flame_graph_of_an_area_holds_all_work_in_it(show, trace):
     assert whole[:2] == (1, "all")
     assert whole[2]["GPU"] == wanted
     assert any(level == 2 for level, *_ in threads)
-    # Zooming by keys alone: into the first thread, and out again.
+    # Zoom with keys only: into the first thread, and out again.
     count = len(threads)
     viewer.find("[role=treeitem][tabindex='0']").focus()
     viewer.press("ArrowDown", "Enter")
@@ -102,7 +102,7 @@ def test_figures_of_the_overview_lead_to_their_events(show):
     viewer.press("1")
     viewer.find(".wl-step").nth(2).click()
     viewer.wait("model.page.value === 'timeline'")
-    assert viewer.ask("model.step.value") in {2, 3}  # the plot is of all steps, as the list
+    assert viewer.ask("model.step.value") in {2, 3}  # the plot has all steps, as the list does
     viewer.press("1")
     viewer.find(".wl-finding button[data-event]").first.click()
     viewer.wait("model.selected.value.id.startsWith('api_call:')")

@@ -1,4 +1,4 @@
-"""Recordings and files that mean harm or are broken: nothing runs, and the page says what is so."""
+"""Hostile and damaged recordings and files: nothing runs, and the page reports the problem."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_tables_of_hostile_names(viewer, hostile, address):
 
 @pytest.fixture
 def attacker():
-    """A server that counts who calls; its address, and the calls."""
+    """A server that records requests; its address, and the requests."""
     calls = []
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(0.05)
@@ -148,7 +148,7 @@ ATTEMPTS = """async (url) => {
 def test_a_script_that_gets_in_all_the_same_reaches_nothing(
     open_viewer, hostile, tmp_path, attacker
 ):
-    """The policy is the second wall, here for markup that the packer would have let through."""
+    """The policy is the second line of defense, here against markup that was not escaped."""
     url, calls = attacker
     viewer = open_viewer()
     path = tmp_path / "changed.html"
@@ -161,7 +161,7 @@ def test_a_script_that_gets_in_all_the_same_reaches_nothing(
     assert len([one for one in viewer.problems if "Content Security Policy" in one]) >= 2
     assert viewer.page.evaluate(ATTEMPTS, url) == []
     assert calls == []
-    # The attempts do arrive where no policy forbids them.
+    # Without a policy the attempts succeed.
     free = open_viewer(bypass_csp=True)
     free.open(path)
     assert "worker" in free.page.evaluate(ATTEMPTS, url)
@@ -188,7 +188,7 @@ def test_a_report_that_was_cut_says_so(open_viewer, report, tmp_path, part):
 def test_a_whole_report_does_not_call_itself_incomplete(viewer, report):
     viewer.open(report("nsys/rich_metrics_sampling"), "")
     assert viewer.find("#warpline-incomplete").count() == 1
-    # It would show after a while only: what counts is the rule.
+    # The message would appear after a delay: test the style rule instead.
     style = "one => getComputedStyle(one).display"
     assert viewer.find("#warpline-incomplete").evaluate(style) == "none"
 

@@ -1,4 +1,4 @@
-"""A link brings another reader to the same place: view, selection, rows, notes."""
+"""A link restores the state of the page: view, selection, rows, notes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTE = "look: 50% & <b>half</b> ~ #1 \u00fc"
 
 @pytest.fixture
 def arranged(open_viewer, report):
-    """A page on which something of everything was set by hand."""
+    """A page with every kind of state set by hand."""
     viewer = open_viewer(
         permissions=["clipboard-read", "clipboard-write"],
         viewport={"width": 1440, "height": 1400},
@@ -54,7 +54,7 @@ def test_a_link_reloaded_elsewhere_shows_the_same(arranged, open_viewer):
     link, before = copied(arranged), state(arranged)
     for part in ("selected", "area", "pinned", "hidden", "finding", "query", "bookmarks"):
         assert before[part], part
-    arranged.wait(f"location.href === {json.dumps(link)}")  # the address bar says the same
+    arranged.wait(f"location.href === {json.dumps(link)}")  # the address bar has the same URL
     other = open_viewer()
     file, _, address = link.partition("#")
     other.open(file, f"#{address}")

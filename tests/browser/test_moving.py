@@ -1,4 +1,4 @@
-"""Zooming and moving, by keys and by mouse."""
+"""Zooming and panning with keyboard and mouse."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_w_and_s_zoom_about_the_middle(opened):
     opened.press("Shift+W")
     assert length(opened.view) == pytest.approx(0.7 * 0.25 * length(whole))
     opened.press("s", "s", "s", "s", "s", "s")
-    assert opened.view == whole  # there is nothing outside
+    assert opened.view == whole  # the view stays inside the recording
 
 
 def test_a_and_d_move_a_part_of_the_view(opened):

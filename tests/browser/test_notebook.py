@@ -1,4 +1,4 @@
-"""A report in a page of somebody else: as notebooks show it, in a frame of its own."""
+"""A report in a frame of another page, as in notebooks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import warpline
 
 @pytest.fixture
 def notebook(recording, tmp_path):
-    """A page with the output of two cells, as saved notebooks are exported."""
+    """A page with the output of two cells, as in exported notebooks."""
     trace = warpline.open(recording("bundled/pageable_h2d.bad"))
     output = warpline.timeline(trace, height=500)._repr_html_()
     path = tmp_path / "notebook.html"
@@ -25,7 +25,7 @@ def notebook(recording, tmp_path):
 
 
 def shown(viewer, notebook):
-    """Open the notebook and return the frame of the report, drawn in full."""
+    """Open the notebook and return the frame of the report once it is fully drawn."""
     viewer.page.goto(notebook.as_uri())
     (frame,) = viewer.page.frames[1:]
     viewer.page.locator("iframe").scroll_into_view_if_needed()

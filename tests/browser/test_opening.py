@@ -1,4 +1,4 @@
-"""A report opens: it draws, complains of nothing, and asks for nothing but itself."""
+"""A report opens: it draws, reports no problems, and makes no requests."""
 
 from __future__ import annotations
 

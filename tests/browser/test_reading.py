@@ -1,4 +1,4 @@
-"""Who reads the page how: without script, on paper, in the dark, by keys alone, by ear."""
+"""Accessibility: without a script, in print, in dark mode, with keys only, with screen readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 
 
 def violations(viewer, within="html", rules=RULES):
-    """Return what axe-core objects to: rule, why, and the elements."""
+    """Return the violations found by axe-core: rule, reason, and elements."""
     from axe_playwright_python.sync_playwright import Axe
 
     options = {"runOnly": rules, "resultTypes": ["violations"]}
@@ -34,7 +34,7 @@ def test_axe_objects_to_nothing(open_viewer, report, page):
     viewer.open(report("bundled/pageable_h2d.bad"), PAGES[page])
     viewer.frame()
     assert violations(viewer) == []
-    viewer.press("t")  # of the rules, colours alone hang on the theme
+    viewer.press("t")  # only the color rules depend on the theme
     assert viewer.ask("document.documentElement.dataset.theme") == "dark"
     assert violations(viewer, rules=["color-contrast"]) == []
     assert viewer.problems == []
@@ -83,7 +83,7 @@ def test_the_theme_follows_the_system_and_a_key(open_viewer, report):
 
 
 def background(viewer):
-    """Return how light the page is, from 0 to 255."""
+    """Return the mean brightness of the page, from 0 to 255."""
     colour = viewer.ask("getComputedStyle(document.body).backgroundColor")
     red, green, blue = map(int, re.findall(r"\d+", colour)[:3])
     return (red + green + blue) / 3
@@ -100,11 +100,11 @@ def test_tab_reaches_everything_and_shows_where_it_is(viewer, report, page):
           let number = 0;
           for (const one of all) {
             if (one.disabled || !one.checkVisibility()) continue;
-            // Arrow keys move within these; whatever else is to be pressed has a stop of its own.
+            // Arrow keys move within these; every other control has its own tab stop.
             const isWithin = one.closest("[role=tablist], [role=tree], [role=listbox]");
             const isControl = one.matches("button, input, select, a[href]") && !isWithin;
             if (one.tabIndex < 0 && !isControl) continue;
-            if (one.closest(".list .room")) continue; // lines come and go as one scrolls
+            if (one.closest(".list .room")) continue; // lines change while scrolling
             one.dataset.testStop = ++number;
           }
           return number;

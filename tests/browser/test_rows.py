@@ -1,4 +1,4 @@
-"""Rows: hidden, pinned, folded; ranks above one another; what was thinned."""
+"""Rows: hidden, pinned, and collapsed rows; several ranks; thinned reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_row_is_hidden_and_comes_back(opened):
 def test_a_selected_event_s_row_is_hidden_and_pinned_by_keys(opened):
     opened.click("gpu0/stream0", opened.head["findings"][0]["windows_ns"][0][0] + 10)
     opened.press("p")
-    assert rows_of(opened)[-1] == "gpu0/stream0"  # drawn last: apart from the others, at the top
+    assert rows_of(opened)[-1] == "gpu0/stream0"  # drawn last: pinned at the top
     top = opened.find(".row-label[data-row='gpu0/stream0']").bounding_box()
     first = opened.find(".row-label[data-row='gpu0']").bounding_box()
     assert top["y"] < first["y"]
@@ -50,7 +50,7 @@ def test_a_group_folds(opened):
     opened.frame()
     assert fold.get_attribute("aria-expanded") == "false"
     assert rows_of(opened) == before[: before.index("process0") + 1]
-    fold.press("Enter")  # by keys, too
+    fold.press("Enter")  # also with keys
     opened.frame()
     assert rows_of(opened) == before
 

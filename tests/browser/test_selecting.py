@@ -1,4 +1,4 @@
-"""An area's statistics, against tables of `warpline stats` and against plain sums over the file."""
+"""Statistics of an area compared with `warpline stats` and with plain sums over the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FACTORS = {"ns": 1, "µs": 1e3, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def nanoseconds(text):
-    """Return the time that the page shows as text, and how far it may be off by rounding."""
+    """Return a time from the page's text, and its rounding error."""
     found = re.fullmatch(r"([\d.,]+) ?(\w+)", text)
     assert found, text
     number, unit = found.groups()
@@ -25,7 +25,7 @@ def nanoseconds(text):
 
 
 def kernels_of_page(viewer):
-    """Return count and time by name of the device's work that is not a copy or a fill."""
+    """Return count and time by name of the GPU operations except copies and memsets."""
     table = viewer.table("GPU operations by name")
     return {
         name: (int(count), nanoseconds(time))
@@ -43,12 +43,12 @@ def kernels_of_stats(trace):
 
 @pytest.fixture
 def operations(ask_file):
-    """Start and end of every operation of the device, from the file itself."""
+    """Start and end of every GPU operation, from the file itself."""
     return ask_file(browsing.OPERATIONS)
 
 
 def select_step(viewer, place):
-    """Select the time of a step on the device."""
+    """Select the time range of a step on the GPU."""
     (steps,) = viewer.head["steps"]
     viewer.click("gpu0/phase0", (steps["start_ns"][place] + steps["end_ns"][place]) / 2)
     viewer.press("r")
@@ -108,7 +108,7 @@ def test_a_drag_selects_an_area_whose_sums_are_clipped(opened, operations, left,
         tuple(whole[0] + part * width * pixel for part in (left, right)), abs=2 * pixel
     )
     inside = [one for one in operations if one[0] < end and one[1] > start]
-    assert [one for one in inside if one[0] < start or one[1] > end]  # edges do cut some
+    assert [one for one in inside if one[0] < start or one[1] > end]  # the edges cut some events
     assert busy_of_page(opened) == browsing.busy_ns(operations, start, end)
     clipped = sum(min(last, end) - max(first, start) for first, last, _ in inside)
     work = opened.table("GPU operations by name")
@@ -124,7 +124,7 @@ def test_only_the_rows_under_the_drag_are_summed(opened):
     opened.page.mouse.move(x + 0.6 * width, y + height - 2, steps=4)
     opened.page.mouse.up()
     opened.settle()
-    assert opened.find("[data-busy-ns]").count() == 0  # the row of busy time is not among them
+    assert opened.find("[data-busy-ns]").count() == 0  # the state row is not selected
     assert "1 row " in opened.find("[data-testid=selection-sums]").inner_text()
     assert opened.table("GPU operations by name")
     assert not opened.table("Ranges")

@@ -1,4 +1,4 @@
-"""`warpline view`: the same page from a server that answers nobody else."""
+"""`warpline view`: the same page from a server, and its access control."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @contextlib.contextmanager
 def served(path):
-    """Run `warpline view` on a recording, and give its address."""
+    """Run `warpline view` on a recording and yield its URL."""
     command = [sys.executable, "-m", "warpline", "view", "--no-browser", str(path)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -23,7 +23,7 @@ def served(path):
             assert url.startswith("http://127.0.0.1:"), process.communicate()[1]
             yield url
         finally:
-            process.terminate()  # not Ctrl+C, which a shell's background jobs are deaf to
+            process.terminate()  # not Ctrl+C, which background jobs of a shell ignore
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=20)
             process.kill()
@@ -49,7 +49,7 @@ def test_a_served_page_asks_its_own_origin_alone(open_viewer, address):
     answers = viewer.page.evaluate(
         """() => performance.getEntriesByType("resource").map((one) => one.responseStatus)"""
     )
-    assert set(answers) <= {0, 200}  # 0: workers, which are no answers
+    assert set(answers) <= {0, 200}  # 0: workers, not responses
 
 
 def test_the_served_page_shows_what_the_report_shows(open_viewer, address, report):

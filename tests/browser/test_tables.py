@@ -1,4 +1,4 @@
-"""The tables of the page, and the table of events in view: text, for those who see no canvas."""
+"""The tables of the page, and the event table, the text alternative of the canvas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def decoded(path):
 
 
 def lines_of(viewer, label):
-    """Scroll a list from its top to its end, and return all its lines and the most at a time."""
+    """Scroll through a list; return all its lines and the largest number rendered at a time."""
     found = viewer.page.evaluate(
         """async (label) => {
           const box = document.querySelector(`.scroll[aria-label=${JSON.stringify(label)}]`);
@@ -56,7 +56,7 @@ def lines_of(viewer, label):
 
 @pytest.fixture
 def kernels(trace):
-    """The kernels' summary, as `warpline stats` has it."""
+    """The kernel summary of `warpline stats`."""
     result = warpline.stats(trace, "cuda_gpu_kern_sum")
     names = [field.name for field in result.fields]
     return [dict(zip(names, row, strict=True)) for row in result.rows()]
@@ -126,7 +126,7 @@ def test_every_table_opens(viewer, report):
         table.wait_for()
         count = int(table.get_attribute("aria-rowcount") or 0) - 1
         lines = table.get_by_role("row").count() - 1
-        assert 0 < lines <= min(count, 80)  # a list of any length makes only what is on the screen
+        assert 0 < lines <= min(count, 80)  # a list of any length renders only visible lines
         told = viewer.find(".tables-body [role=status]").first.inner_text()
         assert re.sub(r"[^\w ]|(?<=\d)\s(?=\d)", "", told) == f"{count} of {count} rows"
     assert viewer.find("#warpline-app [role=alert]").count() == 0
@@ -134,7 +134,7 @@ def test_every_table_opens(viewer, report):
 
 @pytest.mark.parametrize("place", [None, 2])
 def test_the_events_in_view_are_there_as_text(open_viewer, report, place):
-    viewer = open_viewer(viewport={"width": 1440, "height": 1600})  # all rows have room
+    viewer = open_viewer(viewport={"width": 1440, "height": 1600})  # all rows fit
     path = report("bundled/pageable_h2d.bad")
     (steps,) = decoded(path).head["steps"]
     view = "" if place is None else f"?v={steps['start_ns'][place]},{steps['end_ns'][place]}"

@@ -1,4 +1,4 @@
-"""A recording by tiles shows and says what its report does; only the events stay on the server."""
+"""A tiled recording looks and reads like its report; only the events stay on the server."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ PIXELS = """async () => {
   return text;
 }"""
 WIDTHS = (1.0, 0.2, 0.02, 0.0005)
-# Bins and pixels do not share their edges, so that a column is off by one here and there: pictures
-# are compared by the mean shade of pieces of a row. Pieces that differ, as a share of all:
+# Bin and pixel edges differ, so columns can be off by one: pictures are compared by the mean shade
+# of pieces of a row. Limits for the share of pieces that differ:
 PIECE_PX = 16
-MOST_DIFFERENT = 0.005  # of the same view; 0.002 was seen
-LEAST_DIFFERENT = 0.02  # of views that are not the same: what the limit above would find
+MOST_DIFFERENT = 0.005  # for the same view; observed: 0.002
+LEAST_DIFFERENT = 0.02  # for different views: larger than the limit above
 
 
 @pytest.fixture
 def serve(recording):
-    """Serve a recording by tiles, as if it were large, and return the address."""
+    """Serve a recording with tiles, as if it were large, and return the URL."""
     servers = []
 
     def serve(name):
@@ -53,7 +53,7 @@ def serve(recording):
 
 
 def open_tiled(viewer, url):
-    """Open the page, and wait until its diagnosis is there and it was loaded with it."""
+    """Open the page, wait for its diagnosis, and reload it."""
     viewer.open(url, "#t")
     viewer.wait("!model.pending.value || model.pending.value.isReady")
     if viewer.ask("model.pending.value !== null"):
@@ -64,7 +64,7 @@ def open_tiled(viewer, url):
 
 
 def rest(viewer):
-    """Wait until nothing finer is to come."""
+    """Wait until all tiles have arrived."""
     viewer.settle()
     viewer.wait("model.recording.isSettled")
     viewer.frame()
@@ -77,7 +77,7 @@ def show(viewer, start, end):
 
 
 def statistics(viewer):
-    """Return what the panel says, once its answers have come."""
+    """Return the text of the panel after all answers have arrived."""
     said = None
     for _ in range(50):
         now = viewer.find("[data-testid=selection-sums]").inner_text()
@@ -117,7 +117,7 @@ def views(viewer):
 def test_the_picture_and_the_statistics_are_those_of_the_report(
     open_viewer, report, serve, name, monkeypatch
 ):
-    monkeypatch.setattr(tiles, "MOST_EVENTS", 30)  # most rows come as bins
+    monkeypatch.setattr(tiles, "MOST_EVENTS", 30)  # most rows have bins
     whole, tiled = open_viewer(), open_viewer()
     whole.open(report(name))
     open_tiled(tiled, serve(name))

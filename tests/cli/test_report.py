@@ -166,7 +166,7 @@ def test_a_size_that_can_be_met_and_one_that_cannot(run, capture, tmp_path):
     assert head_of(tmp_path / "small.html")["thinned"]["spans"]
     done = run("report", bad, "-o", "tiny.html", "-q", "--max-size", "50kB")
     assert done.status == 2
-    assert "more than 48.8 KiB" in done.err
+    assert "the limit is 48.8 KiB" in done.err
     assert not (tmp_path / "tiny.html").exists()
 
 

@@ -1,4 +1,4 @@
-"""Traces, and the containers and pages that are made of them."""
+"""Fixtures: containers and pages of traces."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def packed(trace, tables=(), **options):
 
 @pytest.fixture
 def assets():
-    """What stands in for the page's script where it is not the matter."""
+    """A stand-in for the page's script and style sheets."""
     return Assets("window.warpline={take(){}};", ("main{color:red}", "p{margin:0}"))
 
 
 @pytest.fixture
 def read():
-    """Return a container as the page reads it."""
+    """Return a container as decoded by a page."""
 
     def read(trace, tables=(), **options):
         container = packed(trace, tables, **options)[1]

@@ -1,4 +1,4 @@
-"""What the page says of clocks: how far those of other files may be off."""
+"""Clock errors of other files on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of a container, read again value by value."""
+"""Columns of a container, decoded value by value."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_fewest_planes():
     assert columns.plain("x", np.array([0, 255])).planes == 1
     assert columns.plain("x", np.array([256])).planes == 2
     assert columns.plain("x", np.array([], np.int64)).planes == 1
-    # Numbers of one size each: the differences take less.
+    # Large values with small differences: the delta encoding is smaller.
     steady = np.arange(10**9, 10**9 + 3000)
     assert columns.smallest("x", steady, None).planes == 4
     falling = np.array([5, -3])

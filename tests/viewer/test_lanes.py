@@ -1,4 +1,4 @@
-"""Lanes: no overlap in any, and nesting kept."""
+"""Lanes: no overlaps, and nesting preserved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_no_two_of_a_lane_overlap(intervals):
 @given(INTERVALS)
 def test_what_overlaps_nothing_stays_on_top(intervals):
     start, end, group = arrays(intervals)
-    end += 1  # a point stands inside of what begins there
+    end += 1  # an instant is inside an interval that starts there
     lane = lanes(start, end, group)
     for row in range(len(start)):
         others = (group == group[row]) & (np.arange(len(start)) != row)

@@ -1,4 +1,4 @@
-"""What the overview leads to: each figure to something that the page holds."""
+"""Links of the overview: each has a target in the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TABLES = ("cuda_gpu_kern_sum", "steps", "breakdown", "overlap", "kernel_class_su
 
 @pytest.fixture
 def shown(make, capture):
-    """The overview of a recording as text, and its container as the page reads it."""
+    """The overview of a recording as text, and its decoded container."""
     diagnosis, container = make(warpline.open(capture("host_sync.bad")), TABLES)
     decoded = Decoded(container.head, [block.data for block in container.blocks])
     return str(static_page(diagnosis, container.head)), decoded, diagnosis
@@ -60,7 +60,7 @@ def test_tables_events_windows_and_ranges_are_in_the_page(shown):
     assert set(events) <= ids
     names = set(container.names["texts"])
     for name in values(text, "range"):
-        bare = re.sub(r"^[^:]+:(?!:)", "", name)  # a range's domain is no part of its name
+        bare = re.sub(r"^[^:]+:(?!:)", "", name)  # a range's name does not include its domain
         pattern = re.compile(re.escape(bare).replace(r"\*", r"\d+"))
         assert any(pattern.fullmatch(one) for one in names), name
 

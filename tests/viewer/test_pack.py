@@ -1,4 +1,4 @@
-"""A container against the tables that it was made of, row by row."""
+"""A container compared with its source tables, row by row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def decoded(trace, **options):
 
 
 def rows_of(trace, table):
-    """Return (table, row, start, end, name) of every row that has a place on the timeline."""
+    """Return (table, row, start, end, name) of every row on the timeline."""
     if not trace.has(table):
         return []
     spec = trace.table(table).spec
@@ -93,7 +93,7 @@ def check_states(trace, found):
 
 
 def check_overview(found):
-    """Compare the first block with bins that are filled event by event."""
+    """Compare the first block with bins computed event by event."""
     head = found.head
     rows, bins = head["rows"], head["overview_bins"]
     assert len(found.raw[0]) == 2 * len(rows) * bins
@@ -325,7 +325,7 @@ def test_memory_is_what_was_allocated_and_not_released():
     )
     found = decoded(trace)
     values = [(event.start_ns, event.value) for event in found.events("gpu0/memory")]
-    # 80 bytes were released that were taken before the recording: they count from its beginning.
+    # 80 bytes allocated before the recording are freed in it: they count from its start.
     assert values == [(10, 130), (20, 180), (30, 80), (40, 0)]
 
 

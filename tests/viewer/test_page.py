@@ -1,4 +1,4 @@
-"""The page: what it says without a script, and that nothing in it runs or leaves it but ours."""
+"""The page: its content without a script, and its security."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HOSTILE = (
 
 
 class Elements(HTMLParser):
-    """Collects elements, their attributes, and what scripts and styles hold."""
+    """Collects elements, their attributes, and the contents of scripts and styles."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -117,7 +117,7 @@ def test_names_stay_text(hostile, assets):
     assert running == {assets.script, "warpline.take()"}
     assert not found.of("img")
     assert not [name for _, attributes in found.elements for name in attributes if name[:2] == "on"]
-    # What a reader sees is the text itself, unseen characters made visible.
+    # The visible text is the name itself, with invisible characters made visible.
     seen = "".join(found.text)
     assert HOSTILE[0] in seen
     assert "\\u202egnp.exe" in seen
@@ -156,7 +156,7 @@ def test_the_policy_allows_our_scripts_and_styles_alone(hostile, assets):
         for text in texts:
             digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
             assert f"'sha256-{digest}'" in allowed[directive]
-    # The policy stands before what it is about.
+    # The policy comes before the content it governs.
     assert hostile.index("Content-Security-Policy") < hostile.index("<style")
     served = page_module.policy(assets, "http")
     assert "connect-src 'self'" in served
@@ -290,7 +290,7 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own(monkeypatch):
 def test_where_a_notebook_is_not_trusted_a_line_says_what_is_missing(monkeypatch):
     monkeypatch.setattr("warpline.viewer.report.assets", lambda: Assets("take()", ("p{}", "b{}")))
     shown = api.timeline(hostile_trace())._repr_html_()
-    # Such a notebook is shown without frames and styles.
+    # An untrusted notebook is shown without frames and styles.
     kept = re.sub(r"<iframe.*?</iframe>|<style>.*?</style>", "", shown, flags=re.DOTALL)
     assert "trust this notebook" in "".join(Elements(kept).text)
     assert re.search(r"<style>\.warpline-untrusted \{ display: none; \}</style>", shown)

@@ -1,4 +1,4 @@
-"""Answers about a tiled recording against its container, read event by event."""
+"""Answers about a tiled recording compared with its container, event by event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = captures.names()
 
 
 class Both:
-    """A recording's events as its container holds them, and the answers of its tiled page."""
+    """A recording's events from its container, and the answers of its tiled page."""
 
     def __init__(self, trace):
         container = packed(trace)[1]
@@ -59,7 +59,7 @@ class Both:
 
     @property
     def summed(self):
-        """Places of the rows that have events, counters apart."""
+        """Indices of the rows with events, except counters."""
         return [
             place
             for place, row in enumerate(self.ids)
@@ -74,7 +74,7 @@ def both(request, tmp_path_factory):
 
 
 def some(both, count, seed=1):
-    """Return some events, as row and place."""
+    """Return some events as row and index."""
     rng = np.random.default_rng(seed)
     rows = both.summed
     return [

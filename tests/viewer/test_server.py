@@ -1,4 +1,4 @@
-"""The local server: to whom it answers, and what."""
+"""The local server: access control and answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def server():
 
 
 class Site:
-    """Answers one address and one question."""
+    """Answers one address and one query."""
 
     def get(self, name, query):
         return Answer("text/plain", query.encode()) if name == "now" else None
@@ -168,7 +168,7 @@ def test_a_question_without_a_sensible_length_is_not_read(site, length):
         connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
         while connection.recv(1000):
-            pass  # it hangs up
+            pass  # the server closes the connection
 
 
 def test_a_page_can_be_replaced_while_it_is_served(site):

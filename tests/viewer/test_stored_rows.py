@@ -1,4 +1,4 @@
-"""What stands in the mapped file of a huge recording."""
+"""The mapped file of a huge recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiles against plain loops over all events."""
+"""Tiles compared with plain loops over all events."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from warpline.viewer.tiles import BINS, MOST_EVENTS, Grid, cut_out, tile
 
 NAMES = 7
 IDLE_NAME = 3
-CATEGORY = np.array([5, 1, 5, 1, 9, 2, 5])  # a busy name has the idle one's: they stay apart
+CATEGORY = np.array(
+    [5, 1, 5, 1, 9, 2, 5]
+)  # a busy name shares the idle one's category: they must stay separate
 
 
 def random_events(rng, count, scale, *, is_state=False):
-    """Return events of very different lengths, some of none, some that touch, in bursts."""
+    """Return events in bursts, with very different durations; some are empty, some adjacent."""
     length = np.exp(rng.uniform(-2, np.log(scale), count)).astype(np.int64)
     gap = np.exp(rng.uniform(-3, np.log(scale), count)).astype(np.int64)
     gap[rng.random(count) < 0.4] = 0
@@ -157,7 +159,7 @@ def test_tiles_of_random_rows_equal_sums_over_all_events_at_every_level(kind, se
     for level in range(grid.levels):
         tiles = -(-grid.end_ns // (BINS << level))
         chosen = {0, tiles - 1, *rng.integers(0, tiles, 3).tolist()}
-        # Bursts are where events are: tiles around some of them, too.
+        # Events are in bursts: also test tiles around some of them.
         events = rng.integers(0, count, 3)
         chosen |= set((row.events.start_ns[events] // (BINS << level)).tolist())
         for index in chosen:

@@ -1,4 +1,4 @@
-"""The page against the file that it was made of, which is read by plain SQL and JSON."""
+"""The page compared with its source file, read through plain SQL and JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .conftest import packed
 
 KINETO = sorted((captures.FOLDER.parent / "kineto").glob("*.json.*"))
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-# Plain Python takes a minute for the largest: they are compared where WARPLINE_TEST_ALL is set.
+# Plain Python takes a minute for the largest files: they need WARPLINE_TEST_ALL.
 _LIMIT = 1 << 62 if os.environ.get("WARPLINE_TEST_ALL") else 600_000
 OTHERS = sorted(
     path
@@ -41,7 +41,7 @@ def shown(path):
 
 
 def check(path):
-    """Compare every event, the tiling of each GPU's time, and the values over time."""
+    """Compare every event, the busy and idle segments of each GPU, and the counters."""
     page = shown(path)
     if path.suffix == ".sqlite":
         facts, shift = nsys_facts(path), int(page.head["offset_ns"])
@@ -73,7 +73,7 @@ def check_sums(page):
 
 
 def check_tiles(page, facts, shift):
-    """Busy time is where any operation of the GPU ran; idle time fills the rest, without a gap."""
+    """A GPU is busy while any operation runs; idle segments fill the rest without gaps."""
     kinds = {item["name"]: item["kind"] for item in page.head["categories"]}
     states = [row for row in page.rows.values() if row["kind"] == "state"]
     used = {fact.track[1] for fact in facts if fact.track[0] == "gpu"}
@@ -140,7 +140,7 @@ def test_every_event_of_a_shared_recording_stands_where_it_should(path):
 
 @pytest.mark.parametrize("column", ["name", "duration", "gap", "launch"])
 def test_a_page_that_is_wrong_is_found_out(capture, column):
-    """One byte of one column is changed: the comparison notices."""
+    """The comparison detects a change of one byte in one column."""
     path = capture("pageable_h2d.fixed")
     facts, page = nsys_facts(path), shown(path)
     assert page_facts(page, 0) == facts

@@ -25,7 +25,7 @@ interface OfCategory {
   name: number;
 }
 
-/** Sums up some events between two times by category, busy and idle time apart, by a plain loop. */
+/** Sums events between two times by category in a plain loop; busy and idle time are separate. */
 function sumsOf(row: RandomRow, inside: readonly number[], idle: number, low: number, high: number) {
   const found = { top: [] as (OfCategory | undefined)[], rest: [] as (OfCategory | undefined)[] };
   for (const i of inside) {
@@ -41,7 +41,7 @@ function sumsOf(row: RandomRow, inside: readonly number[], idle: number, low: nu
   return found;
 }
 
-/** Expects that the bin's colour is that of the category with most time in it. */
+/** Expects the color of a bin to be that of its category with the most time. */
 function expectMost(row: RandomRow, idle: number, pyramid: Pyramid, bin: number): void {
   const low = pyramid.start_ns + bin * pyramid.binNs;
   const every = row.start.map((_, i) => i);
@@ -56,7 +56,7 @@ function expectMost(row: RandomRow, idle: number, pyramid: Pyramid, bin: number)
   }
 }
 
-/** Says what a server says of a row in a tile, by plain loops. */
+/** Computes a server's tile of a row in plain loops. */
 class SlowServer implements TileSource {
   readonly asked: string[] = [];
   fails = false;
@@ -212,7 +212,7 @@ function setup(kind: "stream" | "state" = "stream", count = 900, many = 2): Setu
   return { rows, tiles, server, end, grid, errors, base };
 }
 
-/** Lets all that is under way arrive. */
+/** Waits for all pending requests. */
 async function settled(tiles: Tiles): Promise<void> {
   for (let i = 0; i < 200 && !tiles.isSettled; i++) await new Promise((resolve) => setTimeout(resolve));
 }

@@ -12,7 +12,7 @@ const HOURS_50 = 50 * 3600 * 1e9;
 
 interface Shape {
   readonly text: string;
-  /** First event, and length and gap of event i. */
+  /** Start of the first event, and duration and gap of event i. */
   readonly from: number;
   readonly length: (i: number, random: () => number) => number;
   readonly gap: (i: number, random: () => number) => number;
@@ -44,7 +44,7 @@ function rowOf(shape: Shape, count: number, kind: "stream" | "state"): RandomRow
   return makeRow({ start: start ?? [], duration: duration ?? [], name: name ?? [] }, kind);
 }
 
-/** Views of the whole row, of its ends and from within, some with edges on the edges of events. */
+/** Views of the whole row, its ends, and its middle, some aligned with event edges. */
 function spansOf(row: RandomRow): Span[] {
   const first = row.start[0] as number;
   const end = endOf(row.events, row.events.count - 1);
@@ -86,7 +86,7 @@ describe.each(SHAPES)("a row with $text", (shape) => {
           if (!isShared) continue;
           checked++;
           const exact = busyIn(row, kind, from, to) / pixelNs;
-          // Near 2^52 a double holds no more than whole ns.
+          // Near 2^52 a double has a resolution of 1 ns.
           expect(Math.abs(picture.share[pixel] - exact)).toBeLessThan(1e-5 + 2.5 / 2 ** 52 * (from / pixelNs));
         }
         expect(checked + wide.size).toBeGreaterThan(0);
@@ -157,7 +157,7 @@ describe("coarser bins", () => {
   });
 });
 
-/** Sums time of a pixel by category, plainly: the busy and the idle categories, each with its time. */
+/** Sums the time of a pixel by category in a plain loop, busy and idle separately. */
 function sumsOf(row: RandomRow, kind: string, low: number, high: number, counts: (i: number) => boolean) {
   const found = { busy: new Map<number, number>(), idle: new Map<number, number>(), touches: new Set<number>() };
   row.start.forEach((start, i) => {
@@ -172,7 +172,7 @@ function sumsOf(row: RandomRow, kind: string, low: number, high: number, counts:
   return found;
 }
 
-/** Expects that a name is of the category with most time, but for an error of `least` ns. */
+/** Expects a name to have the category with the most time, up to an error of `least` ns. */
 function expectMost(name: number | undefined, sums: ReadonlyMap<number, number>, least: number): void {
   const most = Math.max(-1, ...sums.values());
   if (most <= least && name === NO_NAME) return;
@@ -200,7 +200,7 @@ describe("the colour of a pixel", () => {
           const isShort = (i: number): boolean => (row.duration[i] as number) < WIDE_PX * pixelNs;
           for (let pixel = 0; pixel < width; pixel++) {
             const low = span.start + pixel * pixelNs;
-            // Events that a rounded edge puts into the next pixel.
+            // Events in the next pixel because of a rounded edge.
             const least = Math.abs(low) * 1e-12 + pixelNs * 1e-6;
             if (least > pixelNs / 4) continue;
             const sums = sumsOf(row, kind, low, low + pixelNs, isShort);
@@ -223,7 +223,7 @@ describe("the colour of a pixel", () => {
     for (const width of pixels) {
       pictureRow(row.events, pyramid, CATEGORIES, { start: first, end }, width, picture);
       const pixelNs = (end - first) / width;
-      // Where pixels and bins have the same edges, nothing is lost; elsewhere the shares of cut bins are guessed.
+      // Exact if pixels and bins have the same edges; otherwise partial bins are interpolated.
       const least = Number.isInteger(PYRAMID_BINS / width) ? 0.1 : 2 * binsFor(pyramid, pixelNs).binNs;
       for (let pixel = 0; pixel < width; pixel += Math.ceil(width / 150)) {
         const low = first + pixel * pixelNs;
@@ -235,7 +235,7 @@ describe("the colour of a pixel", () => {
   });
 
   it("is not that of a long event among many short ones, nor lost where each bin has another winner", () => {
-    // Name 1 is always second, with 45% of the time; 0, 2 and 3 take turns, but 0 and 2 are one category.
+    // Name 1 is always second, with 45% of the time. 0, 2, and 3 alternate, but 0 and 2 share a category.
     const events = { start: [] as number[], duration: [] as number[], name: [] as number[] };
     for (let i = 0; i < 60_000; i++) {
       events.start.push(i * 50);

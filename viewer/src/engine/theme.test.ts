@@ -16,7 +16,7 @@ import {
 const THEME_LIST: readonly Theme[] = Object.values(THEMES);
 const MANY = Array.from({ length: 200 }, (_, i) => `name ${i}`);
 
-/** How a colour looks with deuteranopia (Viénot, Brettel and Mollon 1999), in CIE Lab. */
+/** Simulates a color with deuteranopia (Viénot, Brettel, and Mollon 1999), in CIE Lab. */
 function seen(colour: Colour): Colour {
   const [red, green, blue] = colour.map((value) => (value / 255) ** 2.2) as [number, number, number];
   const yellow = 0.29275 * red + 0.70725 * green;

@@ -76,7 +76,7 @@ async function chosen(page: Model, row: number, event: number): Promise<void> {
   await answered();
 }
 
-/** Answers of a recording in the page are there within one turn. */
+/** Answers of a recording in the page arrive within one task. */
 const answered = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
 
 describe("the page's state", () => {
