@@ -156,7 +156,7 @@ def kineto_memory(path: Path) -> Samples:
     for item in _kineto(path)["traceEvents"]:
         arguments = item.get("args") or {}
         if item.get("name") == "[memory]" and arguments.get("Device Type") == 1:
-            key = (arguments["Device Id"], "allocated tensors")
+            key = (arguments["Device Id"], "allocated memory")
             value = arguments["Total Allocated"]
             samples.setdefault(key, []).append((_ns(item["ts"]), value))
     return {key: sorted(found, key=lambda pair: pair[0]) for key, found in samples.items()}

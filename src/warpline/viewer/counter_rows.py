@@ -53,7 +53,7 @@ def _framework_memory(trace: Trace, names: Names) -> Iterator[Row]:
     columns = trace.columns("allocator_event", *keys)
     on_device = (columns["memory"].values == _ON_DEVICE) & columns["device_id"].is_valid()
     device, time = columns["device_id"].values, columns["time_ns"].values
-    labels = ("allocated tensors", "reserved by framework")
+    labels = ("allocated memory", "reserved memory")
     for key, label in zip(keys[3:], labels, strict=True):
         valid = on_device & columns[key].is_valid()
         for one in np.unique(device[valid]).tolist():
