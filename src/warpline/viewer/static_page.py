@@ -204,7 +204,9 @@ def _device(item: Breakdown, links: Links, *, is_full: bool) -> Markup:
     rank = "" if item.rank is None else f", rank {item.rank}"
     process = "" if item.process is None else f", process {item.process}"
     total = format_ns(sum(part.ns for part in parts) / per)
-    what = f"{plural(item.count, 'step')}, mean {total}" if item.count else total
+    what = f"{plural(item.count, 'step')}, mean {total}"
+    if item.count < 2:
+        what = f"1 step of {total}" if item.count else f"{total} from first to last operation"
     heading = f"GPU {item.device}{name}{rank}{process}: {what}"
     table = _part_table(item, parts, shares, links) if is_full else None
     bar = _bar(item.device, parts, shares, heading)
