@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,15 @@ import numpy as np
 from warpline.ops.arrays import I32, I64, BoolArray, Integers
 from warpline.result import Texts
 from warpline.trace import ColumnData, StringPool
+
+# The endings of versioned functions, backwards: a name of megabytes is then looked at once.
+_ENDINGS = re.compile(r"(?:[0-9]++v_|zstp_|sdtp_|tps_)*+")
+
+
+def without_version(name: str) -> str:
+    """Return a CUDA function's name without endings such as ``_v2`` and ``_ptsz``."""
+    found = _ENDINGS.match(name[::-1])
+    return name[: len(name) - found.end()] if found else name
 
 
 def number_texts(ids: Integers, text_count: int) -> tuple[I32, I64]:

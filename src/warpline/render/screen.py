@@ -36,7 +36,10 @@ _FORMATS: Mapping[Unit, Callable[[Any], str]] = {
     Unit.COUNT: format_count,
 }
 _STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
-_NOISE = re.compile(r"^void |(?:\w+|<unnamed>|\(anonymous namespace\))::|\([a-z ]+\)(?=\d)")
+# Names may be megabytes long: no word is looked at twice.
+_NOISE = re.compile(
+    r"^void |(?:(?<!\w)\w++|<unnamed>|\(anonymous namespace\))::|\([a-z ]++\)(?=\d)"
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -19,6 +19,7 @@ from warpline.derived import derived
 from warpline.derived.idle.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES
 from warpline.derived.idle.host_calls import numbers_of_texts
 from warpline.derived.idle.kinds import CALL_KINDS, call_kind
+from warpline.derived.texts import without_version
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize
@@ -45,7 +46,6 @@ _EVERYTHING = (
     *("DeviceSynchronize", "CtxSynchronize", "ThreadSynchronize"),
     *("Free", "FreeHost", "MemFree", "MemFreeHost", "HostUnregister", "MemHostUnregister"),
 )
-_ENDINGS = re.compile(r"(_v[0-9]+|_ptsz|_ptds|_spt)+\Z")
 _PREFIX = re.compile(r"\A(cuda|cu|hip)")
 
 
@@ -78,7 +78,7 @@ class Costs(NamedTuple):
 @cache
 def waits_for(name: str) -> int:
     """Return what a CUDA API function waits for, a place in `WAITS_FOR`."""
-    plain = _PREFIX.sub("", _ENDINGS.sub("", name))
+    plain = _PREFIX.sub("", without_version(name))
     if plain == "StreamSynchronize":
         return WAITS_FOR.index("stream")
     if plain == "EventSynchronize":

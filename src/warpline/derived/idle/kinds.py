@@ -6,9 +6,10 @@ program's own names of functions, ranges and kernels do not matter.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
+
+from warpline.derived.texts import without_version
 
 IDLE_CAUSES: tuple[str, ...] = (
     "launch-bound",
@@ -85,13 +86,11 @@ _PREFIXES = {
 # is a function that returns when the copy is complete.
 CALL_KINDS: tuple[str, ...] = ("", "host-sync", *_PREFIXES)
 
-_ENDINGS = re.compile(r"(_v[0-9]+|_ptsz|_ptds|_spt)+\Z")
-
 
 @cache
 def call_kind(name: str) -> int:
     """Return the kind of a CUDA API function, an index into `CALL_KINDS`; 0 for any other."""
-    plain = _ENDINGS.sub("", name)
+    plain = without_version(name)
     if plain.startswith("hip"):
         plain = f"cuda{plain[3:]}"
     if plain in _SYNC:

@@ -30,7 +30,7 @@ AUTOGRAD_ARGUMENT = {
     " in PyTorch's NVTX annotations"
 }
 
-_NUMBERED = re.compile(r"(?P<name>[^,]*), seq = (?P<seq>[0-9]{1,18})(?=,|$)")
+_NUMBERED = re.compile(r"(?<![^,])(?P<name>[^,]*+), seq = (?P<seq>[0-9]{1,18})(?=,|$)")
 _BACKWARD = re.compile(r"Backward[0-9]*$")
 _AROUND = "autograd::engine::evaluate_function: "
 

@@ -30,12 +30,15 @@ _LEAST_COVERAGE = 0.5
 _DIGITS = re.compile(r"[0-9]+")
 # The last word of a name, before its number if there is one: "train_step", "ProfilerStep#3",
 # "Step[7]", "iteration 3/100", "epoch 1 step 20".
-_END = r"s?[\s_#:=.,\-\[(]*(?:no\.?\s*)?[0-9]*\s*(?:(?:/|of)\s*[0-9]+)?[\])\s]*$"
+_END = (  # takes nothing back, so that a long name costs no more than its length
+    r"s?+[\s_#:=.,\-\[(]*+(?:no\.?+\s*+)?+[0-9]*+\s*+(?:(?:/|of)\s*+[0-9]++)?+[\])\s]*+$"
+)
 _BEGIN = r"(?:^|(?<=[^A-Za-z])|(?<=[a-z])(?=[A-Z])|(?<=train)|(?<=training))"
 _STEP = re.compile(_BEGIN + r"(?i:step|iteration|iter|mini[_ -]?batch|batch)" + _END)
 _UNIT_OF_WORK = re.compile(
     _BEGIN + r"(?i:frame|token|request|query|decode|generate|inference|predict)" + _END
 )
+_LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]++)(?:\s*+(?:/|of)\s*+[0-9]++)?+[^0-9]*+$")
 _NOT_A_STEP = re.compile(r"(?i)warm[_ -]?up|optim|sched|micro|accum|zero_grad|epoch[s_ #:=\[]*\d*$")
 _EPOCH = re.compile(r"(?i)epoch")
 _WORDS = (
@@ -199,7 +202,7 @@ def _with_words(trace: Trace) -> list[int]:
 
 def _number(text: str) -> int:
     """Return the running number in a name: the last one, but the first of ``3/100``."""
-    found = re.search(r"([0-9]+)(?:\s*(?:/|of)\s*[0-9]+)?[^0-9]*$", text)
+    found = _LAST_NUMBER.search(text)
     return int(found[1]) if found and len(found[1]) < 18 else _NO_NUMBER
 
 

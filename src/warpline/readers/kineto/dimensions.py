@@ -36,7 +36,7 @@ CALL_KINDS = (Kind.RUNTIME, Kind.DRIVER)
 
 _NO_STREAM = 0xFFFF_FFFF
 _THREAD_NAME = re.compile(r"thread -?[0-9]+ \((.*)\)")
-_STREAM_NAME = re.compile(r"stream -?[0-9]+.*", re.IGNORECASE)
+_STREAM_NAME = re.compile(r"stream -?[0-9]++.*", re.IGNORECASE)
 
 # Member of deviceProperties -> column of the table device.
 _PROPERTIES: Mapping[str, str] = {

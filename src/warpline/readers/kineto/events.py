@@ -111,7 +111,7 @@ _GROUPS = (MAIN_KEYS, LONG_KEYS)
 # A file of this size costs little memory with all arguments, and is scanned once.
 _SMALL_BYTES = 1 << 24
 
-_NUMBER = re.compile(r"\s*(?:[A-Za-z_ ]*\s)?(-?[0-9]{1,18})\s*")
+_NUMBER = re.compile(r"(?:[A-Za-z_ ]*\s)?(-?[0-9]{1,18})")
 _INTEGER = re.compile(rb"\s*(-?[0-9]{1,20})(?:\.0*)?\s*")
 _HEXADECIMAL = re.compile(rb"\s*0[xX]([0-9a-fA-F]{1,16})\s*")
 
@@ -344,7 +344,7 @@ class _ArgumentTexts:
 
 def number_in(text: str) -> int | None:
     """Return the number that a pid or tid is, or ends in, such as 7 of "stream 7"."""
-    found = _NUMBER.fullmatch(text)
+    found = _NUMBER.fullmatch(text.strip())
     return int(found[1]) if found else None
 
 

@@ -42,9 +42,9 @@ _MAX_US = 1 << 62
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SIMPLE_US = re.compile(r"(-?)([0-9]{1,17})(?:\.([0-9]{1,3}))?")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+("?)|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -369,6 +369,8 @@ class _Walker:
         depth, cuts, cut_start = 0, [], 0
         for found in _STRING_OR_BRACKET.finditer(self._text, place):
             mark = found[0][0]
+            if mark == '"' and not found[1]:  # the text ends inside it
+                break
             if mark in "[{":
                 depth += 1
                 if depth == MAX_DEPTH + 1:

@@ -40,6 +40,7 @@ _HARMLESS = re.compile(r"Scheduling information is absent\.")
 _GRAVE = re.compile(r"incompatible", re.IGNORECASE)
 _KINDS = r"[\w /().-]*?(?:events?|records?|samples?)"
 _GONE = r"(?:lost|dropped|discarded)"
+_LONGEST = 1000  # characters of a message that may count losses; the patterns are quadratic
 _LOSSES = (
     re.compile(rf"\b{_GONE} (?P<count>\d+) (?P<what>{_KINDS})\b", re.IGNORECASE),
     re.compile(rf"\b(?P<count>\d+) (?P<what>{_KINDS}) (?:were|was|are) {_GONE}", re.IGNORECASE),
@@ -203,5 +204,5 @@ def _losses(texts: Iterable[str]) -> dict[str, int | None]:
 
 
 def _loss(text: str) -> tuple[str, int] | None:
-    match = next((match for form in _LOSSES if (match := form.search(text))), None)
+    match = next((match for form in _LOSSES if (match := form.search(text[:_LONGEST]))), None)
     return (match["what"].strip(), int(match["count"])) if match and int(match["count"]) else None
