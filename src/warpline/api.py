@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from warpline import plugins
+from warpline import plugins, progress
 from warpline.errors import CorruptTraceError, InputError, MissingTableError, UsageError
 from warpline.result import (
     ANALYSES,
@@ -30,7 +30,7 @@ from warpline.result import (
 )
 from warpline.result.display import DISPLAY
 from warpline.schema import TABLES
-from warpline.trace import READERS, Trace, read, selection
+from warpline.trace import READERS, TableSource, Trace, read, selection
 from warpline.trace.duplicates import refuse_same_files, refuse_same_runs
 from warpline.trace.reading import files_of
 from warpline.trace.selection import Words
@@ -73,13 +73,25 @@ def open(*paths: PathLike | Sequence[PathLike]) -> Trace:  # noqa: A001 - the na
     plugins.load("readers")
     files = [file for path in named for file in files_of(path)]
     refuse_same_files(files)
-    sources = [read(file) for file in files]
+    sources = _read_all(files)
     if len(sources) == 1:
         return Trace(sources[0])
     refuse_same_runs(sources)
     from warpline.derived.ranks.clocks import aligned  # noqa: PLC0415 - start-up
 
-    return aligned(sources)
+    with progress.task("Aligning clocks"):
+        return aligned(sources)
+
+
+def _read_all(files: Sequence[Path]) -> list[TableSource]:
+    if len(files) == 1:
+        return [read(files[0])]
+    sources = []
+    with progress.task("Reading recordings", len(files)) as advance:
+        for file in files:
+            sources.append(read(file))
+            advance(1)
+    return sources
 
 
 def _listed(paths: PathLike | Sequence[PathLike]) -> Sequence[PathLike]:
@@ -404,7 +416,11 @@ def _to_view(trace: Trace, steps: str | None) -> tuple[Diagnosis, list[TableOfSt
 
     diagnosis = analyze(trace, steps=steps, keep_going=True)
     recordings = shlex.join(path.name for path in trace.meta.paths)
-    found = [_run_or_skip(trace, name) for name in _REPORT_TABLES]
+    found = []
+    with progress.task("Computing tables", len(_REPORT_TABLES)) as advance:
+        for name in _REPORT_TABLES:
+            found.append(_run_or_skip(trace, name))
+            advance(1)
     tables = [
         TableOfStats(item, f"warpline stats -r {item.name} {recordings}")
         for item in found
@@ -513,7 +529,11 @@ def summary(trace: Recordings, *, with_layers: bool = False) -> Document:
     trace = opened(trace)
     whole = document(trace, ())
     parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1]) if with_layers else _SUMMARY
-    sections = [(part, _extract(trace, part)) for part in parts]
+    sections = []
+    with progress.task("Computing the summary", len(parts)) as advance:
+        for part in parts:
+            sections.append((part, _extract(trace, part)))
+            advance(1)
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
 
     def is_shown(part: _Extract) -> bool:
@@ -647,7 +667,8 @@ def query_document(trace: Recordings, sql: str) -> Document:
 def _answer(trace: Trace, sql: str) -> Answer:
     from warpline.sql import run as run_sql  # noqa: PLC0415 - start-up: only queries need it
 
-    return run_sql(trace, sql)
+    with progress.task("Running the query"):
+        return run_sql(trace, sql)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

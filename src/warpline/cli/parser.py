@@ -14,7 +14,7 @@ from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Sequence
 from typing import NoReturn, Protocol, cast, runtime_checkable
 
-from warpline.cli import summary
+from warpline.cli import bar, summary
 from warpline.errors import UsageError, WarplineError
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
@@ -265,7 +265,14 @@ def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
     if asks_for_help(words):
         return lambda: _print(parser.format_help().rstrip())
     args = read(words)
-    return lambda: item.run(args)
+    if isinstance(item, OwnGrammar):  # it shows its own progress
+        return lambda: item.run(args)
+    return lambda: _run(item, args)
+
+
+def _run(item: Command, args: Namespace) -> int:
+    with bar.shown(args):
+        return item.run(args)
 
 
 def _asks_for_help(words: Sequence[str]) -> bool:

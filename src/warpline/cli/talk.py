@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import traceback
+from collections.abc import Callable, Iterator
+
+_before: list[Callable[[], None]] = []
 
 
 def failure(message: str, hint: str | None, *, debug: bool) -> None:
@@ -41,9 +45,21 @@ def _line(kind: str, message: str) -> None:
     _write(f"{kind}: {printable(message)}\n")
 
 
+@contextlib.contextmanager
+def interrupting(hide: Callable[[], None]) -> Iterator[None]:
+    """Call a function before each line, such as one that hides a progress bar."""
+    _before.append(hide)
+    try:
+        yield
+    finally:
+        _before.remove(hide)
+
+
 def _write(text: str) -> None:
     if sys.stderr is None:  # closed by the parent process
         return
+    for hide in _before:
+        hide()
     try:
         sys.stderr.write(text)
         sys.stderr.flush()

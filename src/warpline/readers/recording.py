@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from warpline import progress
 from warpline.container import ARRAY_ENDING, ArrayPlace, Container, is_container
 from warpline.errors import CorruptTraceError, InputError, UnsupportedVersionError
 from warpline.schema import TABLES, Column
@@ -154,8 +155,9 @@ class RecordingSource:
         if not is_whole or bool((np.diff(offsets) < 0).any()):
             raise self._corrupt(f"{OFFSETS} does not fit {BLOB}")
         ends = offsets.tolist()
-        texts = [blob[a:b] for a, b in pairwise(ends)]
-        self.strings.intern_all(texts)
+        with progress.task(f"Reading {self._path.name}: names"):
+            texts = [blob[a:b] for a, b in pairwise(ends)]
+            self.strings.intern_all(texts)
         if len(self.strings) != len(texts):
             raise self._corrupt(f"{BLOB} holds a text twice")
 

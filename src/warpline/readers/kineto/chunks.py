@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
+from warpline import progress
 from warpline.errors import CorruptTraceError, InputError
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -40,10 +41,11 @@ def chunks(path: Path, lost: list[str]) -> Generator[bytes, None, None]:
         CorruptTraceError: It is text of 16 or 32 bits per character.
     """
     try:
-        with path.open("rb") as file:
-            head = file.peek(4)[:4]
+        size = path.stat().st_size
+        with path.open("rb") as file, progress.task(f"Reading {path.name}", size) as advance:
+            head, place = file.peek(4)[:4], 0
             if head.startswith(GZIP_MAGIC):
-                pieces = _ahead(_unpack(file, path.stat().st_size, lost))
+                pieces = _ahead(_unpack(file, size, lost))
             else:
                 pieces = iter(lambda: file.read(CHUNK_BYTES), b"")
             is_first = True
@@ -51,6 +53,9 @@ def chunks(path: Path, lost: list[str]) -> Generator[bytes, None, None]:
                 if is_first:
                     _check_width(path, piece[:4])
                     is_first = False
+                reached = file.tell()
+                advance(reached - place)
+                place = reached
                 yield piece
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error

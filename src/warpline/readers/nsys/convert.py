@@ -15,6 +15,7 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpline import progress
 from warpline.errors import InputError, UnsupportedVersionError
 from warpline.readers.nsys.database import Database
 from warpline.readers.nsys.source import NsysSource
@@ -71,7 +72,8 @@ def read_report(path: Path) -> NsysSource:
     folder = tempfile.TemporaryDirectory(prefix="warpline-")
     try:
         target = Path(folder.name) / "export.sqlite"
-        _export(installed[-1], path, target)
+        with progress.task(f"Exporting {path.name} with nsys"):
+            _export(installed[-1], path, target)
         database = Database.open(target)
         source = NsysSource(database, shown_as=path, format_name="nsys-rep")
     except BaseException:

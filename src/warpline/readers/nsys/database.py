@@ -12,6 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from warpline import progress
 from warpline.readers.nsys import sqlite_connection as opening
 from warpline.readers.nsys.sqlite_rows import RowReader
 from warpline.readers.nsys.sqlite_scan import Scanner
@@ -122,10 +123,11 @@ class Database:
         by_name = {column.name: column for column in known}
         wanted = [(by_name[_find(column, by_name, name)], kind) for column, kind in columns.items()]
         found = None
-        if self._scanner is not None:
-            found = self._scanner.read(name, root_page, wanted)
-        if found is None:
-            found = self._by_rows(name, lambda reader: reader.read(name, wanted, order))
+        with progress.task(f"Reading {self.path.name}: {name}"):
+            if self._scanner is not None:
+                found = self._scanner.read(name, root_page, wanted)
+            if found is None:
+                found = self._by_rows(name, lambda reader: reader.read(name, wanted, order))
         return dict(zip(columns, found, strict=True))
 
     def _by_rows(self, table: str, read: Callable[[RowReader], T]) -> T:
