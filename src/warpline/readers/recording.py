@@ -33,23 +33,23 @@ from warpline.trace.strings import StringPool
 
 _VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
 _MAX_COST_NS = 1e12
-_HINT = "the file is damaged; export it again"
+_HINT = "the file is damaged: export it again"
 
 
 class RecordingSource:
     """A TableSource over a recording file.
 
-    Opening checks that every column has the type and the length of its table; loading one
-    checks its checksum and that its references point at rows that exist. A damaged column is an
-    error when it is loaded: the others can be read. Columns are views of the mapped file, except
-    for those whose values mean something else here. Several threads may load columns.
+    Opening checks that every column has the type and length of its table. Loading one verifies
+    its checksum and that its references point to existing rows. Loading a damaged column is an
+    error, but the others stay readable. Columns are views of the mapped file, except those with
+    values that this version maps to "Unknown". Several threads may load columns.
 
     Args:
         path: The file.
 
     Raises:
-        UnsupportedVersionError: It was written by a version with another major schema.
-        CorruptTraceError: It is cut, or does not hold what it says.
+        UnsupportedVersionError: It was written with another major schema version.
+        CorruptTraceError: It is truncated or inconsistent.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,19 +65,19 @@ class RecordingSource:
         self._check_columns()
         facts = self._container.meta.get("recording")
         self._meta = _MetaReader(facts, path).read(self._container.meta["version"])
-        # Finishing writes what the program told, not what follows from it.
+        # Finishing writes only recorded facts. Collectives are derived here.
         is_raw = isinstance(facts, dict) and facts.get("source_format") == RAW_FORMAT
         has_calls = is_raw and "range" in self._rows and "collective" not in self._rows
         self._collectives = RangeCollectives(self) if has_calls else None
 
     @property
     def meta(self) -> TraceMeta:
-        """Facts about the recording, as they were when it was written."""
+        """Facts about the recording, as written."""
         return self._meta
 
     @cached_property
     def foreign(self) -> Mapping[str, memoryview]:
-        """Members that this version does not know, by name: a newer one may have added them."""
+        """Members unknown to this version, by name. A newer version may have added them."""
         known = {f"{BLOB}{ARRAY_ENDING}", f"{OFFSETS}{ARRAY_ENDING}"}
         for table in self._rows:
             for column in TABLES[table].columns:
@@ -97,7 +97,7 @@ class RecordingSource:
         return self._rows[table]
 
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return columns. Raises CorruptTraceError for values that refer to nothing."""
+        """Return columns. Raises CorruptTraceError for dangling references."""
         if self._collectives is not None and self._is_derived(table):
             return self._collectives.load(columns)
         loaded = {}
@@ -125,15 +125,15 @@ class RecordingSource:
 
     def _check_reference(self, place: str, ref: str, data: ColumnData) -> None:
         if ref == "string":
-            with self._strings_lock:  # who finds some texts must find all
+            with self._strings_lock:  # no thread may see a part of the texts
                 self._read_texts()
         rows = len(self.strings) if ref == "string" else self._rows.get(ref, 0)
         values = data.values if data.valid is None else data.values[data.valid]
         if len(values) and (int(values.min()) < 0 or int(values.max()) >= rows):
-            raise self._corrupt(f"{place} refers to a {ref} that does not exist")
+            raise self._corrupt(f"{place} refers to a {ref} row that does not exist")
 
     def _known_labels(self, place: str, column: Column, data: ColumnData) -> ColumnData:
-        """Return the column with numbers that this version has no label for as "Unknown"."""
+        """Return the column with numbers without a label in this version as "Unknown"."""
         assert column.labels is not None
         if _is_between(data.values, column.labels):
             return data
@@ -144,7 +144,7 @@ class RecordingSource:
             return data
         unknown = [number for number, label in column.labels.items() if label == "Unknown"]
         if not unknown:
-            raise self._corrupt(f"{place} holds a number without a meaning")
+            raise self._corrupt(f"{place} holds an undefined number")
         return make_column(column, np.where(is_known, data.values, unknown[0]), data.valid)
 
     def _read_texts(self) -> None:
@@ -159,15 +159,15 @@ class RecordingSource:
             texts = [blob[a:b] for a, b in pairwise(ends)]
             self.strings.intern_all(texts)
         if len(self.strings) != len(texts):
-            raise self._corrupt(f"{BLOB} holds a text twice")
+            raise self._corrupt(f"{BLOB} holds a duplicate text")
 
     def _array(self, place: str, dtype: str | None = None) -> Array:
-        """Return a view of an array in the file, which is whole; `dtype` is what it must hold."""
+        """Return a view of an intact array in the file; `dtype` is its required type."""
         found = self._array_place(place, dtype)
         return np.frombuffer(self._container.elements(place + ARRAY_ENDING, found), found.dtype)
 
     def _array_place(self, place: str, dtype: str | None) -> ArrayPlace:
-        """Return where an array lies. A damaged member need not look like one: that comes first."""
+        """Return where an array lies. Damage is checked first: a damaged member may not look like one."""
         member = self._container.members.get(place + ARRAY_ENDING)
         found = member.array if member else None
         if found is None or (dtype is not None and found.dtype != dtype):
@@ -179,7 +179,7 @@ class RecordingSource:
     def _flags(self, place: str) -> Array:
         values = self._array(place, "|b1")
         if len(values) and int(values.view(np.uint8).max()) > 1:
-            raise self._corrupt(f"{place} holds more than true and false")
+            raise self._corrupt(f"{place} holds values other than true and false")
         return values
 
     def _has(self, place: str) -> bool:
@@ -189,18 +189,17 @@ class RecordingSource:
         meta = self._container.meta
         found = _VERSION.fullmatch(str(meta.get("version")))
         if meta.get("format") != FORMAT or found is None:
-            raise self._corrupt("meta.json names no format and version")
+            raise self._corrupt("meta.json lacks format and version")
         if int(found[1]) != VERSION[0]:
             raise UnsupportedVersionError(
-                f"{self._path}: its version {found[0]} is not one that Warpline knows"
-                f" (it knows {VERSION[0]}.x)",
-                hint="update Warpline, or export the original again",
+                f"{self._path}: unsupported format version {found[0]} (supported: {VERSION[0]}.x)",
+                hint="update Warpline, or export the original recording again",
             )
 
     def _read_row_counts(self) -> dict[str, int]:
         rows = self._container.meta.get("rows")
         if not isinstance(rows, dict) or not all(type(count) is int for count in rows.values()):
-            raise self._corrupt("meta.json does not count the rows")
+            raise self._corrupt("meta.json lacks row counts")
         return {name: rows[name] for name in TABLES if name in rows}
 
     def _check_columns(self) -> None:
@@ -216,17 +215,17 @@ class RecordingSource:
 
     def _check_mask(self, place: str, column: Column, count: int) -> None:
         if not column.nullable:
-            raise self._corrupt(f"{place} may not be null")
+            raise self._corrupt(f"{place} must not be null")
         self._check_array(place + MASK_ENDING, "|b1", count)
 
     def _check_array(self, place: str, dtype: str, count: int) -> None:
-        """Raise CorruptTraceError unless a column fits its table, or is damaged anyway."""
+        """Raise CorruptTraceError unless a column fits its table or is damaged."""
         member = self._container.members[place + ARRAY_ENDING]
         array = member.array
         if array is not None and (array.dtype, array.count) == (dtype, count):
             return
         if not self._container.is_whole(place + ARRAY_ENDING):
-            return  # which is said when it is loaded
+            return  # reported when it is loaded
         rows = self._array_place(place, dtype).count
         raise self._corrupt(f"{place} has {rows:,} rows, not {count:,}")
 
@@ -234,7 +233,7 @@ class RecordingSource:
         return CorruptTraceError(f"{self._path}: {what}", hint=_HINT)
 
 
-# Field of ProcessEnd -> its type, and what it is where it is missing.
+# Field of ProcessEnd -> its type and default.
 _END_FIELDS: dict[str, tuple[Any, Any]] = {
     "pid": (int, None),
     "cause": (str, None),
@@ -247,7 +246,7 @@ _END_FIELDS: dict[str, tuple[Any, Any]] = {
 
 
 def _is_between(values: Array, labels: Mapping[int, str]) -> bool:
-    """Return whether each number between the least and the greatest has a label."""
+    """Return whether every number between the smallest and the largest has a label."""
     if not len(values):
         return True
     low, high = int(values.min()), int(values.max())
@@ -255,7 +254,7 @@ def _is_between(values: Array, labels: Mapping[int, str]) -> bool:
 
 
 class _MetaReader:
-    """Reads the facts that `trace.recording.meta_to_json` wrote, trusting none of them."""
+    """Reads and validates the facts that `trace.recording.meta_to_json` wrote."""
 
     def __init__(self, facts: Any, path: Path) -> None:
         self._facts = facts
@@ -263,7 +262,7 @@ class _MetaReader:
 
     def read(self, version: str) -> TraceMeta:
         if not isinstance(self._facts, dict):
-            raise CorruptTraceError(f"{self._path}: meta.json tells no facts", hint=_HINT)
+            raise CorruptTraceError(f"{self._path}: meta.json holds no facts", hint=_HINT)
         return TraceMeta(
             paths=(self._path,),
             format=FORMAT,
@@ -301,7 +300,7 @@ class _MetaReader:
 
     def _costs(self) -> dict[str, float]:
         costs = self._mapping("record_cost_ns", int | float)
-        if not all(0 <= cost < _MAX_COST_NS for cost in costs.values()):  # nor is it no number
+        if not all(0 <= cost < _MAX_COST_NS for cost in costs.values()):  # also refuses NaN
             self._refuse("record_cost_ns")
         return costs
 
@@ -318,7 +317,7 @@ class _MetaReader:
         return tuple(windows)
 
     def _end(self, item: dict[str, Any]) -> ProcessEnd:
-        """Return how a process ended; keys of a newer version are left alone."""
+        """Return how a process ended. Keys of a newer version are ignored."""
         found = {
             name: self._checked("ends", item.get(name, default), kind)
             for name, (kind, default) in _END_FIELDS.items()
@@ -342,21 +341,21 @@ class _MetaReader:
         return [self._checked(key, value, kind) for value in values]
 
     def _checked(self, key: str, value: Any, kind: Any) -> Any:
-        # A truth value counts as an int in Python, not here; no time needs more than 62 bits.
+        # bool is a subclass of int, but not valid here. No time needs more than 62 bits.
         is_wrong = isinstance(value, bool) or not isinstance(value, kind)
         if is_wrong or (isinstance(value, int) and abs(value) >= 1 << 62):
             self._refuse(key)
         return value
 
     def _refuse(self, key: str) -> None:
-        raise CorruptTraceError(f"{self._path}: meta.json: {key} has a wrong value", hint=_HINT)
+        raise CorruptTraceError(f"{self._path}: meta.json: invalid value of {key}", hint=_HINT)
 
 
 READERS.add(
     FORMAT,
     Reader(
         name=FORMAT,
-        doc="Warpline's own recordings, which warpline export -t warpline makes from any other.",
+        doc="Warpline recordings. warpline export -t warpline converts other formats.",
         extensions=(".warpline",),
         sniff=lambda _, head: is_container(head),
         read=RecordingSource,

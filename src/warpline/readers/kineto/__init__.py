@@ -1,4 +1,4 @@
-"""Reader of the PyTorch profiler's Chrome traces, as Kineto writes them."""
+"""Reader of the PyTorch profiler's (Kineto's) Chrome traces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READERS.add(
     FORMAT,
     Reader(
         name=FORMAT,
-        doc="Traces of the PyTorch profiler (Kineto) since 2020, or a folder of one per rank.",
+        doc="PyTorch profiler (Kineto) traces since 2020, or a directory with one per rank.",
         extensions=(".json", ".json.gz"),
         sniff=is_trace,
         read=read,

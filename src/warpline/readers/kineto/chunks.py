@@ -1,4 +1,4 @@
-"""The text of a trace file in pieces, unpacked if it is gzip, within bounds of time and memory."""
+"""The text of a trace file in pieces, decompressed if gzip, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 CHUNK_BYTES = 1 << 20
 
-# Traces shrink to a tenth or a fiftieth; deflate can make a thousandth of nothing at all. A file
-# may unpack to MAX_RATIO times its size, and small ones to FREE_BYTES anyhow: a 10 MB file of
-# zeros then ends after 2 GB, in seconds.
+# Traces compress 10 to 50 times, but deflate can reach 1000. A file may decompress to MAX_RATIO
+# times its size, small ones to FREE_BYTES: a 10 MB file of zeros then ends after 2 GB, in seconds.
 MAX_RATIO = 200
 FREE_BYTES = 1 << 28
 
@@ -28,17 +27,17 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 def chunks(path: Path, lost: list[str]) -> Generator[bytes, None, None]:
     """Yield the text of a file, plain or gzip, about a MiB at a time.
 
-    A gzip file is unpacked one piece ahead, in a thread of its own. Memory does not grow with the
-    file.
+    A gzip file is decompressed one piece ahead, in a separate thread. Memory does not grow with
+    the file.
 
     Args:
         path: The file.
-        lost: What could not be unpacked is added here, one sentence each, at the latest when the
-            text ends.
+        lost: Receives one sentence for each part that could not be decompressed, at the latest
+            when the text ends.
 
     Raises:
         InputError: The file cannot be opened or read.
-        CorruptTraceError: It is text of 16 or 32 bits per character.
+        CorruptTraceError: It is UTF-16 or UTF-32.
     """
     try:
         size = path.stat().st_size
@@ -64,12 +63,12 @@ def chunks(path: Path, lost: list[str]) -> Generator[bytes, None, None]:
 def _check_width(path: Path, head: bytes) -> None:
     if head.startswith(_WIDE_MARKS) or (head.count(0) >= 2 and any(head)):
         raise CorruptTraceError(
-            f"{path}: its text is UTF-16 or UTF-32", hint="convert it to UTF-8, as JSON must be"
+            f"{path}: its text is UTF-16 or UTF-32", hint="convert it to UTF-8, which JSON requires"
         )
 
 
 def _ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the same while the next piece is made; zlib holds no interpreter lock."""
+    """Yield the same, preparing the next piece meanwhile: zlib releases the GIL."""
     with ThreadPoolExecutor(1, "warpline-gzip") as pool:
         coming = pool.submit(next, pieces, b"")
         while piece := coming.result():
@@ -78,14 +77,14 @@ def _ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unpack(file: IO[bytes], packed_bytes: int, lost: list[str]) -> Iterator[bytes]:
-    """Yield what the members of a gzip file hold; `lost` says what is damaged or cut."""
+    """Yield the content of a gzip file's members; `lost` receives damage and truncation."""
     members = _Members(file, max(FREE_BYTES, packed_bytes * MAX_RATIO), lost)
     while piece := members.read():
         yield piece
 
 
 class _Members:
-    """The members of a gzip file, one after the other."""
+    """The members of a gzip file, in order."""
 
     def __init__(self, file: IO[bytes], most_bytes: int, lost: list[str]) -> None:
         self._file = file
@@ -111,7 +110,7 @@ class _Members:
         self._packed = self._file.read(CHUNK_BYTES >> 2)
         self._read_bytes += len(self._packed)
         if not self._packed and not self._stream.eof:
-            self._end("is cut: its end is missing")
+            self._end("is truncated")
         return bool(self._packed)
 
     def _step(self) -> bytes:
@@ -121,14 +120,14 @@ class _Members:
         try:
             piece = self._stream.decompress(self._packed, CHUNK_BYTES)
         except zlib.error as error:
-            self._end(f"is damaged near its byte {self._read_bytes:,}: {_reason(error)}")
+            self._end(f"is damaged near byte {self._read_bytes:,}: {_reason(error)}")
             return _before_damage(before, self._packed)
         at_end = self._stream.eof
         self._packed = self._stream.unused_data if at_end else self._stream.unconsumed_tail
         return piece
 
     def _next_member(self) -> bool:
-        """Begin another member if one follows; zeros behind the last one are padding."""
+        """Begin another member if one follows. Zeros after the last one are padding."""
         self._packed = self._packed.lstrip(b"\0")
         if len(self._packed) < len(GZIP_MAGIC):
             more = self._file.read(CHUNK_BYTES >> 2)
@@ -138,7 +137,7 @@ class _Members:
             self._stream = zlib.decompressobj(_GZIP)
             return True
         if self._packed.strip(b"\0"):
-            self._end("has other data behind its end, which is not read")
+            self._end("has trailing data, which is not read")
         self._packed = self._packed if self._is_over else b""
         return False
 
@@ -146,15 +145,15 @@ class _Members:
         self._unpacked_bytes += len(piece)
         if self._unpacked_bytes >= self._most_bytes:
             self._end(
-                f"unpacks to more than {self._most_bytes:,} bytes, {MAX_RATIO} times its size, "
-                "which no trace does: the rest is not read"
+                f"decompresses to more than {self._most_bytes:,} bytes, {MAX_RATIO} times its "
+                "size, unlike any trace. The rest is not read"
             )
         return piece
 
     def _end(self, what: str) -> None:
         self._is_over = True
         self._lost.append(
-            f"the gzip file {what}; {self._unpacked_bytes:,} bytes were unpacked before"
+            f"the gzip file {what}. {self._unpacked_bytes:,} bytes were decompressed before that"
         )
 
 
@@ -163,7 +162,7 @@ def _reason(error: zlib.error) -> str:
 
 
 def _before_damage(stream: zlib._Decompress, packed: bytes) -> bytes:
-    """Return what comes out before the damage: the part that gives none is halved away."""
+    """Return the content before the damage, found by halving the input."""
     pieces = []
     step = len(packed)
     while step:

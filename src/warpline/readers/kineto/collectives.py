@@ -1,4 +1,4 @@
-"""The table collective: from the operators that carry a collective's arguments, or from kernels."""
+"""The table collective, from operators or kernels with a collective's arguments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ELEMENT_BYTES: Mapping[str, int] = {
     "uint32": 4,
     "uint64": 8,
 }
-# Records of a group's own life, which move nothing.
+# Records of a group's lifetime, which move no data.
 _NO_COLLECTIVES = frozenset(("wait", "init", "end", "startcoalescing", "endcoalescing"))
 _NAME = "Collective name"
 _MOST_BYTES = 1 << 60
@@ -45,9 +45,9 @@ Values = Sequence[int | str | None]
 class Collectives:
     """Rows of collective.
 
-    The profiler writes a collective's arguments to an operator of the host, and to the kernel
-    that it launched. A trace without operators still has the kernels: such a row is the call
-    that launched it.
+    The profiler writes a collective's arguments to a CPU operator and to the kernel that it
+    launched. A trace without operators still has the kernels: such a row is the call that
+    launched the kernel.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -68,7 +68,7 @@ class Collectives:
         return len(self._rows)
 
     def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return columns; those that are null throughout are left out."""
+        """Return columns, without those that are entirely null."""
         return {name: self._column(name) for name in columns}
 
     def _column(self, name: str) -> ColumnData:
@@ -99,7 +99,7 @@ class Collectives:
 
     @cached_property
     def _hosts(self) -> I64:
-        """The event of the host of each."""
+        """The CPU event of each."""
         return self._chosen[1]
 
     @cached_property
@@ -134,7 +134,7 @@ class Collectives:
         return [v if ok else None for v, ok in zip(values.tolist(), is_told.tolist(), strict=True)]
 
     def _bytes(self) -> Values:
-        """Return message sizes as NCCL counts them: what one rank gives, or gets of a reduction."""
+        """Return message sizes as NCCL counts them: one rank's input, or a reduction's output."""
         dtypes, names = self._texts("dtype"), self._texts(_NAME)
         given, taken = self._integers("In msg nelems"), self._integers("Out msg nelems")
         sizes: list[int | None] = []
@@ -153,7 +153,7 @@ class Collectives:
         ]
 
     def _ranks(self) -> Values:
-        """Return the caller's rank: as told, or the place of the process among the group's."""
+        """Return the caller's rank: as recorded, or the position of the process in the group."""
         told = self._integers("Rank")
         info = self._reading.events.scan.top.get("distributedInfo")
         own = info.get("rank") if isinstance(info, dict) else None
@@ -166,7 +166,7 @@ class Collectives:
         ]
 
     def _sequence(self) -> Values:
-        """Return the number that the group counts by; else the place in the group's calls."""
+        """Return the group's sequence number, otherwise the position in the group's calls."""
         told = self._integers("Seq")
         if told and all(number is not None for number in told):
             return told
@@ -195,7 +195,7 @@ def _element_bytes(dtype: str) -> int | None:
 
 
 def _members(text: str | None) -> list[int]:
-    """Return the ranks in a text such as "[0, 1]"; none of one that is cut or something else."""
+    """Return the ranks in a text such as "[0, 1]", none if it is truncated or something else."""
     try:
         found = json.loads(text or "[]")
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The table counter, and its dimension metric: sampled values that a trace holds."""
+"""The table counter and its dimension metric: the sampled values of a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of device work: kernels, copies, memory sets and waits."""
+"""Columns of GPU operations and synchronizations: kernels, copies, memsets, waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warpline.schema import Column
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace.column import ColumnData, make_column
 
-_MOST_BYTES = 1 << 60  # more is damage; sums of such sizes would leave 64 bits
+_MOST_BYTES = 1 << 60  # more is damage: sums of such sizes would exceed 64 bits
 _COPY = re.compile(r"Mem(?:cpy|set)\s*(\w+)?\s*(?:\(\s*([\w ]+?)\s*(?:->\s*([\w ]+?)\s*)?\))?.*")
 _COPY_KIND_OF: Mapping[str, str] = {
     "htod": "Host-to-Device",
@@ -37,16 +37,16 @@ _CLOSING = {"<": ">", "(": ")", "[": "]", "{": "}"}
 
 
 def short_name(full: str) -> str:
-    """Return a kernel's base name: without its result type, scopes and arguments.
+    """Return a kernel's base name, without result type, scopes and arguments.
 
-    Brackets of templates and parameters nest; what stands inside any does not count. A
-    name that holds none is its own base name.
+    Brackets of templates and parameters nest, and text inside them is ignored. A name without
+    brackets is its own base name.
     """
     inside: list[str] = []
     outside: list[str] = []
     for position, mark in enumerate(full):
         if mark in _CLOSING and not full.startswith(("<<", "<="), position):
-            # Parameters part words; what stands in other brackets belongs to the word.
+            # Parameters separate words. Text in other brackets belongs to the word.
             outside.append(" " if mark == "(" and not inside and outside else "\0")
             inside.append(_CLOSING[mark])
         elif inside and mark == inside[-1] and full[position - 1] != "-":
@@ -75,7 +75,7 @@ def dimension(key: str, axis: int) -> Field:
         if spec.nullable:
             return make_column(spec, values[:, axis], found)
         missing = np.flatnonzero(~found)
-        if len(missing):  # a trace of ROCm says it of the launch
+        if len(missing):  # a ROCm trace records it with the launch
             calls, is_known = calls_of(reading, rows[missing])
             values[missing] = reading.events.triples(calls, key)[0]
             values[missing[~is_known]] = 0
@@ -85,7 +85,7 @@ def dimension(key: str, axis: int) -> Field:
 
 
 def copied_bytes(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the bytes of copies and memory sets."""
+    """Return the bytes of copies and memsets."""
     values, found = reading.events.integers(rows, "bytes", "size")
     missing = np.flatnonzero(~found)
     if len(missing):
@@ -101,7 +101,7 @@ def copy_kind(reading: Reading, rows: I64, spec: Column) -> ColumnData:
 
 
 def copy_memory(place: int) -> Field:
-    """Return the kind of the source memory (0) or of the destination (1), null where not told."""
+    """Return the kind of the source memory (0) or of the destination (1), null if unrecorded."""
 
     def load(reading: Reading, rows: I64, spec: Column) -> ColumnData:
         values = reading.events.per_name(rows, lambda text: _memory_of(text, place))
@@ -111,7 +111,7 @@ def copy_memory(place: int) -> Field:
 
 
 def peer(*keys: str) -> Field:
-    """Return a device that a copy between devices names."""
+    """Return one of the devices of a device-to-device copy."""
 
     def load(reading: Reading, rows: I64, spec: Column) -> ColumnData:
         numbers, found = reading.events.integers(rows, *keys)
@@ -122,7 +122,7 @@ def peer(*keys: str) -> Field:
 
 
 def wait_kind(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return what the host waited for."""
+    """Return the objects that the CPU waited for."""
     kinds = reading.events.per_name(rows, _wait_of)
     return make_column(spec, np.maximum(kinds, 0))
 
@@ -134,7 +134,7 @@ def stream_wait_rows(reading: Reading) -> I64:
 
 
 def host_wait_rows(reading: Reading) -> I64:
-    """Return the events in which the host waited; a call that only asks did not."""
+    """Return the events that blocked the CPU, without polling calls."""
     rows = reading.events.rows(Kind.WAIT)
     rows = rows[reading.events.per_name(rows, _wait_of) >= 0]
     calls, is_known = calls_of(reading, rows)
@@ -152,13 +152,13 @@ def _kind_of(text: str) -> int:
 def _memory_of(text: str, place: int) -> int:
     found = _COPY.fullmatch(text)
     label = found[2 + place] if found else None
-    if label is None or label.lower() == "host":  # of what kind is not told
+    if label is None or label.lower() == "host":  # the kind is not recorded
         return -1
     return _NUMBER_OF_MEMORY.get(label.lower(), _UNKNOWN_MEMORY)
 
 
 def _wait_of(text: str) -> int:
-    """Return the number of `WAIT_KINDS`; -1 for a stream's wait."""
+    """Return the number of `WAIT_KINDS`; -1 for a stream waiting for an event."""
     lowered = text.lower()
     if "stream wait" in lowered:
         return -1
@@ -169,7 +169,7 @@ def _wait_of(text: str) -> int:
 
 
 def calls_of(reading: Reading, rows: I64) -> tuple[I64, BoolArray]:
-    """Return the host's call with the correlation of each device event, and where there is one."""
+    """Return the API call with each GPU event's correlation, and the mask."""
     events, dimensions = reading.events, reading.dimensions
     calls = events.rows(Kind.RUNTIME, Kind.DRIVER)
     wanted, has_one = events.correlations(rows)

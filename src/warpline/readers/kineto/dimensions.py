@@ -1,7 +1,7 @@
-"""Processes, threads, devices, contexts and streams, from what the events say of themselves.
+"""Processes, threads, devices, contexts and streams, from the fields of the events.
 
-In these traces a row of device work names its device as its process and its stream as its
-thread; the process that launched it is the one whose call has the same correlation.
+In these traces a GPU operation has its device as the process and its stream as the thread. The
+process that launched it is the one with a call of the same correlation.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PROPERTIES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Places:
-    """Where device work ran, one place per event of `DEVICE_KINDS` in the file's order.
+    """Where GPU operations ran, one place per event of `DEVICE_KINDS` in the file's order.
 
     Attributes:
         rows: Shape (n,), int64, the events, ascending.
@@ -71,7 +71,7 @@ class Recordings(NamedTuple):
     """Recordings of events into streams.
 
     Attributes:
-        wait: Shape (n,), int64, the place of a wait for it.
+        wait: Shape (n,), int64, the place of a wait for the recorded event.
         stream: Shape (n,), int64, the producer's number of the stream it was recorded in.
         correlation: Shape (n,), int64, of the call that recorded it.
     """
@@ -82,7 +82,7 @@ class Recordings(NamedTuple):
 
 
 class Dimensions:
-    """Rows of the dimensions, and the row that each event refers to."""
+    """Rows of the dimensions, and the row of each event."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
@@ -104,7 +104,7 @@ class Dimensions:
         return len(next(iter(self._table(table).values())))
 
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return columns of a dimension; those that are null throughout are left out."""
+        """Return columns of a dimension, without those that are entirely null."""
         found, loaded = self._table(table), {}
         for name in columns:
             values = found.get(name)
@@ -116,16 +116,16 @@ class Dimensions:
         return loaded
 
     def processes_of(self, rows: I64) -> I32:
-        """Return the row of the process of some host events."""
+        """Return the process row of some CPU events."""
         return self._process_of_pid[self._events.scan.pid[rows]]
 
     def threads_of(self, rows: I64) -> I32:
-        """Return the row of the thread of some host events."""
+        """Return the thread row of some CPU events."""
         keys, _ = self._thread_rows
         return keys[np.searchsorted(self._host_rows, rows)]
 
     def places_of(self, rows: I64) -> I64:
-        """Return the places in `places` of some device events."""
+        """Return the positions in `places` of some GPU events."""
         return np.searchsorted(self.places.rows, rows)
 
     def devices_of(self, numbers: I64) -> tuple[I32, BoolArray]:
@@ -135,20 +135,20 @@ class Dimensions:
 
     @cached_property
     def places(self) -> Places:
-        """Where device work ran."""
+        """Where GPU operations ran."""
         events = self._events
         rows = events.rows(*DEVICE_KINDS)
         device = self._number(rows, ("device", "inDevice"), events.scan.pid)
         context, _ = events.integers(rows, "context", "inContext")
         stream = self._number(rows, ("stream",), events.scan.tid)
         is_none = (stream < 0) | (stream == _NO_STREAM)
-        # Only a wait may name no stream; other work without one ran in the default stream.
+        # Only a wait may have no stream. Other operations without one ran in the default stream.
         stream[is_none] = np.where(events.kinds[rows[is_none]] == Kind.WAIT, -1, 0)
         return Places(rows, self._launchers(rows), device, context, stream)
 
     @cached_property
     def recordings(self) -> Recordings:
-        """Recordings of events, as those who waited for them name them; each once."""
+        """Recordings of events, as named by the waits for them; each once."""
         events, places = self._events, self.places
         waits = np.flatnonzero(events.kinds[places.rows] == Kind.WAIT)
         rows = places.rows[waits]
@@ -185,13 +185,13 @@ class Dimensions:
 
     @cached_property
     def device_numbers(self) -> list[int]:
-        """The devices in use, ascending; if none is, those that the file lists."""
+        """The devices in use, ascending; if there are none, those that the file lists."""
         used = {*np.unique(self.places.device).tolist(), *self._allocated_on}
         return sorted(used or self._properties)
 
     @cached_property
     def _allocated_on(self) -> set[int]:
-        """Devices of which the allocator told. A file may have no other work."""
+        """Devices in allocator events. A file may have no other GPU events."""
         if len(self.places.rows):
             return set()
         rows = self._events.rows(Kind.ALLOCATION)
@@ -201,7 +201,7 @@ class Dimensions:
 
     @cached_property
     def _properties(self) -> dict[int, Mapping[str, Any]]:
-        """What the file says of each device."""
+        """The file's properties of each device."""
         listed = self._events.scan.top.get("deviceProperties")
         found = listed if isinstance(listed, list) else []
         devices = [item for item in found if isinstance(item, dict)]
@@ -213,7 +213,7 @@ class Dimensions:
 
     @cached_property
     def _pids(self) -> list[int]:
-        """Text numbers of the host's pids, by pid; -2 for a process that no event names."""
+        """Text numbers of the CPU processes' pids, by pid; -2 for a process without events."""
         used = np.unique(self._events.scan.pid[self._host_rows]).tolist()
         named = used or self._cpu_pids or [-2]
         return sorted(named, key=lambda number: (self._pid(number) or 0, number))
@@ -223,7 +223,7 @@ class Dimensions:
 
     @cached_property
     def _cpu_pids(self) -> list[int]:
-        """Pids that the file labels as a host's, where there is no event of the host."""
+        """Pids labeled as CPU processes, if there are no CPU events."""
         rows = self._metadata("process_labels")
         labels = self._argument_texts(rows, "labels")
         return sorted(
@@ -243,7 +243,7 @@ class Dimensions:
 
     @cached_property
     def _thread_rows(self) -> tuple[I32, list[tuple[int, int]]]:
-        """Row of thread of each host event, and (process, text number of the tid) of each."""
+        """Row of thread of each CPU event, and (process, text number of the tid) of each."""
         scan, rows = self._events.scan, self._host_rows
         tid = scan.tid[rows]
         groups = factorize_rows(self.processes_of(rows), tid)
@@ -252,7 +252,7 @@ class Dimensions:
         return groups.codes, list(keys)
 
     def _number(self, rows: I64, keys: tuple[str, ...], otherwise: I32) -> I64:
-        """Return an argument, or the number in the event's own pid or tid."""
+        """Return an argument, or the number in the event's pid or tid."""
         values, found = self._events.integers(rows, *keys)
         missing = np.flatnonzero(~found)
         if len(missing):
@@ -262,7 +262,7 @@ class Dimensions:
         return values
 
     def _launchers(self, rows: I64) -> I64:
-        """Return the process of each device event: that of the call with its correlation."""
+        """Return the process of each GPU event: that of the call with its correlation."""
         process = np.zeros(len(rows), np.int64)
         if len(self._pids) < 2 or not len(rows):
             return process
@@ -316,7 +316,7 @@ class Dimensions:
 
     @cached_property
     def _thread_names(self) -> dict[tuple[int, int], str]:
-        """Name of each (process, text number of the tid). The first that says more counts."""
+        """Name of each (process, text number of the tid). The first informative one counts."""
         rows, scan = self._metadata("thread_name"), self._events.scan
         found: dict[tuple[int, int], str] = {}
         keys = zip(scan.pid[rows].tolist(), scan.tid[rows].tolist(), strict=True)
@@ -355,7 +355,7 @@ class Dimensions:
 
     @property
     def _rank(self) -> tuple[int | None, int | None]:
-        """Rank of the file's process, and how many ranks there are."""
+        """Rank of the file's process, and the number of ranks."""
         info = self._events.scan.top.get("distributedInfo")
         if not isinstance(info, dict):
             return None, None
@@ -408,7 +408,7 @@ class Dimensions:
         }
 
     def _priorities(self, count: int) -> list[int | None]:
-        """Return the priority of each stream, where its work names one."""
+        """Return the priority of each stream, if its operations have one."""
         values, found = self._events.integers(self.places.rows, "priority")
         rows, has_stream = self.stream_row
         known: list[int | None] = [None] * count

@@ -31,8 +31,8 @@ from warpline.readers.kineto.scan import (
 )
 from warpline.trace.strings import StringPool
 
-# Arguments that the tables hold. The texts of some may fill most of a large file; they are read
-# when they are asked for, in a scan of their own, so that nobody else pays for them.
+# Arguments that the tables hold. Some texts may fill most of a large file. A separate scan reads
+# them on first use, so that other commands do not pay for them.
 MAIN_KEYS = frozenset(
     (
         "correlation",
@@ -108,7 +108,7 @@ LONG_KEYS = frozenset(
     )
 )
 _GROUPS = (MAIN_KEYS, LONG_KEYS)
-# A file of this size costs little memory with all arguments, and is scanned once.
+# Up to this size, all arguments take little memory, and the file is scanned once.
 _SMALL_BYTES = 1 << 24
 
 _NUMBER = re.compile(r"(?:[A-Za-z_ ]*\s)?(-?[0-9]{1,18})")
@@ -180,14 +180,14 @@ class Events:
         return self._texts.pool_rows(self.scan.name[rows])
 
     def per_name(self, rows: I64, make: Callable[[str], int]) -> I64:
-        """Return a number for the name of each event; `make` sees every name once."""
+        """Return a number for the name of each event. `make` is called once per name."""
         groups = factorize(self.scan.name[rows])
         values = [make(self.text(number)) for number in groups.uniques.tolist()]
         numbers: I64 = np.array(values, np.int64)[groups.codes]
         return numbers
 
     def per_pid(self, rows: I64) -> I64:
-        """Return the number that the pid of each event is; -1 for another text."""
+        """Return the numeric pid of each event; -1 for other texts."""
         groups = factorize(self.scan.pid[rows])
         numbers = [number_in(self.text(number)) for number in groups.uniques.tolist()]
         known = [-1 if number is None else number for number in numbers]
@@ -195,9 +195,9 @@ class Events:
         return values
 
     def reals(self, rows: I64) -> dict[str, tuple[I64, F64]]:
-        """Return the arguments of some events that are numbers: name -> events and values.
+        """Return the numeric arguments of some events: name -> events and values.
 
-        All arguments of the file are read for it.
+        This reads all arguments of the file.
         """
         found = {}
         scanned = self._scanned(None).scan
@@ -213,7 +213,7 @@ class Events:
         return found
 
     def integers(self, rows: I64, *keys: str) -> tuple[I64, BoolArray]:
-        """Return the first of some arguments that an event has as an integer, and where.
+        """Return the first of some arguments that is an integer, and the mask.
 
         A number in a text counts.
         """
@@ -227,9 +227,9 @@ class Events:
         return values, found
 
     def correlations(self, rows: I64) -> tuple[I64, BoolArray]:
-        """Return what links device work and calls, and where it is.
+        """Return the correlation of GPU operations and calls, and the mask.
 
-        An event that does not say it may be the end of an arrow whose number it is.
+        An event without one may be the end of an arrow, whose number counts.
         """
         values, found = self.integers(rows, "correlation")
         missing = np.flatnonzero(~found)
@@ -244,7 +244,7 @@ class Events:
 
     @cached_property
     def _links(self) -> tuple[I64, I64]:
-        """Ends of arrows between host and device, and their numbers."""
+        """Ends of arrows between CPU and GPU, and their numbers."""
         rows = self.rows(Kind.LINK)
         groups = factorize(self.scan.id[rows])
         parsed = [_integer(self.text(number).encode()) for number in groups.uniques.tolist()]
@@ -264,7 +264,7 @@ class Events:
         return values, found
 
     def triples(self, rows: I64, key: str) -> tuple[I64, BoolArray]:
-        """Return an argument that is a list of up to three integers: shape (n, 3), and where."""
+        """Return an argument that is a list of up to three integers: shape (n, 3), and the mask."""
         texts = self._owner(key)
         found = texts.find(rows, key)
         groups = factorize(found.text)
@@ -284,9 +284,7 @@ class Events:
         if wanted not in self._arguments:
             again = _scan(self.path, wanted)
             if len(again) != len(self.scan):
-                raise CorruptTraceError(
-                    f"{self.path} changed while it was read", hint="open it again"
-                )
+                raise CorruptTraceError(f"{self.path} changed during reading", hint="open it again")
             self._arguments[wanted] = _ArgumentTexts(again, self.pool)
         return self._arguments[wanted]
 
@@ -311,7 +309,7 @@ class _ArgumentTexts:
         return Values(kind, np.where(found, argument.value[at], 0))
 
     def integers(self, found: Values) -> tuple[I64, BoolArray]:
-        """Return arguments as integers, and where they are."""
+        """Return arguments as integers, and the mask."""
         valid = (found.kind == INT) | (found.kind == BOOL)
         values = np.where(valid, found.value, 0)
         reals = np.flatnonzero(found.kind == REAL)
@@ -330,7 +328,7 @@ class _ArgumentTexts:
         return values, valid
 
     def pool_rows(self, numbers: I32) -> I32:
-        """Return the pool's row of each text; of none, that of the empty text."""
+        """Return the pool's row of each text. A missing one has that of the empty text."""
         is_new = np.zeros(len(self._pool_rows) + 1, np.bool_)
         is_new[numbers] = True  # -1 is the last place
         is_none, is_new = bool(is_new[-1]), is_new[:-1]
@@ -343,7 +341,7 @@ class _ArgumentTexts:
 
 
 def number_in(text: str) -> int | None:
-    """Return the number that a pid or tid is, or ends in, such as 7 of "stream 7"."""
+    """Return the number in a pid or tid, such as 7 in "stream 7"."""
     found = _NUMBER.fullmatch(text.strip())
     return int(found[1]) if found else None
 
@@ -354,7 +352,7 @@ def _scan(path: Path, wanted: frozenset[str] | None) -> Scan:
 
 
 def _integer(raw: bytes) -> int | None:
-    """Return the integer that a text holds; unsigned 64-bit values wrap."""
+    """Return the integer in a text. Unsigned 64-bit values wrap."""
     found = _INTEGER.fullmatch(raw)
     value = int(found[1]) if found else None
     if value is None:

@@ -21,7 +21,7 @@ class Reading:
     Attributes:
         events: The events.
         dimensions: Processes, threads, devices, contexts and streams.
-        origin_ns: Time of the file that is 0 in the trace.
+        origin_ns: The file's time that becomes 0 in the trace.
     """
 
     events: Events
@@ -39,18 +39,18 @@ def start_ns(reading: Reading, rows: I64, spec: Column) -> ColumnData:
 
 
 def end_ns(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return when events ended; one without a duration has none."""
+    """Return when events ended, null without a duration."""
     scan = reading.events.scan
     return make_column(spec, scan.ts_ns[rows] - reading.origin_ns + scan.dur_ns[rows])
 
 
 def process(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the process of host events."""
+    """Return the process of CPU events."""
     return make_column(spec, reading.dimensions.processes_of(rows))
 
 
 def thread(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the thread of host events."""
+    """Return the thread of CPU events."""
     return make_column(spec, reading.dimensions.threads_of(rows))
 
 
@@ -60,25 +60,25 @@ def name(reading: Reading, rows: I64, spec: Column) -> ColumnData:
 
 
 def launcher(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the process that launched device work."""
+    """Return the process that launched GPU operations."""
     found = reading.dimensions
     return make_column(spec, found.places.process[found.places_of(rows)])
 
 
 def device(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the device of device work."""
+    """Return the device of GPU operations."""
     found = reading.dimensions
     return make_column(spec, found.device_row[found.places_of(rows)])
 
 
 def context(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the context of device work."""
+    """Return the context of GPU operations."""
     found = reading.dimensions
     return make_column(spec, found.context_row[found.places_of(rows)])
 
 
 def stream(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the stream of device work, null where it names none."""
+    """Return the stream of GPU operations, null if unnamed."""
     found = reading.dimensions
     values, valid = found.stream_row
     places = found.places_of(rows)
@@ -86,7 +86,7 @@ def stream(reading: Reading, rows: I64, spec: Column) -> ColumnData:
 
 
 def correlation(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return what links device work to the call that launched it."""
+    """Return the correlation that links GPU operations to their launch calls."""
     values, valid = reading.events.correlations(rows)
     return make_column(spec, np.where(valid, values, 0), valid)
 
@@ -104,7 +104,7 @@ def number(*keys: str, null: int | None = None) -> Field:
     """Return an argument as an integer: null, or 0 where the column allows no null.
 
     Args:
-        keys: Its names; the first that an event has counts.
+        keys: Its names. The first one present counts.
         null: A value that means none.
     """
 
@@ -119,7 +119,7 @@ def number(*keys: str, null: int | None = None) -> Field:
 
 
 def text(*keys: str) -> Field:
-    """Return an argument that is a text, or JSON, null where there is none."""
+    """Return a text or JSON argument, null if absent."""
 
     def load(reading: Reading, rows: I64, spec: Column) -> ColumnData:
         values, valid = reading.events.texts_of(rows, *keys)

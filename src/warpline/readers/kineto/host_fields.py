@@ -1,4 +1,4 @@
-"""Columns of what the host did: calls, operators, Python frames, ranges and allocations."""
+"""Columns of CPU events: calls, operators, Python frames, ranges and allocations."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ MODULE_DOMAIN = "nn.Module"
 _FUNCTION, _BUILT_IN, _MODULE_CALL = 0, 1, 2  # of schema.tables.FRAME_KINDS
 _HOST, _DEVICE = 0, 1  # of schema.tables.ALLOCATOR_DEVICES
 
-_MOST_BYTES = 1 << 60  # more is damage; sums of such sizes would leave 64 bits
+_MOST_BYTES = 1 << 60  # more is damage: sums of such sizes would exceed 64 bits
 
 global_name = name
 
 
 def api_kind(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return whether calls are of the runtime (0) or of the driver (1)."""
+    """Return whether calls belong to the runtime (0) or the driver API (1)."""
     return make_column(spec, reading.events.kinds[rows] == Kind.DRIVER)
 
 
 def frame_kind(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return what was called."""
+    """Return the names of the called functions."""
     return make_column(spec, reading.events.per_name(rows, _kind_of_frame))
 
 
@@ -40,7 +40,7 @@ def module_rows(reading: Reading) -> I64:
 
 
 def range_name(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the names of ranges; a module's is that of its class and its number."""
+    """Return the names of ranges. A module has the name of its class and its number."""
     pool = reading.events.pool
 
     def named(text: str) -> int:
@@ -53,36 +53,36 @@ def range_name(reading: Reading, rows: I64, spec: Column) -> ColumnData:
 
 
 def range_domain(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the domain of ranges: that of modules has a name."""
+    """Return the domain of ranges. Only modules have a named one."""
     is_module = reading.events.kinds[rows] == Kind.PYTHON
     domain = reading.events.pool.intern_text(MODULE_DOMAIN)
     return make_column(spec, np.where(is_module, domain, 0), is_module)
 
 
 def source_id(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the place of each event in the file, from 1."""
+    """Return the position of each event in the file, from 1."""
     return make_column(spec, rows + 1)
 
 
 def allocation_memory(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return where allocated memory is."""
+    """Return the location of allocated memory."""
     return make_column(spec, np.where(_is_on_device(reading, rows), _DEVICE, _HOST))
 
 
 def allocated_on(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the device of allocated memory, null on the host."""
+    """Return the device of allocated memory, null for host memory."""
     numbers, found = reading.events.integers(rows, "Device Id")
     devices, is_one = reading.dimensions.devices_of(numbers)
     return make_column(spec, devices, found & is_one & _is_on_device(reading, rows))
 
 
 def released_or_not(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return 0 for an allocation, 1 for a release, which the file gives a negative size."""
+    """Return 0 for an allocation, 1 for a free, which has a negative size in the file."""
     return make_column(spec, reading.events.integers(rows, "Bytes")[0] < 0)
 
 
 def allocation(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-    """Return the bytes allocated or released."""
+    """Return the bytes allocated or freed."""
     sizes = reading.events.integers(rows, "Bytes")[0]
     return make_column(spec, np.minimum(np.abs(np.maximum(sizes, -_MOST_BYTES)), _MOST_BYTES))
 

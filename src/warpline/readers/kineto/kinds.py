@@ -1,4 +1,4 @@
-"""What an event of a trace is, by its phase and category, for every spelling since 2021."""
+"""The kind of an event, by its phase and category, for all spellings since 2021."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warpline.readers.kineto.scan import Scan
 
 
 class Kind(IntEnum):
-    """What an event becomes. Rows of one kind belong to one table, or to two."""
+    """The kind of an event. Rows of one kind belong to one or two tables."""
 
     OTHER = 0
     KERNEL = 1
@@ -33,10 +33,12 @@ class Kind(IntEnum):
     SPAN = 15  # the recording itself
     GLOBAL_MARK = 16  # beginnings and ends of the recording
     METADATA = 17
-    LINK = 18  # an end of an arrow from a call to device work; both also have a correlation
-    FORWARD_LINK = 19  # one from a forward operator to its backward one; sequence numbers say it
+    LINK = 18  # an end of an arrow from a call to a GPU operation; both also have a correlation
+    FORWARD_LINK = (
+        19  # one from a forward operator to its backward one, redundant with sequence numbers
+    )
     UNPLACED = 20  # its time was not recorded
-    PROJECTION = 21  # an annotation, drawn again beside the device work it launched
+    PROJECTION = 21  # an annotation, repeated next to the GPU operations it launched
 
 
 # Category in lower case -> kind of its complete events.
@@ -70,7 +72,7 @@ _LINKS: Mapping[str, int] = {
     **dict.fromkeys(("fwdbwd", "forward_backward"), Kind.FORWARD_LINK),
 }
 _ALLOCATION = "[memory]"
-# What the framework itself annotates; until 2021 its category was that of operators.
+# The framework's own annotations. Until 2021 they had the category of operators.
 _ANNOTATIONS = (b"ProfilerStep#", b"Optimizer.", b"enumerate(DataLoader)#")
 _FAR_NS = 3600 * 10**9
 _GLOBAL_PIDS = re.compile(r"|Traces|Spans", re.IGNORECASE)
@@ -87,7 +89,7 @@ RECORDED: tuple[Kind, ...] = (
     Kind.PYTHON,
     Kind.SPAN,
 )
-"""Kinds of which a trace of the PyTorch profiler has at least one."""
+"""Every PyTorch profiler trace has at least one of these kinds."""
 
 
 def kinds_of(scan: Scan) -> I8:
@@ -113,7 +115,7 @@ def kinds_of(scan: Scan) -> I8:
 def _is_unplaced(scan: Scan) -> BoolArray:
     """Return which events have no time.
 
-    CUPTI gives 0 where it knows none. It means that if all other times are far from it.
+    CUPTI writes 0 for unknown. 0 means unknown if all other times are far from it.
     """
     is_zero = scan.has_ts & (scan.ts_ns == 0)
     others = scan.ts_ns[scan.has_ts & ~is_zero & (scan.phase != ord("M"))]
@@ -124,7 +126,7 @@ def _is_unplaced(scan: Scan) -> BoolArray:
 
 
 def _table(scan: Scan, kinds: Mapping[str, int]) -> I8:
-    """Return the kind of each text that is a category; the last place is for none."""
+    """Return the kind of each category text. The last place is for none."""
     table = np.zeros(len(scan.texts) + 1, np.int8)
     for number in np.unique(scan.category).tolist():
         if number >= 0:

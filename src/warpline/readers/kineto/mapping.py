@@ -1,6 +1,6 @@
 """Which events become which table of a trace, and how their columns are made.
 
-Columns that are not named here are null; where the trace allows no null they are 0.
+Columns that are not named here are null, or 0 where the trace allows no null.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Mapped:
 
     Attributes:
         kinds: Events of these kinds are its rows.
-        fields: Column -> how it is made.
-        rows: Returns the rows where not all events of the kinds belong to it.
+        fields: Column -> its field.
+        rows: Returns the rows, if not all events of the kinds belong to it.
     """
 
     kinds: tuple[Kind, ...]
@@ -85,7 +85,7 @@ _WAIT: Mapping[str, Field] = {
     **_PLACE,
     **_CORRELATION,
     "event_id": number("wait_on_cuda_event_id", null=-1),
-    # A wait names the call that recorded its event; so does the row of event_record.
+    # A wait names the call that recorded its event, as does the row of event_record.
     "event_sync_id": number("wait_on_cuda_event_record_corr_id", null=-1),
 }
 
@@ -104,7 +104,7 @@ MAPPING: Mapping[str, Mapped] = {
             **{f"cluster_{axis}": dimension("cluster", place) for place, axis in enumerate("xyz")},
             "registers_per_thread": number("registers per thread"),
             "static_shared_bytes": number("static shared memory"),
-            # What is written is the sum of both; nothing tells them apart.
+            # The file holds only the sum of both.
             "dynamic_shared_bytes": number("dynamic shared memory", "shared memory"),
             "local_per_thread_bytes": number("local memory per thread"),
             "graph_id": number("graph id", null=0),

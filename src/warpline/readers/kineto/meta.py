@@ -1,4 +1,4 @@
-"""What a trace says of itself: when it was recorded, by what, and what is missing in it."""
+"""Facts about a trace: recording time, producer, and missing data."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ FORMAT = "kineto"
 # Times from 2015 to 2100 count from 1970, others from the start of some clock.
 _UTC_NS = range(1_420_000_000 * 10**9, 4_102_000_000 * 10**9)
 _PROJECTIONS = "gpu_user_annotation without its user_annotation"
-# What a scan says when it could not read all of the file.
-_CUT = ("the file is cut", "was not read")
+# A scan's messages when it could not read the whole file.
+_CUT = ("the file is truncated", "was not read")
 _MAX_TOLD = 5
 _MAX_TOLD_CHARACTERS = 300
 
 
 def origin_of(events: Events) -> int:
-    """Return the file's time, ns, that is 0 in the trace: when recording began.
+    """Return the file's time, in ns, that becomes 0 in the trace: when recording began.
 
-    It is the start of the recording's own span; in a file without one, that of its first event.
+    It is the start of the recording's span event, or of the first event if there is none.
     """
     scan = events.scan
     spans = events.rows(Kind.SPAN)
@@ -57,14 +57,14 @@ def read_meta(events: Events, origin_ns: int) -> TraceMeta:
 
 
 def describe_other(path: Path, scan: Scan) -> str:
-    """Return what a file without events of the PyTorch profiler is."""
+    """Describe a file without events of the PyTorch profiler."""
     if not len(scan):
         return f"{path}: a JSON file without trace events"
     used = [number for number in np.unique(scan.category).tolist() if number >= 0]
     names = [scan.texts[number].decode("utf-8", "replace") for number in used[:4]]
     more = ", ..." if len(used) > len(names) else ""
     told = f" (categories: {', '.join(names)}{more})" if names else " (without categories)"
-    return f"{path}: a Chrome trace, but not of the PyTorch profiler{told}"
+    return f"{path}: a Chrome trace, but not from the PyTorch profiler{told}"
 
 
 def _producer(top: Mapping[str, Any]) -> str:
@@ -79,7 +79,7 @@ def _producer(top: Mapping[str, Any]) -> str:
 
 
 def _version(value: Any) -> str | None:
-    """Return 13.0 for 13000, as CUDA counts."""
+    """Return 13.0 for CUDA's version number 13000."""
     if type(value) is not int or not 0 < value < 10**6:
         return None
     return f"{value // 1000}.{value % 1000 // 10}"
@@ -109,16 +109,16 @@ def _lost(events: Events) -> dict[str, int | None]:
         lost["events that could not be read"] = None
     unplaced = int(np.count_nonzero(events.kinds == Kind.UNPLACED))
     if unplaced:
-        lost["events whose time was not recorded"] = unplaced
+        lost["events without a recorded time"] = unplaced
     return lost
 
 
 def _unread(events: Events) -> dict[str, int]:
-    """Return the events that no table holds, by phase and category, and how many."""
+    """Return the counts of unread events, by phase and category."""
     found: dict[str, int] = {}
     rows, scan = events.rows(Kind.OTHER), events.scan
-    # What an annotation shows on the device follows from the work that was launched inside it:
-    # nothing is lost by not reading it, but where the annotation itself is missing.
+    # An annotation's GPU side follows from the operations launched inside it, so skipping it
+    # loses nothing unless the annotation itself is missing.
     shown, marked = (events.rows(kind) for kind in (Kind.PROJECTION, Kind.ANNOTATION))
     orphans = int(np.count_nonzero(~np.isin(scan.name[shown], scan.name[marked])))
     if orphans:
@@ -133,7 +133,7 @@ def _unread(events: Events) -> dict[str, int]:
 
 
 def _told(top: Mapping[str, Any]) -> list[str]:
-    """Return what the profiler itself logged as wrong."""
+    """Return the problems that the profiler itself logged."""
     told = []
     for level in ("ERROR", "WARNING"):
         texts: Sequence[Any] = top.get(level) if isinstance(top.get(level), list) else []  # type: ignore[assignment]

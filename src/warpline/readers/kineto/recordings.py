@@ -1,4 +1,4 @@
-"""The table event_record: from events of their own, or from the waits that name a recording."""
+"""The table event_record, from event-record events or from waits that name a recording."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from warpline.trace.column import ColumnData, make_column
 class EventRecords:
     """Rows of event_record. Its ``event_sync_id`` is the correlation of the call that recorded.
 
-    A trace may have an event for each recording. Most have none, and then the recordings are
-    known that a wait refers to.
+    A trace may have an event for each recording. Most have none, so only recordings referred to
+    by a wait are known.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -28,7 +28,7 @@ class EventRecords:
         return len(self._places)
 
     def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return columns; those that are null throughout are left out."""
+        """Return columns, without those that are entirely null."""
         dimensions = self._reading.dimensions
         values = {
             "device_id": dimensions.device_row[self._places],

@@ -1,8 +1,7 @@
-"""One pass over a Chrome trace: every event as columns, the arguments asked for as triples.
+"""One pass over a Chrome trace: all events as columns, requested arguments as triples.
 
-`scan` is the plain Python way, for installations without the native core; `scan_native.scan`
-gives the same. Both read what stands before the place where a file is cut or damaged, and say
-what they lost.
+`scan` is pure Python, for installations without the native core. `scan_native.scan` returns the
+same. Both read the events before a truncation or damage, and report the rest as lost.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ NO_TEXT = -1
 # Values of Argument.kind.
 NULL, BOOL, INT, REAL, TEXT, JSON, LARGE = range(7)
 
-MAX_DEPTH = 512  # arrays and objects inside each other in one value; deeper ones are left out
-MAX_TEXT_BYTES = 1 << 20  # longer texts are cut there
+MAX_DEPTH = 512  # nesting depth of arrays and objects in a value; deeper ones are skipped
+MAX_TEXT_BYTES = 1 << 20  # longer texts are truncated
 _MAX_TOP_CHARACTERS = 1 << 22
 _MAX_TOP_MEMBERS = 1 << 10
 _MAX_BYTES = 1 << 30
@@ -53,7 +52,7 @@ class Argument:
 
     Attributes:
         event: Shape (k,), int32, the events, ascending; each once.
-        kind: Shape (k,), uint8: null, a truth value, an integer of 64 bits, another number, a
+        kind: Shape (k,), uint8: null, a bool, a 64-bit integer, another number, a
             text, an array or object, or an integer that is too large.
         value: Shape (k,), int64: 0 for null, 0 or 1, the integer, the bits of the float64; of
             the others the number of their text, which is JSON for arrays and objects.
@@ -66,7 +65,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Scan:
-    """The events of a trace in the file's order, n of them, and the arguments asked for.
+    """The events of a trace in the file's order, n of them, and the requested arguments.
 
     Attributes:
         phase: Shape (n,), uint8, the character of ``ph``; 0 if absent.
@@ -79,10 +78,10 @@ class Scan:
         dur_ns: Shape (n,), int64, likewise.
         has_ts: Shape (n,), bool; where False `ts_ns` is 0.
         has_dur: Shape (n,), bool.
-        args: Name of an argument -> where it is and what; those that no event has are left out.
-        texts: Distinct texts in UTF-8; what was not UTF-8 is U+FFFD.
-        top: The members of the file beside its events, parsed.
-        lost: What could not be read, one sentence each.
+        args: Name of an argument -> its events and values, without arguments that no event has.
+        texts: Distinct texts in UTF-8, with U+FFFD for invalid bytes.
+        top: The members of the file other than its events, parsed.
+        lost: The unreadable parts, one sentence each.
         n_bytes: Length of the JSON text.
     """
 
@@ -107,7 +106,7 @@ class Scan:
 
 
 class _Literal(str):
-    """A number that is not a plain integer, as it stands in the file."""
+    """A number that is not a plain integer, as written in the file."""
 
     __slots__ = ()
 
@@ -196,7 +195,7 @@ def _is_text(value: Any) -> bool:
 
 
 def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan:
-    """Read a Chrome trace, plain or gzip, in plain Python.
+    """Read a Chrome trace, plain or gzip, in pure Python.
 
     Args:
         path: The file.
@@ -217,7 +216,7 @@ def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan:
     except _StopError as stop:
         is_cut = _SPACE.match(text, stop.place).end() >= len(text)  # type: ignore[union-attr]
         is_cut |= stop.place >= len(text) - 1
-        what = "the file is cut" if is_cut else "what follows is not JSON"
+        what = "the file is truncated" if is_cut else "the rest is not JSON"
         place = len(text[: stop.place].encode("utf-8", "surrogatepass"))
         lost.append(f"{what}: byte {place:,} of {len(raw):,}")
     lost += [_told(what, count) for what, count in columns.counts.items()]
@@ -226,29 +225,29 @@ def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan:
 
 def _told(what: str, count: int) -> str:
     told = {
-        "text cut": "texts were longer than 1 MiB and were cut",
-        "bad ts": "events have a time that is no number of microseconds",
-        "bad dur": "events have a duration that is no number of microseconds",
-        "deep": "values are nested too deeply and were left out",
-        "not an object": "events are no JSON objects",
+        "text cut": "texts longer than 1 MiB were truncated",
+        "bad ts": "events have an invalid time",
+        "bad dur": "events have an invalid duration",
+        "deep": "values nested too deeply were skipped",
+        "not an object": "events are not JSON objects",
     }
     return f"{count:,} {told[what]}"
 
 
 def read_bytes(path: Path, lost: list[str]) -> bytes:
-    """Return the content of a file, decompressed; what a cut gzip lost goes into `lost`.
+    """Return the decompressed content of a file; `lost` receives what a truncated gzip lacks.
 
-    Raises InputError if it is more than this path is for: it holds the text, and what it says, in
-    memory at once.
+    Raises InputError if it is too large: this implementation holds the text and all values in
+    memory.
     """
     pieces, length = [], 0
     for piece in chunks(path, lost):
         length += len(piece)
         if length > _MAX_BYTES:
             raise InputError(
-                f"{path} holds more than {_MAX_BYTES >> 20:,} MiB of text, too much without the"
+                f"{path} holds more than {_MAX_BYTES >> 20:,} MiB of text, which requires the"
                 " native core",
-                hint="warpline doctor says why the core is not there",
+                hint="run warpline doctor to see why the core is missing",
             )
         pieces.append(piece)
     return b"".join(pieces)
@@ -258,13 +257,13 @@ def as_text(raw: bytes, path: Path) -> str:
     """Return JSON text from its bytes. Raises CorruptTraceError for UTF-16 and UTF-32."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or raw[:4].count(0) >= 2:
         raise CorruptTraceError(
-            f"{path}: its text is UTF-16 or UTF-32", hint="convert it to UTF-8, as JSON must be"
+            f"{path}: its text is UTF-16 or UTF-32", hint="convert it to UTF-8, which JSON requires"
         )
     return raw.decode("utf-8-sig", "replace")
 
 
 class _StopError(Exception):
-    """The text ends, or is no JSON, at a place."""
+    """The text ends, or stops being JSON, at a position."""
 
     def __init__(self, place: int) -> None:
         super().__init__(place)
@@ -291,7 +290,9 @@ class _Walker:
             raise _StopError(place)
         rest = self._skip(place)
         if rest < len(self._text):
-            self._lost.append(f"{len(self._text) - rest:,} characters after the end are not read")
+            self._lost.append(
+                f"{len(self._text) - rest:,} characters after the end of the trace were not read"
+            )
 
     def _object(self, place: int) -> int:
         for key, start in self._members(place):
@@ -306,7 +307,7 @@ class _Walker:
         return self._place
 
     def _members(self, place: int) -> Iterator[tuple[str, int]]:
-        """Yield the key and the place of the value of each member; `_place` is set between."""
+        """Yield the key and the position of the value of each member; the caller sets `_place`."""
         self._place = place + 1
         is_first = True
         while True:
@@ -330,7 +331,7 @@ class _Walker:
                 return place + 1
             if not is_first:
                 place = self._skip(self._after(place, ","))
-                if self._at(place) == "]":  # a comma too many, as some writers leave
+                if self._at(place) == "]":  # a trailing comma, which some writers leave
                     return place + 1
             place, event = self._value(place)
             if isinstance(event, dict):
@@ -351,7 +352,7 @@ class _Walker:
         return self._text.count("[", start, end) + self._text.count("{", start, end)
 
     def _value_apart(self, place: int, error: Exception | None) -> tuple[int, Any]:
-        """Return a value whose parts nested too deeply are left out."""
+        """Return a value without its too deeply nested parts."""
         end, cuts = self._extent(place)
         if error is not None and not cuts:
             raise _StopError(min(getattr(error, "pos", place), len(self._text)))
@@ -365,7 +366,7 @@ class _Walker:
             raise _StopError(place) from None
 
     def _extent(self, place: int) -> tuple[int, list[tuple[int, int]]]:
-        """Return where a value ends, and where the parts stand that are nested too deeply."""
+        """Return where a value ends, and the extents of its too deeply nested parts."""
         depth, cuts, cut_start = 0, [], 0
         for found in _STRING_OR_BRACKET.finditer(self._text, place):
             mark = found[0][0]
@@ -396,7 +397,7 @@ class _Walker:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with numbers in place of their literals."""
+    """Return a value with literals converted to numbers."""
     if isinstance(value, _Literal):
         return float(value)
     if isinstance(value, list):
@@ -407,9 +408,9 @@ def _plain(value: Any) -> Any:
 
 
 def to_ns(value: object) -> int | None:
-    """Return microseconds, a number or its text, as whole ns; None for what is none of 64 bits.
+    """Return microseconds (a number or text) as whole ns; None if not a 64-bit number.
 
-    Halves of a ns go away from zero.
+    Half ns round away from zero.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value * 1000 if abs(value) * 1000 < _MAX_US else None
@@ -430,7 +431,7 @@ def _decimal_ns(text: str) -> int | None:
         return None
     try:
         exact = Decimal(text)
-    except InvalidOperation:  # an exponent beyond all bounds
+    except InvalidOperation:  # an exponent out of range
         return None
     if not exact.is_finite() or exact.adjusted() > 17:
         return None

@@ -1,4 +1,4 @@
-"""The native way to scan a trace: `scan.scan`, a hundred times as fast, in bounded memory."""
+"""The native implementation of `scan.scan`: a hundred times as fast, in bounded memory."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _MESSAGE_BYTES = 256
 _FREE_BYTES = 1 << 29
 _MAX_BYTES_PER_BYTE = 32
 
-# wl_json_column "fact": what stands there, in this order.
+# wl_json_column "fact": positions of its values.
 _STOPPED, _STOPPED_AT, _TRAILING_AT = 1, 2, 3
 _DAMAGES, _DAMAGED_AT = 12, 13
 _ARGUMENTS = 15
 _CUT, _SYNTAX, _MEMORY, _NO_TRACE = 1, 2, 3, 4
 _COUNTED = {
-    4: "events are no JSON objects",
-    5: "events have a time that is no number of microseconds",
-    6: "events have a duration that is no number of microseconds",
-    7: "texts were longer than 1 MiB and were cut",
-    8: "arrays or objects were longer than 1 MiB and were left out",
-    9: "values are nested too deeply and were left out",
-    10: "events were longer than 64 MiB and were left out",
-    11: "arguments had more than 4,096 different names and were left out",
-    14: "members of the file beside its events were too long and were left out",
+    4: "events are not JSON objects",
+    5: "events have an invalid time",
+    6: "events have an invalid duration",
+    7: "texts longer than 1 MiB were truncated",
+    8: "arrays or objects longer than 1 MiB were skipped",
+    9: "values nested too deeply were skipped",
+    10: "events longer than 64 MiB were skipped",
+    11: "arguments beyond 4,096 different names were skipped",
+    14: "members of the file other than events were too long and were skipped",
 }
 
 _COLUMNS = {
@@ -73,7 +73,7 @@ def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan | None:
 
 
 class _Scanning:
-    """A scan in the native core; its columns live as long as an array looks at one."""
+    """A scan in the native core. Its columns live as long as an array refers to one."""
 
     def __init__(
         self, core: native.Core, wanted_keys: frozenset[str] | None, memory_bytes: int
@@ -97,7 +97,7 @@ class _Scanning:
         weakref.finalize(self, core.wl_json_close, self._handle)
 
     def feed(self, piece: bytes) -> bool:
-        """Read on; return whether more text is wanted."""
+        """Scan more text; return whether the scan needs more."""
         self._call(
             self._core.wl_json_feed, self._handle, piece, len(piece), ctypes.byref(self._wants_more)
         )
@@ -108,7 +108,7 @@ class _Scanning:
         self._call(self._core.wl_json_finish, self._handle)
 
     def column(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Return a column, which is not copied."""
+        """Return a column without copying it."""
         values = ctypes.c_void_p()
         count = self._core.wl_json_column(self._handle, name.encode(), ctypes.byref(values))
         return self._array(values, count, dtype)
@@ -145,7 +145,7 @@ class _Scanning:
 
 
 class _View:
-    """Memory of a scan as numpy sees it; the array that is made of it keeps the scan."""
+    """A scan's memory as numpy sees it. Its array keeps the scan alive."""
 
     def __init__(self, owner: _Scanning, address: int, count: int, dtype: np.dtype[Any]) -> None:
         self._owner = owner
@@ -158,7 +158,7 @@ class _View:
 
 
 class _Texts(Sequence[bytes]):
-    """Texts by number, cut out of their blob when asked for."""
+    """Texts by number, sliced from their blob on use."""
 
     def __init__(self, blob: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> None:
         self._blob = blob
@@ -176,14 +176,18 @@ class _Texts(Sequence[bytes]):
 
 
 def _memory_bytes(path: Path) -> int:
-    """Return how much a scan of a file may hold, which half of the machine's memory bounds.
+    """Return how much memory a scan may use: at most half of the machine's.
 
-    A trace needs about 7 times the bytes of its gzip file; a bomb would take a thousand.
+    A trace needs about 7 times the bytes of its gzip file, a decompression bomb a thousand.
     """
     try:
         half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
         return min(half, _FREE_BYTES + _MAX_BYTES_PER_BYTE * path.stat().st_size)
-    except (AttributeError, ValueError, OSError):  # not on this system; or it cannot be opened
+    except (
+        AttributeError,
+        ValueError,
+        OSError,
+    ):  # unavailable on this system, or the file cannot be opened
         return _FREE_BYTES
 
 
@@ -226,7 +230,7 @@ def _members(scanning: _Scanning, lost: list[str]) -> dict[str, Any]:
         try:
             top[name] = json.loads(texts[place + 1], strict=False)
         except (ValueError, RecursionError):
-            lost.append(f"the member {name!r} of the file is no JSON and was left out")
+            lost.append(f"the file's member {name!r} is not JSON and was skipped")
     return top
 
 
@@ -235,18 +239,20 @@ def _losses(facts: list[int]) -> list[str]:
     if facts[_DAMAGES]:
         lost.append(
             f"{facts[_DAMAGES]:,} places in the file are not JSON, the first at byte "
-            f"{facts[_DAMAGED_AT]:,}: what they are part of was not read, events behind them were"
+            f"{facts[_DAMAGED_AT]:,}. Each event with one was not read. Later events were"
         )
     stopped_at, trailing_at = facts[_STOPPED_AT], facts[_TRAILING_AT]
     if facts[_STOPPED] == _CUT:
-        lost.append(f"the file is cut: it ends at byte {stopped_at:,}, inside its text")
+        lost.append(f"the file is truncated: it ends at byte {stopped_at:,}, inside the JSON")
     elif facts[_STOPPED] == _MEMORY:
         lost.append(
-            f"the rest was not read: the first {stopped_at:,} bytes take more memory than a file "
-            "of this size may"
+            f"the rest was not read: the first {stopped_at:,} bytes exceed the memory limit for a "
+            "file of this size"
         )
     elif facts[_STOPPED] in (_SYNTAX, _NO_TRACE):
-        lost.append(f"what follows byte {stopped_at:,} is not JSON and was not read")
+        lost.append(f"the text after byte {stopped_at:,} is not JSON and was not read")
     if trailing_at >= 0:
-        lost.append(f"what follows byte {trailing_at:,} stands behind the end of the trace")
+        lost.append(
+            f"the text after byte {trailing_at:,} follows the end of the trace and was ignored"
+        )
     return lost

@@ -1,4 +1,4 @@
-"""Whether a file is a Chrome trace, by its first bytes."""
+"""Detection of Chrome traces, by their first bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEP_BYTES = 1 << 9
 _BOM = b"\xef\xbb\xbf"
 _OBJECT = re.compile(rb'[\s]*\{\s*"')
 _ARRAY = re.compile(rb'[\s]*\[\s*\{\s*"')
-# Members that stand at the beginning of the files that Kineto has written.
+# Members at the beginning of files written by Kineto.
 _MEMBERS = re.compile(
     rb'"(?:traceEvents|schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds|ph)"\s*:'
 )
@@ -29,7 +29,7 @@ def is_trace(path: Path, head: bytes) -> bool:
 
 
 def identify_json(path: Path, head: bytes) -> str | None:
-    """Return what a file of JSON is that is no trace."""
+    """Describe a JSON file that is not a trace."""
     if not _starts_like_json(_unpacked(head)):
         return None
     return "JSON without trace events at its beginning"
@@ -47,11 +47,11 @@ def _more(path: Path) -> bytes:
 
 
 def _unpacked(head: bytes) -> bytes:
-    """Return the beginning of the content of a gzip file; of others, the bytes themselves."""
+    """Return the beginning of a gzip file's content, or the bytes of another file."""
     if not head.startswith(GZIP_MAGIC):
         return head
     stream, text = zlib.decompressobj(31), b""
-    with suppress(zlib.error):  # what comes before damage is enough to know it by
+    with suppress(zlib.error):  # the content before any damage suffices
         for start in range(0, len(head), _STEP_BYTES):
             step = head[start : start + _STEP_BYTES]
             text += stream.decompress(step, _LOOK_BYTES)

@@ -1,4 +1,4 @@
-"""A trace of the PyTorch profiler as the tables of a trace."""
+"""A PyTorch profiler trace as tables."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from warpline.trace.strings import StringPool
 
 
 class Part(Protocol):
-    """Rows of a table that are not one event each."""
+    """Rows of a table with rows that are not single events."""
 
     def __len__(self) -> int: ...
 
     def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return columns; those that are null throughout may be left out."""
+        """Return columns. Those that are entirely null may be omitted."""
         ...
 
 
-# Tables whose events the profiler records together: if one has rows, the others are empty.
+# Tables that the profiler records together: if one has rows, the others are just empty.
 _RECORDED_TOGETHER = (
     frozenset(("kernel", "memcpy", "memset", "api_call")),
     frozenset(("op", "range")),
@@ -45,10 +45,9 @@ _RECORDED_TOGETHER = (
 
 
 class KinetoSource:
-    """A TableSource over one file, which is one process as a rule.
+    """A TableSource over one file, normally of one process.
 
-    The file is scanned when it is opened; arguments that only some tables need are read with
-    those tables.
+    Opening scans the file. Arguments that only some tables need are read with those tables.
 
     Args:
         path: The file, plain or gzip.
@@ -64,7 +63,7 @@ class KinetoSource:
         if not np.isin(events.kinds, RECORDED).any():
             raise UnknownFormatError(
                 describe_other(path, events.scan),
-                hint="Warpline reads Chrome traces that torch.profiler wrote",
+                hint="use a Chrome trace written by torch.profiler",
             )
         origin_ns = origin_of(events)
         self._dimensions = Dimensions(events)

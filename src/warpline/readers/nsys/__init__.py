@@ -18,7 +18,7 @@ _NAMED_TABLES = 3
 def is_export(path: Path, head: bytes) -> bool:
     """Return whether a file is a SQLite database with tables of Nsight Systems.
 
-    A database whose schema cannot be read counts: opening it says what is wrong.
+    A database with an unreadable schema counts: opening it reports the problem.
     """
     if not head.startswith(_SQLITE_MAGIC):
         return False
@@ -32,14 +32,14 @@ def is_export(path: Path, head: bytes) -> bool:
 
 
 def identify_database(path: Path, head: bytes) -> str | None:
-    """Return what another SQLite database is, by its tables."""
+    """Describe a SQLite database that is not an export, by its tables."""
     if not head.startswith(_SQLITE_MAGIC):
         return None
     tables = _tables(path)
     if not tables:
         return "a SQLite database without tables"
     more = ", ..." if len(tables) > _NAMED_TABLES else ""
-    return f"a SQLite database of other tables ({', '.join(tables[:_NAMED_TABLES])}{more})"
+    return f"a SQLite database with other tables ({', '.join(tables[:_NAMED_TABLES])}{more})"
 
 
 def _tables(path: Path) -> list[str]:
@@ -52,7 +52,7 @@ READERS.add(
     "nsys-sqlite",
     Reader(
         name="nsys-sqlite",
-        doc="SQLite exports of Nsight Systems 2022.2 to 2026.2 and their schemas 2.9 to 3.25.",
+        doc="SQLite exports of Nsight Systems 2022.2 to 2026.2 (schemas 2.9 to 3.25).",
         extensions=(".sqlite",),
         sniff=is_export,
         read=NsysSource.open,
@@ -63,7 +63,7 @@ READERS.add(
     "nsys-rep",
     Reader(
         name="nsys-rep",
-        doc="Reports of Nsight Systems, which an installed nsys converts.",
+        doc="Nsight Systems reports, converted by an installed nsys.",
         extensions=EXTENSIONS,
         sniff=is_report,
         read=read_report,

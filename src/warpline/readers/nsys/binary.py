@@ -1,11 +1,10 @@
 """Binary NVTX payloads, decoded by the schemas that the program registered.
 
-`binaryData` is a little-endian 64-bit number of payloads, then for each of them its schema id, its
-size and where it begins in `binaryData`, then the payloads. The domain is that of the event.
-Types, flags and their numbers are those of the public header nvToolsExtPayload.h, on a 64-bit
-Linux.
+`binaryData` is a little-endian 64-bit number of payloads, then the schema id, size and offset in
+`binaryData` of each, then the payloads. The domain is that of the event. Types, flags and their
+numbers are those of the public header nvToolsExtPayload.h on 64-bit Linux.
 
-In the tables a NULL number means 0. What cannot be decoded is kept as hexadecimal text.
+In the tables a NULL number means 0. Bytes that cannot be decoded are kept as hexadecimal text.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ _FORMATS: Mapping[int, str] = {
     44: "d",
     80: "Q",  # handle of a registered string
     90: "I",  # category
-    91: "i",  # kind of colour
-    92: "I",  # colour
+    91: "i",  # kind of color
+    92: "I",  # color
     **dict.fromkeys(range(128, 256), "Q"),  # times of many clocks
 }
 _TEXTS: Mapping[int, tuple[str, int]] = {  # encoding, bytes of a unit
@@ -50,13 +49,13 @@ _TEXTS: Mapping[int, tuple[str, int]] = {  # encoding, bytes of a unit
 _ENUM_FORMATS = {1: "b", 2: "h", 4: "i", 8: "q"}
 _ENUM_BYTES = 4
 _ELSEWHERE = 0b1110  # flags: the entry holds a pointer or an offset
-_TERMINATED, _COUNTED = 2, 3  # kinds of array beside the fixed one, in bits 4 and 5 of the flags
+_TERMINATED, _COUNTED = 2, 3  # kinds of array besides the fixed one, in bits 4 and 5 of the flags
 _STRUCTURES = (0, 1, 2)  # schema types of unknown, fixed and variable size; the others are unions
 _MAX_DEPTH = 8
 
 
 def _parts(content: bytes) -> list[tuple[int, bytes]]:
-    """Return the schema id and the bytes of each payload; none if their places make no sense."""
+    """Return the schema id and the bytes of each payload; none if their offsets are invalid."""
     if len(content) < _COUNT.size:
         return []
     (count,) = _COUNT.unpack_from(content)
@@ -82,7 +81,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Enumeration:
-    """Names of numbers, and how many bytes hold one."""
+    """Names of numbers, and the bytes of one."""
 
     names: Mapping[int, str]
     size: int
@@ -95,7 +94,7 @@ class _UndecodableError(Exception):
 class Decoder:
     """Decodes payloads with the schemas of one export.
 
-    Schemas are told apart by domain and id only: the export does not say by process.
+    Schemas are identified by domain and id only: the export does not record their process.
     """
 
     def __init__(self, export: Export) -> None:
@@ -114,7 +113,7 @@ class Decoder:
 
     @cached_property
     def schemas(self) -> dict[tuple[int, int], list[Entry]]:
-        """Entries of each (domain id, schema id); unions are left out."""
+        """Entries of each (domain id, schema id), without unions."""
         table = self._facts("NVTX_PAYLOAD_SCHEMAS", "type")
         kinds = (kind or 0 for kind in table.numbers("type"))
         found: dict[tuple[int, int], list[Entry]] = {
@@ -170,7 +169,7 @@ class _Layout:
     def structure(self, schema: int, start: int, prefix: str, depth: int) -> tuple[list[Pair], int]:
         """Return the pairs of a structure and where it ends.
 
-        From the first entry that does not fit on, the rest is one hexadecimal text.
+        From the first entry that does not fit, the rest becomes one hexadecimal text.
         """
         pairs: list[Pair] = []
         values: list[Value] = []
@@ -187,7 +186,7 @@ class _Layout:
         return pairs, position
 
     def _place(self, entry: Entry, start: int, position: int) -> int:
-        """Return where an entry begins: as declared, else after the last one, aligned as in C."""
+        """Return where an entry begins: as declared, or after the last one, aligned as in C."""
         if entry.offset is not None:
             return start + entry.offset
         form = _FORMATS.get(entry.type)
@@ -232,7 +231,7 @@ class _Layout:
         while count is None or len(elements) < count:
             pairs, end = self._scalar(entry, at, "", depth)
             if end == at or not pairs:
-                raise _UndecodableError  # it would go on for ever
+                raise _UndecodableError  # it would never end
             at = end
             if count is None and pairs[0][1] == 0:
                 break

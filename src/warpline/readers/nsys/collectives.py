@@ -1,4 +1,4 @@
-"""Collective operations, from the ranges and payloads that NCCL writes about its own calls."""
+"""Collective operations, from NCCL's ranges and payloads."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _DOMAIN = DOMAIN.encode()
 class Collectives:
     """The table collective.
 
-    A range is one if it is named like a function of NCCL that moves data and lies in the domain
-    "NCCL", or in a domain whose creation was not recorded. Sizes and communicators are known
-    only if the export holds payloads; rank and rank count, if the recording saw the creation
-    of the communicator in the same process.
+    A range is a collective if it has the name of an NCCL function that moves data and is in the
+    domain "NCCL", or in a domain created before the recording. Sizes and communicators are known
+    only if the export holds payloads. Rank and rank count are known only if the communicator was
+    created in the same process during the recording.
     """
 
     def __init__(self, reading: Reading, events: NvtxEvents, payloads: Payloads) -> None:
@@ -61,7 +61,7 @@ class Collectives:
         if name in _FIELDS:
             table = SourceTable(self._reading.export, EVENTS, self._rows)
             return _FIELDS[name].load(self._reading, table, spec)
-        if name not in self._values:  # it says what other formats tell
+        if name not in self._values:  # only other formats record it
             return null_column(spec, len(self))
         values = self._values[name]
         intern = self._reading.names.pool.intern_text

@@ -1,6 +1,6 @@
-"""Reports (.nsys-rep, .qdrep) by conversion: an installed nsys exports them to a private folder.
+"""Reports (.nsys-rep, .qdrep): an installed nsys exports them to a private directory.
 
-The format of a report is nobody's but nsys's, and an nsys reads no report newer than itself.
+Only nsys reads the report format, and only reports that are not newer than itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXTENSIONS = (".nsys-rep", ".qdrep")
 EXPORT_TIMEOUT_S = 1800  # reports of gigabytes take minutes
 _QUESTION_TIMEOUT_S = 30
 
-# Where NVIDIA's packages put it; Nsight Compute carries a whole nsys along.
+# Where NVIDIA's packages install it. Nsight Compute includes a complete nsys.
 _PLACES = (
     "opt/nvidia/nsight-systems*/*/bin/nsys",
     "opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
@@ -50,24 +50,24 @@ class Nsys:
 
 
 def is_report(path: Path, head: bytes) -> bool:
-    """Return whether a file is a report, by its first bytes, else by its name."""
-    # The first bytes of every version are not known: the name decides for the others.
+    """Return whether a file is a report, by its first bytes or its name."""
+    # Not every version's first bytes are known. The name decides for the others.
     is_other = head.startswith(b"SQLite format 3\0")
     return head.startswith(MAGIC) or (path.suffix.lower() in EXTENSIONS and not is_other)
 
 
 def read_report(path: Path) -> NsysSource:
-    """Export a report to a private folder and open that; the folder goes with the source.
+    """Export a report to a private directory and open it. The source deletes the directory.
 
     Raises:
-        InputError: No nsys is installed, or it cannot export the report.
-        UnsupportedVersionError: The report is newer than every nsys here.
+        InputError: No nsys is installed, or nsys cannot export the report.
+        UnsupportedVersionError: The report is newer than all installed nsys versions.
     """
     installed = installed_nsys()
     if not installed:
         raise InputError(
-            f"{path}: only nsys can read a report, and none was found on this machine",
-            hint=f"where it is installed, run: {_by_hand(path)}; then open the .sqlite",
+            f"{path}: reading a report requires nsys, which is not installed",
+            hint=f"on a machine with nsys, run: {_by_hand(path)}, then open the .sqlite file",
         )
     folder = tempfile.TemporaryDirectory(prefix="warpline-")
     try:
@@ -94,7 +94,7 @@ def installed_nsys(root: Path = Path("/")) -> list[Nsys]:
 
 
 def _version_of(program: Path) -> Version:
-    """Return the version that a program says, () if it does not run."""
+    """Return the version that a program reports, () if it does not run."""
     try:
         said = _run([str(program), "--version"], _QUESTION_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
@@ -110,11 +110,11 @@ def _export(nsys: Nsys, report: Path, target: Path) -> None:
         done = _run([*command, str(report.absolute())], EXPORT_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise InputError(
-            f"{report}: {nsys.path} did not finish exporting it in {EXPORT_TIMEOUT_S} s",
-            hint=f"export it by hand: {_by_hand(report)}",
+            f"{report}: {nsys.path} export timed out after {EXPORT_TIMEOUT_S} s",
+            hint=f"export it manually: {_by_hand(report)}",
         ) from None
     except OSError as error:
-        raise InputError(f"{report}: {nsys.path} cannot be run: {error.strerror}") from error
+        raise InputError(f"{report}: cannot run {nsys.path}: {error.strerror}") from error
     if done.returncode or not target.exists():
         raise _failure(nsys, report, done.stderr + done.stdout)
 
@@ -137,11 +137,11 @@ def _failure(nsys: Nsys, report: Path, said: str) -> InputError:
     if written > nsys.version or "newer than your current version" in said:
         theirs = ".".join(map(str, written[:3])) or "a newer version"
         return UnsupportedVersionError(
-            f"{report}: it was written by nsys {theirs}, and the newest nsys here is {ours}",
-            hint=f"update Nsight Systems, or run elsewhere: {_by_hand(report)}",
+            f"{report}: written by nsys {theirs}, but the newest nsys installed is {ours}",
+            hint=f"update Nsight Systems, or run on another machine: {_by_hand(report)}",
         )
-    message = f"{report}: nsys {ours} cannot export it: {reason or 'it gave no reason'}"
-    return InputError(message, hint="was the recording stopped before it was saved?")
+    message = f"{report}: nsys {ours} cannot export it: {reason or 'no reason given'}"
+    return InputError(message, hint="check that nsys finished writing the report, or profile again")
 
 
 def _by_hand(report: Path) -> str:
@@ -150,7 +150,7 @@ def _by_hand(report: Path) -> str:
 
 
 def report_version(report: Path) -> Version:
-    """Return the version that a report's first bytes name, () if they name none."""
+    """Return the version in a report's first bytes, () if there is none."""
     with report.open("rb") as file:
         head = file.read(128)
     match = re.match(rb" (\d+(?:@\d+)+)", head.removeprefix(MAGIC))

@@ -44,16 +44,16 @@ class _Table(NamedTuple):
 
 
 class Database:
-    """A SQLite database file, open for reading. Nothing is written to it or beside it.
+    """A SQLite database file, open for reading. Nothing is written to it or next to it.
 
-    Views and virtual tables are left out: in a hostile file they can run for ever.
-    Usable from several threads. Closed by `close`, or when it is no longer referred to.
+    Views and virtual tables are ignored: in a hostile file they can run forever.
+    Usable from several threads. Closed by `close`, or when no reference is left.
 
     Attributes:
-        path: The file as it was named.
-        tables: Columns of each table, as stored, sqlite3's internal tables left out.
-        missing_bytes: How much shorter the file is than its header says. Tables that lie in the
-            part that is left can still be read.
+        path: The file as the user named it.
+        tables: Columns of each table, as stored, without sqlite3's internal tables.
+        missing_bytes: How much shorter the file is than its header states. Tables in the remaining
+            part can still be read.
     """
 
     def __init__(self, path: Path, state: opening.FileState, folder: _Folder) -> None:
@@ -80,7 +80,7 @@ class Database:
         """Open a file and read its schema.
 
         Raises InputError, CorruptTraceError or UnknownFormatError: for a file that is missing,
-        forbidden, empty, locked, not SQLite, encrypted, or cut within its schema.
+        unreadable, empty, locked, not SQLite, encrypted, or truncated within its schema.
         """
         state = opening.inspect(path)
         try:
@@ -97,7 +97,7 @@ class Database:
             raise opening.sqlite_failure(error, str(path)) from error
 
     def close(self) -> None:
-        """Let go of the file. What was read stays."""
+        """Close the file. Columns already read stay valid."""
         for finalize in reversed(self._finalizers):
             finalize()
 
@@ -112,11 +112,11 @@ class Database:
         return rows
 
     def read(self, table: str, columns: Mapping[str, Kind]) -> dict[str, Raw]:
-        """Read columns of a table, rows in rowid order, under the names that were asked for.
+        """Read columns of a table, rows in rowid order, under the requested names.
 
-        Names are matched exactly, else without regard to case. Raises KeyError for a table or
-        column that is not there, CorruptTraceError if any row of the table is damaged, InputError
-        if another program changes the file meanwhile.
+        Names match exactly, otherwise ignoring case. Raises KeyError for a missing table or
+        column, CorruptTraceError if any row of the table is damaged, InputError if another
+        program changes the file during reading.
         """
         name = _find(table, self._tables, "table")
         root_page, known, order = self._tables[name]

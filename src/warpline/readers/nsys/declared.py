@@ -29,7 +29,7 @@ _GPU_NUMBERS = {
 
 
 class Declared:
-    """The descriptive tables of an export, each read when first asked for.
+    """The descriptive tables of an export, each read on first use.
 
     Args:
         export: The export.
@@ -64,7 +64,7 @@ class Declared:
     def threads(self) -> dict[int, tuple[str, int | None]]:
         """Name and priority of each globalTid.
 
-        A name that the program gave with NVTX stands before the operating system's.
+        A name that the program set through NVTX takes precedence over the operating system's.
         """
         table = SourceTable.facts(self._export, "ThreadNames", ["nameId", "globalTid", "priority"])
         columns = (table.numbers(name) for name in ("globalTid", "nameId", "priority"))
@@ -89,14 +89,14 @@ class Declared:
         found: dict[int, dict[str, int | str | None]] = {}
         for row, index in enumerate(table.numbers("id")):
             if index is not None:
-                # 0 and '' are how the exporter writes "unknown" here.
+                # The exporter writes 0 and '' for "unknown" here.
                 facts = {name: values[row] or None for name, values in columns.items()}
                 facts["compute_minor"] = columns["compute_minor"][row]
                 found.setdefault(index, facts)
         return found
 
     def gpu(self, index: int) -> Mapping[str, int | str | None]:
-        """Return the columns of the device table for a GPU, all None if nothing describes it."""
+        """Return the columns of the device table for a GPU, all None if undescribed."""
         found = self.gpus.get(index)
         return dict.fromkeys((*_GPU_TEXTS, *_GPU_NUMBERS)) if found is None else found
 
@@ -168,7 +168,7 @@ class Declared:
                 yield row, (process, device or 0, context)
 
     def _process(self, pid: int, hardware: int = 0, machine: int = 0) -> int:
-        """Return the globalPid of a process: the very one if in use, else one with its pid."""
+        """Return the globalPid of a process: its own if in use, otherwise one with its pid."""
         key = process_key(hardware, machine, pid)
         if key in self._ids.process_keys:
             return key

@@ -26,7 +26,7 @@ class Dimensions:
 
     Args:
         ids: Which keys the tables of the export use.
-        declared: What the export says of them.
+        declared: What the export declares about them.
         names: Where texts become rows of the string pool.
     """
 
@@ -129,8 +129,8 @@ class Dimensions:
     def gpu(self, process: int, device: int) -> int:
         """Return the index of the GPU that a process calls `device`.
 
-        TARGET_INFO_CUDA_DEVICE says how CUDA_VISIBLE_DEVICES renumbered them; without it the
-        numbers are taken to be the same.
+        TARGET_INFO_CUDA_DEVICE holds the numbering by CUDA_VISIBLE_DEVICES. Without it, the
+        numbers are assumed to be the same.
         """
         return self.declared.visible_gpus.get((pid_of(process), device), device)
 
@@ -138,8 +138,8 @@ class Dimensions:
     def _declared_streams(self) -> dict[StreamKey, tuple[int | None, int | None]]:
         """Priority and kind of each declared stream.
 
-        A stream is declared by process and context alone: it belongs to every context of that
-        number, which is one unless the file is odd.
+        A stream is declared by process and context only. It belongs to every context of that
+        number, normally one.
         """
         devices: dict[tuple[int, int], set[int]] = {}
         used = ((p.process, p.device, p.context) for p in self.ids.all_places)

@@ -1,4 +1,4 @@
-"""The tables of an export as columns of numbers and texts, whatever its version left out."""
+"""The tables of an export as columns of numbers and texts, for every schema version."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Ints(NamedTuple):
     """A column of integers.
 
     Attributes:
-        values: Shape (n,), int64; 0 where there is no value.
-        valid: Shape (n,), True where there is a value; None when all are there.
+        values: Shape (n,), int64; 0 for missing values.
+        valid: Shape (n,), True where there is a value; None if no value is missing.
     """
 
     values: I64
     valid: BoolArray | None
 
     def filled(self, fill: int) -> I64:
-        """Return the values with `fill` where there is none."""
+        """Return the values with `fill` for missing ones."""
         return self.values if self.valid is None else np.where(self.valid, self.values, fill)
 
     def is_valid(self) -> BoolArray:
-        """Return the mask, all True when every value is there."""
+        """Return the mask, all True if no value is missing."""
         return np.ones(len(self.values), np.bool_) if self.valid is None else self.valid
 
     def take(self, rows: I64) -> Ints:
@@ -40,7 +40,7 @@ class Ints(NamedTuple):
 
 
 class Export:
-    """An export: its database, and what was found wrong with it so far.
+    """An export: its database, and the defects found in it so far.
 
     Attributes:
         database: The file.
@@ -77,7 +77,7 @@ class Export:
             return 0
 
     def read(self, table: str, columns: Mapping[str, Kind]) -> dict[str, Raw]:
-        """Return columns of a table; those that are absent are left out.
+        """Return columns of a table, without absent ones.
 
         Raises CorruptTraceError if the table's rows cannot be read.
         """
@@ -95,13 +95,13 @@ class Export:
         return found
 
     def probe(self, tables: Iterable[str]) -> None:
-        """Read whole tables to learn which are damaged: for a file that is known to be cut."""
+        """Read whole tables to find damaged ones, for a file known to be truncated."""
         for table in tables:
             declared = self.database.tables.get(table, ())
             columns = {column.name: _kind_of(column) for column in declared}
             with suppress(CorruptTraceError):  # `read` notes it
                 self.read(table, columns)
-        self.mismatched.clear()  # what was read has not been asked for
+        self.mismatched.clear()  # the caller did not request these values
 
 
 def _kind_of(column: SourceColumn) -> Kind:
@@ -111,12 +111,12 @@ def _kind_of(column: SourceColumn) -> Kind:
 
 
 class SourceTable:
-    """One table of an export, or some of its rows. An absent table has no rows.
+    """One table of an export, or some of its rows. An absent table is empty.
 
     Args:
         export: The export.
         name: The table.
-        rows: Ascending places of the rows that are meant; None means all.
+        rows: Ascending positions of the selected rows; None for all.
     """
 
     def __init__(self, export: Export, name: str, rows: I64 | None = None) -> None:
@@ -129,9 +129,9 @@ class SourceTable:
     def facts(
         cls, export: Export, name: str, ints: Iterable[str] = (), texts: Iterable[str] = ()
     ) -> SourceTable:
-        """Return a small table with the columns that will be asked for; none if it is damaged.
+        """Return a small table with the given columns, empty if it is damaged.
 
-        For tables that only describe others: without them the rest can still be read.
+        For tables that only describe others: the rest is readable without them.
         """
         table = cls(export, name)
         with suppress(CorruptTraceError):
@@ -146,14 +146,14 @@ class SourceTable:
         return self.export.has_column(self.name, column)
 
     def fetch(self, columns: Mapping[str, Kind]) -> None:
-        """Read columns in one pass over the file, for later use; none if it is known damaged."""
+        """Read columns in one pass for later use, unless the table is known to be damaged."""
         if self.name in self.export.damaged:
             return
         found = self.export.read(self.name, columns)
         self._raws.update({(name, columns[name]): raw for name, raw in found.items()})
 
     def ints(self, column: str) -> Ints:
-        """Return a column of integers, without any value if it is absent."""
+        """Return a column of integers, with no values if it is absent."""
         raw = self._raw(column, Kind.INT64)
         if raw is None:
             return Ints(np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_))
@@ -162,7 +162,7 @@ class SourceTable:
         return found if self.rows is None else found.take(self.rows)
 
     def floats(self, column: str) -> tuple[F64, BoolArray]:
-        """Return a column of real numbers and where there are any."""
+        """Return a column of real numbers and its mask."""
         raw = self._raw(column, Kind.FLOAT64)
         if raw is None:
             return np.zeros(len(self), np.float64), np.zeros(len(self), np.bool_)

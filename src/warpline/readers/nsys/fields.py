@@ -1,4 +1,4 @@
-"""How a column of a trace is made from columns of an export: the vocabulary of `mapping`."""
+"""How columns of an export become a column of a trace: the vocabulary of `mapping`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CUDA_CHAINS, OS_CHAINS, SAMPLE_CHAINS = CHAIN_TABLES = (
 )
 # Chain ids of the n-th table begin at n * 2**37: below the 2**40 that keep merged files apart.
 _CHAIN_SHIFT = 37
-_MAX_MHZ = 100_000  # no clock is faster: a larger number is in Hz
+_MAX_MHZ = 100_000  # no clock is faster, so a larger number is in Hz
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What fields are made with.
+    """What fields are built from.
 
     Attributes:
         export: The export.
@@ -60,7 +60,7 @@ class Field:
 
 
 def required(source: str) -> Field:
-    """Return a number without which a row means nothing: its absence is damage."""
+    """Return a required number. A missing one is damage."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         found = table.ints(source)
@@ -75,7 +75,7 @@ def required(source: str) -> Field:
 
 
 def number(source: str, *, null: int | None = None) -> Field:
-    """Return a number; without one it is null, or 0 where the trace allows no null.
+    """Return a number. A missing one is null, or 0 where the trace allows no null.
 
     Args:
         source: The source column.
@@ -94,7 +94,7 @@ def number(source: str, *, null: int | None = None) -> Field:
 
 
 def label(source: str) -> Field:
-    """Return a number of an enumeration; one that the schema does not know is its "Unknown"."""
+    """Return a number of an enumeration; "Unknown" for one that the schema lacks."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         assert spec.labels is not None
@@ -108,7 +108,7 @@ def label(source: str) -> Field:
 
 
 def flag(source: str) -> Field:
-    """Return a number as a truth value; null is False."""
+    """Return a number as a bool; null is False."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         return make_column(spec, table.ints(source).filled(0) != 0)
@@ -137,7 +137,7 @@ def name(*sources: str) -> Field:
 
 
 def inline(source: str) -> Field:
-    """Return a text that stands in the row itself."""
+    """Return a text stored in the row itself."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         rows, valid = reading.names.of_texts(table.texts(source))
@@ -160,7 +160,7 @@ def _by_key(source: str, mask: int, row_of: Callable[[Dimensions], Mapping[int, 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         found = reading.ids.codes(table.name, source)
         known = row_of(reading.dimensions)
-        # A key without a row is the null's, or the profiler's own.
+        # A key without a row is null, or belongs to the profiler.
         found_rows = [known.get(key & mask) for key in found.keys.tolist()]
         rows = np.array([row or 0 for row in found_rows], np.int32)
         has_row = np.array([row is not None for row in found_rows], np.bool_)
@@ -175,22 +175,22 @@ def _by_key(source: str, mask: int, row_of: Callable[[Dimensions], Mapping[int, 
 
 
 def place_process() -> Field:
-    """Return the process of device work."""
+    """Return the process of a GPU operation."""
     return _by_place(lambda dimensions, place: dimensions.process_row[place.process])
 
 
 def place_device() -> Field:
-    """Return the device of device work."""
+    """Return the device of a GPU operation."""
     return _by_place(Dimensions.device_row_of)
 
 
 def place_context() -> Field:
-    """Return the context of device work."""
+    """Return the context of a GPU operation."""
     return _by_place(Dimensions.context_row_of)
 
 
 def place_stream() -> Field:
-    """Return the stream of device work."""
+    """Return the stream of a GPU operation."""
     return _by_place(Dimensions.stream_row_of)
 
 
@@ -230,7 +230,7 @@ def peer(source: str) -> Field:
 
 
 def api_kind(source: str) -> Field:
-    """Return whether a call is of the runtime or the driver, by its name; neither is null."""
+    """Return whether a call is in the runtime or driver API, by its name; otherwise null."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         groups = factorize(table.ints(source).values)
@@ -248,9 +248,9 @@ def _api_of(name: str) -> int:
 
 
 def chain(source: str, chains: str) -> Field:
-    """Return the id of a call chain, unique among the three tables of chains.
+    """Return the id of a backtrace, unique among the three backtrace tables.
 
-    An id that has no frames is null: OSRT_API writes 0 for "none", where others write NULL.
+    An id without frames is null: OSRT_API writes 0 for "none", other tables NULL.
     """
     offset = CHAIN_TABLES.index(chains) << _CHAIN_SHIFT
 
@@ -277,7 +277,7 @@ def metric() -> Field:
 
 
 def metric_device() -> Field:
-    """Return the device that a sample was taken on."""
+    """Return the device of a sample."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         codes, keys = reading.ids.metric_keys
@@ -289,7 +289,7 @@ def metric_device() -> Field:
 
 
 def metric_value() -> Field:
-    """Return the value of a sample in the unit that the metric's name states.
+    """Return the value of a sample in the unit named by the metric.
 
     Exports hold frequencies in Hz under names that end in MHz.
     """
@@ -307,7 +307,7 @@ def metric_value() -> Field:
 
 
 def text_column(reading: Reading, spec: Column, rows: I32, valid: BoolArray | None) -> ColumnData:
-    """Return a column of texts; a missing one is null, or says so where null is not allowed."""
+    """Return a column of texts. A missing one is null, or a placeholder if null is not allowed."""
     if valid is None or spec.nullable:
         return make_column(spec, rows, valid)
     return make_column(spec, np.where(valid, rows, reading.names.pool.intern(NO_NAME)))

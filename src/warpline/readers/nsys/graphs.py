@@ -1,4 +1,4 @@
-"""Executions of CUDA graphs that were recorded node by node, from the rows of their nodes."""
+"""Launches of CUDA graphs traced at node level, from the rows of their nodes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NO_GRAPH = -1
 
 
 class NodeLaunches:
-    """One row per (process, correlation, device) whose operations name a graph node.
+    """One row per (process, correlation, device) with operations that name a graph node.
 
-    A row spans its operations; context and stream are those of the one that began first.
+    A row spans its operations. Context and stream are those of the earliest.
     Operations without a correlation belong to no launch.
     """
 

@@ -5,7 +5,7 @@ A globalPid is the same with thread 0. Signed in SQLite, so a key may be negativ
 
 Which rows the dimensions have: every id that a row of a mapped table uses, and the ids that the
 TARGET_INFO tables declare. PROCESSES and ThreadNames list the whole machine; they name rows and,
-for processes with events, add threads; they never add a process.
+for processes with events, add threads. They never add a process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_ID = 0xFFFF_FFFF  # CUPTI's "not applicable" for streams and events
 OS_TRACE_BEGAN = ("eventClass", 31)
 
 # Source columns that hold globalTids or globalPids. A null in them is the thread or process 0,
-# for the trace's column may not be null; in the optional ones a null stays one.
+# because the trace's column may not be null. In the optional ones a null stays null.
 THREAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": ("globalTid",),
     "NVTX_EVENTS": ("globalTid",),
@@ -79,7 +79,7 @@ class Codes(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """Where device work ran: native ids; None where the row names none."""
+    """Where a GPU operation ran: native ids; None where the row has none."""
 
     process: int
     device: int
@@ -88,7 +88,7 @@ class Place:
 
 
 def pid_of(key: int) -> int:
-    """Return the operating system's process id in a globalPid or globalTid."""
+    """Return the process id (pid) in a globalPid or globalTid."""
     return (key >> 24) & 0xFF_FFFF
 
 
@@ -225,18 +225,19 @@ class Identities:
         return groups.codes, [self._repaired(place) for place in found] if name == _SYNC else found
 
     def _repaired(self, place: Place) -> Place:
-        """Return where a wait was: CUPTI's record of it has no device, and the export says 0."""
+        """Return the place of a wait: CUPTI's record has no device, and the export writes 0."""
         device = self._context_device.get((pid_of(place.process), place.context))
         return place if device is None else replace(place, device=device)
 
     @cached_property
     def _context_device(self) -> dict[tuple[int, int | None], int]:
-        """Device number of each (pid, context): as declared, else that of the work in it."""
+        """Device number of each (pid, context): as declared, or that of its operations."""
         worked, declared = self._devices_of_work(), self._devices_of_contexts()
         return {
             key: min(devices)
             for key, devices in {**worked, **declared}.items()
-            if len(devices) == 1  # else the file is odd, and its waits stay as they are
+            if len(devices)
+            == 1  # otherwise the file is inconsistent, and its synchronizations stay unchanged
         }
 
     def _devices_of_work(self) -> dict[tuple[int, int | None], set[int]]:

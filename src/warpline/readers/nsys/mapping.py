@@ -1,7 +1,7 @@
 """Which column of an export becomes which column of a trace.
 
-Columns that are not named here, or that an export's version lacks, are null; where the trace
-allows no null they are 0.
+Columns that are not named here, or that an export's version lacks, are null, or 0 where the trace
+allows no null.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Mapped:
     Attributes:
         table: The trace's table.
         source: The export's table.
-        fields: Column of the trace -> how it is made.
-        rows: Returns the rows that belong to it; None means all.
+        fields: Column of the trace -> its field.
+        rows: Returns the rows that belong to it; None for all.
     """
 
     table: str
@@ -123,7 +123,7 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "mangled_name_id": name("mangledName"),
                 **{f"grid_{axis.lower()}": number(f"grid{axis}") for axis in "XYZ"},
                 **{f"block_{axis.lower()}": number(f"block{axis}") for axis in "XYZ"},
-                # 0 is how CUPTI writes a launch without clusters.
+                # CUPTI writes 0 for a launch without clusters.
                 **{f"cluster_{a.lower()}": number(f"cluster{a}", null=0) for a in "XYZ"},
                 "registers_per_thread": number("registersPerThread"),
                 "static_shared_bytes": number("staticSharedMemory"),
@@ -298,7 +298,7 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
     ),
     "graph_node": (
         Mapped("graph_node", "CUDA_GRAPH_NODE_EVENTS", _NODE_CREATION),
-        # Until 2022 the events of graphs and of their nodes shared a table.
+        # Until 2022, events of graphs and of their nodes shared a table.
         Mapped("graph_node", GRAPH_EVENTS, _NODE_CREATION, _rows_with(GRAPH_EVENTS, "graphNodeId")),
     ),
     "overhead": tuple(

@@ -1,4 +1,4 @@
-"""What an export says about its recording: who made it, when, of what, and what is missing."""
+"""Facts about the recording of an export: producer, time, command, and missing data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT = "nsys-sqlite"
 META_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 NEWEST_SCHEMA = (3, 25)
 
-# Tables that describe others: they are read, or mean nothing by themselves.
+# Tables that describe others. They are read, or have no meaning on their own.
 _DESCRIPTIVE = (
     "ENUM_",
     "META_DATA_",
@@ -32,15 +32,15 @@ _DESCRIPTIVE = (
     "PROCESSES",
     "ThreadNames",
 )
-_WARNING = 2  # the least severity of DIAGNOSTIC_EVENT that is a warning
+_WARNING = 2  # the lowest severity of DIAGNOSTIC_EVENT that is a warning
 _NOT_ALL = re.compile(r"Not all (?P<kind>.+) events might have been collected\.")
-# Says nothing about what was asked for: CPU scheduling was not traced.
+# Harmless: CPU scheduling was not traced.
 _HARMLESS = re.compile(r"Scheduling information is absent\.")
-# Said at a lower severity, yet events are missing.
+# Reported at a lower severity, although events are missing.
 _GRAVE = re.compile(r"incompatible", re.IGNORECASE)
 _KINDS = r"[\w /().-]*?(?:events?|records?|samples?)"
 _GONE = r"(?:lost|dropped|discarded)"
-_LONGEST = 1000  # characters of a message that may count losses; the patterns are quadratic
+_LONGEST = 1000  # characters searched in a message, because the patterns take quadratic time
 _LOSSES = (
     re.compile(rf"\b{_GONE} (?P<count>\d+) (?P<what>{_KINDS})\b", re.IGNORECASE),
     re.compile(rf"\b(?P<count>\d+) (?P<what>{_KINDS}) (?:were|was|are) {_GONE}", re.IGNORECASE),
@@ -51,13 +51,13 @@ _LOSSES = (
 
 @dataclass(frozen=True)
 class Facts:
-    """What does not depend on which tables are asked for.
+    """Facts that do not depend on the requested tables.
 
     Attributes:
-        meta: All but the unread and damaged tables.
-        captured: Kinds of events that were to be recorded: ``Cuda``, ``NvtxEvents``,
-            ``OSRuntime``...; None if the export does not say.
-        is_lazy: Whether tables without rows were left out of the export.
+        meta: All facts except the unread and damaged tables.
+        captured: Kinds of events selected for recording: ``Cuda``, ``NvtxEvents``,
+            ``OSRuntime``...; None if the export does not state them.
+        is_lazy: Whether the export omits tables without rows.
     """
 
     meta: TraceMeta
@@ -92,7 +92,7 @@ def read_facts(export: Export, declared: Declared) -> Facts:
 
 
 def unread_tables(export: Export, mapped: Iterable[str]) -> dict[str, int]:
-    """Return the tables with rows that nothing is made of."""
+    """Return the nonempty tables that are not read."""
     known = {name.lower() for name in mapped}
     return {
         name: count
@@ -123,15 +123,17 @@ def _version_warnings(path: str, version: str | None) -> list[str]:
     if parts[0] > NEWEST_SCHEMA[0]:
         newest = ".".join(map(str, NEWEST_SCHEMA))
         raise UnsupportedVersionError(
-            f"{path}: its schema {version} is newer than {newest}, the newest that Warpline knows",
+            f"{path}: unsupported schema {version}; the newest supported one is {newest}",
             hint="update Warpline, or export the report with an older nsys",
         )
-    return [f"the export's schema {version} is newer than Warpline: new columns are not shown"]
+    return [
+        f"the export's schema {version} is newer than this Warpline. New columns are not shown."
+    ]
 
 
 def _cut(export: Export) -> list[str]:
     missing = export.database.missing_bytes
-    return [f"the file is cut: its last {missing:,} bytes are missing"] if missing else []
+    return [f"the file is truncated: its last {missing:,} bytes are missing"] if missing else []
 
 
 def _producer(exported: Mapping[str, Sequence[str]]) -> str | None:
@@ -144,7 +146,7 @@ def _producer(exported: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def _command(captured: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the command lines of the launched processes; exports of ours hold them as kept."""
+    """Return the command lines of the launched processes. Warpline's exports hold them redacted."""
     kept = _first(captured, reservations.COMMAND)
     if kept is not None:
         return kept
@@ -178,7 +180,7 @@ def _diagnostics(export: Export) -> list[tuple[int, str]]:
 
 
 def _said(export: Export) -> list[str]:
-    """Return what the producer warned of, each sentence once."""
+    """Return the producer's warnings, each sentence once."""
     said, not_all = [], []
     for severity, text in _diagnostics(export):
         partial = _NOT_ALL.fullmatch(text)
@@ -194,7 +196,7 @@ def _said(export: Export) -> list[str]:
 
 
 def _losses(texts: Iterable[str]) -> dict[str, int | None]:
-    """Return what the producer counted as dropped, by its own words."""
+    """Return the counts of dropped events, by the producer's names for them."""
     found: dict[str, int | None] = {}
     for text in texts:
         loss = _loss(text)

@@ -18,7 +18,7 @@ NO_NAME = b"[unknown]"
 
 
 class Names:
-    """Rows of a string pool for what an export names. Only texts in use enter the pool."""
+    """Rows of a string pool for the texts of an export. Only texts in use enter the pool."""
 
     def __init__(self, export: Export, pool: StringPool) -> None:
         self.pool = pool
@@ -28,7 +28,7 @@ class Names:
     def of_ids(self, ids: Ints) -> I32:
         """Return the pool row of each StringIds id, shape (n,).
 
-        A null id gives a row that means nothing; an id without text gives a text that says so.
+        A null id gives a meaningless row. An id without text gives a placeholder.
         """
         groups = factorize(ids.values)
         known = self._rows
@@ -36,13 +36,13 @@ class Names:
         return np.array(rows, np.int32)[groups.codes] if rows else np.zeros(0, np.int32)
 
     def of_texts(self, raw: RawText) -> tuple[I32, BoolArray | None]:
-        """Return the pool row of each inline text, 0 where there is none, and where there is one.
+        """Return the pool row of each inline text (0 where there is none), and the mask.
 
         Both have shape (n,).
         """
         groups = factorize_texts(raw.blob, raw.offsets, raw.valid)
         starts, ends = raw.offsets[groups.first].tolist(), raw.offsets[groups.first + 1].tolist()
-        # Row 0 stands last, where the code -1 of a missing text finds it.
+        # Row 0 comes last, where the code -1 of a missing text finds it.
         rows = [
             self.pool.intern(raw.blob[a:b].tobytes()) for a, b in zip(starts, ends, strict=True)
         ]

@@ -1,7 +1,7 @@
-"""Values that a program attached to its ranges and marks, as key and value.
+"""Payloads that a program attached to its ranges and marks, as key-value pairs.
 
-Where they stand in NVTX_EVENTS: one of six columns for a plain number, `jsonText` (or an id of
-it) for text that the exporter decoded, `binaryData` for bytes laid out by NVTX_PAYLOAD_SCHEMAS.
+In NVTX_EVENTS, a plain number is in one of six columns, text that the exporter decoded in
+`jsonText` (or an id of it), and bytes laid out by NVTX_PAYLOAD_SCHEMAS in `binaryData`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _KIND_OF = {int: _INT, float: _REAL, str: _TEXT}
 
 
 def parse_json(content: bytes) -> list[Pair]:
-    """Return the pairs of a flat JSON object; any other JSON, and what is none, as one text.
+    """Return the pairs of a flat JSON object. Anything else becomes one text.
 
-    An object of one pair in place of a value counts as its value: some versions of nsys wrap
+    A one-pair object instead of a value counts as its value: some versions of nsys wrap
     values in their type.
     """
     text = content.decode("utf-8", "replace")
@@ -70,8 +70,8 @@ class Structured(NamedTuple):
     """Events with several values each.
 
     Attributes:
-        rows: Shape (n,): rows of NVTX_EVENTS.
-        codes: Shape (n,): which of `lists` each has.
+        rows: Shape (n,), rows of NVTX_EVENTS.
+        codes: Shape (n,), the index in `lists` of each.
         lists: Distinct lists of pairs.
     """
 
@@ -81,7 +81,7 @@ class Structured(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Values, one per row of range_payload; in each row one of the three is valid.
+    """Values, one per row of range_payload. In each row, one of the three is valid.
 
     Attributes:
         keys, texts: Rows of the string pool.
@@ -118,7 +118,7 @@ class Payloads:
 
     @property
     def are_left_out(self) -> bool:
-        """Whether NCCL described its payloads, and the export holds none: nsys's default."""
+        """Whether NCCL described its payloads but the export holds none, nsys's default."""
         entries = (entry.name for schema in self._decoder.schemas.values() for entry in schema)
         if COMMUNICATOR_KEY not in entries:
             return False
@@ -200,7 +200,7 @@ class Payloads:
         return rows[order], Values(*columns).take(order)
 
     def _plain(self) -> list[tuple[I64, Values]]:
-        """Return the values that stand alone in a column of numbers."""
+        """Return the values stored in a column of numbers."""
         table = SourceTable(self._export, EVENTS)
         reals = dict.fromkeys(_REAL_COLUMNS, Kind.FLOAT64)
         table.fetch({**dict.fromkeys(_INT_COLUMNS, Kind.INT64), **reals})
@@ -256,7 +256,7 @@ def _wrapped(value: int) -> int:
 
 
 def _places(owners: I64, rows: I64) -> tuple[I64, BoolArray]:
-    """Return the place of each row among its owners, and whether it is one of them."""
+    """Return the position of each row among its owners, and whether it is one of them."""
     if not len(owners):
         return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
     place = np.minimum(np.searchsorted(owners, rows), len(owners) - 1)

@@ -23,8 +23,8 @@ EVENTS = "NVTX_EVENTS"
 class Event(IntEnum):
     """Values of NVTX_EVENTS.eventType that are mapped.
 
-    The raw halves appear only where the exporter found no partner for them. The last two are
-    ranges that were imported from NVTX text files.
+    The raw halves appear only where the exporter found no match. The last two are ranges
+    imported from NVTX text files.
     """
 
     CATEGORY = 33
@@ -58,11 +58,11 @@ _STYLE_START_END = 1  # of schema.tables.RANGE_STYLES
 
 
 class NvtxEvents:
-    """Which rows of NVTX_EVENTS are what, and the names that other rows give.
+    """The rows of NVTX_EVENTS by event type, and the names that other rows define.
 
     Args:
         export: The export.
-        end_ns: When the recording ended: where ranges end that were still open; or None.
+        end_ns: When the recording ended, which is where open ranges end; or None.
     """
 
     def __init__(self, export: Export, end_ns: int | None) -> None:
@@ -86,7 +86,7 @@ class NvtxEvents:
 
     @cached_property
     def unmapped(self) -> dict[int, int]:
-        """Event types that become nothing -> rows. A pop or end without its begin is one."""
+        """Ignored event types -> rows, such as a pop or end without its begin."""
         values, counts = np.unique(self.types, return_counts=True)
         found = dict(zip(values.tolist(), counts.tolist(), strict=True))
         return {kind: count for kind, count in found.items() if kind not in _MAPPED} | self._lonely
@@ -103,7 +103,7 @@ class NvtxEvents:
 
     @cached_property
     def range_ends(self) -> tuple[I64, BoolArray]:
-        """When each range ends, and whether it was still open then; both shape (n_ranges,)."""
+        """When each range ends, and whether it was still open; both shape (n_ranges,)."""
         table = self.table(self.range_rows, "start", "end")
         start, end = table.ints("start").values, table.ints("end")
         is_open, ends = ~end.is_valid(), end.filled(0)
@@ -118,7 +118,7 @@ class NvtxEvents:
         return ends, is_open
 
     def table(self, rows: I64, *columns: str) -> SourceTable:
-        """Return some rows with columns of integers that will be asked for."""
+        """Return some rows with the given columns of integers."""
         table = SourceTable(self._export, EVENTS, rows)
         table.fetch(dict.fromkeys(columns, Kind.INT64))
         return table
@@ -129,9 +129,9 @@ class NvtxEvents:
 
     @cached_property
     def _halves(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Raw halves of ranges: row of a begin -> time of its end; and what found no begin.
+        """Raw halves of ranges: row of a begin -> time of its end; and ends without a begin.
 
-        Pushes and pops nest per thread and domain; starts and ends share an id in a process.
+        Pushes and pops nest per thread and domain. Starts and ends share an id in a process.
         """
         rows = np.flatnonzero(np.isin(self.types, (Event.PUSH, Event.POP, Event.START, Event.END)))
         if not len(rows):
@@ -201,7 +201,7 @@ def domain_name(events: NvtxEvents) -> Field:
 
 
 def category_name(events: NvtxEvents) -> Field:
-    """Return the name of an event's category, its number where it has none, null without one."""
+    """Return the name of an event's category, its number if unnamed, null without a category."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         category = table.ints("category").filled(_NO_CATEGORY)
@@ -226,7 +226,7 @@ def _named_rows(
     keys: tuple[I64, ...],
     text: Callable[[tuple[int, ...]], bytes],
 ) -> ColumnData:
-    """Return a column of texts for tuples of keys in some rows, null in the others."""
+    """Return a column of texts for tuples of keys in some rows, null elsewhere."""
     values, valid = np.zeros(count, np.int32), np.zeros(count, np.bool_)
     if len(rows):
         groups = factorize_rows(*keys)
@@ -237,7 +237,7 @@ def _named_rows(
 
 
 def color() -> Field:
-    """Return a colour as an unsigned number; the export holds the same bits with a sign."""
+    """Return a color as an unsigned number. The export holds the same bits as a signed one."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         found = table.ints("color")
@@ -247,7 +247,7 @@ def color() -> Field:
 
 
 def range_fields(events: NvtxEvents) -> Mapping[str, Field]:
-    """Return how the columns of the table range are made."""
+    """Return the fields of the table range."""
 
     def end_ns(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         return make_column(spec, events.range_ends[0])
@@ -284,7 +284,7 @@ def range_fields(events: NvtxEvents) -> Mapping[str, Field]:
 
 
 def mark_fields(events: NvtxEvents) -> Mapping[str, Field]:
-    """Return how the columns of the table mark are made."""
+    """Return the fields of the table mark."""
     return {
         "time_ns": required("start"),
         "process_id": process(),

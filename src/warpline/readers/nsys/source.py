@@ -31,7 +31,7 @@ from warpline.trace.column import ColumnData, concatenate, null_column
 from warpline.trace.meta import TraceMeta
 from warpline.trace.strings import StringPool
 
-# Kinds of CAPTURE_EVENT_TYPE -> tables that are recorded, if only empty, when it was asked for.
+# Kinds of CAPTURE_EVENT_TYPE -> tables that count as recorded, even if empty.
 _CAPTURED: Mapping[str, tuple[str, ...]] = {
     "Cuda": (
         "kernel",
@@ -48,11 +48,11 @@ _CAPTURED: Mapping[str, tuple[str, ...]] = {
 
 
 _NO_PAYLOADS = (
-    "the export leaves out NVTX payloads, and so the message sizes and communicators of NCCL; "
-    "export the report with --include-blobs=true to see them"
+    "the export omits NVTX payloads, and with them NCCL message sizes and communicators. "
+    "To include them, export the report with --include-blobs=true."
 )
 
-# Table of the trace -> tables of the export that it is made from.
+# Table of the trace -> its source tables in the export.
 SOURCES: Mapping[str, tuple[str, ...]] = {
     **{table: tuple(mapped.source for mapped in parts) for table, parts in MAPPING.items()},
     **dict.fromkeys(_CAPTURED["NvtxEvents"], (EVENTS,)),
@@ -66,16 +66,16 @@ class Part(Protocol):
     def __len__(self) -> int: ...
 
     def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return columns; those that are null throughout may be left out."""
+        """Return columns. Those that are entirely null may be omitted."""
         ...
 
 
 class NsysSource:
-    """A TableSource over an export. Everything is read when it is first asked for.
+    """A TableSource over an export. All data is read on first use.
 
     Args:
         database: The export, open.
-        shown_as: The file that the user named, if it is another.
+        shown_as: The file that the user named, if different.
         format_name: Name of the reader.
 
     Raises:
@@ -113,9 +113,9 @@ class NsysSource:
 
     @property
     def meta(self) -> TraceMeta:
-        """Facts about the recording; what is found damaged while reading joins them."""
+        """Facts about the recording, including damage found while reading."""
         wrong = [
-            f"{column}: {count:,} values have a wrong type and are shown as missing"
+            f"{column}: {count:,} values have the wrong type and are shown as missing"
             for column, count in self._export.mismatched.items()
         ]
         return replace(
@@ -176,10 +176,10 @@ class NsysSource:
         return [table for table in TABLES if table in recorded]
 
     def _is_recorded(self, table: str) -> bool:
-        """Whether a table was recorded, if only empty.
+        """Whether a table was recorded, even if empty.
 
-        A table without rows is recorded if its kind of event was asked for. An export that
-        leaves out empty tables also answers for the kinds that the recording does not name.
+        A table without rows was recorded if its kind of event was selected. In an export that
+        omits empty tables, so were the kinds that the recording does not name.
         """
         captured = self._facts.captured or frozenset()
         if any(table in _CAPTURED.get(kind, ()) for kind in captured):
@@ -210,7 +210,7 @@ class NsysSource:
         return []
 
     def _damaged(self) -> dict[str, str]:
-        """Return the tables of the trace whose rows cannot be read, and other such tables."""
+        """Return the tables of the trace with unreadable rows, and other such tables."""
         damaged: dict[str, str] = {}
         for source, why in self._export.damaged.items():
             tables = [table for table, sources in SOURCES.items() if source in sources]
@@ -229,7 +229,7 @@ class MappedPart:
         return len(self._table())
 
     def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return columns; those that the source has nothing for are left out."""
+        """Return columns, without those that the source lacks."""
         fields = {
             name: self._mapped.fields[name] for name in columns if name in self._mapped.fields
         }

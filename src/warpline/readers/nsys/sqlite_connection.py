@@ -25,17 +25,17 @@ _MAX_VALUE_LIMIT = 10**9  # sqlite3's own
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What a database file's header and neighbours say.
+    """The state of a database file, from its header and the files next to it.
 
     Attributes:
         path: The file.
         bytes: Its size.
-        missing_bytes: How much shorter it is than its header says; 0 if it is whole.
-        cut_page_bytes: What is left of the page that a cut runs through; 0 if none.
-        uses_log: Whether sqlite3 would look for a write-ahead log, or make one.
-        has_log: Whether a write-ahead log with content lies beside it.
-        has_shared_memory: Whether the log's index lies beside it: its writer may be alive.
-        has_journal: Whether a rollback journal with content lies beside it.
+        missing_bytes: How much shorter it is than its header states; 0 if complete.
+        cut_page_bytes: Size of a partial last page; 0 if there is none.
+        uses_log: Whether sqlite3 would look for a write-ahead log, or create one.
+        has_log: Whether it has a nonempty write-ahead log.
+        has_shared_memory: Whether the log's index exists: the writer may still run.
+        has_journal: Whether it has a nonempty rollback journal.
     """
 
     path: Path
@@ -51,13 +51,13 @@ class FileState:
 def inspect(path: Path) -> FileState:
     """Check that a path is a SQLite database and read its header.
 
-    Raises InputError for what cannot be read, UnknownFormatError for what is not SQLite,
-    CorruptTraceError for a damaged header.
+    Raises InputError if it cannot be read, UnknownFormatError if it is not SQLite,
+    CorruptTraceError if its header is damaged.
     """
     with reading_errors(path):
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
-            raise InputError(f"{path}: is a folder", hint="name the file in it")
+            raise InputError(f"{path}: is a directory", hint="name a file in it")
         if not stat.S_ISREG(mode):  # opening a pipe would wait for its writer
             raise InputError(f"{path}: is not a regular file")
         with path.open("rb") as file:
@@ -82,12 +82,12 @@ def inspect(path: Path) -> FileState:
 
 def _check_magic(path: Path, header: bytes) -> None:
     if not header:
-        raise InputError(f"{path}: is empty", hint="the export that wrote it did not finish")
+        raise InputError(f"{path}: is empty", hint="export it again: the export did not finish")
     if not _MAGIC.startswith(header[:16]):
         hint = "export the recording with: nsys export --type sqlite REPORT.nsys-rep"
         raise UnknownFormatError(f"{path}: is not a SQLite database, or is encrypted", hint=hint)
     if len(header) < _HEADER_BYTES:
-        raise CorruptTraceError(f"{path}: is cut off after {len(header)} bytes", hint=DAMAGED_HINT)
+        raise CorruptTraceError(f"{path}: truncated after {len(header)} bytes", hint=DAMAGED_HINT)
 
 
 def _page_bytes(path: Path, header: bytes, size: int) -> int:
@@ -95,10 +95,10 @@ def _page_bytes(path: Path, header: bytes, size: int) -> int:
     page_size = int.from_bytes(header[16:18], "big")
     page_size = 65536 if page_size == 1 else page_size
     if page_size < 512 or page_size & (page_size - 1):
-        message = f"{path}: is damaged: its header says a page size of {page_size}"
+        message = f"{path}: is damaged: invalid page size {page_size} in its header"
         raise CorruptTraceError(message, hint=DAMAGED_HINT)
     if size < page_size:  # sqlite3 would take it for an empty database
-        message = f"{path}: is cut off after {size:,} bytes, within its first page"
+        message = f"{path}: truncated after {size:,} bytes, within its first page"
         raise CorruptTraceError(message, hint=DAMAGED_HINT)
     return page_size
 
@@ -115,8 +115,8 @@ def _missing_bytes(header: bytes, size: int, page_size: int) -> int:
 
 def connect(state: FileState) -> sqlite3.Connection:
     """Open a file for reading. Raises sqlite3.Error."""
-    # sqlite3 would create a log and its shared memory beside the file. With nothing in the log to
-    # honour, the file is opened as one that cannot change.
+    # sqlite3 would create a log and its shared memory next to the file. If the log is empty, the
+    # file is opened as immutable.
     mode = "mode=ro&immutable=1" if state.uses_log and not state.has_log else "mode=ro"
     connection = sqlite3.connect(
         f"{state.path.absolute().as_uri()}?{mode}",
@@ -138,25 +138,25 @@ def _configure(connection: sqlite3.Connection, state: FileState) -> None:
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA cell_size_check=ON")
     if state.missing_bytes:
-        # sqlite3 refuses a cut file outright, but for this switch; nothing is ever written.
+        # Without this switch, sqlite3 refuses a truncated file. Nothing is ever written.
         connection.execute("PRAGMA writable_schema=ON")
 
 
 def must_recover(state: FileState) -> bool:
-    """Whether the file lacks changes that only its log holds, with no writer to share it with."""
+    """Whether only the log holds some changes, and no writer shares it."""
     return state.has_log and not state.has_shared_memory
 
 
 def can_recover(state: FileState, error: sqlite3.Error) -> bool:
-    """Whether reading failed for a log or journal that a dead writer left."""
+    """Whether reading failed because of a log or journal left by a dead writer."""
     unfinished = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
     return (state.has_log or state.has_journal) and primary(error_code(error)) in unfinished
 
 
 def recovered_copy(state: FileState) -> tuple[FileState, tempfile.TemporaryDirectory[str]]:
-    """Copy the file with its log or journal to a temporary folder, and let sqlite3 apply them.
+    """Copy the file with its log or journal to a temporary directory, and let sqlite3 apply them.
 
-    Returns the copy's state, and its folder, which the caller cleans up. Raises InputError or
+    Returns the copy's state, and its directory, which the caller removes. Raises InputError or
     sqlite3.Error.
     """
     folder = tempfile.TemporaryDirectory(prefix="warpline-")
@@ -175,10 +175,10 @@ def recovered_copy(state: FileState) -> tuple[FileState, tempfile.TemporaryDirec
 
 
 def whole_pages_copy(state: FileState) -> tuple[FileState, tempfile.TemporaryDirectory[str]]:
-    """Copy a cut file without its last page, of which only a part is left.
+    """Copy a truncated file without its partial last page.
 
-    sqlite3 fills such a page up with zeros, and reads rows of zeros and nulls from it; a page that
-    is not there at all it reports. Returns and raises as `recovered_copy` does.
+    sqlite3 fills such a page with zeros and reads rows of zeros and nulls from it, but reports a
+    missing page. Returns and raises as `recovered_copy` does.
     """
     folder = tempfile.TemporaryDirectory(prefix="warpline-")
     copy = Path(folder.name) / "copy.sqlite"
@@ -205,18 +205,18 @@ def reading_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such file") from error
+        raise InputError(f"{path}: no such file") from error
     except PermissionError as error:
-        raise InputError(f"{path}: no permission to read it") from error
+        raise InputError(f"{path}: permission denied") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         text = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"{path}: cannot be read: {text}") from error
 
 
 def sqlite_failure(error: sqlite3.Error | UnicodeError, what: str) -> InputError:
-    """Say in one line, with a hint, what sqlite3 complains about.
+    """Turn sqlite3's error into one line with a hint.
 
-    A UnicodeError is a complaint that quotes bytes that are not text, or a name that has them.
+    A UnicodeError means an error that quotes non-UTF-8 bytes, or a name that has them.
     """
     if isinstance(error, UnicodeError):
         message = f"{what} is damaged: a name in its schema is not UTF-8"

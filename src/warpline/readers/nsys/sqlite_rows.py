@@ -1,4 +1,4 @@
-"""Reading tables row by row with the standard library's sqlite3: slow, and always right."""
+"""Reading tables row by row with the standard library's sqlite3: slow, but always correct."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from warpline.readers.nsys.sqlite_values import Kind, Raw, RawColumn, RawText, S
 _CHUNK_ROWS = 4096
 _CHUNK_TEXT_ROWS = 64  # each may be large
 _EXACT_REALS = 2.0**53
-# Rows of a hostile file may share their bytes and so outgrow it without end. Sound ones do so only
+# Rows of a hostile file may share bytes and so exceed its size without bound. Valid ones do so only
 # by UTF-16 (1.5 times) and by the default values of added columns.
 _MOST_GROWTH = 16
 _MIN_LIMIT_BYTES = 2**26
@@ -35,7 +35,7 @@ class RowReader:
         connection: Becomes this reader's own.
         path: The file as it was named, for messages.
         file_bytes: The file's size.
-        snapshot: Whether to stay at the present state of a log that its writer prolongs; a file
+        snapshot: Whether to keep reading the current state of a log that its writer extends. A file
             without a log that changes between two reads gives an InputError.
 
     Methods raise sqlite3.Error; ValueError for a name that cannot be written in SQL.
@@ -49,7 +49,7 @@ class RowReader:
         self._limit_bytes = max(_MOST_GROWTH * file_bytes, _MIN_LIMIT_BYTES)
         self._lock = threading.Lock()
         self.close = weakref.finalize(self, connection.close)
-        connection.text_factory = bytearray  # tells text from blobs, which come as bytes
+        connection.text_factory = bytearray  # distinguishes text from blobs, which arrive as bytes
         if snapshot:
             connection.execute("BEGIN")
         self._version = self._data_version()

@@ -18,10 +18,10 @@ from warpline.errors import CorruptTraceError, InputError
 from warpline.readers.nsys.sqlite_values import Kind, Raw, RawColumn, RawText, SourceColumn
 
 DAMAGED_HINT = (
-    "export the recording again (nsys export --type sqlite), or save what is left: "
+    "export the recording again (nsys export --type sqlite), or recover the rest: "
     "sqlite3 FILE .recover | sqlite3 NEW_FILE"
 )
-CHANGED_HINT = "wait until the program that writes it has ended"
+CHANGED_HINT = "wait until the program that writes it ends"
 _MESSAGE_BYTES = 256
 
 
@@ -38,8 +38,8 @@ class _Buffers(NamedTuple):
 class Scanner:
     """A database file that the native core has open.
 
-    Usable from several threads. It holds no lock: a file that another program changes while it
-    is read gives an InputError.
+    Usable from several threads. It takes no lock: a file that another program changes during
+    reading gives an InputError.
     """
 
     def __init__(self, core: native.Core, database: ctypes.c_void_p, named: Path) -> None:
@@ -52,11 +52,11 @@ class Scanner:
 
     @classmethod
     def open(cls, path: Path, named: Path) -> Scanner | None:
-        """Open a file; None if there is no native core, or if it leaves the file to sqlite3.
+        """Open a file; None if there is no native core, or if only sqlite3 can read the file.
 
         Args:
             path: The file to read.
-            named: What messages call it: `path` may be a temporary copy.
+            named: Name for messages: `path` may be a temporary copy.
         """
         core = native.core()
         if core is None:
@@ -72,14 +72,14 @@ class Scanner:
         return cls(core, database, named)
 
     def row_count(self, name: str, root_page: int) -> int | None:
-        """Count the rows of a table; None if it is left to sqlite3."""
+        """Count the rows of a table; None if only sqlite3 can read it."""
         table = self._table(name, root_page)
         return None if table is None else table.rows
 
     def read(
         self, name: str, root_page: int, columns: Sequence[tuple[SourceColumn, Kind]]
     ) -> list[Raw] | None:
-        """Read columns of a table; None if it is left to sqlite3."""
+        """Read columns of a table; None if only sqlite3 can read it."""
         table = self._table(name, root_page)
         if table is None or any(column.position is None for column, _ in columns):
             return None
@@ -98,7 +98,7 @@ class Scanner:
         _check(status, message, f"{self._named}: table {name}")
         for request, (column, _) in zip(requests, columns, strict=True):
             if request.short_rows and column.default is not None:
-                return None  # rows from before the column was added: sqlite3 knows the default
+                return None  # rows older than the column: sqlite3 fills in the default
         return [
             self._finish(name, table, request, buffer, kind)
             for request, buffer, (_, kind) in zip(requests, buffers, columns, strict=True)
@@ -163,14 +163,14 @@ def _allocate(kind: Kind, rows: int) -> _Buffers:
 
 
 def _check(status: int, message: ctypes.Array[ctypes.c_char], what: str) -> None:
-    """Raise the error that a status of the native core stands for."""
+    """Raise the error for a status of the native core."""
     if status == native.OK:
         return
     text = message.value.decode(errors="replace")
     if status == native.CORRUPT:
         raise CorruptTraceError(f"{what} is damaged: {text}", hint=DAMAGED_HINT)
     if status == native.CHANGED:
-        raise InputError(f"{what}: changed while it was read: {text}", hint=CHANGED_HINT)
+        raise InputError(f"{what}: changed during reading: {text}", hint=CHANGED_HINT)
     if status == native.BAD_ARGUMENT:
         raise ValueError(f"{what}: {text}")
     raise InputError(f"{what} cannot be read: {text}")

@@ -1,4 +1,4 @@
-"""Columns as they come out of a SQLite file, before they mean anything."""
+"""Raw columns of a SQLite file, before interpretation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpline import native
 
 
 class Kind(Enum):
-    """What a column is read as. A value that does not fit becomes invalid and is counted.
+    """The type that a column is read as. A value that does not fit is counted as invalid.
 
     The members' values are the native core's numbers for them.
     """
@@ -22,7 +22,7 @@ class Kind(Enum):
     FLOAT64 = native.KIND_FLOAT64
     """Reals; integers, rounded to the nearest."""
     TEXT = native.KIND_TEXT
-    """Text, as the UTF-8 bytes that are stored, sound or not."""
+    """Text, as the stored UTF-8 bytes, valid or not."""
     BLOB = native.KIND_BLOB
     """Blobs and text, as their bytes."""
 

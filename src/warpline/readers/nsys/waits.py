@@ -1,11 +1,11 @@
-"""Which rows of CUPTI_ACTIVITY_KIND_SYNCHRONIZATION are what.
+"""The kinds of rows in CUPTI_ACTIVITY_KIND_SYNCHRONIZATION.
 
-Its types do not keep what blocks the host apart from what does not:
+Its types do not separate rows that block the CPU from those that do not:
 
 - Schema 3.20 gives both cudaStreamWaitEvent and cudaStreamSynchronize the type "stream wait";
   only the first names an event.
-- A poll such as cudaEventQuery has the type of a wait for an event. It returns at once; it stays
-  among the API calls.
+- A poll such as cudaEventQuery has the type of an event synchronization. It returns at once and
+  stays among the API calls.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def stream_wait_rows(reading: Reading) -> I64:
 
 
 def host_wait_rows(reading: Reading) -> I64:
-    """Return the rows in which the host waited."""
+    """Return the rows that blocked the CPU."""
     is_wait = ~_is_stream_wait(SourceTable(reading.export, SYNC))
     return np.flatnonzero(is_wait & ~_is_poll(reading)) if is_wait.any() else np.zeros(0, np.int64)
 
 
 def wait_kind() -> Field:
-    """Return what was waited for."""
+    """Return the awaited objects."""
     plain = label("syncType")
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
@@ -62,7 +62,7 @@ def _is_stream_wait(table: SourceTable) -> BoolArray:
 
 
 def _is_poll(reading: Reading) -> BoolArray:
-    """Return which rows were caused by a call that only asks."""
+    """Return which rows were caused by a polling call."""
     calls = SourceTable(reading.export, CALLS)
     names = factorize(calls.ints("nameId").values)
     texts = [reading.names.text_of_id(key) for key in names.uniques.tolist()]
