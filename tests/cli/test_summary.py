@@ -105,8 +105,8 @@ def test_numbers_are_those_counted_by_hand(run, recording):
         lost={"ranges": None},
     )
     done = run(name)
-    lines = [line for line in done.out.splitlines() if not line.startswith("  1 CUDA graph")]
-    expected = [line for line in BY_HAND.splitlines() if not line.startswith("  1 CUDA graph")]
+    lines = [line for line in done.out.splitlines() if not line.startswith(("  1 CUDA graph", "    "))]
+    expected = [line for line in BY_HAND.splitlines() if not line.startswith(("  1 CUDA graph", "    "))]
     squeezed = [re.sub(" +", " ", line) for line in lines]
     assert squeezed[: len(expected)] == [re.sub(" +", " ", line) for line in expected]
     assert "Host-to-Device, Pageable to Device 15.0 ms 1 14.3 MiB 1.00 GB/s" in squeezed
@@ -261,3 +261,21 @@ def test_any_trace_fits_the_screen(any_trace, width, unicode):
         assert len(lines) <= 40
         assert unicode or out.getvalue().isascii()
         assert max(map(display_width, lines[:-1])) <= (width or 100)
+
+
+def test_prose_wraps_on_a_narrow_screen(bad):
+    document = api.summary(warpline.open(bad))
+    out = io.StringIO()
+    screen.render(document, out, Options(width=60))
+    lines = out.getvalue().splitlines()
+    assert all(display_width(line) <= 60 for line in lines if not line.startswith("next:"))
+    facts = " ".join(line.strip() for line in lines[1:3])
+    assert facts.startswith("Nsight Systems 2025.3.2 (nsys-sqlite 3.20.3), ")
+    assert facts.endswith("118 ms recorded")
+
+
+def test_many_items_of_a_list_are_counted():
+    held = screen._Screen(Options(width=40))
+    assert held._list("names", ["one", "two"]) == "names: one, two"
+    found = held._list("names", [f"item{number}" for number in range(100_000)])
+    assert found == "names: item0, item1 and 99998 more"

@@ -49,7 +49,7 @@ def test_a_trace_cut_anywhere_gives_what_stands_before_the_cut(tmp_path, with_co
         found = [trace.row_count(name) for name in ("api_call", "kernel")]
         assert found == [min(complete, 2), max(complete - 2, 0)]
         assert trace.meta.lost == {"events that could not be read": None}
-        assert any("is cut" in text for text in trace.meta.warnings)
+        assert any("is truncated" in text for text in trace.meta.warnings)
 
 
 @WITH_AND_WITHOUT_CORE

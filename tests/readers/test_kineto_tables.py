@@ -373,7 +373,7 @@ def test_events_without_a_time_are_lost_not_placed_at_zero(opened_events: Open):
     )
     assert trace.row_count("kernel") == 1
     assert trace.span() == (0, 14_000)
-    assert trace.meta.lost == {"events whose time was not recorded": 2}
+    assert trace.meta.lost == {"events without a recorded time": 2}
     assert not trace.meta.unread
 
 

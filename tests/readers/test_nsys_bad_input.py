@@ -61,7 +61,7 @@ def test_a_file_cut_anywhere_gives_an_error_or_the_rest_with_its_loss(tmp_path):
             outcomes.add("refused")
         else:
             read_all(trace)
-            assert any("the file is cut" in text for text in trace.meta.warnings)
+            assert any("the file is truncated" in text for text in trace.meta.warnings)
             outcomes.add("partial" if trace.meta.damaged else "whole")
     assert {"refused", "partial"} <= outcomes
 
@@ -133,7 +133,7 @@ def test_flipped_bytes_give_an_error_or_a_trace_and_nothing_else(tmp_path):
         (b"\0" * 5000, UnknownFormatError, "unsupported file format"),
         (b"not a database at all", UnknownFormatError, "unsupported file format"),
         (b"SQLite format 3\0" + b"\xff" * 4080, InputError, "damaged"),
-        (b"SQLite format 3\0", CorruptTraceError, "cut off after 16 bytes"),
+        (b"SQLite format 3\0", CorruptTraceError, "truncated after 16 bytes"),
     ],
 )
 @pytest.mark.parametrize("name", ["x.sqlite", "x.txt"])

@@ -56,7 +56,7 @@ def test_a_cut_capture_keeps_every_whole_event(path: Path, capture: bytes) -> No
         # What is lost is not even one event long.
         next_end = capture.find(b"\n  }", length)
         assert len(scanned(path, capture[: next_end + 4])) <= count + 1
-        assert found.lost[-1] == f"the file is cut: it ends at byte {length:,}, inside its text"
+        assert found.lost[-1] == f"the file is truncated: it ends at byte {length:,}, inside the JSON"
 
 
 BROKEN = b'{"ph":"X","name":"a"b","args":{"name":"c"}}'
@@ -70,9 +70,9 @@ def test_damage_costs_the_event_that_it_is_in(path: Path) -> None:
     assert found.top == {"a": 1}
     assert len(found.lost) == 2
     assert found.lost[0].startswith(
-        f"1 places in the file are not JSON, the first at byte {first}:"
+        f"1 places in the file are not JSON, the first at byte {first}."
     )
-    assert found.lost[1] == f"what follows byte {last} is not JSON and was not read"
+    assert found.lost[1] == f"the text after byte {last} is not JSON and was not read"
 
 
 def test_damage_before_the_events_costs_none_of_them(path: Path) -> None:
@@ -132,7 +132,7 @@ def test_space_behind_the_end_is_nothing(path: Path, tail: bytes) -> None:
 def test_text_behind_the_end_is_told(path: Path) -> None:
     found = scanned(path, b'{"traceEvents":[' + EVENT + b"]}\n{}")
     assert len(found) == 1
-    assert found.lost == ("what follows byte 82 stands behind the end of the trace",)
+    assert found.lost == ("the text after byte 82 follows the end of the trace and was ignored",)
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
@@ -164,13 +164,13 @@ def test_a_long_text_is_cut_and_told(path: Path) -> None:
     texts = texts_of(found, found.name)
     assert texts[1] == b"f"
     assert texts[0] == b"a" + name[: MIB - 2]
-    assert found.lost == ("1 texts were longer than 1 MiB and were cut",)
+    assert found.lost == ("1 texts longer than 1 MiB were truncated",)
 
 
 def test_a_long_array_is_left_out_and_told(path: Path) -> None:
     found = scanned(path, b'[{"args":{"a":[' + b"1," * MIB + b'1],"b":[1]}}]')
     assert set(found.args) == {b"b"}
-    assert found.lost == ("1 arrays or objects were longer than 1 MiB and were left out",)
+    assert found.lost == ("1 arrays or objects longer than 1 MiB were skipped",)
 
 
 @pytest.mark.parametrize("filling", [b" ", b"\\", b"x", b"[", b"]", b"{"])
@@ -178,7 +178,7 @@ def test_an_event_too_long_to_hold_is_left_out(path: Path, filling: bytes) -> No
     body = b'"' + filling * (70 * MIB) + b'"'
     found = scanned(path, b"[" + EVENT + b',{"a":' + body + b"}," + EVENT + b"]")
     assert len(found) == 2
-    assert found.lost == ("1 events were longer than 64 MiB and were left out",)
+    assert found.lost == ("1 events longer than 64 MiB were skipped",)
 
 
 def test_a_member_too_long_to_hold_is_left_out(path: Path) -> None:
@@ -240,7 +240,7 @@ def test_escapes_that_do_not_exist_stay(path: Path) -> None:
 def test_elements_that_are_no_events(path: Path) -> None:
     found = scanned(path, b'[1,"two",null,[{}],' + EVENT + b",,]")
     assert len(found) == 1
-    assert found.lost == ("4 events are no JSON objects",)
+    assert found.lost == ("4 events are not JSON objects",)
 
 
 def test_more_argument_names_than_any_trace_has(path: Path) -> None:
@@ -248,7 +248,7 @@ def test_more_argument_names_than_any_trace_has(path: Path) -> None:
     found = scanned(path, text)
     assert len(found) == 5000
     assert len(found.args) == 4096
-    assert found.lost == ("904 arguments had more than 4,096 different names and were left out",)
+    assert found.lost == ("904 arguments beyond 4,096 different names were skipped",)
     assert set(scanned(path, text, frozenset({"k4999"})).args) == {b"k4999"}
 
 
@@ -292,8 +292,8 @@ def test_other_data_behind_gzip_is_told(path: Path) -> None:
     text, lost = text_of(path, gzip.compress(b"one") + b"garbage")
     assert text == b"one"
     assert len(lost) == 1
-    assert "other data behind its end" in lost[0]
-    assert "3 bytes were unpacked before" in lost[0]
+    assert "trailing data" in lost[0]
+    assert "3 bytes were decompressed before that" in lost[0]
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.99])
@@ -304,7 +304,7 @@ def test_cut_gzip_gives_all_that_is_there(path: Path, capture: bytes, kept: floa
     assert text == zlib.decompressobj(31).decompress(packed)
     assert capture.startswith(text)
     assert lost == [
-        f"the gzip file is cut: its end is missing; {len(text):,} bytes were unpacked before"
+        f"the gzip file is truncated. {len(text):,} bytes were decompressed before that"
     ]
 
 

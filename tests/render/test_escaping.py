@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpline.render.escaping import display_width, pad, shorten, visible, writable
+from warpline.render.escaping import display_width, pad, shorten, visible, wrap, writable
 
 ANY_TEXT = st.text(st.characters(exclude_categories=[]))
 
@@ -64,3 +64,12 @@ def test_a_shortened_and_padded_text_fills_its_cell(text, width):
 
 def test_display_width():
     assert [display_width(text) for text in ("abc", "日本", "e\u0301", "")] == [3, 4, 1, 0]
+
+
+def test_prose_wraps_at_spaces_and_later_lines_are_indented():
+    assert wrap("one two three four", 9, "  ") == ["one two", "  three", "  four"]
+    assert wrap("a 日本語 b", 8) == ["a 日本語", "b"]
+    assert wrap("short", 60) == ["short"]
+    assert wrap("  indented text here", 14, "    ") == ["  indented", "    text here"]
+    assert wrap("x" * 30 + " y", 10) == ["x" * 30, "y"]
+    assert wrap("", 10) == [""]

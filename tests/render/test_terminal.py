@@ -30,8 +30,10 @@ Time (%)  Name
 ────────  ──────────────────────────────
     29.0  void at::native::ele…(int, T2)
     50.0  a|b\\x1b[31m`c`, "d"\\n
-… 1 more row (--rows 0 shows all, --format csv writes all)
-… no room for Total Time (ns), Instances, Avg (ns), Max (MB), p95_ns
+… 1 more row (show all with --rows 0 or
+  --format csv)
+… no room for Total Time (ns),
+  Instances, Avg (ns), Max (MB), p95_ns
 note: Counted once.
 """
 

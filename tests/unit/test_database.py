@@ -444,7 +444,7 @@ def test_a_file_that_changes_meanwhile_is_told(tmp_path: Path) -> None:
     with opened(path) as database:
         assert database.row_count("t") == 3
         make(path, "INSERT INTO t VALUES (4)")
-        with pytest.raises(InputError, match="changed while it was read"):
+        with pytest.raises(InputError, match="changed during reading"):
             database.row_count("u")
         path.write_bytes(b"")
         with pytest.raises(InputError):

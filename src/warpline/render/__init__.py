@@ -1,7 +1,7 @@
 """Renderers: each writes a Document to a text stream in one format.
 
-A renderer is a module of this package; importing it registers it. It sees titles, columns,
-units and rows only, so a new analysis needs no code here.
+A renderer is a module of this package. Importing it registers it. It sees only titles, columns,
+units and rows, so a new analysis needs no code here.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Options:
     """How to render.
 
     Attributes:
-        width: Columns of the terminal; None for a file or a pipe: nothing is shortened.
+        width: Columns of the terminal; None for a file or a pipe, where nothing is shortened.
         row_limit: Rows of a table that text and Markdown show; None shows all. CSV and JSON
-            always hold all.
-        color: Whether escape sequences for colour may be written.
-        unicode: Whether the stream takes every character; else others than ASCII are escaped.
+            always contain all.
+        color: Whether to write escape sequences for color.
+        unicode: Whether the stream accepts Unicode; if not, non-ASCII characters are escaped.
         time_unit: Unit of ns columns in text, CSV and Markdown; None shows ns.
     """
 
@@ -46,7 +46,7 @@ class Renderer:
     """A registered output format.
 
     Attributes:
-        name: What users type after ``--format``.
+        name: The value of ``--format``.
         doc: One sentence.
         render: Writes the document to the stream.
     """
@@ -91,7 +91,7 @@ def _takes_color(environ: Mapping[str, str]) -> bool:
         return True
     if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return False
-    # An old Windows console prints escape sequences as they are; newer terminals say who they are.
+    # Old Windows consoles print escape sequences literally. Newer terminals set these variables.
     return os.name != "nt" or "WT_SESSION" in environ or "TERM" in environ
 
 

@@ -1,7 +1,7 @@
-"""Turns the columns of a Result into the texts of their cells, block by block.
+"""Converts the columns of a Result to the texts of their cells, block by block.
 
-Numbers get nsys's digits. A text is converted once however often it occurs, and only when a
-block holds it; so a table of a million rows is written in little memory.
+Numbers have nsys's digits. Each distinct text is converted once, when a block first holds it, so
+writing a table of a million rows takes little memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from warpline.result import Field, Numbers, Result, Texts
 from warpline.units import Unit, binary_fixed_all, fixed_all
 
 ROWS_PER_BLOCK = 8192
-_INT64_CHARS = 21  # the longest number and what ends it
+_INT64_CHARS = 21  # the longest number and its terminator
 
 # nsys's factor, digits and heading for each unit of --timeunit.
 _TIME_UNITS: dict[TimeUnit, tuple[float, int, str]] = {
@@ -29,12 +29,12 @@ _TIME_UNITS: dict[TimeUnit, tuple[float, int, str]] = {
 
 
 class NumberCells:
-    """Cells of a column of numbers; empty where there is none, or where it is not finite.
+    """Cells of a column of numbers, empty for missing or nonfinite ones.
 
     Args:
         field: The column.
         numbers: Its values.
-        time_unit: What ns are shown in.
+        time_unit: Unit for ns columns.
         is_grouped: Whether thousands are separated.
     """
 
@@ -85,7 +85,7 @@ class NumberCells:
             return max(
                 len(text) for rows in blocks(len(values)) for text in self._format(values[rows])
             )
-        # With fixed digits the longest is the largest or, with its sign, the smallest.
+        # With fixed digits, the longest is the largest or, because of its sign, the smallest.
         return max(map(len, self._format(np.array([values.min(), values.max()]))))
 
     def _mask(self, rows: slice) -> npt.NDArray[np.bool_] | None:
@@ -112,7 +112,7 @@ class NumberCells:
         return fixed_all(values, digits, scale)
 
     def _convert_time(self, values: npt.NDArray[Any], factor: float, digits: int) -> list[str]:
-        # nsys converts what it has rounded already: a mean of 0.45 ns is 0.5 ns and then 0.001 us.
+        # nsys converts rounded values: a mean of 0.45 ns becomes 0.5 ns and then 0.001 us.
         if self._field.digits is not None:
             values = np.array(fixed_all(values, self._field.digits), dtype=np.float64)
         return binary_fixed_all(values * factor, digits)
@@ -126,7 +126,7 @@ def _group(text: str) -> str:
 def _shortest(values: npt.NDArray[Any]) -> list[str]:
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
-        if high - low < len(values):  # such as the blocks of a grid: each number is written once
+        if high - low < len(values):  # such as grid sizes: each number is formatted once
             table = np.array([str(value) for value in range(low, high + 1)], dtype=object)
             texts: list[str] = table[values - low].tolist()
             return texts
@@ -146,8 +146,8 @@ class TextCells:
         field: The column.
         texts: Its values.
         convert: Escapes a text for the format.
-        missing: The cell where there is no text.
-        is_plain: Whether none of some texts, given joined, needs to be escaped.
+        missing: The cell for a missing text.
+        is_plain: Whether no text in a concatenation needs escaping.
     """
 
     is_number = False
@@ -164,7 +164,7 @@ class TextCells:
         self._texts = texts
         self._convert = convert
         self._is_plain = is_plain
-        # The last place is that of code -1.
+        # The last element is that of code -1.
         self._cells = np.full(len(texts.values) + 1, missing, dtype=object)
         self._converted = np.zeros(len(texts.values) + 1, dtype=np.bool_)
         self._converted[-1] = True
@@ -185,7 +185,7 @@ class TextCells:
 
 
 def used_texts(texts: Texts) -> Iterator[str]:
-    """Yield the distinct texts that some row has."""
+    """Yield the distinct texts in use."""
     counts = np.bincount(texts.codes + 1, minlength=1)
     return (texts.values[code] for code in np.flatnonzero(counts[1:]).tolist())
 
@@ -211,6 +211,6 @@ def cells_of(
 
 
 def blocks(count: int) -> Iterator[slice]:
-    """Yield the slices that together are `count` rows."""
+    """Yield slices that together cover `count` rows."""
     for start in range(0, count, ROWS_PER_BLOCK):
         yield slice(start, min(start + ROWS_PER_BLOCK, count))

@@ -1,6 +1,6 @@
-"""CSV as nsys prints it: its headings, its digits, no blanks for the eye.
+"""CSV in the format of nsys: its headings and digits, without padding.
 
-A value is quoted only where it must be. Tables follow each other after one blank line.
+A value is quoted only if necessary. A blank line separates tables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from warpline.result import Document, Result
 
 
 def render(document: Document, out: TextIO, options: Options) -> None:
-    """Write every result of the document; what was skipped is not data and leaves no trace."""
+    """Write every result of the document. Skipped tables are omitted."""
     results = [section for section in document.sections if isinstance(section, Result)]
     for index, result in enumerate(results):
         if index:
@@ -33,7 +33,7 @@ def _write(result: Result, out: TextIO, options: Options) -> None:
     out.write(",".join(convert(column.heading) for column in columns) + "\n")
     for rows in blocks(len(result)):
         lines = map(",".join, zip(*(column.texts(rows) for column in columns), strict=True))
-        # A row of one empty cell is quoted: an empty line would read as no row.
+        # A row of one empty cell is quoted, because an empty line would not count as a row.
         out.write("\n".join(lines if len(columns) > 1 else (line or '""' for line in lines)))
         out.write("\n")
 
@@ -44,4 +44,4 @@ def _quote(text: str) -> str:
     return text
 
 
-RENDERERS.add("csv", Renderer("csv", "Comma-separated values, as nsys prints them.", render))
+RENDERERS.add("csv", Renderer("csv", "Comma-separated values in the format of nsys.", render))

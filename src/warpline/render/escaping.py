@@ -1,6 +1,6 @@
-"""Makes names from a recording safe to print, and measures them in terminal columns.
+"""Escapes names from a recording for printing, and measures them in terminal columns.
 
-Names are hostile: they may hold escape sequences, line ends, and characters that reorder text.
+Names are untrusted: they may hold escape sequences, line ends, and bidirectional controls.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def visible(text: str, *, unicode: bool = True) -> str:
-    r"""Return the text with every character that does not print written as an escape.
+    r"""Return the text with unprintable characters escaped.
 
     Control and format characters (escape sequences, bidirectional overrides), unassigned ones
     and lone surrogates become ``\n``, ``\x1b`` or ``\u202e``.
 
     Args:
         text: Any text.
-        unicode: False escapes all that is not ASCII.
+        unicode: False escapes all non-ASCII characters.
     """
     if text.isprintable() and (unicode or text.isascii()):
         return text
@@ -37,13 +37,13 @@ def _escape(char: str) -> str:
 
 
 def writable(text: str, *, unicode: bool = True) -> str:
-    r"""Return the text with what the stream cannot encode escaped: lone surrogates as ``\udc80``.
+    r"""Return the text with unencodable characters escaped: lone surrogates as ``\udc80``.
 
-    Control characters stay: this is for data, not for the eye.
+    Control characters stay: this is for data, not for display.
 
     Args:
         text: Any text.
-        unicode: False escapes all that is not ASCII.
+        unicode: False escapes all non-ASCII characters.
     """
     if text.isascii():
         return text
@@ -52,7 +52,7 @@ def writable(text: str, *, unicode: bool = True) -> str:
 
 
 def display_width(text: str) -> int:
-    """Return how many terminal columns a printable text takes: 2 for East Asian wide ones."""
+    """Return the terminal columns of a printable text: 2 for an East Asian wide character."""
     if text.isascii():
         return len(text)
     return sum(map(_char_width, text))
@@ -67,10 +67,10 @@ def _char_width(char: str) -> int:
 
 
 def shorten(text: str, width: int, ellipsis: str = "…") -> str:
-    """Cut a text out of its middle so that it takes at most `width` columns.
+    """Shorten a text in its middle to at most `width` columns.
 
-    Two thirds of what stays are the beginning: names of kernels differ at both ends, and say
-    most in front.
+    Two thirds of the rest are its beginning: kernel names differ at both ends, but the beginning
+    is the most informative.
     """
     if display_width(text) <= width:
         return text
@@ -92,6 +92,25 @@ def _head(text: str, width: int) -> str:
     return text
 
 
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Break a printable text at spaces into lines of at most `width` columns.
+
+    Later lines begin with `indent`. A longer word has a line of its own. Takes linear time, unlike
+    textwrap.
+    """
+    lines: list[str] = []
+    words: list[str] = []
+    used = 0
+    for word in text.split(" "):
+        length = display_width(word) + 1
+        if words and used + length - 1 > width:
+            lines.append(" ".join(words))
+            words, used = [], len(indent)
+        words.append(word if words or not lines else indent + word)
+        used += length
+    return [*lines, " ".join(words)]
+
+
 def pad(text: str, width: int) -> str:
-    """Fill a text with spaces up to `width` terminal columns."""
+    """Pad a text with spaces to `width` terminal columns."""
     return text + " " * (width - display_width(text))

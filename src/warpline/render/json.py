@@ -1,9 +1,9 @@
-"""JSON for programs: our column names, raw values, every row.
+"""JSON for programs: Warpline's column names, raw values, all rows.
 
 One object: ``schema_version``, ``title``, ``trace`` (facts about the recording), ``tables``,
 ``skipped`` and ``warnings``. A table has ``name``, ``title``, ``columns``, ``key``, ``notes`` and
-``rows``; a row is an object keyed by column name, on a line of its own. Times are ns, ratios lie
-in [0, 1], and what is missing or not finite is null.
+``rows``; a row is an object keyed by column name, on a separate line. Times are in ns, ratios
+are in [0, 1], and missing or nonfinite values are null.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ def _number_cells(numbers: Numbers, rows: slice) -> list[str]:
 
 
 def encoder(options: Options) -> Callable[[Any], str]:
-    """Return what writes a value as JSON on one line, harmless on a terminal too."""
+    """Return a function that writes a value as one line of JSON, safe on a terminal."""
     writer = json.JSONEncoder(ensure_ascii=not options.unicode, allow_nan=False)
 
     def encode(value: Any) -> str:
         text = writer.encode(value if isinstance(value, str) else _finite(value))
         if text.isprintable():
             return text
-        # JSON lets lone surrogates and terminal controls through; as escapes they do no harm.
+        # JSON allows lone surrogates and terminal controls. Escaped, they are harmless.
         return "".join(char if char.isprintable() else _escape(char) for char in text)
 
     return encode
@@ -109,7 +109,7 @@ def _escape(char: str) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return a JSON value with null for numbers that JSON does not have."""
+    """Return a JSON value with null for nonfinite numbers."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -119,4 +119,4 @@ def _finite(value: Any) -> Any:
     return value
 
 
-RENDERERS.add("json", Renderer("json", "One JSON object: raw values, every row.", render))
+RENDERERS.add("json", Renderer("json", "One JSON object with raw values and all rows.", render))

@@ -1,4 +1,4 @@
-"""Makes a table fit the width of a terminal."""
+"""Fits a table to the width of a terminal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _LEAST_TEXT_WIDTH = 20
 
 @dataclass(frozen=True)
 class Slot:
-    """What the layout knows of a column.
+    """A column's properties for the layout.
 
     Attributes:
         name: The field's name.
         width: Terminal columns of its longest cell or heading.
         is_text: Whether it may be shortened.
-        may_go: Whether it may be left out.
+        may_go: Whether it may be omitted.
     """
 
     name: str
@@ -28,10 +28,10 @@ class Slot:
 
 
 def fit(slots: Sequence[Slot], width: int) -> dict[str, int]:
-    """Return the width of each column that stays, in order.
+    """Return the width of each shown column, in order.
 
-    Texts are shortened to a third of the terminal; where that is not enough, columns are left
-    out from the right. What may not go stays, even if the terminal is too narrow for it.
+    Texts are shortened to a third of the terminal. If that is not enough, columns are omitted from
+    the right. Required columns stay, even if the terminal is too narrow.
     """
     least = max(_LEAST_TEXT_WIDTH, width // 3)
     kept = list(slots)

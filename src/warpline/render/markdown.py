@@ -1,8 +1,7 @@
 """Markdown for issues and pull requests: GitHub's tables.
 
-Names are text, never markup: they stand in code spans, where neither HTML, links nor mentions
-work. A document that is mailed on says what its recording lost, so warnings and skipped tables
-are part of it.
+Names are text, never markup: they are code spans, where HTML, links and mentions have no effect.
+Warnings and skipped tables are included, so that a forwarded document shows what data is missing.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from warpline.render.escaping import visible
 from warpline.result import Document, Result, Skipped
 from warpline.units import plural
 
-# What may open emphasis, code, a link, HTML, an entity, mathematics, a cell, or a block.
+# Characters that may open emphasis, code, a link, HTML, an entity, math, a cell, or a block.
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~&$]|:(?=//)|(?<=www)\.|^[#+=-])")
 
 
 def render(document: Document, out: TextIO, options: Options) -> None:
-    """Write warnings, the results, and what was skipped."""
+    """Write warnings, results, and skipped tables."""
     out.writelines(f"> **Warning:** {plain(warning, options)}\n\n" for warning in document.warnings)
     for index, section in enumerate(document.sections):
         if index:
@@ -56,10 +55,10 @@ def _skipped(skipped: Skipped, options: Options) -> str:
 
 
 def code(text: str, options: Options) -> str:
-    r"""Return the text as a code span that may stand in a table.
+    r"""Return the text as a code span for use in a table.
 
-    A pipe becomes ``\|``, which tables turn back. After a backslash that does not work in code,
-    so a text with a pipe there is escaped as plain text instead.
+    A pipe becomes ``\|``, which tables unescape. After a backslash that does not work in code,
+    so such a text is escaped as plain text instead.
     """
     shown = visible(text, unicode=options.unicode)
     if not shown:
@@ -73,7 +72,7 @@ def code(text: str, options: Options) -> str:
 
 
 def plain(text: str, options: Options) -> str:
-    """Return the text with what Markdown would read as markup escaped."""
+    """Return the text with Markdown markup escaped."""
     return _MARKUP.sub(r"\\\1", visible(text, unicode=options.unicode))
 
 

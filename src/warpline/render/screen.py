@@ -1,17 +1,16 @@
-"""The summary as one screen of text: a few lines per section, numbers in units for people."""
+"""The summary as one screen of text: a few lines per section, numbers with readable units."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
 from warpline.render import Options
-from warpline.render.escaping import display_width, pad, shorten, visible
+from warpline.render.escaping import display_width, pad, shorten, visible, wrap
 from warpline.result import Document, Field, Result, Skipped, Texts
 from warpline.units import (
     Unit,
@@ -22,11 +21,11 @@ from warpline.units import (
     format_ratio,
 )
 
-_WIDTH = 100  # where no terminal says another
+_WIDTH = 100  # without a terminal
 _HEIGHT = 40
 _GAP = "  "
 _LEAST_LABEL = 24
-_FILES = 3  # in the command to type next
+_FILES = 3  # in the suggested next command
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _FORMATS: Mapping[Unit, Callable[[Any], str]] = {
     Unit.NS: format_ns,
@@ -36,7 +35,7 @@ _FORMATS: Mapping[Unit, Callable[[Any], str]] = {
     Unit.COUNT: format_count,
 }
 _STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
-# Names may be megabytes long: no word is looked at twice.
+# Names may be megabytes long, so every part must match in linear time.
 _NOISE = re.compile(
     r"^void |(?:(?<!\w)\w++|<unnamed>|\(anonymous namespace\))::|\([a-z ]++\)(?=\d)"
 )
@@ -44,7 +43,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def render(document: Document, out: TextIO, options: Options) -> None:
-    """Write the document that `warpline.summary` makes."""
+    """Write the document of `warpline.summary`."""
     sections = {section.name.split(":")[0]: section for section in document.sections}
     processes, holdings = sections.pop("process_sum"), sections.pop("recording")
     screen = _Screen(options)
@@ -70,7 +69,7 @@ class _Table:
         return [max(map(len, column)) for column in self.columns]
 
     def room(self, width: int) -> int:
-        """Return what is left of a line for the label, leaving out columns if it is too little."""
+        """Return the width left for the label, omitting columns if it is too small."""
         while True:
             left = width - sum(len(_GAP) + column for column in self.widths())
             if left >= _LEAST_LABEL or not self.columns:
@@ -79,7 +78,7 @@ class _Table:
 
 
 class _Screen:
-    """Makes lines that fit the width of the screen."""
+    """Builds lines that fit the width of the screen."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -87,12 +86,11 @@ class _Screen:
         self._ellipsis = "…" if options.unicode else "..."
 
     def head(self, document: Document, processes: Result | Skipped) -> Iterator[str]:
-        """Yield what was recorded: file, producer, command, time, processes."""
+        """Yield the facts: file, producer, time, command, processes."""
         meta = document.meta
         yield self._style(self._fit(document.title), _BOLD)
         if meta.get("ended"):
-            lines = textwrap.wrap(self._clean(meta["ended"]), self._width - len(_GAP))
-            yield from (self._style(f"{_GAP}{line}", _BOLD) for line in lines)
+            yield from (self._style(line, _BOLD) for line in self._wrap(_GAP + meta["ended"]))
         version = f" {meta['format_version']}" if meta["format_version"] else ""
         facts = [f"{meta['producer'] or 'unknown producer'} ({meta['format']}{version})"]
         if meta["host"]:
@@ -102,14 +100,14 @@ class _Screen:
         span_ns, recorded_ns = meta["span_ns"], meta["recorded_ns"]
         part = "" if recorded_ns == span_ns else f"{format_ns(recorded_ns)} of "
         facts.append(f"{part}{format_ns(span_ns)} recorded")
-        yield self._fit(_GAP + ", ".join(facts))
+        yield from self._wrap(_GAP + ", ".join(facts))
         if meta["command"]:
             yield self._fit(f"{_GAP}command: {meta['command']}")
         if isinstance(processes, Result) and len(processes):
             yield self._list(_GAP + processes.title.lower(), _labels(processes))
 
     def tables(self, sections: Sequence[Result | Skipped]) -> Iterator[list[str]]:
-        """Yield the lines of each section; their numbers begin in the same column."""
+        """Yield the lines of each section, with aligned labels."""
         tables = [
             self._table(section) if isinstance(section, Result) and len(section) else None
             for section in sections
@@ -122,10 +120,11 @@ class _Screen:
             if table is not None:
                 yield list(self._lines(table, label_width))
             else:
-                yield [self._style(self._fit(line), _DIM) for line in _absence(section)]
+                lines = (part for line in _absence(section) for part in self._wrap(line))
+                yield [self._style(line, _DIM) for line in lines]
 
     def holdings(self, holdings: Result | Skipped) -> Iterator[str]:
-        """Yield what is in the recording and what is not, a line per state."""
+        """Yield which tables are recorded, a line per state."""
         by_state: dict[str, list[str]] = {state: [] for state in _STATES}
         for state, table, rows in holdings.rows() if isinstance(holdings, Result) else ():
             count = f" {rows:,}" if rows else ""
@@ -135,7 +134,7 @@ class _Screen:
                 yield self._style(self._list(state, items), _DIM)
 
     def next_step(self, document: Document) -> str:
-        """Return the command to type next."""
+        """Return the suggested next command."""
         paths = document.meta["paths"]
         files = [self._clean(shlex.quote(path)) for path in paths[:_FILES]]
         more = ["..."] if len(paths) > _FILES else []
@@ -166,26 +165,32 @@ class _Screen:
             line = _GAP.join((shown, *numbers))
             yield line if place else self._style(line, _BOLD)
         for note in table.notes:
-            yield self._style(self._fit(f"{_GAP}{note}"), _DIM)
+            yield from (self._style(line, _DIM) for line in self._wrap(_GAP + note))
 
     def _list(self, title: str, items: Sequence[str]) -> str:
         """Return ``title: a, b and 3 more``, with as many items as fit."""
-        clean = [self._clean(item) for item in items]
-        for count in range(len(clean), 0, -1):
-            rest = f" and {len(clean) - count} more" if count < len(clean) else ""
-            line = f"{title}: {', '.join(clean[:count])}{rest}"
-            if display_width(line) <= self._width:
-                return line
-        return self._fit(f"{title}: {', '.join(clean)}")
+        best, line = "", f"{title}: "
+        for count, item in enumerate(items, 1):
+            line += f", {self._clean(item)}" if count > 1 else self._clean(item)
+            if display_width(line) > self._width:
+                break
+            rest = f" and {len(items) - count} more" if count < len(items) else ""
+            if display_width(line + rest) <= self._width:
+                best = line + rest
+        return best or self._fit(line)
 
     def _clean(self, text: str) -> str:
         return visible(text, unicode=self._options.unicode)
 
     def _cut(self, label: str, width: int) -> str:
-        """Shorten a label: a template at its end, since its first arguments tell most."""
+        """Shorten a label: a template at its end, because its first arguments matter most."""
         if "<" in label and label.isascii() and len(label) > width:
             return label[: width - len(self._ellipsis)] + self._ellipsis
         return shorten(label, width, self._ellipsis)
+
+    def _wrap(self, text: str) -> list[str]:
+        """Return lines of prose; those after the first are indented."""
+        return [self._fit(line) for line in wrap(self._clean(text), self._width, _GAP * 2)]
 
     def _fit(self, text: str) -> str:
         return shorten(self._clean(text), self._width, self._ellipsis)
@@ -195,9 +200,9 @@ class _Screen:
 
 
 def _absence(section: Result | Skipped) -> Iterator[str]:
-    """Yield why there is nothing to show, and how to record it."""
+    """Yield why a section is empty, and how to record its data."""
     if isinstance(section, Result):
-        yield f"{section.name}: nothing to show"
+        yield f"{section.name}: no rows"
         return
     yield f"{section.name}: {section.reason}"
     if section.hint:
@@ -205,7 +210,7 @@ def _absence(section: Result | Skipped) -> Iterator[str]:
 
 
 def _labels(section: Result) -> list[str]:
-    """Return what each row is about: its key, such as ``0 NVIDIA H200``."""
+    """Return the label of each row: its key, such as ``0 NVIDIA H200``."""
     columns = [section.columns[name] for name in section.key]
     gap = ", " if isinstance(columns[0], Texts) else " "
     rows = zip(*(column.to_list() for column in columns), strict=True)
@@ -213,7 +218,7 @@ def _labels(section: Result) -> list[str]:
 
 
 def without_noise(name: str) -> str:
-    """Return a kernel's name without return type, namespaces and casts of numbers.
+    """Return a kernel name without return type, namespaces and casts of numbers.
 
     ``void at::native::reduce_kernel<(int)4, at::native::ReduceOp<float>>(T3)`` becomes
     ``reduce_kernel<4, ReduceOp<float>>(T3)``.
@@ -222,7 +227,7 @@ def without_noise(name: str) -> str:
 
 
 def _heading(field: Field) -> str:
-    """Return a heading without the unit, which every cell names."""
+    """Return a heading without the unit, which every cell shows."""
     if field.unit is Unit.RATIO:
         return "share"
     return field.name.removesuffix(f"_{field.unit.value}")

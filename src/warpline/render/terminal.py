@@ -1,8 +1,8 @@
-"""Text in aligned columns, for eyes and pipes.
+"""Text in aligned columns, for terminals and pipes.
 
-To a pipe everything is written, plainly and in a stream. On a terminal a table is made to fit:
-names are shortened, then columns are left out from the right, and lines below say what is
-missing. Names are shown with their control characters escaped.
+A pipe gets everything, as plain text, in a stream. On a terminal, tables are fitted: names are
+shortened, then columns are omitted from the right, and lines below list what is missing. Control
+characters in names are escaped.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import TextIO
 
 from warpline.render import RENDERERS, Options, Renderer
 from warpline.render.cells import NumberCells, TextCells, blocks, used_texts
-from warpline.render.escaping import display_width, pad, shorten, visible
+from warpline.render.escaping import display_width, pad, shorten, visible, wrap
 from warpline.render.layout import GAP, Slot, fit
 from warpline.result import Document, Field, Result, Texts
 from warpline.units import Unit, plural
 
-_PADDED_WIDTH = 100  # in a pipe: longer cells stand out rather than widen every row
+_PADDED_WIDTH = 100  # in a pipe: longer cells overflow rather than widen every row
 _GROUPED_UNITS = {Unit.NS, Unit.BYTES, Unit.BYTES_PER_S, Unit.COUNT}
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def render(document: Document, out: TextIO, options: Options) -> None:
-    """Write every result of the document; what was skipped is for the caller to say."""
+    """Write every result of the document. The caller reports skipped tables."""
     results = [section for section in document.sections if isinstance(section, Result)]
     for index, result in enumerate(results):
         if index:
@@ -45,7 +45,7 @@ class _Table:
         self._last = next(reversed(self._widths), None)
 
     def write(self, out: TextIO) -> None:
-        """Write title, headings, rows and what must be said below them."""
+        """Write title, headings, rows and remarks."""
         out.write(self._styled(self._show(f"{self._result.title} ({self._result.name})"), _BOLD))
         out.write("\n\n")
         headings = [self._align(name, self._heading(name)) for name in self._widths]
@@ -57,10 +57,13 @@ class _Table:
         for rows in blocks(len(self._result)):
             lines = map(GAP.join, zip(*(texts(rows) for texts in columns), strict=True))
             out.write("\n".join(map(str.rstrip, lines)) + "\n")
-        out.writelines(self._styled(remark, _DIM) + "\n" for remark in self._remarks())
+        for remark in self._remarks():
+            width = self._options.width
+            lines = [remark] if width is None else wrap(remark, width, GAP)
+            out.writelines(self._styled(line, _DIM) + "\n" for line in lines)
 
     def _lay_out(self) -> dict[str, int]:
-        """Return the width of each column that is shown, in order."""
+        """Return the width of each shown column, in order."""
         natural = {name: self._natural_width(name) for name in self._fields}
         if self._options.width is None:
             return natural
@@ -125,7 +128,7 @@ class _Table:
         remarks = []
         if self._hidden_rows:
             more = f"{self._ellipsis} {plural(self._hidden_rows, 'more row')}"
-            remarks.append(f"{more} (--rows 0 shows all, --format csv writes all)")
+            remarks.append(f"{more} (show all with --rows 0 or --format csv)")
         left_out = [self._heading(name) for name in self._fields if name not in self._widths]
         if left_out:
             remarks.append(f"{self._ellipsis} no room for {', '.join(left_out)}")
@@ -133,7 +136,7 @@ class _Table:
 
 
 def _names_last(result: Result) -> list[Field]:
-    """Return the fields with the last text at the end, where nothing stands behind long names."""
+    """Return the fields with the last text at the end, so that long names do not shift others."""
     fields = list(result.fields)
     texts = [field for field in fields if isinstance(result.columns[field.name], Texts)]
     if texts:
@@ -144,6 +147,6 @@ def _names_last(result: Result) -> list[Field]:
 
 RENDERERS.add(
     "text",
-    Renderer("text", "Aligned columns, made to fit a terminal.", render),
+    Renderer("text", "Aligned columns, fitted to the terminal.", render),
     aliases=("column",),
 )
