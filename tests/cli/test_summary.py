@@ -105,8 +105,12 @@ def test_numbers_are_those_counted_by_hand(run, recording):
         lost={"ranges": None},
     )
     done = run(name)
-    lines = [line for line in done.out.splitlines() if not line.startswith(("  1 CUDA graph", "    "))]
-    expected = [line for line in BY_HAND.splitlines() if not line.startswith(("  1 CUDA graph", "    "))]
+    lines = [
+        line for line in done.out.splitlines() if not line.startswith(("  1 CUDA graph", "    "))
+    ]
+    expected = [
+        line for line in BY_HAND.splitlines() if not line.startswith(("  1 CUDA graph", "    "))
+    ]
     squeezed = [re.sub(" +", " ", line) for line in lines]
     assert squeezed[: len(expected)] == [re.sub(" +", " ", line) for line in expected]
     assert "Host-to-Device, Pageable to Device 15.0 ms 1 14.3 MiB 1.00 GB/s" in squeezed

@@ -56,7 +56,9 @@ def test_a_cut_capture_keeps_every_whole_event(path: Path, capture: bytes) -> No
         # What is lost is not even one event long.
         next_end = capture.find(b"\n  }", length)
         assert len(scanned(path, capture[: next_end + 4])) <= count + 1
-        assert found.lost[-1] == f"the file is truncated: it ends at byte {length:,}, inside the JSON"
+        assert (
+            found.lost[-1] == f"the file is truncated: it ends at byte {length:,}, inside the JSON"
+        )
 
 
 BROKEN = b'{"ph":"X","name":"a"b","args":{"name":"c"}}'
