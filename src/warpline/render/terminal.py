@@ -59,8 +59,8 @@ class _Table:
             out.write("\n".join(map(str.rstrip, lines)) + "\n")
         for remark in self._remarks():
             width = self._options.width
-            lines = [remark] if width is None else wrap(remark, width, GAP)
-            out.writelines(self._styled(line, _DIM) + "\n" for line in lines)
+            wrapped = [remark] if width is None else wrap(remark, width, GAP)
+            out.writelines(self._styled(line, _DIM) + "\n" for line in wrapped)
 
     def _lay_out(self) -> dict[str, int]:
         """Return the width of each shown column, in order."""
