@@ -167,7 +167,7 @@ class RecordingSource:
         return np.frombuffer(self._container.elements(place + ARRAY_ENDING, found), found.dtype)
 
     def _array_place(self, place: str, dtype: str | None) -> ArrayPlace:
-        """Return where an array lies. Damage first: a damaged member may not look like one."""
+        """Return where an array lies. Damage is reported first, as it may hide the array."""
         member = self._container.members.get(place + ARRAY_ENDING)
         found = member.array if member else None
         if found is None or (dtype is not None and found.dtype != dtype):
