@@ -245,9 +245,13 @@ def document(trace: Recordings, tables: Sequence[str], *, keep_going: bool = Fal
     whole = opened(trace)
     compute = _run_or_mark if keep_going else run
     # Warnings come last: computing the tables reads the data that they are about.
-    sections = tuple(compute(whole, table) for table in tables)
+    sections: list[Result | Skipped] = []
+    with progress.task("Computing tables", len(tables)) as advance:
+        for table in tables:
+            sections.append(compute(whole, table))
+            advance(1)
     return Document(
-        source_name(whole.meta.paths), describe_meta(whole), sections, warnings_of(whole)
+        source_name(whole.meta.paths), describe_meta(whole), tuple(sections), warnings_of(whole)
     )
 
 
@@ -271,7 +275,9 @@ def analyze(trace: Recordings, *, steps: str | None = None, keep_going: bool = F
     plugins.load("analyses")
     from warpline.analyses.diagnosis.diagnose import diagnose  # noqa: PLC0415 - after the plugins
 
-    return diagnose(opened(trace), steps, _or_skip if keep_going else _or_raise)
+    whole = opened(trace)
+    with progress.task("Analyzing"):
+        return diagnose(whole, steps, _or_skip if keep_going else _or_raise)
 
 
 # The tables of a report, in this order, where the recording has data for them.
@@ -343,9 +349,10 @@ def make_report(
 
     whole = opened(trace)
     diagnosis, tables = _to_view(whole, steps)
-    return made.make_report(
-        whole, diagnosis, tables, steps=steps, max_bytes=max_bytes, first_page=first_page
-    )
+    with progress.task("Writing the report"):
+        return made.make_report(
+            whole, diagnosis, tables, steps=steps, max_bytes=max_bytes, first_page=first_page
+        )
 
 
 def serve(
@@ -607,7 +614,8 @@ def export(
             raise UsageError(f"unknown table {name!r}", hint=hint)
         whole.table(name)
     check_output(target, is_folder=exporter.is_folder, overwrite=overwrite)
-    exporter.write(whole, target, written_tables(whole, tables))
+    with progress.task(f"Writing {target.name}"):
+        exporter.write(whole, target, written_tables(whole, tables))
     return target
 
 
@@ -620,7 +628,7 @@ def check_output(path: Path, *, is_folder: bool = False, overwrite: bool = False
     """
     if not path.parent.is_dir():
         raise InputError(
-            f"{path} cannot be written: there is no directory {path.parent}",
+            f"cannot write {path}: there is no directory {path.parent}",
             hint=f"create it: mkdir -p {shlex.quote(str(path.parent))}",
         )
     if path.exists() and path.is_dir() != is_folder:

@@ -64,7 +64,7 @@ def cannot_write(path: Path, error: OSError) -> InputError:
         hint = "free some disk space, or write to another disk"
     elif error.errno in _FORBIDDEN:
         hint = "write to another directory"
-    return InputError(f"{path} cannot be written: {reason}", hint=hint)
+    return InputError(f"cannot write {path}: {reason}", hint=hint)
 
 
 def _unfinished(path: Path) -> Path:

@@ -76,7 +76,7 @@ MISTAKES = {
         "no command 'import': Warpline opens recordings directly",
         "use warpline RECORDING (.nsys-rep needs an installed nsys); warpline export converts it",
     ),
-    "BAD --filter-time x": (2, "'x' is not a stretch of time"),
+    "BAD --filter-time x": (2, "invalid time range 'x'"),
     "stats --fromat csv BAD": (
         2,
         "warpline stats has no option '--fromat'",

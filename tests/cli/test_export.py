@@ -109,7 +109,7 @@ def test_the_default_name_is_that_of_the_recording_with_the_suffix_of_the_format
         )
     done = run("export", "-t", "json", bad, "-q")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("error: pageable_h2d.bad.json exists\nhint: ")
+    assert done.err.startswith("error: pageable_h2d.bad.json already exists\nhint: ")
     assert run("export", "-t", "json", bad, "-q", "-f").status == 0
     assert run("export", bad, fixed, "-q").out == "pageable_h2d.warpline\n"
 

@@ -139,7 +139,7 @@ def test_filters_that_exclude_everything_are_named(run, bad, words):
     done = run("stats", "-r", "cuda_gpu_kern_sum", bad, *words.split())
     assert (done.status, done.out) == (1, "")
     assert done.err.splitlines()[-2:] == [
-        "note: cuda_gpu_kern_sum: skipped: the filters exclude all kernel rows",
+        "note: cuda_gpu_kern_sum: skipped: the filters exclude all kernel events",
         f"hint: widen or remove {words}",
     ]
     said = [

@@ -109,7 +109,7 @@ def test_a_full_disk_leaves_no_file(start, bad, tmp_path):
     limited = "ulimit -f 100; trap '' XFSZ; exec {}"
     done = start("report", bad, "-o", "a.html", "-q", shell=limited)
     assert done.returncode == 1
-    assert done.stderr == b"error: a.html : File too large\n"
+    assert done.stderr == b"error: cannot write a.html: File too large\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -107,9 +107,9 @@ def test_the_data_is_on_stdout_and_the_talk_on_stderr(run, recording):
     assert done.err.splitlines() == [
         "warning: dropped while recording: kernels (12)",
         "warning: odd \\x1b[1m clock",
-        "note: 2 tables of the file are not read: BAR (1,000 rows), FOO (3 rows)",
+        "note: 2 tables of the file not read: BAR (1,000 rows), FOO (3 rows)",
         "note: nvtx_sum: skipped: no range events were recorded",
-        "hint: profile with --trace=nvtx a program that marks ranges",
+        "hint: add NVTX ranges to the program and profile with --trace=nvtx",
     ]
     assert run("stats", name, "-r", "cuda_gpu_kern_sum", "-f", "csv", "-q").err == ""
 

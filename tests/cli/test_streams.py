@@ -27,7 +27,7 @@ def test_a_full_disk_is_an_error(start, bad):
         pytest.skip("no /dev/full here")
     done = start("stats", bad, "-q", shell="{} > /dev/full")
     assert done.returncode == 1
-    assert done.stderr == b"error: standard output cannot be written: No space left on device\n"
+    assert done.stderr == b"error: cannot write standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize("words", [["--help"], ["stats", "-q"], ["list"]])

@@ -212,7 +212,7 @@ def refused(path: Path, kind: type[InputError], *words: str) -> None:
 
 def test_bad_paths_are_refused_in_one_line(tmp_path: Path) -> None:
     refused(tmp_path / "missing.sqlite", InputError, "no such file")
-    refused(tmp_path, InputError, "folder")
+    refused(tmp_path, InputError, "directory")
     refused(tmp_path / "nul\0.sqlite", InputError, "cannot be read")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -225,7 +225,7 @@ def test_bad_paths_are_refused_in_one_line(tmp_path: Path) -> None:
         (b"", InputError, "empty"),
         (b"{}", UnknownFormatError, "not a SQLite database"),
         (b"\x8f" * 8192, UnknownFormatError, "encrypted"),
-        (b"SQLite for", CorruptTraceError, "cut off after 10 bytes"),
+        (b"SQLite for", CorruptTraceError, "truncated after 10 bytes"),
         (b"SQLite format 3\0" + b"\0" * 4080, CorruptTraceError, "page size"),
         (b"SQLite format 3\0\x10\0" + b"\xff" * 4078, InputError, ""),
     ],
@@ -243,7 +243,7 @@ def test_files_that_are_no_databases_are_refused(
 def test_a_forbidden_file_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.sqlite", "CREATE TABLE t (a)")
     with mock.patch.object(Path, "open", side_effect=PermissionError(13, "Permission denied")):
-        refused(path, InputError, "no permission")
+        refused(path, InputError, "permission denied")
 
 
 def test_a_cut_file_gives_the_tables_that_are_left(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_what_a_name_leaves_out_is_taken_from_the_call():
         ("AllReduce", "unknown", "bf16", 3, 1, 1, 120),
         ("SendRecv", "nccl", None, 3, 1, 0, None),
     ]
-    assert found.notes == ("the size of the message is not known for 2 kernels",)
+    assert found.notes == ("the message size of 2 kernels is unknown",)
 
 
 def kernel(start: int, name: str, correlation: int) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def _system_message(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.filename:
         return f"{error.filename}: {reason}"
-    return f"standard output cannot be written: {reason}"
+    return f"cannot write standard output: {reason}"
 
 
 def _forget_stdout() -> None:

@@ -302,7 +302,7 @@ def _first_rows(document: Document, count: int) -> Document:
 def _check_free(path: Path, *, force: bool) -> None:
     """Refuse an existing file, unless `force`, and a directory that does not exist."""
     if not path.parent.is_dir():
-        raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
+        raise InputError(f"cannot write {path}: there is no directory {path.parent}")
     if path.is_dir():
         raise UsageError(f"{path} is a directory", hint="name a file in it")
     if path.is_file() and not force:

@@ -98,7 +98,7 @@ def write(trace: Trace, path: Path, tables: Collection[str]) -> None:
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
-            raise InputError(f"{path} cannot be written: {error}") from error
+            raise InputError(f"cannot write {path}: {error}") from error
 
 
 def fill(

@@ -95,7 +95,7 @@ class RowReader:
 
     def _check_unchanged(self) -> None:
         if self._data_version() != self._version:
-            raise InputError(f"{self._path}: changed while it was read", hint=CHANGED_HINT)
+            raise InputError(f"{self._path}: changed during reading", hint=CHANGED_HINT)
 
 
 def quote(name: str) -> str:
