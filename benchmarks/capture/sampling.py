@@ -36,7 +36,7 @@ import turns
 SAMPLED, EVERY = 5, 100
 _RESTING = 2000  # launches in a turn
 _REST = range(20, 95)  # of each EVERY: steps well away from a sample
-_TOLD = 400  # steps after which the launches have told what a step is
+_TOLD = 400  # steps after which the launches have shown what a step is
 _SEARCHING = slice(10, 30)  # and while they have not
 
 

@@ -186,7 +186,7 @@ def test_what_is_no_size(run, bad, size):
 def test_a_folder_that_is_not_there(run, bad):
     done = run("report", bad, "-o", "nowhere/a.html", "-q")
     assert done.status == 1
-    assert "nowhere/a.html cannot be written" in done.err
+    assert "cannot write nowhere/a.html: there is no directory" in done.err
 
 
 def test_view_serves_the_page_until_interrupted(bad):

@@ -99,7 +99,7 @@ def test_a_folder_that_vanishes_is_one_line(tmp_path, monkeypatch):
 
     monkeypatch.setattr("warpline.exporters.sqlite.fill", refuse)
     trace = Trace(MemorySource({}))
-    with pytest.raises(warpline.InputError, match="cannot write .*: disk I/O error"):
+    with pytest.raises(warpline.InputError, match=r"cannot write .*: disk I/O error"):
         warpline.export(trace, tmp_path / "a.sqlite", "sqlite")
     assert not [*tmp_path.iterdir()]
 

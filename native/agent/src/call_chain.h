@@ -1,4 +1,4 @@
-// Call chains: the backtraces of CUDA API calls.
+// Backtraces of CUDA API calls.
 #pragma once
 
 #include <cstdint>

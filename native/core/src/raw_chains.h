@@ -1,4 +1,4 @@
-// Call chains: return addresses while logs are decoded, functions once they are sealed.
+// Backtraces: return addresses while logs are decoded, functions once they are sealed.
 #pragma once
 
 #include <cstddef>

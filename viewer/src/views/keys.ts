@@ -6,7 +6,7 @@ import type { Model } from "./model";
 import { openTopic, type Topic } from "./topics";
 
 export interface Key {
-  /** In the notation of `chordOf`. A space separates two keys that are pressed one after the other. */
+  /** In the notation of `chordOf`. A space separates two keys that are pressed in a row. */
   readonly keys: readonly string[];
   readonly text: string;
   /** Whether the shortcut works on every page. The others work on the timeline only. */

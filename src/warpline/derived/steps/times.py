@@ -196,7 +196,7 @@ class Steps:
 
 
 class Windows(NamedTuple):
-    """Stretches of time on devices that an analysis is to cover.
+    """Time ranges on each GPU that an analysis covers.
 
     Attributes:
         device: Shape (m,), int64, rows of the device table.
