@@ -483,7 +483,7 @@ _DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
 _DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
 _SUMMARY = (
     _Extract(("process_sum",), "Processes", ("pid", "name", "calls", "kernels", "ranges"), 5),
-    _Extract(_FIRST_ABOUT_CUDA, "Devices", (*_DEVICE, *_DEVICE_COUNTS), 4, is_about_cuda=True),
+    _Extract(_FIRST_ABOUT_CUDA, "GPUs", (*_DEVICE, *_DEVICE_COUNTS), 4, is_about_cuda=True),
     _Extract(
         ("kernel_sum",),
         "Kernels",

@@ -283,7 +283,7 @@ def test_a_full_disk_is_told_and_the_program_goes_on(tmp_path):
         timeout=60,
     )
     assert found.stdout.startswith("ended\n0\n"), found
-    assert "lost" in found.stderr
+    assert "events were dropped because the disk was full" in found.stderr
     assert "Traceback" not in found.stderr
 
 

@@ -11,7 +11,9 @@ import warpline
 from warpline.capture import options
 from warpline.capture.control import ControlFile, RangeMode, State
 from warpline.capture.sampling import Sampling, TimeSampling
+from warpline.derived.ranks.clocks import aligned
 from warpline.errors import UsageError
+from warpline.trace import read
 
 LOOP = """
 import nvtx, time
@@ -199,7 +201,7 @@ def test_windows_are_kept_in_other_recordings(tmp_path):
     trace = warpline.open(tmp_path / "run.warpline")
     copy = warpline.export(trace, tmp_path / "copy.warpline")
     assert warpline.open(copy).meta.windows_ns == trace.meta.windows_ns
-    both = warpline.open(tmp_path / "run.warpline", copy)
+    both = aligned([read(tmp_path / "run.warpline"), read(copy)])
     assert both.meta.windows_ns == trace.meta.windows_ns
     assert trace.meta.windows_ns is not None
     first = trace.meta.windows_ns[0]

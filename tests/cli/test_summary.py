@@ -78,7 +78,7 @@ memory.file
   command: python train.py
   processes: 1000
 
-Devices                       share     busy     idle  kernels  copies  graphs
+GPUs                          share     busy     idle  kernels  copies  graphs
 0 Alpha                      60.0%  60.0 ms  40.0 ms        3       1       0
 1 Beta                       10.0%  10.0 ms  90.0 ms        0       0       1
 
@@ -203,7 +203,7 @@ def test_it_is_one_screen_however_much_there_is(run, recording, monkeypatch, col
     lines = run(name).out.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= int(columns)
-    assert any(line.startswith("Devices, 4 of 40") for line in lines)
+    assert any(line.startswith("GPUs, 4 of 40") for line in lines)
     assert any(line.startswith("Kernels, 5 of 40") for line in lines)
 
 

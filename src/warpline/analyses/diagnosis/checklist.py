@@ -39,7 +39,7 @@ FIELDS = (
     Field("state", Unit.NONE, "pass, fail or unknown.", "State"),
     Field("name", Unit.NONE, "What is checked.", "Check"),
     Field("found", Unit.NONE, "The measured value, or what is missing.", "Found"),
-    Field("wanted", Unit.NONE, "The target.", "Wanted"),
+    Field("wanted", Unit.NONE, "The target.", "Target"),
     Field("reason", Unit.NONE, "Why it matters.", "Reason", is_detail=True),
     Field("value", Unit.NONE, "The number compared with the target.", "Value", digits=4),
     Field("unit", Unit.NONE, "Unit of the number: ratio or count.", "Unit"),

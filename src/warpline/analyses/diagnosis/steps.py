@@ -29,8 +29,8 @@ from warpline.units import Unit, format_ns, format_ratio, plural
 NAME = "steps"
 TITLE = "Steps"
 FIELDS = (
-    Field("device_ns", Unit.NS, "Period on the slowest GPU.", "Device Time (ns)"),
-    Field("host_ns", Unit.NS, "Time to the next step's start on the CPU.", "Host Time (ns)"),
+    Field("device_ns", Unit.NS, "Period on the slowest GPU.", "GPU Time (ns)"),
+    Field("host_ns", Unit.NS, "Time to the next step's start on the CPU.", "CPU Time (ns)"),
     Field("busy_ratio", Unit.RATIO, "Busy share of the GPU period.", "Busy (%)", 100.0, 1),
     Field("busy_ns", Unit.NS, "Busy time of the GPU.", "Busy (ns)", is_detail=True),
     Field("launches", Unit.COUNT, "Calls that launched GPU work.", "Launches"),
@@ -40,7 +40,7 @@ FIELDS = (
     Field("range_ns", Unit.NS, "Duration of the range.", "Open (ns)", is_detail=True),
     Field("pid", Unit.ID, "Process.", "PID"),
     Field("index", Unit.NONE, "Number of the step.", "No.", is_detail=True),
-    Field("state", Unit.NONE, "yes, or the reason for exclusion.", "Counted"),
+    Field("state", Unit.NONE, "yes, or the reason for exclusion.", "Analyzed"),
     Field("step", Unit.NONE, "Name of the step.", "Step"),
 )
 _COUNTED = "yes"

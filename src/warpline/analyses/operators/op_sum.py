@@ -34,25 +34,23 @@ HINT = "profile with torch.profiler and open the exported trace"
 _ALLOCATED = "Bytes allocated minus bytes freed, excluding nested calls."
 FIELDS = (
     Field("calls", Unit.COUNT, "Number of calls.", "Calls"),
-    Field(
-        "self_device_ratio", Unit.RATIO, "Share of the table's total.", "Self Device (%)", 100.0, 1
-    ),
+    Field("self_device_ratio", Unit.RATIO, "Share of the table's total.", "Self GPU (%)", 100.0, 1),
     Field(
         "self_device_ns",
         Unit.NS,
         "GPU time of the work launched, excluding nested calls.",
-        "Self Device (ns)",
+        "Self GPU (ns)",
     ),
-    Field("device_ns", Unit.NS, "GPU time, including nested calls.", "Device Total (ns)"),
-    Field("self_host_ns", Unit.NS, "CPU time, excluding nested calls.", "Self Host (ns)"),
-    Field("host_ns", Unit.NS, "CPU time, including nested calls.", "Host Total (ns)"),
-    Field("self_host_ratio", Unit.RATIO, "Share of the table's total.", "Self Host (%)", 100.0, 1),
-    Field("device_mean_ns", Unit.NS, "Mean GPU time per call.", "Device Avg (ns)", digits=1),
-    Field("host_mean_ns", Unit.NS, "Mean CPU time per call.", "Host Avg (ns)", digits=1),
-    Field("self_device_bytes", Unit.BYTES, _ALLOCATED, "Self Device Mem (MB)", 1e-6, 3),
-    Field("device_bytes", Unit.BYTES, "Including nested calls.", "Device Mem (MB)", 1e-6, 3),
-    Field("self_host_bytes", Unit.BYTES, _ALLOCATED, "Self Host Mem (MB)", 1e-6, 3),
-    Field("host_bytes", Unit.BYTES, "Including nested calls.", "Host Mem (MB)", 1e-6, 3),
+    Field("device_ns", Unit.NS, "GPU time, including nested calls.", "GPU Total (ns)"),
+    Field("self_host_ns", Unit.NS, "CPU time, excluding nested calls.", "Self CPU (ns)"),
+    Field("host_ns", Unit.NS, "CPU time, including nested calls.", "CPU Total (ns)"),
+    Field("self_host_ratio", Unit.RATIO, "Share of the table's total.", "Self CPU (%)", 100.0, 1),
+    Field("device_mean_ns", Unit.NS, "Mean GPU time per call.", "GPU Avg (ns)", digits=1),
+    Field("host_mean_ns", Unit.NS, "Mean CPU time per call.", "CPU Avg (ns)", digits=1),
+    Field("self_device_bytes", Unit.BYTES, _ALLOCATED, "Self GPU Mem (MB)", 1e-6, 3),
+    Field("device_bytes", Unit.BYTES, "Including nested calls.", "GPU Mem (MB)", 1e-6, 3),
+    Field("self_host_bytes", Unit.BYTES, _ALLOCATED, "Self CPU Mem (MB)", 1e-6, 3),
+    Field("host_bytes", Unit.BYTES, "Including nested calls.", "CPU Mem (MB)", 1e-6, 3),
     Field(
         "flops", Unit.COUNT, "Floating-point operations, from the framework's formulas.", "FLOPs"
     ),

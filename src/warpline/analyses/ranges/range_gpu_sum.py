@@ -32,17 +32,17 @@ def _per_call(subject: str, heading: str, what: str) -> Iterator[Field]:
 
 
 FIELDS = (
-    Field("device_busy_ns", Unit.NS, "GPU busy time of the ranges' work.", "Device Busy (ns)"),
-    Field("device_span_ns", Unit.NS, "First start to last end.", "Device Span (ns)"),
-    Field("device_idle_ns", Unit.NS, "Span minus busy time.", "Device Idle (ns)"),
-    Field("host_ns", Unit.NS, "CPU time, from start to end of the ranges.", "Host (ns)"),
+    Field("device_busy_ns", Unit.NS, "GPU busy time of the ranges' work.", "GPU Busy (ns)"),
+    Field("device_span_ns", Unit.NS, "First start to last end.", "GPU Span (ns)"),
+    Field("device_idle_ns", Unit.NS, "Span minus busy time.", "GPU Idle (ns)"),
+    Field("host_ns", Unit.NS, "CPU time, from start to end of the ranges.", "CPU (ns)"),
     Field("instances", Unit.COUNT, "Number of ranges.", "Instances"),
     Field("operations", Unit.COUNT, "Kernels, copies, memsets and CUDA graphs.", "GPU Ops"),
     Field("launches", Unit.COUNT, "CUDA API calls that launch them.", "Launches"),
     Field("self_busy_ns", Unit.NS, "Busy time of work outside nested ranges.", "Self Busy (ns)"),
     Field("self_operations", Unit.COUNT, "Operations outside nested ranges.", "Self Ops"),
-    *_per_call("device", "Device", "busy time"),
-    *_per_call("host", "Host", "CPU time"),
+    *_per_call("device", "GPU", "busy time"),
+    *_per_call("host", "CPU", "CPU time"),
     Field("style", Unit.NONE, "PushPop or StartEnd.", "Style"),
     Field("name", Unit.NONE, "Range name, prefixed with its domain and a colon.", "Range"),
 )

@@ -18,12 +18,12 @@ NAME = "range_gpu_trace"
 TITLE = "GPU work of each range"
 FIELDS = (
     Field("start_ns", Unit.NS, "Start on the CPU.", "Start (ns)"),
-    Field("host_ns", Unit.NS, "Duration on the CPU.", "Host (ns)"),
-    Field("first_start_ns", Unit.NS, "Start of its first GPU operation.", "Device Start (ns)"),
-    Field("last_end_ns", Unit.NS, "End of its last GPU operation.", "Device End (ns)"),
-    Field("device_busy_ns", Unit.NS, "GPU busy time of the range's work.", "Device Busy (ns)"),
-    Field("device_span_ns", Unit.NS, "First start to last end.", "Device Span (ns)"),
-    Field("device_idle_ns", Unit.NS, "Span minus busy time.", "Device Idle (ns)"),
+    Field("host_ns", Unit.NS, "Duration on the CPU.", "CPU (ns)"),
+    Field("first_start_ns", Unit.NS, "Start of its first GPU operation.", "GPU Start (ns)"),
+    Field("last_end_ns", Unit.NS, "End of its last GPU operation.", "GPU End (ns)"),
+    Field("device_busy_ns", Unit.NS, "GPU busy time of the range's work.", "GPU Busy (ns)"),
+    Field("device_span_ns", Unit.NS, "First start to last end.", "GPU Span (ns)"),
+    Field("device_idle_ns", Unit.NS, "Span minus busy time.", "GPU Idle (ns)"),
     Field("operations", Unit.COUNT, "Kernels, copies, memsets and CUDA graphs.", "GPU Ops"),
     Field("launches", Unit.COUNT, "CUDA API calls that launch them.", "Launches"),
     Field("self_busy_ns", Unit.NS, "Busy time of work outside nested ranges.", "Self Busy (ns)"),

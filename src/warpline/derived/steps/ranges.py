@@ -137,7 +137,7 @@ def _require_none(trace: Trace, name: str | None) -> None:
     if name is not None:
         raise UsageError(
             f"no range matches {name!r}: the recording has no ranges",
-            hint="record with --trace=cuda,nvtx",
+            hint="profile with --trace=cuda,nvtx",
         )
 
 
