@@ -1,0 +1,84 @@
+"""Take the pictures of docs/timeline.md and the README in a real browser.
+
+Usage: python docs/pictures.py
+
+Needs Chromium and the requirements of the browser tests. Run it after a change to the page, and look
+at the pictures before committing them.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from browsing import CHROMIUM, Viewer, find_program, new_context  # noqa: E402 - in tests/
+from captures import unpack  # noqa: E402
+from kineto_files import unpack as unpack_kineto  # noqa: E402
+from playwright.sync_api import sync_playwright  # noqa: E402
+
+import warpline  # noqa: E402
+
+SIZE = {"width": 1280, "height": 800}
+SYNC = ("host_sync.bad",)
+RANKS = ("ddp_serial.bad.rank0", "ddp_serial.bad.rank1")
+STEP_OF_PYTORCH = ("ddp_step.rank0", "ddp_step.rank1")  # traces of the PyTorch profiler
+
+
+class Picture(NamedTuple):
+    """What to show: recordings, the page's address, keys to press on it."""
+
+    names: tuple[str, ...]
+    address: str
+    keys: str = ""
+    theme: str = "light"
+
+
+PICTURES = {
+    "overview": Picture(SYNC, "#o"),
+    "timeline": Picture(RANKS, "#t"),
+    "step": Picture(RANKS, "#t", "kkkkk", "dark"),
+    # A kernel that starts 6.6 us after its launch, and 60 us around it.
+    "close": Picture(SYNC, "#t?v=43154000,43216000&sel=kernel:1204", "", "dark"),
+    "finding": Picture(SYNC, "#t", "n"),
+    "flame": Picture(STEP_OF_PYTORCH, "#t", "l"),
+}
+
+
+def report_of(names: tuple[str, ...], folder: Path) -> Path:
+    """Write the report of recordings, once."""
+    path = folder / f"{names[0]}.html"
+    if not path.exists():
+        take = unpack_kineto if names == STEP_OF_PYTORCH else unpack
+        warpline.report([take(name, folder) for name in names], path)
+    return path
+
+
+def main() -> int:
+    """Take all pictures."""
+    program = find_program("WARPLINE_CHROMIUM", CHROMIUM)
+    if program is None:
+        print("error: no Chromium was found", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as made, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--disable-gpu"])
+        for name, picture in PICTURES.items():
+            context = new_context(browser, viewport=SIZE, color_scheme=picture.theme)
+            viewer = Viewer(context.new_page())
+            viewer.open(report_of(picture.names, Path(made)), picture.address)
+            for key in picture.keys:
+                viewer.press(key)
+            if picture.address.startswith("#t"):
+                viewer.settle()
+            viewer.page.screenshot(path=ROOT / "docs" / "images" / f"{name}.png")
+            context.close()
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
