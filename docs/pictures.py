@@ -2,8 +2,8 @@
 
 Usage: python docs/pictures.py
 
-Needs Chromium and the requirements of the browser tests. Run it after a change to the page, and look
-at the pictures before committing them.
+Needs Chromium and the requirements of the browser tests. Run it after a change to the page, and
+look at the pictures before committing them.
 """
 
 from __future__ import annotations
