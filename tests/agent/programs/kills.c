@@ -1,8 +1,9 @@
-// Records for ever, to be killed at any moment; beside it keeps a ledger of what was complete, in a
-// file that is mapped: `done` is stored once a call has returned. Its argument is that file.
+// Records until it is killed. Keeps a ledger of completed calls in a mapped file, its argument:
+// `done` is stored once a call has returned.
 //
-// Every thread runs the same sequence of operations, told by next_operation(); test_kills.py has it
-// too. Operation N of the thread with the slot S names what it opens or marks "S N".
+// Every thread runs the same sequence of operations, defined by next_operation(); test_kills.py has
+// it too. Operation N of the thread with slot S names what it opens or marks "S N". After kMost
+// operations the main thread waits to be killed: on a busy machine the kill may come late.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <nvtx3/nvToolsExt.h>
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kSlots = 64, kDepth = 8, kOfWorker = 60, kWorkers = 3 };
+enum { kSlots = 64, kDepth = 8, kOfWorker = 60, kWorkers = 3, kMost = 20000 };
 enum { kPush, kPop, kMark, kStart, kStop };
 
 typedef struct {
@@ -118,6 +119,6 @@ int main(int count, char** arguments) {
   g_slots = room;
   pthread_t manager;
   if (pthread_create(&manager, NULL, manage, NULL) != 0) return 2;
-  run(0, INT32_MAX);
-  return 0;
+  run(0, kMost);
+  for (;;) pause();
 }
