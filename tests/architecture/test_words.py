@@ -56,6 +56,7 @@ KEPT = (
     " tell: ",  # a parameter
     "`told`",
     'check state "can\'t tell" is unknown',
+    "(was `can't tell`)",
     "normalisation",
     "| starved |",  # a program that was measured
     '"colour"',  # keys of the report's data
