@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +38,8 @@ def complete_directory(path: Path) -> Iterator[Path]:
     Files of the same name in an existing directory are replaced, and other files stay. Raises
     InputError if the directory cannot be written. Nothing half-written remains.
     """
+    import shutil  # noqa: PLC0415 - start-up
+
     exists = path.is_dir()  # It may be a mount point, so its temporary directory is inside it.
     unfinished = _unfinished(path / "export" if exists else path)
     try:
@@ -68,4 +68,4 @@ def cannot_write(path: Path, error: OSError) -> InputError:
 
 
 def _unfinished(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    return path.with_name(f".{path.name}.{os.urandom(8).hex()}")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline.capture import capabilities, names, options
+from warpline.capture import capabilities, options
 from warpline.capture.flags import FLAGS, Options
 from warpline.cli import talk
 from warpline.cli.output import say_failed
@@ -194,6 +194,8 @@ def _print_tables(trace: Trace) -> None:
 
 def _export(chosen: Options, trace: Trace, output: Path) -> None:
     """Write the exports next to the recording."""
+    from warpline.capture import names  # noqa: PLC0415 - start-up: only running needs it
+
     for kind in chosen.export:
         path = names.export_path(output, kind)
         try:
