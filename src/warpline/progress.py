@@ -1,4 +1,4 @@
-"""How far long work has come, reported to an observer if there is one.
+"""Progress of long tasks, reported to an observer if there is one.
 
 The command line installs an observer on a terminal. Without one, reporting does nothing.
 """
@@ -22,7 +22,7 @@ def task(title: str, total: int | None = None) -> Iterator[Advance]:
     Call it rarely: for a MiB or a table, not for an event.
 
     Args:
-        title: What is done, such as ``Reading run.sqlite``.
+        title: What the task does, such as ``Reading run.sqlite``.
         total: Units of the whole task; None if unknown.
     """
     observer = _observer.get()

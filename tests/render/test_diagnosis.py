@@ -14,7 +14,6 @@ from warpline.render import Options
 from warpline.render.diagnosis import json as as_json
 from warpline.render.diagnosis import markdown as as_markdown
 from warpline.render.diagnosis import text as as_text
-from warpline.render.diagnosis.shares import part_shares, tenths_of_percent
 from warpline.render.escaping import display_width
 from warpline.result import (
     Breakdown,
@@ -30,6 +29,7 @@ from warpline.result import (
     Skipped,
     StepSummary,
 )
+from warpline.result.shares import part_shares, tenths_of_percent
 
 PARTS = (
     Part("gemm", "busy", 400, "matrix multiplication"),

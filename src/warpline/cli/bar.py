@@ -25,7 +25,7 @@ _TICK_S = 0.1
 
 
 def shown(args: Namespace) -> contextlib.AbstractContextManager[None]:
-    """Return what shows the progress of a command, if somebody can see it and wants to."""
+    """Return a context that shows the progress of a command; on a terminal and without -q only."""
     is_quiet = getattr(args, "quiet", False)
     if is_quiet or not _is_terminal() or os.environ.get("TERM", "dumb") == "dumb":
         return contextlib.nullcontext()
@@ -49,11 +49,11 @@ class _Task:
     """A task that runs.
 
     Attributes:
-        title: What is done.
-        total: Units of the whole; None if unknown.
+        title: What the task does.
+        total: Units of the whole task; None if unknown.
         done: Units done.
         began_s: When it began.
-        number: What rich calls it, once it is shown.
+        number: Its id in rich, once it is shown.
     """
 
     def __init__(self, title: str, total: int | None) -> None:
@@ -69,7 +69,7 @@ class _Task:
 
 
 class _Bar:
-    """Draws a line for each task that has run for long, from a thread of its own.
+    """Draws a line for each long task, from a separate thread.
 
     Work in native code, which reports nothing, still shows the elapsed time.
     """

@@ -16,7 +16,6 @@ from warpline.render.cells import cells_of
 from warpline.render.diagnosis import text as diagnosis_text
 from warpline.render.diagnosis.devices import device_label
 from warpline.render.diagnosis.lines import GAP, Lines
-from warpline.render.diagnosis.shares import counted, part_shares, tenths
 from warpline.render.escaping import visible
 from warpline.result import (
     Breakdown,
@@ -30,6 +29,7 @@ from warpline.result import (
     Texts,
 )
 from warpline.result.savings import saving_text
+from warpline.result.shares import counted, part_shares, tenths
 from warpline.units import (
     Unit,
     format_bytes,

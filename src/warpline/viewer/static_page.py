@@ -21,10 +21,10 @@ from warpline.result import (
     StepSummary,
 )
 from warpline.result.savings import saving_text
+from warpline.result.shares import counted, part_shares, percent, tenths
 from warpline.units import format_ns, plural
 from warpline.viewer.links import Links, links_of
 from warpline.viewer.markup import Content, Markup, element
-from warpline.viewer.shares import counted_parts, part_shares, shown
 from warpline.viewer.step_plot import step_plot
 
 _DEVICES = 16
@@ -119,7 +119,7 @@ def _card_texts(diagnosis: Diagnosis, links: Links) -> Iterator[tuple[Content, .
         yield _card("median step time", links.table("steps", format_ns(steps.median_ns)), spread)
     if diagnosis.breakdown:
         place, item = slowest(diagnosis.breakdown)
-        parts = counted_parts(item)
+        parts = counted(item)[0]
         whole = sum(part.ns for part in parts)
         if whole:
             yield from _time_cards(item, parts, whole, links)
@@ -142,7 +142,7 @@ def _card(label: str, value: Content, note: str) -> tuple[Content, ...]:
 
 def slowest(breakdown: Sequence[Breakdown]) -> tuple[int, Breakdown]:
     """Return the index of the device with the longest steps, and its breakdown."""
-    each = [sum(part.ns for part in counted_parts(item)) / max(item.count, 1) for item in breakdown]
+    each = [sum(part.ns for part in counted(item)[0]) / max(item.count, 1) for item in breakdown]
     place = each.index(max(each))
     return place, breakdown[place]
 
@@ -151,26 +151,26 @@ def _time_cards(
     item: Breakdown, parts: Sequence[Part], whole: int, links: Links
 ) -> Iterator[tuple[Content, ...]]:
     busy = sum(part.ns for part in parts if part.kind == "busy")
-    value = links.table("breakdown", _percent(busy, whole))
+    value = links.table("breakdown", percent(busy, whole))
     yield _card("GPU busy", value, f"GPU {item.device}")
-    idle = [pair for pair in zip(parts, part_shares(parts), strict=True) if pair[0].kind == "idle"]
+    idle = [
+        pair
+        for pair in zip(parts, part_shares(parts, whole), strict=True)
+        if pair[0].kind == "idle"
+    ]
     if idle and whole > busy:
         most, share = max(idle, key=lambda pair: pair[0].ns)
         value = links.part(item.device, most.category, most.category)
-        yield _card("main idle cause", value, f"{shown(share)}: {most.meaning}")
+        yield _card("main idle cause", value, f"{tenths(share)}: {most.meaning}")
 
 
 def _exposed_cards(item: Overlap, whole: int, links: Links) -> Iterator[tuple[Content, ...]]:
     if item.communication_ns:
-        share = links.table("overlap", _percent(item.exposed_communication_ns, whole))
+        share = links.table("overlap", percent(item.exposed_communication_ns, whole))
         yield _card("exposed communication", share, "not overlapped with compute")
     if item.copy_ns:
-        share = links.table("overlap", _percent(item.exposed_copy_ns, whole))
+        share = links.table("overlap", percent(item.exposed_copy_ns, whole))
         yield _card("exposed copies", share, "not overlapped with compute")
-
-
-def _percent(ns: int, total_ns: int) -> str:
-    return shown(round(1000 * ns / total_ns)) if total_ns else "-"
 
 
 def _warnings(diagnosis: Diagnosis) -> Markup | None:
@@ -197,8 +197,8 @@ def _devices(diagnosis: Diagnosis, links: Links) -> Markup | None:
 
 
 def _device(item: Breakdown, links: Links, *, is_full: bool) -> Markup:
-    parts = counted_parts(item)
-    shares = part_shares(parts)
+    parts = counted(item)[0]
+    shares = part_shares(parts, sum(part.ns for part in parts))
     per = max(item.count, 1)
     name = f" {item.device_name}" if item.device_name else ""
     rank = "" if item.rank is None else f", rank {item.rank}"
@@ -221,7 +221,7 @@ def _bar(device: int, parts: Sequence[Part], shares: Sequence[int], label: str) 
             drawn.append(_bar_part(device, part, place, share))
         place += share
     said = ", ".join(
-        f"{part.category} {shown(share)}" for part, share in zip(parts, shares, strict=True)
+        f"{part.category} {tenths(share)}" for part, share in zip(parts, shares, strict=True)
     )
     return element(
         "svg",
@@ -235,7 +235,7 @@ def _bar(device: int, parts: Sequence[Part], shares: Sequence[int], label: str) 
 
 
 def _bar_part(device: int, part: Part, place: int, share: int) -> Markup:
-    tip = f"{part.category}: {shown(share)}, {part.meaning}"
+    tip = f"{part.category}: {tenths(share)}, {part.meaning}"
     name = part.category if share >= max(_LEAST_LABEL, 9 * len(part.category)) else None
     return element(
         "svg",
@@ -268,13 +268,13 @@ def _part_table(
         if not chosen:
             continue
         ns, share = sum(part.ns for part, _ in chosen), sum(share for _, share in chosen)
-        rows.append(_cells("", kind, format_ns(ns / per), shown(share), "", class_="wl-sum"))
+        rows.append(_cells("", kind, format_ns(ns / per), tenths(share), "", class_="wl-sum"))
         rows += [
             _cells(
                 _key(part),
                 links.part(item.device, part.category, part.category),
                 format_ns(part.ns / per),
-                shown(share),
+                tenths(share),
                 part.meaning,
             )
             for part, share in chosen
@@ -376,8 +376,8 @@ def _phase(item: Phase, share: int, per: int, links: Links) -> Markup:
         element("span", links.range(name, name) if item.path else name, class_=f"wl-depth-{depth}"),
         f"{item.calls:,}",
         format_ns(item.total_ns / per),
-        shown(share),
-        _percent(idle, item.total_ns),
+        tenths(share),
+        percent(idle, item.total_ns),
         most.category if most else "",
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from warpline.render.diagnosis.lines import BOLD, DIM, GAP, Lines
-from warpline.render.diagnosis.shares import (
-    COMPUTE,
+from warpline.render.escaping import display_width, pad, shorten
+from warpline.result import Breakdown, Diagnosis, Part, PartKind, StepSummary
+from warpline.result.shares import (
     GROUPS,
-    IDLE,
-    Group,
     apportion,
     counted,
     group_of,
@@ -18,9 +18,23 @@ from warpline.render.diagnosis.shares import (
     tenths,
     tenths_of_percent,
 )
-from warpline.render.escaping import display_width, pad, shorten
-from warpline.result import Breakdown, Diagnosis, Part, PartKind, StepSummary
 from warpline.units import format_ns, plural
+
+
+class _Look(NamedTuple):
+    """How the bar shows a group of parts."""
+
+    sign: str
+    ascii_sign: str
+    color: str
+
+
+_LOOKS = {
+    "compute": _Look("█", "#", "\x1b[32m"),
+    "communication": _Look("▓", "=", "\x1b[35m"),
+    "copies": _Look("▒", "-", "\x1b[36m"),
+    "idle": _Look("░", ".", "\x1b[33m"),
+}
 
 _LABEL = 20
 _DEVICES = 2  # up to this many get a full breakdown; of more, only the slowest
@@ -112,7 +126,7 @@ def _kind(
 def _part(lines: Lines, part: Part, per: int, share: int, *, is_sum: bool = False) -> Iterator[str]:
     indent = GAP if is_sum else GAP * 2
     label = pad(part.category, _LEFT - len(indent))
-    label = lines.styled(label, BOLD if is_sum else group_of(part).color)
+    label = lines.styled(label, BOLD if is_sum else _LOOKS[group_of(part)].color)
     numbers = f"{format_ns(part.ns / per):>9}{GAP}{tenths(share):>7}"
     left = _LEFT + len(GAP) + 18 + len(GAP)
     text = lines.broken(part.meaning, max(lines.width - left, _LEAST_MEANING))
@@ -123,7 +137,7 @@ def _part(lines: Lines, part: Part, per: int, share: int, *, is_sum: bool = Fals
 def _bar(lines: Lines, parts: Sequence[Part], total_ns: int, width: int) -> str:
     cells = apportion(group_sums(parts), total_ns, width)
     return "".join(
-        lines.styled(_sign(lines, group) * count, group.color)
+        lines.styled(_sign(lines, group) * count, _LOOKS[group].color)
         for group, count in zip(GROUPS, cells, strict=True)
         if count
     )
@@ -134,14 +148,14 @@ def _legend(lines: Lines, parts: Sequence[Part], total_ns: int) -> Iterator[str]
     shares = tenths_of_percent(group_sums(parts), total_ns)
     used, texts = 0, list[str]()
     for group, share in zip(GROUPS, shares, strict=True):
-        if not share and group not in {COMPUTE, IDLE}:
+        if not share and group not in {"compute", "idle"}:
             continue
-        label = f" {group.name} {tenths(share)}"
+        label = f" {group} {tenths(share)}"
         size = len(GAP * 2) + 1 + len(label)
         if texts and used + size > lines.width + len(GAP):
             yield GAP + (GAP * 2).join(texts)
             used, texts = 0, []
-        texts.append(lines.styled(_sign(lines, group), group.color) + label)
+        texts.append(lines.styled(_sign(lines, group), _LOOKS[group].color) + label)
         used += size
     yield GAP + (GAP * 2).join(texts)
 
@@ -149,7 +163,7 @@ def _legend(lines: Lines, parts: Sequence[Part], total_ns: int) -> Iterator[str]
 def _devices_at_a_glance(lines: Lines, every: Sequence[Breakdown]) -> Iterator[str]:
     labels = [device_label(item) for item in every]
     is_narrow = lines.width < _GLANCE
-    heads = ("step", *("comm." if is_narrow and len(g.name) > 7 else g.name for g in GROUPS))
+    heads = ("step", *("comm." if is_narrow and len(group) > 7 else group for group in GROUPS))
     sizes = [9, *(max(7, len(head)) for head in heads[1:])]
     room = lines.width - sum(sizes) - len(GAP) * len(sizes)
     width = min(max(map(display_width, labels)), max(room, 12))
@@ -165,8 +179,9 @@ def _devices_at_a_glance(lines: Lines, every: Sequence[Breakdown]) -> Iterator[s
         yield GAP.join((pad(name, width), *right))
 
 
-def _sign(lines: Lines, group: Group) -> str:
-    return group.sign if lines.unicode else group.ascii_sign
+def _sign(lines: Lines, group: str) -> str:
+    look = _LOOKS[group]
+    return look.sign if lines.unicode else look.ascii_sign
 
 
 def device_label(item: Breakdown) -> str:

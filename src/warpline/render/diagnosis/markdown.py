@@ -9,10 +9,10 @@ from warpline.render import Options
 from warpline.render.diagnosis import NOTHING_CHECKED
 from warpline.render.diagnosis.devices import device_label
 from warpline.render.diagnosis.overlaps import device_overlaps
-from warpline.render.diagnosis.shares import part_shares
 from warpline.render.markdown import code, plain
 from warpline.result import Breakdown, Check, CounterCandidate, Diagnosis, Document, Finding, Phase
 from warpline.result.savings import saving_text
+from warpline.result.shares import part_shares
 from warpline.units import format_ns, plural
 
 _PHASES = 12

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warpline.render.diagnosis.shares import counted, percent
 from warpline.result import Breakdown, Diagnosis, Overlap
+from warpline.result.shares import counted, percent
 from warpline.units import format_ns
 
 _LEAST_OVERLAP = 0.005

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from warpline.render.diagnosis.lines import BOLD, GAP, Lines
-from warpline.render.diagnosis.shares import counted, percent
 from warpline.render.escaping import display_width, pad, shorten
 from warpline.result import Diagnosis, Phase
+from warpline.result.shares import counted, percent
 from warpline.units import format_ns
 
 _LABEL = 20

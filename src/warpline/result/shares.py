@@ -1,27 +1,12 @@
-"""Shares of time: groups of parts, and rounding that preserves sums."""
+"""Shares of a GPU's time: groups of parts, and rounding that preserves sums."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from warpline.result import Breakdown, Part
+from warpline.result.diagnosis import Breakdown, Part
 
-
-class Group(NamedTuple):
-    """Parts of time that share a character in the bar."""
-
-    name: str
-    sign: str
-    ascii_sign: str
-    color: str
-
-
-COMPUTE = Group("compute", "█", "#", "\x1b[32m")
-COMMUNICATION = Group("communication", "▓", "=", "\x1b[35m")
-COPIES = Group("copies", "▒", "-", "\x1b[36m")
-IDLE = Group("idle", "░", ".", "\x1b[33m")
-GROUPS = (COMPUTE, COMMUNICATION, COPIES, IDLE)
+GROUPS = ("compute", "communication", "copies", "idle")
 
 
 def tenths_of_percent(values: Sequence[int], total: int) -> list[int]:
@@ -40,7 +25,7 @@ def part_shares(parts: Sequence[Part], total_ns: int) -> list[int]:
     shares = [0] * len(parts)
     sums = group_sums(parts)
     for group, ns, share in zip(GROUPS, sums, tenths_of_percent(sums, total_ns), strict=True):
-        rows = [row for row, part in enumerate(parts) if group_of(part) is group]
+        rows = [row for row, part in enumerate(parts) if group_of(part) == group]
         inside = apportion([parts[row].ns for row in rows], ns, share)
         for row, part_share in zip(rows, inside, strict=True):
             shares[row] = part_share
@@ -59,19 +44,19 @@ def apportion(values: Sequence[int], total: int, places: int) -> list[int]:
     return shares
 
 
-def group_of(part: Part) -> Group:
-    """Return the group of a part."""
+def group_of(part: Part) -> str:
+    """Return the one of `GROUPS` that a part of time belongs to."""
     if part.kind == "idle":
-        return IDLE
+        return "idle"
     if part.category == "collective":
-        return COMMUNICATION
+        return "communication"
     is_copy = part.category.startswith("copy-") or part.category == "memset"
-    return COPIES if is_copy else COMPUTE
+    return "copies" if is_copy else "compute"
 
 
 def group_sums(parts: Sequence[Part]) -> list[int]:
     """Return the time of each of `GROUPS`."""
-    return [sum(part.ns for part in parts if group_of(part) is group) for group in GROUPS]
+    return [sum(part.ns for part in parts if group_of(part) == group) for group in GROUPS]
 
 
 def counted(item: Breakdown) -> tuple[Sequence[Part], int]:
