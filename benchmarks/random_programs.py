@@ -4,13 +4,12 @@ Usage: PYTHONPATH=src:tests python benchmarks/random_programs.py [--programs 100
            [--verbose]
 
 Each program has a few parts (kernels, CPU work, copies in a second stream, reads of results) with
-one problem in one of them. It runs on the simulated machine of tests/machine.py, also with random
-times. The program is analyzed with the problem, and the rule's estimated saving is compared with
-the step time actually saved without it. An estimate fails if the actual saving is outside its
+one problem in one of them. It runs on the simulated machine of tests/support/machine.py, also with
+random times. The program is analyzed with the problem, and the rule's estimated saving is compared
+with the step time actually saved without it. An estimate fails if the actual saving is outside its
 bounds. A problem is missed if it takes at least 8% of the step and no finding's upper bound is as
 large: CPU work in a gap can also be hidden by removing a synchronization. Shares are relative to
-the step with the problem.
-"""
+the step with the problem."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import machine
-from machine import ELEMENTWISE, GEMM, REDUCTION, Machine
+from support import machine
+from support.machine import ELEMENTWISE, GEMM, REDUCTION, Machine
 
 import warpline
 from warpline.result import Diagnosis

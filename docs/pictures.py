@@ -16,10 +16,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from browsing import CHROMIUM, Viewer, find_program, new_context  # noqa: E402 - in tests/
-from captures import unpack  # noqa: E402
-from kineto_files import unpack as unpack_kineto  # noqa: E402
 from playwright.sync_api import sync_playwright  # noqa: E402
+from support.browsing import CHROMIUM, Viewer, find_program, new_context  # noqa: E402 - in tests/
+from support.captures import unpack  # noqa: E402
+from support.kineto_files import unpack as unpack_kineto  # noqa: E402
 
 import warpline  # noqa: E402
 

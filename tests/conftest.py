@@ -7,9 +7,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import captures
 import pytest
 from hypothesis import settings
+from support import captures
 
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -37,7 +37,7 @@ def data_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return the path of a capture in tests/data/nsys by its name; see tests/captures.py."""
+    """Return the path of a capture in tests/data/nsys by its name; see support/captures.py."""
     folder = tmp_path_factory.mktemp("captures")
     return lambda name: captures.unpack(name, folder)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import raw_logs
+from support import raw_logs
 
 from warpline.capture.libraries import agent_library
 from warpline.capture.session import Session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-import raw_logs
+from support import raw_logs
 
 from warpline.capture.control import RangeMode, State
 from warpline.capture.session import AgentConfig

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import raw_logs
-from raw_logs import Event
+from support import raw_logs
+from support.raw_logs import Event
 
 from warpline.capture.session import AgentConfig
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import raw_logs
+from support import raw_logs
 
 DRIVER = 4 << 16
 RUNTIME = 5 << 16

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import raw_logs
+from support import raw_logs
 
 import warpline
 from warpline import native

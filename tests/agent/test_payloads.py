@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-import raw_logs
+from support import raw_logs
 
 from warpline.capture.session import AgentConfig
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import raw_logs
+from support import raw_logs
 
 pytest.importorskip("nvtx")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-import raw_logs
+from support import raw_logs
 
 from warpline.capture.control import ControlFile, RangeMode, State
 from warpline.capture.session import AgentConfig, SampleConfig

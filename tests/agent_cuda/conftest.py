@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-import raw_logs
+from support import raw_logs
 
 from warpline.capture.control import RangeMode, State
 from warpline.capture.libraries import agent_library

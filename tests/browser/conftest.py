@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import browsing
-import captures
-import kineto_files
 import pytest
+from support import browsing, captures, kineto_files
 
 import warpline
 from warpline.trace import Trace

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import browsing
-import firefox_bidi
 import pytest
+from support import browsing, firefox_bidi
 
 pytestmark = pytest.mark.shows("bundled/pageable_h2d.bad")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from browsing import strangers
+from support.browsing import strangers
 
 import warpline
 

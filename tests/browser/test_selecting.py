@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-import browsing
 import pytest
+from support import browsing
 
 import warpline
 

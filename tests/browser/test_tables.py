@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from viewer_container import Decoded
+from support.viewer_container import Decoded
 
 import warpline
 

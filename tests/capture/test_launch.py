@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from launching import Ended, end, names, needs_agent, profile, python, start
+from support.launching import Ended, end, names, needs_agent, profile, python, start
 
 import warpline
 from warpline.capture import program
@@ -272,7 +272,7 @@ def test_a_full_disk_is_told_and_the_program_goes_on(tmp_path):
         f"cd {disk}; {sys.executable} -m warpline profile --no-summary {' '.join(words)};"
         f" echo $?; ls; {sys.executable} -m warpline stats -r nvtx_sum --rows 1 *.warpline"
     )
-    from launching import environment
+    from support.launching import environment
 
     found = subprocess.run(
         [*mounted, "x", "sh", "-c", shell],

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from launching import needs_agent, profile, python
+from support.launching import needs_agent, profile, python
 
 from warpline.capture import reasons
 from warpline.capture.control import Counters

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from launching import end, environment, names, needs_agent, profile, python, start
+from support.launching import end, environment, names, needs_agent, profile, python, start
 
 _DEADLINE_S = 30
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-import launching
 import pytest
+from support import launching
 
 from warpline.capture import cupti, machine
 from warpline.capture.machine import Finding

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-import launching
 import pytest
+from support import launching
 
 import warpline
 from warpline.capture import options

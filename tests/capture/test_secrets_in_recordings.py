@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from launching import needs_agent, profile, python
+from support.launching import needs_agent, profile, python
 
 import warpline
 

@@ -9,9 +9,9 @@ import json
 import re
 from pathlib import Path
 
-import captures
 import pytest
-from json_schema import violations
+from support import captures
+from support.json_schema import violations
 
 import warpline
 from warpline.derived.breakdown.segments import IDLE_CAUSES

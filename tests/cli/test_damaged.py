@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import lzma
 
-import flips
 import pytest
+from support import flips
 
 PLACE = "kernel/grid_x"
 

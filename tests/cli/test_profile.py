@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from launching import SOURCE, environment, names, needs_agent, profile, python
+from support.launching import SOURCE, environment, names, needs_agent, profile, python
 
 from warpline.capture.flags import FLAGS
 

@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
-from any_trace import any_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.any_trace import any_traces
 
 import warpline
 from warpline import api

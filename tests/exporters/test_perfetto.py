@@ -6,10 +6,10 @@ import json
 from collections import Counter, defaultdict
 from typing import Any
 
-import captures
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import captures
 
 import warpline
 from warpline.exporters.lanes import assign_lanes

@@ -6,9 +6,9 @@ import re
 import sqlite3
 from typing import Any
 
-import captures
 import pytest
-from canonical_dump import dump
+from support import captures
+from support.canonical_dump import dump
 
 import warpline
 from warpline.trace import MemorySource, Trace

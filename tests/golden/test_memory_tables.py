@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import kineto_files
 import pytest
-from kineto_files import PID, event, write
+from support import kineto_files
+from support.kineto_files import PID, event, write
 
 import warpline
 from warpline.trace import MemorySource, Trace

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import kineto_files
-import operator_model
 import pytest
-from kineto_files import PID, call, event, kernel, write
+from support import kineto_files, operator_model
+from support.kineto_files import PID, call, event, kernel, write
 
 import warpline
 

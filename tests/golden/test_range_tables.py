@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nsys_exports import (
+from support.nsys_exports import (
     OTHER_PROCESS,
     OTHER_THREAD,
     THREAD,
@@ -16,8 +16,8 @@ from nsys_exports import (
     strings,
     write_export,
 )
-from nsys_exports import call as plain_call
-from nsys_exports import kernel as plain_kernel
+from support.nsys_exports import call as plain_call
+from support.nsys_exports import kernel as plain_kernel
 
 import warpline
 from warpline.result import Result, Skipped

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from any_trace import AnyTrace, any_traces, empty_trace
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from support.any_trace import AnyTrace, any_traces, empty_trace
 
 from warpline import api, plugins
 from warpline.result import ANALYSES, Analysis, Result, Skipped

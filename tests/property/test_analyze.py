@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from any_trace import any_traces, empty_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from json_schema import violations
+from support.any_trace import any_traces, empty_trace
+from support.json_schema import violations
 
 import warpline
 from warpline.render import Options

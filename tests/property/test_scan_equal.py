@@ -7,11 +7,11 @@ import gzip
 import tempfile
 from pathlib import Path
 
-import kineto_files
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scans import arguments_of, events_of
+from support import kineto_files
+from support.scans import arguments_of, events_of
 
 from warpline import native
 from warpline.readers.kineto import scan as plain

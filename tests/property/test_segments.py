@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from any_trace import AnyTrace, any_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.any_trace import AnyTrace, any_traces
 
 from warpline.derived.breakdown.overlaps import COMPUTE, COPIES, KINDS, overlaps
 from warpline.derived.breakdown.partition import busy_by_origin, lanes_of, partition, step_partition

@@ -7,9 +7,9 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
-from any_trace import AnyTrace, any_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.any_trace import AnyTrace, any_traces
 
 from warpline.derived.steps.times import NO_STEP, measure_windows, step_of_operations, steps
 from warpline.derived.work.operations import operations

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nsys_exports import write_export
+from support.nsys_exports import write_export
 
 import warpline
 from warpline.schema import TABLES

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import kineto_files
 import pytest
-from kineto_files import call, event, kernel, write
+from support import kineto_files
+from support.kineto_files import call, event, kernel, write
 
 import warpline
 from warpline import api

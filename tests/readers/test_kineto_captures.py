@@ -15,10 +15,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import kineto_files
 import numpy as np
 import pytest
-from canonical_dump import dump
+from support import kineto_files
+from support.canonical_dump import dump
 
 import warpline
 from warpline import api

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kineto_files import PID, Event, call, event, flow, kernel, reversed_rows, write
+from support.kineto_files import PID, Event, call, event, flow, kernel, reversed_rows, write
 
 import warpline
 from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kineto_files import (
+from support.kineto_files import (
     PID,
     Event,
     call,

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import kineto_files
 import pytest
+from support import kineto_files
 
 import warpline
 

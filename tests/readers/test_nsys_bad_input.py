@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from nsys_exports import call, event, kernel, strings, write_export
+from support.nsys_exports import call, event, kernel, strings, write_export
 
 import warpline
 from warpline.errors import (

@@ -12,10 +12,10 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-import captures
 import numpy as np
 import pytest
-from canonical_dump import dump
+from support import captures
+from support.canonical_dump import dump
 
 import warpline
 from warpline.trace import Trace

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from nsys_exports import call, strings, write_export
+from support.nsys_exports import call, strings, write_export
 
 import warpline
 from warpline.errors import InputError, UnsupportedVersionError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from nsys_exports import Row, call, strings
+from support.nsys_exports import Row, call, strings
 
 from warpline.redaction import MASK
 

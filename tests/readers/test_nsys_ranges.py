@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nsys_exports import OTHER_THREAD, THREAD, Row, event, global_id, strings
+from support.nsys_exports import OTHER_THREAD, THREAD, Row, event, global_id, strings
 
 from warpline.readers.nsys.binary import Decoder, Entry, Enumeration
 from warpline.readers.nsys.payload import parse_json

@@ -6,7 +6,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from nsys_exports import (
+from support.nsys_exports import (
     OTHER_PROCESS,
     OTHER_THREAD,
     PLACE,

@@ -6,12 +6,12 @@ import json
 import random
 from typing import Any
 
-import captures
 import numpy as np
 import pytest
-from any_trace import any_traces
-from canonical_dump import dump
 from hypothesis import given, settings
+from support import captures
+from support.any_trace import any_traces
+from support.canonical_dump import dump
 
 import warpline
 from warpline.container import Container, ContainerWriter

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier, Lock
 
-import flips
 import pytest
+from support import flips
 
 import warpline
 from warpline import checksum

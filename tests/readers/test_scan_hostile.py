@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from scans import arguments_of, events_of, texts_of
+from support.scans import arguments_of, events_of, texts_of
 
 from warpline import native
 from warpline.errors import CorruptTraceError, InputError

@@ -4,7 +4,16 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_documents import HOSTILE, KERNEL, floats, integers, rendered, sample, table, texts
+from support.small_documents import (
+    HOSTILE,
+    KERNEL,
+    floats,
+    integers,
+    rendered,
+    sample,
+    table,
+    texts,
+)
 
 from warpline.render import Options
 from warpline.result import Field

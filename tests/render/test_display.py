@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_documents import HOSTILE as HOSTILE_CELL
-from small_documents import summary
+from support.small_documents import HOSTILE as HOSTILE_CELL
+from support.small_documents import summary
 
 import warpline
 from warpline.cli import main

@@ -2,7 +2,7 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
-from small_documents import (
+from support.small_documents import (
     HOSTILE,
     KERNEL,
     floats,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import random
 
-import any_trace
 import pytest
-from any_trace import AnyTrace
+from support import any_trace
+from support.any_trace import AnyTrace
 
 from warpline import api
 from warpline.derived.idle.kinds import call_kind

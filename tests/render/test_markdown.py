@@ -3,7 +3,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_documents import KERNEL, integers, rendered, sample, table, texts
+from support.small_documents import KERNEL, integers, rendered, sample, table, texts
 
 from warpline.render import Options
 from warpline.result import Document

@@ -1,6 +1,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
-from small_documents import KERNEL, integers, rendered, sample, summary, table, texts
+from support.small_documents import KERNEL, integers, rendered, sample, summary, table, texts
 
 from warpline.render import Options
 from warpline.render.escaping import display_width

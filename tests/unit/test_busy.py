@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from any_trace import AnyTrace, any_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.any_trace import AnyTrace, any_traces
 
 from warpline.derived.work.busy import DEVICE_TABLES, device_busy_ns, device_work
 from warpline.trace import MemorySource, Trace

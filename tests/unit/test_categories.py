@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from any_trace import AnyTrace, any_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.any_trace import AnyTrace, any_traces
 
 import warpline
 from warpline.derived.kernels.categories import (

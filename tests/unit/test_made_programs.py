@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from machine import ELEMENTWISE, GEMM, Machine
+from support.machine import ELEMENTWISE, GEMM, Machine
 
 import warpline
 from warpline.result import Diagnosis, Finding

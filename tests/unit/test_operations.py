@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from any_trace import AnyTrace, any_traces
 from hypothesis import given, settings
+from support.any_trace import AnyTrace, any_traces
 
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.launches import launch_calls

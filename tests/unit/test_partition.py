@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import captures
 import numpy as np
 import pytest
+from support import captures
 
 import warpline
 from warpline import api

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from any_trace import any_traces
 from hypothesis import given, settings
+from support.any_trace import any_traces
 
 from warpline import api
 from warpline.derived.breakdown.phases import phases

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from programs import ALL_REDUCE, Program, late_rank
+from support.programs import ALL_REDUCE, Program, late_rank
 
 import warpline
 from warpline.replay.meetings import meetings

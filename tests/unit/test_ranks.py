@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ranks import KERNEL_NAMES, MadeRun, without_anchor
+from support.ranks import KERNEL_NAMES, MadeRun, without_anchor
 
 from warpline import api, plugins
 from warpline.derived.collectives.matches import collective_matches

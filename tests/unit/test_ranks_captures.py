@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import captures
-import kineto_files
 import numpy as np
 import pytest
+from support import captures, kineto_files
 
 import warpline
 from warpline import api, plugins

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import EXACT, Program, after, predicted, rows, synchronous, two_ranks
+from support.programs import EXACT, Program, after, predicted, rows, synchronous, two_ranks
 
 from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality

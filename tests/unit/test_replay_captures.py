@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from any_trace import AnyTrace, any_traces, empty_trace
 from hypothesis import given, settings
+from support.any_trace import AnyTrace, any_traces, empty_trace
 
 import warpline
 from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories

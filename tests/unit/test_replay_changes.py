@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import ALL_REDUCE, Program, after, late_rank, predicted, rows, synchronous, two_ranks
+from support.programs import (
+    ALL_REDUCE,
+    Program,
+    after,
+    late_rank,
+    predicted,
+    rows,
+    synchronous,
+    two_ranks,
+)
 
 from warpline.derived.work.operations import operations
 from warpline.result.changes import (

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-import captures
 import pytest
+from support import captures
 
 import warpline
 from warpline.derived.steps.times import Steps, measure_windows, steps

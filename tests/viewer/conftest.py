@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from viewer_container import Decoded
+from support.viewer_container import Decoded
 
 from warpline import api
 from warpline.viewer.pack import TableOfStats, pack

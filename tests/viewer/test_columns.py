@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from viewer_container import decode
+from support.viewer_container import decode
 
 from warpline.viewer import columns
 

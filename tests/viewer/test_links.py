@@ -6,7 +6,7 @@ import re
 import shlex
 
 import pytest
-from viewer_container import Decoded
+from support.viewer_container import Decoded
 
 import warpline
 from warpline.result import Evidence

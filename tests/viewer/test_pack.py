@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
-import captures
 import numpy as np
 import pytest
-from any_trace import any_traces
 from hypothesis import HealthCheck, given, settings
-from viewer_container import Decoded
+from support import captures
+from support.any_trace import any_traces
+from support.viewer_container import Decoded
 
 import warpline
 from warpline.derived.breakdown.segments import PARTS, device_segments

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import json
 
-import captures
 import numpy as np
 import pytest
-from viewer_container import Decoded
+from support import captures
+from support.viewer_container import Decoded
 
 import warpline
 from warpline.viewer.tiled import TiledPage

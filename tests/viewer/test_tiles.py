@@ -6,10 +6,10 @@ import itertools
 import json
 from collections import Counter
 
-import captures
 import numpy as np
 import pytest
-from viewer_container import decode
+from support import captures
+from support.viewer_container import decode
 
 import warpline
 from warpline.viewer.attributes import EVENT_TABLES

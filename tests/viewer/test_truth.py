@@ -9,16 +9,16 @@ import os
 import re
 from pathlib import Path
 
-import captures
 import pytest
-from file_events import (
+from support import captures
+from support.file_events import (
     kineto_facts,
     kineto_memory,
     nsys_facts,
     nsys_metrics,
     page_facts,
 )
-from viewer_container import Decoded
+from support.viewer_container import Decoded
 
 import warpline
 

@@ -6,7 +6,7 @@ import lzma
 import shutil
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "data" / "nsys"
+FOLDER = Path(__file__).parents[1] / "data" / "nsys"
 SUFFIX = ".sqlite.xz"
 
 

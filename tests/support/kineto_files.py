@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "data" / "kineto"
+FOLDER = Path(__file__).parents[1] / "data" / "kineto"
 _ENDING = ".json"
 PID = 4242
 Event = dict[str, Any]

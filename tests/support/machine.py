@@ -6,7 +6,7 @@ two recordings, whose steps show the true saving of the fix.
 
 from __future__ import annotations
 
-from programs import D2H, H2D, PAGEABLE, PINNED, Program
+from support.programs import D2H, H2D, PAGEABLE, PINNED, Program
 
 from warpline.trace import Trace
 

@@ -16,7 +16,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from viewer_container import Decoded, Event
+from support.viewer_container import Decoded, Event
 
 
 class Fact(NamedTuple):
