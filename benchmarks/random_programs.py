@@ -9,7 +9,8 @@ random times. The program is analyzed with the problem, and the rule's estimated
 with the step time actually saved without it. An estimate fails if the actual saving is outside its
 bounds. A problem is missed if it takes at least 8% of the step and no finding's upper bound is as
 large: CPU work in a gap can also be hidden by removing a synchronization. Shares are relative to
-the step with the problem."""
+the step with the problem.
+"""
 
 from __future__ import annotations
 
