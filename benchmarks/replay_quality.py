@@ -38,7 +38,7 @@ from warpline.result.changes import (
     Range,
     ScaleOperations,
 )
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 SUFFIXES = (".sqlite", ".json.gz", ".warpline")
 # NVIDIA's figures for H200 SXM, dense: TF32 495 TFLOP/s against FP32 67; memory 4.8 TB/s.
@@ -66,7 +66,7 @@ def in_category(trace: Trace, *wanted: str) -> I64:
 
 def by_step(trace: Trace, places: I64) -> list[I64]:
     """Return operations grouped by step and process."""
-    step = step_of_operations(trace)[places]
+    step = step_of_operations(Run(trace))[places]
     return [places[step == each] for each in np.unique(step).tolist() if each != NO_STEP]
 
 
@@ -122,7 +122,7 @@ def loop_optimizer(trace: Trace) -> Sequence[Change]:
     """Launch each step's optimizer once; most of its kernels read and write one tensor."""
     work = operations(trace)
     elementwise = in_category(trace, "elementwise", "optimizer", "reduction", "layout-copy")
-    step = step_of_operations(trace)
+    step = step_of_operations(Run(trace))
     gemms = in_category(trace, "gemm", "attention", "normalisation")
     groups = []
     for each in np.unique(step[step != NO_STEP]).tolist():
@@ -171,8 +171,8 @@ def files_of(folder: Path, name: str) -> list[Path]:
 
 def measured_ms(trace: Trace) -> float:
     """Return the median step as recorded."""
-    graph = event_graph(trace)
-    return step_times(trace, graph, recorded(graph)).median_ns / 1e6
+    graph = event_graph(Run(trace))
+    return step_times(Run(trace), graph, recorded(graph)).median_ns / 1e6
 
 
 def print_pairs(folder: Path) -> None:
@@ -183,7 +183,7 @@ def print_pairs(folder: Path) -> None:
         if not bad or not fixed:
             continue
         trace, truth = warpline.open(*bad), measured_ms(warpline.open(*fixed))
-        found = predict(trace, repair(trace))
+        found = predict(Run(trace), repair(trace))
         low, central, high = (value / 1e6 for value in found.step_ns)
         span = f"{central:.2f} ({low:.2f}-{high:.2f})"
         error = central / truth - 1 if truth else float("nan")
@@ -204,7 +204,7 @@ def print_quality(folder: Path) -> None:
     for paths in groups:
         trace = warpline.open(*paths)
         began = time.perf_counter()
-        found = replay_quality(trace)
+        found = replay_quality(Run(trace))
         took = time.perf_counter() - began
         name = paths[0].name if len(paths) == 1 else f"{paths[0].name} and other ranks"
         ratios = f"{found.error_ratio:7.2%} {found.unexplained_ratio:11.2%}"

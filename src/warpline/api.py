@@ -30,7 +30,7 @@ from warpline.result import (
 )
 from warpline.result.display import DISPLAY
 from warpline.schema import TABLES
-from warpline.trace import READERS, TableSource, Trace, read, selection
+from warpline.trace import READERS, Run, TableSource, Trace, read, selection
 from warpline.trace.duplicates import refuse_same_files, refuse_same_runs
 from warpline.trace.reading import files_of
 from warpline.trace.selection import Words
@@ -277,7 +277,7 @@ def analyze(trace: Recordings, *, steps: str | None = None, keep_going: bool = F
 
     whole = opened(trace)
     with progress.task("Analyzing"):
-        return diagnose(whole, steps, _or_skip if keep_going else _or_raise)
+        return diagnose(Run(whole, steps), _or_skip if keep_going else _or_raise)
 
 
 # The tables of a report, in this order, where the recording has data for them.
@@ -351,7 +351,7 @@ def make_report(
     diagnosis, tables = _to_view(whole, steps)
     with progress.task("Writing the report"):
         return made.make_report(
-            whole, diagnosis, tables, steps=steps, max_bytes=max_bytes, first_page=first_page
+            Run(whole, steps), diagnosis, tables, max_bytes=max_bytes, first_page=first_page
         )
 
 
@@ -383,9 +383,8 @@ def serve(
 
     whole = opened(trace)
     return serving.page_server(
-        whole,
+        Run(whole, steps),
         partial(_to_view, whole, steps),
-        steps=steps,
         port=port,
         tile_from=serving.TILE_FROM if tile_from is None else tile_from,
         tell=tell,

@@ -15,7 +15,7 @@ from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS, device_segme
 from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
 from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
 from warpline.derived.work.operations import operations
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 few = settings(max_examples=40)
 moments = st.integers(-900, 900)
@@ -103,7 +103,7 @@ def windows(device: int, low: int, high: int) -> Windows:
 @given(any_traces())
 def test_parts_sum_to_the_windows_and_origins_to_the_parts(any_trace: AnyTrace) -> None:
     trace = any_trace.trace()
-    found = step_partition(trace)
+    found = step_partition(Run(trace))
     lengths = found.windows.end_ns - found.windows.start_ns
     assert (found.ns.sum(axis=1) == lengths).all()
     assert (found.ns >= 0).all()
@@ -119,7 +119,7 @@ def test_parts_sum_to_the_windows_and_origins_to_the_parts(any_trace: AnyTrace) 
 @given(any_traces())
 def test_overlaps_are_what_the_model_sees_at_each_moment(any_trace: AnyTrace) -> None:
     trace = any_trace.trace()
-    chosen = measure_windows(trace)
+    chosen = measure_windows(Run(trace))
     found = overlaps(trace, chosen)
     streams = operations(trace).stream
     for place in range(len(chosen.device)):

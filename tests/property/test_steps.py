@@ -14,7 +14,7 @@ from support.any_trace import AnyTrace, any_traces
 from warpline.derived.steps.times import NO_STEP, measure_windows, step_of_operations, steps
 from warpline.derived.work.operations import operations
 from warpline.errors import UsageError
-from warpline.trace import MemorySource, Trace
+from warpline.trace import MemorySource, Run, Trace
 
 Columns = dict[str, list[Any]]
 
@@ -89,7 +89,7 @@ def model(trace: Trace) -> dict[tuple[int, int], tuple[int, int]]:
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 3))
 def test_windows_are_those_of_the_model(seed: int, n_steps: int, n_devices: int):
     trace = program(seed, n_steps, n_devices)
-    found = steps(trace, "step_*")
+    found = steps(Run(trace, "step_*"))
     assert found.label.to_list() == [f"step_{step}" for step in range(n_steps)]
     windows = zip(
         found.window_step.tolist(),
@@ -109,7 +109,7 @@ def test_what_holds_for_every_trace(any_trace: AnyTrace, is_named: bool):
     names = [name for name in any_trace.tables["range"]["name"] if name]
     name = names[0] if names and is_named else None
     try:
-        found = steps(trace, name)
+        found = steps(Run(trace, name))
     except UsageError:
         return  # ranges of that name overlap
     n = len(found)
@@ -120,10 +120,10 @@ def test_what_holds_for_every_trace(any_trace: AnyTrace, is_named: bool):
     assert {step for step, _ in found.excluded} == {*np.flatnonzero(~found.included).tolist()}
     same_lane = found.has_next[:-1] if n else np.zeros(0, np.bool_)
     assert np.all(found.host_end_ns[:-1][same_lane] <= found.host_start_ns[1:][same_lane])
-    owner = step_of_operations(trace, name)
+    owner = step_of_operations(Run(trace, name))
     assert len(owner) == len(operations(trace))
     assert np.all((owner >= NO_STEP) & (owner < n))
-    measured = measure_windows(trace, name)
+    measured = measure_windows(Run(trace, name))
     for lane in {*zip(measured.process.tolist(), measured.device.tolist(), strict=True)}:
         own = (measured.process == lane[0]) & (measured.device == lane[1])
         steps_here = measured.step[own]

@@ -10,7 +10,7 @@ import numpy as np
 from warpline.replay import predict
 from warpline.replay.prediction import Prediction
 from warpline.result.changes import Change, Range
-from warpline.trace import MemorySource, Trace
+from warpline.trace import MemorySource, Run, Trace
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 EXACT = Range(1, 1, 1)
@@ -150,7 +150,7 @@ class Program:
 
 def predicted(trace: Trace, *changes: Change) -> Prediction:
     """Return the prediction with unchanged CPU speed."""
-    return predict(trace, changes, host_speed=EXACT)
+    return predict(Run(trace), changes, host_speed=EXACT)
 
 
 def after(trace: Trace, *changes: Change) -> int:

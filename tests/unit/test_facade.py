@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import warpline
-from warpline.trace import MemorySource, Trace
+from warpline.trace import MemorySource, Run, Trace
 
 DEMO = Path(warpline.__file__).parent / "data" / "pageable_h2d.bad.sqlite"
 FIXED = DEMO.with_name("pageable_h2d.fixed.sqlite")
@@ -54,7 +54,7 @@ def test_reports_of_paths(tmp_path, monkeypatch):
     monkeypatch.setattr("warpline.viewer.serving.page_server", lambda given, *_, **__: given)
     warpline.report(DEMO, tmp_path / "run.html")
     assert warpline.timeline([DEMO]).html == "piece"
-    assert isinstance(api.serve(str(DEMO)), Trace)
+    assert isinstance(api.serve(str(DEMO)), Run)
     assert all(isinstance(item, Trace) for item in opened)
 
 

@@ -25,7 +25,7 @@ from warpline.derived.work.operations import operations
 from warpline.hardware import peaks_of
 from warpline.result import RULES, Finding, Skipped
 from warpline.result.changes import DropCalls, DropOperations
-from warpline.trace import MemorySource, Trace
+from warpline.trace import MemorySource, Run, Trace
 
 for module in pkgutil.iter_modules(findings.__path__):
     importlib.import_module(f"{findings.__name__}.{module.name}")
@@ -49,7 +49,7 @@ PAIRS = [
 
 
 def judged(rule: str, trace: Trace) -> list[Finding]:
-    found = RULES.get(rule).judge(trace, None)
+    found = RULES.get(rule).judge(Run(trace))
     return [] if isinstance(found, Skipped) else list(found)
 
 
@@ -308,7 +308,7 @@ READ = ((COPY, "d2h", 1_000), (WAIT, "", 0))
 
 def test_reads_and_what_feeds_them() -> None:
     trace = program([GEMM, GEMM, SUM, *READ, SUM, *READ, SUM, *READ])
-    reads, scope = result_reads(trace), step_scope(trace)
+    reads, scope = result_reads(trace), step_scope(Run(trace))
     assert scope.count == 4  # the last one has no period
     assert len(reads.copy) == 15
     assert reads.is_fed.all()

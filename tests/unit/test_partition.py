@@ -20,7 +20,7 @@ from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
 from warpline.derived.work.busy import device_busy_ns
 from warpline.derived.work.operations import operations
 from warpline.result import Result
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 OWN = Path(warpline.__file__).parent / "data"
 # Captures beside the repository that are too large for it, where they are there.
@@ -49,7 +49,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
 
 def shares(trace: Trace) -> dict[str, float]:
     """Return the share of each part of the time of the trace's only process and device."""
-    found = step_partition(trace)
+    found = step_partition(Run(trace))
     (lane,) = found.lanes
     total = found.total(lane)
     assert total.sum() == (found.windows.end_ns - found.windows.start_ns).sum()
@@ -95,7 +95,7 @@ def test_all_captures_are_divided_exactly(path: Path):
 
 
 def check(trace: Trace) -> None:
-    for windows in (measure_windows(trace), whole(trace)):
+    for windows in (measure_windows(Run(trace)), whole(trace)):
         found = partition(trace, windows)
         assert (found.ns.sum(axis=1) == windows.end_ns - windows.start_ns).all()
         assert (found.ns >= 0).all()
@@ -142,21 +142,21 @@ def test_these_keep_the_device_busy(opened: Callable[[str], Trace], name: str):
 def test_copies_from_pageable_memory_are_what_the_device_did(opened: Callable[[str], Trace]):
     found = shares(opened("pageable_h2d.bad"))
     assert found["copy-h2d"] > 0.8
-    together = step_overlaps(opened("pageable_h2d.bad")).ns.sum(axis=0)
+    together = step_overlaps(Run(opened("pageable_h2d.bad"))).ns.sum(axis=0)
     assert together[KINDS.index("exposed-copy")] == together[KINDS.index("copy")]
-    together = step_overlaps(opened("pageable_h2d.fixed")).ns.sum(axis=0)
+    together = step_overlaps(Run(opened("pageable_h2d.fixed"))).ns.sum(axis=0)
     assert together[KINDS.index("copy-and-work")] > 0.9 * together[KINDS.index("copy")]
 
 
 def test_serial_communication_is_exposed_and_the_largest_part(opened: Callable[[str], Trace]):
     bad = opened("ddp_serial.bad.rank0")
     assert max(shares(bad).items(), key=lambda part: part[1])[0] == "collective"
-    together = step_overlaps(bad).ns.sum(axis=0)
+    together = step_overlaps(Run(bad)).ns.sum(axis=0)
     exposed, all_of_it = (
         together[KINDS.index(kind)] for kind in ("exposed-communication", "communication")
     )
     assert exposed == all_of_it
-    fixed = step_overlaps(opened("ddp_serial.fixed.rank0")).ns.sum(axis=0)
+    fixed = step_overlaps(Run(opened("ddp_serial.fixed.rank0"))).ns.sum(axis=0)
     assert fixed[KINDS.index("exposed-communication")] < 0.5 * fixed[1]
 
 
@@ -174,7 +174,7 @@ def test_breakdown_lists_what_is_not_nothing(opened: Callable[[str], Trace]):
         table(trace, call) for call in ("breakdown", "breakdown:steps", "breakdown:origin")
     )
     total = sum(plain.columns["total_ns"].to_list())
-    assert total == sum(step_partition(trace).ns.sum(axis=1).tolist())
+    assert total == sum(step_partition(Run(trace)).ns.sum(axis=1).tolist())
     for other in (by_step, by_origin):
         assert sum(other.columns["total_ns"].to_list()) == total
     assert sum(plain.columns["share_ratio"].to_list()) == pytest.approx(1)

@@ -13,7 +13,7 @@ from warpline.derived.breakdown.phases import phases
 from warpline.derived.breakdown.segments import PARTS
 from warpline.derived.steps.times import measure_windows
 from warpline.result import Skipped
-from warpline.trace import MemorySource, Trace
+from warpline.trace import MemorySource, Run, Trace
 
 MAIN, AUTOGRAD = 0, 1
 OWNERS: dict[str, dict[str, list[Any]]] = {
@@ -70,7 +70,7 @@ def test_time_goes_to_the_innermost_range_and_all_around_it():
         [(10, MAIN, 20, 30), (40, MAIN, 50, 70), (80, MAIN, 85, 90)],
         [("model", MAIN, 0, 60), ("layer", MAIN, 35, 55)],
     )
-    found = phases(trace)
+    found = phases(Run(trace))
     # The device's time is [20, 90). Idle from 30 to 50 belongs to the second kernel, 70 to 85 to
     # the third, which was launched outside of ranges.
     assert by_path(found) == {"model": (1, 50, 10), "model/layer": (1, 40, 40), "": (0, 20, 20)}
@@ -97,7 +97,7 @@ def test_another_thread_works_inside_what_the_leading_thread_had_open():
     # The device's time is [10, 99). Without ranges of its own the thread works for "backward",
     # where its range "sort" stands. Its range "forward" began when the leading one had nothing
     # open.
-    assert by_path(phases(trace)) == {
+    assert by_path(phases(Run(trace))) == {
         "forward": (2, 10 + 39, 10 + 39),
         "backward": (1, 20 + 20, 20),
         "backward/sort": (1, 20, 20),
@@ -110,8 +110,8 @@ def test_steps_are_counted_and_numbered_names_are_one_phase():
     launches = [(time, MAIN, time, time + 10) for time in times]
     ranges = [(f"step_{n}", MAIN, 100 * n, 100 * n + 90) for n in range(5)]
     ranges += [("forward", MAIN, 100 * n, 100 * n + 30) for n in range(5)]
-    found = phases(made(launches, ranges))
-    windows = measure_windows(made(launches, ranges))
+    found = phases(Run(made(launches, ranges)))
+    windows = measure_windows(Run(made(launches, ranges)))
     counted = len(windows.device)
     total = int((windows.end_ns - windows.start_ns).sum())
     assert total == 100 * counted
@@ -130,7 +130,7 @@ def test_siblings_of_different_threads_stay_with_their_family():
             ("grafted", AUTOGRAD, 14, 17),
         ],
     )
-    found = phases(trace)
+    found = phases(Run(trace))
     order = ["/".join(found.path(row)) for row in range(len(found.texts))]
     assert order == ["a", "a/inner", "a/grafted", "b", ""]
     assert found.tree.depth.tolist() == [0, 1, 1, 0, 0]
@@ -141,7 +141,7 @@ def test_without_ranges_or_calls_all_time_is_outside():
     tables = {name: whole.columns(name, "start_ns", "end_ns") for name in ("kernel",)}
     kernels = {key: column.values.tolist() for key, column in tables["kernel"].items()}
     alone = Trace(MemorySource({**OWNERS, "kernel": kernels}))
-    assert by_path(phases(alone)) == {"": (0, 10, 10)}
+    assert by_path(phases(Run(alone))) == {"": (0, 10, 10)}
     skipped = api.run(alone, "phases")
     assert isinstance(skipped, Skipped)
     assert skipped.reason == "no ranges were recorded"
@@ -151,7 +151,7 @@ def test_without_ranges_or_calls_all_time_is_outside():
 @given(any_traces(max_rows=12))
 def test_phases_sum_to_the_windows_whatever_the_trace(made_trace):
     trace = made_trace.trace()
-    found, windows = phases(trace), measure_windows(trace)
+    found, windows = phases(Run(trace)), measure_windows(Run(trace))
     whole = int((windows.end_ns - windows.start_ns).sum())
     outermost = ~found.tree.has_parent
     assert int(found.self_ns.sum()) == int(found.total_ns[outermost].sum()) == whole

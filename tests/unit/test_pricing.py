@@ -13,7 +13,7 @@ from warpline.replay.pricing import price, unprofiled_step_ns
 from warpline.result import Finding
 from warpline.result.changes import Change, DropOperations, Range, ScaleOperations
 from warpline.result.changes import Range as Values
-from warpline.trace import MemorySource, Trace
+from warpline.trace import MemorySource, Run, Trace
 
 COUNT = 6
 STEP_NS = 1_000_000
@@ -70,7 +70,7 @@ def finding(rule: str, *changes: Change, is_generic: bool = False) -> Finding:
 def test_what_goes_with_another_finding_is_low(trace: Trace) -> None:
     both = finding("both", DropOperations(np.append(kernels(0), kernels(1))))
     part = finding("part", DropOperations(kernels(0)))
-    first, second = price(trace, [part, both])
+    first, second = price(Run(trace), [part, both])
     assert (first.rule, first.severity) == ("both", "high")
     assert (second.rule, second.severity) == ("part", "low")
     assert second.saving_ns == pytest.approx(500_000, abs=3_000)  # alone
@@ -83,7 +83,7 @@ def test_each_alone_and_all_together(trace: Trace) -> None:
     large = finding("large", DropOperations(kernels(0)))
     tiny = finding("tiny", DropOperations(kernels(2)))
     unpriced = finding("unpriced")
-    priced = price(trace, [tiny, unpriced, small, large])
+    priced = price(Run(trace), [tiny, unpriced, small, large])
     assert [item.rule for item in priced] == ["large", "small", "tiny", "unpriced"]
     assert [item.severity for item in priced] == ["high", "high", "low", "info"]
     savings = [item.saving_ns or 0 for item in priced[:3]]
@@ -99,19 +99,19 @@ def test_each_alone_and_all_together(trace: Trace) -> None:
 def test_generic_ones_get_what_remains(trace: Trace) -> None:
     large = finding("large", DropOperations(kernels(0)))
     everything = DropOperations(np.union1d(kernels(0), kernels(1)))
-    priced = price(trace, [finding("generic", everything, is_generic=True), large])
+    priced = price(Run(trace), [finding("generic", everything, is_generic=True), large])
     assert [item.rule for item in priced] == ["large", "generic"]
     assert priced[1].saving_ns == pytest.approx(300_000, abs=3_000)
     assert priced[1].cumulative_saving_ns == pytest.approx(800_000, abs=6_000)
 
 
 def test_what_changes_nothing_saves_nothing(trace: Trace) -> None:
-    (found,) = price(trace, [finding("none", ScaleOperations(kernels(0), Range(1, 1, 1)))])
+    (found,) = price(Run(trace), [finding("none", ScaleOperations(kernels(0), Range(1, 1, 1)))])
     assert found.saving_ns == 0
     assert found.severity == "low"
-    whole = predict(trace, ())
+    whole = predict(Run(trace), ())
     assert whole.step_ns.central == whole.unchanged_ns == whole.measured_ns
 
 
 def test_the_cost_of_recording_is_known_of_known_producers(trace: Trace) -> None:
-    assert unprofiled_step_ns(trace) is None
+    assert unprofiled_step_ns(Run(trace)) is None

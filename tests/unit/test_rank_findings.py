@@ -8,6 +8,7 @@ from support.programs import ALL_REDUCE, Program, late_rank
 import warpline
 from warpline.replay.meetings import meetings
 from warpline.result import Finding
+from warpline.trace import Run
 
 
 def found(program: Program) -> dict[str, Finding]:
@@ -52,6 +53,6 @@ def test_recordings_that_begin_apart_meet_where_both_are() -> None:
         row["end_ns"] += 3_000 * (place // 4) ** 2
     first = next(row for row in kernels if row["process_id"] == 1 and row["name"] == ALL_REDUCE)
     kernels.remove(first)
-    met = meetings(program.trace())
+    met = meetings(Run(program.trace()))
     assert met.n_meetings == 15
     assert sorted(met.of_item[met.of_item >= 0].tolist()) == sorted([*range(15), *range(15)])

@@ -18,7 +18,7 @@ from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.work.operations import operations
 from warpline.errors import CorruptTraceError
 from warpline.result import RULES, Skipped
-from warpline.trace import MemorySource, Trace
+from warpline.trace import MemorySource, Run, Trace
 from warpline.trace.merge import merge
 
 plugins.load("analyses")
@@ -34,7 +34,7 @@ CLOCKS = {
 
 def counted_arrivals(run, trace):
     """Return the true arrival time of each rank in the analyzed collectives."""
-    found = collective_waits(trace)
+    found = collective_waits(Run(trace))
     numbers = np.unique(found.matches.collective[found.place])
     assert len(numbers) > 0.9 * run.count
     return run.arrivals()[:, numbers]
@@ -46,7 +46,7 @@ def counted_arrivals(run, trace):
 def test_the_straggler_is_found_whatever_the_clocks_say(clock_ns, kernel_name, has_calls):
     run = MadeRun(clock_ns=clock_ns, kernel_name=kernel_name, has_calls=has_calls)
     trace = aligned(run.sources())
-    found = rank_waits(trace)
+    found = rank_waits(Run(trace))
     assert rank_of_process(trace)[found.process].tolist() == [0, 1, 2, 3]
     assert int(np.argmax(found.caused_ns)) == run.straggler
     arrival = counted_arrivals(run, trace)
@@ -62,12 +62,12 @@ def test_the_straggler_is_found_whatever_the_clocks_say(clock_ns, kernel_name, h
 @pytest.mark.parametrize("clock_ns", CLOCKS.values(), ids=CLOCKS)
 def test_waits_and_transfers_are_all_of_the_kernels_time(clock_ns):
     trace = aligned(MadeRun(clock_ns=clock_ns).sources())
-    found, work = collective_waits(trace), operations(trace)
+    found, work = collective_waits(Run(trace)), operations(trace)
     assert (found.wait_ns >= 0).all()
     assert (found.transfer_ns >= 0).all()
     duration = work.end_ns[found.operation] - work.start_ns[found.operation]
     assert (found.wait_ns + found.transfer_ns == duration).all()
-    ranks = rank_waits(trace)
+    ranks = rank_waits(Run(trace))
     assert ranks.caused_ns.sum() == ranks.wait_ns.sum() == found.wait_ns.sum()
     table = api.stats(trace, "collective_waits")
     assert sum(table.columns["wait_ns"].to_list()) == found.wait_ns.sum()
@@ -100,13 +100,13 @@ def test_without_anchors_collectives_alone_align():
     run = MadeRun(clock_ns=(0, 7_000_000_000, 0, 0))
     trace = aligned([without_anchor(source) for source in run.sources()])
     assert not [text for text in trace.meta.warnings if "not aligned" in text]
-    assert int(np.argmax(rank_waits(trace).caused_ns)) == run.straggler
+    assert int(np.argmax(rank_waits(Run(trace)).caused_ns)) == run.straggler
 
 
 def test_a_clock_that_drifts_is_followed():
     run = MadeRun(drift_ratio=3e-4)  # 400 us over the run
     trace = aligned(run.sources())
-    found = rank_waits(trace)
+    found = rank_waits(Run(trace))
     assert int(np.argmax(found.caused_ns)) == run.straggler
     arrival = counted_arrivals(run, trace)
     true_wait = (arrival.max(axis=0) - arrival).sum(axis=1)
@@ -124,7 +124,7 @@ def test_recordings_that_begin_and_end_apart_are_paired(first, last, has_calls):
     count = len(range(run.count)[first:last])
     assert collective_matches(trace).count == count
     assert collective_matches(trace).unmatched == 3 * (run.count - count)
-    assert int(np.argmax(rank_waits(trace).caused_ns)) == run.straggler
+    assert int(np.argmax(rank_waits(Run(trace)).caused_ns)) == run.straggler
 
 
 def test_collectives_of_another_run_are_not_paired():
@@ -143,13 +143,13 @@ def test_ranks_that_share_no_communicator_are_kept_apart():
     assert matches.count == 2 * one.count
     pairs = {tuple(pair) for pair in matches.lane.reshape(-1, 2).tolist()}
     assert pairs == {(0, 1), (2, 3)}
-    found = rank_waits(trace)
+    found = rank_waits(Run(trace))
     assert found.last.argmax() in (1, 3)
     assert found.last[[0, 2]].max() < 0.2 * one.count
 
 
 def findings(trace):
-    found = RULES.get("straggler").judge(trace, None)
+    found = RULES.get("straggler").judge(Run(trace))
     assert not isinstance(found, Skipped)
     return found
 
@@ -204,7 +204,7 @@ def test_several_ranks_of_one_file_have_one_clock():
     }
     trace = Trace(MemorySource(tables))
     assert (collective_matches(trace).error_ns == 0).all()
-    found = rank_waits(trace)
+    found = rank_waits(Run(trace))
     arrival = counted_arrivals(run, trace)
     assert found.wait_ns.tolist() == (arrival.max(axis=0) - arrival).sum(axis=1).tolist()
     assert found.last.tolist() == _strictly_last(arrival)

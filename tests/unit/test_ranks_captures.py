@@ -17,7 +17,7 @@ from warpline.derived.ranks.clocks import aligned
 from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.work.operations import operations
 from warpline.result import RULES, Numbers, Skipped
-from warpline.trace import read
+from warpline.trace import Run, read
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 PAIRS = {"nsys": 894, "kineto": None}
@@ -59,10 +59,10 @@ class Ahead:
 
 @pytest.mark.parametrize("ahead_ns", [50_000_000, -200_000])
 def test_a_wrong_anchor_changes_nothing_that_matters(pair, ahead_ns):
-    right = rank_waits(warpline.open(*pair))
+    right = rank_waits(Run(warpline.open(*pair)))
     sources = [read(path) for path in pair]
     trace = aligned([sources[0], Ahead(sources[1], ahead_ns)])
-    found = rank_waits(trace)
+    found = rank_waits(Run(trace))
     assert any("was moved by" in text for text in trace.meta.warnings)
     assert found.collectives.tolist() == right.collectives.tolist()
     # The clocks then differ as much as the ends of a collective: by microseconds.
@@ -73,7 +73,7 @@ def test_a_wrong_anchor_changes_nothing_that_matters(pair, ahead_ns):
 
 def test_waits_and_transfers_sum_to_the_kernels(pair):
     trace = warpline.open(*pair)
-    found, work = collective_waits(trace), operations(trace)
+    found, work = collective_waits(Run(trace)), operations(trace)
     duration = work.end_ns[found.operation] - work.start_ns[found.operation]
     assert (found.wait_ns + found.transfer_ns == duration).all()
     assert (found.exposed_ns <= found.wait_ns).all()
@@ -82,7 +82,7 @@ def test_waits_and_transfers_sum_to_the_kernels(pair):
 def test_the_slow_rank_is_found_with_its_reason(tmp_path):
     paths = [captures.unpack(f"ddp_serial.bad.rank{rank}", tmp_path) for rank in (0, 1)]
     trace = warpline.open(*paths)
-    found = RULES.get("straggler").judge(trace, None)
+    found = RULES.get("straggler").judge(Run(trace))
     assert not isinstance(found, Skipped)
     (finding,) = found
     assert finding.title == "Rank 1 delays the other rank by 10.1 ms per step"
@@ -115,7 +115,7 @@ def test_analyze_tells_waiting_from_communication(tmp_path):
 def test_rank_1_is_late_in_all_recordings_of_the_program(kind, folder, suffix):
     paths = [SHARED / folder / f"ddp_serial.{kind}.rank{rank}.{suffix}" for rank in (0, 1)]
     trace = warpline.open(*paths)
-    found = rank_waits(trace)
+    found = rank_waits(Run(trace))
     assert collective_matches(trace).unmatched == 0
     assert int(np.argmax(found.caused_ns)) == 1
     assert found.last[1] > 0.7 * found.collectives[1]

@@ -16,7 +16,7 @@ from warpline.result.changes import (
     Range,
     ScaleOperations,
 )
-from warpline.trace import MemorySource, Trace
+from warpline.trace import MemorySource, Run, Trace
 
 
 def test_a_launch_bound_program_is_replayed_as_it_was() -> None:
@@ -39,7 +39,7 @@ def test_pollers_are_no_part_of_the_program() -> None:
     program = synchronous()
     for start in range(0, 60_000, 10_000):
         program.call("cudaEventQuery_v3020", start + 100, start + 200, thread=1)
-    host = host_side(program.trace(), None)
+    host = host_side(Run(program.trace()))
     assert set(host.thread.tolist()) == {0}
 
 
@@ -50,7 +50,7 @@ def test_threads_that_take_turns_hand_over() -> None:
     program.launch(14_000, 19_000, (20_500, 22_000), thread=1)
     program.launch(22_000, 27_000, (28_500, 30_000), thread=0)
     trace = program.trace()
-    host = host_side(trace, None)
+    host = host_side(Run(trace))
     assert host.before.tolist() == [NONE, 0, 1, 2]
     assert host.previous.tolist() == [NONE, NONE, 1, 0]
     # The first thread does not wait for work that the other one no longer does.
@@ -66,7 +66,7 @@ def test_threads_at_the_same_time_do_not_wait_for_each_other() -> None:
         program.launch(
             begin + 3_000, begin + 9_000, (begin + 10_000, begin + 10_500), thread=1, stream=1
         )
-    host = host_side(program.trace(), None)
+    host = host_side(Run(program.trace()))
     assert np.array_equal(host.before, host.previous)
 
 
@@ -75,8 +75,8 @@ def test_a_call_inside_another_is_part_of_it() -> None:
     outer = program.launch(0, 5_000, (6_000, 8_000))
     program.call("cuLaunchKernel", 1_000, 4_000)
     trace = program.trace()
-    assert host_side(trace, None).row.tolist() == [outer]
-    assert event_graph(trace, None).lanes.call.tolist() == [0]
+    assert host_side(Run(trace)).row.tolist() == [outer]
+    assert event_graph(Run(trace)).lanes.call.tolist() == [0]
 
 
 def test_an_event_stands_for_what_its_stream_was_given_before() -> None:
@@ -88,7 +88,7 @@ def test_an_event_stands_for_what_its_stream_was_given_before() -> None:
     program.wait_in_stream(8_000, 8_500, event=9, sync=1, stream=1)
     program.launch(9_000, 11_000, (52_000, 60_000), stream=1)
     trace = program.trace()
-    graph = event_graph(trace, None)
+    graph = event_graph(Run(trace))
     record = int(graph.lanes.awaits.max())
     assert graph.lanes.asked_ns[record] == 3_000
     # Half of the first kernel halves the wait, except for the second kernel after it.
@@ -138,7 +138,7 @@ def test_a_stream_that_the_recording_does_not_tell_is_seen_by_its_end() -> None:
 
 def test_ranks_meet_in_collectives() -> None:
     trace = two_ranks().trace()
-    graph = event_graph(trace, None)
+    graph = event_graph(Run(trace))
     work = operations(trace)
     slow = np.flatnonzero((work.process == 1) & (work.end_ns - work.start_ns == 80_000))
     draft = Draft(graph)
@@ -148,13 +148,13 @@ def test_ranks_meet_in_collectives() -> None:
     item = np.flatnonzero(np.isin(graph.lanes.operation, nccl))
     # Both ranks are earlier by the 30 us by which the slow one was late.
     assert at.item_end_ns[item].tolist() == [107_600 - 30_000]
-    assert replay_quality(trace).error_ratio < 0.03
+    assert replay_quality(Run(trace)).error_ratio < 0.03
 
 
 def test_a_trace_without_calls_has_nothing_to_replay() -> None:
     nothing = Trace(MemorySource({"range": {"start_ns": [0], "end_ns": [5], "name": ["a"]}}))
-    assert replay_quality(nothing) == (0.0, 0.0, 0)
-    assert predict(nothing, ()).step_ns == (0, 0, 0)
+    assert replay_quality(Run(nothing)) == (0.0, 0.0, 0)
+    assert predict(Run(nothing), ()).step_ns == (0, 0, 0)
 
 
 def test_launches_wait_for_room_behind_a_thousand_others() -> None:

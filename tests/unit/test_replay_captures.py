@@ -21,7 +21,7 @@ from warpline.replay.graph import event_graph
 from warpline.replay.meetings import meetings
 from warpline.replay.steps import recorded, step_times
 from warpline.result.changes import DropCalls, DropOperations, Range, ScaleOperations
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 CAPTURES = (
     "cuda_graph_level",
@@ -45,7 +45,7 @@ Capture = Callable[[str], Path]
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_a_capture_is_explained(capture: Capture, name: str) -> None:
-    found = replay_quality(warpline.open(capture(name)))
+    found = replay_quality(Run(warpline.open(capture(name))))
     assert found.error_ratio <= MOST_RATIO
     assert found.unexplained_ratio <= MOST_RATIO
 
@@ -60,7 +60,7 @@ def test_a_trace_without_rows_for_waits_is_explained(
         with lzma.open(path) as packed, plain.open("wb") as file:
             shutil.copyfileobj(packed, file)
         path = plain
-    found = replay_quality(warpline.open(path))
+    found = replay_quality(Run(warpline.open(path)))
     assert found.error_ratio <= MOST_RATIO
     assert found.unexplained_ratio <= MOST_RATIO
 
@@ -69,8 +69,8 @@ def test_two_ranks_are_explained_together(capture: Capture) -> None:
     trace = warpline.open(capture("ddp_serial.bad.rank0"), capture("ddp_serial.bad.rank1"))
     collective = operation_categories(trace) == BUSY_CATEGORIES.index("collective")
     # Each collective of one rank meets one of the other rank.
-    assert 2 * meetings(trace, None).n_meetings == np.count_nonzero(collective) > 1_000
-    found = replay_quality(trace)
+    assert 2 * meetings(Run(trace)).n_meetings == np.count_nonzero(collective) > 1_000
+    found = replay_quality(Run(trace))
     assert found.error_ratio <= MOST_RATIO
     assert found.unexplained_ratio <= MOST_RATIO
 
@@ -78,19 +78,19 @@ def test_two_ranks_are_explained_together(capture: Capture) -> None:
 @pytest.mark.parametrize("name", CAPTURES)
 def test_measured_latencies_give_back_what_was_measured(capture: Capture, name: str) -> None:
     trace = warpline.open(capture(name))
-    graph = event_graph(trace, None)
+    graph = event_graph(Run(trace))
     again, before = Draft(graph).timing(), recorded(graph)
     launched = (graph.lanes.operation >= 0) & (graph.lanes.call >= 0)
     late = (again.item_start_ns - before.item_start_ns)[launched]
     assert np.percentile(np.abs(late), 99) <= 50_000
-    replayed, measured = (step_times(trace, graph, at, None).median_ns for at in (again, before))
+    replayed, measured = (step_times(Run(trace), graph, at).median_ns for at in (again, before))
     assert replayed == pytest.approx(measured, rel=0.01)
 
 
 def test_work_twice_as_long_makes_a_busy_device_twice_as_slow(capture: Capture) -> None:
     trace = warpline.open(capture("tiny_kernels.fixed"))
     everything = np.arange(len(operations(trace)))
-    found = predict(trace, [ScaleOperations(everything, Range(2, 2, 2))])
+    found = predict(Run(trace), [ScaleOperations(everything, Range(2, 2, 2))])
     assert found.step_ns.central == pytest.approx(2 * found.unchanged_ns, rel=0.15)
     assert found.step_ns.low <= found.step_ns.central <= found.step_ns.high
 
@@ -105,7 +105,7 @@ def test_dropped_waits_shorten_a_program_that_waits(capture: Capture) -> None:
     ]
     copies = np.flatnonzero(operation_categories(trace) == BUSY_CATEGORIES.index("copy-d2h"))
     waits = DropCalls(np.flatnonzero(np.isin(names, sync)))
-    found = predict(trace, [waits, DropOperations(copies)])
+    found = predict(Run(trace), [waits, DropOperations(copies)])
     # The kernels that computed the copied values are still there; without them it is 9.8 ms.
     assert 0.6 < found.step_ns.central / found.unchanged_ns < 0.95
 
@@ -113,11 +113,11 @@ def test_dropped_waits_shorten_a_program_that_waits(capture: Capture) -> None:
 @settings(max_examples=40)
 @given(any_traces())
 def test_any_trace_is_replayed_and_moving_it_in_time_changes_nothing(made: AnyTrace) -> None:
-    found = replay_quality(made.trace())
+    found = replay_quality(Run(made.trace()))
     assert found.error_ratio >= 0
     assert found.unexplained_ratio >= 0
     moved = made.shifted(1_000_000).trace()
-    assert replay_quality(moved).steps == found.steps
+    assert replay_quality(Run(moved)).steps == found.steps
     assert predicted(moved) == predicted(made.trace())
 
 
@@ -128,10 +128,10 @@ def test_the_order_of_rows_plays_no_part(made: AnyTrace) -> None:
 
 
 def test_an_empty_trace_is_replayed() -> None:
-    assert replay_quality(empty_trace()) == (0.0, 0.0, 0)
+    assert replay_quality(Run(empty_trace())) == (0.0, 0.0, 0)
 
 
 def predicted(trace: Trace) -> tuple[int, int, Range]:
     everything = np.arange(len(operations(trace)))
-    found = predict(trace, [ScaleOperations(everything, Range(0.5, 0.5, 0.5))])
+    found = predict(Run(trace), [ScaleOperations(everything, Range(0.5, 0.5, 0.5))])
     return found.measured_ns, found.unchanged_ns, found.step_ns

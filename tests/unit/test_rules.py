@@ -11,7 +11,7 @@ import warpline
 from warpline import plugins
 from warpline.result import RULES, Skipped
 from warpline.schema import TABLES
-from warpline.trace import MemorySource, Trace, TraceMeta
+from warpline.trace import MemorySource, Run, Trace, TraceMeta
 
 plugins.load("analyses")
 
@@ -58,7 +58,7 @@ def launched(count, *, call_ns=5, gap_ns=100, kernel_ns=50, steps=True):
 
 
 def judge(rule, trace):
-    judged = RULES.get(rule).judge(trace, None)
+    judged = RULES.get(rule).judge(Run(trace))
     assert not isinstance(judged, Skipped)
     return {item.title: item for item in judged}
 
@@ -250,7 +250,7 @@ def test_ordinary_programs_have_no_debug_switch(capture, name):
 def test_evidence_names_tables_that_exist():
     trace = made(launched(20, call_ns=70), lost={"records": 5})
     for rule in RULES:
-        judged = rule.judge(trace, None)
+        judged = rule.judge(Run(trace))
         assert isinstance(judged, list)
         for item in judged:
             assert item.rule == rule.name

@@ -11,7 +11,7 @@ from warpline import api
 from warpline.derived.steps.times import NO_STEP, Steps, measure_windows, step_of_operations, steps
 from warpline.errors import UsageError
 from warpline.result import Result, Skipped
-from warpline.trace import MemorySource, Trace, TraceMeta
+from warpline.trace import MemorySource, Run, Trace, TraceMeta
 
 US = 1_000
 # Threads 0 and 1 belong to the first process, thread 2 to the second.
@@ -94,7 +94,7 @@ def labels(found: Steps) -> list[str | None]:
 
 
 def test_a_period_goes_from_first_operation_to_first_operation():
-    found = steps(regular(4).trace())
+    found = steps(Run(regular(4).trace()))
     assert found.source == "range:step_*"
     assert found.index.tolist() == [0, 1, 2, 3]
     assert windows_of(found) == [(0, 0, 51, 151), (1, 0, 151, 251), (2, 0, 251, 351)]
@@ -112,7 +112,7 @@ def test_work_that_any_thread_launches_belongs_to_the_step():
         program.kernel(number * 100 + 20, number * 100 + 40, number * 100 + 50)
         # Another thread is first, as when the data are copied ahead.
         program.kernel(number * 100 + 10, number * 100 + 30, number * 100 + 35, thread=1)
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert windows_of(found) == [(0, 0, 30, 130), (1, 0, 130, 230)]
 
 
@@ -120,15 +120,15 @@ def test_work_launched_between_steps_is_in_no_step_but_in_a_period():
     program = regular(3)
     program.kernel(95, 95, 99)
     trace = program.trace()
-    assert sorted(step_of_operations(trace).tolist()) == [NO_STEP, 0, 0, 1, 1, 2, 2]
-    assert windows_of(steps(trace)) == [(0, 0, 51, 151), (1, 0, 151, 251)]
+    assert sorted(step_of_operations(Run(trace)).tolist()) == [NO_STEP, 0, 0, 1, 1, 2, 2]
+    assert windows_of(steps(Run(trace))) == [(0, 0, 51, 151), (1, 0, 151, 251)]
 
 
 def test_the_slowest_stream_sets_the_pace():
     program = regular(4)
     for number in range(4):  # copies for the next steps run ahead, one after 60 us
         program.kernel(number * 100 + 2, 20 + number * 60, 80 + number * 60, stream_id=1)
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert found.period_ns.tolist() == [100 * US] * 3 + [0]
     assert windows_of(found)[0] == (0, 0, 51, 151)
 
@@ -137,7 +137,7 @@ def test_a_device_without_work_in_a_step_has_no_period_there():
     program = regular(4)
     for number in (0, 1, 3):
         program.kernel(number * 100 + 6, number * 100 + 60, number * 100 + 65, device_id=1)
-    assert [(step, device) for step, device, _, _ in windows_of(steps(program.trace()))] == [
+    assert [(step, device) for step, device, _, _ in windows_of(steps(Run(program.trace())))] == [
         (0, 0),
         (0, 1),
         (1, 0),
@@ -151,7 +151,7 @@ def test_two_processes_may_share_a_device():
         begin = number * 80
         program.range(begin, begin + 70, f"step_{number}", thread=2)
         program.kernel(begin + 1, begin + 10, begin + 20, thread=2, stream_id=2)
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert found.process.tolist() == [0, 0, 0, 1, 1, 1]
     assert windows_of(found) == [
         (0, 0, 51, 151),
@@ -160,7 +160,7 @@ def test_two_processes_may_share_a_device():
         (4, 0, 90, 170),
     ]
     assert found.times().slowest_process == 0
-    measured = measure_windows(program.trace())
+    measured = measure_windows(Run(program.trace()))
     assert measured.process.tolist() == [0, 0, 1, 1]
 
 
@@ -170,7 +170,7 @@ def test_threads_that_run_steps_at_a_time_have_their_own_work():
         begin = number * 90
         program.range(begin, begin + 80, f"step_{number}", thread=1)
         program.kernel(begin + 1, begin + 20, begin + 30, thread=1, device_id=1)
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert found.lane.tolist() == [0, 0, 0, 1, 1, 1]
     assert windows_of(found) == [
         (0, 0, 51, 151),
@@ -186,7 +186,7 @@ def test_a_step_never_begins_before_the_one_in_front_of_it():
     for number, start in enumerate(starts):
         program.range(number * 10, number * 10 + 9, f"step_{number}")
         program.kernel(number * 10 + 1, start, start + 5, stream_id=number % 2)
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert windows_of(found) == [(1, 0, 50, 300)]
     assert found.excluded == ((0, "incomplete"), (2, "last"))
 
@@ -196,13 +196,13 @@ def test_operations_without_a_call_follow_what_ran_before_on_their_stream():
     program.add("kernel", 92, 95, correlation_id=None, device_id=0, stream_id=0, process_id=0)
     program.add("kernel", 130, 140, correlation_id=None, device_id=0, stream_id=0, process_id=0)
     trace = program.trace()
-    assert step_of_operations(trace).tolist() == [0, 0, 0, 0, 1, 1, 2, 2]
+    assert step_of_operations(Run(trace)).tolist() == [0, 0, 0, 0, 1, 1, 2, 2]
 
 
 def test_without_calls_work_belongs_to_the_step_in_which_it_ran():
     program = regular(3)
     del program.tables["api_call"]
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert windows_of(found) == [(0, 0, 51, 151), (1, 0, 151, 251)]
 
 
@@ -228,7 +228,7 @@ def test_without_calls_work_belongs_to_the_step_in_which_it_ran():
     ],
 )
 def test_names_of_steps(name: str, pattern: str):
-    found = steps(regular(4, name=name).trace())
+    found = steps(Run(regular(4, name=name).trace()))
     assert found.source == f"range:{pattern}"
     assert found.index.tolist() == [0, 1, 2, 3]
     assert labels(found) == [name.format(number) for number in range(4)]
@@ -249,7 +249,7 @@ def test_names_of_steps(name: str, pattern: str):
     ],
 )
 def test_names_of_other_things(name: str):
-    assert steps(regular(4, name=name).trace()).source in ("none", "periodicity")
+    assert steps(Run(regular(4, name=name).trace())).source in ("none", "periodicity")
 
 
 def test_the_outermost_family_that_repeats_is_the_steps():
@@ -258,7 +258,7 @@ def test_the_outermost_family_that_repeats_is_the_steps():
         for part in range(2):
             begin = number * 100 + part * 4
             program.range(begin + 0.5, begin + 3.5, f"inner_step_{part}")
-    assert steps(program.trace()).source == "range:step_*"
+    assert steps(Run(program.trace())).source == "range:step_*"
 
 
 def test_numbers_that_begin_anew_are_no_steps_but_in_epochs():
@@ -269,10 +269,10 @@ def test_numbers_that_begin_anew_are_no_steps_but_in_epochs():
             program.range(begin, begin + 90, f"step_{number}")
             program.kernel(begin + 1, begin + 10, begin + 50)
             program.kernel(begin + 2, begin + 50, begin + 60 + number)
-    assert not steps(program.trace()).has_ranges
+    assert not steps(Run(program.trace())).has_ranges
     for epoch in range(2):
         program.range(epoch * 400 - 1, epoch * 400 + 399, f"epoch_{epoch}")
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert found.source == "range:step_*"
     assert labels(found) == ["step_0", "step_1", "step_2"] * 2
 
@@ -285,18 +285,18 @@ def test_a_range_that_holds_little_of_the_work_is_no_step():
         for place in range(5):
             program.kernel(begin + 40 + place, begin + 90, begin + 91)
         program.kernel(begin + 21, begin + 92, begin + 93)
-    assert not steps(program.trace()).has_ranges
+    assert not steps(Run(program.trace())).has_ranges
 
 
 def test_ranges_of_a_process_that_launches_nothing_are_no_steps():
     program = regular(4, name="part_{}")
     for number in range(4):
         program.range(number * 90, number * 90 + 80, f"batch {number}", thread=2)
-    assert not steps(program.trace()).has_ranges
+    assert not steps(Run(program.trace())).has_ranges
     program = regular(4)
     for number in range(9):
         program.range(number * 40, number * 40 + 39, f"batch {number}", thread=2)
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert found.source == "range:step_*"
     assert found.process.tolist() == [0] * 4
 
@@ -304,13 +304,13 @@ def test_ranges_of_a_process_that_launches_nothing_are_no_steps():
 def test_ranges_that_the_user_names():
     program = regular(4, name="work item {}")
     trace = program.trace()
-    assert steps(trace, "work item *").index.tolist() == [0, 1, 2, 3]
-    assert steps(trace, "work item").index.tolist() == [0, 1, 2, 3]
-    assert len(steps(trace, "work item 2")) == 1
+    assert steps(Run(trace, "work item *")).index.tolist() == [0, 1, 2, 3]
+    assert steps(Run(trace, "work item")).index.tolist() == [0, 1, 2, 3]
+    assert len(steps(Run(trace, "work item 2"))) == 1
     with pytest.raises(UsageError, match="'work'"):
-        steps(trace, "work")
+        steps(Run(trace, "work"))
     with pytest.raises(UsageError, match="no ranges"):
-        steps(Trace(MemorySource({})), "step_*")
+        steps(Run(Trace(MemorySource({})), "step_*"))
 
 
 def test_ranges_of_one_name_that_overlap_are_no_steps():
@@ -318,13 +318,13 @@ def test_ranges_of_one_name_that_overlap_are_no_steps():
     for number in range(3):
         program.range(number * 100, number * 100 + 150, f"request {number}", style=1)
     with pytest.raises(UsageError, match="overlap"):
-        steps(program.trace(), "request *")
-    assert steps(program.trace()).source == "range:step_*"
+        steps(Run(program.trace(), "request *"))
+    assert steps(Run(program.trace())).source == "range:step_*"
 
 
 def test_no_period_reaches_over_a_rest():
     program = regular(6, windows_ns=((0, 295 * US), (299 * US, 700 * US)), span_ns=(0, 700 * US))
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert [step for step, *_ in windows_of(found)] == [0, 1, 3, 4]
     assert found.excluded == ((2, "last"), (5, "last"))
     assert windows_of(found)[1] == (1, 0, 151, 251)
@@ -332,7 +332,7 @@ def test_no_period_reaches_over_a_rest():
 
 def test_samples_of_one_step_each_have_no_periods():
     windows = tuple((number * 100 * US, number * 100 * US + 95 * US) for number in range(4))
-    found = steps(regular(4, windows_ns=windows, span_ns=(0, 400 * US)).trace())
+    found = steps(Run(regular(4, windows_ns=windows, span_ns=(0, 400 * US)).trace()))
     assert len(found) == 4
     assert not windows_of(found)
     assert "--steps 2" in found.notes[0]
@@ -342,13 +342,13 @@ def test_where_no_device_worked_no_longer_samples_are_asked_for():
     windows = ((0, 195 * US), (200 * US, 395 * US))
     program = regular(4, windows_ns=windows, span_ns=(0, 400 * US))
     del program.tables["kernel"], program.tables["api_call"]
-    assert steps(program.trace()).notes == ()
+    assert steps(Run(program.trace())).notes == ()
 
 
 def test_steps_of_a_program_without_a_device_have_host_times():
     program = regular(4)
     del program.tables["kernel"], program.tables["api_call"]
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert found.source == "range:step_*"
     assert found.included.tolist() == [True, True, True, False]
     assert found.times().host_median_ns == 100 * US
@@ -361,7 +361,7 @@ def test_steps_of_a_program_without_a_device_have_host_times():
 def test_a_range_that_was_open_at_the_end_is_incomplete():
     program = regular(3)
     program.range(300, 350, "step_3", is_truncated=True)
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert found.excluded == ((2, "incomplete"), (3, "incomplete"))
 
 
@@ -370,13 +370,13 @@ def test_a_step_without_device_work_is_left_out():
     program.range(400, 490, "step_4")
     program.range(500, 590, "step_5")
     program.kernel(501, 551, 560)
-    found = steps(program.trace())
+    found = steps(Run(program.trace()))
     assert found.excluded == ((3, "incomplete"), (4, "no device work"), (5, "last"))
 
 
 def test_what_is_measured_are_the_included_steps():
     trace = regular(4).trace()
-    found = measure_windows(trace)
+    found = measure_windows(Run(trace))
     assert found.step.tolist() == [0, 1, 2]
     assert (found.start_ns // US).tolist() == [51, 151, 251]
     assert (found.end_ns // US).tolist() == [151, 251, 351]
@@ -386,16 +386,16 @@ def test_without_steps_each_device_is_measured_from_its_first_operation_to_its_l
     program = Program(span_ns=(0, 1000 * US))
     program.kernel(1, 10, 20)
     program.kernel(2, 500, 520, device_id=1)
-    found = measure_windows(program.trace())
+    found = measure_windows(Run(program.trace()))
     assert found.device.tolist() == [0, 1]
     assert found.start_ns.tolist() == [10 * US, 500 * US]
     assert found.end_ns.tolist() == [20 * US, 520 * US]
     assert found.step.tolist() == [NO_STEP] * 2
-    found = measure_windows(program.trace().window(5 * US, 600 * US))
+    found = measure_windows(Run(program.trace().window(5 * US, 600 * US)))
     assert list(zip(found.start_ns, found.end_ns, strict=True)) == [(5 * US, 600 * US)] * 2
     sampled = Program(span_ns=(0, 1000 * US), windows_ns=((0, 30 * US), (400 * US, 600 * US)))
     sampled.tables = program.tables
-    found = measure_windows(sampled.trace())
+    found = measure_windows(Run(sampled.trace()))
     assert found.device.tolist() == [0, 0, 1, 1]
     assert found.start_ns.tolist() == [0, 400 * US] * 2
     assert found.end_ns.tolist() == [30 * US, 600 * US] * 2
@@ -403,10 +403,10 @@ def test_without_steps_each_device_is_measured_from_its_first_operation_to_its_l
 
 def test_a_trace_of_nothing_has_no_steps():
     trace = Trace(MemorySource({}))
-    found = steps(trace)
+    found = steps(Run(trace))
     assert (found.source, len(found), found.excluded) == ("none", 0, ())
     assert found.times().count == 0
-    assert len(measure_windows(trace).device) == 0
+    assert len(measure_windows(Run(trace)).device) == 0
     assert found.has_next.tolist() == found.period_ns.tolist() == []
 
 

@@ -13,7 +13,7 @@ from support import captures
 
 import warpline
 from warpline.derived.steps.times import Steps, measure_windows, steps
-from warpline.trace import ColumnData, StringPool, TableSource, Trace, TraceMeta, read
+from warpline.trace import ColumnData, Run, StringPool, TableSource, Trace, TraceMeta, read
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 MORE = sorted((SHARED / "nsys").glob("*.sqlite"))
@@ -93,7 +93,7 @@ def periods(found: Steps) -> list[int]:
 
 def check_against_sql(path: Path) -> None:
     device, host = true_periods(path)
-    found = steps(warpline.open(path))
+    found = steps(Run(warpline.open(path)))
     assert found.source == "range:step_*"
     assert periods(found) == device
     assert found.host_period_ns[:-1].tolist() == host
@@ -104,7 +104,7 @@ def check_against_sql(path: Path) -> None:
 
 
 def check_hidden(path: Path) -> None:
-    shown, hidden = steps(warpline.open(path)), steps(Trace(WithoutRanges(read(path))))
+    shown, hidden = steps(Run(warpline.open(path))), steps(Run(Trace(WithoutRanges(read(path)))))
     assert hidden.source == "periodicity"
     assert len(hidden) == len(shown)
     assert hidden.times().median_ns == pytest.approx(shown.times().median_ns, rel=0.01)
@@ -136,23 +136,23 @@ def test_hidden_ranges_of_more_captures(path: Path):
 @pytest.mark.skipif(not KINETO, reason="the PyTorch profiler's traces are not here")
 @pytest.mark.parametrize("path", KINETO, ids=lambda path: path.name)
 def test_traces_of_the_pytorch_profiler_have_four_steps(path: Path):
-    found = steps(warpline.open(path))
+    found = steps(Run(warpline.open(path)))
     assert (found.source, len(found)) == ("periodicity", 4)
 
 
 def test_two_ranks_have_the_same_steps(capture: Callable[[str], Path]):
     paths = [capture(f"ddp_serial.bad.rank{rank}") for rank in range(2)]
     trace = warpline.open(*paths)
-    found = steps(trace)
-    apart = [periods(steps(warpline.open(path))) for path in paths]
+    found = steps(Run(trace))
+    apart = [periods(steps(Run(warpline.open(path)))) for path in paths]
     assert found.period_ns.tolist() == [*apart[0], 0, *apart[1], 0]
     assert found.times().count == 5
-    windows = measure_windows(trace)
+    windows = measure_windows(Run(trace))
     assert sorted(set(windows.device.tolist())) == [0, 1]
     assert windows.process.tolist() == windows.device.tolist()
 
 
 def test_windows_of_a_device_touch(capture: Callable[[str], Path]):
-    windows = measure_windows(warpline.open(capture("host_sync.bad")))
+    windows = measure_windows(Run(warpline.open(capture("host_sync.bad"))))
     assert windows.end_ns[:-1].tolist() == windows.start_ns[1:].tolist()
     assert (windows.end_ns > windows.start_ns).all()

@@ -6,6 +6,7 @@ import pytest
 from support.viewer_container import Decoded
 
 from warpline import api
+from warpline.trace import Run
 from warpline.viewer.pack import TableOfStats, pack
 from warpline.viewer.page import Assets
 
@@ -14,7 +15,7 @@ def packed(trace, tables=(), **options):
     """Return the diagnosis and the container of a trace."""
     diagnosis = api.analyze(trace)
     results = [TableOfStats(api.stats(trace, name), f"stats -r {name}") for name in tables]
-    return diagnosis, pack(trace, diagnosis, results, **options)
+    return diagnosis, pack(Run(trace), diagnosis, results, **options)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from support import captures
 from support.viewer_container import Decoded
 
 import warpline
+from warpline.trace import Run
 from warpline.viewer.tiled import TiledPage
 
 from .conftest import packed
@@ -24,7 +25,7 @@ class Both:
     def __init__(self, trace):
         container = packed(trace)[1]
         self.read = Decoded(container.head, [block.data for block in container.blocks])
-        self.tiled = TiledPage(trace, None)
+        self.tiled = TiledPage(Run(trace))
         self.ids = list(self.read.rows)
         self.events = {row: self.read.events(row) for row in self.ids}
         self.start, self.end = container.head["start_ns"], container.head["end_ns"]
@@ -304,7 +305,8 @@ def test_a_tile_that_does_not_exist_is_not_served(tiled, name, query):
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory):
-    return TiledPage(warpline.open(captures.unpack(NAMES[0], tmp_path_factory.mktemp("one"))), None)
+    path = captures.unpack(NAMES[0], tmp_path_factory.mktemp("one"))
+    return TiledPage(Run(warpline.open(path)))
 
 
 def test_times_and_events_that_no_recording_has_are_answered(tiled):

@@ -1,7 +1,8 @@
 """Tables and arrays computed from a trace and shared by several analyses.
 
-A function decorated with `derived` is computed once per trace and arguments. The result is cached
-in `Trace.memo` for the lifetime of the trace. Its arrays must not be modified.
+A function decorated with `derived` is computed once per trace, or once per run if it depends on the
+choice of steps. The result is cached in `Trace.memo` for the lifetime of the trace. Its arrays must
+not be modified.
 """
 
 from __future__ import annotations
@@ -10,22 +11,32 @@ from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
+Subject = TypeVar("Subject", Trace, Run)
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def derived(
-    compute: Callable[Concatenate[Trace, P], T],
-) -> Callable[Concatenate[Trace, P], T]:
-    """Compute the decorated function once per trace and arguments. Arguments must be hashable."""
+    compute: Callable[Concatenate[Subject, P], T],
+) -> Callable[Concatenate[Subject, P], T]:
+    """Compute the decorated function once per trace or run, and arguments. These must be hashable.
+
+    The function takes a Run if its result depends on the choice of steps, a Trace otherwise.
+    """
 
     @wraps(compute)
-    def shared(trace: Trace, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        key: Hashable = (compute, args, tuple(sorted(kwargs.items())))
+    def shared(subject: Subject, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        trace, steps = _parts(subject)
+        key: Hashable = (compute, steps, args, tuple(sorted(kwargs.items())))
         if key not in trace.memo:
-            trace.memo[key] = compute(trace, *args, **kwargs)
+            trace.memo[key] = compute(subject, *args, **kwargs)
         return cast("T", trace.memo[key])
 
     return shared
+
+
+def _parts(subject: Trace | Run) -> tuple[Trace, str | None]:
+    """Return the trace, which has the cache, and the choice of steps, which is part of the key."""
+    return (subject.trace, subject.steps) if isinstance(subject, Run) else (subject, None)

@@ -35,7 +35,7 @@ from warpline.replay.lanes import Lanes, lanes
 from warpline.replay.latencies import Latencies, Moments, latencies
 from warpline.replay.meetings import Meetings, meetings
 from warpline.replay.waits import call_costs, host_waits
-from warpline.trace import Trace
+from warpline.trace import Run
 
 HOST, THREAD, LAUNCH, LANE, OVERLAP, DEPENDENCY, MEET, RETURN, WAIT = range(9)
 
@@ -122,27 +122,22 @@ class _Built(NamedTuple):
 
 
 @derived
-def event_graph(trace: Trace, name: str | None = None) -> EventGraph:
-    """Return the event graph of the simulated steps.
-
-    Args:
-        trace: The trace.
-        name: The name of the ranges that are steps; see `steps`.
-    """
-    host, found = host_side(trace, name), lanes(trace, name)
-    layout = _layout(trace, name)
-    parts = [*_host_edges(trace, layout, name), *_lane_edges(trace, layout, name)]
-    length = _lengths(trace, layout, name)
+def event_graph(run: Run) -> EventGraph:
+    """Return the event graph of the simulated steps."""
+    host, found = host_side(run), lanes(run)
+    layout = _layout(run)
+    parts = [*_host_edges(run, layout), *_lane_edges(run, layout)]
+    length = _lengths(run, layout)
     built, edges = _assembled(parts, layout.n_nodes)
-    measured = latencies(trace, _moments(layout, found, host, edges, built, length), name)
+    measured = latencies(run, _moments(layout, found, host, edges, built, length))
     for infer in (inferred_waits, inferred_room):
-        more = infer(trace, layout.item_start_ns, measured.expected_ns, name)
+        more = infer(run, layout.item_start_ns, measured.expected_ns)
         if not len(more.item):
             continue
         parts.append(_inferred_edges(layout, more, is_room=infer is inferred_room))
         built, edges = _assembled(parts, layout.n_nodes)
-        measured = latencies(trace, _moments(layout, found, host, edges, built, length), name)
-    weight, usual = _weights(trace, layout, built, measured, name)
+        measured = latencies(run, _moments(layout, found, host, edges, built, length))
+    weight, usual = _weights(run, layout, built, measured)
     return EventGraph(
         host,
         found,
@@ -175,9 +170,9 @@ def _after(at: I64, length_ns: I64, node: I64) -> I64:
     return np.where(at[node] == NEVER, NEVER, at[node] + length_ns[node])
 
 
-def _layout(trace: Trace, name: str | None) -> _Layout:
-    host, found = host_side(trace, name), lanes(trace, name)
-    met, waits = meetings(trace, name), host_waits(trace, name)
+def _layout(run: Run) -> _Layout:
+    host, found = host_side(run), lanes(run)
+    met, waits = meetings(run), host_waits(run)
     n_calls, n_items = len(host), len(found)
     call_return = np.arange(n_calls)
     waiting = np.unique(waits.call)
@@ -198,9 +193,9 @@ def _layout(trace: Trace, name: str | None) -> _Layout:
     )
 
 
-def _host_edges(trace: Trace, layout: _Layout, name: str | None) -> list[_Built]:
-    host, waits = host_side(trace, name), host_waits(trace, name)
-    costs = call_costs(trace, name)
+def _host_edges(run: Run, layout: _Layout) -> list[_Built]:
+    host, waits = host_side(run), host_waits(run)
+    costs = call_costs(run)
     follows = np.flatnonzero(host.before >= 0)
     before = host.before[follows]
     gap = layout.call_start_ns[follows] - layout.call_end_ns[before]
@@ -220,8 +215,8 @@ def _host_edges(trace: Trace, layout: _Layout, name: str | None) -> list[_Built]
     ]
 
 
-def _lane_edges(trace: Trace, layout: _Layout, name: str | None) -> list[_Built]:
-    found, met = lanes(trace, name), meetings(trace, name)
+def _lane_edges(run: Run, layout: _Layout) -> list[_Built]:
+    found, met = lanes(run), meetings(run)
     launched = np.flatnonzero(found.call >= 0)
     awaited = np.flatnonzero(found.awaits >= 0)
     parts = [
@@ -323,9 +318,7 @@ def _moments(
     return Moments(layout.item_start_ns, called, ready[layout.item])
 
 
-def _weights(
-    trace: Trace, layout: _Layout, built: _Built, measured: Latencies, name: str | None
-) -> tuple[I64, I64]:
+def _weights(run: Run, layout: _Layout, built: _Built, measured: Latencies) -> tuple[I64, I64]:
     """Return the weights with measured values, and with medians."""
     item = np.clip(built.target - len(layout.call_start_ns), 0, max(len(layout.item) - 1, 0))
     weight, usual = built.weight.copy(), built.weight.copy()
@@ -338,14 +331,14 @@ def _weights(
     waits = built.kind == WAIT
     call_of = np.full(layout.n_nodes, NONE)
     call_of[layout.call_return] = np.arange(len(layout.call_return))
-    usual[waits] = call_costs(trace, name).usual_wake_ns[call_of[built.target[waits]]]
+    usual[waits] = call_costs(run).usual_wake_ns[call_of[built.target[waits]]]
     return weight, usual
 
 
-def _lengths(trace: Trace, layout: _Layout, name: str | None) -> I64:
-    host, met = host_side(trace, name), meetings(trace, name)
+def _lengths(run: Run, layout: _Layout) -> I64:
+    host, met = host_side(run), meetings(run)
     length = np.zeros(layout.n_nodes, np.int64)
-    length[: len(host)] = call_costs(trace, name).own_ns
+    length[: len(host)] = call_costs(run).own_ns
     length[layout.item] = layout.item_end_ns - layout.item_start_ns
     meeting = np.flatnonzero(met.of_item >= 0)
     begun = np.full(met.n_meetings, NEVER)

@@ -18,7 +18,7 @@ from warpline.derived.idle.kinds import call_kind
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.tiling import by_group
 from warpline.replay.window import replay_window
-from warpline.trace import Trace
+from warpline.trace import Run
 
 NONE = -1
 # Threads with more than this share of overlapping calls do not take turns.
@@ -55,12 +55,13 @@ class HostSide(NamedTuple):
 
 
 @derived
-def host_side(trace: Trace, name: str | None = None) -> HostSide:
+def host_side(run: Run) -> HostSide:
     """Return the calls of the simulated window and their order."""
+    trace = run.trace
     none = np.zeros(0, np.int64)
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return HostSide(none, none, none, none, none, none, none.astype(np.int8), none, none)
-    window = replay_window(trace, name)
+    window = replay_window(run)
     columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "process_id", "name_id")
     low, high = np.searchsorted(columns["start_ns"].values, [window.start_ns, window.end_ns])
     start, end, thread, process, names = (c.values[low:high] for c in columns.values())

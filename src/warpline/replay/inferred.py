@@ -22,7 +22,7 @@ from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, host_side
 from warpline.replay.lanes import Lanes, lanes
-from warpline.trace import Trace
+from warpline.trace import Run
 
 _LATE_NS = 3_000
 _JUST_NS = 60_000
@@ -53,18 +53,17 @@ class _Late(NamedTuple):
         return _Late(*(column[rows] for column in self))
 
 
-def inferred_waits(trace: Trace, start_ns: I64, expected_ns: I64, name: str | None) -> Inferred:
+def inferred_waits(run: Run, start_ns: I64, expected_ns: I64) -> Inferred:
     """Return the items whose ends late items probably waited for.
 
     Args:
-        trace: The trace.
+        run: The trace, and the choice of its steps.
         start_ns: Shape (items,), recorded start.
         expected_ns: Shape (items,), expected start; NEVER if unknown.
-        name: The name of the steps' ranges.
     """
-    host, found = host_side(trace, name), lanes(trace, name)
-    asks = np.flatnonzero(numbers_of_texts(trace, host.name, _is_wait) > 0)
-    told = trace.has("stream_wait") and trace.row_count("stream_wait") > 0
+    host, found = host_side(run), lanes(run)
+    asks = np.flatnonzero(numbers_of_texts(run.trace, host.name, _is_wait) > 0)
+    told = run.trace.has("stream_wait") and run.trace.row_count("stream_wait") > 0
     if told or not len(asks):
         return _nothing()
     late = _late_items(found, start_ns, expected_ns)
@@ -72,9 +71,9 @@ def inferred_waits(trace: Trace, start_ns: I64, expected_ns: I64, name: str | No
     return _matched(found, late, _just_before)
 
 
-def inferred_room(trace: Trace, start_ns: I64, expected_ns: I64, name: str | None) -> Inferred:
+def inferred_room(run: Run, start_ns: I64, expected_ns: I64) -> Inferred:
     """Return the operations that probably left no free SMs for late kernels; arguments as above."""
-    found, work = lanes(trace, name), operations(trace)
+    found, work = lanes(run), operations(run.trace)
     late = _late_items(found, start_ns, expected_ns)
     kernel = np.zeros(len(work), np.bool_)
     kernel[work.of_table("kernel")] = True

@@ -18,7 +18,7 @@ from warpline.ops.join import lookup_rows
 from warpline.replay.edges import Edges, times
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.window import replay_window
-from warpline.trace import ColumnData, Trace
+from warpline.trace import ColumnData, Run, Trace
 
 
 class Lanes(NamedTuple):
@@ -78,11 +78,11 @@ class EventRows(NamedTuple):
 
 
 @derived
-def lanes(trace: Trace, name: str | None = None) -> Lanes:
+def lanes(run: Run) -> Lanes:
     """Return the stream items of the simulated window, and operations running at its start."""
-    work, host = operations(trace), host_side(trace, name)
-    chosen, call = _replayed(trace, work, host, name)
-    records, waits = event_rows(trace, "event_record", name), event_rows(trace, "stream_wait", name)
+    work, host = operations(run.trace), host_side(run)
+    chosen, call = _replayed(run, work, host)
+    records, waits = event_rows(run, "event_record"), event_rows(run, "stream_wait")
     known = waits.stream >= 0
     waits = EventRows(*(column[known] for column in waits))
     # Operations without a known call were enqueued after their predecessor in the stream.
@@ -112,12 +112,12 @@ def lanes(trace: Trace, name: str | None = None) -> Lanes:
 
 
 @derived
-def reached_ns(trace: Trace, name: str | None = None) -> I64:
+def reached_ns(run: Run) -> I64:
     """Return when each item was done: operations as recorded, events when reached.
 
     An event is reached when everything before it in its stream, including waits, is done.
     """
-    found = lanes(trace, name)
+    found = lanes(run)
     is_event = found.operation < 0
     follows = np.flatnonzero(is_event[1:] & (found.stream[1:] == found.stream[:-1])) + 1
     awaits = np.flatnonzero(found.awaits >= 0)
@@ -131,9 +131,10 @@ def reached_ns(trace: Trace, name: str | None = None) -> I64:
     return times(edges, np.zeros(len(order), np.int64), length, found.start_ns) + length
 
 
-def event_rows(trace: Trace, table: str, name: str | None) -> EventRows:
+def event_rows(run: Run, table: str) -> EventRows:
     """Return the rows of a table of events whose calls are in the simulated window."""
-    host = host_side(trace, name)
+    trace = run.trace
+    host = host_side(run)
     none = np.zeros(0, np.int64)
     if not trace.has(table) or not trace.row_count(table) or not len(host):
         return EventRows(none, none, none, none)
@@ -201,15 +202,15 @@ def outermost_of(trace: Trace, host: HostSide, rows: I64) -> I64:
     return found
 
 
-def _replayed(trace: Trace, work: Operations, host: HostSide, name: str | None) -> tuple[I64, I64]:
+def _replayed(run: Run, work: Operations, host: HostSide) -> tuple[I64, I64]:
     """Return the operations to simulate and their calls; NONE for those running at the start."""
-    window = replay_window(trace, name)
+    window = replay_window(run)
     call = np.full(len(work), NONE)
     launched = np.flatnonzero(work.call >= 0)
-    call[launched] = outermost_of(trace, host, work.call[launched])
+    call[launched] = outermost_of(run.trace, host, work.call[launched])
     called = work.start_ns.copy()
     if len(launched):
-        called[launched] = trace.columns("api_call", "start_ns")["start_ns"].values[
+        called[launched] = run.trace.columns("api_call", "start_ns")["start_ns"].values[
             work.call[launched]
         ]
     runs_on = (called < window.start_ns) & (work.end_ns > window.start_ns)

@@ -13,7 +13,7 @@ from warpline.replay.edges import NEVER
 from warpline.replay.host import host_side
 from warpline.replay.lanes import lanes
 from warpline.replay.waits import call_costs, held_copies
-from warpline.trace import Trace
+from warpline.trace import Run
 
 DEFAULT_GAP_NS = 1_200
 _LONGEST_NS = 50_000
@@ -54,19 +54,19 @@ class Latencies(NamedTuple):
     expected_ns: I64
 
 
-def latencies(trace: Trace, moments: Moments, name: str | None) -> Latencies:
+def latencies(run: Run, moments: Moments) -> Latencies:
     """Return the measured latencies and gaps, and the medians of the trace."""
-    found = lanes(trace, name)
+    found = lanes(run)
     is_work, called = found.operation >= 0, moments.called_ns != NEVER
     idle = called & is_work & (moments.called_ns >= moments.ready_ns)
     launch = np.where(called, moments.start_ns - np.where(called, moments.called_ns, 0), 0)
-    usual_launch = _usual(launch, idle, _kind_of(trace, name), launch_latency_ns(trace))
-    usual_launch = np.where(is_work, np.maximum(usual_launch, _call_lengths(trace, name)), 0)
+    usual_launch = _usual(launch, idle, _kind_of(run), launch_latency_ns(run.trace))
+    usual_launch = np.where(is_work, np.maximum(usual_launch, _call_lengths(run)), 0)
     arrival = np.where(called, moments.called_ns + usual_launch, NEVER)
     has_ready = moments.ready_ns != NEVER
     queued = is_work & has_ready & (~called | (arrival <= moments.ready_ns))
     gap = np.where(has_ready, moments.start_ns - np.where(has_ready, moments.ready_ns, 0), 0)
-    usual_gap = np.where(is_work, _usual(gap, queued, _kind_of(trace, name), DEFAULT_GAP_NS), 0)
+    usual_gap = np.where(is_work, _usual(gap, queued, _kind_of(run), DEFAULT_GAP_NS), 0)
     follow = np.where(has_ready, moments.ready_ns + usual_gap, NEVER)
     by_launch = called & (arrival >= follow)
     return Latencies(
@@ -91,20 +91,20 @@ def _usual(value: I64, sample: BoolArray, kind: I64, default: int) -> I64:
     return found
 
 
-def _kind_of(trace: Trace, name: str | None) -> I64:
+def _kind_of(run: Run) -> I64:
     """Return the kind of each item: its table, whether in a graph, whether it blocks its call."""
-    found, work = lanes(trace, name), operations(trace)
+    found, work = lanes(run), operations(run.trace)
     kind = np.where(found.operation >= 0, work.table[found.operation].astype(np.int64), -1)
-    kind[held_copies(trace, name).item] = 16
+    kind[held_copies(run).item] = 16
     same = np.append(False, (found.call[1:] == found.call[:-1]) & (found.call[1:] >= 0))
     kind[same[: len(kind)]] += 32
     return kind
 
 
-def _call_lengths(trace: Trace, name: str | None) -> I64:
+def _call_lengths(run: Run) -> I64:
     """Return the minimum time from the start of each item's call to the item's start."""
-    found, host = lanes(trace, name), host_side(trace, name)
-    length = np.append(call_costs(trace, name).own_ns, 0)[found.call]
+    found, host = lanes(run), host_side(run)
+    length = np.append(call_costs(run).own_ns, 0)[found.call]
     if len(host):
-        length[held_copies(trace, name).item] = 0
+        length[held_copies(run).item] = 0
     return length + np.where(length > 0, _AFTER_CALL_NS, 0)

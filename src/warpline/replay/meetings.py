@@ -14,7 +14,7 @@ from warpline.ops.arrays import I64
 from warpline.ops.tiling import by_group
 from warpline.replay.host import NONE
 from warpline.replay.lanes import lanes
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 # At least this share of matched collectives must overlap in time, or the match is wrong.
 _MATCHED_RATIO = 0.9
@@ -42,12 +42,13 @@ class _Parts(NamedTuple):
 
 
 @derived
-def meetings(trace: Trace, name: str | None = None) -> Meetings:
+def meetings(run: Run) -> Meetings:
     """Return the collectives of several processes whose parts are all simulated.
 
     Without matched collectives, collective kernels such as sends and receives are matched by order.
     """
-    found, work, matched = lanes(trace, name), operations(trace), collective_matches(trace)
+    trace = run.trace
+    found, work, matched = lanes(run), operations(trace), collective_matches(trace)
     processes = trace.row_count("process") if trace.has("process") else 0
     at_once = np.zeros(processes, np.int64)
     if matched.count:

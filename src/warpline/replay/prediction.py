@@ -12,7 +12,7 @@ from warpline.replay.draft import Draft
 from warpline.replay.graph import event_graph
 from warpline.replay.steps import recorded, step_times
 from warpline.result.changes import Change, Range
-from warpline.trace import Trace
+from warpline.trace import Run
 
 # CPU time of identical code relative to another recording on the same machine.
 HOST_SPEED = Range(0.8, 1.0, 1.2)
@@ -39,36 +39,32 @@ class Prediction(NamedTuple):
 
 
 def predict(
-    trace: Trace,
+    run: Run,
     changes: Sequence[Change],
-    name: str | None = None,
     *,
     host_speed: Range = HOST_SPEED,
 ) -> Prediction:
     """Predict the step time with changes.
 
     Args:
-        trace: The trace.
+        run: The trace, and the choice of its steps.
         changes: The changes, applied in this order.
-        name: The name of the ranges that are steps; see `steps`.
         host_speed: Factors on CPU time for the same code.
     """
-    graph = event_graph(trace, name)
-    measured = step_times(trace, graph, recorded(graph), name).median_ns
-    unchanged = step_times(trace, graph, Draft(graph).timing(), name).median_ns
-    low, central, high = (_replayed(trace, changes, name, side, host_speed) for side in SIDES)
+    graph = event_graph(run)
+    measured = step_times(run, graph, recorded(graph)).median_ns
+    unchanged = step_times(run, graph, Draft(graph).timing()).median_ns
+    low, central, high = (_replayed(run, changes, side, host_speed) for side in SIDES)
     ordered = Range(min(low, central), central, max(high, central))
     return Prediction(measured, unchanged, ordered)
 
 
-def _replayed(
-    trace: Trace, changes: Sequence[Change], name: str | None, side: Side, host_speed: Range
-) -> int:
+def _replayed(run: Run, changes: Sequence[Change], side: Side, host_speed: Range) -> int:
     """Return the median step with changes."""
-    graph = event_graph(trace, name)
+    graph = event_graph(run)
     draft = Draft(graph)
-    apply(trace, draft, changes, side)
+    apply(run.trace, draft, changes, side)
     if side != "central":
         draft.scale_host(getattr(host_speed, side))
         draft.scale_items(np.arange(len(graph.lanes)), getattr(DEVICE_SPEED, side))
-    return step_times(trace, graph, draft.timing(), name).median_ns
+    return step_times(run, graph, draft.timing()).median_ns

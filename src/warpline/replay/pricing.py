@@ -14,49 +14,45 @@ from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.replay.prediction import Prediction, predict
 from warpline.result import Finding
 from warpline.result.changes import Change, Range, RemoveProfilerCost
-from warpline.trace import Trace
+from warpline.trace import Run
 
 
-def price(
-    trace: Trace, findings: Sequence[Finding], name: str | None = None
-) -> tuple[Finding, ...]:
+def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings with their estimated savings per step, the largest saving first.
 
     Findings without changes are returned unmodified, after the others. A saving below
     `MEASURABLE_RATIO` of the step gives a finding low severity.
 
     Args:
-        trace: The trace.
+        run: The trace, and the choice of its steps.
         findings: The findings of the rules.
-        name: The name of the ranges that are steps; see `steps`.
     """
     specific = [item for item in findings if item.changes and not item.is_generic]
     generic = [item for item in findings if item.changes and item.is_generic]
     if not specific and not generic:
         return tuple(findings)
-    whole = predict(trace, (), name)
-    priced = [_priced(item, whole, predict(trace, item.changes, name)) for item in specific]
-    done = _accumulated(trace, sorted(priced, key=_saving, reverse=True), whole, name)
+    whole = predict(run, ())
+    priced = [_priced(item, whole, predict(run, item.changes)) for item in specific]
+    done = _accumulated(run, sorted(priced, key=_saving, reverse=True), whole)
     made = [change for item in done if _is_measurable(item, whole) for change in item.changes]
-    after = _on_what_remains(trace, generic, made, whole, name)
+    after = _on_what_remains(run, generic, made, whole)
     return (*done, *after, *(item for item in findings if not item.changes))
 
 
 def _on_what_remains(
-    trace: Trace,
+    run: Run,
     generic: Sequence[Finding],
     made: Sequence[Change],
     whole: Prediction,
-    name: str | None,
 ) -> list[Finding]:
     """Return generic findings with their savings after the changes of earlier findings.
 
     The finding with the largest remaining saving comes next.
     """
     made, left, found = list(made), list(generic), []
-    before = predict(trace, made, name).step_ns.central
+    before = predict(run, made).step_ns.central
     while left:
-        each = [predict(trace, (*made, *item.changes), name) for item in left]
+        each = [predict(run, (*made, *item.changes)) for item in left]
         place = min(range(len(left)), key=lambda place: each[place].step_ns.central)
         item, after = left.pop(place), each[place]
         cumulative = round(max(whole.unchanged_ns - after.step_ns.central, 0))
@@ -67,9 +63,7 @@ def _on_what_remains(
     return found
 
 
-def _accumulated(
-    trace: Trace, findings: Sequence[Finding], whole: Prediction, name: str | None
-) -> list[Finding]:
+def _accumulated(run: Run, findings: Sequence[Finding], whole: Prediction) -> list[Finding]:
     """Return findings with their cumulative savings.
 
     A finding that adds nothing to those before it, for example because they already remove its
@@ -81,7 +75,7 @@ def _accumulated(
         made += item.changes
         together, severity = _saving(item), item.severity
         if place:
-            step = predict(trace, made, name).step_ns.central
+            step = predict(run, made).step_ns.central
             together = round(max(whole.unchanged_ns - step, 0))
             more = together - (found[-1].cumulative_saving_ns or 0)
             if more < MEASURABLE_RATIO * whole.unchanged_ns:
@@ -127,14 +121,9 @@ _COST_NS = {
 }
 
 
-def unprofiled_step_ns(trace: Trace, name: str | None = None) -> Range | None:
-    """Return the step time without a profiler; None if the profiler's overhead is unknown.
-
-    Args:
-        trace: The trace.
-        name: The name of the ranges that are steps; see `steps`.
-    """
-    cost = _COST_NS.get(trace.meta.format)
+def unprofiled_step_ns(run: Run) -> Range | None:
+    """Return the step time without a profiler; None if the profiler's overhead is unknown."""
+    cost = _COST_NS.get(run.trace.meta.format)
     if cost is None:
         return None
-    return predict(trace, (RemoveProfilerCost(cost),), name).step_ns
+    return predict(run, (RemoveProfilerCost(cost),)).step_ns

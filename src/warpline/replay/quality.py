@@ -13,7 +13,7 @@ from warpline.ops.interval import union
 from warpline.replay.edges import NEVER
 from warpline.replay.graph import EventGraph, event_graph, timing
 from warpline.replay.steps import recorded, step_times
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 # An operation that starts later than expected by more than this has a cause outside the graph.
 UNEXPLAINED_NS = 5_000
@@ -36,14 +36,14 @@ class Quality(NamedTuple):
 
 
 @derived
-def replay_quality(trace: Trace, name: str | None = None) -> Quality:
+def replay_quality(run: Run) -> Quality:
     """Simulate a trace unchanged with median latencies, and compare."""
-    graph = event_graph(trace, name)
+    graph = event_graph(run)
     again = timing(graph, graph.usual_weight_ns, graph.length_ns, graph.earliest_ns)
-    measured = step_times(trace, graph, recorded(graph), name)
-    replayed = step_times(trace, graph, again, name)
+    measured = step_times(run, graph, recorded(graph))
+    replayed = step_times(run, graph, again)
     error = abs(replayed.median_ns / measured.median_ns - 1) if measured.median_ns else 0.0
-    return Quality(error, _unexplained(graph, trace), measured.n_steps)
+    return Quality(error, _unexplained(graph, run.trace), measured.n_steps)
 
 
 def _unexplained(graph: EventGraph, trace: Trace) -> float:

@@ -17,7 +17,7 @@ from warpline.replay.edges import NEVER
 from warpline.replay.graph import EventGraph, Timing, event_graph
 from warpline.replay.host import NONE
 from warpline.replay.window import replay_window
-from warpline.trace import Trace
+from warpline.trace import Run
 
 
 class ReplayedSteps(NamedTuple):
@@ -55,16 +55,14 @@ def recorded(graph: EventGraph) -> Timing:
     return Timing(graph.call_start_ns, graph.call_end_ns, graph.item_start_ns, graph.item_end_ns)
 
 
-def step_times(
-    trace: Trace, graph: EventGraph, at: Timing, name: str | None = None
-) -> ReplayedSteps:
+def step_times(run: Run, graph: EventGraph, at: Timing) -> ReplayedSteps:
     """Return the times of the included steps."""
-    chosen = replay_window(trace, name).step
+    chosen = replay_window(run).step
     none = np.zeros(0, np.int64)
     if not len(chosen):
         return ReplayedSteps(none, none, _whole(at), 0)
-    done = done_ns(trace, graph, at, name)
-    found = steps(trace, name)
+    done = done_ns(run, graph, at)
+    found = steps(run)
     lane = found.lane[chosen]
     follows = np.flatnonzero((np.diff(lane) == 0) & (np.diff(chosen) == 1)) + 1
     # The last step of the window may have no period on a device, but its end is known.
@@ -84,9 +82,9 @@ def step_times(
     return ReplayedSteps(chosen[counts], length, slowest, n)
 
 
-def done_ns(trace: Trace, graph: EventGraph, at: Timing, name: str | None = None) -> I64:
+def done_ns(run: Run, graph: EventGraph, at: Timing) -> I64:
     """Return when each step of the window is done, shape (steps,)."""
-    anchors = _anchors(trace, name)
+    anchors = _anchors(run)
     done = np.full(len(anchors.call), NEVER)
     has = anchors.call >= 0
     ended = at.call_end_ns[anchors.call[has]]
@@ -105,13 +103,13 @@ def _whole(at: Timing) -> int:
 
 
 @derived
-def _anchors(trace: Trace, name: str | None) -> _Anchors:
-    graph, found = event_graph(trace, name), steps(trace, name)
-    chosen = replay_window(trace, name).step
+def _anchors(run: Run) -> _Anchors:
+    graph, found = event_graph(run), steps(run)
+    chosen = replay_window(run).step
     of_step = np.full(len(found) + 1, NONE)
     of_step[chosen] = np.arange(len(chosen))
     operation = graph.lanes.operation
-    step = np.where(operation >= 0, step_of_operations(trace, name)[operation], NONE)
+    step = np.where(operation >= 0, step_of_operations(run)[operation], NONE)
     of_item = np.where(step >= 0, of_step[step], NONE)
     call, rest = np.full(len(chosen), NONE), np.zeros(len(chosen), np.int64)
     for process in np.unique(found.process[chosen]).tolist():

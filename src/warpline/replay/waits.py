@@ -28,7 +28,7 @@ from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.lanes import EventRows, Lanes, event_rows, lanes, reached_ns, records_before
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
-from warpline.trace import Trace
+from warpline.trace import Run
 
 # A call may return this much before the recorded end of the awaited item: clocks differ.
 _SLACK_NS = 20_000
@@ -87,33 +87,33 @@ def waits_for(name: str) -> int:
 
 
 @derived
-def host_waits(trace: Trace, name: str | None = None) -> Waits:
+def host_waits(run: Run) -> Waits:
     """Return the items that each call of the simulated window waited for."""
-    host, found = host_side(trace, name), lanes(trace, name)
+    host, found = host_side(run), lanes(run)
     if not len(host) or not len(found):
         return Waits(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    what = numbers_of_texts(trace, host.name, waits_for)
+    what = numbers_of_texts(run.trace, host.name, waits_for)
     parts = [
-        *_told(trace, what, name),
+        *_told(run, what),
         _everything(host, found, np.flatnonzero(what == WAITS_FOR.index("everything"))),
-        held_copies(trace, name),
+        held_copies(run),
         _full_queues(host, found),
     ]
     pairs = np.concatenate([np.stack(part) for part in parts], axis=1)
     pairs = pairs[:, pairs[1] >= 0]
-    done = reached_ns(trace, name)[pairs[1]]
+    done = reached_ns(run)[pairs[1]]
     pairs = pairs[:, done <= host.end_ns[pairs[0]] + _SLACK_NS]
     return Waits(*pairs[:, np.argsort(pairs[0], kind="stable")])
 
 
 @derived
-def call_costs(trace: Trace, name: str | None = None) -> Costs:
+def call_costs(run: Run) -> Costs:
     """Return each call's duration without waiting, and its time to wake up."""
-    host, waits = host_side(trace, name), host_waits(trace, name)
+    host, waits = host_side(run), host_waits(run)
     length = host.end_ns - host.start_ns
     codes = factorize(host.name).codes
     target = np.full(len(host), NEVER)
-    np.maximum.at(target, waits.call, reached_ns(trace, name)[waits.item])
+    np.maximum.at(target, waits.call, reached_ns(run)[waits.item])
     may_wait = target != NEVER
     frees = host.kind == CALL_KINDS.index("allocator")
     after = host.end_ns - np.where(may_wait, target, host.end_ns)
@@ -135,13 +135,13 @@ def call_costs(trace: Trace, name: str | None = None) -> Costs:
 
 
 @derived
-def held_copies(trace: Trace, name: str | None = None) -> Waits:
+def held_copies(run: Run) -> Waits:
     """Return the copies that block their thread until they are done, with their calls.
 
     These are pageable copies, except small host-to-device ones, and copies by synchronous
     functions, except device-to-device ones.
     """
-    host, found, work = host_side(trace, name), lanes(trace, name), operations(trace)
+    host, found, work = host_side(run), lanes(run), operations(run.trace)
     copies = work.of_table("memcpy")
     is_copy = np.zeros(len(work), np.bool_)
     is_copy[copies] = True
@@ -150,7 +150,7 @@ def held_copies(trace: Trace, name: str | None = None) -> Waits:
     if not len(items):
         return Waits(items, items)
     row = work.row[found.operation[items]]
-    columns = trace.columns("memcpy", "kind", "bytes", "src_memory", "dst_memory")
+    columns = run.trace.columns("memcpy", "kind", "bytes", "src_memory", "dst_memory")
     kind, size = columns["kind"].values[row], columns["bytes"].values[row]
     pageable = _code(MEMORY_KINDS, "Pageable")
     is_pageable = np.zeros(len(row), np.bool_)
@@ -158,22 +158,22 @@ def held_copies(trace: Trace, name: str | None = None) -> Waits:
         is_pageable |= columns[side].filled(NONE)[row] == pageable
     is_staged = (size <= SMALL_COPY_BYTES) & (kind == _code(COPY_KINDS, "Host-to-Device"))
     names = host.name[found.call[items]]
-    is_synchronous = numbers_of_texts(trace, names, call_kind) == CALL_KINDS.index("copy")
+    is_synchronous = numbers_of_texts(run.trace, names, call_kind) == CALL_KINDS.index("copy")
     within = kind == _code(COPY_KINDS, "Device-to-Device")
     holds = (is_pageable & ~is_staged) | (is_synchronous & ~within)
     return Waits(found.call[items[holds]], items[holds])
 
 
-def _told(trace: Trace, what: I8, name: str | None) -> list[Waits]:
+def _told(run: Run, what: I8) -> list[Waits]:
     """Return the recorded waits for streams and events, and a guess for unrecorded ones."""
-    host, found = host_side(trace, name), lanes(trace, name)
+    host, found = host_side(run), lanes(run)
     stream = np.full(len(host), NONE)
     record = np.full(len(host), NONE)
-    rows = event_rows(trace, "host_wait", name)
+    rows = event_rows(run, "host_wait")
     stream[rows.call] = rows.stream
     is_event = what[rows.call] == WAITS_FOR.index("event")
     events = EventRows(*(column[is_event] for column in rows))
-    records = event_rows(trace, "event_record", name)
+    records = event_rows(run, "event_record")
     record[events.call] = _items_of(found, records, records_before(records, events, host))
     on_stream = np.flatnonzero((what == WAITS_FOR.index("stream")) & (stream >= 0))
     on_event = np.flatnonzero((what == WAITS_FOR.index("event")) & (record >= 0))

@@ -9,7 +9,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.steps.times import Steps, steps
 from warpline.ops.arrays import I64
-from warpline.trace import Trace
+from warpline.trace import Run
 
 MOST_STEPS = 20
 # A few earlier steps, so that work already on the GPU at the start does not matter.
@@ -32,13 +32,13 @@ class ReplayWindow(NamedTuple):
 
 
 @derived
-def replay_window(trace: Trace, name: str | None = None) -> ReplayWindow:
+def replay_window(run: Run) -> ReplayWindow:
     """Return the steps to simulate: at most `MOST_STEPS` representative ones per lane."""
-    found = steps(trace, name)
+    found = steps(run)
     parts = [_of_lane(found, lane) for lane in np.unique(found.lane).tolist()]
     chosen = np.concatenate([np.zeros(0, np.int64), *parts])
     if not len(chosen):
-        low, high = trace.span()
+        low, high = run.trace.span()
         return ReplayWindow(low, high + 1, chosen)
     low, high = found.host_start_ns[chosen].min(), found.host_end_ns[chosen].max()
     return ReplayWindow(int(low), int(high), chosen)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from warpline.registry import Registry
 from warpline.result.diagnosis import Finding
 from warpline.result.tables import Skipped
-from warpline.trace import Trace
+from warpline.trace import Run
 
-Judge = Callable[[Trace, str | None], Sequence[Finding] | Skipped]
+Judge = Callable[[Run], Sequence[Finding] | Skipped]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Rule:
     Attributes:
         name: The id, as in ``warpline explain NAME``.
         title: The problem in a few words, without numbers. A finding's title may add them.
-        judge: Takes the trace and the name of the steps' ranges; None detects the steps.
+        judge: Takes the run: the trace, and the choice of its steps.
         doc: Its docstring, shown by `explain` and in the documentation.
     """
 

@@ -5,6 +5,7 @@ from warpline.trace.filters import Excluded
 from warpline.trace.memory import MemorySource
 from warpline.trace.meta import ProcessEnd, TraceMeta
 from warpline.trace.reading import READERS, Reader, read
+from warpline.trace.run import Run
 from warpline.trace.source import TableSource
 from warpline.trace.strings import StringPool
 from warpline.trace.trace import Table, Trace
@@ -16,6 +17,7 @@ __all__ = [
     "MemorySource",
     "ProcessEnd",
     "Reader",
+    "Run",
     "StringPool",
     "Table",
     "TableSource",

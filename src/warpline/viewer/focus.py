@@ -11,7 +11,7 @@ from warpline.derived.steps.times import Steps, steps
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import Diagnosis, Evidence, Finding
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.viewer.device_rows import device_label
 
 _HOST_KEYS = {
@@ -25,15 +25,14 @@ _HOST_KEYS = {
 }
 
 
-def step_lists(trace: Trace, name: str | None, offset_ns: int) -> list[dict[str, Any]]:
+def step_lists(run: Run, offset_ns: int) -> list[dict[str, Any]]:
     """Return the steps on each device, slowest first; without GPU steps, those on the CPU.
 
     Args:
-        trace: The trace.
-        name: Name of the step ranges; None detects them.
+        run: The trace, and the choice of its steps.
         offset_ns: Subtracted from all times.
     """
-    found = steps(trace, name)
+    found = steps(run)
     if not len(found):
         return []
     lists = []
@@ -43,7 +42,7 @@ def step_lists(trace: Trace, name: str | None, offset_ns: int) -> list[dict[str,
         step = found.window_step[places]
         windows = found.window_start_ns[places], found.window_end_ns[places]
         rows = [f"gpu{device}"]
-        lists.append(_list(found, device_label(trace, device), rows, step, windows, offset_ns))
+        lists.append(_list(found, device_label(run.trace, device), rows, step, windows, offset_ns))
     if lists:
         return lists
     order = np.argsort(found.host_start_ns, kind="stable")

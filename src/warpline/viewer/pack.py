@@ -12,7 +12,7 @@ import numpy as np
 
 from warpline.result import Diagnosis, Result, source_name
 from warpline.schema.tables import SEVERITIES
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import format_bytes, plural
 from warpline.viewer.attributes import EVENT_TABLES, write_attributes
 from warpline.viewer.clocks import with_clock_errors
@@ -51,32 +51,30 @@ class _Packed(NamedTuple):
 
 
 def pack(
-    trace: Trace,
+    run: Run,
     diagnosis: Diagnosis,
     tables: Sequence[TableOfStats] = (),
     *,
-    steps: str | None = None,
     max_bytes: int | None = None,
 ) -> Container:
     """Return the container of a trace.
 
     Args:
-        trace: The trace to show.
+        run: The trace to show, and the choice of its steps.
         diagnosis: Its diagnosis.
         tables: Tables to include.
-        steps: Name of the step ranges; None detects them.
         max_bytes: Size limit for head and blocks in a report. To meet it, short events are omitted,
             those of the CPU before those of the GPU, and the container marks where. The result can
             still exceed the limit, because the rest of the content is not reduced.
     """
-    packer = _Packer(trace, diagnosis, tables, steps)
+    packer = _Packer(run, diagnosis, tables)
     whole = packer.pack(Thinned(packer.rows))
     size = report_bytes(whole.container)
     if max_bytes is None or size <= max_bytes:
         return whole.container
     fixed = size - sum(whole.sizes.values())
     found = whole.container
-    for kept in (kept_windows(trace, diagnosis, steps), NOTHING_KEPT):
+    for kept in (kept_windows(run, diagnosis), NOTHING_KEPT):
         budget = float(max_bytes - fixed)
         for tries_left in reversed(range(_TRIES)):
             # Long events compress worse than average, so each try uses a smaller budget, and the
@@ -102,15 +100,14 @@ class Frame:
     """The content of a container except the events.
 
     Args:
-        trace: The trace to show.
-        steps: Name of the step ranges; None detects them.
+        run: The trace to show, and the choice of its steps.
         names: Names of all rows.
         rows: Rows in display order.
     """
 
-    def __init__(self, trace: Trace, steps: str | None, names: Names, rows: Sequence[Row]) -> None:
-        self._trace, self._steps, self._names, self._rows = trace, steps, names, rows
-        self.span = span_of(trace, rows)
+    def __init__(self, run: Run, names: Names, rows: Sequence[Row]) -> None:
+        self._run, self._names, self._rows = run, names, rows
+        self.span = span_of(run.trace, rows)
         is_exact = max(map(abs, self.span)) < _LARGEST_TIME
         self.offset_ns = 0 if is_exact else self.span[0]
 
@@ -120,7 +117,7 @@ class Frame:
 
     @cached_property
     def _step_lists(self) -> list[dict[str, Any]]:
-        return step_lists(self._trace, self._steps, self.offset_ns)
+        return step_lists(self._run, self.offset_ns)
 
     @staticmethod
     def begin(writer: BlockWriter) -> None:
@@ -165,7 +162,7 @@ class Frame:
 
     def _facts(self, diagnosis: Diagnosis | None) -> dict[str, Any]:
         """Return the entries of the head about the whole recording."""
-        trace, offset_ns = self._trace, self.offset_ns
+        trace, offset_ns = self._run.trace, self.offset_ns
         low, high = self.span
         origin = trace.meta.origin_utc_ns
         ids = (row.id for row in self._rows)
@@ -194,15 +191,14 @@ class _Packer:
 
     def __init__(
         self,
-        trace: Trace,
+        run: Run,
         diagnosis: Diagnosis,
         tables: Sequence[TableOfStats],
-        steps: str | None,
     ) -> None:
-        self._trace, self._diagnosis, self._tables = trace, diagnosis, tables
-        self._names = Names(trace.strings)
-        self.rows = tuple(timeline_rows(trace, self._names))
-        self._frame = Frame(trace, steps, self._names, self.rows)
+        self._trace, self._diagnosis, self._tables = run.trace, diagnosis, tables
+        self._names = Names(run.trace.strings)
+        self.rows = tuple(timeline_rows(run.trace, self._names))
+        self._frame = Frame(run, self._names, self.rows)
 
     def pack(self, thinned: Thinned) -> _Packed:
         """Return the container of the remaining events."""

@@ -13,7 +13,7 @@ from warpline.derived.ranges.stacks import innermost_range, range_nesting
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.tree import enclosing
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 _NO_RANGE = -1
 _NO_THREAD = -1
@@ -87,7 +87,7 @@ def _range_of_operations(trace: Trace) -> I64:
     rows = launched[~own]
     ranges = trace.columns("range", "start_ns", "end_ns", "thread_id")
     thread = np.where(push_pop_ranges(trace), ranges["thread_id"].values, _NO_THREAD)
-    lead = leading_threads(trace)[work.process[rows]]
+    lead = leading_threads(Run(trace))[work.process[rows]]
     around = enclosing(
         trace.columns("api_call", "start_ns")["start_ns"].values[work.call[rows]],
         ranges["start_ns"].values,

@@ -12,7 +12,7 @@ from typing import IO, Literal, NamedTuple
 from warpline.errors import UsageError
 from warpline.files import complete_file
 from warpline.result import Diagnosis
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_bytes
 from warpline.viewer.container import Container
 from warpline.viewer.markup import element
@@ -45,21 +45,19 @@ class Report(NamedTuple):
 
 
 def make_report(
-    trace: Trace,
+    run: Run,
     diagnosis: Diagnosis,
     tables: Sequence[TableOfStats] = (),
     *,
-    steps: str | None = None,
     max_bytes: int | None = None,
     first_page: FirstPage = "overview",
 ) -> Report:
     """Return the self-contained page.
 
     Args:
-        trace: The trace to show.
+        run: The trace to show, and the choice of its steps.
         diagnosis: Its diagnosis.
         tables: Tables to include.
-        steps: Name of the step ranges; None detects them.
         max_bytes: Size limit of the file. To meet it, short events are omitted, and the page
             marks where.
         first_page: The initial page.
@@ -69,13 +67,13 @@ def make_report(
         InputError: The viewer script is not installed.
     """
     parts = assets()
-    container = pack(trace, diagnosis, tables, steps=steps)
+    container = pack(run, diagnosis, tables)
     report = _report(diagnosis, container, parts, first_page)
     if max_bytes is None or report.size <= max_bytes:
         return report
     for _ in range(2):  # the second time including the message about omitted events
         frame = report.size - report_bytes(container)
-        container = pack(trace, diagnosis, tables, steps=steps, max_bytes=max(max_bytes - frame, 0))
+        container = pack(run, diagnosis, tables, max_bytes=max(max_bytes - frame, 0))
         report = _report(diagnosis, container, parts, first_page)
         if report.size <= max_bytes:
             return report

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from warpline.errors import InputError, WarplineError
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import format_count
 from warpline.viewer.attributes import EVENT_TABLES
 from warpline.viewer.container import Container
@@ -23,10 +23,9 @@ Tell = Callable[[str], None]
 
 
 def page_server(
-    trace: Trace,
+    run: Run,
     view: View,
     *,
-    steps: str | None = None,
     port: int = 0,
     tile_from: int = TILE_FROM,
     tell: Tell = lambda _: None,
@@ -37,9 +36,8 @@ def page_server(
     while the server runs.
 
     Args:
-        trace: The trace to show.
+        run: The trace to show, and the choice of its steps.
         view: Computes the diagnosis and the tables.
-        steps: Name of the step ranges; None detects them.
         port: Port to listen on; 0 selects a free one.
         tile_from: Smallest number of events to show with tiles.
         tell: Receives progress messages.
@@ -49,14 +47,14 @@ def page_server(
             the viewer script is not installed.
     """
     parts = assets()
-    count = _events(trace)
+    count = _events(run.trace)
     if count < tile_from:
         diagnosis, tables = view()
-        container = pack(trace, diagnosis, tables, steps=steps)
+        container = pack(run, diagnosis, tables)
         content = "".join(page(diagnosis, container, parts, "http")).encode()
         return _listening(content, _blocks(container), parts, port)
     tell(f"preparing about {format_count(count)} events; this can take minutes")
-    tiled = TiledPage(trace, steps)
+    tiled = TiledPage(run)
     container = tiled.container(None)
     content = "".join(page(None, container, parts, "http")).encode()
     server = _listening(content, _blocks(container), parts, port, tiled)

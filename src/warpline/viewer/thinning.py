@@ -16,7 +16,7 @@ from warpline.derived.steps.times import steps
 from warpline.ops.arrays import I64
 from warpline.ops.interval import union
 from warpline.result import Diagnosis
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_count
 from warpline.viewer.rows import Row
 
@@ -69,13 +69,12 @@ class Thinned:
         return {"text": text, "spans": spans}
 
 
-def kept_windows(trace: Trace, diagnosis: Diagnosis, name: str | None) -> tuple[I64, I64]:
+def kept_windows(run: Run, diagnosis: Diagnosis) -> tuple[I64, I64]:
     """Return the time ranges to keep complete: starts and ends, ascending and disjoint.
 
     Args:
-        trace: The trace.
+        run: The trace, and the choice of its steps.
         diagnosis: Of that trace.
-        name: Name of the step ranges; None detects them.
     """
     windows = [
         window
@@ -83,7 +82,7 @@ def kept_windows(trace: Trace, diagnosis: Diagnosis, name: str | None) -> tuple[
         for item in finding.evidence
         for window in item.windows_ns[:2]
     ][:_MOST_WINDOWS]
-    found = steps(trace, name)
+    found = steps(run)
     period = found.period_ns
     chosen = np.flatnonzero(found.included & (period > 0))
     if len(chosen):

@@ -14,7 +14,7 @@ import numpy as np
 
 from warpline.ops.arrays import BoolArray
 from warpline.result import Diagnosis
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_count
 from warpline.viewer.attributes import EVENT_TABLES, row_attributes
 from warpline.viewer.container import BlockWriter, Container
@@ -43,9 +43,9 @@ _PENDING = (
 class TiledPage:
     """The data of a tiled page, and the answers to its queries."""
 
-    def __init__(self, trace: Trace, steps: str | None) -> None:
+    def __init__(self, run: Run) -> None:
         """Store all rows; InputError if there is no space for them."""
-        self._trace = trace
+        self._trace = trace = run.trace
         self._trace_lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(_THREADS)
         names = Names(trace.strings)
@@ -54,7 +54,7 @@ class TiledPage:
             store.add(row, _idle(names))
             count += len(row.events)
         stored = store.stored(names.categories(), 0)
-        self._frame = Frame(trace, steps, names, [row.row for row in stored])
+        self._frame = Frame(run, names, [row.row for row in stored])
         origin, end = self._frame.span
         self._rows = [replace(row, origin_ns=origin) for row in stored]
         self._grid = Grid(origin, end, self._frame.offset_ns)

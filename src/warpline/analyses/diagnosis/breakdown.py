@@ -20,7 +20,7 @@ from warpline.derived.steps.times import steps
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import Unit, plural
 
 NAME = "breakdown"
@@ -96,7 +96,7 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
         without it the launch-bound share is smaller.
     Source: Warpline.
     """
-    found, by_step = step_partition(trace), STEPS in arguments
+    found, by_step = step_partition(Run(trace)), STEPS in arguments
     ns = _by_origin(trace, found) if ORIGIN in arguments else found.ns[:, :, None]
     windows = np.concatenate([np.zeros(0, np.int64), *(lane.windows for lane in found.lanes)])
     lane_of = np.repeat(np.arange(len(found.lanes)), [len(lane.windows) for lane in found.lanes])
@@ -154,7 +154,7 @@ def _part_values(cells: _Cells, ns: I64) -> dict[str, Values]:
 
 
 def _step_labels(trace: Trace, found: Partition, window: I64) -> Texts:
-    labels = steps(trace).label
+    labels = steps(Run(trace)).label
     step = found.windows.step[window]
     known = step >= 0
     codes = np.full(len(step), -1, np.int32)
@@ -174,7 +174,7 @@ def _notes(trace: Trace, found: Partition) -> tuple[str, ...]:
         return ()
     if not any(counts):
         return ("no steps found: times run from a GPU's first to its last operation",)
-    source = steps(trace).source
+    source = steps(Run(trace)).source
     each = (
         plural(counts[0], "step")
         if len({*counts}) == 1

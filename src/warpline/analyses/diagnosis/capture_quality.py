@@ -25,7 +25,7 @@ from warpline.result import (
     rule,
 )
 from warpline.schema import TABLES
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "capture-quality"
@@ -53,7 +53,7 @@ _STEP_HINT = (
 
 
 @rule(name=NAME, title=TITLE)
-def capture_quality(trace: Trace, steps: str | None) -> list[Finding]:
+def capture_quality(run: Run) -> list[Finding]:
     """Problems of the recording itself, to resolve before trusting its numbers.
 
     What it finds: Dropped or unreadable records; no GPU work or no CUDA API calls; CUDA graphs
@@ -70,7 +70,8 @@ def capture_quality(trace: Trace, steps: str | None) -> list[Finding]:
         call is not recorded, so the overhead is a lower bound.
     Source: Warpline.
     """
-    chosen = find_steps(trace, steps)
+    trace = run.trace
+    chosen = find_steps(run)
     found = [
         *_dropped(trace),
         *_damaged(trace),
@@ -79,7 +80,7 @@ def capture_quality(trace: Trace, steps: str | None) -> list[Finding]:
         *_unlaunched(trace),
         *_whole_graphs(trace),
         *_steps(chosen),
-        *_cost(trace, chosen, steps),
+        *_cost(run, chosen),
         *_truncated(trace),
         *_missing_ranks(trace),
         *_unread(trace),
@@ -280,11 +281,11 @@ def _steps(found: Steps) -> Iterator[Finding]:
         )
 
 
-def _cost(trace: Trace, found: Steps, name: str | None) -> Iterator[Finding]:
+def _cost(run: Run, found: Steps) -> Iterator[Finding]:
     # Overhead on a CPU that runs ahead of its GPU does not slow the program down.
-    waiting_ratio, _ = _idle(trace, name, *(c for c in IDLE_CAUSES if c not in _NOT_THE_HOST))
-    own_ratio, own_text = _own_cost(trace, found)
-    known_ratio, known_ns = _idle(trace, name, "profiler-overhead")
+    waiting_ratio, _ = _idle(run, *(c for c in IDLE_CAUSES if c not in _NOT_THE_HOST))
+    own_ratio, own_text = _own_cost(run.trace, found)
+    known_ratio, known_ns = _idle(run, "profiler-overhead")
     known_text = f"GPUs were idle for {format_ns(known_ns)} in total during profiler overhead"
     cost = max((min(own_ratio, waiting_ratio), own_text), (known_ratio, known_text))
     severity = _grade(cost[0], _COST_RATIO)
@@ -300,12 +301,12 @@ def _cost(trace: Trace, found: Steps, name: str | None) -> Iterator[Finding]:
         )
 
 
-def _idle(trace: Trace, name: str | None, *causes: str) -> tuple[float, int]:
+def _idle(run: Run, *causes: str) -> tuple[float, int]:
     """Return the idle time of some causes: as the share on the worst device, and in total.
 
     Without steps, shares are of the time from a device's first to its last operation.
     """
-    found = step_partition(trace, name)
+    found = step_partition(run)
     parts = [PARTS.index(cause) for cause in causes]
     sums = [found.total(lane) for lane in found.lanes]
     if not (found.windows.step >= 0).any():

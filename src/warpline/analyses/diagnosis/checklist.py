@@ -30,7 +30,7 @@ from warpline.result import (
     analysis,
     column_of,
 )
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import Unit, format_ns, format_ratio, plural
 
 NAME = "checklist"
@@ -85,20 +85,18 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Measured:
     """The time range that the checks analyze: the included steps, or the whole recording.
 
     Attributes:
-        trace: The trace.
-        name: Name of the ranges that are steps.
+        run: The trace, and the choice of its steps.
     """
 
-    trace: Trace
-    name: str | None
+    run: Run
 
     @cached_property
     def steps(self) -> Steps:
-        return steps(self.trace, self.name)
+        return steps(self.run)
 
     @cached_property
     def total_ns(self) -> I64:
@@ -109,7 +107,7 @@ class _Run:
 
     @property
     def has_steps(self) -> bool:
-        windows = step_partition(self.trace, self.name).windows
+        windows = step_partition(self.run).windows
         return bool((windows.step >= 0).any())
 
     def part_ns(self, *names: str) -> I64:
@@ -123,8 +121,8 @@ class _Run:
 
     def together_ns(self, kind: str) -> I64:
         """Return the time of a kind of overlap by lane."""
-        found = step_overlaps(self.trace, self.name).ns[:, KINDS.index(kind)]
-        lanes = step_partition(self.trace, self.name).lanes
+        found = step_overlaps(self.run).ns[:, KINDS.index(kind)]
+        lanes = step_partition(self.run).lanes
         return np.array([found[lane.windows].sum() for lane in lanes], np.int64)
 
     def worst(self, ns: I64, of_ns: I64 | None = None) -> float:
@@ -134,18 +132,18 @@ class _Run:
 
     @cached_property
     def _sums(self) -> I64:
-        found = step_partition(self.trace, self.name)
+        found = step_partition(self.run)
         sums = [found.total(lane) for lane in found.lanes]
         return np.array(sums, np.int64).reshape(len(sums), len(PARTS))
 
     @cached_property
     def work(self) -> Operations:
-        return operations(self.trace)
+        return operations(self.run.trace)
 
     @cached_property
     def counted(self) -> BoolArray:
         """Shape (operations,), which operations began in the counted windows."""
-        windows = step_partition(self.trace, self.name).windows
+        windows = step_partition(self.run).windows
         return enclosing(
             self.work.start_ns,
             windows.start_ns,
@@ -157,12 +155,12 @@ class _Run:
     def of_category(self, *names: str) -> BoolArray:
         """Return which of the counted operations belong to the categories."""
         codes = [BUSY_CATEGORIES.index(name) for name in names]
-        return self.counted & np.isin(operation_categories(self.trace), codes)
+        return self.counted & np.isin(operation_categories(self.run.trace), codes)
 
     @cached_property
     def count(self) -> int:
         """Number of counted windows, the divisor of counts per step; at least 1."""
-        return max(len(step_partition(self.trace, self.name).windows.device), 1)
+        return max(len(step_partition(self.run).windows.device), 1)
 
     @property
     def is_opaque(self) -> bool:
@@ -202,19 +200,19 @@ def checklist(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline.
     """
     name = next((text.partition("=")[2] for text in arguments if text.startswith("name=")), None)
-    run = _Run(trace, name)
-    lines = [_if_recorded(run, check(run)) for check in CHECKS]
+    measured = _Measured(Run(trace, name))
+    lines = [_if_recorded(measured, check(measured)) for check in CHECKS]
     return _result(lines, ":".join((NAME, *arguments)))
 
 
-def _if_recorded(run: _Run, line: Line) -> Line:
+def _if_recorded(measured: _Measured, line: Line) -> Line:
     """Return the check, or its unknown state if the recording lacks its data."""
     missing = None
-    if line.name == "copies overlapped" and not run.trace.has("memcpy"):
+    if line.name == "copies overlapped" and not measured.run.trace.has("memcpy"):
         missing = "copies not recorded"
-    elif line.name in _OF_KERNELS and run.is_opaque:
+    elif line.name in _OF_KERNELS and measured.is_opaque:
         missing = "CUDA graphs traced at graph level"
-    elif line.name in _OF_KERNELS and not run.trace.has("kernel"):
+    elif line.name in _OF_KERNELS and not measured.run.trace.has("kernel"):
         missing = "kernels not recorded"
     return line if missing is None else line._replace(state="unknown", found=missing, value=None)
 
@@ -238,8 +236,8 @@ def _percent(ratio: float) -> str:
     return f"{ratio * 100:.0f}%"
 
 
-def _device_busy(run: _Run) -> Line:
-    ratio = float(np.min(run.busy_ns / np.maximum(run.total_ns, 1), initial=1.0))
+def _device_busy(measured: _Measured) -> Line:
+    ratio = float(np.min(measured.busy_ns / np.maximum(measured.total_ns, 1), initial=1.0))
     return Line(
         "pass" if ratio > _BUSY else "fail",
         "GPU busy",
@@ -250,9 +248,9 @@ def _device_busy(run: _Run) -> Line:
     )
 
 
-def _copies_overlapped(run: _Run) -> Line:
-    copy_ns, exposed_ns = run.together_ns("copy"), run.together_ns("exposed-copy")
-    ratio = run.worst(exposed_ns)
+def _copies_overlapped(measured: _Measured) -> Line:
+    copy_ns, exposed_ns = measured.together_ns("copy"), measured.together_ns("exposed-copy")
+    ratio = measured.worst(exposed_ns)
     overlapped = 1 - int(exposed_ns.sum()) / max(int(copy_ns.sum()), 1)
     found = f"{format_ratio(ratio)} exposed, {format_ratio(overlapped)} of copy time overlapped"
     return Line(
@@ -265,8 +263,8 @@ def _copies_overlapped(run: _Run) -> Line:
     )
 
 
-def _communication_small(run: _Run) -> Line:
-    ratio = run.worst(run.together_ns("communication"))
+def _communication_small(measured: _Measured) -> Line:
+    ratio = measured.worst(measured.together_ns("communication"))
     return Line(
         _at_most(ratio, _COMMUNICATION),
         "little communication",
@@ -277,9 +275,9 @@ def _communication_small(run: _Run) -> Line:
     )
 
 
-def _communication_overlapped(run: _Run) -> Line:
-    ratio = run.worst(run.together_ns("exposed-communication"))
-    has_any = run.together_ns("communication").any()
+def _communication_overlapped(measured: _Measured) -> Line:
+    ratio = measured.worst(measured.together_ns("exposed-communication"))
+    has_any = measured.together_ns("communication").any()
     return Line(
         _at_most(ratio, _EXPOSED_COMMUNICATION),
         "communication overlapped",
@@ -290,16 +288,16 @@ def _communication_overlapped(run: _Run) -> Line:
     )
 
 
-def _no_needless_waits(run: _Run) -> Line:
+def _no_needless_waits(measured: _Measured) -> Line:
     wanted = f"at most {_percent(_HOST_SYNC)} idle"
     reason = "after a synchronization the GPU is idle until the CPU launches again"
-    if not run.trace.has("api_call") or not run.trace.row_count("api_call"):
+    if not measured.run.trace.has("api_call") or not measured.run.trace.row_count("api_call"):
         return Line("unknown", "no unnecessary synchronization", _NO_CALLS, wanted, reason)
-    ratio = run.worst(run.part_ns("host-sync"))
-    waits = _count_waits(run)
+    ratio = measured.worst(measured.part_ns("host-sync"))
+    waits = _count_waits(measured)
     each = ""
     if waits is not None:
-        each = f", {plural(round(waits / run.count), 'synchronization')}{run.each}"
+        each = f", {plural(round(waits / measured.count), 'synchronization')}{measured.each}"
     return Line(
         _at_most(ratio, _HOST_SYNC),
         "no unnecessary synchronization",
@@ -310,64 +308,64 @@ def _no_needless_waits(run: _Run) -> Line:
     )
 
 
-def _count_waits(run: _Run) -> int | None:
+def _count_waits(measured: _Measured) -> int | None:
     """Return the number of CPU synchronizations that began in the counted windows."""
-    if not run.trace.has("host_wait") or not run.trace.row_count("host_wait"):
+    if not measured.run.trace.has("host_wait") or not measured.run.trace.row_count("host_wait"):
         return None
-    start = run.trace.columns("host_wait", "start_ns")["start_ns"].values
-    windows = step_partition(run.trace, run.name).windows
+    start = measured.run.trace.columns("host_wait", "start_ns")["start_ns"].values
+    windows = step_partition(measured.run).windows
     return int(np.count_nonzero(enclosing(start, windows.start_ns, windows.end_ns).found))
 
 
-def _no_short_kernels(run: _Run) -> Line:
+def _no_short_kernels(measured: _Measured) -> Line:
     name, wanted = "few short kernels", f"at most {_percent(_SHORT_RATIO)} below 10 us"
     reason = "a launch takes 3 to 5 us of CPU time, so the CPU cannot keep up with short kernels"
-    rows = run.work.of_table("kernel")
-    rows = rows[run.counted[rows]]
+    rows = measured.work.of_table("kernel")
+    rows = rows[measured.counted[rows]]
     if not len(rows):
         return Line("unknown", name, "no kernels recorded", wanted, reason)
-    single = rows[~_of_graphs(run, rows)]
-    short = run.work.end_ns[single] - run.work.start_ns[single] < _SHORT_NS
+    single = rows[~_of_graphs(measured, rows)]
+    short = measured.work.end_ns[single] - measured.work.start_ns[single] < _SHORT_NS
     n_short = int(np.count_nonzero(short))
     ratio = n_short / max(len(single), 1)
-    each = n_short / run.count
+    each = n_short / measured.count
     is_storm = each >= _STORM and ratio > _SHORT_RATIO
-    of_all = f"{each:,.0f} of {len(single) / run.count:,.0f} kernels{run.each}"
+    of_all = f"{each:,.0f} of {len(single) / measured.count:,.0f} kernels{measured.each}"
     found = f"{format_ratio(ratio)} below 10 us: {of_all}"
     if not len(single):
         found = "all kernels are in CUDA graphs"
     return Line("fail" if is_storm else "pass", name, found, wanted, reason, ratio)
 
 
-def _of_graphs(run: _Run, rows: I64) -> BoolArray:
+def _of_graphs(measured: _Measured, rows: I64) -> BoolArray:
     """Return which kernels belong to a CUDA graph: by node id, or by a launch call with several.
 
     Not every recording contains node ids.
     """
-    nodes = run.trace.columns("kernel", "graph_node_id")["graph_node_id"].is_valid()
-    call = run.work.call[rows]
+    nodes = measured.run.trace.columns("kernel", "graph_node_id")["graph_node_id"].is_valid()
+    call = measured.work.call[rows]
     known = call >= 0
-    together = np.bincount(run.work.call[run.work.call >= 0], minlength=1)
-    of_graphs: BoolArray = nodes[run.work.row[rows]] | (known & (together[call * known] > 1))
+    together = np.bincount(measured.work.call[measured.work.call >= 0], minlength=1)
+    of_graphs: BoolArray = nodes[measured.work.row[rows]] | (known & (together[call * known] > 1))
     return of_graphs
 
 
-def _optimizer_launches(run: _Run) -> Line:
+def _optimizer_launches(measured: _Measured) -> Line:
     name, wanted = "few optimizer launches", f"at most {_OPTIMIZER_LAUNCHES} launches"
     reason = "a fused optimizer updates all parameters in a few kernels"
-    launched = run.of_category("optimizer")
-    in_ranges = _in_optimizer_ranges(run)
+    launched = measured.of_category("optimizer")
+    in_ranges = _in_optimizer_ranges(measured)
     if in_ranges is not None:
-        launched |= in_ranges & run.counted
+        launched |= in_ranges & measured.counted
     if not launched.any():
         why = "no optimizer kernels and no ranges named *optim*"
         return Line("unknown", name, why, wanted, reason)
-    each = int(np.count_nonzero(launched)) / run.count
-    ns = int((run.work.end_ns - run.work.start_ns)[launched].sum()) / run.count
+    each = int(np.count_nonzero(launched)) / measured.count
+    ns = int((measured.work.end_ns - measured.work.start_ns)[launched].sum()) / measured.count
     return Line(
         _at_most(each, _OPTIMIZER_LAUNCHES),
         name,
-        f"{plural(round(each), 'operation')}{run.each}, {format_ns(ns)}",
+        f"{plural(round(each), 'operation')}{measured.each}, {format_ns(ns)}",
         wanted,
         reason,
         each,
@@ -375,9 +373,9 @@ def _optimizer_launches(run: _Run) -> Line:
     )
 
 
-def _in_optimizer_ranges(run: _Run) -> BoolArray | None:
+def _in_optimizer_ranges(measured: _Measured) -> BoolArray | None:
     """Return which kernels were launched in optimizer ranges; None without such ranges."""
-    trace = run.trace
+    trace = measured.run.trace
     needed = ("kernel", "range", "api_call")
     if not all(trace.has(table) and trace.row_count(table) for table in needed):
         return None
@@ -392,31 +390,31 @@ def _in_optimizer_ranges(run: _Run) -> BoolArray | None:
     n_open -= np.bincount(inside.last[is_optimizer], minlength=n_kernels + 1)
     found = np.zeros(n_kernels, np.bool_)
     found[inside.order[np.cumsum(n_open)[: len(inside.order)] > 0]] = True
-    mask = np.zeros(len(run.work), np.bool_)
-    kernels = run.work.of_table("kernel")
-    mask[kernels] = found[run.work.row[kernels]]
+    mask = np.zeros(len(measured.work), np.bool_)
+    kernels = measured.work.of_table("kernel")
+    mask[kernels] = found[measured.work.row[kernels]]
     return mask
 
 
-def _epilogues_fused(run: _Run) -> Line:
+def _epilogues_fused(measured: _Measured) -> Line:
     name, wanted = "epilogues fused", f"at most {_percent(_EPILOGUES)} of the time"
     reason = "a GEMM kernel can apply the bias and activation that follow it"
-    products = run.of_category("gemm", "convolution")
+    products = measured.of_category("gemm", "convolution")
     if not products.any():
         return Line("pass", name, "no GEMMs or convolutions", wanted, reason, 0.0)
-    order = np.lexsort((run.work.start_ns, run.work.stream))
-    same = run.work.stream[order][1:] == run.work.stream[order][:-1]
+    order = np.lexsort((measured.work.start_ns, measured.work.stream))
+    same = measured.work.stream[order][1:] == measured.work.stream[order][:-1]
     after = np.append(False, same & products[order][:-1])
     is_epilogue = np.zeros(len(order), np.bool_)
     is_epilogue[order] = after
-    is_epilogue &= run.of_category("elementwise")
-    ns = (run.work.end_ns - run.work.start_ns)[is_epilogue]
-    ratio = int(ns.sum()) / max(int(run.total_ns.sum()), 1)
-    each = len(ns) / run.count
+    is_epilogue &= measured.of_category("elementwise")
+    ns = (measured.work.end_ns - measured.work.start_ns)[is_epilogue]
+    ratio = int(ns.sum()) / max(int(measured.total_ns.sum()), 1)
+    each = len(ns) / measured.count
     return Line(
         _at_most(ratio, _EPILOGUES),
         name,
-        f"{plural(round(each), 'elementwise kernel')} directly after GEMMs{run.each},"
+        f"{plural(round(each), 'elementwise kernel')} directly after GEMMs{measured.each},"
         f" {format_ratio(ratio)} of the time",
         wanted,
         reason,
@@ -424,8 +422,8 @@ def _epilogues_fused(run: _Run) -> Line:
     )
 
 
-def _no_stray_transposes(run: _Run) -> Line:
-    ratio = run.worst(run.part_ns("layout-copy"))
+def _no_stray_transposes(measured: _Measured) -> Line:
+    ratio = measured.worst(measured.part_ns("layout-copy"))
     return Line(
         _at_most(ratio, _LAYOUT),
         "few layout conversions",
@@ -436,16 +434,16 @@ def _no_stray_transposes(run: _Run) -> Line:
     )
 
 
-def _streams_concurrent(run: _Run) -> Line:
+def _streams_concurrent(measured: _Measured) -> Line:
     name, wanted = "streams concurrent", f"more than {_percent(_CONCURRENT)} concurrent"
     reason = "a second stream gains nothing if it only runs while the first one is idle"
     busy_ns = np.bincount(
-        run.work.stream[run.counted],
-        (run.work.end_ns - run.work.start_ns)[run.counted].astype(np.float64),
+        measured.work.stream[measured.counted],
+        (measured.work.end_ns - measured.work.start_ns)[measured.counted].astype(np.float64),
     )
     used = int(np.count_nonzero(busy_ns > _SECOND_STREAM * busy_ns.sum()))
-    devices = len(np.unique(run.work.device[run.counted]))
-    ratio = run.worst(run.together_ns("several-streams"), run.busy_ns)
+    devices = len(np.unique(measured.work.device[measured.counted]))
+    ratio = measured.worst(measured.together_ns("several-streams"), measured.busy_ns)
     if used <= devices:
         return Line("pass", name, "one stream per GPU", wanted, reason, ratio)
     return Line(
@@ -458,18 +456,18 @@ def _streams_concurrent(run: _Run) -> Line:
     )
 
 
-def _warm_up_excluded(run: _Run) -> Line:
+def _warm_up_excluded(measured: _Measured) -> Line:
     name, wanted = "warm-up excluded", "steady steps only"
     reason = "the first steps load code, fill caches and allocate memory"
-    if not len(run.steps):
+    if not len(measured.steps):
         return Line("unknown", name, "no steps found", wanted, reason, unit="count")
-    excluded = len(run.steps) - int(run.steps.included.sum())
-    reasons = ", ".join(dict.fromkeys(item.reason for item in run.steps.excluded))
+    excluded = len(measured.steps) - int(measured.steps.included.sum())
+    reasons = ", ".join(dict.fromkeys(item.reason for item in measured.steps.excluded))
     why = f" ({reasons})" if reasons else ""
     return Line(
-        "pass" if run.has_steps else "fail",
+        "pass" if measured.has_steps else "fail",
         name,
-        f"{excluded} of {plural(len(run.steps), 'step')} excluded{why}",
+        f"{excluded} of {plural(len(measured.steps), 'step')} excluded{why}",
         wanted,
         reason,
         float(excluded),
@@ -477,17 +475,17 @@ def _warm_up_excluded(run: _Run) -> Line:
     )
 
 
-def _enough_steps(run: _Run) -> Line:
-    count = steps_counted(run.steps)
+def _enough_steps(measured: _Measured) -> Line:
+    count = steps_counted(measured.steps)
     name, wanted = "enough steps", f"at least {_ENOUGH_STEPS}"
     reason = "medians of fewer steps vary between runs"
-    if not len(run.steps):
+    if not len(measured.steps):
         return Line("unknown", name, "no steps found", wanted, reason, unit="count")
     state: CheckState = "pass" if count >= _ENOUGH_STEPS else "fail"
     return Line(state, name, f"{count:,} analyzed", wanted, reason, count, "count")
 
 
-CHECKS: tuple[Callable[[_Run], Line], ...] = (
+CHECKS: tuple[Callable[[_Measured], Line], ...] = (
     _device_busy,
     _copies_overlapped,
     _communication_small,

@@ -14,7 +14,7 @@ from warpline.derived.texts import labelled
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import Unit
 
 NAME = "collective_waits"
@@ -102,7 +102,7 @@ def collective_waits_table(trace: Trace, arguments: Arguments) -> Result | Skipp
     skipped = cannot_match(trace, NAME)
     if skipped is not None:
         return skipped
-    found = collective_waits(trace, name)
+    found = collective_waits(Run(trace, name))
     each = _collectives(found)
     first = np.flatnonzero(np.diff(found.collective, prepend=-1))
     kinds = collective_kinds(trace, found.operation[first])

@@ -17,7 +17,7 @@ from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
 from warpline.redaction import run_as_typed
 from warpline.result import Arguments, Field, Result, analysis, column_of
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import Unit
 
 NAME = "counter_candidates"
@@ -63,8 +63,8 @@ def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
         --launch-count.
     """
     name = next((text.partition("=")[2] for text in arguments if text.startswith("name=")), None)
-    rows, times = _counted(trace, name)
-    windows = measure_windows(trace, name)
+    rows, times = _counted(Run(trace, name))
+    windows = measure_windows(Run(trace, name))
     whole_ns = max(int((windows.end_ns - windows.start_ns).sum()), 1)
     ids = trace.columns("kernel", "name_id")["name_id"].values
     names = factorize(ids[operations(trace).row[rows]])
@@ -106,10 +106,11 @@ def _candidate(trace: Trace, rows: I64, total_ns: int, whole_ns: int) -> dict[st
     }
 
 
-def _counted(trace: Trace, name: str | None) -> tuple[I64, I64]:
+def _counted(run: Run) -> tuple[I64, I64]:
     """Return the kernels except collectives, and the time attributed to each."""
+    trace = run.trace
     segments = device_segments(trace)
-    pieces = window_segments(trace, measure_windows(trace, name))
+    pieces = window_segments(trace, measure_windows(run))
     part = segments.part[pieces.row]
     wanted = np.flatnonzero(is_busy(part) & (part != BUSY_CATEGORIES.index("collective")))
     owner = segments.operation[pieces.row[wanted]]

@@ -14,7 +14,7 @@ from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.result import SEVERITIES, Evidence, Finding, Severity, rule
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 NAME = "debug-switch"
 TITLE = "Debug settings slow the program"
@@ -196,7 +196,7 @@ SWITCHES = (
 
 
 @rule(name=NAME, title=TITLE)
-def debug_switch(trace: Trace, steps: str | None) -> list[Finding]:
+def debug_switch(run: Run) -> list[Finding]:
     """Debug settings that slow the program down.
 
     What it finds: Environment variables of the recorded program that enable checks, logs or
@@ -214,11 +214,11 @@ def debug_switch(trace: Trace, steps: str | None) -> list[Finding]:
         ranges or operators.
     Source: The documentation of environment variables of CUDA, NCCL, cuBLAS, cuDNN and PyTorch.
     """
-    blocking = _blocking_launches(trace)
-    found = [*_by_environment(trace.meta.environment, blocking)]
+    blocking = _blocking_launches(run.trace)
+    found = [*_by_environment(run.trace.meta.environment, blocking)]
     if blocking is not None and not any("CUDA_LAUNCH_BLOCKING" in item.claim for item in found):
         found.append(_launches_block(blocking))
-    anomaly = _anomaly_mode(trace)
+    anomaly = _anomaly_mode(run.trace)
     if anomaly is not None:
         found.append(anomaly)
     return sorted(found, key=lambda item: SEVERITIES.index(item.severity))

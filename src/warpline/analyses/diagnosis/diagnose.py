@@ -47,7 +47,7 @@ from warpline.result import (
     source_name,
     warnings_of,
 )
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 T = TypeVar("T")
 
@@ -66,57 +66,56 @@ class Attempt(Protocol):
         ...
 
 
-def diagnose(trace: Trace, name: str | None, attempt: Attempt) -> Diagnosis:
+def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     """Return the diagnosis of a run.
 
     Args:
-        trace: The trace.
-        name: Name or pattern of the ranges that are steps; None detects the steps.
+        run: The trace, and the choice of its steps.
         attempt: Runs each table and rule, so that a defect in one does not affect the others.
     """
-    lanes = step_partition(trace, name).lanes
-    by_origin = _origin_sums(trace, name)
+    lanes = step_partition(run).lanes
+    by_origin = _origin_sums(run)
     breakdown = tuple(
-        _breakdown(trace, name, lane, sums) for lane, sums in zip(lanes, by_origin, strict=True)
+        _breakdown(run, lane, sums) for lane, sums in zip(lanes, by_origin, strict=True)
     )
-    overlaps = tuple(_overlap(trace, name, lane) for lane in lanes)
-    counted = _steps(trace, name)
-    found, not_judged = _judged(trace, name, attempt)
-    replay = attempt("replay", partial(_replay, trace, name))
+    overlaps = tuple(_overlap(run, lane) for lane in lanes)
+    counted = _steps(run)
+    found, not_judged = _judged(run, attempt)
+    replay = attempt("replay", partial(_replay, run))
     if isinstance(replay, Skipped):
         not_judged.append(replay)
-    priced = _priced(trace, name, attempt, found) if isinstance(replay, Replay) else found
+    priced = _priced(run, attempt, found) if isinstance(replay, Replay) else found
     ranked = _ranked(priced)
     first = what_first(ranked, breakdown, is_priced=bool(lanes) and isinstance(replay, Replay))
-    tables = {table: _table(trace, table, name, attempt) for table in _SECTIONS}
+    tables = {table: _table(run, table, attempt) for table in _SECTIONS}
     failed = [item for item in tables.values() if isinstance(item, Skipped) and item.is_failure]
     sections = tuple(item for item in tables.values() if isinstance(item, Result))
     return Diagnosis(
-        title=source_name(trace.meta.paths),
-        meta=_meta(trace),
+        title=source_name(run.trace.meta.paths),
+        meta=_meta(run.trace),
         sections=sections,
-        warnings=warnings_of(trace),
+        warnings=warnings_of(run.trace),
         verdict=" ".join(filter(None, (verdict(breakdown, overlaps, counted.median_ns), first))),
         steps=counted,
         breakdown=breakdown,
         findings=ranked,
         checks=tuple(Check(**row) for row in _rows(tables["checklist"])),
         overlaps=overlaps,
-        phases=_phases(trace, name) if lanes else (),
+        phases=_phases(run) if lanes else (),
         counter_candidates=_candidates(tables["counter_candidates"]),
         not_judged=(*not_judged, *failed),
         replay=replay if isinstance(replay, Replay) else None,
     )
 
 
-def _steps(trace: Trace, name: str | None) -> StepSummary:
-    found = steps(trace, name)
+def _steps(run: Run) -> StepSummary:
+    found = steps(run)
     times, labels = found.times(), found.label.to_list()
     excluded = tuple(
         ExcludedStep(
             int(found.index[item.step]),
             labels[item.step],
-            _pid(trace, int(found.process[item.step])),
+            _pid(run.trace, int(found.process[item.step])),
             item.reason,
         )
         for item in found.excluded
@@ -131,13 +130,13 @@ def _steps(trace: Trace, name: str | None) -> StepSummary:
     )
 
 
-def _breakdown(trace: Trace, name: str | None, lane: Lane, by_origin: I64) -> Breakdown:
-    found = step_partition(trace, name)
+def _breakdown(run: Run, lane: Lane, by_origin: I64) -> Breakdown:
+    found = step_partition(run)
     sums = found.total(lane)
     count = int(np.count_nonzero(found.windows.step[lane.windows] >= 0))
-    index, device_name = _device(trace, lane.device)
+    index, device_name = _device(run.trace, lane.device)
     return Breakdown(
-        _process(trace, lane),
+        _process(run.trace, lane),
         index,
         device_name,
         count,
@@ -148,21 +147,21 @@ def _breakdown(trace: Trace, name: str | None, lane: Lane, by_origin: I64) -> Br
             for place in np.argsort(-by_origin, kind="stable").tolist()
             if by_origin[place]
         },
-        _rank(trace, lane),
+        _rank(run.trace, lane),
     )
 
 
-def _origin_sums(trace: Trace, name: str | None) -> I64:
+def _origin_sums(run: Run) -> I64:
     """Return the busy time of each lane by library, shape (lanes, `ORIGINS`), int64."""
-    found, segments = step_partition(trace, name), device_segments(trace)
+    found, segments = step_partition(run), device_segments(run.trace)
     lane_of = np.zeros(len(found.windows.device), np.int64)
     for place, lane in enumerate(found.lanes):
         lane_of[lane.windows] = place
-    pieces = window_segments(trace, found.windows)
+    pieces = window_segments(run.trace, found.windows)
     busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
     owner = segments.operation[pieces.row[busy]]
     sums = np.zeros((len(found.lanes), len(ORIGINS)), np.int64)
-    cells = lane_of[pieces.span[busy]], operation_origins(trace)[owner]
+    cells = lane_of[pieces.span[busy]], operation_origins(run.trace)[owner]
     np.add.at(sums, cells, (pieces.end_ns - pieces.start_ns)[busy])
     return sums
 
@@ -182,24 +181,24 @@ def _parts(sums: I64) -> tuple[Part, ...]:
     )
 
 
-def _overlap(trace: Trace, name: str | None, lane: Lane) -> Overlap:
-    sums = step_overlaps(trace, name).ns[lane.windows].sum(axis=0)
+def _overlap(run: Run, lane: Lane) -> Overlap:
+    sums = step_overlaps(run).ns[lane.windows].sum(axis=0)
     ns = {kind: int(sums[place]) for place, kind in enumerate(KINDS)}
     return Overlap(
-        _process(trace, lane),
-        _device(trace, lane.device)[0],
+        _process(run.trace, lane),
+        _device(run.trace, lane.device)[0],
         ns["busy"],
         ns["several-streams"],
         ns["communication"],
         ns["exposed-communication"],
         ns["copy"],
         ns["exposed-copy"],
-        waiting_ns(trace, lane, name),
+        waiting_ns(run, lane),
     )
 
 
-def _phases(trace: Trace, name: str | None) -> tuple[Phase, ...]:
-    found = phases(trace, name)
+def _phases(run: Run) -> tuple[Phase, ...]:
+    found = phases(run)
     totals = found.total_ns.sum(axis=1)
     least = _LEAST_PHASE * float(found.self_ns.sum())
     rows = np.flatnonzero((totals > 0) & ((totals >= least) | ~found.tree.has_parent))
@@ -215,14 +214,12 @@ def _phases(trace: Trace, name: str | None) -> tuple[Phase, ...]:
     )
 
 
-def _judged(
-    trace: Trace, name: str | None, attempt: Attempt
-) -> tuple[tuple[Finding, ...], list[Skipped]]:
+def _judged(run: Run, attempt: Attempt) -> tuple[tuple[Finding, ...], list[Skipped]]:
     """Return the findings of the rules, and the rules that were skipped."""
     found: list[Finding] = []
     not_judged: list[Skipped] = []
     for rule in RULES:
-        judged = attempt(rule.name, partial(rule.judge, trace, name))
+        judged = attempt(rule.name, partial(rule.judge, run))
         if isinstance(judged, Skipped):
             not_judged.append(judged)
         else:
@@ -230,23 +227,21 @@ def _judged(
     return tuple(found), not_judged
 
 
-def _replay(trace: Trace, name: str | None) -> Replay | Skipped:
+def _replay(run: Run) -> Replay | Skipped:
     """Return how accurately the simulation reproduces the run."""
-    if not len(operations(trace)) or not len(host_side(trace, name)):
+    if not len(operations(run.trace)) or not len(host_side(run)):
         return Skipped("replay", "no CUDA API calls with GPU work were recorded")
-    quality, measured = replay_quality(trace, name), predict(trace, (), name)
+    quality, measured = replay_quality(run), predict(run, ())
     if not measured.unchanged_ns or quality.error_ratio > _WORST_REPLAY:
         return Skipped("replay", "the simulation is not accurate enough to predict savings")
-    unprofiled = unprofiled_step_ns(trace, name)
+    unprofiled = unprofiled_step_ns(run)
     times = () if unprofiled is None else tuple(round(unprofiled[at]) for at in (1, 0, 2))
     return Replay(quality.error_ratio, quality.unexplained_ratio, measured.measured_ns, *times)
 
 
-def _priced(
-    trace: Trace, name: str | None, attempt: Attempt, found: tuple[Finding, ...]
-) -> tuple[Finding, ...]:
+def _priced(run: Run, attempt: Attempt, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return the findings with estimated savings; unchanged if the estimation fails."""
-    priced = attempt("pricing", partial(price, trace, found, name))
+    priced = attempt("pricing", partial(price, run, found))
     return found if isinstance(priced, Skipped) else priced
 
 
@@ -264,12 +259,12 @@ def _ranked(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     return tuple(replace(item, id=f"F{n}") for n, item in enumerate(ranked, 1))
 
 
-def _table(trace: Trace, table: str, name: str | None, attempt: Attempt) -> Result | Skipped:
+def _table(run: Run, table: str, attempt: Attempt) -> Result | Skipped:
     found = ANALYSES.get(table)
-    if not any(trace.has(need) and trace.row_count(need) for need in found.needs):
+    if not any(run.trace.has(need) and run.trace.row_count(need) for need in found.needs):
         return Skipped(table, "no GPU work was recorded", found.missing_hint)
-    arguments = () if name is None else (f"name={name}",)
-    return attempt(table, partial(found.compute, trace, arguments))
+    arguments = () if run.steps is None else (f"name={run.steps}",)
+    return attempt(table, partial(found.compute, run.trace, arguments))
 
 
 def _candidates(table: Result | Skipped) -> tuple[CounterCandidate, ...]:

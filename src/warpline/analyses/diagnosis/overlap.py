@@ -11,7 +11,7 @@ from warpline.derived.breakdown.partition import lane_owners, lanes_of
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import Unit
 
 NAME = "overlap"
@@ -77,7 +77,7 @@ def overlap(trace: Trace, arguments: Arguments) -> Result:
         other ranks.
     Source: Warpline.
     """
-    found = step_overlaps(trace)
+    found = step_overlaps(Run(trace))
     lanes = lanes_of(found.windows)
     sums = [found.ns[lane.windows].sum(axis=0) for lane in lanes]
     ns = np.array(sums, np.int64).reshape(len(lanes), len(KINDS))

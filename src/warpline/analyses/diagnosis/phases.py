@@ -22,7 +22,7 @@ from warpline.result import (
     analysis,
     column_of,
 )
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import Unit
 
 NAME = "phases"
@@ -80,7 +80,7 @@ def phases(trace: Trace, arguments: Arguments) -> Result | Skipped:
     name = next((text.partition("=")[2] for text in arguments if text.startswith("name=")), None)
     if not trace.has("range") or not trace.row_count("range"):
         return Skipped(NAME, "no ranges were recorded", "profile with --trace=cuda,nvtx")
-    found = find_phases(trace, name)
+    found = find_phases(Run(trace, name))
     rows = np.flatnonzero(found.total_ns.any(axis=1) | (found.calls > 0))
     columns = _values(found, rows)
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, columns, ("path",))

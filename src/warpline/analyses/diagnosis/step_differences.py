@@ -21,7 +21,7 @@ from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.group import factorize, factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
 from warpline.schema.tables import COPY_KINDS
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import Unit, format_ns
 
 NAME = "step_differences"
@@ -97,7 +97,7 @@ def step_differences(trace: Trace, arguments: Arguments) -> Result | Skipped:
         Steps within 2% of the median are not slow. With few steps, the median is uncertain.
     Source: Warpline.
     """
-    found = find_steps(trace, step_name(arguments))
+    found = find_steps(Run(trace, step_name(arguments)))
     if not len(found):
         return Skipped(NAME, "no steps found", "mark each step with a range")
     if not found.included[found.slowest_window >= 0].any():

@@ -23,7 +23,7 @@ from warpline.result import (
     Values,
     analysis,
 )
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import Unit, format_ns, format_ratio, plural
 
 NAME = "steps"
@@ -78,11 +78,11 @@ def steps(trace: Trace, arguments: Arguments) -> Result | Skipped:
     Source: Warpline.
     """
     step_ranges = step_name(arguments)
-    found = find_steps(trace, step_ranges)
+    found = find_steps(Run(trace, step_ranges))
     if not len(found):
         return Skipped(NAME, "no steps found", "mark each step with a range")
     busy, device = _slowest(trace, found)
-    launches, kernels = _launched(trace, step_of_operations(trace, step_ranges), len(found))
+    launches, kernels = _launched(trace, step_of_operations(Run(trace, step_ranges)), len(found))
     has_period = found.slowest_window >= 0
     period = found.period_ns
     values: dict[str, Values] = {

@@ -10,7 +10,7 @@ from warpline.derived.ranks.names import UNKNOWN, rank_of_process
 from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import Unit, format_ns, plural
 
 NAME = "stragglers"
@@ -71,7 +71,7 @@ def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
     skipped = cannot_match(trace, NAME)
     if skipped is not None:
         return skipped
-    found = rank_waits(trace, name)
+    found = rank_waits(Run(trace, name))
     order = np.lexsort((found.device, found.process, -found.caused_ns))
     rank = rank_of_process(trace)[found.process[order]]
     kernel_ns = (found.wait_ns + found.transfer_ns)[order]
@@ -91,7 +91,7 @@ def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
         "pid": Numbers(_values(trace, "process", "pid")[found.process[order]]),
         "gpu_index": Numbers(_values(trace, "device", "gpu_index")[found.device[order]]),
     }
-    notes = _notes(trace, collective_waits(trace, name))
+    notes = _notes(trace, collective_waits(Run(trace, name)))
     return Result(
         ":".join((NAME, *arguments)), TITLE, FIELDS, values, ("rank", "pid", "gpu_index"), notes
     )

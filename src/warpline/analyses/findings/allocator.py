@@ -10,7 +10,7 @@ from warpline.derived.idle.kinds import CALL_KINDS
 from warpline.derived.severity import severity_of
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_ns, plural
 
 NAME = "allocator"
@@ -18,7 +18,7 @@ TITLE = "GPU memory is allocated and freed in every step"
 
 
 @rule(name=NAME, title=TITLE)
-def allocator(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
+def allocator(run: Run) -> list[Finding] | Skipped:
     """Calls to cudaMalloc, cudaFree and similar functions in every step.
 
     What it finds: Calls that allocate, free, or map memory: at least one in every second analyzed
@@ -32,9 +32,10 @@ def allocator(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     Source: CUDA Runtime API, memory management; measured on a program with and without the
         problem.
     """
+    trace = run.trace
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
-    scope, calls = step_scope(trace, steps), working_calls(trace)
+    scope, calls = step_scope(run), working_calls(trace)
     rows = calls.row[calls.kind == CALL_KINDS.index("allocator")]
     counted = rows[scope.calls[rows]]
     count = len(counted) / scope.count

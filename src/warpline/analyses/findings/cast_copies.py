@@ -12,7 +12,7 @@ from warpline.ops.arrays import BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_ns, format_ratio
 
 NAME = "cast-copies"
@@ -23,7 +23,7 @@ _REMAINING = Range(0.0, 0.0, 0.4)
 
 
 @rule(name=NAME, title=TITLE)
-def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
+def cast_copies(run: Run) -> list[Finding]:
     """Kernels that cast tensors to another dtype, many times per step.
 
     What it finds: Kernels of the category cast-copy that run at least four times per step with
@@ -40,7 +40,7 @@ def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
     Source: PyTorch's documentation of automatic mixed precision and its weight cache; measured on
         a program with and without the casts.
     """
-    scope, casts = step_scope(trace, steps), _repeated(trace, steps)
+    scope, casts = step_scope(run), _repeated(run)
     weight = scope.weigh(casts)
     if not weight.is_measurable_with_launches:
         return []
@@ -67,15 +67,15 @@ def cast_copies(trace: Trace, steps: str | None) -> list[Finding]:
     ]
 
 
-def _repeated(trace: Trace, name: str | None) -> BoolArray:
+def _repeated(run: Run) -> BoolArray:
     """Return which operations are casts that run several times per step with one name and grid."""
-    scope: StepScope = step_scope(trace, name)
-    work = operations(trace)
-    found: BoolArray = operation_categories(trace) == BUSY_CATEGORIES.index("cast-copy")
+    scope: StepScope = step_scope(run)
+    work = operations(run.trace)
+    found: BoolArray = operation_categories(run.trace) == BUSY_CATEGORIES.index("cast-copy")
     places = np.flatnonzero(found)
     if not len(places):
         return found
-    columns = trace.columns("kernel", "name_id", "grid_x", "grid_y", "grid_z")
+    columns = run.trace.columns("kernel", "name_id", "grid_x", "grid_y", "grid_z")
     kinds = factorize_rows(*(column.values[work.row[places]] for column in columns.values())).codes
     counted = np.bincount(kinds, scope.operations[places])
     found[places] = counted[kinds] >= _LEAST_EACH * scope.count

@@ -16,7 +16,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.result import Evidence, Finding, rule
 from warpline.result.changes import OverlapCollectives, Range
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "exposed-communication"
@@ -31,7 +31,7 @@ _MOST_BETWEEN = 2  # operations that prepare or scale a collective's data
 
 
 @rule(name=NAME, title=TITLE)
-def exposed_communication(trace: Trace, steps: str | None) -> list[Finding]:
+def exposed_communication(run: Run) -> list[Finding]:
     """Collectives that run while the GPU computes nothing.
 
     What it finds: Exposed communication of at least 5% of the step, or at least 5% spent by the
@@ -47,12 +47,12 @@ def exposed_communication(trace: Trace, steps: str | None) -> list[Finding]:
     Source: PyTorch's documentation of DistributedDataParallel; measured on a program with and
         without overlap.
     """
-    scope, collectives = step_scope(trace, steps), _collectives(trace)
-    sums, waits = step_overlaps(trace, steps).ns.sum(axis=0), rank_waits(trace, steps)
+    scope, collectives = step_scope(run), _collectives(run.trace)
+    sums, waits = step_overlaps(run).ns.sum(axis=0), rank_waits(run)
     waiting = float(waits.exposed_wait_ns.sum()) / scope.count
     exposed = float(sums[KINDS.index("exposed-communication")]) / scope.count - waiting
     beside = float(sums[KINDS.index("compute-and-communication")]) / scope.count
-    launching = _launching_ns(trace, steps)
+    launching = _launching_ns(run)
     share = scope.share(exposed)
     if max(share, scope.share(launching)) < MEASURABLE_RATIO:
         return []
@@ -83,7 +83,7 @@ def exposed_communication(trace: Trace, steps: str | None) -> list[Finding]:
             "Profile again: `warpline stats -r overlap` shows less exposed communication.",
             fix_cuda="Group small buffers into buckets of tens of MB (ncclGroupStart). Launch each"
             " bucket on a separate stream, after an event of its last producer.",
-            changes=(OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(trace)),),
+            changes=(OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(run.trace)),),
         )
     ]
 
@@ -100,22 +100,22 @@ def _moving(trace: Trace) -> Range:
     return _ALONE if is_alone else Range(1.0, 1.0, 1.0)
 
 
-def _launching_ns(trace: Trace, name: str | None) -> float:
+def _launching_ns(run: Run) -> float:
     """Return the CPU time per step from one collective's launch to the next.
 
     Counts only collectives with at most two other operations launched in between.
     """
-    found, work = launch_sequences(trace, name), operations(trace)
-    collectives, total = _collectives(trace), 0
+    found, work = launch_sequences(run), operations(run.trace)
+    collectives, total = _collectives(run.trace), 0
     if not collectives.any():
         return 0.0
-    start = trace.columns("api_call", "start_ns")["start_ns"].values
+    start = run.trace.columns("api_call", "start_ns")["start_ns"].values
     for step, rows in found.of_steps():
-        if not find_steps(trace, name).included[step]:
+        if not find_steps(run).included[step]:
             continue
         launched = found.operation[rows]
         places = np.flatnonzero(collectives[launched])
         close = np.diff(places) <= _MOST_BETWEEN + 1
         since = np.diff(start[work.call[launched[places]]])
         total += int(since[close].sum())
-    return total / step_scope(trace, name).count
+    return total / step_scope(run).count

@@ -10,7 +10,7 @@ from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs, step_launches
 from warpline.result import Finding, rule
 from warpline.result.changes import LaunchAsGraph
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "graph-opportunity"
@@ -20,7 +20,7 @@ _LEAST_SHARE = 0.15
 
 
 @rule(name=NAME, title=TITLE)
-def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
+def graph_opportunity(run: Run) -> list[Finding]:
     """Steps that repeat the same launches while the GPU waits for them.
 
     What it finds: Launch-bound idle time of at least 15% of the step (see breakdown), where every
@@ -35,15 +35,15 @@ def graph_opportunity(trace: Trace, steps: str | None) -> list[Finding]:
         arguments are equal.
     Source: CUDA C++ Programming Guide, CUDA graphs; measured on a program with and without one.
     """
-    scope = step_scope(trace, steps)
+    scope = step_scope(run)
     idle_ns = scope.idle_ns("launch-bound") - scope.paused_ns
     share = scope.share(idle_ns)
-    if share < _LEAST_SHARE or not could_be_graphs(trace, steps):
+    if share < _LEAST_SHARE or not could_be_graphs(run):
         return []
-    groups = step_launches(trace, steps)
+    groups = step_launches(run)
     count = int(np.median([len(group) for group in groups]))
-    held = blocking(trace)
-    columns = trace.columns("api_call", "start_ns")
+    held = blocking(run.trace)
+    columns = run.trace.columns("api_call", "start_ns")
     waits = int(np.isin(held.start_ns, columns["start_ns"].values[scope.calls]).sum())
     many, idle = plural(count, "launch", "launches"), format_ratio(share)
     before = ""

@@ -12,7 +12,7 @@ from warpline.ops.arrays import I64
 from warpline.ops.tiling import by_group
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import Change, LaunchAsGraph
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "graph-recapture"
@@ -30,7 +30,7 @@ _BEFORE = [CALL_KINDS.index(kind) for kind in ("", "host-sync", "allocator")]
 
 
 @rule(name=NAME, title=TITLE)
-def graph_recapture(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
+def graph_recapture(run: Run) -> list[Finding] | Skipped:
     """CUDA graphs that are captured, instantiated, or destroyed in every step.
 
     What it finds: Calls that create or destroy graphs in at least every second step. Together
@@ -46,9 +46,10 @@ def graph_recapture(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     Source: CUDA C++ Programming Guide, CUDA graphs; measured on a program that captured in every
         step.
     """
+    trace = run.trace
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
-    scope, calls = step_scope(trace, steps), working_calls(trace)
+    scope, calls = step_scope(run), working_calls(trace)
     made = calls.row[calls.kind == _GRAPH]
     count = int(np.count_nonzero(scope.calls[made])) / scope.count
     if not scope.has_steps or count < 0.5:

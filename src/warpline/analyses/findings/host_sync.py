@@ -15,7 +15,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import Change, DropCalls, DropOperations
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import format_ns, plural
 
 NAME = "host-sync"
@@ -34,7 +34,7 @@ _FIX_CUDA = (
 
 
 @rule(name=NAME, title=TITLE)
-def host_sync(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
+def host_sync(run: Run) -> list[Finding] | Skipped:
     """Calls in which the CPU waits for the GPU in every step.
 
     What it finds: Synchronization with a stream, an event, or a device, and reads of small
@@ -51,9 +51,10 @@ def host_sync(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     Source: CUDA Runtime API, sections about synchronization; measured on programs with and
         without the waits.
     """
+    trace = run.trace
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
-    scope, reads = step_scope(trace, steps), result_reads(trace)
+    scope, reads = step_scope(run), result_reads(trace)
     waits = _waits(trace)
     count = int(np.count_nonzero(scope.calls[waits])) / scope.count
     if count < 0.5 or not scope.has_steps:

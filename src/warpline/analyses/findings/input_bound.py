@@ -12,7 +12,7 @@ from warpline.derived.idle.kinds import IDLE_CAUSES
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.result import Evidence, Finding, rule
 from warpline.result.changes import Range, RemoveHostTime
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "input-bound"
@@ -25,7 +25,7 @@ _REMAINING = Range(0.0, 0.02, 0.05)
 
 
 @rule(name=NAME, title=TITLE, aliases=("data-starved",))
-def input_bound(trace: Trace, steps: str | None) -> list[Finding]:
+def input_bound(run: Run) -> list[Finding]:
     """Idle time of the GPU while the CPU loads or prepares the next batch.
 
     What it finds: Idle time of the cause input (see breakdown) of at least 5% of the step.
@@ -38,12 +38,12 @@ def input_bound(trace: Trace, steps: str | None) -> list[Finding]:
     Source: PyTorch's documentation of data loading; measured on programs with a slow loader and
         with batches made in the training thread.
     """
-    scope = step_scope(trace, steps)
+    scope = step_scope(run)
     idle_ns = scope.idle_ns("input")
     share = scope.share_of_all(idle_ns)
     if share < MEASURABLE_RATIO:
         return []
-    held = blocking(trace)
+    held = blocking(run.trace)
     rows = np.flatnonzero(held.cause == IDLE_CAUSES.index("input"))
     longest = rows[np.argsort(held.start_ns[rows] - held.end_ns[rows], kind="stable")][:_SHOWN]
     windows = zip(held.start_ns[longest].tolist(), held.end_ns[longest].tolist(), strict=True)
@@ -56,7 +56,7 @@ def input_bound(trace: Trace, steps: str | None) -> list[Finding]:
         )
         for thread in np.unique(held.thread[rows]).tolist()
     )
-    often, where = _how_often(trace, steps)
+    often, where = _how_often(run)
     text = f"{plural(len(rows), 'wait')} for input, longest first"
     return [
         Finding(
@@ -77,9 +77,9 @@ def input_bound(trace: Trace, steps: str | None) -> list[Finding]:
     ]
 
 
-def _how_often(trace: Trace, steps: str | None) -> tuple[bool, str]:
+def _how_often(run: Run) -> tuple[bool, str]:
     """Return whether most steps wait for data, as a saving requires, and a sentence if not."""
-    found, scope = step_partition(trace, steps), step_scope(trace, steps)
+    found, scope = step_partition(run), step_scope(run)
     idle_ns = found.ns[:, PARTS.index("input")]
     length = found.windows.end_ns - found.windows.start_ns
     many = int(np.count_nonzero((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0)))

@@ -10,7 +10,7 @@ from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
 from warpline.result import Evidence, Finding, rule
 from warpline.result.changes import Change, Range, RemoveHostTime
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "launch-bound"
@@ -24,7 +24,7 @@ _REMAINING = Range(0.0, 0.0, 0.25)
 
 
 @rule(name=NAME, title=TITLE)
-def launch_bound(trace: Trace, steps: str | None) -> list[Finding]:
+def launch_bound(run: Run) -> list[Finding]:
     """Idle time of the GPU while it waits for the next launch.
 
     What it finds: Launch-bound idle time of at least 15% of the step (see breakdown), where steps
@@ -42,12 +42,12 @@ def launch_bound(trace: Trace, steps: str | None) -> list[Finding]:
         of a gap stays.
     Source: Warpline.
     """
-    scope = step_scope(trace, steps)
+    scope = step_scope(run)
     idle_ns = scope.idle_ns("launch-bound") - scope.paused_ns
     found = []
     if scope.paused_ns:
-        found.append(_pauses(scope, host_pauses(trace, steps)))
-    if scope.share(idle_ns) >= _LEAST_SHARE and not could_be_graphs(trace, steps):
+        found.append(_pauses(scope, host_pauses(run)))
+    if scope.share(idle_ns) >= _LEAST_SHARE and not could_be_graphs(run):
         found.append(_launches(scope, idle_ns))
     return found
 

@@ -9,7 +9,7 @@ from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categ
 from warpline.derived.severity import severity_of
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "layout-copies"
@@ -20,7 +20,7 @@ _REMAINING = Range(0.0, 0.0, 0.15)
 
 
 @rule(name=NAME, title=TITLE)
-def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
+def layout_copies(run: Run) -> list[Finding]:
     """Kernels that convert tensors between memory layouts.
 
     What it finds: Kernels of the category layout-copy that take at least 5% of the step. Their
@@ -33,8 +33,8 @@ def layout_copies(trace: Trace, steps: str | None) -> list[Finding]:
         assume that up to 15% of the time stays.
     Source: PyTorch's documentation of channels_last; measured on a program with and without it.
     """
-    scope = step_scope(trace, steps)
-    copies = operation_categories(trace) == BUSY_CATEGORIES.index("layout-copy")
+    scope = step_scope(run)
+    copies = operation_categories(run.trace) == BUSY_CATEGORIES.index("layout-copy")
     weight = scope.weigh(copies)
     if not weight.is_measurable_with_launches:
         return []

@@ -15,7 +15,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import Change, Range, ScaleOperations
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "no-tensor-cores"
@@ -33,7 +33,7 @@ _OF_RATIO = Range(0.55, 0.83, 1.0)
 
 
 @rule(name=NAME, title=TITLE)
-def no_tensor_cores(trace: Trace, steps: str | None) -> list[Finding]:
+def no_tensor_cores(run: Run) -> list[Finding]:
     """FP32 GEMMs and convolutions that do not use Tensor Cores.
 
     What it finds: GEMM and convolution kernels of 20 us or more whose names indicate FP32 without
@@ -49,9 +49,9 @@ def no_tensor_cores(trace: Trace, steps: str | None) -> list[Finding]:
         Kernels of other libraries are not detected.
     Source: NVIDIA's data sheets (hardware/); measured on a program with and without TF32.
     """
-    scope, products = step_scope(trace, steps), _plain_products(trace)
+    scope, products = step_scope(run), _plain_products(run.trace)
     weight = scope.weigh(products)
-    if not weight.is_measurable or not _has_tf32(trace, np.flatnonzero(products)):
+    if not weight.is_measurable or not _has_tf32(run.trace, np.flatnonzero(products)):
         return []
     many = plural(max(round(weight.number), 1), "kernel")
     return [
@@ -69,7 +69,7 @@ def no_tensor_cores(trace: Trace, steps: str | None) -> list[Finding]:
             " bf16.",
             fix_cuda="Use cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) or"
             " CUBLAS_COMPUTE_32F_FAST_TF32, and CUDNN_TENSOR_OP_MATH for cuDNN.",
-            changes=_changes(trace, scope, np.flatnonzero(products)),
+            changes=_changes(run.trace, scope, np.flatnonzero(products)),
         )
     ]
 

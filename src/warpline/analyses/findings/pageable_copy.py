@@ -15,7 +15,7 @@ from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls, MakeAsync, Range
 from warpline.schema.tables import MEMORY_KINDS
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import format_ns, plural
 
 NAME = "pageable-copy"
@@ -30,7 +30,7 @@ _ANY_LINK = Range(10e9, 20e9, 55e9)
 
 
 @rule(name=NAME, title=TITLE)
-def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
+def pageable_copy(run: Run) -> list[Finding] | Skipped:
     """Large copies between the device and pageable memory.
 
     What it finds: Copies of more than 64 KiB from or to pageable host memory.
@@ -45,9 +45,10 @@ def pageable_copy(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     Source: CUDA C++ Best Practices Guide, section about pinned memory; measured on a program with
         and without it.
     """
+    trace = run.trace
     if not trace.has("memcpy") or not trace.row_count("memcpy"):
         return []
-    scope, copies = step_scope(trace, steps), _pageable(trace)
+    scope, copies = step_scope(run), _pageable(trace)
     each, work = scope.ns_of(copies), operations(trace)
     places = np.flatnonzero(copies)
     calls = work.call[places]

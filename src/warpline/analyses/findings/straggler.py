@@ -20,7 +20,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import F64, I64
 from warpline.result import Evidence, Finding, Skipped, rule
 from warpline.result.changes import CatchUp, Change, Range
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "straggler"
@@ -56,7 +56,7 @@ class _Waits(NamedTuple):
 
 
 @rule(name=NAME, title=TITLE)
-def straggler(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
+def straggler(run: Run) -> list[Finding] | Skipped:
     """Ranks that wait for others in collectives.
 
     What it finds: In a trace of several ranks, exposed waits in collectives of at least 5% of the
@@ -72,17 +72,17 @@ def straggler(trace: Trace, steps: str | None) -> list[Finding] | Skipped:
     Limits: Ranks missing from the trace are not considered. Profiling itself may make a rank late.
     Source: Warpline.
     """
-    if len(collective_matches(trace).lane_process) < 2:
+    if len(collective_matches(run.trace).lane_process) < 2:
         return []
-    skipped = cannot_match(trace, NAME)
+    skipped = cannot_match(run.trace, NAME)
     if skipped is not None:
         return skipped
-    found = rank_waits(trace, steps)
-    return _judged(trace, steps, found) if len(found) > 1 else []
+    found = rank_waits(run)
+    return _judged(run, found) if len(found) > 1 else []
 
 
-def _judged(trace: Trace, steps: str | None, found: RankWaits) -> list[Finding]:
-    count, others = max(steps_counted(find_steps(trace, steps)), 1), len(found) - 1
+def _judged(run: Run, found: RankWaits) -> list[Finding]:
+    count, others = max(steps_counted(find_steps(run)), 1), len(found) - 1
     worst = int(np.argmax(found.exposed_ns))
     share_of_waits = found.exposed_ns[worst] / max(int(found.exposed_ns.sum()), 1)
     is_one = share_of_waits > (1 + _BEYOND_CHANCE * others) / (others + 1)
@@ -92,28 +92,26 @@ def _judged(trace: Trace, steps: str | None, found: RankWaits) -> list[Finding]:
         )
     else:
         waits = _Waits(found.wait_ns.mean() / count, found.exposed_wait_ns.mean() / count)
-    if step_scope(trace, steps).share(waits.exposed_ns) < MEASURABLE_RATIO:
+    if step_scope(run).share(waits.exposed_ns) < MEASURABLE_RATIO:
         return []
     if is_one:
-        return [_one_rank(trace, steps, found, worst, waits)]
-    return [_each_in_turn(trace, steps, found, waits)]
+        return [_one_rank(run, found, worst, waits)]
+    return [_each_in_turn(run, found, waits)]
 
 
-def _one_rank(
-    trace: Trace, steps: str | None, found: RankWaits, worst: int, waits: _Waits
-) -> Finding:
+def _one_rank(run: Run, found: RankWaits, worst: int, waits: _Waits) -> Finding:
     process, device = int(found.process[worst]), int(found.device[worst])
-    late = _capital(rank_label(trace, process, device))
+    late = _capital(rank_label(run.trace, process, device))
     collectives = int(found.collectives[worst])
     times = format_ratio(found.last[worst] / max(collectives, 1))
-    is_pair, each = len(found) == 2, step_scope(trace, steps).each
+    is_pair, each = len(found) == 2, step_scope(run).each
     others = "other rank" if is_pair else "other ranks"
     who = f"The {others} waits" if is_pair else f"Each of the {len(found) - 1} {others} waits"
     claim = (
         f"{late} arrives last in {times} of {plural(collectives, 'collective')}."
-        f" {who} {_in_words(trace, steps, waits)}."
+        f" {who} {_in_words(run, waits)}."
     )
-    excess = _excess(trace, steps, process, device)
+    excess = _excess(run, process, device)
     fix = "Compare its work before collectives across ranks."
     if excess is not None and excess.ns >= _EXPLAINS * waits.all_ns:
         does = "idle" if excess.is_idle else "busy"
@@ -121,23 +119,23 @@ def _one_rank(
         fix = _fix(excess)
     return Finding(
         NAME,
-        severity_of(step_scope(trace, steps).share(waits.exposed_ns)),
+        severity_of(step_scope(run).share(waits.exposed_ns)),
         f"{late} delays the {others} by {format_ns(waits.all_ns)}{each}",
         claim,
-        (_latest(trace, steps, worst, found),),
+        (_latest(run, worst, found),),
         fix,
         "Profile all ranks again: `warpline stats -r stragglers` shows less waiting for it.",
         is_generic=True,
-        changes=_changes(trace, steps, process, device),
+        changes=_changes(run, process, device),
     )
 
 
-def _changes(trace: Trace, steps: str | None, process: int, device: int) -> tuple[Change, ...]:
+def _changes(run: Run, process: int, device: int) -> tuple[Change, ...]:
     """Return what changes if a rank is as fast as the others.
 
     Empty for one of several ranks in a process, whose calls cannot be attributed to ranks.
     """
-    found = collective_waits(trace, steps)
+    found = collective_waits(run)
     lane_process, lane_device = found.matches.lane_process, found.matches.lane_device
     if np.count_nonzero(lane_process == process) > 1:
         return ()
@@ -147,15 +145,15 @@ def _changes(trace: Trace, steps: str | None, process: int, device: int) -> tupl
     return (CatchUp(process, found.operation[waited], found.wait_ns[waited], _REMAINING),)
 
 
-def _each_in_turn(trace: Trace, steps: str | None, found: RankWaits, waits: _Waits) -> Finding:
+def _each_in_turn(run: Run, found: RankWaits, waits: _Waits) -> Finding:
     return Finding(
         NAME,
-        severity_of(step_scope(trace, steps).share(waits.exposed_ns)),
-        f"Ranks wait for each other {format_ns(waits.all_ns)}{step_scope(trace, steps).each}, no"
+        severity_of(step_scope(run).share(waits.exposed_ns)),
+        f"Ranks wait for each other {format_ns(waits.all_ns)}{step_scope(run).each}, no"
         " single straggler",
-        f"On average, a rank waits {_in_words(trace, steps, waits)} in collectives. No single rank"
+        f"On average, a rank waits {_in_words(run, waits)} in collectives. No single rank"
         " causes most of it.",
-        (_latest(trace, steps, None, found),),
+        (_latest(run, None, found),),
         "Balance the work between collectives: sequence lengths, shards, and experts. Pin"
         " processes to cores near their GPU. Run garbage collection at the same step on all ranks."
         " Prefetch data.",
@@ -163,8 +161,8 @@ def _each_in_turn(trace: Trace, steps: str | None, found: RankWaits, waits: _Wai
     )
 
 
-def _in_words(trace: Trace, steps: str | None, waits: _Waits) -> str:
-    scope = step_scope(trace, steps)
+def _in_words(run: Run, waits: _Waits) -> str:
+    scope = step_scope(run)
     share = format_ratio(scope.share(waits.exposed_ns))
     text = f"{format_ns(waits.all_ns)}{scope.each}"
     if waits.exposed_ns > _NEARLY_ALL * waits.all_ns:
@@ -189,9 +187,9 @@ def _fix(excess: _Excess) -> str:
     )
 
 
-def _latest(trace: Trace, steps: str | None, worst: int | None, ranks: RankWaits) -> Evidence:
+def _latest(run: Run, worst: int | None, ranks: RankWaits) -> Evidence:
     """Return the collectives in which a rank, or any rank, arrived latest."""
-    found = collective_waits(trace, steps)
+    found = collective_waits(run)
     matches, last = found.matches, found.last
     chosen = np.arange(found.count)
     if worst is not None:
@@ -200,7 +198,7 @@ def _latest(trace: Trace, steps: str | None, worst: int | None, ranks: RankWaits
         chosen = np.flatnonzero(is_own & (matches.lane_device[lane] == ranks.device[worst]))
     latest = chosen[np.argsort(-found.late_ns[chosen], kind="stable")][:_SHOWN]
     kernels = found.operation[last[latest]]
-    start = operations(trace).start_ns[kernels]
+    start = operations(run.trace).start_ns[kernels]
     windows = zip((start - found.late_ns[latest]).tolist(), start.tolist(), strict=True)
     median = float(np.median(found.late_ns[chosen])) if len(chosen) else 0.0
     who = "the last rank" if worst is None else "it"
@@ -208,15 +206,15 @@ def _latest(trace: Trace, steps: str | None, worst: int | None, ranks: RankWaits
         f"{who} arrives {format_ns(median)} after the second-to-last rank (median; maximum"
         f" {format_ns(int(found.late_ns[chosen].max(initial=0)))})",
         "kernel",
-        tuple(operations(trace).row[kernels].tolist()),
+        tuple(operations(run.trace).row[kernels].tolist()),
         len(chosen),
         tuple(windows),
     )
 
 
-def _excess(trace: Trace, steps: str | None, process: int, device: int) -> _Excess | None:
+def _excess(run: Run, process: int, device: int) -> _Excess | None:
     """Return the part of the step with a rank's largest excess over the median of the others."""
-    found = step_partition(trace, steps)
+    found = step_partition(run)
     rows = [_per_step(found.total(lane), found.windows.step[lane.windows]) for lane in found.lanes]
     own = [
         place

@@ -12,7 +12,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "unfused-epilogue"
@@ -25,7 +25,7 @@ _REMAINING = Range(0.0, 0.0, 0.5)
 
 
 @rule(name=NAME, title=TITLE)
-def unfused_epilogue(trace: Trace, steps: str | None) -> list[Finding]:
+def unfused_epilogue(run: Run) -> list[Finding]:
     """Two or more elementwise kernels right after GEMMs.
 
     What it finds: Chains of two or more elementwise kernels launched right after a GEMM of 20 us
@@ -39,7 +39,7 @@ def unfused_epilogue(trace: Trace, steps: str | None) -> list[Finding]:
         of the time stays.
     Source: cuBLASLt's documentation of epilogues; measured on a program with and without them.
     """
-    scope, chains = step_scope(trace, steps), _chains(trace, steps)
+    scope, chains = step_scope(run), _chains(run)
     weight = scope.weigh(chains)
     if not weight.is_measurable:
         return []
@@ -61,10 +61,10 @@ def unfused_epilogue(trace: Trace, steps: str | None) -> list[Finding]:
     ]
 
 
-def _chains(trace: Trace, name: str | None) -> BoolArray:
+def _chains(run: Run) -> BoolArray:
     """Return which operations are in chains after GEMMs."""
-    found, work = launch_sequences(trace, name), operations(trace)
-    category = operation_categories(trace)[found.operation]
+    found, work = launch_sequences(run), operations(run.trace)
+    category = operation_categories(run.trace)[found.operation]
     length = (work.end_ns - work.start_ns)[found.operation]
     fits = category == BUSY_CATEGORIES.index("elementwise")
     is_product = category == BUSY_CATEGORIES.index("gemm")
@@ -74,7 +74,7 @@ def _chains(trace: Trace, name: str | None) -> BoolArray:
     behind = np.append(is_product, np.zeros(1, np.bool_))[begins - 1]  # of none: the last one
     chosen = np.flatnonzero(behind & (ends - begins >= _LEAST_CHAIN))
     chains = np.zeros(len(work), np.bool_)
-    if len(chosen) < _LEAST_CHAINS * step_scope(trace, name).count:
+    if len(chosen) < _LEAST_CHAINS * step_scope(run).count:
         return chains
     for low, high in zip(begins[chosen].tolist(), ends[chosen].tolist(), strict=True):
         chains[found.operation[low:high]] = True

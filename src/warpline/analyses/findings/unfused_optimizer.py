@@ -15,7 +15,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.result import Finding, rule
 from warpline.result.changes import FuseOperations, Range
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import format_ns
 
 NAME = "unfused-optimizer"
@@ -36,7 +36,7 @@ class _Runs(NamedTuple):
 
 
 @rule(name=NAME, title=TITLE)
-def unfused_optimizer(trace: Trace, steps: str | None) -> list[Finding]:
+def unfused_optimizer(run: Run) -> list[Finding]:
     """The same short elementwise kernels, repeated for each tensor.
 
     What it finds: At least 64 consecutive launches of elementwise kernels in a step, in which a
@@ -52,15 +52,15 @@ def unfused_optimizer(trace: Trace, steps: str | None) -> list[Finding]:
     Source: PyTorch's documentation of torch.optim (foreach and fused); measured on a program with
         and without it.
     """
-    scope, runs = step_scope(trace, steps), _runs(trace, steps)
-    places = np.zeros(len(operations(trace)), np.bool_)
+    scope, runs = step_scope(run), _runs(run)
+    places = np.zeros(len(operations(run.trace)), np.bool_)
     for group in runs.groups:
         places[group] = True
     count = scope.number_of(places)
     if count < _LEAST:
         return []
     each = scope.ns_of(places)
-    host_ns = _host_ns(trace, scope, np.flatnonzero(places))
+    host_ns = _host_ns(run.trace, scope, np.flatnonzero(places))
     share = scope.share(max(host_ns, each))
     again = f"repeat the same {runs.cycle}" if runs.cycle > 1 else "repeat the same one"
     slow = " They take longer to launch than to run." if host_ns > each else ""
@@ -79,17 +79,17 @@ def unfused_optimizer(trace: Trace, steps: str | None) -> list[Finding]:
             " kernels for the update.",
             fix_cuda="Update all tensors in one kernel that takes a list of pointers and sizes, as"
             " multi_tensor_apply does, or keep parameters in one flat buffer.",
-            changes=(_fused(trace, runs.groups),),
+            changes=(_fused(run.trace, runs.groups),),
         )
     ]
 
 
 @derived
-def _runs(trace: Trace, name: str | None) -> _Runs:
+def _runs(run: Run) -> _Runs:
     """Return the longest run of each step in which a cycle repeats."""
-    found = launch_sequences(trace, name)
+    found = launch_sequences(run)
     codes = [BUSY_CATEGORIES.index(category) for category in ("elementwise", "optimizer")]
-    fits = np.isin(operation_categories(trace)[found.operation], codes)
+    fits = np.isin(operation_categories(run.trace)[found.operation], codes)
     groups, cycles = [], [0]
     for _, rows in found.of_steps():
         low, high = _longest(fits[rows])

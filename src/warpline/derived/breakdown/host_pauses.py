@@ -15,7 +15,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
 from warpline.ops.tiling import Grouped, cut
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 _LEAST_SHARE = 0.15  # of a step
 
@@ -39,19 +39,16 @@ class HostPauses(NamedTuple):
 
 
 @derived
-def host_pauses(trace: Trace, name: str | None = None) -> HostPauses:
+def host_pauses(run: Run) -> HostPauses:
     """Return the CPU gaps that left devices idle.
 
     Frameworks cause short gaps in most programs, for example before an optimizer's first kernel,
     and long ones in steps that prepare something.
-
-    Args:
-        trace: The trace.
-        name: Name of the ranges that are steps; see `steps`.
     """
+    trace = run.trace
     silent = silences(trace)
     silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
-    windows, places = measure_windows(trace, name), _by_device(trace, silent)
+    windows, places = measure_windows(run), _by_device(trace, silent)
     idle, of_window = _idle(trace, windows, places, "launch-bound")
     _, for_input = _idle(trace, windows, places, "input")
     is_long = of_window >= _LEAST_SHARE * (windows.end_ns - windows.start_ns)

@@ -13,7 +13,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import Intervals, concurrency, intersect, subtract, union
 from warpline.ops.tiling import Grouped, cut
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 COMMUNICATION: tuple[str, ...] = ("collective",)
 COPIES: tuple[str, ...] = tuple(name for name in BUSY_CATEGORIES if name.startswith("copy-"))
@@ -52,9 +52,9 @@ class Overlaps(NamedTuple):
 
 
 @derived
-def step_overlaps(trace: Trace, name: str | None = None) -> Overlaps:
+def step_overlaps(run: Run) -> Overlaps:
     """Return `overlaps` in `measure_windows`: the included steps, or the whole recording."""
-    return overlaps(trace, measure_windows(trace, name))
+    return overlaps(run.trace, measure_windows(run))
 
 
 def overlaps(trace: Trace, windows: Windows) -> Overlaps:

@@ -18,7 +18,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.group import factorize_rows
 from warpline.ops.tiling import Cuts, Grouped, cut
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 _UNKNOWN = len(PARTS) - len(IDLE_CAUSES) + IDLE_CAUSES.index("unknown")
 
@@ -90,9 +90,9 @@ def partition(trace: Trace, windows: Windows) -> Partition:
 
 
 @derived
-def step_partition(trace: Trace, name: str | None = None) -> Partition:
+def step_partition(run: Run) -> Partition:
     """Return `partition` over `measure_windows`: the included steps, or the whole recording."""
-    return partition(trace, measure_windows(trace, name))
+    return partition(run.trace, measure_windows(run))
 
 
 def busy_by_origin(trace: Trace, windows: Windows) -> I64:

@@ -33,7 +33,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I32, I64
 from warpline.ops.group import factorize_rows
 from warpline.ops.tree import Nesting, accumulate_up, enclosing
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 _NO_PHASE = -1
 _NO_THREAD = -1
@@ -71,18 +71,13 @@ class Phases(NamedTuple):
 
 
 @derived
-def phases(trace: Trace, name: str | None = None) -> Phases:
-    """Return the time of each phase; without ranges or calls, all time is outside ranges.
-
-    Args:
-        trace: The trace.
-        name: Name of the ranges that are steps; None detects them.
-    """
-    texts, tree, of_range = _phase_of_ranges(trace, name)
+def phases(run: Run) -> Phases:
+    """Return the time of each phase; without ranges or calls, all time is outside ranges."""
+    texts, tree, of_range = _phase_of_ranges(run)
     n_phases = len(texts)
-    of_operation = _phase_of_operations(trace, name, of_range)
-    segments = device_segments(trace)
-    found = window_segments(trace, measure_windows(trace, name))
+    of_operation = _phase_of_operations(run, of_range)
+    segments = device_segments(run.trace)
+    found = window_segments(run.trace, measure_windows(run))
     owner = segments.operation[found.row]
     phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
     cell = np.where(phase < 0, n_phases, phase) * len(PARTS) + segments.part[found.row]
@@ -93,19 +88,19 @@ def phases(trace: Trace, name: str | None = None) -> Phases:
     used = np.flatnonzero(self_ns.any(axis=0))
     for part in used.tolist():
         total_ns[:, part] = accumulate_up(tree, self_ns[:, part])
-    calls = _calls(trace, steps(trace, name), of_range, n_phases)
+    calls = _calls(run.trace, steps(run), of_range, n_phases)
     return Phases((*texts, ""), tree, calls, self_ns, total_ns)
 
 
-def _phase_of_ranges(trace: Trace, name: str | None) -> tuple[tuple[str, ...], Nesting, I64]:
+def _phase_of_ranges(run: Run) -> tuple[tuple[str, ...], Nesting, I64]:
     """Return the phases, how they nest, and the phase of each range, _NO_PHASE for start/end ones.
 
     The tree has one extra row for the time outside ranges.
     """
     forest = _Forest()
     of_range = np.zeros(0, np.int64)
-    if trace.has("range") and trace.row_count("range"):
-        of_range = _numbered(trace, name, forest)
+    if run.trace.has("range") and run.trace.row_count("range"):
+        of_range = _numbered(run, forest)
     texts, tree, place = forest.in_order()
     inside = of_range >= 0
     of_range[inside] = place[of_range[inside]]
@@ -159,8 +154,9 @@ class _Forest:
         return tuple(keys[row][1] for row in order), tree, place
 
 
-def _numbered(trace: Trace, name: str | None, forest: _Forest) -> I64:
+def _numbered(run: Run, forest: _Forest) -> I64:
     """Return the number of each range's phase in the forest; _NO_PHASE for start/end ranges."""
+    trace = run.trace
     paths, nesting = range_paths(trace), range_nesting(trace)
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
     start, end, thread, process = (column.values for column in columns.values())
@@ -169,7 +165,7 @@ def _numbered(trace: Trace, name: str | None, forest: _Forest) -> I64:
     label = np.zeros(len(start), np.int64)
     label[paths.rows] = np.array([place[text] for text in paths.texts], np.int64)[paths.of_row]
     pushed = push_pop_ranges(trace)
-    leads = leading_threads(trace, name)
+    leads = leading_threads(run)
     is_trunk = pushed & (thread == leads[process])
     of_range = np.full(len(start), _NO_PHASE, np.int64)
     around = np.full(len(start), _NO_PHASE, np.int64)
@@ -197,26 +193,27 @@ def _by_depth(rows: I64, depth: I32) -> Iterator[I64]:
     yield from (level for level in np.split(order, ends) if len(level))
 
 
-def _phase_of_operations(trace: Trace, name: str | None, of_range: I64) -> I64:
+def _phase_of_operations(run: Run, of_range: I64) -> I64:
     """Return the phase in which each operation was launched, _NO_PHASE outside ranges."""
-    work = operations(trace)
+    work = operations(run.trace)
     found = np.full(len(work), _NO_PHASE, np.int64)
     launched = np.flatnonzero(work.call >= 0)
     if not len(of_range) or not len(launched):
         return found
-    inner = innermost_range(trace, "api_call")
+    inner = innermost_range(run.trace, "api_call")
     call = work.call[launched]
     has_range = inner.found[call]
     found[launched[has_range]] = of_range[inner.row[call[has_range]]]
     elsewhere = launched[~has_range]
     if len(elsewhere):
-        found[elsewhere] = _by_leading_thread(trace, name, elsewhere, of_range)
+        found[elsewhere] = _by_leading_thread(run, elsewhere, of_range)
     return found
 
 
-def _by_leading_thread(trace: Trace, name: str | None, rows: I64, of_range: I64) -> I64:
+def _by_leading_thread(run: Run, rows: I64, of_range: I64) -> I64:
     """Return the phase of the main thread of each operation's process at its launch."""
-    work, leads = operations(trace), leading_threads(trace, name)
+    trace = run.trace
+    work, leads = operations(trace), leading_threads(run)
     ranges = trace.columns("range", "start_ns", "end_ns", "thread_id")
     calls = trace.columns("api_call", "start_ns")["start_ns"].values
     thread = np.where(push_pop_ranges(trace), ranges["thread_id"].values, _NO_THREAD)
@@ -232,13 +229,9 @@ def _by_leading_thread(trace: Trace, name: str | None, rows: I64, of_range: I64)
 
 
 @derived
-def leading_threads(trace: Trace, name: str | None = None) -> I64:
-    """Return the main thread of each process, shape (processes,), int64; -1 for none.
-
-    Args:
-        trace: The trace; it must have a range table.
-        name: Name of the ranges that are steps; None detects them.
-    """
+def leading_threads(run: Run) -> I64:
+    """Return the main thread of each process, shape (processes,), int64; -1 for none."""
+    trace = run.trace
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
     start, end, thread, process = (column.values for column in columns.values())
     outermost = np.flatnonzero(push_pop_ranges(trace))
@@ -247,7 +240,7 @@ def leading_threads(trace: Trace, name: str | None = None) -> I64:
     leads = np.full(trace.row_count("process"), _NO_THREAD, np.int64)
     by_time = outermost[np.argsort(took[thread[outermost]], kind="stable")]
     leads[process[by_time]] = thread[by_time]
-    found = steps(trace, name)
+    found = steps(run)
     known = np.flatnonzero(found.thread >= 0)[::-1]
     leads[found.process[known]] = found.thread[known]
     return leads

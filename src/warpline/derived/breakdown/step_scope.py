@@ -19,7 +19,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tree import enclosing
 from warpline.result import Evidence
-from warpline.trace import Trace
+from warpline.trace import Run
 from warpline.units import format_ns, format_ratio
 
 _SHOWN = 5
@@ -70,8 +70,7 @@ class StepScope:
     """The included steps or, without steps, the whole recording.
 
     Attributes:
-        trace: The trace.
-        name: Name of the ranges that are steps.
+        run: The trace, and the choice of its steps.
         operations: Shape (operations,), bool, launched in included steps.
         calls: Shape (rows of api_call,), bool, begun in included steps.
         step: Shape (operations,), int64, the index of the step that launched it, -1 for none;
@@ -86,8 +85,7 @@ class StepScope:
         has_steps: Whether there are steps.
     """
 
-    trace: Trace
-    name: str | None
+    run: Run
     operations: BoolArray
     calls: BoolArray
     step: I64
@@ -104,7 +102,7 @@ class StepScope:
 
     def ns_of(self, places: I64 | BoolArray) -> float:
         """Return the time per step of the included ones of some operations."""
-        work = operations(self.trace)
+        work = operations(self.run.trace)
         length = np.where(self.operations, work.end_ns - work.start_ns, 0)
         return float(length[places].sum()) / self.count
 
@@ -115,7 +113,7 @@ class StepScope:
     def weigh(self, places: BoolArray) -> Weight:
         """Return number and time per step of the included ones of some operations."""
         number, ns = self.number_of(places), self.ns_of(places)
-        launching = min(number * launch_period_ns(self.trace), self.idle_ns("launch-bound"))
+        launching = min(number * launch_period_ns(self.run.trace), self.idle_ns("launch-bound"))
         return Weight(number, ns, self.share(ns), self.share(launching + number * _GAP_NS))
 
     def share(self, ns: float) -> float:
@@ -128,13 +126,13 @@ class StepScope:
 
     def idle_ns(self, *causes: str) -> float:
         """Return the idle time of the devices per step, for some causes or all."""
-        found = step_partition(self.trace, self.name)
+        found = step_partition(self.run)
         chosen = [PARTS.index(cause) for cause in causes or IDLE_CAUSES]
         return sum(float(found.total(lane)[chosen].sum()) for lane in found.lanes) / self.count
 
     def show_operations(self, text: str, places: BoolArray) -> Evidence:
         """Return included operations as evidence, of the table with the most of them."""
-        work = operations(self.trace)
+        work = operations(self.run.trace)
         chosen = np.flatnonzero(places & self.operations)
         if not len(chosen):
             return Evidence(text)
@@ -150,32 +148,28 @@ class StepScope:
         """Return included calls, rows of api_call, as evidence."""
         chosen = calls[self.calls[calls]]
         first = np.sort(chosen)[:_SHOWN]
-        columns = self.trace.columns("api_call", "start_ns", "end_ns")
+        columns = self.run.trace.columns("api_call", "start_ns", "end_ns")
         start, end = (columns[key].values[first].tolist() for key in ("start_ns", "end_ns"))
         windows = tuple(zip(start, end, strict=True))
         return Evidence(text, "api_call", tuple(first.tolist()), len(chosen), windows)
 
 
 @derived
-def step_scope(trace: Trace, name: str | None = None) -> StepScope:
-    """Return the operations and calls of the included steps.
-
-    Args:
-        trace: The trace.
-        name: Name of the ranges that are steps; see `steps`.
-    """
-    found = steps(trace, name)
+def step_scope(run: Run) -> StepScope:
+    """Return the operations and calls of the included steps."""
+    trace = run.trace
+    found = steps(run)
     n_calls = trace.row_count("api_call") if trace.has("api_call") else 0
     median = found.times().median_ns
     if median is None or not found.included.any():
         everything = np.ones(len(operations(trace)), np.bool_)
         every_call = np.ones(n_calls, np.bool_)
         step = np.zeros(len(everything), np.int64)
-        whole = _of_whole(trace, name)
-        return StepScope(trace, name, everything, every_call, step, 1, *whole, has_steps=False)
+        whole = _of_whole(run)
+        return StepScope(run, everything, every_call, step, 1, *whole, has_steps=False)
     rows = np.flatnonzero(found.included)
-    times = _of_steps(trace, name, float(median), len(rows))
-    step = step_of_operations(trace, name)
+    times = _of_steps(run, float(median), len(rows))
+    step = step_of_operations(run)
     of_step = np.append(found.included, np.zeros(1, np.bool_))  # index -1 means no step
     calls = np.zeros(n_calls, np.bool_)
     if n_calls:
@@ -187,7 +181,7 @@ def step_scope(trace: Trace, name: str | None = None) -> StepScope:
             point_group=columns["process_id"].values.astype(np.int64),
             group=found.process[rows],
         ).found
-    return StepScope(trace, name, of_step[step], calls, step, len(rows), *times, has_steps=True)
+    return StepScope(run, of_step[step], calls, step, len(rows), *times, has_steps=True)
 
 
 class _Times(NamedTuple):
@@ -198,18 +192,18 @@ class _Times(NamedTuple):
     paused_ns: float
 
 
-def _of_whole(trace: Trace, name: str | None) -> _Times:
+def _of_whole(run: Run) -> _Times:
     """Return the times of the whole recording, which has no steps."""
-    length = _lane_sums(trace, name, _lengths(trace, name))
+    length = _lane_sums(run, _lengths(run))
     whole = max((total for total, _ in length), default=0.0)
-    return _Times(whole, whole, _if_much(float(host_pauses(trace, name).idle_ns.sum()), whole))
+    return _Times(whole, whole, _if_much(float(host_pauses(run).idle_ns.sum()), whole))
 
 
-def _of_steps(trace: Trace, name: str | None, median_ns: float, count: int) -> _Times:
+def _of_steps(run: Run, median_ns: float, count: int) -> _Times:
     """Return the times of a step."""
-    pauses, length = host_pauses(trace, name), _lengths(trace, name)
+    pauses, length = host_pauses(run), _lengths(run)
     worked, whole = (
-        max(median_ns, *(total / number for total, number in _lane_sums(trace, name, ns)))
+        max(median_ns, *(total / number for total, number in _lane_sums(run, ns)))
         for ns in (length - pauses.with_data_ns, length)
     )
     is_once = pauses.windows < _LEAST_WITH_PAUSES
@@ -217,14 +211,14 @@ def _of_steps(trace: Trace, name: str | None, median_ns: float, count: int) -> _
     return _Times(worked, whole, paused)
 
 
-def _lengths(trace: Trace, name: str | None) -> I64:
-    windows = measure_windows(trace, name)
+def _lengths(run: Run) -> I64:
+    windows = measure_windows(run)
     return windows.end_ns - windows.start_ns
 
 
-def _lane_sums(trace: Trace, name: str | None, ns: I64) -> list[tuple[float, int]]:
+def _lane_sums(run: Run, ns: I64) -> list[tuple[float, int]]:
     """Return the sum over the windows of each lane, and their number."""
-    lanes = step_partition(trace, name).lanes
+    lanes = step_partition(run).lanes
     return [(float(ns[lane.windows].sum()), len(lane.windows)) for lane in lanes]
 
 

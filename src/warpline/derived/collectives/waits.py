@@ -13,7 +13,7 @@ from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tree import enclosing
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,15 @@ class CollectiveWaits:
 
 
 @derived
-def collective_waits(trace: Trace, name: str | None = None) -> CollectiveWaits:
+def collective_waits(run: Run) -> CollectiveWaits:
     """Return the waits in the collectives of the included steps, or of the whole trace.
 
     A rank arrives in a collective when its kernel starts. Until the last rank arrives, the others
     wait inside their kernels. The rest of a kernel is the transfer.
-
-    Args:
-        trace: The trace.
-        name: The name or a pattern of the step ranges; None detects the steps.
     """
+    trace = run.trace
     found, work = collective_matches(trace), operations(trace)
-    chosen = _counted(trace, found, measure_windows(trace, name))
+    chosen = _counted(trace, found, measure_windows(run))
     number = found.collective[chosen]
     first = np.flatnonzero(np.diff(number, prepend=-1))
     collective = np.cumsum(np.diff(number, prepend=-1) != 0) - 1

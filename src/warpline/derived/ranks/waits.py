@@ -13,7 +13,7 @@ from warpline.derived.steps.times import measure_windows
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.interval import intersect, union
-from warpline.trace import Trace
+from warpline.trace import Run
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,9 @@ class RankWaits:
 
 
 @derived
-def rank_waits(trace: Trace, name: str | None = None) -> RankWaits:
-    """Return the waits of each rank that took part in a matched collective.
-
-    Args:
-        trace: The trace.
-        name: The name or a pattern of the step ranges; None detects the steps.
-    """
-    found = collective_waits(trace, name)
+def rank_waits(run: Run) -> RankWaits:
+    """Return the waits of each rank that took part in a matched collective."""
+    found = collective_waits(run)
     lanes = np.unique(found.lane)
     rank = np.searchsorted(lanes, found.lane)
     last = rank[found.last]
@@ -87,25 +82,24 @@ def rank_waits(trace: Trace, name: str | None = None) -> RankWaits:
     )
 
 
-def waiting_ns(trace: Trace, lane: Lane, name: str | None = None) -> int | None:
+def waiting_ns(run: Run, lane: Lane) -> int | None:
     """Return how long a process waited in collectives on a device, in the analyzed windows.
 
     None if none of its collectives is matched with another rank. Waits in several collectives at
     once count once.
 
     Args:
-        trace: The trace.
+        run: The trace, and the choice of its steps.
         lane: A lane of `step_partition`.
-        name: The name or a pattern of the step ranges; None detects the steps.
     """
-    found, windows = collective_waits(trace, name), measure_windows(trace, name)
+    found, windows = collective_waits(run), measure_windows(run)
     process = found.matches.lane_process[found.lane]
     own = found.matches.lane_device[found.lane] == lane.device
     if lane.process >= 0:
         own &= process == lane.process
     if not own.any():
         return None
-    start = operations(trace).start_ns[found.operation[own]]
+    start = operations(run.trace).start_ns[found.operation[own]]
     waits = union(start, start + found.wait_ns[own])
     chosen = lane.windows
     inside = intersect(waits, union(windows.start_ns[chosen], windows.end_ns[chosen]))

@@ -13,7 +13,7 @@ from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize_rows
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 _SAME_RATIO = 0.9
 _LEAST_STEPS = 3
@@ -42,40 +42,40 @@ class LaunchSequences(NamedTuple):
 
 
 @derived
-def launch_sequences(trace: Trace, name: str | None = None) -> LaunchSequences:
+def launch_sequences(run: Run) -> LaunchSequences:
     """Return the operations that each step launches, if their call is known."""
-    work, step = operations(trace), step_of_operations(trace, name)
-    if not len(steps(trace, name)):
+    work, step = operations(run.trace), step_of_operations(run)
+    if not len(steps(run)):
         step = np.full(len(work), -1)
     chosen = np.flatnonzero((step >= 0) & (work.call >= 0))
     order = np.lexsort((work.start_ns[chosen], work.call[chosen], step[chosen]))
     chosen = chosen[order]
-    return LaunchSequences(chosen, step[chosen], _what(trace)[chosen])
+    return LaunchSequences(chosen, step[chosen], _what(run.trace)[chosen])
 
 
 @derived
-def step_launches(trace: Trace, name: str | None = None) -> tuple[I64, ...]:
+def step_launches(run: Run) -> tuple[I64, ...]:
     """Return the calls that launch the operations of each step, rows of api_call."""
-    found = launch_sequences(trace, name)
-    calls = operations(trace).call[found.operation]
+    found = launch_sequences(run)
+    calls = operations(run.trace).call[found.operation]
     return tuple(np.unique(calls[rows]) for _, rows in found.of_steps())
 
 
-def could_be_graphs(trace: Trace, name: str | None = None) -> bool:
+def could_be_graphs(run: Run) -> bool:
     """Return whether steps launch the same operations, and enough to benefit from a CUDA graph."""
-    if not steps_repeat(trace, name):
+    if not steps_repeat(run):
         return False
-    launches = [len(calls) for calls in step_launches(trace, name)]
+    launches = [len(calls) for calls in step_launches(run)]
     return float(np.median(launches)) >= _LEAST_LAUNCHES
 
 
 @derived
-def steps_repeat(trace: Trace, name: str | None = None) -> bool:
+def steps_repeat(run: Run) -> bool:
     """Return whether 9 in 10 included steps launch the same operations in the same order.
 
     At least three steps are required.
     """
-    found, included = launch_sequences(trace, name), steps(trace, name).included
+    found, included = launch_sequences(run), steps(run).included
     texts = Counter(found.what[rows].tobytes() for step, rows in found.of_steps() if included[step])
     most, count = max(texts.values(), default=0), texts.total()
     return count >= _LEAST_STEPS and most >= _SAME_RATIO * count

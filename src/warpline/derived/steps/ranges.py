@@ -16,7 +16,7 @@ from warpline.errors import UsageError
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.ops.tree import enclosing, nest
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 STEP_ARGUMENT: Mapping[str, str] = {
     "name": "use ranges of this name as steps; * matches any text: name=epoch_*"
@@ -110,7 +110,7 @@ def step_name(arguments: Sequence[str]) -> str | None:
 
 
 @derived
-def step_ranges(trace: Trace, name: str | None = None) -> HostSteps | None:
+def step_ranges(run: Run) -> HostSteps | None:
     """Return the ranges that are the program's steps; None if there are none.
 
     Names denote steps by their last word (step, iteration, iter, batch; otherwise frame, token,
@@ -119,24 +119,23 @@ def step_ranges(trace: Trace, name: str | None = None) -> HostSteps | None:
     work counts. It must launch at least half of the work of its processes in that time. Numbers
     must ascend, but may restart within ranges named epoch.
 
-    Args:
-        trace: The trace.
-        name: Name of the ranges, with or without the number at its end, or a pattern with ``*`` and
-            ``?``; UsageError if no range matches.
+    If the run names its steps, they are the ranges of that name, with or without the number at its
+    end, or of that pattern with ``*`` and ``?``; UsageError if no range matches.
     """
+    trace = run.trace
     if not trace.has("range") or not trace.row_count("range"):
-        _require_none(trace, name)
+        _require_none(run)
         return None
-    if name is not None:
-        return _as_steps(trace, _family_called(trace, name))
+    if run.steps is not None:
+        return _as_steps(trace, _family_called(trace, run.steps))
     family = _best(trace, list(_families(trace)))
     return None if family is None else _as_steps(trace, family)
 
 
-def _require_none(trace: Trace, name: str | None) -> None:
-    if name is not None:
+def _require_none(run: Run) -> None:
+    if run.steps is not None:
         raise UsageError(
-            f"no range matches {name!r}: the recording has no ranges",
+            f"no range matches {run.steps!r}: the recording has no ranges",
             hint="profile with --trace=cuda,nvtx",
         )
 

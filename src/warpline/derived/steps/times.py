@@ -29,7 +29,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import group_stats
 from warpline.result import Texts
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 __all__ = [
     "NO_STEP",
@@ -214,25 +214,21 @@ class Windows(NamedTuple):
 
 
 @derived
-def steps(trace: Trace, name: str | None = None) -> Steps:
+def steps(run: Run) -> Steps:
     """Return the steps of a trace: step ranges, otherwise repetitions in its launches.
 
     Work belongs to a step if its launch call began while the step ran on the CPU, on any thread of
     the process or, if several threads run their own steps, on that thread. A step has a period on
     each device that both it and the next step launched work on.
-
-    Args:
-        trace: The trace.
-        name: Name or pattern of the ranges that are steps; see `step_ranges`.
     """
-    marked = host_steps(trace, name)
+    marked = host_steps(run)
     if marked is None:
         return _without_steps()
-    return _measured(trace, marked, first_work(trace, name))
+    return _measured(run.trace, marked, first_work(run))
 
 
 @derived
-def measure_windows(trace: Trace, name: str | None = None) -> Windows:
+def measure_windows(run: Run) -> Windows:
     """Return the windows to analyze.
 
     These are the periods of the included steps on their devices, by step, then device. Without
@@ -240,7 +236,8 @@ def measure_windows(trace: Trace, name: str | None = None) -> Windows:
     last one. With step sampling, each sample is a window; in a part of a recording, the whole part
     is. Windows of one process do not overlap on a device.
     """
-    found = steps(trace, name)
+    trace = run.trace
+    found = steps(run)
     chosen = np.flatnonzero(found.included[found.window_step])
     if len(chosen):
         return found.windows(chosen)

@@ -13,7 +13,7 @@ from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 NO_STEP = -1
 # Streams that wait for each other run at the same pace. As they start and end at different moments
@@ -44,29 +44,29 @@ class _Streams(NamedTuple):
 
 
 @derived
-def host_steps(trace: Trace, name: str | None = None) -> HostSteps | None:
+def host_steps(run: Run) -> HostSteps | None:
     """Return the steps on the CPU, None if there are none.
 
     They are step ranges, otherwise repetitions in the launches: see `step_ranges` and
     `step_periods`.
     """
-    marked = step_ranges(trace, name)
-    return step_periods(trace) if marked is None else marked
+    marked = step_ranges(run)
+    return step_periods(run.trace) if marked is None else marked
 
 
 @derived
-def step_of_operations(trace: Trace, name: str | None = None) -> I64:
+def step_of_operations(run: Run) -> I64:
     """Return the step in which each of `operations` was launched, NO_STEP outside steps."""
-    marked = host_steps(trace, name)
+    marked = host_steps(run)
     if marked is None:
-        return np.full(len(operations(trace)), NO_STEP, np.int64)
-    return _launched_in(trace, marked)
+        return np.full(len(operations(run.trace)), NO_STEP, np.int64)
+    return _launched_in(run.trace, marked)
 
 
 @derived
-def first_work(trace: Trace, name: str | None = None) -> FirstWork:
+def first_work(run: Run) -> FirstWork:
     """Return the start of each step on the devices that it launched work on."""
-    work, marked, step = operations(trace), host_steps(trace, name), step_of_operations(trace, name)
+    work, marked, step = operations(run.trace), host_steps(run), step_of_operations(run)
     assert marked is not None, "requires steps"
     rows = np.flatnonzero(step != NO_STEP)
     groups = factorize_rows(marked.lane[step[rows]], work.device[rows], work.stream[rows])
