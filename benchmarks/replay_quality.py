@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import warpline
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.work import NO_STEP, step_of_operations
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.replay import predict, replay_quality
@@ -60,7 +61,7 @@ def names_of(trace: Trace) -> list[str]:
 
 def in_category(trace: Trace, *wanted: str) -> I64:
     """Return the operations of some categories."""
-    codes = [BUSY_CATEGORIES.index(each) for each in wanted]
+    codes = [int(TimePart.of(each)) for each in wanted]
     return np.flatnonzero(np.isin(operation_categories(trace), codes))
 
 

@@ -14,7 +14,7 @@ from support import captures
 from support.json_schema import violations
 
 import warpline
-from warpline.derived.breakdown.segments import IDLE_CAUSES
+from warpline.derived.time_parts import IDLE
 from warpline.render import Options
 from warpline.render.diagnosis import text as as_text
 from warpline.render.escaping import display_width
@@ -242,7 +242,7 @@ def test_a_recording_without_gpu_work_is_told(run, tmp_path):
 def test_the_page_names_every_cause_and_key(repository, schema, analysed):
     page = (repository / "docs" / "analyze.md").read_text(encoding="utf-8")
     causes = page.split("Idle causes:")[1].split("## In CI")[0]
-    assert re.findall(r"^\| `([\w-]+)` \|", causes, re.MULTILINE) == list(IDLE_CAUSES)
+    assert re.findall(r"^\| `([\w-]+)` \|", causes, re.MULTILINE) == [cause.label for cause in IDLE]
     found = analysed("host_sync.bad")
     assert {*schema["properties"]} == {*found}
     keys = re.findall(r"^\| `(\w+)` \|", page.split("## In CI")[1], re.MULTILINE)

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.any_trace import AnyTrace, any_traces
 
-from warpline.derived.breakdown.overlaps import COMPUTE, COPIES, KINDS, overlaps
+from warpline.derived.breakdown.overlaps import COMPUTE, COPIES, OverlapKind, overlaps
 from warpline.derived.breakdown.partition import busy_by_origin, lanes_of, partition, step_partition
-from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS, device_segments
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
+from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.operations import operations
 from warpline.trace import Run, Trace
 
@@ -57,14 +58,14 @@ def test_segments_tile_the_span_and_count_what_the_model_counts(any_trace: AnyTr
         for start, end, part, owner in segments_of(trace, device):
             assert start == reach < end
             reach = end
-            if part < len(BUSY_CATEGORIES):
+            if part < len(BUSY):
                 for moment in range(start, end):
                     counted = running(trace, device, moment)[0]
                     assert counted == (part, work.start_ns[owner], owner)
                 continue
             assert not any(running(trace, device, moment) for moment in range(start, end))
             if owner < 0:
-                assert PARTS[part] == "tail"
+                assert TimePart.at(part) == TimePart.TAIL
             else:
                 assert work.device[owner] == device
                 assert work.start_ns[owner] >= end
@@ -108,7 +109,7 @@ def test_parts_sum_to_the_windows_and_origins_to_the_parts(any_trace: AnyTrace) 
     assert (found.ns.sum(axis=1) == lengths).all()
     assert (found.ns >= 0).all()
     by_origin = busy_by_origin(trace, found.windows).sum(axis=2)
-    busy = len(PARTS) - len(IDLE_CAUSES)
+    busy = len(BUSY)
     assert (by_origin[:, :busy] == found.ns[:, :busy]).all()
     assert not by_origin[:, busy:].any()
     rows = [row for lane in lanes_of(found.windows) for row in lane.windows.tolist()]
@@ -123,22 +124,22 @@ def test_overlaps_are_what_the_model_sees_at_each_moment(any_trace: AnyTrace) ->
     found = overlaps(trace, chosen)
     streams = operations(trace).stream
     for place in range(len(chosen.device)):
-        expected = dict.fromkeys(KINDS, 0)
+        expected = dict.fromkeys(OverlapKind.labels(), 0)
         device = int(chosen.device[place])
         for moment in range(int(chosen.start_ns[place]), int(chosen.end_ns[place])):
             for kind in kinds_at(running(trace, device, moment), streams):
                 expected[kind] += 1
-        assert dict(zip(KINDS, found.ns[place].tolist(), strict=True)) == expected
+        assert dict(zip(OverlapKind.labels(), found.ns[place].tolist(), strict=True)) == expected
 
 
 def kinds_at(there: list[tuple[int, int, int]], streams: np.ndarray) -> Iterator[str]:
     """Yield the kinds of work that a nanosecond counts for, given the running operations."""
-    names = [BUSY_CATEGORIES[category] for category, _, _ in there]
-    computes, copies = ({*names} & {*kinds} for kinds in (COMPUTE, COPIES))
-    communicates = "collective" in names
+    parts = [TimePart.at(category) for category, _, _ in there]
+    computes, copies = ({*parts} & {*kinds} for kinds in (COMPUTE, COPIES))
+    communicates = TimePart.COLLECTIVE in parts
     several = len({int(streams[row]) for _, _, row in there}) > 1
     computing = {
-        int(streams[row]) for category, _, row in there if BUSY_CATEGORIES[category] in COMPUTE
+        int(streams[row]) for category, _, row in there if TimePart.at(category) in COMPUTE
     }
     facts = {
         "compute": computes,
@@ -152,5 +153,5 @@ def kinds_at(there: list[tuple[int, int, int]], streams: np.ndarray) -> Iterator
         "several-streams-computing": len(computing) > 1,
         "busy": there,
     }
-    assert facts.keys() == {*KINDS}
+    assert facts.keys() == {*OverlapKind.labels()}
     yield from (kind for kind, holds in facts.items() if holds)

@@ -13,7 +13,8 @@ import pytest
 from support.kineto_files import PID, Event, call, event, flow, kernel, reversed_rows, write
 
 import warpline
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import device_busy_ns
 from warpline.derived.work.operations import operations
 from warpline.trace import Trace
@@ -103,7 +104,7 @@ def test_times_are_exact(tmp_path, text, expected_ns):
 def test_collectives_are_told_by_more_than_one_library_name(tmp_path, name):
     trace = opened(tmp_path, [kernel("ampere_sgemm_128x64_nn", 0, 50), kernel(name, 60, 40)])
     starts = operations(trace).start_ns
-    shown = [BUSY_CATEGORIES[code] for code in operation_categories(trace)[np.argsort(starts)]]
+    shown = [TimePart.at(code).label for code in operation_categories(trace)[np.argsort(starts)]]
     assert shown == ["gemm", "collective"]
 
 

@@ -10,7 +10,7 @@ from support import any_trace
 from support.any_trace import AnyTrace
 
 from warpline import api
-from warpline.derived.idle.kinds import call_kind
+from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.kernels.rules import kernel_class
 from warpline.derived.ranges.autograd import _NUMBERED
 from warpline.derived.steps.ranges import _STEP, _UNIT_OF_WORK, _number
@@ -21,7 +21,7 @@ from warpline.readers.nsys.meta import _loss
 from warpline.render import Options, screen
 from warpline.render.markdown import code
 from warpline.render.screen import without_noise
-from warpline.replay.waits import waits_for
+from warpline.replay.waits import WaitsFor, waits_for
 from warpline.schema import TABLES
 
 LENGTH = 1_000_000
@@ -66,8 +66,12 @@ def test_what_surrounds_a_name_is_still_found():
     assert all(map(_STEP.search, ("train_step", "ProfilerStep#3", "Step[7]", "iter no. 3/100 ")))
     assert not _STEP.search("stepping stone")
     assert [_number(name) for name in ("3/100", "epoch 1 step 20", "5/6/7", "x")] == [3, 20, 6, -1]
-    assert call_kind("cudaMalloc_v3020_ptsz") == call_kind("cudaMalloc") != 0
-    assert waits_for("cuStreamSynchronize_ptsz") == waits_for("cudaStreamSynchronize") != 0
+    assert call_kind("cudaMalloc_v3020_ptsz") == call_kind("cudaMalloc") == CallKind.ALLOCATOR
+    assert (
+        waits_for("cuStreamSynchronize_ptsz")
+        == waits_for("cudaStreamSynchronize")
+        == WaitsFor.STREAM
+    )
     assert [number_in(text) for text in ("stream 7", " -3 ", "7 x", "\t5")] == [7, -3, None, 5]
     assert _loss("CUDA events (5) were lost") == ("CUDA events", 5)
 

@@ -17,8 +17,6 @@ from support.any_trace import AnyTrace, any_traces
 
 import warpline
 from warpline.derived.kernels.categories import (
-    BUSY_CATEGORIES,
-    ORIGINS,
     CollectiveKernel,
     collective_kernel,
     kernel_class,
@@ -28,10 +26,12 @@ from warpline.derived.kernels.categories import (
 from warpline.derived.kernels.rules import (
     KERNEL_CATEGORIES,
     VARIABLE,
+    Origin,
     parse_name,
     read_rules,
     rules,
 )
+from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.operations import operations
 from warpline.errors import InputError
 from warpline.schema.tables import COPY_KINDS
@@ -62,7 +62,7 @@ def named(trace: Trace) -> list[tuple[str, str]]:
     codes = zip(
         operation_categories(trace).tolist(), operation_origins(trace).tolist(), strict=True
     )
-    return [(BUSY_CATEGORIES[category], ORIGINS[origin]) for category, origin in codes]
+    return [(TimePart.at(category).label, Origin.at(origin).label) for category, origin in codes]
 
 
 def test_every_name_has_the_class_that_was_given_to_it_by_hand():
@@ -111,7 +111,7 @@ def test_the_function_is_found_within_a_name(name, function):
 def test_any_text_is_classified(name):
     found = kernel_class(name)
     assert found.category in KERNEL_CATEGORIES
-    assert found.origin in ORIGINS
+    assert found.origin in Origin.labels()
 
 
 @pytest.mark.parametrize("unit", ["<", "(", "a<", ")>", "gemm<", "_Z9", "at::native::", "a*"])
@@ -331,7 +331,10 @@ def test_an_unknown_kernel_launched_inside_a_call_of_nccl_is_a_collective():
 @given(any_traces(), st.integers(0, 99))
 def test_categories_do_not_depend_on_the_order_of_rows(any_trace: AnyTrace, seed: int):
     trace, other = any_trace.trace(), any_trace.permuted(seed).trace()
-    for compute, names in ((operation_categories, BUSY_CATEGORIES), (operation_origins, ORIGINS)):
+    for compute, names in (
+        (operation_categories, BUSY),
+        (operation_origins, Origin),
+    ):
         codes = compute(trace)
         assert len(codes) == len(operations(trace))
         assert codes.dtype == np.int8
@@ -360,14 +363,16 @@ RECORDINGS = sorted(path for folder in FOLDERS for path in SHARED.glob(folder))
 def test_next_to_no_kernel_time_of_the_larger_captures_is_unknown(path: Path):
     trace = warpline.open(path)
     listed = operations(trace)
-    other = operation_categories(trace) == BUSY_CATEGORIES.index("other")
+    other = operation_categories(trace) == TimePart.OTHER
     durations = listed.end_ns - listed.start_ns
     assert durations[other].sum() <= 0.01 * durations.sum()
 
 
 def test_the_page_about_classes_names_all_of_them_and_its_example_is_right(repository: Path):
     page = (repository / "docs" / "kernel-classes.md").read_text("utf-8")
-    missing = [name for name in (*BUSY_CATEGORIES, *ORIGINS) if f"`{name}`" not in page]
+    missing = [
+        name for name in [each.label for each in (*BUSY, *Origin)] if f"`{name}`" not in page
+    ]
     assert not missing
     examples = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     (text,) = examples

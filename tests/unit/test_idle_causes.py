@@ -7,16 +7,10 @@ from typing import Any
 
 import pytest
 
-from warpline.derived.breakdown.part_meanings import PART_MEANINGS
-from warpline.derived.breakdown.segments import PARTS, device_segments, is_busy
+from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.idle.causes import DEFAULT_LATENCY_NS, launch_latency_ns
-from warpline.derived.idle.kinds import (
-    CALL_KINDS,
-    IDLE_CAUSES,
-    IDLE_MEANINGS,
-    call_kind,
-    overhead_cause,
-)
+from warpline.derived.idle.kinds import CallKind, call_kind, overhead_cause
+from warpline.derived.time_parts import BUSY, IDLE, TimePart, is_busy
 from warpline.trace import MemorySource, Trace, TraceMeta
 
 US = 1_000
@@ -83,9 +77,9 @@ class Program:
         rows = zip(found.start_ns.tolist(), found.end_ns.tolist(), found.part.tolist(), strict=True)
         of_device = [row for row, each in zip(rows, found.device, strict=True) if each == device]
         return [
-            (start / US, end / US, PARTS[part])
+            (start / US, end / US, TimePart.at(part).label)
             for start, end, part in of_device
-            if part >= len(PARTS) - len(IDLE_CAUSES) and PARTS[part] != "tail"
+            if part >= len(BUSY) and TimePart.at(part).label != "tail"
         ]
 
 
@@ -131,7 +125,7 @@ def test_without_the_launching_call_the_cause_is_unknown():
 def test_the_ends_of_a_recording_are_its_tail():
     program = started(span_ns=(-50 * US, 130 * US))
     found = device_segments(program.trace())
-    parts = [PARTS[part] for part in found.part.tolist()]
+    parts = [TimePart.at(part).label for part in found.part.tolist()]
     assert parts == ["tail", "other", "tail"]
     assert found.operation.tolist() == [0, 0, -1]
     assert (found.start_ns[0], found.end_ns[-1]) == (-50 * US, 130 * US)
@@ -147,7 +141,7 @@ def test_between_samples_nothing_is_known():
     tails = [
         (start // US, end // US)
         for start, end, part in zip(found.start_ns, found.end_ns, found.part, strict=True)
-        if PARTS[part] == "tail"
+        if TimePart.at(part).label == "tail"
     ]
     assert tails == [(0, 7), (100, 150), (300, 317), (500, 600)]
 
@@ -325,8 +319,8 @@ def test_the_profiler_comes_before_what_it_interrupts():
 
 def test_a_full_command_buffer_is_no_overhead():
     assert overhead_cause("Command Buffer Full") is None
-    assert overhead_cause("CUPTI: Buffer flush") == "profiler-overhead"
-    assert overhead_cause("Lazy function loading") == "module-load-or-JIT"
+    assert overhead_cause("CUPTI: Buffer flush") == TimePart.PROFILER_OVERHEAD
+    assert overhead_cause("Lazy function loading") == TimePart.MODULE_LOAD
 
 
 def test_a_capture_builds_a_graph_from_its_beginning_to_its_end():
@@ -432,7 +426,7 @@ def test_what_was_launched_before_a_part_of_a_recording_came_in_time():
     part = program.trace().window(90 * US, 302 * US)
     found = device_segments(part)
     idle = [
-        (start // US, end // US, PARTS[part])
+        (start // US, end // US, TimePart.at(part).label)
         for start, end, part in zip(found.start_ns, found.end_ns, found.part, strict=True)
         if not is_busy(found.part[found.start_ns == start]).any()
     ]
@@ -478,10 +472,10 @@ def test_the_latency_of_launches_is_measured_where_the_device_was_idle():
 
 
 def test_every_part_has_a_meaning_and_every_cause_comes_from_somewhere():
-    assert PART_MEANINGS.keys() == {*PARTS}
-    assert IDLE_MEANINGS.keys() == {*IDLE_CAUSES}
-    assert CALL_KINDS[call_kind("cudaLaunchKernelExC_v11060")] == "launch"
-    assert CALL_KINDS[call_kind("cudaMemcpyAsync_v3020")] == ""
+    assert all(part.meaning for part in TimePart)
+    assert (*BUSY, *IDLE) == tuple(TimePart)
+    assert call_kind("cudaLaunchKernelExC_v11060") == CallKind.LAUNCH
+    assert call_kind("cudaMemcpyAsync_v3020") == CallKind.OTHER
 
 
 def test_an_empty_trace_has_no_segments():

@@ -12,11 +12,11 @@ from support import captures
 
 import warpline
 from warpline import api
-from warpline.derived.breakdown.overlaps import KINDS, overlaps, step_overlaps
+from warpline.derived.breakdown.overlaps import OverlapKind, overlaps, step_overlaps
 from warpline.derived.breakdown.partition import partition, step_partition
-from warpline.derived.breakdown.segments import PARTS, device_segments
-from warpline.derived.kernels.categories import BUSY_CATEGORIES
+from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
+from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.busy import device_busy_ns
 from warpline.derived.work.operations import operations
 from warpline.result import Result
@@ -53,18 +53,18 @@ def shares(trace: Trace) -> dict[str, float]:
     (lane,) = found.lanes
     total = found.total(lane)
     assert total.sum() == (found.windows.end_ns - found.windows.start_ns).sum()
-    return dict(zip(PARTS, (total / total.sum()).tolist(), strict=True))
+    return dict(zip(TimePart.labels(), (total / total.sum()).tolist(), strict=True))
 
 
 def idle_causes(trace: Trace) -> list[str]:
     """Return the causes of idle time that take more than one part in two hundred, longest first."""
     found = shares(trace)
-    causes = [name for name in PARTS[len(BUSY_CATEGORIES) :] if found[name] > 0.005]
+    causes = [name for name in TimePart.labels()[len(BUSY) :] if found[name] > 0.005]
     return sorted(causes, key=lambda name: -found[name])
 
 
 def busy_share(trace: Trace) -> float:
-    return sum(share for name, share in shares(trace).items() if name in BUSY_CATEGORIES)
+    return sum(shares(trace)[part.label] for part in BUSY)
 
 
 def whole(trace: Trace) -> Windows:
@@ -99,13 +99,13 @@ def check(trace: Trace) -> None:
         found = partition(trace, windows)
         assert (found.ns.sum(axis=1) == windows.end_ns - windows.start_ns).all()
         assert (found.ns >= 0).all()
-        unknown = found.ns[:, PARTS.index("unknown")].sum()
+        unknown = found.ns[:, TimePart.UNKNOWN].sum()
         assert unknown <= 0.05 * found.ns.sum()
-    busy = partition(trace, whole(trace)).ns[:, : len(BUSY_CATEGORIES)].sum(axis=1)
+    busy = partition(trace, whole(trace)).ns[:, : len(BUSY)].sum(axis=1)
     devices = np.unique(operations(trace).device)
     assert busy.tolist() == device_busy_ns(trace)[devices].tolist()
     together = overlaps(trace, whole(trace)).ns
-    assert together[:, KINDS.index("busy")].tolist() == busy.tolist()
+    assert together[:, OverlapKind.BUSY].tolist() == busy.tolist()
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_copies_from_pageable_memory_are_what_the_device_did(opened: Callable[[s
     found = shares(opened("pageable_h2d.bad"))
     assert found["copy-h2d"] > 0.8
     together = step_overlaps(Run(opened("pageable_h2d.bad"))).ns.sum(axis=0)
-    assert together[KINDS.index("exposed-copy")] == together[KINDS.index("copy")]
+    assert together[OverlapKind.EXPOSED_COPY] == together[OverlapKind.COPY]
     together = step_overlaps(Run(opened("pageable_h2d.fixed"))).ns.sum(axis=0)
-    assert together[KINDS.index("copy-and-work")] > 0.9 * together[KINDS.index("copy")]
+    assert together[OverlapKind.COPY_AND_WORK] > 0.9 * together[OverlapKind.COPY]
 
 
 def test_serial_communication_is_exposed_and_the_largest_part(opened: Callable[[str], Trace]):
@@ -153,18 +153,18 @@ def test_serial_communication_is_exposed_and_the_largest_part(opened: Callable[[
     assert max(shares(bad).items(), key=lambda part: part[1])[0] == "collective"
     together = step_overlaps(Run(bad)).ns.sum(axis=0)
     exposed, all_of_it = (
-        together[KINDS.index(kind)] for kind in ("exposed-communication", "communication")
+        together[kind] for kind in (OverlapKind.EXPOSED_COMMUNICATION, OverlapKind.COMMUNICATION)
     )
     assert exposed == all_of_it
     fixed = step_overlaps(Run(opened("ddp_serial.fixed.rank0"))).ns.sum(axis=0)
-    assert fixed[KINDS.index("exposed-communication")] < 0.5 * fixed[1]
+    assert fixed[OverlapKind.EXPOSED_COMMUNICATION] < 0.5 * fixed[OverlapKind.COMMUNICATION]
 
 
 def test_two_devices_that_only_copied_were_busy(opened: Callable[[str], Trace]):
     """Counted by hand in SQL: 25.5 GB of copies; the union of all operations is 99.3%."""
     trace = opened("GindaChen+nsys-ai__tests_fixtures_h100_2gpu_1s")
     found = partition(trace, whole(trace)).ns
-    busy = found[:, : len(BUSY_CATEGORIES)].sum(axis=1) / found.sum(axis=1)
+    busy = found[:, : len(BUSY)].sum(axis=1) / found.sum(axis=1)
     assert busy == pytest.approx([0.993, 0.993], abs=0.002)
 
 

@@ -10,8 +10,8 @@ from support.any_trace import any_traces
 
 from warpline import api
 from warpline.derived.breakdown.phases import phases
-from warpline.derived.breakdown.segments import PARTS
 from warpline.derived.steps.times import measure_windows
+from warpline.derived.time_parts import TimePart
 from warpline.result import Skipped
 from warpline.trace import MemorySource, Run, Trace
 
@@ -75,7 +75,7 @@ def test_time_goes_to_the_innermost_range_and_all_around_it():
     # the third, which was launched outside of ranges.
     assert by_path(found) == {"model": (1, 50, 10), "model/layer": (1, 40, 40), "": (0, 20, 20)}
     layer = found.total_ns[1]
-    assert layer[PARTS.index("gemm")] == 20
+    assert layer[TimePart.GEMM] == 20
     assert layer.sum() == 40
 
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from support.any_trace import AnyTrace, any_traces, empty_trace
 
 import warpline
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
 from warpline.replay.draft import Draft
@@ -67,7 +68,7 @@ def test_a_trace_without_rows_for_waits_is_explained(
 
 def test_two_ranks_are_explained_together(capture: Capture) -> None:
     trace = warpline.open(capture("ddp_serial.bad.rank0"), capture("ddp_serial.bad.rank1"))
-    collective = operation_categories(trace) == BUSY_CATEGORIES.index("collective")
+    collective = operation_categories(trace) == TimePart.COLLECTIVE
     # Each collective of one rank meets one of the other rank.
     assert 2 * meetings(Run(trace)).n_meetings == np.count_nonzero(collective) > 1_000
     found = replay_quality(Run(trace))
@@ -103,7 +104,7 @@ def test_dropped_waits_shorten_a_program_that_waits(capture: Capture) -> None:
         for number in np.unique(names).tolist()
         if trace.strings.text(number).startswith("cudaStreamSynchronize")
     ]
-    copies = np.flatnonzero(operation_categories(trace) == BUSY_CATEGORIES.index("copy-d2h"))
+    copies = np.flatnonzero(operation_categories(trace) == TimePart.COPY_D2H)
     waits = DropCalls(np.flatnonzero(np.isin(names, sync)))
     found = predict(Run(trace), [waits, DropOperations(copies)])
     # The kernels that computed the copied values are still there; without them it is 9.8 ms.

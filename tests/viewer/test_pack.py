@@ -13,7 +13,8 @@ from support.any_trace import any_traces
 from support.viewer_container import Decoded
 
 import warpline
-from warpline.derived.breakdown.segments import PARTS, device_segments
+from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.time_parts import TimePart
 from warpline.trace import MemorySource, Trace
 from warpline.viewer.lanes import MAX_LANES
 from warpline.viewer.overview import bin_count
@@ -88,7 +89,7 @@ def check_states(trace, found):
         assert [event.start_ns for event in events] == segments.start_ns[here].tolist()
         assert [event.end_ns for event in events] == segments.end_ns[here].tolist()
         assert [event.category for event in events] == [
-            PARTS[part] for part in segments.part[here].tolist()
+            TimePart.at(part).label for part in segments.part[here].tolist()
         ]
 
 

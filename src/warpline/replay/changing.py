@@ -12,8 +12,9 @@ import numpy as np
 from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS
 from warpline.derived.idle.host_blocking import LONG_CALL_NS
 from warpline.derived.idle.host_calls import working_calls
-from warpline.derived.idle.kinds import CALL_KINDS
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.idle.kinds import CallKind
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
@@ -274,7 +275,7 @@ def _decides(draft: Draft, calls: I64) -> I64:
     A call that only prepares that one shares its fate. Other calls return themselves.
     """
     host = draft.graph.host
-    prepares = (host.kind == 0) | (host.kind == CALL_KINDS.index("module-load-or-JIT"))
+    prepares = (host.kind == 0) | (host.kind == CallKind.MODULE_LOAD)
     idles = _launches_nothing(draft) & prepares & (host.end_ns - host.start_ns < LONG_CALL_NS)
     idles[calls] = False
     found = np.arange(len(host))
@@ -288,7 +289,7 @@ def _decides(draft: Draft, calls: I64) -> I64:
 
 def _usual_gap_ns(draft: Draft, gap_ns: I64) -> float:
     """Return the median time before launches, from the times before all calls."""
-    launches = draft.graph.host.kind == CALL_KINDS.index("launch")
+    launches = draft.graph.host.kind == CallKind.LAUNCH
     return float(np.median(gap_ns[launches])) if launches.any() else 0.0
 
 
@@ -324,7 +325,7 @@ def _items_of_calls(draft: Draft, calls: I64) -> I64:
 
 def _usual_launch_call_ns(draft: Draft) -> int:
     host = draft.graph.host
-    launches = host.kind == CALL_KINDS.index("launch")
+    launches = host.kind == CallKind.LAUNCH
     if not launches.any():
         return _CALL_NS
     return int(np.median(draft.graph.length_ns[: len(host)][launches]))
@@ -343,7 +344,7 @@ def _copied_bytes(trace: Trace, draft: Draft, items: I64) -> I64:
 def _leads_to_device(trace: Trace, draft: Draft, items: I64) -> BoolArray:
     """Return which items are not device-to-host copies."""
     category = operation_categories(trace)[draft.graph.lanes.operation[items]]
-    found: BoolArray = category != BUSY_CATEGORIES.index("copy-d2h")
+    found: BoolArray = category != TimePart.COPY_D2H
     return found
 
 

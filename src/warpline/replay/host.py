@@ -35,7 +35,7 @@ class HostSide(NamedTuple):
         thread: Shape (n,), int64, rows of the thread table.
         process: Shape (n,), int64, rows of the process table.
         name: Shape (n,), int64, rows of the strings.
-        kind: Shape (n,), int8, places in `CALL_KINDS`.
+        kind: Shape (n,), int8, members of `CallKind`.
         before: Shape (n,), int64, the call that it follows, NONE for the first ones.
         previous: Shape (n,), int64, the previous call of its thread, NONE for the first ones.
     """

@@ -8,7 +8,8 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.collectives.matches import collective_matches
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.tiling import by_group
@@ -63,7 +64,7 @@ def _by_order(trace: Trace, offset_ns: I64) -> tuple[_Parts, I64]:
     """Return collectives matched by order, and clock offsets; none if the ranks differ."""
     work = operations(trace)
     nothing = np.zeros(0, np.int64)
-    collective = BUSY_CATEGORIES.index("collective")
+    collective = TimePart.COLLECTIVE
     rows = np.flatnonzero(operation_categories(trace) == collective)
     ranks = [rows[of] for of in by_group(work.process[rows])]
     if len(ranks) < 2 or len({len(rank) for rank in ranks}) > 1:

@@ -18,7 +18,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.idle.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES
 from warpline.derived.idle.host_calls import numbers_of_texts
-from warpline.derived.idle.kinds import CALL_KINDS, call_kind
+from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.texts import without_version
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
@@ -29,6 +29,7 @@ from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.lanes import EventRows, Lanes, event_rows, lanes, reached_ns, records_before
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Run
+from warpline.vocabulary import Vocabulary
 
 # A call may return this much before the recorded end of the awaited item: clocks differ.
 _SLACK_NS = 20_000
@@ -41,12 +42,20 @@ LONGEST_WAKE_NS = 100_000
 DEFAULT_WAKE_NS = 5_000
 _OWN_PERCENTILE = 5
 
-WAITS_FOR: tuple[str, ...] = ("", "stream", "event", "everything")
 _EVERYTHING = (
     *("DeviceSynchronize", "CtxSynchronize", "ThreadSynchronize"),
     *("Free", "FreeHost", "MemFree", "MemFreeHost", "HostUnregister", "MemHostUnregister"),
 )
 _PREFIX = re.compile(r"\A(cuda|cu|hip)")
+
+
+class WaitsFor(Vocabulary):
+    """What a call waits for."""
+
+    NOTHING = ""
+    STREAM = "stream"
+    EVENT = "event"
+    EVERYTHING = "everything"
 
 
 class Waits(NamedTuple):
@@ -76,14 +85,14 @@ class Costs(NamedTuple):
 
 
 @cache
-def waits_for(name: str) -> int:
-    """Return what a CUDA API function waits for, a place in `WAITS_FOR`."""
+def waits_for(name: str) -> WaitsFor:
+    """Return what a CUDA API function waits for."""
     plain = _PREFIX.sub("", without_version(name))
     if plain == "StreamSynchronize":
-        return WAITS_FOR.index("stream")
+        return WaitsFor.STREAM
     if plain == "EventSynchronize":
-        return WAITS_FOR.index("event")
-    return WAITS_FOR.index("everything") if plain in _EVERYTHING else 0
+        return WaitsFor.EVENT
+    return WaitsFor.EVERYTHING if plain in _EVERYTHING else WaitsFor.NOTHING
 
 
 @derived
@@ -95,7 +104,7 @@ def host_waits(run: Run) -> Waits:
     what = numbers_of_texts(run.trace, host.name, waits_for)
     parts = [
         *_told(run, what),
-        _everything(host, found, np.flatnonzero(what == WAITS_FOR.index("everything"))),
+        _everything(host, found, np.flatnonzero(what == WaitsFor.EVERYTHING)),
         held_copies(run),
         _full_queues(host, found),
     ]
@@ -115,7 +124,7 @@ def call_costs(run: Run) -> Costs:
     target = np.full(len(host), NEVER)
     np.maximum.at(target, waits.call, reached_ns(run)[waits.item])
     may_wait = target != NEVER
-    frees = host.kind == CALL_KINDS.index("allocator")
+    frees = host.kind == CallKind.ALLOCATOR
     after = host.end_ns - np.where(may_wait, target, host.end_ns)
     own, usual_wake = length.copy(), np.zeros(len(host), np.int64)
     waited = np.zeros(len(host), np.bool_)
@@ -158,7 +167,7 @@ def held_copies(run: Run) -> Waits:
         is_pageable |= columns[side].filled(NONE)[row] == pageable
     is_staged = (size <= SMALL_COPY_BYTES) & (kind == _code(COPY_KINDS, "Host-to-Device"))
     names = host.name[found.call[items]]
-    is_synchronous = numbers_of_texts(run.trace, names, call_kind) == CALL_KINDS.index("copy")
+    is_synchronous = numbers_of_texts(run.trace, names, call_kind) == CallKind.COPY
     within = kind == _code(COPY_KINDS, "Device-to-Device")
     holds = (is_pageable & ~is_staged) | (is_synchronous & ~within)
     return Waits(found.call[items[holds]], items[holds])
@@ -171,12 +180,12 @@ def _told(run: Run, what: I8) -> list[Waits]:
     record = np.full(len(host), NONE)
     rows = event_rows(run, "host_wait")
     stream[rows.call] = rows.stream
-    is_event = what[rows.call] == WAITS_FOR.index("event")
+    is_event = what[rows.call] == WaitsFor.EVENT
     events = EventRows(*(column[is_event] for column in rows))
     records = event_rows(run, "event_record")
     record[events.call] = _items_of(found, records, records_before(records, events, host))
-    on_stream = np.flatnonzero((what == WAITS_FOR.index("stream")) & (stream >= 0))
-    on_event = np.flatnonzero((what == WAITS_FOR.index("event")) & (record >= 0))
+    on_stream = np.flatnonzero((what == WaitsFor.STREAM) & (stream >= 0))
+    on_event = np.flatnonzero((what == WaitsFor.EVENT) & (record >= 0))
     told = np.zeros(len(host), np.bool_)
     told[rows.call] = True
     untold = np.flatnonzero(np.isin(what, [1, 2]) & ~told)
@@ -242,7 +251,7 @@ def _full_queues(host: HostSide, found: Lanes) -> Waits:
 
 
 def _is_long_launch(host: HostSide) -> BoolArray:
-    is_launch = host.kind == CALL_KINDS.index("launch")
+    is_launch = host.kind == CallKind.LAUNCH
     is_long: BoolArray = is_launch & (host.end_ns - host.start_ns >= _LONG_LAUNCH_NS)
     return is_long
 

@@ -8,9 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS, device_segments
+from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.ranks.names import UNKNOWN, rank_of_process
+from warpline.derived.time_parts import IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
@@ -24,8 +25,8 @@ from warpline.viewer.projected import projected
 from warpline.viewer.rows import Events, Link, Row, lane_label, split
 
 _SHOWN_PHASES = 6
-_NOT_OF_HOST = ("dependency", "communication-wait", "tail", "unknown")
-_OF_HOST = [PARTS.index(cause) for cause in IDLE_CAUSES if cause not in _NOT_OF_HOST]
+_NOT_OF_HOST = (TimePart.DEPENDENCY, TimePart.COMMUNICATION_WAIT, TimePart.TAIL, TimePart.UNKNOWN)
+_OF_HOST = [cause for cause in IDLE if cause not in _NOT_OF_HOST]
 
 
 def device_rows(trace: Trace, names: Names) -> Iterator[Row]:
@@ -67,7 +68,7 @@ def _by_device(rows: Iterator[Row]) -> dict[int, list[Row]]:
 
 def _states(trace: Trace, names: Names) -> Iterator[Row]:
     segments = device_segments(trace)
-    of_part = np.array([names.add(part, place) for place, part in enumerate(PARTS)], np.int64)
+    of_part = np.array([names.add(part.label, int(part)) for part in TimePart], np.int64)
     events = Events(
         segments.start_ns,
         segments.end_ns,

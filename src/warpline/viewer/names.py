@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warpline.derived.breakdown.part_meanings import PART_MEANINGS
-from warpline.derived.breakdown.segments import PARTS, is_busy
+from warpline.derived.time_parts import TimePart
 from warpline.ops.arrays import I64, Integers
 from warpline.trace import StringPool
 
@@ -45,14 +44,12 @@ _HOST = (
 
 
 def _parts() -> tuple[Category, ...]:
-    busy = is_busy(np.arange(len(PARTS), dtype=np.int8)).tolist()
-    kinds = ("busy" if each else "idle" for each in busy)
     return tuple(
-        Category(part, kind, PART_MEANINGS[part]) for part, kind in zip(PARTS, kinds, strict=True)
+        Category(part.label, "busy" if part.is_busy else "idle", part.meaning) for part in TimePart
     )
 
 
-# Categories of GPU time come first: their indices are those of `PARTS`.
+# Categories of GPU time come first: their indices are those of `TimePart`.
 CATEGORIES: tuple[Category, ...] = (*_parts(), *_HOST)
 _PLACES = {category.name: place for place, category in enumerate(CATEGORIES)}
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.breakdown.part_meanings import PART_MEANINGS
 from warpline.derived.breakdown.partition import (
     Lane,
     Partition,
@@ -14,9 +13,9 @@ from warpline.derived.breakdown.partition import (
     lane_owners,
     step_partition,
 )
-from warpline.derived.breakdown.segments import PARTS, is_busy
-from warpline.derived.kernels.categories import ORIGINS
+from warpline.derived.kernels.rules import Origin
 from warpline.derived.steps.times import steps
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
@@ -41,7 +40,7 @@ _ADDED = {
     ORIGIN: Field("origin", Unit.NONE, "Library of the work; empty for idle time.", "Origin"),
 }
 _KEYS = {"pid", "gpu_index", "step", "kind", "category", "origin"}
-_PART_IS_BUSY = is_busy(np.arange(len(PARTS), dtype=np.int8))
+_PART_IS_BUSY = np.array([part.is_busy for part in TimePart])
 
 
 class _Cells(NamedTuple):
@@ -49,8 +48,8 @@ class _Cells(NamedTuple):
 
     Attributes:
         interval: Shape (n,), int64, ascending.
-        part: Shape (n,), int64, indices into `PARTS`.
-        origin: Shape (n,), int64, indices into `ORIGINS`, or its length for idle time.
+        part: Shape (n,), int64, members of `TimePart`.
+        origin: Shape (n,), int64, members of `Origin`, or its length for idle time.
         ns: Shape (n,), int64, never 0; descending within busy and within idle time.
     """
 
@@ -141,15 +140,15 @@ def _part_values(cells: _Cells, ns: I64) -> dict[str, Values]:
     totals = ns.sum(axis=(1, 2))[cells.interval]
     kinds = Texts((~_PART_IS_BUSY[cells.part]).astype(np.int32), ["busy", "idle"])
     part = cells.part.astype(np.int32)
-    has_origin = _PART_IS_BUSY[cells.part] & (cells.origin < len(ORIGINS))
+    has_origin = _PART_IS_BUSY[cells.part] & (cells.origin < len(Origin))
     origin = np.where(has_origin, cells.origin, -1).astype(np.int32)
     return {
         "kind": kinds,
-        "category": Texts(part, PARTS),
-        "origin": Texts(origin, ORIGINS),
+        "category": Texts(part, TimePart.labels()),
+        "origin": Texts(origin, Origin.labels()),
         "share_ratio": Numbers(cells.ns / totals),
         "total_ns": Numbers(cells.ns),
-        "meaning": Texts(part, [PART_MEANINGS[name] for name in PARTS]),
+        "meaning": Texts(part, [part.meaning for part in TimePart]),
     }
 
 

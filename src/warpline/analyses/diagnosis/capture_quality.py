@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from warpline.derived.breakdown.partition import step_partition
-from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import Steps
 from warpline.derived.steps.times import steps as find_steps
+from warpline.derived.time_parts import IDLE, TimePart
 from warpline.derived.work.busy import DeviceWork, device_work
 from warpline.derived.work.operations import operations
 from warpline.result import (
@@ -40,7 +40,7 @@ _UNLAUNCHED_RATIO = {"medium": 0.05, "low": 0.01}
 _GRAPH_RATIO = {"low": 0.25, "info": 0.05}
 _COST_RATIO = {"medium": 0.10, "low": 0.03}
 _TRUNCATED_RATIO = 0.01
-_NOT_THE_HOST = ("dependency", "communication-wait", "tail", "unknown")
+_NOT_THE_HOST = (TimePart.DEPENDENCY, TimePart.COMMUNICATION_WAIT, TimePart.TAIL, TimePart.UNKNOWN)
 _ESSENTIAL = ("kernel", "memcpy", "memset", "graph_launch", "api_call", "range")
 _LAUNCH = re.compile(r"^(?:cuda|cu)Launch|^(?:cuda|cu)GraphLaunch")
 _MATTERS = re.compile(
@@ -283,9 +283,9 @@ def _steps(found: Steps) -> Iterator[Finding]:
 
 def _cost(run: Run, found: Steps) -> Iterator[Finding]:
     # Overhead on a CPU that runs ahead of its GPU does not slow the program down.
-    waiting_ratio, _ = _idle(run, *(c for c in IDLE_CAUSES if c not in _NOT_THE_HOST))
+    waiting_ratio, _ = _idle(run, *(cause for cause in IDLE if cause not in _NOT_THE_HOST))
     own_ratio, own_text = _own_cost(run.trace, found)
-    known_ratio, known_ns = _idle(run, "profiler-overhead")
+    known_ratio, known_ns = _idle(run, TimePart.PROFILER_OVERHEAD)
     known_text = f"GPUs were idle for {format_ns(known_ns)} in total during profiler overhead"
     cost = max((min(own_ratio, waiting_ratio), own_text), (known_ratio, known_text))
     severity = _grade(cost[0], _COST_RATIO)
@@ -301,18 +301,17 @@ def _cost(run: Run, found: Steps) -> Iterator[Finding]:
         )
 
 
-def _idle(run: Run, *causes: str) -> tuple[float, int]:
+def _idle(run: Run, *causes: TimePart) -> tuple[float, int]:
     """Return the idle time of some causes: as the share on the worst device, and in total.
 
     Without steps, shares are of the time from a device's first to its last operation.
     """
     found = step_partition(run)
-    parts = [PARTS.index(cause) for cause in causes]
     sums = [found.total(lane) for lane in found.lanes]
     if not (found.windows.step >= 0).any():
         for each in sums:
-            each[PARTS.index("tail")] = 0
-    idle_ns = [int(each[parts].sum()) for each in sums]
+            each[TimePart.TAIL] = 0
+    idle_ns = [int(each[list(causes)].sum()) for each in sums]
     ratios = [ns / max(int(each.sum()), 1) for ns, each in zip(idle_ns, sums, strict=True)]
     return max(ratios, default=0.0), sum(idle_ns)
 

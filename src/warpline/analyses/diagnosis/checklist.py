@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.breakdown.overlaps import KINDS, step_overlaps
+from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
 from warpline.derived.breakdown.partition import step_partition
-from warpline.derived.breakdown.segments import PARTS
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.ranges.stacks import launched_inside
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import Steps, steps
+from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import I64, BoolArray
@@ -101,7 +101,7 @@ class _Measured:
     @cached_property
     def total_ns(self) -> I64:
         """Shape (lanes,), int64; without steps, from the first to the last operation."""
-        tail = 0 if self.has_steps else self.part_ns("tail")
+        tail = 0 if self.has_steps else self.part_ns(TimePart.TAIL)
         whole: I64 = self._sums.sum(axis=1) - tail
         return whole
 
@@ -110,18 +110,18 @@ class _Measured:
         windows = step_partition(self.run).windows
         return bool((windows.step >= 0).any())
 
-    def part_ns(self, *names: str) -> I64:
+    def part_ns(self, *parts: TimePart) -> I64:
         """Return the time of parts by lane."""
-        sums: I64 = self._sums[:, [PARTS.index(name) for name in names]].sum(axis=1)
+        sums: I64 = self._sums[:, list(parts)].sum(axis=1)
         return sums
 
     @cached_property
     def busy_ns(self) -> I64:
-        return self.part_ns(*BUSY_CATEGORIES)
+        return self.part_ns(*BUSY)
 
-    def together_ns(self, kind: str) -> I64:
+    def together_ns(self, kind: OverlapKind) -> I64:
         """Return the time of a kind of overlap by lane."""
-        found = step_overlaps(self.run).ns[:, KINDS.index(kind)]
+        found = step_overlaps(self.run).ns[:, kind]
         lanes = step_partition(self.run).lanes
         return np.array([found[lane.windows].sum() for lane in lanes], np.int64)
 
@@ -134,7 +134,7 @@ class _Measured:
     def _sums(self) -> I64:
         found = step_partition(self.run)
         sums = [found.total(lane) for lane in found.lanes]
-        return np.array(sums, np.int64).reshape(len(sums), len(PARTS))
+        return np.array(sums, np.int64).reshape(len(sums), len(TimePart))
 
     @cached_property
     def work(self) -> Operations:
@@ -152,10 +152,9 @@ class _Measured:
             group=windows.device,
         ).found
 
-    def of_category(self, *names: str) -> BoolArray:
+    def of_category(self, *categories: TimePart) -> BoolArray:
         """Return which of the counted operations belong to the categories."""
-        codes = [BUSY_CATEGORIES.index(name) for name in names]
-        return self.counted & np.isin(operation_categories(self.run.trace), codes)
+        return self.counted & np.isin(operation_categories(self.run.trace), categories)
 
     @cached_property
     def count(self) -> int:
@@ -165,7 +164,7 @@ class _Measured:
     @property
     def is_opaque(self) -> bool:
         """Whether most of the busy time is graphs without recorded kernels."""
-        return int(self.part_ns("graph").sum()) > _OPAQUE * int(self.busy_ns.sum())
+        return int(self.part_ns(TimePart.GRAPH).sum()) > _OPAQUE * int(self.busy_ns.sum())
 
     @property
     def each(self) -> str:
@@ -249,7 +248,10 @@ def _device_busy(measured: _Measured) -> Line:
 
 
 def _copies_overlapped(measured: _Measured) -> Line:
-    copy_ns, exposed_ns = measured.together_ns("copy"), measured.together_ns("exposed-copy")
+    copy_ns, exposed_ns = (
+        measured.together_ns(OverlapKind.COPY),
+        measured.together_ns(OverlapKind.EXPOSED_COPY),
+    )
     ratio = measured.worst(exposed_ns)
     overlapped = 1 - int(exposed_ns.sum()) / max(int(copy_ns.sum()), 1)
     found = f"{format_ratio(ratio)} exposed, {format_ratio(overlapped)} of copy time overlapped"
@@ -264,7 +266,7 @@ def _copies_overlapped(measured: _Measured) -> Line:
 
 
 def _communication_small(measured: _Measured) -> Line:
-    ratio = measured.worst(measured.together_ns("communication"))
+    ratio = measured.worst(measured.together_ns(OverlapKind.COMMUNICATION))
     return Line(
         _at_most(ratio, _COMMUNICATION),
         "little communication",
@@ -276,8 +278,8 @@ def _communication_small(measured: _Measured) -> Line:
 
 
 def _communication_overlapped(measured: _Measured) -> Line:
-    ratio = measured.worst(measured.together_ns("exposed-communication"))
-    has_any = measured.together_ns("communication").any()
+    ratio = measured.worst(measured.together_ns(OverlapKind.EXPOSED_COMMUNICATION))
+    has_any = measured.together_ns(OverlapKind.COMMUNICATION).any()
     return Line(
         _at_most(ratio, _EXPOSED_COMMUNICATION),
         "communication overlapped",
@@ -293,7 +295,7 @@ def _no_needless_waits(measured: _Measured) -> Line:
     reason = "after a synchronization the GPU is idle until the CPU launches again"
     if not measured.run.trace.has("api_call") or not measured.run.trace.row_count("api_call"):
         return Line("unknown", "no unnecessary synchronization", _NO_CALLS, wanted, reason)
-    ratio = measured.worst(measured.part_ns("host-sync"))
+    ratio = measured.worst(measured.part_ns(TimePart.HOST_SYNC))
     waits = _count_waits(measured)
     each = ""
     if waits is not None:
@@ -353,7 +355,7 @@ def _of_graphs(measured: _Measured, rows: I64) -> BoolArray:
 def _optimizer_launches(measured: _Measured) -> Line:
     name, wanted = "few optimizer launches", f"at most {_OPTIMIZER_LAUNCHES} launches"
     reason = "a fused optimizer updates all parameters in a few kernels"
-    launched = measured.of_category("optimizer")
+    launched = measured.of_category(TimePart.OPTIMIZER)
     in_ranges = _in_optimizer_ranges(measured)
     if in_ranges is not None:
         launched |= in_ranges & measured.counted
@@ -399,7 +401,7 @@ def _in_optimizer_ranges(measured: _Measured) -> BoolArray | None:
 def _epilogues_fused(measured: _Measured) -> Line:
     name, wanted = "epilogues fused", f"at most {_percent(_EPILOGUES)} of the time"
     reason = "a GEMM kernel can apply the bias and activation that follow it"
-    products = measured.of_category("gemm", "convolution")
+    products = measured.of_category(TimePart.GEMM, TimePart.CONVOLUTION)
     if not products.any():
         return Line("pass", name, "no GEMMs or convolutions", wanted, reason, 0.0)
     order = np.lexsort((measured.work.start_ns, measured.work.stream))
@@ -407,7 +409,7 @@ def _epilogues_fused(measured: _Measured) -> Line:
     after = np.append(False, same & products[order][:-1])
     is_epilogue = np.zeros(len(order), np.bool_)
     is_epilogue[order] = after
-    is_epilogue &= measured.of_category("elementwise")
+    is_epilogue &= measured.of_category(TimePart.ELEMENTWISE)
     ns = (measured.work.end_ns - measured.work.start_ns)[is_epilogue]
     ratio = int(ns.sum()) / max(int(measured.total_ns.sum()), 1)
     each = len(ns) / measured.count
@@ -423,7 +425,7 @@ def _epilogues_fused(measured: _Measured) -> Line:
 
 
 def _no_stray_transposes(measured: _Measured) -> Line:
-    ratio = measured.worst(measured.part_ns("layout-copy"))
+    ratio = measured.worst(measured.part_ns(TimePart.LAYOUT_COPY))
     return Line(
         _at_most(ratio, _LAYOUT),
         "few layout conversions",
@@ -443,7 +445,7 @@ def _streams_concurrent(measured: _Measured) -> Line:
     )
     used = int(np.count_nonzero(busy_ns > _SECOND_STREAM * busy_ns.sum()))
     devices = len(np.unique(measured.work.device[measured.counted]))
-    ratio = measured.worst(measured.together_ns("several-streams"), measured.busy_ns)
+    ratio = measured.worst(measured.together_ns(OverlapKind.SEVERAL_STREAMS), measured.busy_ns)
     if used <= devices:
         return Line("pass", name, "one stream per GPU", wanted, reason, ratio)
     return Line(

@@ -7,7 +7,6 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 
 from warpline.derived.kernels.categories import (
-    BUSY_CATEGORIES,
     CollectiveKernel,
     collective_kernel,
     operation_categories,
@@ -15,6 +14,7 @@ from warpline.derived.kernels.categories import (
 from warpline.derived.kernels.collective_launches import collective_of_kernel
 from warpline.derived.kernels.collective_names import element_type, operation_name
 from warpline.derived.texts import labelled, number_texts
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.graphs import graph_notes
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
@@ -123,7 +123,7 @@ def collective_kern_sum(trace: Trace, arguments: Arguments) -> Result:
 def _kernels(trace: Trace) -> _Kernels:
     """Return the collective kernels of all GPUs."""
     listed = operations(trace)
-    is_collective = operation_categories(trace) == BUSY_CATEGORIES.index("collective")
+    is_collective = operation_categories(trace) == TimePart.COLLECTIVE
     chosen = np.flatnonzero(is_collective)
     row = listed.row[chosen]
     calls = collective_of_kernel(trace)

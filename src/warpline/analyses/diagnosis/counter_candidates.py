@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from warpline.derived.breakdown.partition import window_segments
-from warpline.derived.breakdown.segments import device_segments, is_busy
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import measure_windows
+from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
@@ -100,7 +101,7 @@ def _candidate(trace: Trace, rows: I64, total_ns: int, whole_ns: int) -> dict[st
         "total_ns": total_ns,
         "instances": len(rows),
         "median_ns": float(np.median(lengths)),
-        "category": BUSY_CATEGORIES[int(operation_categories(trace)[typical])],
+        "category": TimePart.at(int(operation_categories(trace)[typical])).label,
         "name": trace.strings.text(int(names[work.row[typical]])),
         "command": _command(trace, typical),
     }
@@ -112,7 +113,7 @@ def _counted(run: Run) -> tuple[I64, I64]:
     segments = device_segments(trace)
     pieces = window_segments(trace, measure_windows(run))
     part = segments.part[pieces.row]
-    wanted = np.flatnonzero(is_busy(part) & (part != BUSY_CATEGORIES.index("collective")))
+    wanted = np.flatnonzero(is_busy(part) & (part != TimePart.COLLECTIVE))
     owner = segments.operation[pieces.row[wanted]]
     ns = (pieces.end_ns - pieces.start_ns)[wanted]
     sums = np.zeros(len(operations(trace)), np.int64)

@@ -9,18 +9,19 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from warpline.derived.breakdown.overlaps import KINDS, step_overlaps
-from warpline.derived.breakdown.part_meanings import PART_MEANINGS
+from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
 from warpline.derived.breakdown.partition import Lane, step_partition, window_segments
 from warpline.derived.breakdown.phases import phases
-from warpline.derived.breakdown.segments import PARTS, device_segments, is_busy
+from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.breakdown.verdict import verdict, what_first
-from warpline.derived.kernels.categories import ORIGINS, operation_origins
+from warpline.derived.kernels.categories import operation_origins
+from warpline.derived.kernels.rules import Origin
 from warpline.derived.ranks.names import UNKNOWN as UNKNOWN_RANK
 from warpline.derived.ranks.names import rank_of_process
 from warpline.derived.ranks.waits import waiting_ns
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps
+from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.replay import predict, replay_quality
@@ -55,7 +56,7 @@ _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates"
 _LEAST_PHASE = 1e-4  # nested phases below this share of the time are omitted
 _MOST = 0.5
 _WORST_REPLAY = 0.1  # relative error of the step: a worse simulation predicts nothing
-_PART_IS_BUSY = is_busy(np.arange(len(PARTS), dtype=np.int8))
+_PART_IS_BUSY = np.array([part.is_busy for part in TimePart])
 
 
 class Attempt(Protocol):
@@ -143,7 +144,7 @@ def _breakdown(run: Run, lane: Lane, by_origin: I64) -> Breakdown:
         int(sums.sum()),
         _parts(sums),
         {
-            ORIGINS[place]: int(by_origin[place])
+            Origin.at(place).label: int(by_origin[place])
             for place in np.argsort(-by_origin, kind="stable").tolist()
             if by_origin[place]
         },
@@ -152,7 +153,7 @@ def _breakdown(run: Run, lane: Lane, by_origin: I64) -> Breakdown:
 
 
 def _origin_sums(run: Run) -> I64:
-    """Return the busy time of each lane by library, shape (lanes, `ORIGINS`), int64."""
+    """Return the busy time of each lane by library, shape (lanes, `Origin`), int64."""
     found, segments = step_partition(run), device_segments(run.trace)
     lane_of = np.zeros(len(found.windows.device), np.int64)
     for place, lane in enumerate(found.lanes):
@@ -160,7 +161,7 @@ def _origin_sums(run: Run) -> I64:
     pieces = window_segments(run.trace, found.windows)
     busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
     owner = segments.operation[pieces.row[busy]]
-    sums = np.zeros((len(found.lanes), len(ORIGINS)), np.int64)
+    sums = np.zeros((len(found.lanes), len(Origin)), np.int64)
     cells = lane_of[pieces.span[busy]], operation_origins(run.trace)[owner]
     np.add.at(sums, cells, (pieces.end_ns - pieces.start_ns)[busy])
     return sums
@@ -168,13 +169,13 @@ def _origin_sums(run: Run) -> I64:
 
 def _parts(sums: I64) -> tuple[Part, ...]:
     """Return the non-zero parts: busy before idle, each in descending order of time."""
-    order = np.lexsort((np.arange(len(PARTS)), -sums, ~_PART_IS_BUSY))
+    order = np.lexsort((np.arange(len(TimePart)), -sums, ~_PART_IS_BUSY))
     return tuple(
         Part(
-            PARTS[place],
-            "busy" if _PART_IS_BUSY[place] else "idle",
+            TimePart.at(place).label,
+            "busy" if TimePart.at(place).is_busy else "idle",
             int(sums[place]),
-            PART_MEANINGS[PARTS[place]],
+            TimePart.at(place).meaning,
         )
         for place in order.tolist()
         if sums[place]
@@ -183,16 +184,16 @@ def _parts(sums: I64) -> tuple[Part, ...]:
 
 def _overlap(run: Run, lane: Lane) -> Overlap:
     sums = step_overlaps(run).ns[lane.windows].sum(axis=0)
-    ns = {kind: int(sums[place]) for place, kind in enumerate(KINDS)}
+    ns = {kind: int(sums[kind]) for kind in OverlapKind}
     return Overlap(
         _process(run.trace, lane),
         _device(run.trace, lane.device)[0],
-        ns["busy"],
-        ns["several-streams"],
-        ns["communication"],
-        ns["exposed-communication"],
-        ns["copy"],
-        ns["exposed-copy"],
+        ns[OverlapKind.BUSY],
+        ns[OverlapKind.SEVERAL_STREAMS],
+        ns[OverlapKind.COMMUNICATION],
+        ns[OverlapKind.EXPOSED_COMMUNICATION],
+        ns[OverlapKind.COPY],
+        ns[OverlapKind.EXPOSED_COPY],
         waiting_ns(run, lane),
     )
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from warpline.derived.kernels.categories import (
-    BUSY_CATEGORIES,
-    ORIGINS,
     kernel_class,
     operation_categories,
     operation_origins,
 )
+from warpline.derived.kernels.rules import Origin
 from warpline.derived.texts import labelled
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DeviceWork
 from warpline.derived.work.graphs import graph_notes
 from warpline.derived.work.operations import operations
@@ -85,8 +85,8 @@ def kernel_class_sum(trace: Trace, arguments: Arguments) -> Result:
         "time_ratio": Numbers(times["total_ns"][order] / max(times["total_ns"].sum(), 1)),
         **{name: Numbers(values[order]) for name, values in times.items()},
         "names": Numbers(count[order]),
-        "category": labelled(category[rows.first][order], BUSY_CATEGORIES),
-        "origin": labelled(origin[rows.first][order], ORIGINS),
+        "category": labelled(category[rows.first][order], TimePart.labels()),
+        "origin": labelled(origin[rows.first][order], Origin.labels()),
     }
     fields: tuple[Field, ...] = FIELDS
     key: tuple[str, ...] = ("category", "origin")

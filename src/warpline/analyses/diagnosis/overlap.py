@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from warpline.derived.breakdown.overlaps import KINDS, Overlaps, step_overlaps
+from warpline.derived.breakdown.overlaps import OverlapKind, Overlaps, step_overlaps
 from warpline.derived.breakdown.partition import lane_owners, lanes_of
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
@@ -28,30 +28,15 @@ FIELDS = (
     Field("meaning", Unit.NONE, "Meaning of the measure.", "Meaning", is_detail=True),
 )
 
-# The kind of work that a measure is a part of; None for kinds of work themselves.
-_WHOLE: Mapping[str, str | None] = {
-    "compute": None,
-    "communication": None,
-    "compute-and-communication": "communication",
-    "exposed-communication": "communication",
-    "copy": None,
-    "copy-and-work": "copy",
-    "exposed-copy": "copy",
-    "several-streams": "busy",
-    "several-streams-computing": "compute",
-    "busy": None,
-}
-_MEANINGS: Mapping[str, str] = {
-    "compute": "kernels except collectives, and whole graphs",
-    "communication": "collectives",
-    "compute-and-communication": "collectives overlapped with compute",
-    "exposed-communication": "collectives without concurrent compute",
-    "copy": "copies to, from, within or between GPUs",
-    "copy-and-work": "copies overlapped with kernels",
-    "exposed-copy": "copies without a concurrent kernel",
-    "several-streams": "concurrent operations of two or more streams",
-    "several-streams-computing": "concurrent compute kernels of two or more streams",
-    "busy": "any operation",
+_NONE = -1
+# The kind of work that a measure is a part of; kinds of work themselves have none.
+_WHOLE: Mapping[OverlapKind, OverlapKind] = {
+    OverlapKind.COMPUTE_AND_COMMUNICATION: OverlapKind.COMMUNICATION,
+    OverlapKind.EXPOSED_COMMUNICATION: OverlapKind.COMMUNICATION,
+    OverlapKind.COPY_AND_WORK: OverlapKind.COPY,
+    OverlapKind.EXPOSED_COPY: OverlapKind.COPY,
+    OverlapKind.SEVERAL_STREAMS: OverlapKind.BUSY,
+    OverlapKind.SEVERAL_STREAMS_COMPUTING: OverlapKind.COMPUTE,
 }
 
 
@@ -80,7 +65,7 @@ def overlap(trace: Trace, arguments: Arguments) -> Result:
     found = step_overlaps(Run(trace))
     lanes = lanes_of(found.windows)
     sums = [found.ns[lane.windows].sum(axis=0) for lane in lanes]
-    ns = np.array(sums, np.int64).reshape(len(lanes), len(KINDS))
+    ns = np.array(sums, np.int64).reshape(len(lanes), len(OverlapKind))
     lane, kind = np.nonzero(ns)
     owners = lane_owners(trace, lanes)
     steps = np.array([_step_count(found, each.windows) for each in lanes], np.int64)[lane]
@@ -89,12 +74,12 @@ def overlap(trace: Trace, arguments: Arguments) -> Result:
     values: dict[str, Values] = {
         "pid": Numbers(owners.pid[lane], owners.has_pid[lane]),
         "gpu_index": Numbers(owners.gpu_index[lane]),
-        "measure": Texts(kind.astype(np.int32), KINDS),
+        "measure": Texts(kind.astype(np.int32), OverlapKind.labels()),
         "total_ns": Numbers(ns[lane, kind]),
         "per_step_ns": Numbers(ns[lane, kind] / np.maximum(steps, 1), steps > 0),
         "time_ratio": Numbers(ns[lane, kind] / np.maximum(totals, 1)),
         **_shares(ns, lane, kind),
-        "meaning": Texts(kind.astype(np.int32), [_MEANINGS[name] for name in KINDS]),
+        "meaning": Texts(kind.astype(np.int32), [kind.meaning for kind in OverlapKind]),
     }
     return Result(NAME, TITLE, FIELDS, values, ("pid", "gpu_index", "measure"))
 
@@ -105,14 +90,10 @@ def _step_count(found: Overlaps, windows: I64) -> int:
 
 def _shares(ns: I64, lane: I64, kind: I64) -> dict[str, Values]:
     """Return each measure's share of its kind of work."""
-    whole = np.array([_place(_WHOLE[name]) for name in KINDS], np.int64)[kind]
+    whole = np.array([int(_WHOLE.get(each, _NONE)) for each in OverlapKind], np.int64)[kind]
     has_whole = whole >= 0
     base = ns[lane, np.where(has_whole, whole, 0)]
     return {
         "own_ratio": Numbers(ns[lane, kind] / np.maximum(base, 1), has_whole),
-        "of": Texts(whole.astype(np.int32), KINDS),
+        "of": Texts(whole.astype(np.int32), OverlapKind.labels()),
     }
-
-
-def _place(name: str | None) -> int:
-    return -1 if name is None else KINDS.index(name)

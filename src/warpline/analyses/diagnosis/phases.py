@@ -7,8 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE
 from warpline.derived.breakdown.phases import Phases
 from warpline.derived.breakdown.phases import phases as find_phases
-from warpline.derived.breakdown.segments import PARTS
-from warpline.derived.kernels.categories import BUSY_CATEGORIES
+from warpline.derived.time_parts import BUSY, IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import (
@@ -43,11 +42,7 @@ FIELDS = (
     Field("largest_part_ns", Unit.NS, "Time of the largest part.", "Largest Part (ns)"),
 )
 
-_COMPUTE = [PARTS.index(name) for name in COMPUTE]
-_COMMUNICATION = [PARTS.index(name) for name in COMMUNICATION]
-_BUSY = list(range(len(BUSY_CATEGORIES)))
-_COPIES = sorted({*_BUSY} - {*_COMPUTE} - {*_COMMUNICATION})
-_IDLE = list(range(len(BUSY_CATEGORIES), len(PARTS)))
+_COPIES = [part for part in BUSY if part not in (*COMPUTE, *COMMUNICATION)]
 
 
 @analysis(
@@ -101,10 +96,10 @@ def _values(found: Phases, rows: I64) -> dict[str, Values]:
         "time_ratio": Numbers(sums / max(whole_ns, 1)),
         "total_ns": Numbers(sums),
         "self_ns": Numbers(found.self_ns[rows].sum(axis=1)),
-        "compute_ns": Numbers(total[:, _COMPUTE].sum(axis=1)),
-        "communication_ns": Numbers(total[:, _COMMUNICATION].sum(axis=1)),
+        "compute_ns": Numbers(total[:, COMPUTE].sum(axis=1)),
+        "communication_ns": Numbers(total[:, COMMUNICATION].sum(axis=1)),
         "copy_ns": Numbers(total[:, _COPIES].sum(axis=1)),
-        "idle_ns": Numbers(total[:, _IDLE].sum(axis=1)),
-        "largest_part": Texts(parts, PARTS),
+        "idle_ns": Numbers(total[:, IDLE].sum(axis=1)),
+        "largest_part": Texts(parts, TimePart.labels()),
         "largest_part_ns": Numbers(largest_ns),
     }

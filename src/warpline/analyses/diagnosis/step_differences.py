@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived.breakdown.partition import window_segments
-from warpline.derived.breakdown.segments import PARTS, device_segments, is_busy
+from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
 from warpline.derived.steps.times import Steps
 from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.summaries.call_names import function_names
 from warpline.derived.texts import number_texts
+from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.errors import UsageError
@@ -150,7 +151,7 @@ def _on_device(trace: Trace, found: Steps) -> _Times:
     codes, names = _operation_names(trace)
     busy = is_busy(part)
     item = np.where(busy, codes[operation], len(names) + part.astype(np.int64))
-    named = [*names, *(("device", "idle", text) for text in PARTS)]
+    named = [*names, *(("device", "idle", part.label) for part in TimePart)]
     step = found.window_step[chosen][pieces.span]
     return _Times(step, item, pieces.end_ns - pieces.start_ns, tuple(named))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.partition import partition
-from warpline.derived.breakdown.segments import PARTS, is_busy
 from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
 from warpline.derived.steps.times import NO_STEP, Steps, step_of_operations
 from warpline.derived.steps.times import steps as find_steps
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, Integers
@@ -111,7 +111,7 @@ def _slowest(trace: Trace, found: Steps) -> tuple[I64, Integers]:
     if len(rows):
         chosen = found.slowest_window[rows]
         parts = partition(trace, found.windows(chosen)).ns
-        busy_ns[rows] = parts[:, is_busy(np.arange(len(PARTS), dtype=np.int8))].sum(axis=1)
+        busy_ns[rows] = parts[:, np.array([part.is_busy for part in TimePart])].sum(axis=1)
         devices = trace.columns("device", "gpu_index")["gpu_index"].values
         gpu_index[rows] = devices[found.window_device[chosen]]
     return busy_ns, gpu_index

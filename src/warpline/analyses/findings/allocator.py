@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_calls import working_calls
-from warpline.derived.idle.kinds import CALL_KINDS
+from warpline.derived.idle.kinds import CallKind
 from warpline.derived.severity import severity_of
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls
@@ -36,7 +36,7 @@ def allocator(run: Run) -> list[Finding] | Skipped:
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, calls = step_scope(run), working_calls(trace)
-    rows = calls.row[calls.kind == CALL_KINDS.index("allocator")]
+    rows = calls.row[calls.kind == CallKind.ALLOCATOR]
     counted = rows[scope.calls[rows]]
     count = len(counted) / scope.count
     columns = trace.columns("api_call", "start_ns", "end_ns")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.ops.group import factorize_rows
@@ -71,7 +72,7 @@ def _repeated(run: Run) -> BoolArray:
     """Return which operations are casts that run several times per step with one name and grid."""
     scope: StepScope = step_scope(run)
     work = operations(run.trace)
-    found: BoolArray = operation_categories(run.trace) == BUSY_CATEGORIES.index("cast-copy")
+    found: BoolArray = operation_categories(run.trace) == TimePart.CAST_COPY
     places = np.flatnonzero(found)
     if not len(places):
         return found

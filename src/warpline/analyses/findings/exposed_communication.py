@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.overlaps import KINDS, step_overlaps
+from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.collectives.matches import collective_matches
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.steps.times import steps as find_steps
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.result import Evidence, Finding, rule
@@ -50,8 +51,8 @@ def exposed_communication(run: Run) -> list[Finding]:
     scope, collectives = step_scope(run), _collectives(run.trace)
     sums, waits = step_overlaps(run).ns.sum(axis=0), rank_waits(run)
     waiting = float(waits.exposed_wait_ns.sum()) / scope.count
-    exposed = float(sums[KINDS.index("exposed-communication")]) / scope.count - waiting
-    beside = float(sums[KINDS.index("compute-and-communication")]) / scope.count
+    exposed = float(sums[OverlapKind.EXPOSED_COMMUNICATION]) / scope.count - waiting
+    beside = float(sums[OverlapKind.COMPUTE_AND_COMMUNICATION]) / scope.count
     launching = _launching_ns(run)
     share = scope.share(exposed)
     if max(share, scope.share(launching)) < MEASURABLE_RATIO:
@@ -90,7 +91,7 @@ def exposed_communication(run: Run) -> list[Finding]:
 
 def _collectives(trace: Trace) -> BoolArray:
     """Return which operations are collectives."""
-    found: BoolArray = operation_categories(trace) == BUSY_CATEGORIES.index("collective")
+    found: BoolArray = operation_categories(trace) == TimePart.COLLECTIVE
     return found
 
 

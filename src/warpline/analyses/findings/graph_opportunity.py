@@ -8,6 +8,7 @@ from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs, step_launches
+from warpline.derived.time_parts import TimePart
 from warpline.result import Finding, rule
 from warpline.result.changes import LaunchAsGraph
 from warpline.trace import Run
@@ -36,7 +37,7 @@ def graph_opportunity(run: Run) -> list[Finding]:
     Source: CUDA C++ Programming Guide, CUDA graphs; measured on a program with and without one.
     """
     scope = step_scope(run)
-    idle_ns = scope.idle_ns("launch-bound") - scope.paused_ns
+    idle_ns = scope.idle_ns(TimePart.LAUNCH_BOUND) - scope.paused_ns
     share = scope.share(idle_ns)
     if share < _LEAST_SHARE or not could_be_graphs(run):
         return []

@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_calls import WorkingCalls, working_calls
-from warpline.derived.idle.kinds import CALL_KINDS
+from warpline.derived.idle.kinds import CallKind
 from warpline.derived.severity import severity_of
 from warpline.ops.arrays import I64
 from warpline.ops.tiling import by_group
@@ -19,14 +19,10 @@ NAME = "graph-recapture"
 TITLE = "CUDA graphs are re-created in every step"
 
 _LEAST_SHARE = 0.05
-_GRAPH, _BEGIN, _END, _LAUNCH = (
-    CALL_KINDS.index(kind)
-    for kind in ("graph-instantiation", "begin-capture", "end-capture", "launch")
-)
 # Frameworks synchronize, free memory, and set the state of their random number generator just
 # before a capture. They set that state for each launch of the graph too.
 _FILLS = 2
-_BEFORE = [CALL_KINDS.index(kind) for kind in ("", "host-sync", "allocator")]
+_BEFORE = [CallKind.OTHER, CallKind.HOST_SYNC, CallKind.ALLOCATOR]
 
 
 @rule(name=NAME, title=TITLE)
@@ -50,7 +46,7 @@ def graph_recapture(run: Run) -> list[Finding] | Skipped:
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, calls = step_scope(run), working_calls(trace)
-    made = calls.row[calls.kind == _GRAPH]
+    made = calls.row[calls.kind == CallKind.GRAPH_INSTANTIATION]
     count = int(np.count_nonzero(scope.calls[made])) / scope.count
     if not scope.has_steps or count < 0.5:
         return []
@@ -84,10 +80,10 @@ def _making(calls: WorkingCalls) -> I64:
     chosen = np.zeros(len(calls.row), np.bool_)
     for rows in by_group(calls.thread):
         kind = calls.kind[rows]
-        opened = np.cumsum(kind == _BEGIN) - np.cumsum(kind == _END)
-        own = (opened > 0) | np.isin(kind, [_END, _GRAPH])
-        leads, fills = np.isin(kind, _BEFORE), kind == _LAUNCH
-        for begin in np.flatnonzero(kind == _BEGIN).tolist():
+        opened = np.cumsum(kind == CallKind.BEGIN_CAPTURE) - np.cumsum(kind == CallKind.END_CAPTURE)
+        own = (opened > 0) | np.isin(kind, [CallKind.END_CAPTURE, CallKind.GRAPH_INSTANTIATION])
+        leads, fills = np.isin(kind, _BEFORE), kind == CallKind.LAUNCH
+        for begin in np.flatnonzero(kind == CallKind.BEGIN_CAPTURE).tolist():
             before = np.cumsum(fills[:begin][::-1]) <= _FILLS
             count = int(np.argmin(np.append(before & (leads | fills)[:begin][::-1], False)))
             own[begin - count : begin] |= leads[begin - count : begin]
@@ -110,7 +106,7 @@ def _making_ns(calls: WorkingCalls, rows: I64) -> float:
 def _changes(trace: Trace, calls: WorkingCalls, rows: I64) -> tuple[Change, ...]:
     """Return the changes that leave only the launch of each graph, without the time around it."""
     thread = trace.columns("api_call", "thread_id")["thread_id"].values
-    launches = calls.row[calls.kind == CALL_KINDS.index("graph-launch")]
+    launches = calls.row[calls.kind == CallKind.GRAPH_LAUNCH]
     groups: list[I64] = []
     for own in by_group(thread[rows]):
         making = rows[own]

@@ -7,10 +7,11 @@ import numpy as np
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
 from warpline.derived.idle.host_calls import working_calls
-from warpline.derived.idle.kinds import CALL_KINDS
+from warpline.derived.idle.kinds import CallKind
 from warpline.derived.idle.result_reads import result_reads, waits_behind
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, Skipped, rule
@@ -93,11 +94,11 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
 def _waits(trace: Trace) -> I64:
     """Return the calls that synchronize, except those that wait for pageable copies."""
     calls, reads = working_calls(trace), result_reads(trace)
-    waits = calls.row[calls.kind == CALL_KINDS.index("host-sync")]
+    waits = calls.row[calls.kind == CallKind.HOST_SYNC]
     behind = np.isin(waits, waits_behind(trace, _large_copies(trace)))
     synchronous = reads.call[reads.wait < 0]
     kind = calls.kind[np.searchsorted(calls.row, synchronous)]
-    synchronous = synchronous[kind == CALL_KINDS.index("copy")]
+    synchronous = synchronous[kind == CallKind.COPY]
     return np.unique(np.append(waits[~behind], synchronous))
 
 
@@ -109,7 +110,7 @@ def _large_copies(trace: Trace) -> I64:
     if not len(copies):
         return copies
     size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[copies]]
-    codes = [BUSY_CATEGORIES.index(name) for name in ("copy-h2d", "copy-d2h")]
+    codes = [TimePart.COPY_H2D, TimePart.COPY_D2H]
     is_host = np.isin(operation_categories(trace)[copies], codes)
     return work.call[copies[is_host & (size > SMALL_COPY_BYTES)]]
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.partition import step_partition
-from warpline.derived.breakdown.segments import PARTS
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
-from warpline.derived.idle.kinds import IDLE_CAUSES
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.derived.time_parts import TimePart
 from warpline.result import Evidence, Finding, rule
 from warpline.result.changes import Range, RemoveHostTime
 from warpline.trace import Run
@@ -39,12 +38,12 @@ def input_bound(run: Run) -> list[Finding]:
         with batches made in the training thread.
     """
     scope = step_scope(run)
-    idle_ns = scope.idle_ns("input")
+    idle_ns = scope.idle_ns(TimePart.INPUT)
     share = scope.share_of_all(idle_ns)
     if share < MEASURABLE_RATIO:
         return []
     held = blocking(run.trace)
-    rows = np.flatnonzero(held.cause == IDLE_CAUSES.index("input"))
+    rows = np.flatnonzero(held.cause == TimePart.INPUT)
     longest = rows[np.argsort(held.start_ns[rows] - held.end_ns[rows], kind="stable")][:_SHOWN]
     windows = zip(held.start_ns[longest].tolist(), held.end_ns[longest].tolist(), strict=True)
     changes = tuple(
@@ -80,7 +79,7 @@ def input_bound(run: Run) -> list[Finding]:
 def _how_often(run: Run) -> tuple[bool, str]:
     """Return whether most steps wait for data, as a saving requires, and a sentence if not."""
     found, scope = step_partition(run), step_scope(run)
-    idle_ns = found.ns[:, PARTS.index("input")]
+    idle_ns = found.ns[:, TimePart.INPUT]
     length = found.windows.end_ns - found.windows.start_ns
     many = int(np.count_nonzero((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0)))
     if not scope.has_steps or many > _MOST_STEPS * len(length):

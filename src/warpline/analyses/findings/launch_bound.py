@@ -8,6 +8,7 @@ from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
+from warpline.derived.time_parts import TimePart
 from warpline.result import Evidence, Finding, rule
 from warpline.result.changes import Change, Range, RemoveHostTime
 from warpline.trace import Run
@@ -43,7 +44,7 @@ def launch_bound(run: Run) -> list[Finding]:
     Source: Warpline.
     """
     scope = step_scope(run)
-    idle_ns = scope.idle_ns("launch-bound") - scope.paused_ns
+    idle_ns = scope.idle_ns(TimePart.LAUNCH_BOUND) - scope.paused_ns
     found = []
     if scope.paused_ns:
         found.append(_pauses(scope, host_pauses(run)))

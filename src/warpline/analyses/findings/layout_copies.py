@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.step_scope import step_scope
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
+from warpline.derived.time_parts import TimePart
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations, Range
 from warpline.trace import Run
@@ -34,7 +35,7 @@ def layout_copies(run: Run) -> list[Finding]:
     Source: PyTorch's documentation of channels_last; measured on a program with and without it.
     """
     scope = step_scope(run)
-    copies = operation_categories(run.trace) == BUSY_CATEGORIES.index("layout-copy")
+    copies = operation_categories(run.trace) == TimePart.LAYOUT_COPY
     weight = scope.weigh(copies)
     if not weight.is_measurable_with_launches:
         return []

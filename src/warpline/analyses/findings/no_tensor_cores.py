@@ -7,9 +7,10 @@ import re
 import numpy as np
 
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
 from warpline.derived.texts import number_texts
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.device_peaks import device_peaks
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
@@ -76,7 +77,7 @@ def no_tensor_cores(run: Run) -> list[Finding]:
 
 def _plain_products(trace: Trace) -> BoolArray:
     work = operations(trace)
-    codes = [BUSY_CATEGORIES.index(name) for name in ("gemm", "convolution")]
+    codes = [TimePart.GEMM, TimePart.CONVOLUTION]
     found = np.isin(operation_categories(trace), codes)
     places = work.of_table("kernel")
     if not len(places):

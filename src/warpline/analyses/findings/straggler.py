@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived.breakdown.partition import step_partition
-from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.collectives.matches import cannot_match, collective_matches
 from warpline.derived.collectives.waits import collective_waits
@@ -16,6 +15,7 @@ from warpline.derived.ranks.waits import RankWaits, rank_waits
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps as find_steps
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import F64, I64
 from warpline.result import Evidence, Finding, Skipped, rule
@@ -33,19 +33,19 @@ _EXPLAINS = 0.25  # of the lateness: an excess of at least this share is reporte
 # Of the waits: some stay, as ranks never arrive all at once.
 _REMAINING = Range(0.0, 0.1, 0.5)
 # Time that a rank spends because others are late, or that does not explain why it is late.
-_NO_REASON = ("collective", "communication-wait", "tail", "unknown")
+_NO_REASON = [TimePart.COLLECTIVE, TimePart.COMMUNICATION_WAIT, TimePart.TAIL, TimePart.UNKNOWN]
 
 
 class _Excess(NamedTuple):
     """The part of the step on which a rank spends more time than the others, per step."""
 
-    part: str
+    part: TimePart
     ns: float
 
     @property
     def is_idle(self) -> bool:
         """Whether the GPU is idle in that time."""
-        return self.part in IDLE_CAUSES
+        return not self.part.is_busy
 
 
 class _Waits(NamedTuple):
@@ -115,7 +115,7 @@ def _one_rank(run: Run, found: RankWaits, worst: int, waits: _Waits) -> Finding:
     fix = "Compare its work before collectives across ranks."
     if excess is not None and excess.ns >= _EXPLAINS * waits.all_ns:
         does = "idle" if excess.is_idle else "busy"
-        claim += f" Its GPU is {does} {format_ns(excess.ns)} longer{each} ({excess.part})."
+        claim += f" Its GPU is {does} {format_ns(excess.ns)} longer{each} ({excess.part.label})."
         fix = _fix(excess)
     return Finding(
         NAME,
@@ -178,7 +178,7 @@ def _fix(excess: _Excess) -> str:
             " power limits (nvidia-smi). The rank has more work (longer sequences, a larger shard,"
             " logging kernels) or a slower GPU."
         )
-    if excess.part == "input":
+    if excess.part == TimePart.INPUT:
         return "Check the DataLoader workers, disk, and shard of this rank."
     return (
         "Check for logging, checkpoints, or metrics on this rank only, competing processes, CPU"
@@ -225,9 +225,9 @@ def _excess(run: Run, process: int, device: int) -> _Excess | None:
     if len(own) != 1 or not rest:
         return None
     more = rows[own[0]] - np.median(np.array(rest), axis=0)
-    more[[PARTS.index(part) for part in _NO_REASON]] = 0.0
+    more[_NO_REASON] = 0.0
     most = int(np.argmax(more))
-    return _Excess(PARTS[most], float(more[most])) if more[most] > 0 else None
+    return _Excess(TimePart.at(most), float(more[most])) if more[most] > 0 else None
 
 
 def _per_step(sums: I64, step: I64) -> F64:

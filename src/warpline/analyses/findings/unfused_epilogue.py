@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.step_scope import step_scope
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import launch_sequences
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.result import Finding, rule
@@ -66,8 +67,8 @@ def _chains(run: Run) -> BoolArray:
     found, work = launch_sequences(run), operations(run.trace)
     category = operation_categories(run.trace)[found.operation]
     length = (work.end_ns - work.start_ns)[found.operation]
-    fits = category == BUSY_CATEGORIES.index("elementwise")
-    is_product = category == BUSY_CATEGORIES.index("gemm")
+    fits = category == TimePart.ELEMENTWISE
+    is_product = category == TimePart.GEMM
     is_product &= length >= _SHORTEST_PRODUCT_NS
     edges = np.diff(np.concatenate(([False], fits, [False])).astype(np.int8))
     begins, ends = np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)

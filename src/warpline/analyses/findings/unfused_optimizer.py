@@ -8,9 +8,10 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import launch_sequences
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.result import Finding, rule
@@ -88,7 +89,7 @@ def unfused_optimizer(run: Run) -> list[Finding]:
 def _runs(run: Run) -> _Runs:
     """Return the longest run of each step in which a cycle repeats."""
     found = launch_sequences(run)
-    codes = [BUSY_CATEGORIES.index(category) for category in ("elementwise", "optimizer")]
+    codes = [TimePart.ELEMENTWISE, TimePart.OPTIMIZER]
     fits = np.isin(operation_categories(run.trace)[found.operation], codes)
     groups, cycles = [], [0]
     for _, rows in found.of_steps():

@@ -8,9 +8,10 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.breakdown.partition import window_segments
-from warpline.derived.breakdown.segments import PARTS, device_segments
+from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS, ThreadTimes, silences
 from warpline.derived.steps.times import Windows, measure_windows
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
@@ -49,8 +50,8 @@ def host_pauses(run: Run) -> HostPauses:
     silent = silences(trace)
     silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
     windows, places = measure_windows(run), _by_device(trace, silent)
-    idle, of_window = _idle(trace, windows, places, "launch-bound")
-    _, for_input = _idle(trace, windows, places, "input")
+    idle, of_window = _idle(trace, windows, places, TimePart.LAUNCH_BOUND)
+    _, for_input = _idle(trace, windows, places, TimePart.INPUT)
     is_long = of_window >= _LEAST_SHARE * (windows.end_ns - windows.start_ns)
     return HostPauses(
         silent.taken(_contain_idle(silent, idle)),
@@ -60,10 +61,10 @@ def host_pauses(run: Run) -> HostPauses:
     )
 
 
-def _idle(trace: Trace, windows: Windows, silent: Grouped, cause: str) -> tuple[Grouped, I64]:
+def _idle(trace: Trace, windows: Windows, silent: Grouped, cause: TimePart) -> tuple[Grouped, I64]:
     """Return when devices were idle for a cause during CPU gaps, and how long in each window."""
     segments, pieces = device_segments(trace), window_segments(trace, windows)
-    is_idle = segments.part[pieces.row] == PARTS.index(cause)
+    is_idle = segments.part[pieces.row] == cause
     span, start, end = (column[is_idle] for column in (pieces.span, pieces.start_ns, pieces.end_ns))
     inside = cut(Grouped(start, end, windows.device[span]), silent)
     idle = Grouped(inside.start_ns, inside.end_ns, windows.device[span[inside.span]])

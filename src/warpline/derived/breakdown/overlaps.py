@@ -7,33 +7,44 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import Windows, measure_windows
+from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import Intervals, concurrency, intersect, subtract, union
 from warpline.ops.tiling import Grouped, cut
 from warpline.trace import Run, Trace
+from warpline.vocabulary import Vocabulary
 
-COMMUNICATION: tuple[str, ...] = ("collective",)
-COPIES: tuple[str, ...] = tuple(name for name in BUSY_CATEGORIES if name.startswith("copy-"))
+COMMUNICATION = (TimePart.COLLECTIVE,)
+COPIES = (
+    TimePart.COPY_H2D,
+    TimePart.COPY_D2H,
+    TimePart.COPY_D2D,
+    TimePart.COPY_P2P,
+    TimePart.COPY_OTHER,
+)
 # Whole graphs count as compute, as their content is not recorded; memsets are none of these.
-COMPUTE: tuple[str, ...] = tuple(
-    name for name in BUSY_CATEGORIES if name not in (*COMMUNICATION, *COPIES, "memset")
-)
+COMPUTE = tuple(part for part in BUSY if part not in (*COMMUNICATION, *COPIES, TimePart.MEMSET))
 
-KINDS: tuple[str, ...] = (
-    "compute",
-    "communication",
-    "compute-and-communication",
-    "exposed-communication",
-    "copy",
-    "copy-and-work",
-    "exposed-copy",
-    "several-streams",
-    "several-streams-computing",
-    "busy",
-)
+
+class OverlapKind(Vocabulary):
+    """Kinds of work and overlap; see `overlaps`."""
+
+    COMPUTE = "compute", "kernels except collectives, and whole graphs"
+    COMMUNICATION = "communication", "collectives"
+    COMPUTE_AND_COMMUNICATION = "compute-and-communication", "collectives overlapped with compute"
+    EXPOSED_COMMUNICATION = "exposed-communication", "collectives without concurrent compute"
+    COPY = "copy", "copies to, from, within or between GPUs"
+    COPY_AND_WORK = "copy-and-work", "copies overlapped with kernels"
+    EXPOSED_COPY = "exposed-copy", "copies without a concurrent kernel"
+    SEVERAL_STREAMS = "several-streams", "concurrent operations of two or more streams"
+    SEVERAL_STREAMS_COMPUTING = (
+        "several-streams-computing",
+        "concurrent compute kernels of two or more streams",
+    )
+    BUSY = "busy", "any operation"
 
 
 _NEVER = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -44,7 +55,7 @@ class Overlaps(NamedTuple):
 
     Attributes:
         windows: The windows.
-        ns: Shape (windows, `KINDS`), int64.
+        ns: Shape (windows, `OverlapKind`), int64.
     """
 
     windows: Windows
@@ -72,18 +83,18 @@ def overlaps(trace: Trace, windows: Windows) -> Overlaps:
         trace: The trace.
         windows: They may overlap; each is measured separately.
     """
-    ns = np.zeros((len(windows.device), len(KINDS)), np.int64)
-    for place, kind in enumerate(KINDS):
+    ns = np.zeros((len(windows.device), len(OverlapKind)), np.int64)
+    for kind in OverlapKind:
         found = _all_devices(trace)[kind]
         pieces = cut(Grouped(windows.start_ns, windows.end_ns, windows.device), found)
-        np.add.at(ns[:, place], pieces.span, pieces.end_ns - pieces.start_ns)
+        np.add.at(ns[:, kind], pieces.span, pieces.end_ns - pieces.start_ns)
     return Overlaps(windows, ns)
 
 
 @derived
-def _all_devices(trace: Trace) -> dict[str, Grouped]:
+def _all_devices(trace: Trace) -> dict[OverlapKind, Grouped]:
     """Return the times of each kind, by device and start."""
-    found: dict[str, list[tuple[Intervals, int]]] = {kind: [] for kind in KINDS}
+    found: dict[OverlapKind, list[tuple[Intervals, int]]] = {kind: [] for kind in OverlapKind}
     work = operations(trace)
     bounds = np.append(np.flatnonzero(np.diff(work.device, prepend=-1)), len(work))
     for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -92,27 +103,28 @@ def _all_devices(trace: Trace) -> dict[str, Grouped]:
     return {kind: _joined(parts) for kind, parts in found.items()}
 
 
-def _of_device(trace: Trace, rows: slice) -> dict[str, Intervals]:
+def _of_device(trace: Trace, rows: slice) -> dict[OverlapKind, Intervals]:
     category = operation_categories(trace)[rows]
     compute, communication, copies = (
-        np.isin(category, [BUSY_CATEGORIES.index(name) for name in names])
-        for names in (COMPUTE, COMMUNICATION, COPIES)
+        np.isin(category, chosen) for chosen in (COMPUTE, COMMUNICATION, COPIES)
     )
     computing, communicating, copying = (
         _union(trace, rows, chosen) for chosen in (compute, communication, copies)
     )
-    kernels = _union(trace, rows, compute | communication)
+    kernels, every = _union(trace, rows, compute | communication), np.ones(len(category), np.bool_)
     return {
-        "compute": computing,
-        "communication": communicating,
-        "compute-and-communication": _both(computing, communicating),
-        "exposed-communication": _alone(communicating, computing),
-        "copy": copying,
-        "copy-and-work": _both(copying, kernels),
-        "exposed-copy": _alone(copying, kernels),
-        "several-streams": _on_several_streams(trace, rows, np.ones(len(category), np.bool_)),
-        "several-streams-computing": _on_several_streams(trace, rows, compute),
-        "busy": _union(trace, rows, np.ones(len(category), np.bool_)),
+        OverlapKind.COMPUTE: computing,
+        OverlapKind.COMMUNICATION: communicating,
+        OverlapKind.COMPUTE_AND_COMMUNICATION: _both(computing, communicating),
+        OverlapKind.EXPOSED_COMMUNICATION: _alone(communicating, computing),
+        OverlapKind.COPY: copying,
+        OverlapKind.COPY_AND_WORK: _both(copying, kernels),
+        OverlapKind.EXPOSED_COPY: _alone(copying, kernels),
+        OverlapKind.SEVERAL_STREAMS: _on_several_streams(
+            trace, rows, np.ones(len(category), np.bool_)
+        ),
+        OverlapKind.SEVERAL_STREAMS_COMPUTING: _on_several_streams(trace, rows, compute),
+        OverlapKind.BUSY: _union(trace, rows, every),
     }
 
 

@@ -10,17 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.breakdown.segments import PARTS, device_segments, is_busy
-from warpline.derived.idle.kinds import IDLE_CAUSES
-from warpline.derived.kernels.categories import ORIGINS, operation_origins
+from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.kernels.categories import operation_origins
+from warpline.derived.kernels.rules import Origin
 from warpline.derived.steps.times import Windows, measure_windows
+from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.group import factorize_rows
 from warpline.ops.tiling import Cuts, Grouped, cut
 from warpline.trace import Run, Trace
-
-_UNKNOWN = len(PARTS) - len(IDLE_CAUSES) + IDLE_CAUSES.index("unknown")
 
 
 class Lane(NamedTuple):
@@ -43,7 +42,7 @@ class Partition:
 
     Attributes:
         windows: The windows.
-        ns: Shape (windows, `PARTS`), int64. A row sums to the length of its window.
+        ns: Shape (windows, `TimePart`), int64. A row sums to the length of its window.
     """
 
     windows: Windows
@@ -55,7 +54,7 @@ class Partition:
         return lanes_of(self.windows)
 
     def total(self, lane: Lane) -> I64:
-        """Return the sum over the windows of a lane, shape (`PARTS`,)."""
+        """Return the sum over the windows of a lane, shape (`TimePart`,)."""
         sums: I64 = self.ns[lane.windows].sum(axis=0)
         return sums
 
@@ -84,8 +83,8 @@ def partition(trace: Trace, windows: Windows) -> Partition:
             "unknown".
     """
     segments, pieces = device_segments(trace), window_segments(trace, windows)
-    ns = summed(windows, pieces, segments.part[pieces.row], len(PARTS))
-    ns[:, _UNKNOWN] += windows.end_ns - windows.start_ns - ns.sum(axis=1)
+    ns = summed(windows, pieces, segments.part[pieces.row], len(TimePart))
+    ns[:, TimePart.UNKNOWN] += windows.end_ns - windows.start_ns - ns.sum(axis=1)
     return Partition(windows, ns)
 
 
@@ -98,16 +97,16 @@ def step_partition(run: Run) -> Partition:
 def busy_by_origin(trace: Trace, windows: Windows) -> I64:
     """Return the busy time of each window by part and library.
 
-    Shape (windows, `PARTS`, `ORIGINS`), int64: the busy parts of `partition`, divided further.
+    Shape (windows, `TimePart`, `Origin`), int64: the busy parts of `partition`, divided further.
     Idle parts are 0.
     """
     segments, pieces = device_segments(trace), window_segments(trace, windows)
     busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
     pieces = Cuts(*(column[busy] for column in pieces))
     origin = operation_origins(trace)[segments.operation[pieces.row]]
-    code = segments.part[pieces.row].astype(np.int64) * len(ORIGINS) + origin
-    ns = summed(windows, pieces, code, len(PARTS) * len(ORIGINS))
-    return ns.reshape(len(ns), len(PARTS), len(ORIGINS))
+    code = segments.part[pieces.row].astype(np.int64) * len(Origin) + origin
+    ns = summed(windows, pieces, code, len(TimePart) * len(Origin))
+    return ns.reshape(len(ns), len(TimePart), len(Origin))
 
 
 def window_segments(trace: Trace, windows: Windows) -> Cuts:

@@ -24,11 +24,12 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.breakdown.partition import window_segments
-from warpline.derived.breakdown.segments import PARTS, device_segments
+from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.paths import range_paths
 from warpline.derived.ranges.stacks import innermost_range, range_nesting
 from warpline.derived.steps.times import Steps, measure_windows, steps
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I32, I64
 from warpline.ops.group import factorize_rows
@@ -50,7 +51,7 @@ class Phases(NamedTuple):
         texts: The last name of each phase; empty for the last row.
         tree: Nesting of the phases, shape (phases,).
         calls: Shape (phases,), int64, ranges that began in an included step; without steps, all.
-        self_ns: Shape (phases, parts), int64, by index into `PARTS`, without nested phases.
+        self_ns: Shape (phases, parts), int64, by index into `TimePart`, without nested phases.
         total_ns: Shape (phases, parts), int64, including nested phases.
     """
 
@@ -80,10 +81,10 @@ def phases(run: Run) -> Phases:
     found = window_segments(run.trace, measure_windows(run))
     owner = segments.operation[found.row]
     phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
-    cell = np.where(phase < 0, n_phases, phase) * len(PARTS) + segments.part[found.row]
-    sums = np.zeros((n_phases + 1) * len(PARTS), np.int64)
+    cell = np.where(phase < 0, n_phases, phase) * len(TimePart) + segments.part[found.row]
+    sums = np.zeros((n_phases + 1) * len(TimePart), np.int64)
     np.add.at(sums, cell, found.end_ns - found.start_ns)
-    self_ns = sums.reshape(n_phases + 1, len(PARTS))
+    self_ns = sums.reshape(n_phases + 1, len(TimePart))
     total_ns = self_ns.copy()
     used = np.flatnonzero(self_ns.any(axis=0))
     for part in used.tolist():

@@ -8,17 +8,12 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.idle.causes import Gaps, Pieces, idle_pieces
-from warpline.derived.idle.kinds import IDLE_CAUSES
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.arrays import I8, I64
 from warpline.ops.interval import clip
 from warpline.ops.tiling import Tiles, tile
 from warpline.trace import Trace
-
-__all__ = ["IDLE_CAUSES", "PARTS", "Segments", "device_segments", "is_busy"]
-
-PARTS: tuple[str, ...] = (*BUSY_CATEGORIES, *IDLE_CAUSES)
 
 _NOTHING = -1
 
@@ -33,7 +28,7 @@ class Segments:
         device: Shape (n,), int64, rows of the device table.
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64, after the start.
-        part: Shape (n,), int8, indices into `PARTS`.
+        part: Shape (n,), int8, members of `TimePart`.
         operation: Shape (n,), int64, indices into `operations`: the operation that ran or, for idle
             time, the one that ended it; -1 after the last.
     """
@@ -48,17 +43,11 @@ class Segments:
         return len(self.device)
 
 
-def is_busy(part: I8) -> BoolArray:
-    """Return which parts are busy, not causes of idle time."""
-    busy: BoolArray = part < len(BUSY_CATEGORIES)
-    return busy
-
-
 @derived
 def device_segments(trace: Trace) -> Segments:
     """Return the work of each device at each moment, and the causes of its idle time.
 
-    Overlapped time counts once: for the category that comes first in `BUSY_CATEGORIES`, and within
+    Overlapped time counts once: for the category that comes first in `TimePart`, and within
     it for the operation that started first. `idle.causes` determines the causes of idle time.
     """
     work, category = operations(trace), operation_categories(trace)
@@ -98,7 +87,7 @@ def _assembled(busy: Tiles, device: I64, category: I8, gaps: Gaps, pieces: Piece
     start = np.append(busy.start_ns, pieces.start_ns)
     end = np.append(busy.end_ns, pieces.end_ns)
     where = np.append(device, gaps.device[pieces.gap])
-    part = np.append(category, pieces.cause + np.int8(len(BUSY_CATEGORIES))).astype(np.int8)
+    part = np.append(category, pieces.cause).astype(np.int8)
     owner = np.append(busy.owner, gaps.after[pieces.gap])
     order = np.lexsort((start, where))
     return Segments(where[order], start[order], end[order], part[order], owner[order])

@@ -10,10 +10,10 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.breakdown.host_pauses import host_pauses
 from warpline.derived.breakdown.partition import step_partition
-from warpline.derived.breakdown.segments import IDLE_CAUSES, PARTS
 from warpline.derived.idle.host_calls import launch_period_ns
 from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.steps.times import measure_windows, step_of_operations, steps
+from warpline.derived.time_parts import IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
@@ -113,7 +113,9 @@ class StepScope:
     def weigh(self, places: BoolArray) -> Weight:
         """Return number and time per step of the included ones of some operations."""
         number, ns = self.number_of(places), self.ns_of(places)
-        launching = min(number * launch_period_ns(self.run.trace), self.idle_ns("launch-bound"))
+        launching = min(
+            number * launch_period_ns(self.run.trace), self.idle_ns(TimePart.LAUNCH_BOUND)
+        )
         return Weight(number, ns, self.share(ns), self.share(launching + number * _GAP_NS))
 
     def share(self, ns: float) -> float:
@@ -124,10 +126,10 @@ class StepScope:
         """Return a time per step as a share of the step including CPU gaps."""
         return ns / self.with_pauses_ns if self.with_pauses_ns else 0.0
 
-    def idle_ns(self, *causes: str) -> float:
+    def idle_ns(self, *causes: TimePart) -> float:
         """Return the idle time of the devices per step, for some causes or all."""
         found = step_partition(self.run)
-        chosen = [PARTS.index(cause) for cause in causes or IDLE_CAUSES]
+        chosen = list(causes or IDLE)
         return sum(float(found.total(lane)[chosen].sum()) for lane in found.lanes) / self.count
 
     def show_operations(self, text: str, places: BoolArray) -> Evidence:

@@ -11,12 +11,9 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.collectives.end_pairs import LEAST_PAIRS, EndPairs, pair_ends
 from warpline.derived.collectives.kinds import collective_kinds
-from warpline.derived.kernels.categories import (
-    BUSY_CATEGORIES,
-    collective_kernel,
-    operation_categories,
-)
+from warpline.derived.kernels.categories import collective_kernel, operation_categories
 from warpline.derived.texts import number_texts
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize_rows
@@ -301,7 +298,7 @@ def _has_collectives(trace: Trace) -> bool:
 def _kernels(trace: Trace) -> tuple[_Kernels, I64, I64]:
     """Return the kernels, and the process and device of each lane."""
     work = operations(trace)
-    is_collective = operation_categories(trace) == BUSY_CATEGORIES.index("collective")
+    is_collective = operation_categories(trace) == TimePart.COLLECTIVE
     place = np.flatnonzero(is_collective)
     kinds = collective_kinds(trace, place)
     ends_together = [code for code, name in enumerate(kinds.operations) if name in TOGETHER]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.breakdown.overlaps import KINDS, overlaps
+from warpline.derived.breakdown.overlaps import OverlapKind, overlaps
 from warpline.derived.collectives.matches import CollectiveMatches, collective_matches
 from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
 from warpline.derived.work.operations import operations
@@ -106,7 +106,7 @@ def _exposed(trace: Trace, operation: I64, wait_ns: I64) -> I64:
     work = operations(trace)
     start, no_step = work.start_ns[operation], np.full(len(operation), NO_STEP, np.int64)
     waiting = Windows(work.device[operation], start, start + wait_ns, no_step, no_step)
-    return overlaps(trace, waiting).ns[:, KINDS.index("exposed-communication")]
+    return overlaps(trace, waiting).ns[:, OverlapKind.EXPOSED_COMMUNICATION]
 
 
 def _counted(trace: Trace, found: CollectiveMatches, windows: Windows) -> I64:

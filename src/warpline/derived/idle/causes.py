@@ -38,8 +38,8 @@ from warpline.derived import derived
 from warpline.derived.idle.debt import Idle, charge
 from warpline.derived.idle.host_blocking import Blocking, blocking
 from warpline.derived.idle.host_calls import HostCalls, host_calls
-from warpline.derived.idle.kinds import IDLE_CAUSES
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
@@ -51,7 +51,7 @@ DEFAULT_LATENCY_NS = 6_500
 SLACK_NS = 20_000
 _LONGEST_LATENCY_NS = 50_000
 _FEWEST_SAMPLES = 20
-_TO_HOST = BUSY_CATEGORIES.index("copy-d2h")
+_TO_HOST = TimePart.COPY_D2H
 
 
 class Gaps(NamedTuple):
@@ -80,7 +80,7 @@ class Pieces(NamedTuple):
         gap: Shape (k,), int64, indices of gaps.
         start_ns: Shape (k,), int64.
         end_ns: Shape (k,), int64, after the start.
-        cause: Shape (k,), int8, indices into `IDLE_CAUSES`.
+        cause: Shape (k,), int8, idle members of `TimePart`.
     """
 
     gap: I64
@@ -100,9 +100,9 @@ class _Spans(NamedTuple):
         """Return the selected spans."""
         return _Spans(*(column[rows] for column in self))
 
-    def because(self, cause: str | I8) -> Pieces:
+    def because(self, cause: TimePart | I8) -> Pieces:
         """Return the spans with one cause, or one cause each."""
-        codes = np.full(len(self.gap), _code(cause)) if isinstance(cause, str) else cause
+        codes = np.full(len(self.gap), cause, np.int8) if isinstance(cause, TimePart) else cause
         kept = self.end_ns > self.start_ns
         return Pieces(self.gap[kept], self.start_ns[kept], self.end_ns[kept], codes[kept])
 
@@ -136,7 +136,7 @@ def idle_pieces(trace: Trace, gaps: Gaps) -> Pieces:
     late, held = _split_at_arrival(trace, gaps, inside.taken(call >= 0))
     unlaunched = inside.taken(call < 0)
     early = _launched_before(trace, gaps.after[unlaunched.gap])
-    parts.append(unlaunched.taken(~early).because("unknown"))
+    parts.append(unlaunched.taken(~early).because(TimePart.UNKNOWN))
     for waited in (held, unlaunched.taken(early)):
         parts.append(waited.because(_device_side(trace, gaps, waited)))
     parts.extend(_host_side(trace, gaps, late))
@@ -155,7 +155,7 @@ def _recorded(trace: Trace, gaps: Gaps) -> tuple[_Spans, list[Pieces]]:
     has_both = (gaps.before >= 0) & (gaps.after >= 0)
     windows = trace.meta.windows_ns
     if windows is None:
-        return whole.taken(has_both), [whole.taken(~has_both).because("tail")]
+        return whole.taken(has_both), [whole.taken(~has_both).because(TimePart.TAIL)]
     begins, ends = (np.array([window[side] for window in windows], np.int64) for side in (0, 1))
     everywhere = np.zeros_like(whole.gap)
     spans = Grouped(whole.start_ns, whole.end_ns, everywhere)
@@ -168,7 +168,7 @@ def _recorded(trace: Trace, gaps: Gaps) -> tuple[_Spans, list[Pieces]]:
     known[sampled.span[is_whole]] = True
     edges = _Spans(sampled.span, sampled.start_ns, sampled.end_ns).taken(~is_whole)
     unrecorded = _Spans(outside.span, outside.start_ns, outside.end_ns)
-    return whole.taken(known), [edges.because("tail"), unrecorded.because("unknown")]
+    return whole.taken(known), [edges.because(TimePart.TAIL), unrecorded.because(TimePart.UNKNOWN)]
 
 
 def _launched_before(trace: Trace, operation: I64) -> BoolArray:
@@ -216,9 +216,9 @@ def _split_at_arrival(trace: Trace, gaps: Gaps, spans: _Spans) -> tuple[_Spans, 
 def _device_side(trace: Trace, gaps: Gaps, spans: _Spans) -> I8:
     """Return why operations waited whose launch had arrived."""
     category = operation_categories(trace)
-    collective = BUSY_CATEGORIES.index("collective")
+    collective = TimePart.COLLECTIVE
     after_one = category[gaps.before[spans.gap]] == collective
-    return np.where(after_one, _code("communication-wait"), _code("dependency")).astype(np.int8)
+    return np.where(after_one, TimePart.COMMUNICATION_WAIT, TimePart.DEPENDENCY).astype(np.int8)
 
 
 def _host_side(trace: Trace, gaps: Gaps, spans: _Spans) -> list[Pieces]:
@@ -241,7 +241,7 @@ def _host_side(trace: Trace, gaps: Gaps, spans: _Spans) -> list[Pieces]:
     return [
         _Spans(spans.gap[held.span], held.start_ns, held.end_ns).because(holds.cause[held.row]),
         _Spans(gap, free.start_ns, middle).because(charged.cause),
-        _Spans(gap, middle, free.end_ns).because("launch-bound"),
+        _Spans(gap, middle, free.end_ns).because(TimePart.LAUNCH_BOUND),
     ]
 
 
@@ -354,7 +354,3 @@ def _running_max(values: I64, group: I64) -> I64:
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         np.maximum.accumulate(values[low:high], out=found[low:high])
     return found
-
-
-def _code(cause: str) -> np.int8:
-    return np.int8(IDLE_CAUSES.index(cause))

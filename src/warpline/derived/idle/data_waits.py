@@ -22,8 +22,9 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.idle.host_calls import host_calls, working_threads
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.texts import number_texts
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
@@ -157,7 +158,7 @@ def _named(trace: Trace, table: str, wanted: Callable[[bytes], bool]) -> ThreadT
 def _before_copies(trace: Trace, times: ThreadTimes, least_bytes: int) -> BoolArray:
     """Return which intervals the process followed by launching a host-to-device copy."""
     launches = launch_order(trace)
-    is_copy = operation_categories(trace) == BUSY_CATEGORIES.index("copy-h2d")
+    is_copy = operation_categories(trace) == TimePart.COPY_H2D
     copies = operations(trace).of_table("memcpy")
     if len(copies):
         size = trace.columns("memcpy", "bytes")["bytes"].values[operations(trace).row[copies]]

@@ -39,7 +39,7 @@ class Charged(NamedTuple):
 
     Attributes:
         ns: Shape (n,), int64, at most the idle time.
-        cause: Shape (n,), int8, indices into `IDLE_CAUSES`; meaningless where `ns` is 0.
+        cause: Shape (n,), int8, idle members of `TimePart`; meaningless where `ns` is 0.
     """
 
     ns: I64

@@ -34,7 +34,8 @@ from warpline.derived.idle.host_calls import (
     working_calls,
     working_threads,
 )
-from warpline.derived.idle.kinds import CALL_KINDS, IDLE_CAUSES, call_kind, overhead_cause
+from warpline.derived.idle.kinds import CallKind, call_kind, overhead_cause
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize, group_stats
@@ -53,8 +54,14 @@ _PAGEABLE = next(kind for kind, label in MEMORY_KINDS.items() if label == "Pagea
 _TO_HOST = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Host"]
 _TO_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Host-to-Device"]
 _ON_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Device"]
-_INSTANTIATING = IDLE_CAUSES.index("graph-instantiation")
+_INSTANTIATING = TimePart.GRAPH_INSTANTIATION
 _NO_CAUSE = -1
+# Kinds of calls of which each one blocks its thread.
+_ALWAYS = {
+    CallKind.HOST_SYNC: TimePart.HOST_SYNC,
+    CallKind.ALLOCATOR: TimePart.ALLOCATOR,
+    CallKind.GRAPH_INSTANTIATION: TimePart.GRAPH_INSTANTIATION,
+}
 
 
 class Blocking(NamedTuple):
@@ -65,7 +72,7 @@ class Blocking(NamedTuple):
         end_ns: Shape (n,), int64.
         thread: Shape (n,), int64, rows of the thread table.
         process: Shape (n,), int64, rows of the process table.
-        cause: Shape (n,), int8, indices into `IDLE_CAUSES`.
+        cause: Shape (n,), int8, idle members of `TimePart`.
         lost_ns: Shape (n,), int64, the time that the thread would save without it.
     """
 
@@ -112,7 +119,7 @@ def _once_per_thread(found: Blocking) -> Blocking:
 
     Waiting for input comes last, so that calls inside it keep their own cause.
     """
-    profiler, data = (IDLE_CAUSES.index(name) for name in ("profiler-overhead", "input"))
+    profiler, data = TimePart.PROFILER_OVERHEAD, TimePart.INPUT
     level = np.select([found.cause == profiler, found.cause == data], [0, 2], 1)
     order = np.argsort(found.start_ns, kind="stable")
     starts, ends, owners = [], [], []
@@ -131,16 +138,16 @@ def _once_per_thread(found: Blocking) -> Blocking:
 def _causes(trace: Trace, calls: WorkingCalls) -> I8:
     """Return the possible cause of each call, _NO_CAUSE for calls that only launch work."""
     cause = np.full(len(calls.row), _NO_CAUSE, np.int8)
-    for name in ("host-sync", "allocator", "graph-instantiation"):
-        cause[calls.kind == CALL_KINDS.index(name)] = IDLE_CAUSES.index(name)
+    for kind, part in _ALWAYS.items():
+        cause[calls.kind == kind] = part
     long = calls.end_ns - calls.start_ns >= LONG_CALL_NS
-    loading = IDLE_CAUSES.index("module-load-or-JIT")
-    cause[long & (calls.kind == CALL_KINDS.index("module-load-or-JIT"))] = loading
-    for kind, first_of in (("launch", loading), ("graph-launch", _INSTANTIATING)):
-        slow = np.flatnonzero(long & (calls.kind == CALL_KINDS.index(kind)))
+    loading = TimePart.MODULE_LOAD
+    cause[long & (calls.kind == CallKind.MODULE_LOAD)] = loading
+    for kind, first_of in ((CallKind.LAUNCH, loading), (CallKind.GRAPH_LAUNCH, _INSTANTIATING)):
+        slow = np.flatnonzero(long & (calls.kind == kind))
         if len(slow):
             cause[slow[np.isin(calls.row[slow], _first_launches(trace))]] = first_of
-    cause[np.isin(calls.row, _blocking_launches(trace))] = IDLE_CAUSES.index("host-sync")
+    cause[np.isin(calls.row, _blocking_launches(trace))] = TimePart.HOST_SYNC
     copies = _copy_causes(trace)
     place = np.searchsorted(calls.row, copies[0])
     cause[place] = copies[1]
@@ -192,21 +199,19 @@ def _copy_causes(trace: Trace) -> tuple[I64, I8]:
     is_small = columns["bytes"].values[row] <= SMALL_COPY_BYTES
     is_result = np.isin(columns["kind"].values[row], _TO_HOST) & is_small
     names = trace.columns("api_call", "name_id")["name_id"].values[work.call[copies]]
-    is_synchronous = numbers_of_texts(trace, names, call_kind) == CALL_KINDS.index("copy")
+    is_synchronous = numbers_of_texts(trace, names, call_kind) == CallKind.COPY
     kind = columns["kind"].values[row]
     # A small host-to-device copy is staged, and the call returns.
     is_staged = is_small & np.isin(kind, _TO_DEVICE) & ~is_synchronous
     is_held = (is_pageable & ~is_staged) | (is_synchronous & ~np.isin(kind, _ON_DEVICE))
     is_wait = is_result | ~is_pageable
-    cause = np.where(
-        is_wait, IDLE_CAUSES.index("host-sync"), IDLE_CAUSES.index("pageable-copy")
-    ).astype(np.int8)
+    cause = np.where(is_wait, TimePart.HOST_SYNC, TimePart.PAGEABLE_COPY).astype(np.int8)
     return work.call[copies[is_held]], cause[is_held]
 
 
 def _captures(calls: WorkingCalls) -> Blocking:
     """Return the time from the start of each capture to its end on the same thread."""
-    begins, ends = (CALL_KINDS.index(kind) for kind in ("begin-capture", "end-capture"))
+    begins, ends = CallKind.BEGIN_CAPTURE, CallKind.END_CAPTURE
     rows = np.flatnonzero((calls.kind == begins) | (calls.kind == ends))
     rows = rows[np.argsort(calls.thread[rows], kind="stable")]
     first = np.flatnonzero(
@@ -248,7 +253,7 @@ def _overheads(trace: Trace) -> Blocking:
 def _data(trace: Trace) -> Blocking:
     """Return when threads waited for input data."""
     times = data_waits(trace)
-    cause = np.full(len(times.thread), IDLE_CAUSES.index("input"), np.int8)
+    cause = np.full(len(times.thread), TimePart.INPUT, np.int8)
     if not len(cause):
         return Blocking(*times, times.thread, cause, times.thread)
     process = trace.columns("thread", "process_id")["process_id"].values[times.thread]
@@ -303,9 +308,9 @@ def _covered_until(times: Intervals, moments: I64) -> I64:
 
 def _overhead_code(name: str) -> int:
     cause = overhead_cause(name)
-    return _NO_CAUSE if cause is None else IDLE_CAUSES.index(cause)
+    return _NO_CAUSE if cause is None else int(cause)
 
 
 def _is_wait(cause: I8) -> BoolArray:
     """Return which causes are synchronizations, which take time even without pending work."""
-    return np.isin(cause, [IDLE_CAUSES.index("host-sync"), IDLE_CAUSES.index("pageable-copy")])
+    return np.isin(cause, [TimePart.HOST_SYNC, TimePart.PAGEABLE_COPY])

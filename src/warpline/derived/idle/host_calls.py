@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.idle.kinds import CALL_KINDS, call_kind
+from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray, Integers
@@ -96,7 +96,7 @@ def launch_period_ns(trace: Trace) -> float:
     This is the CPU time of a launch if the thread does nothing else.
     """
     calls = working_calls(trace)
-    is_launch = np.flatnonzero(calls.kind == CALL_KINDS.index("launch"))
+    is_launch = np.flatnonzero(calls.kind == CallKind.LAUNCH)
     order = is_launch[np.argsort(calls.thread[is_launch], kind="stable")]
     same = np.diff(calls.thread[order]) == 0
     periods = np.diff(calls.start_ns[order])[same]
@@ -118,8 +118,8 @@ def _outermost(calls: WorkingCalls, rows: I64) -> I64:
     return outermost
 
 
-def numbers_of_texts(trace: Trace, ids: Integers, meaning: Callable[[str], int]) -> I8:
+def numbers_of_texts(trace: Trace, ids: Integers, meaning: Callable[[str], SupportsIndex]) -> I8:
     """Return a number for each text, computed once per distinct text."""
     codes, distinct = number_texts(ids, len(trace.strings))
     numbers = [meaning(text) for text in trace.strings.texts(distinct.tolist())]
-    return np.array(numbers, np.int8)[codes]
+    return np.array([int(number) for number in numbers], np.int8)[codes]

@@ -6,40 +6,30 @@ program's own names of functions, ranges and kernels do not matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 
 from warpline.derived.texts import without_version
+from warpline.derived.time_parts import TimePart
+from warpline.vocabulary import Vocabulary
 
-IDLE_CAUSES: tuple[str, ...] = (
-    "launch-bound",
-    "host-sync",
-    "input",
-    "pageable-copy",
-    "allocator",
-    "graph-instantiation",
-    "module-load-or-JIT",
-    "dependency",
-    "communication-wait",
-    "profiler-overhead",
-    "tail",
-    "unknown",
-)
 
-IDLE_MEANINGS: Mapping[str, str] = {
-    "launch-bound": "waiting for the next launch",
-    "host-sync": "CPU-GPU synchronization",
-    "input": "CPU loading or preparing data",
-    "pageable-copy": "CPU blocked in a pageable copy",
-    "allocator": "CPU allocating or freeing memory",
-    "graph-instantiation": "CPU capturing or instantiating a CUDA graph",
-    "module-load-or-JIT": "driver loading or compiling code",
-    "dependency": "waiting for other GPU operations",
-    "communication-wait": "waiting behind a collective",
-    "profiler-overhead": "CPU blocked by the profiler",
-    "tail": "before the first or after the last operation",
-    "unknown": "cause not recorded",
-}
+class CallKind(Vocabulary):
+    """Kinds of calls: causes of idle time that hold for every such call, or reasons to look closer.
+
+    A COPY is a function that returns when the copy is complete.
+    """
+
+    OTHER = ""
+    HOST_SYNC = "host-sync"
+    ALLOCATOR = "allocator"
+    GRAPH_INSTANTIATION = "graph-instantiation"
+    MODULE_LOAD = "module-load-or-JIT"
+    LAUNCH = "launch"
+    GRAPH_LAUNCH = "graph-launch"
+    COPY = "copy"
+    BEGIN_CAPTURE = "begin-capture"
+    END_CAPTURE = "end-capture"
+
 
 _ALLOCATOR = (
     *("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaHostUnregister"),
@@ -72,49 +62,45 @@ _COPY = ("cudaMemcpy", "cuMemcpy")
 _BEGIN_CAPTURE = ("cudaStreamBeginCapture", "cuStreamBeginCapture")
 _END_CAPTURE = ("cudaStreamEndCapture", "cuStreamEndCapture")
 _PREFIXES = {
-    "allocator": _ALLOCATOR,
-    "graph-instantiation": _GRAPH,
-    "module-load-or-JIT": _LOADING,
-    "launch": _LAUNCH,
-    "graph-launch": _GRAPH_LAUNCH,
-    "copy": _COPY,
-    "begin-capture": _BEGIN_CAPTURE,
-    "end-capture": _END_CAPTURE,
+    CallKind.ALLOCATOR: _ALLOCATOR,
+    CallKind.GRAPH_INSTANTIATION: _GRAPH,
+    CallKind.MODULE_LOAD: _LOADING,
+    CallKind.LAUNCH: _LAUNCH,
+    CallKind.GRAPH_LAUNCH: _GRAPH_LAUNCH,
+    CallKind.COPY: _COPY,
+    CallKind.BEGIN_CAPTURE: _BEGIN_CAPTURE,
+    CallKind.END_CAPTURE: _END_CAPTURE,
 }
-
-# Kinds of calls: causes that apply to every such call, and kinds that need a closer look. A "copy"
-# is a function that returns when the copy is complete.
-CALL_KINDS: tuple[str, ...] = ("", "host-sync", *_PREFIXES)
 
 
 @cache
-def call_kind(name: str) -> int:
-    """Return the kind of a CUDA API function, an index into `CALL_KINDS`; 0 for any other."""
+def call_kind(name: str) -> CallKind:
+    """Return the kind of a CUDA API function."""
     plain = without_version(name)
     if plain.startswith("hip"):
         plain = f"cuda{plain[3:]}"
     if plain in _SYNC:
-        return CALL_KINDS.index("host-sync")
+        return CallKind.HOST_SYNC
     for kind, prefixes in _PREFIXES.items():
-        if plain.startswith(prefixes) and not (kind == "copy" and "Async" in plain):
-            return CALL_KINDS.index(kind)
-    return 0
+        if plain.startswith(prefixes) and not (kind == CallKind.COPY and "Async" in plain):
+            return kind
+    return CallKind.OTHER
 
 
 # CUPTI and nsys name the kinds of overhead; some of them are not overhead of the profiler.
 _NOT_OVERHEAD = {
     "command buffer full": None,
-    "lazy function loading": "module-load-or-JIT",
-    "runtime triggered module loading": "module-load-or-JIT",
-    "driver compiler": "module-load-or-JIT",
+    "lazy function loading": TimePart.MODULE_LOAD,
+    "runtime triggered module loading": TimePart.MODULE_LOAD,
+    "driver compiler": TimePart.MODULE_LOAD,
 }
 
 
 @cache
-def overhead_cause(name: str) -> str | None:
+def overhead_cause(name: str) -> TimePart | None:
     """Return the idle cause of a row of the `overhead` table; None for no cause.
 
     A full command buffer means that the CPU is far ahead and waits for a busy GPU.
     """
     plain = name.lower().removeprefix("cupti").strip(": ")
-    return _NOT_OVERHEAD.get(plain, "profiler-overhead")
+    return _NOT_OVERHEAD.get(plain, TimePart.PROFILER_OVERHEAD)

@@ -16,8 +16,9 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
 from warpline.derived.idle.host_calls import working_calls
-from warpline.derived.idle.kinds import CALL_KINDS
-from warpline.derived.kernels.categories import BUSY_CATEGORIES, operation_categories
+from warpline.derived.idle.kinds import CallKind
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tiling import by_group
@@ -25,7 +26,16 @@ from warpline.trace import Trace
 
 # `.item()` and similar calls launch these before a read: absolute value, sum, cast, comparison.
 MOST_FEEDING = 6
-_FEEDING = ("elementwise", "reduction", "cast-copy", "layout-copy", "memset", "copy-d2d", "other")
+_FEEDING = (
+    *(
+        TimePart.ELEMENTWISE,
+        TimePart.REDUCTION,
+        TimePart.CAST_COPY,
+        TimePart.LAYOUT_COPY,
+        TimePart.OTHER,
+    ),
+    *(TimePart.MEMSET, TimePart.COPY_D2D),
+)
 _MOST_OF_WORK = 0.5  # of the device's time
 _NONE = -1
 
@@ -62,7 +72,7 @@ def result_reads(trace: Trace) -> Reads:
         own = launched[np.isin(work.call[launched], row)]
         if is_read[own].any():
             kinds = calls.kind[rows]
-            parts.append(_of_thread(trace, row, kinds == CALL_KINDS.index("host-sync"), own))
+            parts.append(_of_thread(trace, row, kinds == CallKind.HOST_SYNC, own))
     columns = [[part[place] for part in parts] for place in range(4)]
     joined = [np.concatenate([none, *column]) for column in columns]
     is_fed = np.concatenate([none.astype(np.bool_), *(part.is_fed for part in parts)])
@@ -83,13 +93,13 @@ def waits_behind(trace: Trace, rows: I64) -> I64:
     order = np.argsort(calls.thread, kind="stable")
     behind = np.isin(calls.row[order[:-1]], rows) & (np.diff(calls.thread[order]) == 0)
     after = order[1:][behind]
-    return np.sort(calls.row[after[calls.kind[after] == CALL_KINDS.index("host-sync")]])
+    return np.sort(calls.row[after[calls.kind[after] == CallKind.HOST_SYNC]])
 
 
 def _is_read(trace: Trace) -> BoolArray:
     """Return which operations are small device-to-host copies."""
     work = operations(trace)
-    found: BoolArray = operation_categories(trace) == BUSY_CATEGORIES.index("copy-d2h")
+    found: BoolArray = operation_categories(trace) == TimePart.COPY_D2H
     copies = work.of_table("memcpy")
     if len(copies):
         size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[copies]]
@@ -110,7 +120,7 @@ def _of_thread(trace: Trace, row: I64, is_wait: BoolArray, own: I64) -> Reads:
     wait = np.where(follows, row[np.minimum(after, len(row) - 1)], _NONE)
     # The number of operations between each read and the previous one.
     since = np.diff(places, prepend=-(MOST_FEEDING + 2)) - 1
-    feeds = np.isin(operation_categories(trace)[own], _codes())
+    feeds = np.isin(operation_categories(trace)[own], _FEEDING)
     unfit = np.append(0, np.cumsum(~feeds))
     count = np.where((since >= 1) & (since <= MOST_FEEDING), since, 0)
     count = np.where(unfit[places] == unfit[places - count], count, 0)
@@ -128,7 +138,3 @@ def _of_thread(trace: Trace, row: I64, is_wait: BoolArray, own: I64) -> Reads:
         np.concatenate([np.zeros(0, np.int64), *feeding]),
         count > 0,
     )
-
-
-def _codes() -> list[int]:
-    return [BUSY_CATEGORIES.index(name) for name in _FEEDING]

@@ -7,15 +7,9 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.kernels.collective_launches import launched_by_collectives
 from warpline.derived.kernels.collective_names import CollectiveKernel, collective_kernel
-from warpline.derived.kernels.rules import (
-    KERNEL_CATEGORIES,
-    ORIGINS,
-    UNKNOWN_CATEGORY,
-    UNKNOWN_ORIGIN,
-    KernelClass,
-    kernel_class,
-)
+from warpline.derived.kernels.rules import KernelClass, Origin, kernel_class
 from warpline.derived.texts import number_texts
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8
@@ -23,47 +17,34 @@ from warpline.schema.tables import COPY_KINDS
 from warpline.trace import Trace
 
 __all__ = [
-    "BUSY_CATEGORIES",
-    "ORIGINS",
     "CollectiveKernel",
     "KernelClass",
+    "Origin",
     "collective_kernel",
     "kernel_class",
     "operation_categories",
     "operation_origins",
 ]
 
-# Order of precedence for overlapping operations: compute, collectives, CUDA graphs, copies.
-BUSY_CATEGORIES = (
-    *KERNEL_CATEGORIES,
-    "graph",
-    "copy-h2d",
-    "copy-d2h",
-    "copy-d2d",
-    "copy-p2p",
-    "copy-other",
-    "memset",
-)
-
 _COPIES = {
-    "Host-to-Device": "copy-h2d",
-    "Host-to-Array": "copy-h2d",
-    "Unified Host-to-Device": "copy-h2d",
-    "Device-to-Host": "copy-d2h",
-    "Array-to-Host": "copy-d2h",
-    "Unified Device-to-Host": "copy-d2h",
-    "Device-to-Device": "copy-d2d",
-    "Array-to-Array": "copy-d2d",
-    "Array-to-Device": "copy-d2d",
-    "Device-to-Array": "copy-d2d",
-    "Unified Device-to-Device": "copy-p2p",
-    "Peer-to-Peer": "copy-p2p",
+    "Host-to-Device": TimePart.COPY_H2D,
+    "Host-to-Array": TimePart.COPY_H2D,
+    "Unified Host-to-Device": TimePart.COPY_H2D,
+    "Device-to-Host": TimePart.COPY_D2H,
+    "Array-to-Host": TimePart.COPY_D2H,
+    "Unified Device-to-Host": TimePart.COPY_D2H,
+    "Device-to-Device": TimePart.COPY_D2D,
+    "Array-to-Array": TimePart.COPY_D2D,
+    "Array-to-Device": TimePart.COPY_D2D,
+    "Device-to-Array": TimePart.COPY_D2D,
+    "Unified Device-to-Device": TimePart.COPY_P2P,
+    "Peer-to-Peer": TimePart.COPY_P2P,
 }
 
 
 @derived
 def operation_categories(trace: Trace) -> I8:
-    """Return the category of each GPU operation, codes into `BUSY_CATEGORIES`.
+    """Return the category of each GPU operation, busy members of `TimePart`.
 
     Shape (operations,), in the order of `operations`. Kernels are classified by name. A kernel
     that matches no rule is a collective if launched inside an NCCL call, otherwise "other".
@@ -73,18 +54,18 @@ def operation_categories(trace: Trace) -> I8:
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
     """
-    found = np.full(len(operations(trace)), _code("graph"), np.int8)
+    found = np.full(len(operations(trace)), TimePart.GRAPH, np.int8)
     kernels, copies, sets = (operations(trace).of_table(name) for name in DEVICE_TABLES[:3])
     rows = operations(trace).row
     found[kernels] = _kernel_codes(trace)[0][rows[kernels]]
     found[copies] = _copy_categories(trace)[rows[copies]]
-    found[sets] = _code("memset")
+    found[sets] = TimePart.MEMSET
     return found
 
 
 @derived
 def operation_origins(trace: Trace) -> I8:
-    """Return the origin of each GPU operation, codes into `ORIGINS`.
+    """Return the origin of each GPU operation, members of `Origin`.
 
     Shape (operations,), in the order of `operations`. Copies, memsets and graph-level CUDA graphs
     have the origin "driver". A kernel that matches no rule has the origin "user".
@@ -92,7 +73,7 @@ def operation_origins(trace: Trace) -> I8:
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
     """
-    found = np.full(len(operations(trace)), ORIGINS.index("driver"), np.int8)
+    found = np.full(len(operations(trace)), Origin.DRIVER, np.int8)
     kernels = operations(trace).of_table("kernel")
     found[kernels] = _kernel_codes(trace)[1][operations(trace).row[kernels]]
     return found
@@ -106,13 +87,13 @@ def _kernel_codes(trace: Trace) -> tuple[I8, I8]:
     ids = trace.columns("kernel", "name_id")["name_id"].values
     number, distinct = number_texts(ids, len(trace.strings))
     classes = [kernel_class(name) for name in trace.strings.texts(distinct.tolist())]
-    category = np.array([_code(c.category) for c in classes], np.int8)[number]
-    origin = np.array([ORIGINS.index(c.origin) for c in classes], np.int8)[number]
-    unknown = category == _code(UNKNOWN_CATEGORY)
+    category = np.array([TimePart.of(c.category) for c in classes], np.int8)[number]
+    origin = np.array([Origin.of(c.origin) for c in classes], np.int8)[number]
+    unknown = category == TimePart.OTHER
     if unknown.any():
         inside = launched_by_collectives(trace) & unknown
-        category[inside] = _code("collective")
-        origin[inside & (origin == ORIGINS.index(UNKNOWN_ORIGIN))] = ORIGINS.index("nccl")
+        category[inside] = TimePart.COLLECTIVE
+        origin[inside & (origin == Origin.USER)] = Origin.NCCL
     return category, origin
 
 
@@ -122,15 +103,11 @@ def _copy_categories(trace: Trace) -> I8:
         return np.zeros(0, np.int8)
     columns = trace.columns("memcpy", "kind", "src_device_id", "dst_device_id")
     labels = (COPY_KINDS.get(kind, "") for kind in range(1 + max(COPY_KINDS)))
-    of_kind = np.array([_code(_COPIES.get(label, "copy-other")) for label in labels], np.int8)
+    of_kind = np.array([_COPIES.get(label, TimePart.COPY_OTHER) for label in labels], np.int8)
     kind = columns["kind"].values
     is_known = (kind >= 0) & (kind < len(of_kind))
-    found = np.where(is_known, of_kind[np.where(is_known, kind, 0)], _code("copy-other"))
+    found = np.where(is_known, of_kind[np.where(is_known, kind, 0)], TimePart.COPY_OTHER)
     source, target = columns["src_device_id"], columns["dst_device_id"]
     crosses = source.is_valid() & target.is_valid() & (source.values != target.values)
-    found[crosses & (found == _code("copy-d2d"))] = _code("copy-p2p")
+    found[crosses & (found == TimePart.COPY_D2D)] = TimePart.COPY_P2P
     return found.astype(np.int8)
-
-
-def _code(category: str) -> int:
-    return BUSY_CATEGORIES.index(category)

@@ -20,49 +20,40 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from warpline.derived.time_parts import OF_KERNELS, TimePart
 from warpline.errors import InputError
+from warpline.vocabulary import Vocabulary
 
 VARIABLE = "WARPLINE_KERNEL_RULES"
 
-KERNEL_CATEGORIES = (
-    "gemm",
-    "attention",
-    "convolution",
-    "normalization",
-    "elementwise",
-    "reduction",
-    "embedding",
-    "sort-index",
-    "optimizer",
-    "layout-copy",
-    "cast-copy",
-    "other",
-    "collective",
-)
-ORIGINS = (
-    "cublas",
-    "cudnn",
-    "cutlass",
-    "cufft",
-    "curand",
-    "cusparse",
-    "cusolver",
-    "cub",
-    "tensorrt",
-    "flash-attention",
-    "nccl",
-    "rccl",
-    "nvshmem",
-    "deepep",
-    "rocm",
-    "triton",
-    "xla",
-    "framework",
-    "library",
-    "user",
-    "driver",
-)
-UNKNOWN_CATEGORY, UNKNOWN_ORIGIN = "other", "user"
+
+class Origin(Vocabulary):
+    """Where a kernel comes from."""
+
+    CUBLAS = "cublas"
+    CUDNN = "cudnn"
+    CUTLASS = "cutlass"
+    CUFFT = "cufft"
+    CURAND = "curand"
+    CUSPARSE = "cusparse"
+    CUSOLVER = "cusolver"
+    CUB = "cub"
+    TENSORRT = "tensorrt"
+    FLASH_ATTENTION = "flash-attention"
+    NCCL = "nccl"
+    RCCL = "rccl"
+    NVSHMEM = "nvshmem"
+    DEEPEP = "deepep"
+    ROCM = "rocm"
+    TRITON = "triton"
+    XLA = "xla"
+    FRAMEWORK = "framework"
+    LIBRARY = "library"
+    USER = "user"
+    DRIVER = "driver"
+
+
+KERNEL_CATEGORIES = tuple(part.label for part in OF_KERNELS)
 
 # The start of a name identifies the kernel; CUTLASS names can be 10 kB long.
 _LONGEST_NAME = 4096
@@ -149,8 +140,8 @@ class Rule(NamedTuple):
         id: Its name.
         targets: Positions in a `KernelName` with the patterns for each; all must match.
         unless: Patterns that must not match the whole name.
-        category: One of `KERNEL_CATEGORIES`, or None if the rule sets no category.
-        origin: One of `ORIGINS`, or None if the rule sets no origin.
+        category: The label of a `TimePart`, or None if the rule sets no category.
+        origin: The label of an `Origin`, or None if the rule sets no origin.
         collective: Known values of "family", "operation", "algorithm" and "protocol".
     """
 
@@ -174,8 +165,8 @@ class KernelClass:
     """The classification of a kernel.
 
     Attributes:
-        category: One of `KERNEL_CATEGORIES`.
-        origin: One of `ORIGINS`.
+        category: The label of a `TimePart`.
+        origin: The label of an `Origin`.
         category_rule: The rule that set the category; empty if no rule matches.
         collective: For collectives, known values of "family", "operation", "algorithm" and
             "protocol".
@@ -262,7 +253,7 @@ def _classified(name: str, extra_path: str | None) -> KernelClass:
             collective = dict(rule.collective)
         origin = origin or rule.origin
     return KernelClass(
-        category or UNKNOWN_CATEGORY, origin or UNKNOWN_ORIGIN, category_rule, collective
+        category or TimePart.OTHER.label, origin or Origin.USER.label, category_rule, collective
     )
 
 
@@ -332,7 +323,7 @@ def _read_rule(label: str, item: Any) -> Rule:
         tuple((_TARGETS.index(part), _patterns(label, part, item[part])) for part in present),
         _patterns(label, "unless", item["unless"]) if "unless" in item else None,
         _one_of(label, "category", _respelled(item.get("category")), KERNEL_CATEGORIES),
-        _one_of(label, "origin", item.get("origin"), ORIGINS),
+        _one_of(label, "origin", item.get("origin"), Origin.labels()),
         _collective(label, item.get("collective", {})),
     )
 
