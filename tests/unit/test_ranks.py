@@ -13,9 +13,9 @@ from warpline import api, plugins
 from warpline.derived.collectives.matches import collective_matches
 from warpline.derived.collectives.waits import collective_waits
 from warpline.derived.ranks.clocks import aligned
-from warpline.derived.ranks.names import rank_of_process
 from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.work.operations import operations
+from warpline.derived.work.ranks import rank_of_process
 from warpline.errors import CorruptTraceError
 from warpline.result import RULES, Skipped
 from warpline.trace import MemorySource, Run, Trace

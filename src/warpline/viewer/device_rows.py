@@ -14,6 +14,7 @@ from warpline.derived.ranks.names import UNKNOWN, rank_of_process
 from warpline.derived.time_parts import IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
+from warpline.derived.work.ranks import UNKNOWN, rank_of_process
 from warpline.ops.arrays import I64
 from warpline.ops.tree import enclosing
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived.ranges.names import push_pop_ranges
-from warpline.derived.ranks.names import UNKNOWN, rank_of_process
+from warpline.derived.work.ranks import UNKNOWN, rank_of_process
 from warpline.ops.arrays import I64
 from warpline.trace import Trace
 from warpline.viewer.lanes import lanes

@@ -23,6 +23,8 @@ from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.operations import operations
+from warpline.derived.work.ranks import UNKNOWN as UNKNOWN_RANK
+from warpline.derived.work.ranks import rank_of_process
 from warpline.ops.arrays import I64
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side

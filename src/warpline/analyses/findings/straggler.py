@@ -10,13 +10,13 @@ from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.collectives.matches import cannot_match, collective_matches
 from warpline.derived.collectives.waits import collective_waits
-from warpline.derived.ranks.names import rank_label
 from warpline.derived.ranks.waits import RankWaits, rank_waits
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.derived.work.ranks import rank_label
 from warpline.ops.arrays import F64, I64
 from warpline.result import Evidence, Finding, Skipped, rule
 from warpline.result.changes import CatchUp, Change, Range
