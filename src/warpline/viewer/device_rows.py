@@ -10,7 +10,6 @@ import numpy as np
 
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_categories
-from warpline.derived.ranks.names import UNKNOWN, rank_of_process
 from warpline.derived.time_parts import IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations

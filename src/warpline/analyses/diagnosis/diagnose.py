@@ -16,15 +16,12 @@ from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.breakdown.verdict import verdict, what_first
 from warpline.derived.kernels.categories import operation_origins
 from warpline.derived.kernels.rules import Origin
-from warpline.derived.ranks.names import UNKNOWN as UNKNOWN_RANK
-from warpline.derived.ranks.names import rank_of_process
 from warpline.derived.ranks.waits import waiting_ns
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.operations import operations
-from warpline.derived.work.ranks import UNKNOWN as UNKNOWN_RANK
-from warpline.derived.work.ranks import rank_of_process
+from warpline.derived.work.owners import owner_of
 from warpline.ops.arrays import I64
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side
@@ -137,20 +134,20 @@ def _breakdown(run: Run, lane: Lane, by_origin: I64) -> Breakdown:
     found = step_partition(run)
     sums = found.total(lane)
     count = int(np.count_nonzero(found.windows.step[lane.windows] >= 0))
-    index, device_name = _device(run.trace, lane.device)
+    owner = owner_of(run.trace, lane.process, lane.device)
     return Breakdown(
-        _process(run.trace, lane),
-        index,
-        device_name,
-        count,
-        int(sums.sum()),
-        _parts(sums),
-        {
+        process=owner.pid,
+        device=owner.gpu_index,
+        device_name=owner.device_name,
+        count=count,
+        total_ns=int(sums.sum()),
+        parts=_parts(sums),
+        origins={
             Origin.at(place).label: int(by_origin[place])
             for place in np.argsort(-by_origin, kind="stable").tolist()
             if by_origin[place]
         },
-        _rank(run.trace, lane),
+        rank=owner.rank,
     )
 
 
@@ -187,16 +184,17 @@ def _parts(sums: I64) -> tuple[Part, ...]:
 def _overlap(run: Run, lane: Lane) -> Overlap:
     sums = step_overlaps(run).ns[lane.windows].sum(axis=0)
     ns = {kind: int(sums[kind]) for kind in OverlapKind}
+    owner = owner_of(run.trace, lane.process, lane.device)
     return Overlap(
-        _process(run.trace, lane),
-        _device(run.trace, lane.device)[0],
-        ns[OverlapKind.BUSY],
-        ns[OverlapKind.SEVERAL_STREAMS],
-        ns[OverlapKind.COMMUNICATION],
-        ns[OverlapKind.EXPOSED_COMMUNICATION],
-        ns[OverlapKind.COPY],
-        ns[OverlapKind.EXPOSED_COPY],
-        waiting_ns(run, lane),
+        process=owner.pid,
+        device=owner.gpu_index,
+        busy_ns=ns[OverlapKind.BUSY],
+        concurrent_ns=ns[OverlapKind.SEVERAL_STREAMS],
+        communication_ns=ns[OverlapKind.COMMUNICATION],
+        exposed_communication_ns=ns[OverlapKind.EXPOSED_COMMUNICATION],
+        copy_ns=ns[OverlapKind.COPY],
+        exposed_copy_ns=ns[OverlapKind.EXPOSED_COPY],
+        waiting_ns=waiting_ns(run, lane),
     )
 
 
@@ -302,32 +300,5 @@ def _meta(trace: Trace) -> dict[str, Any]:
     return {**describe_meta(trace), "devices": devices, "environment": environment}
 
 
-def _process(trace: Trace, lane: Lane) -> int | None:
-    row = _process_row(trace, lane)
-    return None if row is None else _pid(trace, row)
-
-
-def _rank(trace: Trace, lane: Lane) -> int | None:
-    row = _process_row(trace, lane)
-    rank = UNKNOWN_RANK if row is None else int(rank_of_process(trace)[row])
-    return None if rank == UNKNOWN_RANK else rank
-
-
-def _process_row(trace: Trace, lane: Lane) -> int | None:
-    """Return the process of a lane; if the windows have none, the only one that used the device."""
-    if lane.process >= 0:
-        return lane.process
-    work = operations(trace)
-    processes = np.unique(work.process[work.device == lane.device])
-    return int(processes[0]) if len(processes) == 1 else None
-
-
 def _pid(trace: Trace, process: int) -> int:
     return int(trace.columns("process", "pid")["pid"].values[process])
-
-
-def _device(trace: Trace, row: int) -> tuple[int, str | None]:
-    """Return the index and the name of a device."""
-    columns = trace.columns("device", "gpu_index", "name_id")
-    name = int(columns["name_id"].filled(-1)[row])
-    return int(columns["gpu_index"].values[row]), None if name < 0 else trace.strings.text(name)

@@ -15,7 +15,7 @@ from warpline.derived.kernels.categories import operation_origins
 from warpline.derived.kernels.rules import Origin
 from warpline.derived.steps.times import Windows, measure_windows
 from warpline.derived.time_parts import TimePart, is_busy
-from warpline.derived.work.operations import operations
+from warpline.derived.work.owners import owner_of
 from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.group import factorize_rows
 from warpline.ops.tiling import Cuts, Grouped, cut
@@ -152,19 +152,9 @@ def lane_owners(trace: Trace, lanes: Sequence[Lane]) -> LaneOwners:
     Windows without a process belong to the only process that used the device, if there is only
     one.
     """
-    if not lanes:
-        nothing = np.zeros(0, np.int64)
-        return LaneOwners(nothing, nothing.astype(np.bool_), nothing)
-    process = np.array([_process_of(trace, lane) for lane in lanes], np.int64)
-    device = np.array([lane.device for lane in lanes], np.int64)
-    pids = trace.columns("process", "pid")["pid"].values
-    indices = trace.columns("device", "gpu_index")["gpu_index"].values
-    return LaneOwners(pids[np.maximum(process, 0)], process >= 0, indices[device])
-
-
-def _process_of(trace: Trace, lane: Lane) -> int:
-    if lane.process >= 0:
-        return lane.process
-    work = operations(trace)
-    processes = np.unique(work.process[work.device == lane.device])
-    return int(processes[0]) if len(processes) == 1 else -1
+    owners = [owner_of(trace, lane.process, lane.device) for lane in lanes]
+    return LaneOwners(
+        np.array([owner.pid or 0 for owner in owners], np.int64),
+        np.array([owner.pid is not None for owner in owners], np.bool_),
+        np.array([owner.gpu_index for owner in owners], np.int64),
+    )
