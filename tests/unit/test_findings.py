@@ -350,6 +350,9 @@ def test_an_optimizer_is_a_long_run_of_a_cycle() -> None:
     trace = Trace(MemorySource(_many(short * 40)))
     (found,) = judged("unfused-optimizer", trace)
     assert "80 short elementwise kernels per step repeat the same 2 for each" in found.claim
+    (there,) = found.on_devices
+    assert (there.device, there.rank) == (0, None)
+    assert (there.number, there.ns) == (there.steps * 80, there.steps * 80 * 40)
     mixed = Trace(MemorySource(_many([*short * 10, GEMM] * 4)))
     assert judged("unfused-optimizer", mixed) == []  # GEMMs in between: layers of a model
 

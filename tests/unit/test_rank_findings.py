@@ -6,6 +6,8 @@ import pytest
 from support.programs import ALL_REDUCE, Program, late_rank
 
 import warpline
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.work.operations import operations
 from warpline.replay.meetings import meetings
 from warpline.result import Finding
 from warpline.trace import Run
@@ -43,6 +45,29 @@ def test_one_collective_behind_everything_has_nothing_to_run_beside() -> None:
 
 def test_equal_ranks_have_no_straggler() -> None:
     assert "straggler" not in found(late_rank(0, count=12))
+
+
+def test_facts_are_per_rank_and_not_averages() -> None:
+    trace = late_rank(60_000, count=12).trace()
+    work, scope = operations(trace), step_scope(Run(trace))
+    computing = work.end_ns - work.start_ns >= 100_000
+    facts = scope.on_devices(computing)
+    each = [(item.device, item.ns / item.steps, item.number) for item in facts]
+    count = scope.count // 2  # steps of a rank
+    assert each == [(0, 100_000, count), (1, 160_000, count)]
+    assert [item.steps for item in facts] == [count, count]
+    weight = scope.weigh(computing)
+    assert weight.on_devices == facts
+    assert weight.ns == 130_000  # the mean of both ranks
+
+
+def test_idle_time_of_devices_adds_up() -> None:
+    scope = step_scope(Run(late_rank(60_000, count=12).trace()))
+    facts = scope.idle_on_devices()
+    assert [item.device for item in facts] == [0, 1]
+    assert {item.number for item in facts} == {None}
+    assert sum(item.ns for item in facts) / scope.count == scope.idle_ns()
+    assert scope.idle_on_devices("allocator") == ()
 
 
 def test_recordings_that_begin_apart_meet_where_both_are() -> None:

@@ -40,6 +40,27 @@ class Evidence:
     windows_ns: tuple[tuple[int, int], ...] = ()
 
 
+@dataclass(frozen=True)
+class OnDevice:
+    """What a finding is about, on one device of one process, over its included steps.
+
+    Attributes:
+        process: Process id; None if several processes share the device.
+        rank: The process's rank in a distributed program, if known.
+        device: Index of the GPU, as recorded.
+        steps: Number of included steps of the process; 0 if the whole trace is analyzed.
+        ns: Time on the device in these steps; divide by `steps` for the time per step.
+        number: Number of operations in these steps; None for idle time.
+    """
+
+    process: int | None
+    rank: int | None
+    device: int
+    steps: int
+    ns: int
+    number: int | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class Finding(Displayed):
     """A performance problem reported by a rule, with evidence and a fix.
@@ -62,6 +83,7 @@ class Finding(Displayed):
         fix_cuda: The fix in CUDA C++, if that differs.
         is_generic: Whether its saving is estimated after fixing all findings that are not generic.
         changes: The changes that the fix makes to the run, the input of the simulation.
+        on_devices: The facts per process and device, ascending; empty if it is not about devices.
     """
 
     rule: str
@@ -80,6 +102,7 @@ class Finding(Displayed):
     fix_cuda: str = ""
     is_generic: bool = False
     changes: tuple[Change, ...] = field(default=(), compare=False)
+    on_devices: tuple[OnDevice, ...] = ()
 
     def __repr__(self) -> str:
         name = " ".join(part for part in (self.id, self.severity, self.rule) if part)

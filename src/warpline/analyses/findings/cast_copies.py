@@ -64,6 +64,7 @@ def cast_copies(run: Run) -> list[Finding]:
             fix_cuda="Store the operands in the data type of the GEMM, or convert in its prologue"
             " or epilogue (cublasLt accepts other types for C and D).",
             changes=(DropOperations(np.flatnonzero(casts), remaining=_REMAINING),),
+            on_devices=weight.on_devices,
         )
     ]
 

@@ -72,6 +72,7 @@ def input_bound(run: Run) -> list[Finding]:
             " cudaMemcpyAsync on a second stream while the GPU processes the current one.",
             changes=changes if often else (),
             share=share,
+            on_devices=scope.idle_on_devices(TimePart.INPUT),
         )
     ]
 

@@ -54,5 +54,6 @@ def layout_copies(run: Run) -> list[Finding]:
             fix_cuda="Pass NHWC descriptors to cuDNN for every tensor. Read with strides instead"
             " of transposing first. Fold transposes into the GEMM (CUBLAS_OP_T).",
             changes=(DropOperations(np.flatnonzero(copies), remaining=_REMAINING),),
+            on_devices=weight.on_devices,
         )
     ]

@@ -71,6 +71,7 @@ def no_tensor_cores(run: Run) -> list[Finding]:
             fix_cuda="Use cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) or"
             " CUBLAS_COMPUTE_32F_FAST_TF32, and CUDNN_TENSOR_OP_MATH for cuDNN.",
             changes=_changes(run.trace, scope, np.flatnonzero(products)),
+            on_devices=weight.on_devices,
         )
     ]
 

@@ -89,6 +89,7 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
                 MakeAsync(np.unique(calls[calls >= 0]), places, speed),
                 DropCalls(waits_behind(trace, calls)),
             ),
+            on_devices=scope.on_devices(copies),
         )
     ]
 

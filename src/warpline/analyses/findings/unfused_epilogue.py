@@ -58,6 +58,7 @@ def unfused_epilogue(run: Run) -> list[Finding]:
             fix_cuda="Use cublasLtMatmul with CUBLASLT_EPILOGUE_BIAS, RELU_BIAS, or GELU_BIAS, or"
             " a CUTLASS kernel with a custom epilogue.",
             changes=(DropOperations(np.flatnonzero(chains), remaining=_REMAINING),),
+            on_devices=weight.on_devices,
         )
     ]
 

@@ -81,6 +81,7 @@ def unfused_optimizer(run: Run) -> list[Finding]:
             fix_cuda="Update all tensors in one kernel that takes a list of pointers and sizes, as"
             " multi_tensor_apply does, or keep parameters in one flat buffer.",
             changes=(_fused(run.trace, runs.groups),),
+            on_devices=scope.on_devices(places),
         )
     ]
 

@@ -16,9 +16,11 @@ from warpline.derived.steps.times import measure_windows, step_of_operations, st
 from warpline.derived.time_parts import IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
+from warpline.derived.work.owners import owner_of
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import factorize_rows, group_stats
 from warpline.ops.tree import enclosing
-from warpline.result import Evidence
+from warpline.result import Evidence, OnDevice
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio
 
@@ -37,12 +39,14 @@ class Weight(NamedTuple):
         share: That time as a share of the step.
         around_share: CPU time for their launches while the device waits for it, plus gaps between
             the operations on the device, as a share of the step.
+        on_devices: The sums per process and device.
     """
 
     number: float
     ns: float
     share: float
     around_share: float
+    on_devices: tuple[OnDevice, ...]
 
     @property
     def is_measurable(self) -> bool:
@@ -116,7 +120,36 @@ class StepScope:
         launching = min(
             number * launch_period_ns(self.run.trace), self.idle_ns(TimePart.LAUNCH_BOUND)
         )
-        return Weight(number, ns, self.share(ns), self.share(launching + number * _GAP_NS))
+        around = self.share(launching + number * _GAP_NS)
+        return Weight(number, ns, self.share(ns), around, self.on_devices(places))
+
+    def on_devices(self, places: BoolArray) -> tuple[OnDevice, ...]:
+        """Return the sums of the included ones of some operations, per process and device."""
+        work = operations(self.run.trace)
+        chosen = np.flatnonzero(places & self.operations)
+        if not len(chosen):
+            return ()
+        lanes = factorize_rows(work.process[chosen], work.device[chosen])
+        stats = group_stats(lanes.codes, (work.end_ns - work.start_ns)[chosen], lanes.n_groups)
+        first = chosen[lanes.first]
+        found = zip(work.process[first], work.device[first], stats.sum, stats.count, strict=True)
+        return tuple(self._on_device(*map(int, facts)) for facts in found)
+
+    def idle_on_devices(self, *causes: TimePart) -> tuple[OnDevice, ...]:
+        """Return the idle time per process and device, for some causes or all, where there is any.
+
+        The sum over devices, divided by the number of steps, is `idle_ns`.
+        """
+        found = step_partition(self.run)
+        chosen = list(causes or IDLE)
+        idle = ((lane, int(found.total(lane)[chosen].sum())) for lane in found.lanes)
+        return tuple(self._on_device(lane.process, lane.device, ns) for lane, ns in idle if ns)
+
+    def _on_device(self, process: int, device: int, ns: int, number: int | None = None) -> OnDevice:
+        owner = owner_of(self.run.trace, process, device)
+        found = steps(self.run)
+        count = int(np.count_nonzero(found.included & (found.process == process)))
+        return OnDevice(owner.pid, owner.rank, owner.gpu_index, count, ns, number)
 
     def share(self, ns: float) -> float:
         """Return a time per step as a share of the step."""
