@@ -128,29 +128,38 @@ def event_graph(run: Run) -> EventGraph:
     layout = _layout(run)
     parts = [*_host_edges(run, layout), *_lane_edges(run, layout)]
     length = _lengths(run, layout)
-    built, edges = _assembled(parts, layout.n_nodes)
-    measured = latencies(run, _moments(layout, found, host, edges, built, length))
-    for infer in (inferred_waits, inferred_room):
+    built, edges, measured = _measured(run, layout, parts, length)
+    for infer, edges_of in ((inferred_waits, _wait_edges), (inferred_room, _room_edges)):
         more = infer(run, layout.item_start_ns, measured.expected_ns)
-        if not len(more.item):
-            continue
-        parts.append(_inferred_edges(layout, more, is_room=infer is inferred_room))
-        built, edges = _assembled(parts, layout.n_nodes)
-        measured = latencies(run, _moments(layout, found, host, edges, built, length))
+        if len(more.item):
+            parts.append(edges_of(layout, more))
+            built, edges, measured = _measured(run, layout, parts, length)
     weight, usual = _weights(run, layout, built, measured)
     return EventGraph(
-        host,
-        found,
-        *layout[4:],
-        layout.call_return,
-        layout.item_done,
-        edges,
-        weight,
-        usual,
-        length,
-        _earliest(layout, host, found, edges),
-        measured,
+        host=host,
+        lanes=found,
+        call_start_ns=layout.call_start_ns,
+        call_end_ns=layout.call_end_ns,
+        item_start_ns=layout.item_start_ns,
+        item_end_ns=layout.item_end_ns,
+        call_return=layout.call_return,
+        item_done=layout.item_done,
+        edges=edges,
+        weight_ns=weight,
+        usual_weight_ns=usual,
+        length_ns=length,
+        earliest_ns=_earliest(layout, host, found, edges),
+        latencies=measured,
     )
+
+
+def _measured(
+    run: Run, layout: _Layout, parts: list[_Built], length: I64
+) -> tuple[_Built, Edges, Latencies]:
+    """Return the edges in both forms, and the latencies that they leave."""
+    built, edges = _assembled(parts, layout.n_nodes)
+    moments = _moments(layout, lanes(run), host_side(run), edges, built, length)
+    return built, edges, latencies(run, moments)
 
 
 def timing(graph: EventGraph, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> Timing:
@@ -182,14 +191,14 @@ def _layout(run: Run) -> _Layout:
     item_done[meeting] = n_calls + n_items + len(waiting) + np.arange(len(meeting))
     of_call, of_item = met.offset_ns[host.process], met.offset_ns[found.process]
     return _Layout(
-        n_calls + np.arange(n_items),
-        call_return,
-        item_done,
-        n_calls + n_items + len(waiting) + len(meeting),
-        host.start_ns - of_call,
-        host.end_ns - of_call,
-        found.start_ns - of_item,
-        found.end_ns - of_item,
+        item=n_calls + np.arange(n_items),
+        call_return=call_return,
+        item_done=item_done,
+        n_nodes=n_calls + n_items + len(waiting) + len(meeting),
+        call_start_ns=host.start_ns - of_call,
+        call_end_ns=host.end_ns - of_call,
+        item_start_ns=found.start_ns - of_item,
+        item_end_ns=found.end_ns - of_item,
     )
 
 
@@ -248,13 +257,18 @@ def _others(met: Meetings, shift: int) -> tuple[I64, I64]:
     return items[chosen], items[(first[number] + behind % count[number])[chosen]]
 
 
-def _inferred_edges(layout: _Layout, more: Inferred, *, is_room: bool) -> _Built:
-    """Return the edges from items that others probably waited for."""
-    done = layout.item_done[more.awaited]
-    if not is_room:
-        return _edges(layout.item[more.item], done, 0, LANE)
+def _wait_edges(layout: _Layout, more: Inferred) -> _Built:
+    """Return the edges from the ends of items that others probably waited for."""
+    return _edges(layout.item[more.item], layout.item_done[more.awaited], 0, LANE)
+
+
+def _room_edges(layout: _Layout, more: Inferred) -> _Built:
+    """Return the edges from the ends of operations that probably left no room for others.
+
+    Those may start before that end, as long before as they did.
+    """
     before_end = layout.item_start_ns[more.item] - layout.item_end_ns[more.awaited]
-    return _edges(layout.item[more.item], done, before_end, OVERLAP)
+    return _edges(layout.item[more.item], layout.item_done[more.awaited], before_end, OVERLAP)
 
 
 def stream_edges(found: Lanes, stream: I64, layout: _Layout) -> list[_Built]:
@@ -364,32 +378,25 @@ def _edges(
 ) -> _Built:
     n = len(target)
     weights = np.broadcast_to(np.asarray(weight, np.int64), n)
-    return _Built(target, source, np.full(n, from_end), weights, np.full(n, kind, np.uint8))
-
-
-def _joined(parts: list[_Built]) -> _Built:
     return _Built(
-        np.concatenate([part.target for part in parts]),
-        np.concatenate([part.source for part in parts]),
-        np.concatenate([part.from_end for part in parts]),
-        np.concatenate([part.weight for part in parts]),
-        np.concatenate([part.kind for part in parts]),
+        target=target,
+        source=source,
+        from_end=np.full(n, from_end),
+        weight=weights,
+        kind=np.full(n, kind, np.uint8),
     )
 
 
 def _assembled(parts: list[_Built], n_nodes: int) -> tuple[_Built, Edges]:
     """Return the edges by target."""
-    built = _sorted(_joined(parts))
+    joined = _Built(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    order = np.argsort(joined.target, kind="stable")
+    built = _Built(
+        target=joined.target[order],
+        source=joined.source[order],
+        from_end=joined.from_end[order],
+        weight=joined.weight[order],
+        kind=joined.kind[order],
+    )
     first = np.append(0, np.cumsum(np.bincount(built.target, minlength=n_nodes)))
     return built, Edges(first, built.source.astype(np.int32), built.from_end, built.kind)
-
-
-def _sorted(built: _Built) -> _Built:
-    order = np.argsort(built.target, kind="stable")
-    return _Built(
-        built.target[order],
-        built.source[order],
-        built.from_end[order],
-        built.weight[order],
-        built.kind[order],
-    )
