@@ -60,7 +60,17 @@ def host_side(run: Run) -> HostSide:
     trace = run.trace
     none = np.zeros(0, np.int64)
     if not trace.has("api_call") or not trace.row_count("api_call"):
-        return HostSide(none, none, none, none, none, none, none.astype(np.int8), none, none)
+        return HostSide(
+            row=none,
+            start_ns=none,
+            end_ns=none,
+            thread=none,
+            process=none,
+            name=none,
+            kind=none.astype(np.int8),
+            before=none,
+            previous=none,
+        )
     window = replay_window(run)
     columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "process_id", "name_id")
     low, high = np.searchsorted(columns["start_ns"].values, [window.start_ns, window.end_ns])
@@ -72,16 +82,19 @@ def host_side(run: Run) -> HostSide:
     end = np.maximum(start, end)
     kept = [_outermost(start, end, rows[of]) for of in by_group(thread[rows])]
     rows = np.sort(np.concatenate([none, *kept]))
-    chosen = (start[rows], end[rows], thread[rows].astype(np.int64), process[rows])
-    before, previous = _order(chosen[0], chosen[1], chosen[2], chosen[3].astype(np.int64))
+    start, end = start[rows], end[rows]
+    thread, process = thread[rows].astype(np.int64), process[rows].astype(np.int64)
+    before, previous = _order(start, end, thread, process)
     return HostSide(
-        rows + low,
-        *chosen[:3],
-        chosen[3].astype(np.int64),
-        names[rows].astype(np.int64),
-        kind[rows],
-        before,
-        previous,
+        row=rows + low,
+        start_ns=start,
+        end_ns=end,
+        thread=thread,
+        process=process,
+        name=names[rows].astype(np.int64),
+        kind=kind[rows],
+        before=before,
+        previous=previous,
     )
 
 

@@ -92,14 +92,14 @@ def lanes(run: Run) -> Lanes:
     at = [host.start_ns[part.call] for part in (records, waits)]
     by = [host.process[part.call] for part in (records, waits)]
     found = Lanes(
-        np.concatenate((chosen, *events)),
-        np.concatenate((call, records.call, waits.call)),
-        np.concatenate((work.stream[chosen], records.stream, waits.stream)),
-        np.concatenate((work.process[chosen], *by)),
-        np.concatenate((work.start_ns[chosen], *at)),
-        np.concatenate((work.end_ns[chosen], *at)),
-        np.concatenate((asked, *at)),
-        np.full(len(chosen) + len(records.call) + len(waits.call), NONE),
+        operation=np.concatenate((chosen, *events)),
+        call=np.concatenate((call, records.call, waits.call)),
+        stream=np.concatenate((work.stream[chosen], records.stream, waits.stream)),
+        process=np.concatenate((work.process[chosen], *by)),
+        start_ns=np.concatenate((work.start_ns[chosen], *at)),
+        end_ns=np.concatenate((work.end_ns[chosen], *at)),
+        asked_ns=np.concatenate((asked, *at)),
+        awaits=np.full(len(chosen) + len(records.call) + len(waits.call), NONE),
     )
     order = np.lexsort((found.end_ns, found.start_ns, found.asked_ns, found.stream))
     place = np.empty_like(order)

@@ -70,11 +70,13 @@ def latencies(run: Run, moments: Moments) -> Latencies:
     follow = np.where(has_ready, moments.ready_ns + usual_gap, NEVER)
     by_launch = called & (arrival >= follow)
     return Latencies(
-        np.where(is_work, np.where(by_launch, launch, np.minimum(launch, usual_launch)), 0),
-        np.where(is_work, np.where(by_launch, np.minimum(gap, usual_gap), gap), 0),
-        usual_launch,
-        usual_gap,
-        np.where(is_work, np.maximum(arrival, follow), NEVER),
+        launch_ns=np.where(
+            is_work, np.where(by_launch, launch, np.minimum(launch, usual_launch)), 0
+        ),
+        gap_ns=np.where(is_work, np.where(by_launch, np.minimum(gap, usual_gap), gap), 0),
+        usual_launch_ns=usual_launch,
+        usual_gap_ns=usual_gap,
+        expected_ns=np.where(is_work, np.maximum(arrival, follow), NEVER),
     )
 
 

@@ -114,7 +114,14 @@ def _bucketed(draft: Draft, group: I64, bucket: I64, collective: BoolArray) -> _
     calls = draft.calls_between(draft.graph.lanes.call[group], group)
     others = np.setdiff1d(group, firsts)
     consumer = _consumer(draft, group, collective)
-    return _Bucketed(firsts, least + moving, others, calls, producers, consumer)
+    return _Bucketed(
+        firsts=firsts,
+        length_ns=least + moving,
+        others=others,
+        calls=calls,
+        producers=producers,
+        consumer=consumer,
+    )
 
 
 def _overlap(draft: Draft, runs: Sequence[_Bucketed]) -> None:

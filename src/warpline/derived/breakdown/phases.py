@@ -90,7 +90,7 @@ def phases(run: Run) -> Phases:
     for part in used.tolist():
         total_ns[:, part] = accumulate_up(tree, self_ns[:, part])
     calls = _calls(run.trace, steps(run), of_range, n_phases)
-    return Phases((*texts, ""), tree, calls, self_ns, total_ns)
+    return Phases(texts=(*texts, ""), tree=tree, calls=calls, self_ns=self_ns, total_ns=total_ns)
 
 
 def _phase_of_ranges(run: Run) -> tuple[tuple[str, ...], Nesting, I64]:

@@ -74,11 +74,11 @@ def _gaps(tiles: Tiles, device: int, low: int, high: int) -> Gaps:
     before, after = np.append(_NOTHING, tiles.owner), np.append(tiles.owner, _NOTHING)
     open_ones = np.flatnonzero(end > start)
     return Gaps(
-        np.full(len(open_ones), device, np.int64),
-        start[open_ones],
-        end[open_ones],
-        before[open_ones],
-        after[open_ones],
+        device=np.full(len(open_ones), device, np.int64),
+        start_ns=start[open_ones],
+        end_ns=end[open_ones],
+        before=before[open_ones],
+        after=after[open_ones],
     )
 
 
@@ -90,7 +90,13 @@ def _assembled(busy: Tiles, device: I64, category: I8, gaps: Gaps, pieces: Piece
     part = np.append(category, pieces.cause).astype(np.int8)
     owner = np.append(busy.owner, gaps.after[pieces.gap])
     order = np.lexsort((start, where))
-    return Segments(where[order], start[order], end[order], part[order], owner[order])
+    return Segments(
+        device=where[order],
+        start_ns=start[order],
+        end_ns=end[order],
+        part=part[order],
+        operation=owner[order],
+    )
 
 
 def _joined_tiles(parts: list[Tiles]) -> Tiles:

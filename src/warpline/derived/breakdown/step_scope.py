@@ -121,7 +121,13 @@ class StepScope:
             number * launch_period_ns(self.run.trace), self.idle_ns(TimePart.LAUNCH_BOUND)
         )
         around = self.share(launching + number * _GAP_NS)
-        return Weight(number, ns, self.share(ns), around, self.on_devices(places))
+        return Weight(
+            number=number,
+            ns=ns,
+            share=self.share(ns),
+            around_share=around,
+            on_devices=self.on_devices(places),
+        )
 
     def on_devices(self, places: BoolArray) -> tuple[OnDevice, ...]:
         """Return the sums of the included ones of some operations, per process and device."""
@@ -149,7 +155,14 @@ class StepScope:
         owner = owner_of(self.run.trace, process, device)
         found = steps(self.run)
         count = int(np.count_nonzero(found.included & (found.process == process)))
-        return OnDevice(owner.pid, owner.rank, owner.gpu_index, count, ns, number)
+        return OnDevice(
+            process=owner.pid,
+            rank=owner.rank,
+            device=owner.gpu_index,
+            steps=count,
+            ns=ns,
+            number=number,
+        )
 
     def share(self, ns: float) -> float:
         """Return a time per step as a share of the step."""
@@ -201,7 +214,15 @@ def step_scope(run: Run) -> StepScope:
         every_call = np.ones(n_calls, np.bool_)
         step = np.zeros(len(everything), np.int64)
         whole = _of_whole(run)
-        return StepScope(run, everything, every_call, step, 1, *whole, has_steps=False)
+        return StepScope(
+            run=run,
+            operations=everything,
+            calls=every_call,
+            step=step,
+            count=1,
+            **whole._asdict(),
+            has_steps=False,
+        )
     rows = np.flatnonzero(found.included)
     times = _of_steps(run, float(median), len(rows))
     step = step_of_operations(run)
@@ -216,7 +237,15 @@ def step_scope(run: Run) -> StepScope:
             point_group=columns["process_id"].values.astype(np.int64),
             group=found.process[rows],
         ).found
-    return StepScope(run, of_step[step], calls, step, len(rows), *times, has_steps=True)
+    return StepScope(
+        run=run,
+        operations=of_step[step],
+        calls=calls,
+        step=step,
+        count=len(rows),
+        **times._asdict(),
+        has_steps=True,
+    )
 
 
 class _Times(NamedTuple):

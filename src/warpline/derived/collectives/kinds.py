@@ -52,7 +52,14 @@ def collective_kinds(trace: Trace, places: I64) -> CollectiveKinds:
     communicator, texts = _communicators(trace, call)
     sequence = np.where(communicator >= 0, _of_calls(trace, "sequence", call), UNKNOWN)
     size = _of_calls(trace, "bytes", call)
-    return CollectiveKinds(operation, names, communicator, texts, sequence, size)
+    return CollectiveKinds(
+        operation=operation,
+        operations=names,
+        communicator=communicator,
+        communicators=texts,
+        sequence=sequence,
+        bytes=size,
+    )
 
 
 def _of_calls(trace: Trace, column: str, call: I64) -> I64:

@@ -128,7 +128,18 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
     """
     if not _has_collectives(trace):  # files without collectives open fast
         no = np.zeros(0, np.int64)
-        return CollectiveMatches(no, no, no, no, no, no, no, leads=(), unmatched=0, notes=())
+        return CollectiveMatches(
+            collective=no,
+            lane=no,
+            operation=no,
+            lead_ns=no,
+            error_ns=no,
+            lane_process=no,
+            lane_device=no,
+            leads=(),
+            unmatched=0,
+            notes=(),
+        )
     kernels, process, device = _kernels(trace)
     files = _file_of(trace)[process] if len(process) else process
     found: list[tuple[I64, I64, I64, I64]] = []  # number, row, lead and error of each part
@@ -146,16 +157,16 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
         np.concatenate([nothing, *(part[place] for part in found)]) for place in range(4)
     )
     return CollectiveMatches(
-        number,
-        kernels.lane[rows],
-        kernels.operation[rows],
-        lead,
-        error,
-        process,
-        device,
-        tuple(leads),
-        len(kernels.operation) - len(rows),
-        _notes(len(process), len(kernels.operation), len(rows)),
+        collective=number,
+        lane=kernels.lane[rows],
+        operation=kernels.operation[rows],
+        lead_ns=lead,
+        error_ns=error,
+        lane_process=process,
+        lane_device=device,
+        leads=tuple(leads),
+        unmatched=len(kernels.operation) - len(rows),
+        notes=_notes(len(process), len(kernels.operation), len(rows)),
     )
 
 
@@ -263,12 +274,12 @@ def clock_error_ns(spread_ns: float) -> float:
 def _leads(group: _Group) -> Iterator[Lead]:
     for series, pairs in group.others:
         yield Lead(
-            group.first.lane,
-            series.lane,
-            float(np.median(pairs.lead_ns)),
-            pairs.spread_ns,
-            float(pairs.lead_ns[-1] - pairs.lead_ns[0]),
-            len(pairs.first),
+            first=group.first.lane,
+            second=series.lane,
+            lead_ns=float(np.median(pairs.lead_ns)),
+            spread_ns=pairs.spread_ns,
+            drift_ns=float(pairs.lead_ns[-1] - pairs.lead_ns[0]),
+            count=len(pairs.first),
         )
 
 

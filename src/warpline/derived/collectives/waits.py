@@ -79,18 +79,18 @@ def collective_waits(run: Run) -> CollectiveWaits:
     last, late = _last(collective, arrival, first)
     wait = np.clip(arrival[last][collective] - arrival, 0, duration)
     return CollectiveWaits(
-        found,
-        collective,
-        chosen,
-        found.lane[chosen],
-        operation,
-        arrival,
-        wait,
-        duration - wait,
-        _exposed(trace, operation, wait),
-        last,
-        late,
-        found.error_ns[chosen][first],
+        matches=found,
+        collective=collective,
+        place=chosen,
+        lane=found.lane[chosen],
+        operation=operation,
+        arrival_ns=arrival,
+        wait_ns=wait,
+        transfer_ns=duration - wait,
+        exposed_ns=_exposed(trace, operation, wait),
+        last=last,
+        late_ns=late,
+        error_ns=found.error_ns[chosen][first],
     )
 
 
@@ -105,7 +105,13 @@ def _exposed(trace: Trace, operation: I64, wait_ns: I64) -> I64:
     """Return how long the GPU computed nothing while each kernel waited."""
     work = operations(trace)
     start, no_step = work.start_ns[operation], np.full(len(operation), NO_STEP, np.int64)
-    waiting = Windows(work.device[operation], start, start + wait_ns, no_step, no_step)
+    waiting = Windows(
+        device=work.device[operation],
+        start_ns=start,
+        end_ns=start + wait_ns,
+        step=no_step,
+        process=no_step,
+    )
     return overlaps(trace, waiting).ns[:, OverlapKind.EXPOSED_COMMUNICATION]
 
 

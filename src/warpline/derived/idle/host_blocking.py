@@ -92,12 +92,12 @@ def blocking(trace: Trace) -> Blocking:
     held = np.flatnonzero(cause != _NO_CAUSE)
     own = np.where(_is_wait(cause[held]), OWN_COST_NS, 0)
     found = Blocking(
-        calls.start_ns[held],
-        calls.end_ns[held],
-        calls.thread[held],
-        calls.process[held],
-        cause[held],
-        np.maximum(calls.end_ns[held] - calls.start_ns[held] - own, 0),
+        start_ns=calls.start_ns[held],
+        end_ns=calls.end_ns[held],
+        thread=calls.thread[held],
+        process=calls.process[held],
+        cause=cause[held],
+        lost_ns=np.maximum(calls.end_ns[held] - calls.start_ns[held] - own, 0),
     )
     parts = [found, _captures(calls), _overheads(trace), _data(trace)]
     return _without_concurrency(trace, _once_per_thread(_joined(parts)))
@@ -105,12 +105,12 @@ def blocking(trace: Trace) -> Blocking:
 
 def _joined(parts: list[Blocking]) -> Blocking:
     return Blocking(
-        np.concatenate([part.start_ns for part in parts]),
-        np.concatenate([part.end_ns for part in parts]),
-        np.concatenate([part.thread for part in parts]),
-        np.concatenate([part.process for part in parts]),
-        np.concatenate([part.cause for part in parts]),
-        np.concatenate([part.lost_ns for part in parts]),
+        start_ns=np.concatenate([part.start_ns for part in parts]),
+        end_ns=np.concatenate([part.end_ns for part in parts]),
+        thread=np.concatenate([part.thread for part in parts]),
+        process=np.concatenate([part.process for part in parts]),
+        cause=np.concatenate([part.cause for part in parts]),
+        lost_ns=np.concatenate([part.lost_ns for part in parts]),
     )
 
 
@@ -132,7 +132,14 @@ def _once_per_thread(found: Blocking) -> Blocking:
     nothing = np.zeros(0, np.int64)
     start, end, owner = (np.concatenate([nothing, *part]) for part in (starts, ends, owners))
     lost = np.minimum(found.lost_ns[owner], end - start)
-    return Blocking(start, end, found.thread[owner], found.process[owner], found.cause[owner], lost)
+    return Blocking(
+        start_ns=start,
+        end_ns=end,
+        thread=found.thread[owner],
+        process=found.process[owner],
+        cause=found.cause[owner],
+        lost_ns=lost,
+    )
 
 
 def _causes(trace: Trace, calls: WorkingCalls) -> I8:
@@ -224,12 +231,12 @@ def _captures(calls: WorkingCalls) -> Blocking:
     alone = np.setdiff1d(rows, np.append(begin, end))
     begin, end = np.append(begin, alone), np.append(end, alone)
     return Blocking(
-        calls.start_ns[begin],
-        calls.end_ns[end],
-        calls.thread[begin],
-        calls.process[begin],
-        np.full(len(begin), _INSTANTIATING, np.int8),
-        calls.end_ns[end] - calls.start_ns[begin],
+        start_ns=calls.start_ns[begin],
+        end_ns=calls.end_ns[end],
+        thread=calls.thread[begin],
+        process=calls.process[begin],
+        cause=np.full(len(begin), _INSTANTIATING, np.int8),
+        lost_ns=calls.end_ns[end] - calls.start_ns[begin],
     )
 
 
@@ -237,7 +244,14 @@ def _overheads(trace: Trace) -> Blocking:
     """Return the recorded profiler overhead on launching threads."""
     nothing = np.zeros(0, np.int64)
     if not trace.has("overhead") or not trace.row_count("overhead"):
-        return Blocking(nothing, nothing, nothing, nothing, nothing.astype(np.int8), nothing)
+        return Blocking(
+            start_ns=nothing,
+            end_ns=nothing,
+            thread=nothing,
+            process=nothing,
+            cause=nothing.astype(np.int8),
+            lost_ns=nothing,
+        )
     columns = trace.columns("overhead", "start_ns", "end_ns", "thread_id", "name_id")
     cause = numbers_of_texts(trace, columns["name_id"].values, _overhead_code)
     thread = columns["thread_id"].filled(0).astype(np.int64)
@@ -247,7 +261,14 @@ def _overheads(trace: Trace) -> Blocking:
     start = columns["start_ns"].values[rows]
     end = np.maximum(start, columns["end_ns"].values[rows])
     process = trace.columns("thread", "process_id")["process_id"].values[thread[rows]]
-    return Blocking(start, end, thread[rows], process.astype(np.int64), cause[rows], end - start)
+    return Blocking(
+        start_ns=start,
+        end_ns=end,
+        thread=thread[rows],
+        process=process.astype(np.int64),
+        cause=cause[rows],
+        lost_ns=end - start,
+    )
 
 
 def _data(trace: Trace) -> Blocking:

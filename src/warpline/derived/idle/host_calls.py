@@ -74,18 +74,25 @@ def working_calls(trace: Trace) -> WorkingCalls:
     """Return the calls of working threads."""
     nothing = np.zeros(0, np.int64)
     if not trace.has("api_call") or not working_threads(trace).any():
-        return WorkingCalls(nothing, nothing, nothing, nothing, nothing, nothing.astype(np.int8))
+        return WorkingCalls(
+            row=nothing,
+            start_ns=nothing,
+            end_ns=nothing,
+            thread=nothing,
+            process=nothing,
+            kind=nothing.astype(np.int8),
+        )
     columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "process_id", "name_id")
     start, end, thread, process, name = (column.values for column in columns.values())
     rows = np.flatnonzero(working_threads(trace)[thread])
     start, thread, process = start[rows], thread[rows], process[rows]
     return WorkingCalls(
-        rows,
-        start,
-        np.maximum(start, end[rows]),
-        thread.astype(np.int64),
-        process.astype(np.int64),
-        numbers_of_texts(trace, name[rows], call_kind),
+        row=rows,
+        start_ns=start,
+        end_ns=np.maximum(start, end[rows]),
+        thread=thread.astype(np.int64),
+        process=process.astype(np.int64),
+        kind=numbers_of_texts(trace, name[rows], call_kind),
     )
 
 

@@ -79,7 +79,7 @@ def result_reads(trace: Trace) -> Reads:
     feeding, length = np.sort(joined[3]), work.end_ns - work.start_ns
     if length[feeding].sum() > _MOST_OF_WORK * length.sum():
         feeding, is_fed = none, np.zeros_like(is_fed)
-    return Reads(joined[0], joined[1], joined[2], feeding, is_fed)
+    return Reads(copy=joined[0], call=joined[1], wait=joined[2], feeding=feeding, is_fed=is_fed)
 
 
 def waits_behind(trace: Trace, rows: I64) -> I64:
@@ -132,9 +132,9 @@ def _of_thread(trace: Trace, row: I64, is_wait: BoolArray, own: I64) -> Reads:
         own[place - n : place] for place, n in zip(places.tolist(), count.tolist(), strict=True)
     ]
     return Reads(
-        copy,
-        work.call[copy],
-        wait,
-        np.concatenate([np.zeros(0, np.int64), *feeding]),
-        count > 0,
+        copy=copy,
+        call=work.call[copy],
+        wait=wait,
+        feeding=np.concatenate([np.zeros(0, np.int64), *feeding]),
+        is_fed=count > 0,
     )

@@ -121,12 +121,12 @@ def collective_kernel(name: str) -> CollectiveKernel | None:
     if family in {"nccl", "rccl"}:
         return _nccl(name, family)
     return CollectiveKernel(
-        known.get("operation"),
-        known.get("algorithm"),
-        known.get("protocol"),
-        _element_type(name),
-        None,
-        family,
+        operation=known.get("operation"),
+        algorithm=known.get("algorithm"),
+        protocol=known.get("protocol"),
+        dtype=_element_type(name),
+        reduction=None,
+        family=family,
     )
 
 
@@ -145,7 +145,13 @@ def _nccl(name: str, family: str) -> CollectiveKernel:
     dtype, reduction = _element(operation, words)
     is_representative = protocol == "LL"
     return CollectiveKernel(
-        operation, algorithm, protocol, dtype, reduction, family, is_representative
+        operation=operation,
+        algorithm=algorithm,
+        protocol=protocol,
+        dtype=dtype,
+        reduction=reduction,
+        family=family,
+        is_representative=is_representative,
     )
 
 

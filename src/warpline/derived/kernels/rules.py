@@ -319,12 +319,14 @@ def _read_rule(label: str, item: Any) -> Rule:
         raise _wrong(label, "needs a category or an origin")
     _text(label, "why", item.get("why", ""))
     return Rule(
-        _text(label, "id", item.get("id", "")),
-        tuple((_TARGETS.index(part), _patterns(label, part, item[part])) for part in present),
-        _patterns(label, "unless", item["unless"]) if "unless" in item else None,
-        _one_of(label, "category", _respelled(item.get("category")), KERNEL_CATEGORIES),
-        _one_of(label, "origin", item.get("origin"), Origin.labels()),
-        _collective(label, item.get("collective", {})),
+        id=_text(label, "id", item.get("id", "")),
+        targets=tuple(
+            (_TARGETS.index(part), _patterns(label, part, item[part])) for part in present
+        ),
+        unless=_patterns(label, "unless", item["unless"]) if "unless" in item else None,
+        category=_one_of(label, "category", _respelled(item.get("category")), KERNEL_CATEGORIES),
+        origin=_one_of(label, "origin", item.get("origin"), Origin.labels()),
+        collective=_collective(label, item.get("collective", {})),
     )
 
 

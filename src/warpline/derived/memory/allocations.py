@@ -139,11 +139,11 @@ def _peak(events: Allocations, until: I64, number: int) -> Peak:
     alive = before[(events.change_bytes[before] > 0) & (until[before] > top)]
     reserved = int(events.reserved_bytes[top]) if events.has_reserved[top] else _NOTHING
     return Peak(
-        events.pools[number],
-        int(events.time_ns[top]),
-        int(events.allocated_bytes[top]),
-        reserved,
-        alive,
+        pool=events.pools[number],
+        time_ns=int(events.time_ns[top]),
+        allocated_bytes=int(events.allocated_bytes[top]),
+        reserved_bytes=reserved,
+        blocks=alive,
     )
 
 
@@ -213,7 +213,17 @@ def _plausible(bytes_: I64) -> I64:
 def _no_events() -> _Events:
     nothing, none = np.zeros(0, np.int64), np.zeros(0, np.bool_)
     keys = (nothing, nothing, nothing)
-    return _Events(keys, nothing, nothing, nothing, none, nothing, none, nothing, none)
+    return _Events(
+        pool_keys=keys,
+        time=nothing,
+        change=nothing,
+        address=nothing,
+        has_address=none,
+        total=nothing,
+        has_total=none,
+        reserved=nothing,
+        has_reserved=none,
+    )
 
 
 def _of_framework(trace: Trace) -> _Events:
@@ -237,19 +247,19 @@ def _of_framework(trace: Trace) -> _Events:
     knows_host = bool((total.filled(0)[~on_device] > 0).any())
     size = _plausible(found["bytes"].values)
     return _Events(
-        (
+        pool_keys=(
             found["process_id"].values.astype(np.int64),
             found["device_id"].filled(_NOTHING).astype(np.int64),
             found["memory"].values.astype(np.int64),
         ),
-        found["time_ns"].values,
-        np.where(found["operation"].values == _ALLOCATION, size, -size),
-        found["address"].filled(0),
-        found["address"].is_valid(),
-        _plausible(total.filled(0)),
-        total.is_valid() & (on_device | knows_host),
-        _plausible(reserved.filled(0)),
-        reserved.is_valid() & on_device,
+        time=found["time_ns"].values,
+        change=np.where(found["operation"].values == _ALLOCATION, size, -size),
+        address=found["address"].filled(0),
+        has_address=found["address"].is_valid(),
+        total=_plausible(total.filled(0)),
+        has_total=total.is_valid() & (on_device | knows_host),
+        reserved=_plausible(reserved.filled(0)),
+        has_reserved=reserved.is_valid() & on_device,
     )
 
 
@@ -261,17 +271,17 @@ def _of_driver(trace: Trace) -> _Events:
     size = _plausible(found["bytes"].values)
     none = np.zeros(len(size), np.bool_)
     return _Events(
-        (
+        pool_keys=(
             found["process_id"].values.astype(np.int64),
             found["device_id"].values.astype(np.int64),
             found["memory"].filled(_NOTHING).astype(np.int64),
         ),
-        found["time_ns"].values,
-        np.where(found["operation"].values == _ALLOCATION, size, -size),
-        found["address"].values,
-        ~none,
-        np.zeros_like(size),
-        none,
-        np.zeros_like(size),
-        none,
+        time=found["time_ns"].values,
+        change=np.where(found["operation"].values == _ALLOCATION, size, -size),
+        address=found["address"].values,
+        has_address=~none,
+        total=np.zeros_like(size),
+        has_total=none,
+        reserved=np.zeros_like(size),
+        has_reserved=none,
     )

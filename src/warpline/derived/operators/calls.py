@@ -118,17 +118,17 @@ def operator_calls(trace: Trace) -> OperatorCalls:
     nesting = nest(start[shown], end[shown], thread[shown])
     twin = _is_twin(every, count, np.concatenate((codes, np.full(len(parts[2].row), _NOTHING))))
     return OperatorCalls(
-        kinds[shown],
-        row[shown],
-        start[shown],
-        end[shown],
-        thread[shown],
-        codes,
-        names,
-        nesting,
-        _counted(every, twin)[shown],
-        length[shown],
-        np.maximum(length - inside, 0)[shown],
+        kind=kinds[shown],
+        row=row[shown],
+        start_ns=start[shown],
+        end_ns=end[shown],
+        thread=thread[shown],
+        name=codes,
+        names=names,
+        nesting=nesting,
+        counted=_counted(every, twin)[shown],
+        host_ns=length[shown],
+        self_host_ns=np.maximum(length - inside, 0)[shown],
     )
 
 
@@ -167,7 +167,9 @@ def _spans(trace: Trace, table: str, *, named: bool) -> _Spans:
     columns = trace.columns(table, *wanted)
     start, end, thread = (columns[name].values.astype(np.int64) for name in wanted[:3])
     name = columns["name_id"].filled(0).astype(np.int64) if named else np.zeros_like(start)
-    return _Spans(start, np.maximum(start, end), thread, name, np.arange(len(start)))
+    return _Spans(
+        start=start, end=np.maximum(start, end), thread=thread, name=name, row=np.arange(len(start))
+    )
 
 
 def _operators(trace: Trace) -> _Spans:

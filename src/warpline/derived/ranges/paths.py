@@ -108,7 +108,7 @@ def range_paths(trace: Trace, numbered: Numbered = "counters", skip: int = 0) ->
         np.where(depth > 0, place[found.parent], 0)[order], found.has_parent[order], depth[order]
     )
     texts = tuple(labels.texts[code] for code in label[order].tolist())
-    return Paths(rows, place[of_row], tree, texts, thread[order])
+    return Paths(rows=rows, of_row=place[of_row], tree=tree, texts=texts, thread=thread[order])
 
 
 def warm_up(trace: Trace, numbered: Numbered, skip: int) -> WarmUp:
@@ -169,11 +169,11 @@ def _without(paths: Paths, gone: BoolArray) -> Paths:
     tree = paths.tree
     parent = np.where(tree.has_parent, place[tree.parent], 0)
     return Paths(
-        paths.rows[stays],
-        place[of_row],
-        Nesting(parent[used], tree.has_parent[used], tree.depth[used]),
-        tuple(compress(paths.texts, used.tolist())),
-        paths.thread[used],
+        rows=paths.rows[stays],
+        of_row=place[of_row],
+        tree=Nesting(parent[used], tree.has_parent[used], tree.depth[used]),
+        texts=tuple(compress(paths.texts, used.tolist())),
+        thread=paths.thread[used],
     )
 
 

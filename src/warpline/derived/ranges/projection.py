@@ -67,7 +67,13 @@ def projected_ranges(trace: Trace) -> Projection:
     children = np.bincount(nesting.parent[inner], minlength=n_ranges)
     first, last, operations = (column[row] for column in found)
     return Projection(
-        row, first, last, operations, launches[row], nesting.depth[row], children[row]
+        row=row,
+        start_ns=first,
+        end_ns=last,
+        operations=operations,
+        launches=launches[row],
+        depth=nesting.depth[row],
+        children=children[row],
     )
 
 

@@ -119,7 +119,9 @@ def _ranges(trace: Trace) -> _Ranges:
     names = ("start_ns", "end_ns", "thread_id", "process_id", "style")
     columns = trace.columns("range", *names)
     start, end, thread, process, style = (columns[name].values for name in names)
-    return _Ranges(start, end, thread, process, style == _PUSH_POP)
+    return _Ranges(
+        start=start, end=end, thread=thread, process=process, is_push_pop=style == _PUSH_POP
+    )
 
 
 def _ended_elsewhere(trace: Trace) -> BoolArray:

@@ -81,7 +81,13 @@ def launched_work(trace: Trace) -> Work:
         np.concatenate([nothing, *(part[column] for part in parts)]) for column in range(5)
     )
     order = np.argsort(call, kind="stable")
-    return Work(call[order], start[order], end[order], device[order], is_kernel[order] > 0)
+    return Work(
+        call=call[order],
+        start_ns=start[order],
+        end_ns=end[order],
+        device=device[order],
+        is_kernel=is_kernel[order] > 0,
+    )
 
 
 @derived
@@ -121,12 +127,12 @@ def range_work(trace: Trace) -> RangeWork:
     own = np.flatnonzero(innermost.found)
     self_operations = np.bincount(innermost.row[own], minlength=len(operations))
     return RangeWork(
-        operations,
-        _sums(inside, work.is_kernel),
-        _sums(calls, _operations_by_call(trace) > 0),
-        took,
-        self_operations,
-        _self_busy(trace, self_operations == operations, took.busy_ns),
+        operations=operations,
+        kernels=_sums(inside, work.is_kernel),
+        launches=_sums(calls, _operations_by_call(trace) > 0),
+        took=took,
+        self_operations=self_operations,
+        self_busy_ns=_self_busy(trace, self_operations == operations, took.busy_ns),
     )
 
 
@@ -173,7 +179,13 @@ def _work_of(trace: Trace, table: str) -> Work:
     rows = kept[calls.found[kept]]
     columns = trace.columns(table, "start_ns", "end_ns", "device_id")
     start, end, device = (columns[name].values[rows] for name in columns)
-    return Work(calls.row[rows], start, end, device, np.full(len(rows), table == "kernel"))
+    return Work(
+        call=calls.row[rows],
+        start_ns=start,
+        end_ns=end,
+        device=device,
+        is_kernel=np.full(len(rows), table == "kernel"),
+    )
 
 
 def _rows_of(trace: Trace, table: str) -> I64:

@@ -68,17 +68,19 @@ def rank_waits(run: Run) -> RankWaits:
     )
     n = len(lanes)
     return RankWaits(
-        found.matches.lane_process[lanes],
-        found.matches.lane_device[lanes],
-        np.bincount(rank, minlength=n).astype(np.int64),
-        np.bincount(last[found.is_late], minlength=n).astype(np.int64),
-        _summed(last, wait_of, n),
-        _summed(last, exposed_of, n),
-        _summed(last, found.late_ns, n),
-        _summed(rank, found.wait_ns, n),
-        _summed(rank, found.exposed_ns, n),
-        _summed(rank, found.transfer_ns, n),
-        np.array([np.median(behind[rank == place]) for place in range(n)], np.int64),
+        process=found.matches.lane_process[lanes],
+        device=found.matches.lane_device[lanes],
+        collectives=np.bincount(rank, minlength=n).astype(np.int64),
+        last=np.bincount(last[found.is_late], minlength=n).astype(np.int64),
+        caused_ns=_summed(last, wait_of, n),
+        exposed_ns=_summed(last, exposed_of, n),
+        late_ns=_summed(last, found.late_ns, n),
+        wait_ns=_summed(rank, found.wait_ns, n),
+        exposed_wait_ns=_summed(rank, found.exposed_ns, n),
+        transfer_ns=_summed(rank, found.transfer_ns, n),
+        median_behind_ns=np.array(
+            [np.median(behind[rank == place]) for place in range(n)], np.int64
+        ),
     )
 
 

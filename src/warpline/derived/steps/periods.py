@@ -147,17 +147,17 @@ def _as_steps(trace: Trace, lanes: list[list[_Found]]) -> HostSteps:
             count += n_steps
     numbers = np.concatenate(number)
     return HostSteps(
-        "periodicity",
-        np.concatenate(start),
-        np.concatenate(end),
-        np.concatenate(process),
-        np.full(len(numbers), -1),
-        np.concatenate(lane),
-        numbers,
-        numbers,
-        tuple(f"step {place}" for place in range(int(numbers.max()) + 1)),
-        np.concatenate(is_cut).astype(np.bool_),
-        _notes(lanes),
+        source="periodicity",
+        start_ns=np.concatenate(start),
+        end_ns=np.concatenate(end),
+        process=np.concatenate(process),
+        thread=np.full(len(numbers), -1),
+        lane=np.concatenate(lane),
+        number=numbers,
+        label=numbers,
+        labels=tuple(f"step {place}" for place in range(int(numbers.max()) + 1)),
+        is_cut=np.concatenate(is_cut).astype(np.bool_),
+        notes=_notes(lanes),
     )
 
 

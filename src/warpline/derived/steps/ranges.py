@@ -354,14 +354,14 @@ def _as_steps(trace: Trace, family: _Family) -> HostSteps:
     distinct, label = np.unique(names, return_inverse=True)
     first, last = trace.span()
     return HostSteps(
-        f"range:{family.pattern}",
-        start,
-        end,
-        process,
-        thread,
-        family.lane,
-        family.number,
-        label.reshape(-1).astype(np.int64),
-        tuple(trace.strings.texts(distinct.tolist())),
-        columns["is_truncated"].values[family.rows] | (start < first) | (end > last),
+        source=f"range:{family.pattern}",
+        start_ns=start,
+        end_ns=end,
+        process=process,
+        thread=thread,
+        lane=family.lane,
+        number=family.number,
+        label=label.reshape(-1).astype(np.int64),
+        labels=tuple(trace.strings.texts(distinct.tolist())),
+        is_cut=columns["is_truncated"].values[family.rows] | (start < first) | (end > last),
     )

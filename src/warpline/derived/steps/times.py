@@ -162,11 +162,11 @@ class Steps:
         """Return the selected windows."""
         step = self.window_step[chosen]
         return Windows(
-            self.window_device[chosen],
-            self.window_start_ns[chosen],
-            self.window_end_ns[chosen],
-            step,
-            self.process[step],
+            device=self.window_device[chosen],
+            start_ns=self.window_start_ns[chosen],
+            end_ns=self.window_end_ns[chosen],
+            step=step,
+            process=self.process[step],
         )
 
     def times(self) -> StepTimes:
@@ -184,14 +184,14 @@ class Steps:
         slowest = int(np.argmax(stats.median))
         median, p5, p95, p99 = (float(stats.percentile(q)[slowest]) for q in (50, 5, 95, 99))
         return StepTimes(
-            count,
-            round(median),
-            round(p95),
-            round(p99),
-            (p95 - p5) / median if stats.count[slowest] > 1 else None,
-            host_median,
-            slowest // n_devices,
-            slowest % n_devices,
+            count=count,
+            median_ns=round(median),
+            p95_ns=round(p95),
+            p99_ns=round(p99),
+            jitter_ratio=(p95 - p5) / median if stats.count[slowest] > 1 else None,
+            host_median_ns=host_median,
+            slowest_process=slowest // n_devices,
+            slowest_device=slowest % n_devices,
         )
 
 
@@ -248,11 +248,11 @@ def measure_windows(run: Run) -> Windows:
     count = len(recorded) * len(devices)
     no_step = np.full(count, NO_STEP, np.int64)
     return Windows(
-        np.repeat(devices, len(recorded)),
-        np.tile(recorded[:, 0], len(devices)),
-        np.tile(recorded[:, 1], len(devices)),
-        no_step,
-        no_step,
+        device=np.repeat(devices, len(recorded)),
+        start_ns=np.tile(recorded[:, 0], len(devices)),
+        end_ns=np.tile(recorded[:, 1], len(devices)),
+        step=no_step,
+        process=no_step,
     )
 
 
@@ -267,7 +267,13 @@ def _worked(trace: Trace) -> Windows:
     end = np.maximum.reduceat(work.end_ns, first) if len(first) else start
     lasting = np.flatnonzero(end > start)
     no_step = np.full(len(lasting), NO_STEP, np.int64)
-    return Windows(work.device[first][lasting], start[lasting], end[lasting], no_step, no_step)
+    return Windows(
+        device=work.device[first][lasting],
+        start_ns=start[lasting],
+        end_ns=end[lasting],
+        step=no_step,
+        process=no_step,
+    )
 
 
 def _recorded(trace: Trace) -> list[tuple[int, int]]:
@@ -289,19 +295,19 @@ def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
     rows = rows[np.lexsort((firsts.device[rows], firsts.step[rows]))]
     n = len(marked.start_ns)
     found = Steps(
-        marked.source,
-        _indices(marked),
-        Texts(marked.label.astype(np.int32), marked.labels),
-        marked.process,
-        marked.thread,
-        marked.lane,
-        marked.start_ns,
-        marked.end_ns,
-        firsts.step[rows],
-        firsts.device[rows],
-        firsts.start_ns[rows],
-        firsts.start_ns[rows + 1],
-        np.ones(n, np.bool_),
+        source=marked.source,
+        index=_indices(marked),
+        label=Texts(marked.label.astype(np.int32), marked.labels),
+        process=marked.process,
+        thread=marked.thread,
+        lane=marked.lane,
+        host_start_ns=marked.start_ns,
+        host_end_ns=marked.end_ns,
+        window_step=firsts.step[rows],
+        window_device=firsts.device[rows],
+        window_start_ns=firsts.start_ns[rows],
+        window_end_ns=firsts.start_ns[rows + 1],
+        included=np.ones(n, np.bool_),
         notes=marked.notes,
     )
     has_work = np.zeros(n, np.bool_)
@@ -321,13 +327,13 @@ def _with_exclusions(
         has_work = np.ones(len(found), np.bool_)
     excluded = exclude(
         StepFacts(
-            found.lane,
-            found.index,
-            period,
-            _setup_calls(trace, found),
-            np.append(breaks[1:], True),
-            has_work,
-            marked.is_cut,
+            lane=found.lane,
+            index=found.index,
+            period_ns=period,
+            setup_calls=_setup_calls(trace, found),
+            is_last=np.append(breaks[1:], True),
+            has_work=has_work,
+            is_cut=marked.is_cut,
         )
     )
     included = np.ones(len(found), np.bool_)
@@ -376,4 +382,18 @@ def _indices(marked: HostSteps) -> I64:
 def _without_steps() -> Steps:
     none, labels = np.zeros(0, np.int64), Texts(np.zeros(0, np.int32), ())
     never = np.zeros(0, np.bool_)
-    return Steps("none", none, labels, none, none, none, none, none, none, none, none, none, never)
+    return Steps(
+        source="none",
+        index=none,
+        label=labels,
+        process=none,
+        thread=none,
+        lane=none,
+        host_start_ns=none,
+        host_end_ns=none,
+        window_step=none,
+        window_device=none,
+        window_start_ns=none,
+        window_end_ns=none,
+        included=never,
+    )

@@ -79,14 +79,14 @@ def range_kernels(trace: Trace, name_column: str) -> RangeKernels:
     groups = zip((key[first] for key in keys), (none, none, thread[free.first]), strict=True)
     range_name, style, of_thread = (np.concatenate(parts) for parts in groups)
     return RangeKernels(
-        np.concatenate((codes, free.codes + inside.n_groups)),
-        np.concatenate((durations[kernel], durations[outside])),
-        np.concatenate((instances, np.zeros(free.n_groups, np.int64))),
-        range_name,
-        style,
-        of_thread,
-        np.concatenate((inside.uniques % len(names), name[outside][free.first])),
-        names,
+        codes=np.concatenate((codes, free.codes + inside.n_groups)),
+        durations_ns=np.concatenate((durations[kernel], durations[outside])),
+        ranges=np.concatenate((instances, np.zeros(free.n_groups, np.int64))),
+        range_name=range_name,
+        style=style,
+        thread=of_thread,
+        kernel_name=np.concatenate((inside.uniques % len(names), name[outside][free.first])),
+        kernel_names=names,
     )
 
 

@@ -145,7 +145,14 @@ def summarize(
         else:
             statistic = _STATISTICS[field.name.split("_")[0]]
             columns[field.name] = Numbers(statistic(stats)[order])
-    return Result(":".join(name), title, fields, columns, tuple(labels), tuple(notes))
+    return Result(
+        name=":".join(name),
+        title=title,
+        fields=fields,
+        columns=columns,
+        key=tuple(labels),
+        notes=tuple(notes),
+    )
 
 
 def _shares(totals: I64) -> Numbers:

@@ -57,18 +57,18 @@ def kernel_launches(trace: Trace) -> KernelLaunches:
     tid, process = _values(trace, "thread", thread, "tid", "process_id")
     has_queue = start >= returned
     return KernelLaunches(
-        rows,
-        launches.row[rows],
-        begin,
-        returned - begin,
-        has_queue,
-        np.where(has_queue, start - returned, 0),
-        start,
-        end - start,
-        np.maximum(end, returned) - begin,
-        _values(trace, "process", process, "pid")[0],
-        tid,
-        _values(trace, "device", device, "gpu_index")[0],
+        kernel=rows,
+        call=launches.row[rows],
+        api_start_ns=begin,
+        api_ns=returned - begin,
+        has_queue=has_queue,
+        queue_ns=np.where(has_queue, start - returned, 0),
+        kernel_start_ns=start,
+        kernel_ns=end - start,
+        total_ns=np.maximum(end, returned) - begin,
+        pid=_values(trace, "process", process, "pid")[0],
+        tid=tid,
+        device=_values(trace, "device", device, "gpu_index")[0],
     )
 
 
