@@ -7,6 +7,7 @@ from support.programs import ALL_REDUCE, Program, late_rank
 
 import warpline
 from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.replay.meetings import meetings
 from warpline.result import Finding
@@ -67,7 +68,7 @@ def test_idle_time_of_devices_adds_up() -> None:
     assert [item.device for item in facts] == [0, 1]
     assert {item.number for item in facts} == {None}
     assert sum(item.ns for item in facts) / scope.count == scope.idle_ns()
-    assert scope.idle_on_devices("allocator") == ()
+    assert scope.idle_on_devices(TimePart.ALLOCATOR) == ()
 
 
 def test_recordings_that_begin_apart_meet_where_both_are() -> None:
