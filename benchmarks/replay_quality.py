@@ -23,6 +23,7 @@ from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.work import NO_STEP, step_of_operations
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.ops.arrays import I64
 from warpline.replay import predict, replay_quality
 from warpline.replay.edges import NEVER, Edges, times
@@ -36,7 +37,6 @@ from warpline.result.changes import (
     LaunchAsGraph,
     MakeAsync,
     OverlapCollectives,
-    Range,
     ScaleOperations,
 )
 from warpline.trace import Run, Trace
@@ -45,7 +45,7 @@ SUFFIXES = (".sqlite", ".json.gz", ".warpline")
 # NVIDIA's figures for H200 SXM, dense: TF32 495 TFLOP/s against FP32 67; memory 4.8 TB/s.
 TF32_BY_FP32 = 7.4
 MEMORY_BYTES_PER_S = 4.8e12
-PINNED_BYTES_PER_S = Range(45e9, 54e9, 58e9)
+PINNED_BYTES_PER_S = Estimate(45e9, 54e9, 58e9)
 
 
 def names_of(trace: Trace) -> list[str]:
@@ -131,7 +131,7 @@ def loop_optimizer(trace: Trace) -> Sequence[Change]:
         mine = elementwise[step[elementwise] == each]
         groups.append(mine[work.start_ns[mine] > work.end_ns[last].max()])
     longest = float(np.median([(work.end_ns - work.start_ns)[group].sum() for group in groups]))
-    return [FuseOperations(tuple(groups), Range(longest / 10, longest / 5, longest / 2))]
+    return [FuseOperations(tuple(groups), Estimate(longest / 10, longest / 5, longest / 2))]
 
 
 def layout_copies(trace: Trace) -> Sequence[Change]:
@@ -141,7 +141,7 @@ def layout_copies(trace: Trace) -> Sequence[Change]:
 
 def fp32_matmul(trace: Trace) -> Sequence[Change]:
     """Run GEMMs on Tensor Cores, near their peak rate."""
-    factor = Range(1 / TF32_BY_FP32, 1 / (0.8 * TF32_BY_FP32), 1 / (0.6 * TF32_BY_FP32))
+    factor = Estimate(1 / TF32_BY_FP32, 1 / (0.8 * TF32_BY_FP32), 1 / (0.6 * TF32_BY_FP32))
     return [ScaleOperations(in_category(trace, "gemm"), factor)]
 
 

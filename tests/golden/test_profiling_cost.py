@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from warpline import api
+from warpline.estimate import Estimate
 from warpline.result import Result, Skipped
 from warpline.trace import MemorySource, Trace, TraceMeta
 from warpline.trace.recording import write_recording
@@ -153,3 +154,30 @@ def test_costs_are_kept_in_a_recording_and_merged_to_the_largest(tmp_path):
     first, second = tmp_path / "a.warpline", tmp_path / "b.warpline"
     assert api.open(first).meta.record_cost_ns == {"range": 2.5}
     assert api.open(first, second).meta.record_cost_ns == {"range": 3.5, "mark": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "merged"),
+    [
+        (Estimate(1, 2, 4), Estimate(1, 2, 4), Estimate(1, 2, 4)),
+        (Estimate(300, 750, 1_500), Estimate(1_000, 2_000, 4_500), Estimate(300, 1_375, 4_500)),
+        (Estimate(1, 2, 4), None, None),
+    ],
+)
+def test_the_cost_of_a_call_is_kept_in_a_recording_and_merged(tmp_path, first, second, merged):
+    paths = []
+    for pid, cost in enumerate((first, second)):
+        meta = TraceMeta((Path("run"),), "memory", producer="other", call_cost_ns=cost)
+        trace = Trace(MemorySource({"range": RANGES, "process": {"pid": [pid]}}, meta))
+        paths.append(tmp_path / f"{pid}.warpline")
+        write_recording(trace, paths[-1])
+        assert api.open(paths[-1]).meta.call_cost_ns == cost
+    assert api.open(*paths).meta.call_cost_ns == merged
+
+
+def test_a_recording_without_a_stored_cost_has_that_of_its_producer(tmp_path):
+    for producer, cost in (("Warpline 0.1", Estimate(300, 750, 1_500)), ("other", None)):
+        meta = TraceMeta((Path("run"),), "memory", producer=producer)
+        trace = Trace(MemorySource({"range": RANGES, "process": {"pid": [1]}}, meta))
+        write_recording(trace, tmp_path / "run.warpline")
+        assert api.open(tmp_path / "run.warpline").meta.call_cost_ns == cost

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from warpline.estimate import Estimate
 from warpline.replay import predict
 from warpline.replay.prediction import Prediction
-from warpline.result.changes import Change, Range
+from warpline.result.changes import Change
 from warpline.trace import MemorySource, Run, Trace
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-EXACT = Range(1, 1, 1)
+EXACT = Estimate(1, 1, 1)
 H2D, D2H = 1, 2
 PAGEABLE, PINNED, DEVICE = 0, 1, 2
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.replay import predict
 from warpline.replay.pricing import price, unprofiled_step_ns
 from warpline.result import Finding
-from warpline.result.changes import Change, DropOperations, Range, ScaleOperations
-from warpline.result.changes import Range as Values
+from warpline.result.changes import Change, DropOperations, ScaleOperations
 from warpline.trace import MemorySource, Run, Trace
 
 COUNT = 6
@@ -79,7 +79,7 @@ def test_what_goes_with_another_finding_is_low(trace: Trace) -> None:
 
 def test_each_alone_and_all_together(trace: Trace) -> None:
     assert len(operations(trace)) == COUNT * 3
-    small = finding("small", ScaleOperations(kernels(1), Values(0.2, 0.5, 0.9)))
+    small = finding("small", ScaleOperations(kernels(1), Estimate(0.2, 0.5, 0.9)))
     large = finding("large", DropOperations(kernels(0)))
     tiny = finding("tiny", DropOperations(kernels(2)))
     unpriced = finding("unpriced")
@@ -106,7 +106,7 @@ def test_generic_ones_get_what_remains(trace: Trace) -> None:
 
 
 def test_what_changes_nothing_saves_nothing(trace: Trace) -> None:
-    (found,) = price(Run(trace), [finding("none", ScaleOperations(kernels(0), Range(1, 1, 1)))])
+    (found,) = price(Run(trace), [finding("none", ScaleOperations(kernels(0), Estimate(1, 1, 1)))])
     assert found.saving_ns == 0
     assert found.severity == "low"
     whole = predict(Run(trace), ())

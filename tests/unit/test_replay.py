@@ -7,13 +7,13 @@ import pytest
 from support.programs import EXACT, Program, after, predicted, rows, synchronous, two_ranks
 
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.replay import predict, replay_quality
 from warpline.replay.draft import Draft
 from warpline.replay.graph import event_graph
 from warpline.replay.host import NONE, host_side
 from warpline.result.changes import (
     DropOperations,
-    Range,
     ScaleOperations,
 )
 from warpline.trace import MemorySource, Run, Trace
@@ -31,7 +31,7 @@ def test_a_launch_bound_program_is_replayed_as_it_was() -> None:
 def test_a_wait_holds_its_thread_until_the_device_is_done() -> None:
     trace = synchronous().trace()
     assert predicted(trace).unchanged_ns == 118_500
-    shorter = ScaleOperations(rows(0), Range(0.5, 0.5, 0.5))
+    shorter = ScaleOperations(rows(0), Estimate(0.5, 0.5, 0.5))
     assert after(trace, shorter) == 118_500 - 25_000
 
 
@@ -111,7 +111,7 @@ def test_a_wait_in_a_stream_is_passed_on_by_a_record_after_it() -> None:
     trace = program.trace()
     # The second stream has no work: its event waits for the kernel of the first stream.
     assert after(trace, ScaleOperations(rows(0), EXACT)) == 70_000
-    assert after(trace, ScaleOperations(rows(0), Range(0.5, 0.5, 0.5))) == 70_000 - 22_000
+    assert after(trace, ScaleOperations(rows(0), Estimate(0.5, 0.5, 0.5))) == 70_000 - 22_000
 
 
 def test_a_wait_for_everything_waits_for_all_streams() -> None:
@@ -122,7 +122,7 @@ def test_a_wait_for_everything_waits_for_all_streams() -> None:
     program.launch(85_000, 87_000, (92_000, 95_000), stream=0)
     trace = program.trace()
     long_one = np.flatnonzero(operations(trace).stream == 1)
-    assert after(trace, ScaleOperations(long_one, Range(0.5, 0.5, 0.5))) == 95_000 - 35_250
+    assert after(trace, ScaleOperations(long_one, Estimate(0.5, 0.5, 0.5))) == 95_000 - 35_250
 
 
 def test_a_stream_that_the_recording_does_not_tell_is_seen_by_its_end() -> None:
@@ -133,7 +133,7 @@ def test_a_stream_that_the_recording_does_not_tell_is_seen_by_its_end() -> None:
     program.launch(55_000, 57_000, (62_000, 70_000), stream=1)
     trace = program.trace()
     first = np.flatnonzero(operations(trace).end_ns == 50_000)
-    assert after(trace, ScaleOperations(first, Range(0.5, 0.5, 0.5))) == 70_000 - 22_000
+    assert after(trace, ScaleOperations(first, Estimate(0.5, 0.5, 0.5))) == 70_000 - 22_000
 
 
 def test_ranks_meet_in_collectives() -> None:
@@ -169,6 +169,6 @@ def test_launches_wait_for_room_behind_a_thousand_others() -> None:
         host, begun = until + 1_000, begun + length + 1_000
     trace = program.trace()
     assert predicted(trace).unchanged_ns == predicted(trace).measured_ns
-    quarter = ScaleOperations(np.arange(1_400), Range(0.25, 0.25, 0.25))
+    quarter = ScaleOperations(np.arange(1_400), Estimate(0.25, 0.25, 0.25))
     # 5 us and a gap of 1 us per kernel: still GPU-bound, but the CPU unblocks earlier.
     assert after(trace, quarter) == pytest.approx(1_400 * 6_000, rel=0.02)

@@ -16,12 +16,13 @@ import warpline
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.replay import predict, replay_quality
 from warpline.replay.draft import Draft
 from warpline.replay.graph import event_graph
 from warpline.replay.meetings import meetings
 from warpline.replay.steps import recorded, step_times
-from warpline.result.changes import DropCalls, DropOperations, Range, ScaleOperations
+from warpline.result.changes import DropCalls, DropOperations, ScaleOperations
 from warpline.trace import Run, Trace
 
 CAPTURES = (
@@ -91,7 +92,7 @@ def test_measured_latencies_give_back_what_was_measured(capture: Capture, name: 
 def test_work_twice_as_long_makes_a_busy_device_twice_as_slow(capture: Capture) -> None:
     trace = warpline.open(capture("tiny_kernels.fixed"))
     everything = np.arange(len(operations(trace)))
-    found = predict(Run(trace), [ScaleOperations(everything, Range(2, 2, 2))])
+    found = predict(Run(trace), [ScaleOperations(everything, Estimate(2, 2, 2))])
     assert found.step_ns.central == pytest.approx(2 * found.unchanged_ns, rel=0.15)
     assert found.step_ns.low <= found.step_ns.central <= found.step_ns.high
 
@@ -132,7 +133,7 @@ def test_an_empty_trace_is_replayed() -> None:
     assert replay_quality(Run(empty_trace())) == (0.0, 0.0, 0)
 
 
-def predicted(trace: Trace) -> tuple[int, int, Range]:
+def predicted(trace: Trace) -> tuple[int, int, Estimate]:
     everything = np.arange(len(operations(trace)))
-    found = predict(Run(trace), [ScaleOperations(everything, Range(0.5, 0.5, 0.5))])
+    found = predict(Run(trace), [ScaleOperations(everything, Estimate(0.5, 0.5, 0.5))])
     return found.measured_ns, found.unchanged_ns, found.step_ns

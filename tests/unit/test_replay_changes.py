@@ -16,6 +16,7 @@ from support.programs import (
 )
 
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.result.changes import (
     CatchUp,
     DropCalls,
@@ -24,7 +25,6 @@ from warpline.result.changes import (
     LaunchAsGraph,
     MakeAsync,
     OverlapCollectives,
-    Range,
     RemoveHostTime,
     RemoveProfilerCost,
     ScaleOperations,
@@ -60,13 +60,13 @@ def test_shorter_work_helps_only_where_the_device_governs() -> None:
             place * 3_000, place * 3_000 + 2_000, (6_000 + place * 51_000, 56_000 + place * 51_000)
         )
     trace = program.trace()
-    half = ScaleOperations(rows(0, 1, 2), Range(0.4, 0.5, 0.6))
+    half = ScaleOperations(rows(0, 1, 2), Estimate(0.4, 0.5, 0.6))
     found = predicted(trace, half)
     # Three times 25 us, two gaps of 1 us, after the first launch's 6 us.
     assert found.step_ns.central == 6_000 + 3 * 25_000 + 2 * 1_000
     assert found.step_ns.low < found.step_ns.central < found.step_ns.high
     # Without the work, its launches remain, which end after 8 us.
-    assert after(trace, ScaleOperations(rows(0, 1, 2), Range(0, 0, 0))) == 8_000
+    assert after(trace, ScaleOperations(rows(0, 1, 2), Estimate(0, 0, 0))) == 8_000
 
 
 def test_without_a_wait_the_launch_comes_early() -> None:
@@ -99,7 +99,7 @@ def test_a_copy_of_pageable_memory_holds_its_thread() -> None:
     assert predicted(trace).unchanged_ns == 2_100_000
     copies = operations(trace).of_table("memcpy")
     call = operations(trace).call[copies]
-    faster = MakeAsync(call, copies, Range(50e9, 50e9, 50e9), own_stream=False)
+    faster = MakeAsync(call, copies, Estimate(50e9, 50e9, 50e9), own_stream=False)
     # 200 us instead of 1 ms; the kernel and the wait for it stay.
     assert after(trace, faster) == pytest.approx(2_100_000 - 800_000, abs=20_000)
 
@@ -112,7 +112,7 @@ def test_copies_in_their_own_stream_run_while_the_device_computes() -> None:
         trace.columns("api_call", "name_id")["name_id"].values
         == trace.strings.find("cudaStreamSynchronize_v3020")
     )
-    ahead = MakeAsync(work.call[copies], copies, Range(20e9, 20e9, 20e9))
+    ahead = MakeAsync(work.call[copies], copies, Estimate(20e9, 20e9, 20e9))
     # Copies take 500 us and overlap the kernels of 1 ms, one after the other.
     assert after(trace, ahead, DropCalls(waits)) == pytest.approx(1_000_000, rel=0.02)
 
@@ -142,7 +142,7 @@ def test_a_graph_is_one_launch() -> None:
 def test_fused_work_is_one_launch_of_a_new_length() -> None:
     trace = small_kernels().trace()
     groups = tuple(np.arange(10) + step * 10 for step in range(4))
-    found = after(trace, FuseOperations(groups, Range(20_000, 30_000, 40_000)))
+    found = after(trace, FuseOperations(groups, Estimate(20_000, 30_000, 40_000)))
     assert 30_000 < found < 33_000
 
 
@@ -157,7 +157,7 @@ def test_host_time_off_the_path_is_saved_where_it_was() -> None:
 
 def test_the_cost_of_recording_is_taken_from_each_call() -> None:
     trace = small_kernels().trace()
-    found = predicted(trace, RemoveProfilerCost(Range(1_000, 2_000, 4_000))).step_ns
+    found = predicted(trace, RemoveProfilerCost(Estimate(1_000, 2_000, 4_000))).step_ns
     assert found.central == 100_000 - 10 * 2_000
     assert found.low < found.central < found.high
 
@@ -206,7 +206,7 @@ def test_collectives_with_nothing_beside_them_still_move_their_data() -> None:
     assert after(trace, OverlapCollectives(collectives, 8)) >= 16 * 80_000
 
 
-def caught_up(trace: Trace, remaining: Range) -> CatchUp:
+def caught_up(trace: Trace, remaining: Estimate) -> CatchUp:
     """Let rank 1 be on time: rank 0's collectives no longer wait for it."""
     work = operations(trace)
     starts = [work.start_ns[(work.process == rank) & is_collective(trace)] for rank in (0, 1)]
@@ -223,12 +223,12 @@ def test_a_late_rank_that_catches_up_shortens_the_steps_of_the_others() -> None:
     trace = late_rank(60_000).trace()
     # 100 us of computing and a transfer of 20 us, each 1 us after what is before it.
     assert predicted(trace).unchanged_ns == 122_000 + 60_000
-    assert after(trace, caught_up(trace, Range(0, 0, 0))) == 122_000
+    assert after(trace, caught_up(trace, Estimate(0, 0, 0))) == 122_000
     # The remaining waits are added to each collective.
-    assert after(trace, caught_up(trace, Range(0.25, 0.25, 0.25))) == 122_000 + 15_000
-    assert after(trace, caught_up(trace, Range(1, 1, 1))) == 122_000 + 60_000
+    assert after(trace, caught_up(trace, Estimate(0.25, 0.25, 0.25))) == 122_000 + 15_000
+    assert after(trace, caught_up(trace, Estimate(1, 1, 1))) == 122_000 + 60_000
 
 
 def test_where_the_host_governs_a_rank_that_catches_up_saves_nothing() -> None:
     trace = two_ranks().trace()
-    assert after(trace, caught_up(trace, Range(0, 0, 0))) == predicted(trace).unchanged_ns
+    assert after(trace, caught_up(trace, Estimate(0, 0, 0))) == predicted(trace).unchanged_ns

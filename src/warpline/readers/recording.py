@@ -15,6 +15,7 @@ import numpy as np
 from warpline import progress
 from warpline.container import ARRAY_ENDING, ArrayPlace, Container, is_container
 from warpline.errors import CorruptTraceError, InputError, UnsupportedVersionError
+from warpline.estimate import Estimate
 from warpline.schema import TABLES, Column
 from warpline.schema.recording import (
     BLOB,
@@ -33,6 +34,10 @@ from warpline.trace.strings import StringPool
 
 _VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
 _MAX_COST_NS = 1e12
+_OWN_PRODUCER = "Warpline"
+# Overhead of our agent on the CPU per recorded call, fitted to programs that ran with and without
+# it.
+_CALL_COST_NS = Estimate(300, 750, 1_500)
 _HINT = "the file is damaged: export it again"
 
 
@@ -280,6 +285,7 @@ class _MetaReader:
             damaged=self._mapping("damaged", str),
             environment=self._mapping("environment", str),
             record_cost_ns=self._costs(),
+            call_cost_ns=self._call_cost(),
         )
 
     def _text(self, key: str) -> str | None:
@@ -303,6 +309,20 @@ class _MetaReader:
         if not all(0 <= cost < _MAX_COST_NS for cost in costs.values()):  # also refuses NaN
             self._refuse("record_cost_ns")
         return costs
+
+    def _call_cost(self) -> Estimate | None:
+        """Return the cost as stored by an export, or that of our own agent."""
+        values = self._facts.get("call_cost_ns")
+        if values is None:
+            is_own = (self._text("producer") or "").startswith(_OWN_PRODUCER)
+            return _CALL_COST_NS if is_own else None
+        values = [
+            self._checked("call_cost_ns", value, int | float)
+            for value in self._checked("call_cost_ns", values, list)
+        ]
+        if len(values) != 3 or not 0 <= values[0] <= values[1] <= values[2] < _MAX_COST_NS:
+            self._refuse("call_cost_ns")
+        return Estimate(*values)
 
     def _windows(self) -> tuple[tuple[int, int], ...] | None:
         if self._facts.get("windows_ns") is None:

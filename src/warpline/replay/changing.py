@@ -16,6 +16,7 @@ from warpline.derived.idle.kinds import CallKind
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
 from warpline.ops.tiling import by_group
@@ -24,7 +25,7 @@ from warpline.replay.host import NONE
 from warpline.replay.lanes import outermost_of
 from warpline.replay.overlapping import overlap_collectives
 from warpline.result import changes as kinds
-from warpline.result.changes import Change, Range
+from warpline.result.changes import Change
 from warpline.trace import Trace
 
 Side = Literal["low", "central", "high"]
@@ -33,17 +34,17 @@ SIDES: tuple[Side, ...] = ("low", "central", "high")
 # CUDA graphs, measured on H200: CPU time of a launch, and per node.
 GRAPH_LAUNCH_NS = 8_000
 GRAPH_BEGIN_NS = 6_000  # from the return of its launch
-GRAPH_NODE_NS = Range(50, 100, 300)
+GRAPH_NODE_NS = Estimate(50, 100, 300)
 # Between nodes. With graph-level tracing, 640-kernel graphs took 20 to 170 ns more per node than
 # the kernels take in a stream, depending on the process. With node-level tracing it is 90 to
 # 270 ns, and kernels are 50 ns longer: that is profiling overhead, which must not be predicted. At
 # worst, nodes follow each other like kernels of a stream.
-GRAPH_GAP_NS = Range(0, 60, 1_000)
+GRAPH_GAP_NS = Estimate(0, 60, 1_000)
 # CPU time that remains for each operation merged into a fused one, for example for its argument
 # list: measured on an optimizer with 290 tensors and 8 operations for each.
-FUSED_HOST_NS = Range(0, 400, 1_000)
+FUSED_HOST_NS = Estimate(0, 400, 1_000)
 # CPU time before a call that is removed with it, relative to the usual time before a launch.
-_OWN_GAPS = Range(1.2, 1.2, 2.0)
+_OWN_GAPS = Estimate(1.2, 1.2, 2.0)
 # The call of an asynchronous copy, where there is no launch to compare with.
 _CALL_NS = 5_000
 
@@ -217,7 +218,7 @@ def _spread(cost_ns: I64, most_ns: I64) -> I64:
     return spread
 
 
-def _of(value: Range, side: Side, *, reverse: bool = False) -> float:
+def _of(value: Estimate, side: Side, *, reverse: bool = False) -> float:
     """Return one end of a range; reversed, "low" is the high end."""
     if side == "central":
         return value.central

@@ -7,17 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived import derived
+from warpline.estimate import Estimate
 from warpline.replay.changing import SIDES, Side, apply
 from warpline.replay.draft import Draft
 from warpline.replay.graph import event_graph
 from warpline.replay.steps import recorded, step_times
-from warpline.result.changes import Change, Range
+from warpline.result.changes import Change
 from warpline.trace import Run
 
 # CPU time of identical code relative to another recording on the same machine.
-HOST_SPEED = Range(0.8, 1.0, 1.2)
+HOST_SPEED = Estimate(0.8, 1.0, 1.2)
 # GPU clocks differ by a few percent, and libraries choose other kernels after a change.
-DEVICE_SPEED = Range(0.95, 1.0, 1.08)
+DEVICE_SPEED = Estimate(0.95, 1.0, 1.08)
 
 
 class Prediction(NamedTuple):
@@ -35,14 +37,14 @@ class Prediction(NamedTuple):
 
     measured_ns: int
     unchanged_ns: int
-    step_ns: Range
+    step_ns: Estimate
 
 
 def predict(
     run: Run,
     changes: Sequence[Change],
     *,
-    host_speed: Range = HOST_SPEED,
+    host_speed: Estimate = HOST_SPEED,
 ) -> Prediction:
     """Predict the step time with changes.
 
@@ -51,15 +53,28 @@ def predict(
         changes: The changes, applied in this order.
         host_speed: Factors on CPU time for the same code.
     """
+    before = _before(run)
+    low, central, high = (_replayed(run, changes, side, host_speed) for side in SIDES)
+    ordered = Estimate(min(low, central), central, max(high, central))
+    return Prediction(before.measured_ns, before.unchanged_ns, ordered)
+
+
+class _Before(NamedTuple):
+    """The median step as recorded, and simulated without changes."""
+
+    measured_ns: int
+    unchanged_ns: int
+
+
+@derived
+def _before(run: Run) -> _Before:
+    """Return the step times that all predictions for a run start from."""
     graph = event_graph(run)
     measured = step_times(run, graph, recorded(graph)).median_ns
-    unchanged = step_times(run, graph, Draft(graph).timing()).median_ns
-    low, central, high = (_replayed(run, changes, side, host_speed) for side in SIDES)
-    ordered = Range(min(low, central), central, max(high, central))
-    return Prediction(measured, unchanged, ordered)
+    return _Before(measured, step_times(run, graph, Draft(graph).timing()).median_ns)
 
 
-def _replayed(run: Run, changes: Sequence[Change], side: Side, host_speed: Range) -> int:
+def _replayed(run: Run, changes: Sequence[Change], side: Side, host_speed: Estimate) -> int:
     """Return the median step with changes."""
     graph = event_graph(run)
     draft = Draft(graph)

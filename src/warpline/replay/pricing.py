@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.estimate import Estimate
 from warpline.replay.prediction import Prediction, predict
 from warpline.result import Finding
-from warpline.result.changes import Change, Range, RemoveProfilerCost
+from warpline.result.changes import Change, RemoveProfilerCost
 from warpline.trace import Run
 
 
@@ -112,18 +113,9 @@ def _is_measurable(item: Finding, whole: Prediction) -> bool:
     return _saving(item) >= MEASURABLE_RATIO * whole.unchanged_ns
 
 
-# Profiling overhead on the CPU per recorded call, by reader, fitted to programs that ran with and
-# without the profiler.
-_COST_NS = {
-    "warpline": Range(300, 750, 1_500),
-    "nsys-sqlite": Range(1_000, 2_000, 4_500),
-    "kineto": Range(3_000, 7_000, 13_000),
-}
-
-
-def unprofiled_step_ns(run: Run) -> Range | None:
+def unprofiled_step_ns(run: Run) -> Estimate | None:
     """Return the step time without a profiler; None if the profiler's overhead is unknown."""
-    cost = _COST_NS.get(run.trace.meta.format)
+    cost = run.trace.meta.call_cost_ns
     if cost is None:
         return None
     return predict(run, (RemoveProfilerCost(cost),)).step_ns

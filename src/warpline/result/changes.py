@@ -7,27 +7,13 @@ and to GPU operations by their places in `operations`, both in total order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from warpline.estimate import Estimate
 from warpline.ops.arrays import I64
 
-
-class Range(NamedTuple):
-    """An uncertain value; `low` is never above `high`.
-
-    Attributes:
-        low: Lower bound.
-        central: Most likely value.
-        high: Upper bound.
-    """
-
-    low: float
-    central: float
-    high: float
-
-
-_NONE = Range(0, 0, 0)
-_ALL = Range(1, 1, 1)
+_NONE = Estimate(0, 0, 0)
+_ALL = Estimate(1, 1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +39,7 @@ class DropOperations:
     """
 
     operations: I64
-    remaining: Range = _NONE
+    remaining: Estimate = _NONE
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +52,7 @@ class ScaleOperations:
     """
 
     operations: I64
-    factor: Range
+    factor: Estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +69,7 @@ class MakeAsync:
 
     calls: I64
     operations: I64
-    bytes_per_s: Range | None = None
+    bytes_per_s: Estimate | None = None
     own_stream: bool = True
 
 
@@ -101,7 +87,7 @@ class RemoveHostTime:
     thread: int
     start_ns: I64
     end_ns: I64
-    remaining: Range = _NONE
+    remaining: Estimate = _NONE
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +111,7 @@ class FuseOperations:
     """
 
     groups: tuple[I64, ...]
-    duration_ns: Range
+    duration_ns: Estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +129,7 @@ class OverlapCollectives:
     operations: I64
     buckets: int = 8
     step: I64 | None = None
-    moving_ratio: Range = _ALL
+    moving_ratio: Estimate = _ALL
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +146,7 @@ class CatchUp:
     process: int
     operations: I64
     wait_ns: I64
-    remaining: Range = _NONE
+    remaining: Estimate = _NONE
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +157,7 @@ class RemoveProfilerCost:
         call_ns: Profiling overhead on the CPU per recorded call.
     """
 
-    call_ns: Range
+    call_ns: Estimate
 
 
 Change: TypeAlias = (

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from warpline.estimate import Estimate
 from warpline.ops.interval import union
 from warpline.schema import TABLES, Column
 from warpline.trace.column import ColumnData, concatenate, null_column
@@ -245,6 +246,7 @@ def _merge_meta(
         damaged={name: why for meta in metas for name, why in meta.damaged.items()},
         environment=_first_known([meta.environment for meta in metas]),
         record_cost_ns=_largest([meta.record_cost_ns for meta in metas]),
+        call_cost_ns=_widest([meta.call_cost_ns for meta in metas]),
     )
 
 
@@ -257,6 +259,15 @@ def _largest(mappings: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the largest value of each key, so that a merged trace never underestimates."""
     keys = dict.fromkeys(key for mapping in mappings for key in mapping)
     return {key: max(mapping.get(key, 0.0) for mapping in mappings) for key in keys}
+
+
+def _widest(costs: Sequence[Estimate | None]) -> Estimate | None:
+    """Return an estimate that holds for every file; None if one is unknown."""
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(costs):
+        return None
+    central = sum(cost.central for cost in known) / len(known)
+    return Estimate(min(cost.low for cost in known), central, max(cost.high for cost in known))
 
 
 def _merge_windows(

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from warpline.estimate import Estimate
+
 
 @dataclass(frozen=True)
 class ProcessEnd:
@@ -71,6 +73,9 @@ class TraceMeta:
             that may contain secrets are omitted or redacted.
         record_cost_ns: Overhead of recording one row, in ns of program time, measured on the
             machine of the recording, by table.
+        call_cost_ns: Profiling overhead on the CPU per recorded API call, as known for the profiler
+            that wrote the file; None if unknown. Estimated, unlike `record_cost_ns`: it includes
+            the time that CUPTI adds to a call.
         file_of_process: For a trace of several files, the index into `paths` of the file of each
             process row. Empty for a single file. Each file has its own clock.
     """
@@ -91,4 +96,5 @@ class TraceMeta:
     damaged: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     record_cost_ns: Mapping[str, float] = field(default_factory=dict)
+    call_cost_ns: Estimate | None = None
     file_of_process: tuple[int, ...] = ()

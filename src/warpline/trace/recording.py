@@ -96,6 +96,7 @@ def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
         "damaged": dict(meta.damaged),
         "environment": dict(meta.environment),
         "record_cost_ns": dict(meta.record_cost_ns),
+        "call_cost_ns": meta.call_cost_ns,
     }
 
 

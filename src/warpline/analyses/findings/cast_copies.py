@@ -9,10 +9,11 @@ from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.ops.arrays import BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.result import Finding, rule
-from warpline.result.changes import DropOperations, Range
+from warpline.result.changes import DropOperations
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio
 
@@ -20,7 +21,7 @@ NAME = "cast-copies"
 TITLE = "Tensors are cast repeatedly"
 
 _LEAST_EACH = 4  # casts of one size per step: one per layer of a model, not one per batch
-_REMAINING = Range(0.0, 0.0, 0.4)
+_REMAINING = Estimate(0.0, 0.0, 0.4)
 
 
 @rule(name=NAME, title=TITLE)

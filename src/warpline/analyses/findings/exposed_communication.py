@@ -14,9 +14,10 @@ from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.ops.arrays import BoolArray
 from warpline.result import Evidence, Finding, rule
-from warpline.result.changes import OverlapCollectives, Range
+from warpline.result.changes import OverlapCollectives
 from warpline.trace import Run, Trace
 from warpline.units import format_ns, format_ratio, plural
 
@@ -27,7 +28,7 @@ _OVERLAPPED_RATIO = 0.3  # of communication: above this, it counts as overlapped
 _BUCKETS = 8
 # Share of a collective's time that moves data where only one rank is in the trace. The rest may be
 # waiting for other ranks.
-_ALONE = Range(0.1, 1.0, 1.0)
+_ALONE = Estimate(0.1, 1.0, 1.0)
 _MOST_BETWEEN = 2  # operations that prepare or scale a collective's data
 
 
@@ -95,10 +96,10 @@ def _collectives(trace: Trace) -> BoolArray:
     return found
 
 
-def _moving(trace: Trace) -> Range:
+def _moving(trace: Trace) -> Estimate:
     """Return the share of a collective's time that may move data."""
     is_alone = len(collective_matches(trace).lane_process) < 2
-    return _ALONE if is_alone else Range(1.0, 1.0, 1.0)
+    return _ALONE if is_alone else Estimate(1.0, 1.0, 1.0)
 
 
 def _launching_ns(run: Run) -> float:

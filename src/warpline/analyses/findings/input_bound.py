@@ -9,8 +9,9 @@ from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.time_parts import TimePart
+from warpline.estimate import Estimate
 from warpline.result import Evidence, Finding, rule
-from warpline.result.changes import Range, RemoveHostTime
+from warpline.result.changes import RemoveHostTime
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
@@ -20,7 +21,7 @@ TITLE = "Input-bound: the GPU waits for the next batch"
 _SHOWN = 5
 _MOST_STEPS = 0.5  # of the steps: a wait in fewer steps does not affect the median step
 # Of the time to make a batch: fetching a ready one from a queue takes a little, too.
-_REMAINING = Range(0.0, 0.02, 0.05)
+_REMAINING = Estimate(0.0, 0.02, 0.05)
 
 
 @rule(name=NAME, title=TITLE, aliases=("data-starved",))

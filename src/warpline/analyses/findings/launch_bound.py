@@ -9,8 +9,9 @@ from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
 from warpline.derived.time_parts import TimePart
+from warpline.estimate import Estimate
 from warpline.result import Evidence, Finding, rule
-from warpline.result.changes import Change, Range, RemoveHostTime
+from warpline.result.changes import Change, RemoveHostTime
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
@@ -21,7 +22,7 @@ _LEAST_SHARE = 0.15
 _SHOWN = 5
 _MOST_STEPS = 0.5  # of the steps: a gap in fewer steps does not affect the median step
 # Of a gap: work that moves to another thread or is dropped takes no time; part of it may stay.
-_REMAINING = Range(0.0, 0.0, 0.25)
+_REMAINING = Estimate(0.0, 0.0, 0.25)
 
 
 @rule(name=NAME, title=TITLE)

@@ -8,8 +8,9 @@ from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
+from warpline.estimate import Estimate
 from warpline.result import Finding, rule
-from warpline.result.changes import DropOperations, Range
+from warpline.result.changes import DropOperations
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
@@ -17,7 +18,7 @@ NAME = "layout-copies"
 TITLE = "Tensors are converted between memory layouts"
 
 # Of the time of layout conversions: most disappear with a single memory format, some may stay.
-_REMAINING = Range(0.0, 0.0, 0.15)
+_REMAINING = Estimate(0.0, 0.0, 0.15)
 
 
 @rule(name=NAME, title=TITLE)

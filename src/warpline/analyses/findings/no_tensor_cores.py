@@ -13,9 +13,10 @@ from warpline.derived.texts import number_texts
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.device_peaks import device_peaks
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, rule
-from warpline.result.changes import Change, Range, ScaleOperations
+from warpline.result.changes import Change, ScaleOperations
 from warpline.trace import Run, Trace
 from warpline.units import format_ns, format_ratio, plural
 
@@ -30,7 +31,7 @@ _PLAIN = re.compile(
 _SHORTEST_NS = 20_000
 _TF32_SINCE = 8  # compute capability
 # Of the ratio of the peaks: large GEMMs reach 0.8 to 0.9 of it, small ones less.
-_OF_RATIO = Range(0.55, 0.83, 1.0)
+_OF_RATIO = Estimate(0.55, 0.83, 1.0)
 
 
 @rule(name=NAME, title=TITLE)
@@ -107,4 +108,4 @@ def _changes(trace: Trace, scope: StepScope, products: I64) -> tuple[Change, ...
         return ()
     ratio = peaks.fp32_flop_per_s / peaks.tf32_flop_per_s
     low, central, high = (min(ratio / of, 1.0) for of in reversed(_OF_RATIO))
-    return (ScaleOperations(products, Range(low, central, high)),)
+    return (ScaleOperations(products, Estimate(low, central, high)),)

@@ -11,9 +11,10 @@ from warpline.derived.severity import severity_of
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.device_peaks import device_peaks
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, Skipped, rule
-from warpline.result.changes import DropCalls, MakeAsync, Range
+from warpline.result.changes import DropCalls, MakeAsync
 from warpline.schema.tables import MEMORY_KINDS
 from warpline.trace import Run, Trace
 from warpline.units import format_ns, plural
@@ -24,9 +25,9 @@ TITLE = "Pageable copies block the CPU thread"
 _PAGEABLE = next(kind for kind, label in MEMORY_KINDS.items() if label == "Pageable")
 _UNKNOWN = -1
 # Pinned copies reach 0.7 to 0.9 of the link's bandwidth where nothing else uses it.
-_OF_PEAK = Range(0.65, 0.8, 0.95)
+_OF_PEAK = Estimate(0.65, 0.8, 0.95)
 # No link of a data center GPU since 2017 is slower, and no PCIe link is faster.
-_ANY_LINK = Range(10e9, 20e9, 55e9)
+_ANY_LINK = Estimate(10e9, 20e9, 55e9)
 
 
 @rule(name=NAME, title=TITLE)
@@ -118,9 +119,9 @@ def _held_ns(trace: Trace, scope: StepScope, calls: I64) -> float:
     return float(spent.sum()) / scope.count
 
 
-def _speed(trace: Trace, scope: StepScope) -> Range:
+def _speed(trace: Trace, scope: StepScope) -> Estimate:
     places = np.flatnonzero(_pageable(trace) & scope.operations)
     peaks = device_peaks(trace, int(operations(trace).device[places[0]]))
     if peaks is None or peaks.pcie_bytes_per_s is None:
         return _ANY_LINK
-    return Range(*(share * peaks.pcie_bytes_per_s for share in _OF_PEAK))
+    return Estimate(*(share * peaks.pcie_bytes_per_s for share in _OF_PEAK))

@@ -17,9 +17,10 @@ from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import rank_label
+from warpline.estimate import Estimate
 from warpline.ops.arrays import F64, I64
 from warpline.result import Evidence, Finding, Skipped, rule
-from warpline.result.changes import CatchUp, Change, Range
+from warpline.result.changes import CatchUp, Change
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
@@ -31,7 +32,7 @@ _NEARLY_ALL = 0.98
 _BEYOND_CHANCE = 0.25  # of the distance from an equal share of the waits to all of them
 _EXPLAINS = 0.25  # of the lateness: an excess of at least this share is reported as its cause
 # Of the waits: some stay, as ranks never arrive all at once.
-_REMAINING = Range(0.0, 0.1, 0.5)
+_REMAINING = Estimate(0.0, 0.1, 0.5)
 # Time that a rank spends because others are late, or that does not explain why it is late.
 _NO_REASON = [TimePart.COLLECTIVE, TimePart.COMMUNICATION_WAIT, TimePart.TAIL, TimePart.UNKNOWN]
 

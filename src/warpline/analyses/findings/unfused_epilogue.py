@@ -10,9 +10,10 @@ from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.ops.arrays import BoolArray
 from warpline.result import Finding, rule
-from warpline.result.changes import DropOperations, Range
+from warpline.result.changes import DropOperations
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
@@ -22,7 +23,7 @@ TITLE = "Unfused elementwise kernels follow GEMMs"
 _LEAST_CHAIN = 2  # a single one may be an activation whose input the backward pass needs
 _LEAST_CHAINS = 4
 _SHORTEST_PRODUCT_NS = 20_000
-_REMAINING = Range(0.0, 0.0, 0.5)
+_REMAINING = Estimate(0.0, 0.0, 0.5)
 
 
 @rule(name=NAME, title=TITLE)

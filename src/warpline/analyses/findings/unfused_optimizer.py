@@ -13,9 +13,10 @@ from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.ops.arrays import I64
 from warpline.result import Finding, rule
-from warpline.result.changes import FuseOperations, Range
+from warpline.result.changes import FuseOperations
 from warpline.trace import Run, Trace
 from warpline.units import format_ns
 
@@ -139,4 +140,4 @@ def _fused(trace: Trace, groups: tuple[I64, ...]) -> FuseOperations:
     work = operations(trace)
     sums = [float((work.end_ns - work.start_ns)[group].sum()) for group in groups]
     typical = float(np.median(sums))
-    return FuseOperations(groups, Range(*(ratio * typical for ratio in _FUSED_RATIO)))
+    return FuseOperations(groups, Estimate(*(ratio * typical for ratio in _FUSED_RATIO)))
