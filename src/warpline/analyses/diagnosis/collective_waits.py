@@ -9,12 +9,12 @@ import numpy as np
 from warpline.derived.collectives.kinds import collective_kinds
 from warpline.derived.collectives.matches import RECORD_HINT, cannot_match
 from warpline.derived.collectives.waits import CollectiveWaits, collective_waits
-from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
+from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.texts import labelled
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
-from warpline.trace import Run, Trace
+from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "collective_waits"
@@ -98,11 +98,11 @@ def collective_waits_table(trace: Trace, arguments: Arguments) -> Result | Skipp
     Limits: As for table stragglers. Compute that overlaps with a transfer slows it down.
     Source: Warpline.
     """
-    name = step_name(arguments)
+    run = run_of(trace, arguments)
     skipped = cannot_match(trace, NAME)
     if skipped is not None:
         return skipped
-    found = collective_waits(Run(trace, name))
+    found = collective_waits(run)
     each = _collectives(found)
     first = np.flatnonzero(np.diff(found.collective, prepend=-1))
     kinds = collective_kinds(trace, found.operation[first])

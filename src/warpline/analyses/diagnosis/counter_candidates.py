@@ -10,6 +10,7 @@ import numpy as np
 from warpline.derived.breakdown.partition import window_segments
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.steps.times import measure_windows
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.launch_order import launch_order
@@ -43,7 +44,7 @@ _PROGRAM = "PROGRAM"
     title=TITLE,
     fields=FIELDS,
     needs=("kernel",),
-    arguments={"name": "name=PATTERN: the ranges that are steps."},
+    arguments=STEP_ARGUMENT,
     missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node for CUDA graphs",
 )
 def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
@@ -63,9 +64,9 @@ def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline; the Nsight Compute CLI manual on --kernel-name, --launch-skip and
         --launch-count.
     """
-    name = next((text.partition("=")[2] for text in arguments if text.startswith("name=")), None)
-    rows, times = _counted(Run(trace, name))
-    windows = measure_windows(Run(trace, name))
+    run = run_of(trace, arguments)
+    rows, times = _counted(run)
+    windows = measure_windows(run)
     whole_ns = max(int((windows.end_ns - windows.start_ns).sum()), 1)
     ids = trace.columns("kernel", "name_id")["name_id"].values
     names = factorize(ids[operations(trace).row[rows]])

@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE
 from warpline.derived.breakdown.phases import Phases
 from warpline.derived.breakdown.phases import phases as find_phases
+from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.time_parts import BUSY, IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
@@ -21,7 +22,7 @@ from warpline.result import (
     analysis,
     column_of,
 )
-from warpline.trace import Run, Trace
+from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "phases"
@@ -50,7 +51,7 @@ _COPIES = [part for part in BUSY if part not in (*COMPUTE, *COMMUNICATION)]
     title=TITLE,
     fields=FIELDS,
     needs=DEVICE_TABLES,
-    arguments={"name": "name=PATTERN: the ranges that are steps."},
+    arguments=STEP_ARGUMENT,
     missing_hint="profile a program that uses a GPU with --trace=cuda,nvtx",
 )
 def phases(trace: Trace, arguments: Arguments) -> Result | Skipped:
@@ -72,10 +73,10 @@ def phases(trace: Trace, arguments: Arguments) -> Result | Skipped:
         previous phase.
     Source: Warpline.
     """
-    name = next((text.partition("=")[2] for text in arguments if text.startswith("name=")), None)
+    run = run_of(trace, arguments)
     if not trace.has("range") or not trace.row_count("range"):
         return Skipped(NAME, "no ranges were recorded", "profile with --trace=cuda,nvtx")
-    found = find_phases(Run(trace, name))
+    found = find_phases(run)
     rows = np.flatnonzero(found.total_ns.any(axis=1) | (found.calls > 0))
     columns = _values(found, rows)
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, columns, ("path",))

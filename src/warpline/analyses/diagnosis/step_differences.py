@@ -9,7 +9,7 @@ import numpy as np
 from warpline.derived.breakdown.partition import window_segments
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.ranges.stacks import range_nesting
-from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
+from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.steps.times import Steps
 from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.summaries.call_names import function_names
@@ -22,7 +22,7 @@ from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.group import factorize, factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
 from warpline.schema.tables import COPY_KINDS
-from warpline.trace import Run, Trace
+from warpline.trace import Trace
 from warpline.units import Unit, format_ns
 
 NAME = "step_differences"
@@ -98,7 +98,7 @@ def step_differences(trace: Trace, arguments: Arguments) -> Result | Skipped:
         Steps within 2% of the median are not slow. With few steps, the median is uncertain.
     Source: Warpline.
     """
-    found = find_steps(Run(trace, step_name(arguments)))
+    found = find_steps(run_of(trace, arguments))
     if not len(found):
         return Skipped(NAME, "no steps found", "mark each step with a range")
     if not found.included[found.slowest_window >= 0].any():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.partition import partition
-from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
+from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.steps.times import NO_STEP, Steps, step_of_operations
 from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.time_parts import TimePart
@@ -23,7 +23,7 @@ from warpline.result import (
     Values,
     analysis,
 )
-from warpline.trace import Run, Trace
+from warpline.trace import Trace
 from warpline.units import Unit, format_ns, format_ratio, plural
 
 NAME = "steps"
@@ -77,12 +77,12 @@ def steps(trace: Trace, arguments: Arguments) -> Result | Skipped:
         step. Without recorded calls, work belongs to the step during which it ran.
     Source: Warpline.
     """
-    step_ranges = step_name(arguments)
-    found = find_steps(Run(trace, step_ranges))
+    run = run_of(trace, arguments)
+    found = find_steps(run)
     if not len(found):
         return Skipped(NAME, "no steps found", "mark each step with a range")
     busy, device = _slowest(trace, found)
-    launches, kernels = _launched(trace, step_of_operations(Run(trace, step_ranges)), len(found))
+    launches, kernels = _launched(trace, step_of_operations(run), len(found))
     has_period = found.slowest_window >= 0
     period = found.period_ns
     values: dict[str, Values] = {

@@ -7,10 +7,10 @@ import numpy as np
 from warpline.derived.collectives.matches import RECORD_HINT, cannot_match
 from warpline.derived.collectives.waits import CollectiveWaits, collective_waits
 from warpline.derived.ranks.waits import rank_waits
-from warpline.derived.steps.ranges import STEP_ARGUMENT, step_name
+from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.work.ranks import UNKNOWN, rank_of_process
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
-from warpline.trace import Run, Trace
+from warpline.trace import Trace
 from warpline.units import Unit, format_ns, plural
 
 NAME = "stragglers"
@@ -67,11 +67,11 @@ def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
         an earlier collective delayed it. Table breakdown shows what else it does.
     Source: Warpline.
     """
-    name = step_name(arguments)
+    run = run_of(trace, arguments)
     skipped = cannot_match(trace, NAME)
     if skipped is not None:
         return skipped
-    found = rank_waits(Run(trace, name))
+    found = rank_waits(run)
     order = np.lexsort((found.device, found.process, -found.caused_ns))
     rank = rank_of_process(trace)[found.process[order]]
     kernel_ns = (found.wait_ns + found.transfer_ns)[order]
@@ -91,7 +91,7 @@ def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
         "pid": Numbers(_values(trace, "process", "pid")[found.process[order]]),
         "gpu_index": Numbers(_values(trace, "device", "gpu_index")[found.device[order]]),
     }
-    notes = _notes(trace, collective_waits(Run(trace, name)))
+    notes = _notes(trace, collective_waits(run))
     return Result(
         ":".join((NAME, *arguments)), TITLE, FIELDS, values, ("rank", "pid", "gpu_index"), notes
     )

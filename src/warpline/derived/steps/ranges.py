@@ -103,10 +103,10 @@ class _Family(NamedTuple):
     coverage: float  # fraction of those launched between its first start and its last end, in 0..1
 
 
-def step_name(arguments: Sequence[str]) -> str | None:
-    """Return the value of a table's argument ``name=``; None without it."""
+def run_of(trace: Trace, arguments: Sequence[str]) -> Run:
+    """Return the run that a table is about: its argument ``name=`` chooses the steps."""
     named = [text.partition("=")[2] for text in arguments if text.startswith("name=")]
-    return named[-1] if named else None
+    return Run(trace, named[-1] if named else None)
 
 
 @derived
