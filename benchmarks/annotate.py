@@ -20,8 +20,13 @@ import timeit
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.libraries import agent_library
-from warpline.capture.session import AgentConfig, create_session, reserve_folder, session_facts
+from warpline.capture.machine.agent import agent_library
+from warpline.capture.session.session import (
+    AgentConfig,
+    create_session,
+    reserve_folder,
+    session_facts,
+)
 
 SETUP = """
 import nvtx, warpline

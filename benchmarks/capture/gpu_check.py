@@ -29,9 +29,9 @@ from urllib.parse import quote
 
 from agent_cuda import cuda_logs as logs
 
-from warpline.capture.control import RangeMode, State
-from warpline.capture.libraries import agent_library
-from warpline.capture.session import AgentConfig, Session, create_session
+from warpline.capture.machine.agent import agent_library
+from warpline.capture.session.control import RangeMode, State
+from warpline.capture.session.session import AgentConfig, Session, create_session
 
 PROGRAMS = Path(__file__).with_name("gpu_programs.py")
 DEVICE_WORK = (logs.KERNEL, logs.COPY, logs.FILL, logs.GRAPH)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         summary,
         timeline,
     )
-    from warpline.capture.in_process import profile
+    from warpline.capture.in_process.profile import profile
     from warpline.errors import (
         AgentMissingError,
         CaptureError,
@@ -66,7 +66,7 @@ _PUBLIC = {
     "mark": "warpline.annotate",
     "open": "warpline.api",
     "query": "warpline.api",
-    "profile": "warpline.capture.in_process",
+    "profile": "warpline.capture.in_process.profile",
     "report": "warpline.api",
     "range_pop": "warpline.annotate",
     "range_push": "warpline.annotate",

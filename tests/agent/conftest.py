@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from support import raw_logs
 
-from warpline.capture.libraries import agent_library
-from warpline.capture.session import Session
+from warpline.capture.machine.agent import agent_library
+from warpline.capture.session.session import Session
 from warpline.errors import AgentMissingError
 
 PROGRAMS = Path(__file__).parent / "programs"

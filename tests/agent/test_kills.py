@@ -20,9 +20,9 @@ from support import raw_logs
 
 import warpline
 from warpline import native
-from warpline.capture.exits import Attached
-from warpline.capture.finishing import finish
-from warpline.capture.session import AgentConfig, Session, session_facts
+from warpline.capture.finishing.finish import finish
+from warpline.capture.session.exits import Attached
+from warpline.capture.session.session import AgentConfig, Session, session_facts
 from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="finishing needs the native core")

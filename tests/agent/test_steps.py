@@ -7,8 +7,8 @@ import re
 import pytest
 from support import raw_logs
 
-from warpline.capture.control import ControlFile, RangeMode, State
-from warpline.capture.session import AgentConfig, SampleConfig
+from warpline.capture.session.control import ControlFile, RangeMode, State
+from warpline.capture.session.session import AgentConfig, SampleConfig
 
 FIVE = SampleConfig(steps=5, every=100)
 FIRST_FIVES = [hundred + step for hundred in range(0, 1000, 100) for step in range(5)]

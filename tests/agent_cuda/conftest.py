@@ -11,9 +11,9 @@ from urllib.parse import quote
 import pytest
 from support import raw_logs
 
-from warpline.capture.control import RangeMode, State
-from warpline.capture.libraries import agent_library
-from warpline.capture.session import Session
+from warpline.capture.machine.agent import agent_library
+from warpline.capture.session.control import RangeMode, State
+from warpline.capture.session.session import Session
 from warpline.errors import AgentMissingError
 
 Run = Callable[..., Path]

@@ -9,7 +9,7 @@ import time
 import pytest
 from agent_cuda import cuda_logs as logs
 
-from warpline.capture.control import RangeMode, State
+from warpline.capture.session.control import RangeMode, State
 
 LAUNCH = "cudaLaunchKernel_v7000"
 START, STOP = "cudaProfilerStart_v4000", "cudaProfilerStop_v4000"

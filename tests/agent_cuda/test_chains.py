@@ -16,7 +16,7 @@ from agent_cuda import cuda_logs as logs
 
 import warpline
 from warpline import native
-from warpline.capture.finishing import finish
+from warpline.capture.finishing.finish import finish
 from warpline.trace import Trace
 
 pytestmark = [
@@ -126,7 +126,7 @@ def test_modules_that_are_loaded_later_are_known(run, cuda):
 
 def test_what_the_agent_measures(cuda, tmp_path):
     code = (
-        "import json, sys, pathlib; from warpline.capture.cost import measure\n"
+        "import json, sys, pathlib; from warpline.capture.finishing.cost import measure\n"
         "print(json.dumps(measure(pathlib.Path(sys.argv[1]))))"
     )
     environment = {**os.environ, "WARPLINE_AGENT": str(cuda.agent)}

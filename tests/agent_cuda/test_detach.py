@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from agent_cuda import cuda_logs as logs
 
-from warpline.capture.control import RangeMode
+from warpline.capture.session.control import RangeMode
 
 LAUNCH = "cudaLaunchKernel_v7000"
 GRAPH = "cudaGraphLaunch_v10000"

@@ -12,7 +12,7 @@ import pytest
 from agent_cuda import cuda_logs as logs
 from agent_cuda.conftest import configure
 
-from warpline.capture.control import ControlFile, RangeMode, State
+from warpline.capture.session.control import ControlFile, RangeMode, State
 
 LAUNCH = "cudaLaunchKernel_v7000"
 GRAPH = "cudaGraphLaunch_v10000"

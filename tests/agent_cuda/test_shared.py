@@ -12,7 +12,7 @@ from agent_cuda import cuda_logs as logs
 
 import warpline
 from warpline import native
-from warpline.capture.control import RangeMode
+from warpline.capture.session.control import RangeMode
 
 HOUR_NS = 3_600_000_000_000
 MONITOR = "CUPTI for torch-cupti-monitor"

@@ -6,7 +6,7 @@ import re
 
 from agent_cuda import cuda_logs as logs
 
-from warpline.capture.control import RangeMode
+from warpline.capture.session.control import RangeMode
 
 LAUNCH = "cudaLaunchKernel_v7000"
 BY_CALLS = {"mode": RangeMode.STEPS, "sample_calls": 1}

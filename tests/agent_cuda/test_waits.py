@@ -9,8 +9,8 @@ from agent_cuda import cuda_logs as logs
 
 import warpline
 from warpline import native
-from warpline.capture.control import RangeMode
-from warpline.capture.finishing import finish
+from warpline.capture.finishing.finish import finish
+from warpline.capture.session.control import RangeMode
 
 DRIVER, RUNTIME = 1, 2
 CONTEXT = 2  # the fake's current one

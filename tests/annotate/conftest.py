@@ -14,9 +14,14 @@ import pytest
 
 import warpline
 from warpline import native
-from warpline.capture.finishing import finish
-from warpline.capture.libraries import agent_library
-from warpline.capture.session import AgentConfig, create_session, reserve_folder, session_facts
+from warpline.capture.finishing.finish import finish
+from warpline.capture.machine.agent import agent_library
+from warpline.capture.session.session import (
+    AgentConfig,
+    create_session,
+    reserve_folder,
+    session_facts,
+)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from capture.cuda_writer import CudaLog
 from capture.raw_writer import Log, write_session
 
 import warpline
-from warpline.capture.finishing import Finished, finish
+from warpline.capture.finishing.finish import Finished, finish
 from warpline.container import Container
 from warpline.trace import Trace
 

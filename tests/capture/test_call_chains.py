@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from warpline.capture.call_chains import DEFAULT_NS, parse_call_chains
-from warpline.capture.options import parse
-from warpline.capture.session import AgentConfig, CudaConfig
+from warpline.capture.flags.call_chains import DEFAULT_NS, parse_call_chains
+from warpline.capture.flags.parsing import parse
+from warpline.capture.session.session import AgentConfig, CudaConfig
 from warpline.errors import UsageError
 
 EVERY = dict.fromkeys(("kernel", "memory", "sync", "other"), DEFAULT_NS)

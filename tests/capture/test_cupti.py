@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from warpline.capture.cupti import find_cupti
-from warpline.capture.session import AgentConfig, CudaConfig
+from warpline.capture.machine.cupti import find_cupti
+from warpline.capture.session.session import AgentConfig, CudaConfig
 
 
 def put(path: Path) -> Path:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from warpline.capture.control import ControlFile, ControlPage
-from warpline.capture.exits import Attached, Exit, read_exits
+from warpline.capture.session.control import ControlFile, ControlPage
+from warpline.capture.session.exits import Attached, Exit, read_exits
 
 STATUS_OF_KILL = int(signal.SIGKILL)
 

@@ -10,7 +10,7 @@ from capture.finished import of_process, read_cuda, rows
 from capture.raw_writer import record
 
 from warpline import native
-from warpline.capture.cuda_tables import TABLES as CUDA_TABLES
+from warpline.capture.finishing.cuda_tables import TABLES as CUDA_TABLES
 from warpline.errors import AgentMissingError
 from warpline.trace import Trace
 

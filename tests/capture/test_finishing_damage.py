@@ -13,7 +13,7 @@ from capture.raw_writer import HEADER_BYTES, ORIGIN_NS, Log, record, text_body, 
 
 import warpline
 from warpline import native
-from warpline.capture.finishing import Finished, finish
+from warpline.capture.finishing.finish import Finished, finish
 from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")

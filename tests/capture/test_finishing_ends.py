@@ -12,7 +12,12 @@ from capture.raw_writer import ORIGIN_NS, Log
 
 import warpline
 from warpline import native
-from warpline.capture.control import CONTROL_MAGIC, CONTROL_VERSION, ControlFile, ControlPage
+from warpline.capture.session.control import (
+    CONTROL_MAGIC,
+    CONTROL_VERSION,
+    ControlFile,
+    ControlPage,
+)
 from warpline.trace import ProcessEnd, Trace, TraceMeta
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")

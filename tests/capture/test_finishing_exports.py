@@ -12,7 +12,7 @@ from capture.cuda_writer import write_from_nsys
 
 import warpline
 from warpline import api, native, plugins
-from warpline.capture.finishing import finish
+from warpline.capture.finishing.finish import finish
 from warpline.render import RENDERERS, Options
 from warpline.result import Document, Result
 from warpline.trace import Trace

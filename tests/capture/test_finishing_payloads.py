@@ -25,7 +25,7 @@ from capture.raw_writer import (
 
 import warpline
 from warpline import native
-from warpline.capture.finishing import finish
+from warpline.capture.finishing.finish import finish
 from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")

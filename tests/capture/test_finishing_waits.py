@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import warpline
 from warpline import native
-from warpline.capture.finishing import finish
+from warpline.capture.finishing.finish import finish
 from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")

@@ -14,7 +14,7 @@ import pytest
 
 import warpline
 from warpline import native
-from warpline.capture.libraries import agent_library
+from warpline.capture.machine.agent import agent_library
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -14,7 +14,7 @@ import pytest
 from support.launching import Ended, end, names, needs_agent, profile, python, start
 
 import warpline
-from warpline.capture import program
+from warpline.capture.launcher import program
 from warpline.errors import TargetFailedError
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from support.launching import needs_agent, profile, python
 
-from warpline.capture import reasons
-from warpline.capture.control import Counters
-from warpline.capture.options import parse
-from warpline.capture.processes import cannot_be_recorded
-from warpline.capture.watching import Ending
+from warpline.capture.flags.parsing import parse
+from warpline.capture.launcher import reasons
+from warpline.capture.launcher.watching import Ending
+from warpline.capture.machine.processes import cannot_be_recorded
+from warpline.capture.session.control import Counters
 
 NOTHING = Counters(0, 0, 0, 0, 0, 0, False, 0, "")
 

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import pytest
 from support import launching
 
-from warpline.capture import cupti, machine
-from warpline.capture.machine import Finding
+from warpline.capture.machine import checks, cupti
+from warpline.capture.machine.checks import Finding
 
 DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.03  Release Build\n"
 OLD_DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun  6 22:20:39 UTC\n"
@@ -24,7 +24,7 @@ RESTRICTED = "ModifyDeviceFiles: 1\nRmProfilingAdminOnly: 1\n"
 
 @pytest.fixture(autouse=True)
 def _no_cupti(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "find_cupti", lambda _: [])
+    monkeypatch.setattr(checks, "find_cupti", lambda _: [])
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def put(root: Path, name: str, text: str) -> None:
 
 
 def found(root: Path, **environment: str) -> dict[str, Finding]:
-    return {item.name: item for item in machine.findings(environment, root, root)}
+    return {item.name: item for item in checks.findings(environment, root, root)}
 
 
 def test_a_machine_without_a_gpu(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_other_tools_are_named(tmp_path: Path) -> None:
 def test_a_cupti_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "nvidia/cu13/lib/libcupti.so.13", "no library")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(machine, "find_cupti", cupti.find_cupti)
+    monkeypatch.setattr(checks, "find_cupti", cupti.find_cupti)
     text = found(tmp_path)["CUPTI"].text
     assert text.startswith("libcupti.so.13, cannot be loaded")
 
@@ -136,8 +136,8 @@ def test_the_memory_of_a_container(tmp_path: Path, name: str) -> None:
 
 def test_a_limit_on_files_is_told() -> None:
     code = (
-        "import os; from warpline.capture import machine\n"
-        "print(*(one.text for one in machine.findings(os.environ) if one.name == 'file size'))"
+        "import os; from warpline.capture.machine import checks\n"
+        "print(*(one.text for one in checks.findings(os.environ) if one.name == 'file size'))"
     )
 
     def limit() -> None:

@@ -6,15 +6,15 @@ import signal
 
 import pytest
 
-from warpline.capture import capabilities, options
-from warpline.capture.control import RangeMode
-from warpline.capture.flags import EXPORT_TYPES, FLAGS, HINT, Options
-from warpline.capture.nsys_flags import FOREIGN_FLAGS
+from warpline.capture.flags import capabilities, parsing
+from warpline.capture.flags.declarations import EXPORT_TYPES, FLAGS, HINT, Options
+from warpline.capture.flags.nsys import FOREIGN_FLAGS
+from warpline.capture.session.control import RangeMode
 from warpline.errors import UsageError
 
 
 def parse(line: str) -> Options:
-    return options.parse(line.split())
+    return parsing.parse(line.split())
 
 
 # Lines from tutorials and job scripts -> what is said about them, in order.
@@ -226,7 +226,7 @@ def test_a_file_that_names_itself_ends(tmp_path):
     ],
 )
 def test_help_is_asked_for_before_the_program(line, expected):
-    assert options.asks_for_help(line.split()) is expected
+    assert parsing.asks_for_help(line.split()) is expected
 
 
 def test_every_flag_has_one_meaning():

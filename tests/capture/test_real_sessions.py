@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import warpline
-from warpline.capture.finishing import finish
+from warpline.capture.finishing.finish import finish
 
 DATA = Path(__file__).parents[1] / "data" / "raw"
 

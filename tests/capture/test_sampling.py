@@ -8,9 +8,9 @@ import pytest
 from support import launching
 
 import warpline
-from warpline.capture import options
-from warpline.capture.control import ControlFile, RangeMode, State
-from warpline.capture.sampling import Sampling, TimeSampling
+from warpline.capture.flags import parsing
+from warpline.capture.session.control import ControlFile, RangeMode, State
+from warpline.capture.session.sampling import Sampling, TimeSampling
 from warpline.derived.ranks.clocks import aligned
 from warpline.errors import UsageError
 from warpline.trace import read
@@ -43,7 +43,7 @@ def _steps(recording, name="step_"):
     ],
 )
 def test_what_is_asked_for(line, steps, every, duty):
-    found = options.parse([*line.split(), "./a.out"])
+    found = parsing.parse([*line.split(), "./a.out"])
     assert found.sampling == Sampling(steps, every, duty)
     assert found.mode is RangeMode.STEPS
     assert (found.windows_wanted, found.ends_program) == (0, False)
@@ -54,13 +54,13 @@ def test_what_is_asked_for(line, steps, every, duty):
     [("it_*", "it_*", "default"), ("it_*@train", "it_*", "train"), ("it_*@*", "it_*", "*")],
 )
 def test_the_range_that_begins_a_step(flag, name, domain):
-    found = options.parse(["--steps", "1", "--every", "2", "--step-range", flag, "a"]).sampling
+    found = parsing.parse(["--steps", "1", "--every", "2", "--step-range", flag, "a"]).sampling
     assert found is not None
     assert (found.range_name, found.range_domain) == (name, domain)
 
 
 def test_calls_that_begin_a_step():
-    found = options.parse(["--duty", "1%", "-c", "cudaProfilerApi", "a"])
+    found = parsing.parse(["--duty", "1%", "-c", "cudaProfilerApi", "a"])
     assert found.sampling is not None
     assert found.sampling.by_calls
     assert found.mode is RangeMode.STEPS
@@ -77,11 +77,11 @@ def test_calls_that_begin_a_step():
 )
 def test_what_cannot_be_asked_for(line):
     with pytest.raises(UsageError):
-        options.parse([*line.split(), "a"])
+        parsing.parse([*line.split(), "a"])
 
 
 def test_a_range_alone_samples_nothing():
-    found = options.parse(["--step-range", "x", "a"])
+    found = parsing.parse(["--step-range", "x", "a"])
     assert found.sampling is None
     assert any("--step-range is ignored" in text for text in found.warnings)
 
@@ -102,7 +102,7 @@ def page(tmp_path):
 
 def _set(page, **counters):
     names = {"open": 12, "steps_begun": 0, "step_processes": 0}
-    from warpline.capture import control
+    from warpline.capture.session import control
 
     for name, value in counters.items():
         if name == "open":

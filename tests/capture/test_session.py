@@ -15,16 +15,16 @@ from urllib.parse import unquote
 
 import pytest
 
-from warpline.capture import control, session
-from warpline.capture.control import ControlFile, ControlPage, RangeMode, State
-from warpline.capture.names import (
+from warpline.capture.session import control, session
+from warpline.capture.session.control import ControlFile, ControlPage, RangeMode, State
+from warpline.capture.session.names import (
     check_room,
     expand,
     reserve,
     unset_variables,
     with_ending,
 )
-from warpline.capture.session import AgentConfig, not_writable
+from warpline.capture.session.session import AgentConfig, not_writable
 from warpline.errors import CaptureError, UsageError
 
 HEADER = Path(__file__).parents[2] / "native" / "raw" / "warpline_raw.h"
@@ -268,7 +268,7 @@ def test_a_name_that_another_session_will_take_gets_a_number(tmp_path):
 
 def test_two_at_once_find_two_names(tmp_path):
     code = (
-        "import sys; from warpline.capture.names import reserve\n"
+        "import sys; from warpline.capture.session.names import reserve\n"
         "for _ in range(20): print(reserve(sys.argv[1], {}, pid=1, overwrite=False, warn=print)"
         ".output.name)"
     )

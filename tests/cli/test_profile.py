@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.launching import SOURCE, environment, names, needs_agent, profile, python
 
-from warpline.capture.flags import FLAGS
+from warpline.capture.flags.declarations import FLAGS
 
 RANGES = """\
 import nvtx

@@ -19,7 +19,7 @@ import pytest
 
 import warpline
 from warpline import native
-from warpline.capture.libraries import agent_library
+from warpline.capture.machine.agent import agent_library
 
 PROGRAMS = Path(__file__).parent / "programs"
 TIMEOUT_S = 60.0

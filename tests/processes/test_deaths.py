@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from warpline.capture import processes
+from warpline.capture.machine import processes
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ import pytest
 from processes.conftest import Laboratory, Recording, wait_until
 
 import warpline
-from warpline.capture import processes
-from warpline.capture.control import ControlFile
-from warpline.capture.exits import read_exits
-from warpline.capture.session import read_facts
+from warpline.capture.machine import processes
+from warpline.capture.session.control import ControlFile
+from warpline.capture.session.exits import read_exits
+from warpline.capture.session.session import read_facts
 from warpline.render import Options
 from warpline.render.diagnosis.text import render as render_diagnosis
 from warpline.render.screen import render

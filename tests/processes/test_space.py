@@ -39,7 +39,12 @@ def test_a_disk_without_room_is_refused_before_the_start(lab, small_disk):
 
 def session_in(lab, folder, *, keep_free_bytes=0):
     """Make a session in a folder, for any agent."""
-    from warpline.capture.session import AgentConfig, create_session, reserve_folder, session_facts
+    from warpline.capture.session.session import (
+        AgentConfig,
+        create_session,
+        reserve_folder,
+        session_facts,
+    )
 
     output = folder / "run.warpline"
     facts = session_facts(output, command=[], options={}, environment={}, collected=["nvtx"])
@@ -49,7 +54,7 @@ def session_in(lab, folder, *, keep_free_bytes=0):
 
 def record_into(lab, session, *arguments, limit=None):
     """Run a program with the session's variables."""
-    from warpline.capture.libraries import agent_library
+    from warpline.capture.machine.agent import agent_library
 
     command = lab.program("space", *arguments)
     if limit is not None:
@@ -137,7 +142,7 @@ def test_a_session_that_cannot_be_written(lab, small_disk):
     session = session_in(lab, small_disk)
     session.close()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    from warpline.capture.libraries import agent_library
+    from warpline.capture.machine.agent import agent_library
 
     run = lab.alone(
         lab.program("space", "many", "1000"),

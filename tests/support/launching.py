@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 import warpline
-from warpline.capture.libraries import AGENT_VARIABLE, agent_library
+from warpline.capture.machine.agent import AGENT_VARIABLE, agent_library
 from warpline.errors import AgentMissingError
 
 SOURCE = str(Path(warpline.__file__).parents[1])

@@ -166,11 +166,11 @@ def _native() -> dict[str, Any]:
 
 
 def _agent() -> dict[str, Any]:
-    from warpline.capture import libraries  # noqa: PLC0415 - only here
+    from warpline.capture.machine import agent  # noqa: PLC0415 - only here
 
     try:
-        path = libraries.agent_library()
-        abi = libraries.agent_abi_version(path)
+        path = agent.agent_library()
+        abi = agent.agent_abi_version(path)
     except CaptureError as error:
         return {"is_available": False, "path": None, "abi": None, "reason": error.message}
     return {"is_available": True, "path": str(path), "abi": abi, "reason": None}
@@ -179,11 +179,9 @@ def _agent() -> dict[str, Any]:
 def _cuda() -> list[dict[str, Any]]:
     from dataclasses import asdict  # noqa: PLC0415 - only here
 
-    from warpline.capture import machine  # noqa: PLC0415 - likewise
+    from warpline.capture.machine import checks  # noqa: PLC0415 - likewise
 
-    return (
-        [asdict(item) for item in machine.findings(os.environ)] if sys.platform == "linux" else []
-    )
+    return [asdict(item) for item in checks.findings(os.environ)] if sys.platform == "linux" else []
 
 
 def _native_fix() -> str | None:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline.capture import capabilities, options
-from warpline.capture.flags import FLAGS, Options
+from warpline.capture.flags import capabilities, parsing
+from warpline.capture.flags.declarations import FLAGS, Options
 from warpline.cli import talk
 from warpline.cli.output import say_failed
 from warpline.cli.startup import load_api
@@ -23,7 +23,7 @@ from warpline.errors import WarplineError
 from warpline.units import plural
 
 if TYPE_CHECKING:
-    from warpline.capture.launch import Outcome
+    from warpline.capture.launcher.launch import Outcome
     from warpline.result import Result, Skipped
     from warpline.trace import Trace
 
@@ -57,17 +57,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def asks_for_help(words: Sequence[str]) -> bool:
     """Return whether ``-h`` or ``--help`` is given before the program."""
-    return options.asks_for_help(words)
+    return parsing.asks_for_help(words)
 
 
 def read(words: Sequence[str]) -> Namespace:
     """Parse the command line."""
-    return Namespace(options=options.parse(words))
+    return Namespace(options=parsing.parse(words))
 
 
 def run(args: Namespace) -> int:
     """Run and record the program, print the result, and exit with the program's status."""
-    from warpline.capture.launch import (  # noqa: PLC0415 - start-up: only running needs it
+    from warpline.capture.launcher.launch import (  # noqa: PLC0415 - start-up: only running needs it
         Talk,
         UnfinishedError,
         end_like,
@@ -194,7 +194,7 @@ def _print_tables(trace: Trace) -> None:
 
 def _export(chosen: Options, trace: Trace, output: Path) -> None:
     """Write the exports next to the recording."""
-    from warpline.capture import names  # noqa: PLC0415 - start-up: only running needs it
+    from warpline.capture.session import names  # noqa: PLC0415 - start-up: only running needs it
 
     for kind in chosen.export:
         path = names.export_path(output, kind)

@@ -13,7 +13,7 @@ from warpline.errors import CaptureError, WarplineError
 from warpline.units import plural
 
 if TYPE_CHECKING:
-    from warpline.capture.finishing import Finished
+    from warpline.capture.finishing.finish import Finished
 
 NAME = "recover"
 HELP = "recover an unfinished recording from its .raw directory"
@@ -47,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Write the recording and print its path."""
-    from warpline.capture.finishing import finish  # noqa: PLC0415 - start-up: brings the core
+    from warpline.capture.finishing.finish import finish  # noqa: PLC0415 - start-up: brings the core
 
     folder = Path(args.folder)
     if not folder.is_dir():
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
 
 def _facts(folder: Path) -> dict[str, Any]:
     """Return the content of session.json; empty if unreadable, which `finish` reports."""
-    from warpline.capture.session import read_facts  # noqa: PLC0415 - start-up
+    from warpline.capture.session.session import read_facts  # noqa: PLC0415 - start-up
 
     try:
         return read_facts(folder)
@@ -79,7 +79,7 @@ def _facts(folder: Path) -> dict[str, Any]:
 
 
 def _refuse_living(folder: Path, facts: dict[str, Any]) -> None:
-    from warpline.capture.raw_session import launched_by  # noqa: PLC0415 - start-up
+    from warpline.capture.finishing.raw_session import launched_by  # noqa: PLC0415 - start-up
 
     pid = launched_by(facts)
     if pid is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from warpline.result.ends import how_it_ended
 from warpline.trace import Trace
 
-# The start of a warning in Warpline's own recordings (capture/cuda_tables.py), and of its advice
+# The start of a warning in Warpline's own recordings (finishing/cuda_tables.py), and of its advice
 # if another profiler was active.
 _NOT_RECORDED = "CUDA was not recorded: "
 _STOP = "; stop it"

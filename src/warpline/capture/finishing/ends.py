@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.control import ControlFile
-from warpline.capture.exits import Exit, read_exits, signal_name
-from warpline.capture.raw_session import LogFile, RawSession
+from warpline.capture.finishing.raw_session import LogFile, RawSession
+from warpline.capture.session.control import ControlFile
+from warpline.capture.session.exits import Exit, read_exits, signal_name
 from warpline.errors import CaptureError
 
 # kSampleBegin and kSampleEnd of Note in native/raw/warpline_raw.h

@@ -12,9 +12,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpline.capture import capabilities
-from warpline.capture.control import RangeMode
-from warpline.capture.flags import (
+from warpline.capture.flags import capabilities
+from warpline.capture.flags.declarations import (
     FALSE_WORDS,
     FLAGS_BY_NAME,
     HINT,
@@ -22,7 +21,8 @@ from warpline.capture.flags import (
     Flag,
     Options,
 )
-from warpline.capture.nsys_flags import FOREIGN_FLAGS, IDLE_VALUES, ForeignFlag
+from warpline.capture.flags.nsys import FOREIGN_FLAGS, IDLE_VALUES, ForeignFlag
+from warpline.capture.session.control import RangeMode
 from warpline.errors import UsageError
 
 _MAX_COMMAND_FILES = 8

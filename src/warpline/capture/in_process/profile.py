@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from warpline.annotate import RangeHandle, end_range, start_range
 from warpline.annotate.listener import LISTENER
-from warpline.capture import capabilities, names
-from warpline.capture.control import ControlFile, State
-from warpline.capture.cupti import find_cupti
-from warpline.capture.libraries import agent_library
-from warpline.capture.session import (
+from warpline.capture.flags import capabilities
+from warpline.capture.machine.agent import agent_library
+from warpline.capture.machine.cupti import find_cupti
+from warpline.capture.session import names
+from warpline.capture.session.control import ControlFile, State
+from warpline.capture.session.session import (
     INJECTION_VARIABLE,
     SESSION_VARIABLE,
     AgentConfig,
@@ -281,7 +282,7 @@ class _Run:
 
     def finish(self) -> Mapping[str, Any]:
         """Stop recording, write the recording and return its counts."""
-        from warpline.capture.launch import run_finishing  # noqa: PLC0415 - at the end only
+        from warpline.capture.launcher.launch import run_finishing  # noqa: PLC0415 - at the end only
 
         atexit.unregister(self.finish_at_exit)
         if os.getpid() != self._pid:  # a fork: the session belongs to its parent

@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpline.capture import processes
-from warpline.capture.control import CONTROL_SLOTS, ControlFile
+from warpline.capture.machine import processes
+from warpline.capture.session.control import CONTROL_SLOTS, ControlFile
 
 FILE_NAME = "ends"
 _MAX_BYTES = 64 << 20

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpline.capture import capabilities, processes
-from warpline.capture.control import Counters, RangeMode
-from warpline.capture.cuda_tables import NOT_RECORDED
-from warpline.capture.flags import Options
-from warpline.capture.watching import Ending
+from warpline.capture.finishing.cuda_tables import NOT_RECORDED
+from warpline.capture.flags import capabilities
+from warpline.capture.flags.declarations import Options
+from warpline.capture.launcher.watching import Ending
+from warpline.capture.machine import processes
+from warpline.capture.session.control import Counters, RangeMode
 
 _PLAIN_HINT = "add ranges with nvtx, torch.cuda.nvtx or python -m warpline.annotate SCRIPT"
 _CUDA_HINT = "run warpline doctor to check whether CUDA can be recorded on this machine"

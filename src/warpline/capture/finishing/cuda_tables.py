@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from warpline.capture.raw_session import RawSession
-from warpline.capture.told import INFO, WARNING, Told
+from warpline.capture.finishing.raw_session import RawSession
+from warpline.capture.finishing.told import INFO, WARNING, Told
 from warpline.units import plural
 
 CUDA = "cuda"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from warpline.capture.control import ControlFile, State
+from warpline.capture.session.control import ControlFile, State
 
 WINDOW_S = 0.5  # length of a time window, recorded while there are no steps
 FIRST_S = 2.0  # the first window starts this long after the program's first NVTX or CUDA call

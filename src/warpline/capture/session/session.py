@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from warpline.capture.call_chains import agent_keys
-from warpline.capture.control import ControlFile, RangeMode, State
+from warpline.capture.flags.call_chains import agent_keys
+from warpline.capture.session.control import ControlFile, RangeMode, State
 from warpline.errors import CaptureError
 
 FACTS_NAME = "session.json"

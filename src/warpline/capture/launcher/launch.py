@@ -20,14 +20,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from warpline.capture import capabilities, names, program, reasons
-from warpline.capture.control import State
-from warpline.capture.cupti import find_cupti
-from warpline.capture.exits import signal_name
-from warpline.capture.flags import Options
-from warpline.capture.libraries import agent_library
-from warpline.capture.raw_session import abandoned_in
-from warpline.capture.session import (
+from warpline.capture.finishing.raw_session import abandoned_in
+from warpline.capture.flags import capabilities
+from warpline.capture.flags.declarations import Options
+from warpline.capture.launcher import program, reasons
+from warpline.capture.launcher.watching import Ending, Signals, Watch
+from warpline.capture.machine.agent import agent_library
+from warpline.capture.machine.cupti import find_cupti
+from warpline.capture.session import names
+from warpline.capture.session.control import State
+from warpline.capture.session.exits import signal_name
+from warpline.capture.session.session import (
     CUDA_INJECTION_VARIABLE,
     INJECTION_VARIABLE,
     AgentConfig,
@@ -37,7 +40,6 @@ from warpline.capture.session import (
     create_session,
     session_facts,
 )
-from warpline.capture.watching import Ending, Signals, Watch
 from warpline.errors import CaptureError
 from warpline.redaction import Project, redact_command, redact_environment
 
@@ -387,7 +389,7 @@ def _message(line: str) -> dict[str, Any] | None:
 def _own_environment() -> dict[str, str]:
     """Return the environment for a Python process of ours: it imports this very package."""
     environment = dict(os.environ)
-    own = str(Path(__file__).parents[2])
+    own = str(Path(__file__).parents[3])
     paths = [own, environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     return environment

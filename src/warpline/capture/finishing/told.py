@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpline.capture.control import Counters
-from warpline.capture.ends import Life
-from warpline.capture.exits import Exit
-from warpline.capture.raw_session import LogFile, RawSession
+from warpline.capture.finishing.ends import Life
+from warpline.capture.finishing.raw_session import LogFile, RawSession
+from warpline.capture.session.control import Counters
+from warpline.capture.session.exits import Exit
 from warpline.units import plural
 
 INFO, WARNING = 1, 2  # of schema.tables.SEVERITIES

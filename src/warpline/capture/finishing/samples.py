@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warpline.capture.control import Counters
-from warpline.capture.raw_session import RawSession
-from warpline.capture.sampling import WINDOW_S, Sampling
+from warpline.capture.finishing.raw_session import RawSession
+from warpline.capture.session.control import Counters
+from warpline.capture.session.sampling import WINDOW_S, Sampling
 from warpline.units import format_ns, plural
 
 # kSampleBegin, kSampleEnd and kStepsByLaunch of Note in native/raw/warpline_raw.h

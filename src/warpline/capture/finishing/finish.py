@@ -25,13 +25,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from warpline.capture import cost, cuda_tables
-from warpline.capture.control import ControlFile, Counters
-from warpline.capture.ends import Life, lives_of, tell_ends
-from warpline.capture.raw_session import LogFile, RawSession, log_files
-from warpline.capture.samples import find_samples
-from warpline.capture.session import FACTS_NAME, is_full, read_facts
-from warpline.capture.told import Told, tell
+from warpline.capture.finishing import cost, cuda_tables
+from warpline.capture.finishing.ends import Life, lives_of, tell_ends
+from warpline.capture.finishing.raw_session import LogFile, RawSession, log_files
+from warpline.capture.finishing.samples import find_samples
+from warpline.capture.finishing.told import Told, tell
+from warpline.capture.session.control import ControlFile, Counters
+from warpline.capture.session.session import FACTS_NAME, is_full, read_facts
 from warpline.container import META, ContainerWriter
 from warpline.errors import CaptureError, WarplineError
 from warpline.redaction import join_command
@@ -433,7 +433,3 @@ def _silent(part: float) -> None:
 def _say(fact: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(fact) + "\n")
     sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpline.capture import capabilities
-from warpline.capture.call_chains import parse_call_chains
-from warpline.capture.control import RangeMode
-from warpline.capture.sampling import Sampling
+from warpline.capture.flags import capabilities
+from warpline.capture.flags.call_chains import parse_call_chains
+from warpline.capture.session.control import RangeMode
+from warpline.capture.session.sampling import Sampling
 from warpline.errors import UsageError
 
 HINT = "see warpline profile --help"

@@ -26,14 +26,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpline.capture import processes
-from warpline.capture.control import RangeMode, State
-from warpline.capture.exits import Attached, signal_name
-from warpline.capture.flags import Options
-from warpline.capture.group import GroupEar
-from warpline.capture.sampling import TimeSampling
-from warpline.capture.session import SESSION_VARIABLE, Session, measure
-from warpline.capture.status import StatusLine
+from warpline.capture.flags.declarations import Options
+from warpline.capture.launcher.group import GroupEar
+from warpline.capture.launcher.status import StatusLine
+from warpline.capture.machine import processes
+from warpline.capture.session.control import RangeMode, State
+from warpline.capture.session.exits import Attached, signal_name
+from warpline.capture.session.sampling import TimeSampling
+from warpline.capture.session.session import SESSION_VARIABLE, Session, measure
 from warpline.units import format_bytes
 
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}

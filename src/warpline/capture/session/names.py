@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpline.capture.processes import is_alive
-from warpline.capture.session import FOLDER_ENDING, read_facts, reserve_folder
+from warpline.capture.machine.processes import is_alive
+from warpline.capture.session.session import FOLDER_ENDING, read_facts, reserve_folder
 from warpline.errors import CaptureError, UsageError
 from warpline.units import format_bytes
 

@@ -1,0 +1,1 @@
+"""The flags of ``warpline profile``: declared once, parsed, and kept as settings."""

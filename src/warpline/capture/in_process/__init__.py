@@ -1,0 +1,1 @@
+"""``warpline.profile()``: recording from within the program itself."""

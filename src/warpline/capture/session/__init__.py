@@ -1,0 +1,1 @@
+"""A session: the directory shared by launcher, agents and finishing while a program is recorded."""
