@@ -21,12 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture.machine.agent import agent_library
-from warpline.capture.session.session import (
-    AgentConfig,
-    create_session,
-    reserve_folder,
-    session_facts,
-)
+from warpline.capture.session.agent_config import AgentConfig
+from warpline.capture.session.facts import session_facts
+from warpline.capture.session.session import create_session, reserve_folder
 
 SETUP = """
 import nvtx, warpline

@@ -30,8 +30,9 @@ from urllib.parse import quote
 from agent_cuda import cuda_logs as logs
 
 from warpline.capture.machine.agent import agent_library
+from warpline.capture.session.agent_config import AgentConfig
 from warpline.capture.session.control import RangeMode, State
-from warpline.capture.session.session import AgentConfig, Session, create_session
+from warpline.capture.session.session import Session, create_session
 
 PROGRAMS = Path(__file__).with_name("gpu_programs.py")
 DEVICE_WORK = (logs.KERNEL, logs.COPY, logs.FILL, logs.GRAPH)

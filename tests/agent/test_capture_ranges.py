@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support import raw_logs
 
+from warpline.capture.session.agent_config import AgentConfig
 from warpline.capture.session.control import RangeMode, State
-from warpline.capture.session.session import AgentConfig
 
 DEFAULT_DOMAIN = AgentConfig(range_name="capture")
 LIBRARY = AgentConfig(range_name="capture", range_domain="lib")

@@ -9,7 +9,7 @@ import pytest
 from support import raw_logs
 from support.raw_logs import Event
 
-from warpline.capture.session.session import AgentConfig
+from warpline.capture.session.agent_config import AgentConfig
 
 
 @pytest.fixture

@@ -21,8 +21,10 @@ from support import raw_logs
 import warpline
 from warpline import native
 from warpline.capture.finishing.finish import finish
-from warpline.capture.session.exits import Attached
-from warpline.capture.session.session import AgentConfig, Session, session_facts
+from warpline.capture.launcher.attached import Attached
+from warpline.capture.session.agent_config import AgentConfig
+from warpline.capture.session.facts import session_facts
+from warpline.capture.session.session import Session
 from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="finishing needs the native core")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import raw_logs
 
-from warpline.capture.session.session import AgentConfig
+from warpline.capture.session.agent_config import AgentConfig
 
 OLDER = "-DNVTX_EXT_PAYLOAD_COMPATID=0x0103"
 UNKNOWN = "-DNVTX_EXT_PAYLOAD_COMPATID=0x0999"

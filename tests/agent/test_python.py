@@ -69,7 +69,7 @@ for payload in (numpy.arange(3), numpy.array((7, 0.5, "abc"), dtype=kind), b"byt
 
 
 def test_a_domain_that_is_left_out_is_not_lost_to_later_sessions(record):
-    from warpline.capture.session.session import AgentConfig
+    from warpline.capture.session.agent_config import AgentConfig
 
     code = """
 import nvtx

@@ -7,10 +7,11 @@ import re
 import pytest
 from support import raw_logs
 
+from warpline.capture.session.agent_config import AgentConfig
 from warpline.capture.session.control import ControlFile, RangeMode, State
-from warpline.capture.session.session import AgentConfig, SampleConfig
+from warpline.capture.session.sampling import Sampling
 
-FIVE = SampleConfig(steps=5, every=100)
+FIVE = Sampling(steps=5, every=100)
 FIRST_FIVES = [hundred + step for hundred in range(0, 1000, 100) for step in range(5)]
 
 
@@ -61,10 +62,10 @@ def test_exactly_the_steps_asked_for_are_recorded(sampled):
     ("way", "sample", "pattern"),
     [
         ("slashed", FIVE, r"Iteration (\d+)/1000"),
-        ("unusual", SampleConfig(5, 100, range_name="it_*"), r"it_(\d+)"),
-        ("unusual", SampleConfig(5, 100, range_name="?t_*", range_domain="default"), r"it_(\d+)"),
-        ("domain", SampleConfig(5, 100, range_name="it_*", range_domain="train"), r"it_(\d+)"),
-        ("domain", SampleConfig(5, 100, range_name="*_*"), r"it_(\d+)"),
+        ("unusual", Sampling(5, 100, range_name="it_*"), r"it_(\d+)"),
+        ("unusual", Sampling(5, 100, range_name="?t_*", range_domain="default"), r"it_(\d+)"),
+        ("domain", Sampling(5, 100, range_name="it_*", range_domain="train"), r"it_(\d+)"),
+        ("domain", Sampling(5, 100, range_name="*_*"), r"it_(\d+)"),
         ("epochs", FIVE, r"train_step (\d+)"),
     ],
 )
@@ -77,8 +78,8 @@ def test_a_step_is_known_by_its_name(sampled, way, sample, pattern):
     ("way", "sample"),
     [
         ("domain", FIVE),
-        ("loop", SampleConfig(5, 100, range_name="step_")),
-        ("domain", SampleConfig(5, 100, range_name="it_*", range_domain="default")),
+        ("loop", Sampling(5, 100, range_name="step_")),
+        ("domain", Sampling(5, 100, range_name="it_*", range_domain="default")),
     ],
 )
 def test_nothing_is_recorded_without_a_step(sampled, way, sample):
@@ -88,13 +89,13 @@ def test_nothing_is_recorded_without_a_step(sampled, way, sample):
 
 
 def test_steps_are_seen_in_domains_that_are_not_recorded(sampled):
-    sample = SampleConfig(5, 100, range_name="it_*")
+    sample = Sampling(5, 100, range_name="it_*")
     folder = sampled("domain", sample, domain_exclude=("train",))
     assert _counters(folder).windows_done == 10
 
 
 def test_every_step_may_be_recorded(sampled):
-    folder = sampled("loop", SampleConfig(3, 3), 20)
+    folder = sampled("loop", Sampling(3, 3), 20)
     (log,) = raw_logs.decode(folder)
     assert _steps(log) == list(range(20))
     assert _samples(log) == [(6, 0)]
@@ -102,7 +103,7 @@ def test_every_step_may_be_recorded(sampled):
 
 def test_a_time_window_keeps_no_step_from_being_recorded(sampled):
     # As of a short loop that begins and ends before the launcher looks again.
-    folder = sampled("loop", SampleConfig(2, 10), 30, state=State.TIME_WINDOW)
+    folder = sampled("loop", Sampling(2, 10), 30, state=State.TIME_WINDOW)
     (log,) = raw_logs.decode(folder)
     assert _samples(log) == [(6, 0), (7, 2), (6, 10), (7, 12), (6, 20), (7, 22)]
     assert _steps(log) == list(range(30))  # the window's are all there, too
@@ -115,7 +116,7 @@ def test_steps_before_recording_begins_count_but_are_not_recorded(sampled):
 
 
 def test_only_the_thread_that_began_the_first_step_counts(sampled):
-    folder = sampled("threads", SampleConfig(2, 10), 200)
+    folder = sampled("threads", Sampling(2, 10), 200)
     steps = [step for log in raw_logs.decode(folder) for step in _steps(log) if step != 999]
     assert steps == [step for step in range(200) if step % 10 < 2]
 
@@ -130,7 +131,7 @@ def test_forks_count_their_own_steps(sampled):
 
 
 def test_a_share_of_the_steps_is_chosen_by_how_long_they_take(sampled):
-    folder = sampled("loop", SampleConfig(duty=0.25), 3000, 300)
+    folder = sampled("loop", Sampling(duty=0.25), 3000, 300)
     (log,) = raw_logs.decode(folder)
     steps, every = _counters(folder).plan
     assert steps >= 2

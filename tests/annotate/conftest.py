@@ -16,12 +16,9 @@ import warpline
 from warpline import native
 from warpline.capture.finishing.finish import finish
 from warpline.capture.machine.agent import agent_library
-from warpline.capture.session.session import (
-    AgentConfig,
-    create_session,
-    reserve_folder,
-    session_facts,
-)
+from warpline.capture.session.agent_config import AgentConfig
+from warpline.capture.session.facts import session_facts
+from warpline.capture.session.session import create_session, reserve_folder
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpline.capture.session.session import AgentConfig
+from warpline.capture.session.agent_config import AgentConfig
 
 
 def test_blocks_functions_and_pushes_nest(recorded):

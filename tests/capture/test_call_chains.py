@@ -6,7 +6,7 @@ import pytest
 
 from warpline.capture.flags.call_chains import DEFAULT_NS, parse_call_chains
 from warpline.capture.flags.parsing import parse
-from warpline.capture.session.session import AgentConfig, CudaConfig
+from warpline.capture.session.agent_config import AgentConfig, CudaConfig
 from warpline.errors import UsageError
 
 EVERY = dict.fromkeys(("kernel", "memory", "sync", "other"), DEFAULT_NS)

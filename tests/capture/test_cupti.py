@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpline.capture.machine.cupti import find_cupti
-from warpline.capture.session.session import AgentConfig, CudaConfig
+from warpline.capture.session.agent_config import AgentConfig, CudaConfig
 
 
 def put(path: Path) -> Path:

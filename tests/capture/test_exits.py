@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from warpline.capture.launcher.attached import Attached
 from warpline.capture.session.control import ControlFile, ControlPage
-from warpline.capture.session.exits import Attached, Exit, read_exits
+from warpline.capture.session.exits import Exit, read_exits
 
 STATUS_OF_KILL = int(signal.SIGKILL)
 

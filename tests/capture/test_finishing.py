@@ -14,7 +14,8 @@ from capture.raw_writer import ORIGIN_NS, ORIGIN_UTC_NS, Log, write_session
 
 import warpline
 from warpline import native
-from warpline.capture.finishing.finish import finish, main
+from warpline.capture.finishing.__main__ import main
+from warpline.capture.finishing.finish import finish
 from warpline.errors import CaptureError
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
@@ -113,7 +114,7 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(tmp_path: Path) -> None:
         log.mark(time_ns)
     folder = write_session(tmp_path / "x.raw", log)
     code = (
-        "import resource, signal, sys; from warpline.capture.finishing.finish import main;"
+        "import resource, signal, sys; from warpline.capture.finishing.__main__ import main;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000));"
         "sys.exit(main(sys.argv[1:]))"
@@ -134,7 +135,7 @@ def test_the_process_says_how_far_it_is_and_imports_no_numpy(tmp_path: Path) -> 
     log.pop(2)
     folder = write_session(tmp_path / "x.raw", log)
     code = (
-        "import sys; from warpline.capture.finishing.finish import main;"
+        "import sys; from warpline.capture.finishing.__main__ import main;"
         "status = main(sys.argv[1:]);"
         "assert not {'numpy', 'polars', 'warpline.api'} & set(sys.modules), sys.modules;"
         "sys.exit(status)"

@@ -9,8 +9,9 @@ from support import launching
 
 import warpline
 from warpline.capture.flags import parsing
+from warpline.capture.launcher.time_windows import TimeSampling
 from warpline.capture.session.control import ControlFile, RangeMode, State
-from warpline.capture.session.sampling import Sampling, TimeSampling
+from warpline.capture.session.sampling import Sampling
 from warpline.derived.ranks.clocks import aligned
 from warpline.errors import UsageError
 from warpline.trace import read

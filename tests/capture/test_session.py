@@ -15,7 +15,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from warpline.capture.session import control, session
+from warpline.capture.session import control, facts, session
+from warpline.capture.session.agent_config import AgentConfig
 from warpline.capture.session.control import ControlFile, ControlPage, RangeMode, State
 from warpline.capture.session.names import (
     check_room,
@@ -24,7 +25,7 @@ from warpline.capture.session.names import (
     unset_variables,
     with_ending,
 )
-from warpline.capture.session.session import AgentConfig, not_writable
+from warpline.capture.session.session import not_writable
 from warpline.errors import CaptureError, UsageError
 
 HEADER = Path(__file__).parents[2] / "native" / "raw" / "warpline_raw.h"
@@ -129,7 +130,7 @@ def test_a_session_is_only_for_its_user(tmp_path, folder):
     assert stat.S_IMODE((folder / "control").stat().st_mode) == 0o600
     made.end(program={"pid": 1})
     assert made.control.state is State.STOPPED
-    found = session.read_facts(folder)
+    found = facts.read_facts(folder)
     assert found["program"] == {"pid": 1}
     assert found["ended_monotonic_ns"] > 0
     made.remove()
@@ -154,15 +155,15 @@ def test_the_agents_configuration_is_lines_that_cannot_be_broken():
 
 
 def test_facts_take_any_text(folder):
-    session.write_facts(folder, {"command": ["a\udc80b", "ü"]})
-    assert session.read_facts(folder)["command"] == ["a\udc80b", "ü"]
+    facts.write_facts(folder, {"command": ["a\udc80b", "ü"]})
+    assert facts.read_facts(folder)["command"] == ["a\udc80b", "ü"]
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{"])
 def test_damaged_facts_are_an_error(folder, content):
     (folder / "session.json").write_text(content)
     with pytest.raises(CaptureError, match="is damaged"):
-        session.read_facts(folder)
+        facts.read_facts(folder)
 
 
 def test_folders_never_meet(tmp_path):
@@ -254,14 +255,14 @@ def test_a_name_that_another_session_will_take_gets_a_number(tmp_path):
 
     name, folder = choose()
     assert (name, said) == ("r%.warpline", [])
-    facts = {"launcher_pid": os.getpid(), "host": os.uname().nodename}
-    session.write_facts(folder, facts)
+    found = {"launcher_pid": os.getpid(), "host": os.uname().nodename}
+    facts.write_facts(folder, found)
     assert choose()[0] == "r%.1.warpline"
     assert said.pop().startswith("another process is recording to r%.warpline")
-    session.write_facts(folder, {**facts, "host": "elsewhere"})
+    facts.write_facts(folder, {**found, "host": "elsewhere"})
     assert choose()[0] == "r%.2.warpline"
     assert said.pop()
-    session.write_facts(folder, {**facts, "launcher_pid": 2**22 + 1})
+    facts.write_facts(folder, {**found, "launcher_pid": 2**22 + 1})
     assert choose()[0] == "r%.warpline"
     assert said == [f"{folder} is an unfinished recording; run warpline recover {folder}"]
 

@@ -19,7 +19,7 @@ import warpline
 from warpline.capture.machine import processes
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.exits import read_exits
-from warpline.capture.session.session import read_facts
+from warpline.capture.session.facts import read_facts
 from warpline.render import Options
 from warpline.render.diagnosis.text import render as render_diagnosis
 from warpline.render.screen import render

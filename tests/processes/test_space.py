@@ -39,12 +39,9 @@ def test_a_disk_without_room_is_refused_before_the_start(lab, small_disk):
 
 def session_in(lab, folder, *, keep_free_bytes=0):
     """Make a session in a folder, for any agent."""
-    from warpline.capture.session.session import (
-        AgentConfig,
-        create_session,
-        reserve_folder,
-        session_facts,
-    )
+    from warpline.capture.session.agent_config import AgentConfig
+    from warpline.capture.session.facts import session_facts
+    from warpline.capture.session.session import create_session, reserve_folder
 
     output = folder / "run.warpline"
     facts = session_facts(output, command=[], options={}, environment={}, collected=["nvtx"])

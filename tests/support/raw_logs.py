@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from warpline.capture.session.agent_config import AgentConfig
 from warpline.capture.session.control import RangeMode, State
-from warpline.capture.session.session import AgentConfig, Session, create_session
+from warpline.capture.session.session import Session, create_session
 
 MAGIC = b"WLRAW\r\n\x1a"
 HEADER_BYTES = 4096

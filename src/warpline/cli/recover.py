@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
 
 def _facts(folder: Path) -> dict[str, Any]:
     """Return the content of session.json; empty if unreadable, which `finish` reports."""
-    from warpline.capture.session.session import read_facts  # noqa: PLC0415 - start-up
+    from warpline.capture.session.facts import read_facts  # noqa: PLC0415 - start-up
 
     try:
         return read_facts(folder)

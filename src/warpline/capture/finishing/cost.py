@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from warpline.capture.machine.agent import agent_library
+from warpline.capture.session.agent_config import AgentConfig
 from warpline.capture.session.control import State
-from warpline.capture.session.session import AgentConfig, create_session
+from warpline.capture.session.session import create_session
 from warpline.errors import WarplineError
 
 # Tables of the measured records, in the order of WL_COST_... in

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from warpline import native
-from warpline.capture.session.session import FOLDER_ENDING, LOG_ENDING, read_facts
+from warpline.capture.session.facts import read_facts
+from warpline.capture.session.session import FOLDER_ENDING, LOG_ENDING
 from warpline.errors import AgentMissingError, CaptureError
 
 _UNKNOWN_NS = -(2**63)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from warpline.errors import UsageError
 
 KINDS = ("kernel", "memory", "sync", "other")
@@ -40,8 +38,3 @@ def parse_call_chains(text: str) -> dict[str, int]:
         from_ns = int(number) if colon else DEFAULT_NS
         found.update(dict.fromkeys(KINDS if kind == _ALL else (kind,), from_ns))
     return found
-
-
-def agent_keys(chains: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return the keys and values for agent.conf that enable backtraces."""
-    return [(f"cuda_chains_{kind}", str(from_ns)) for kind, from_ns in chains.items()]

@@ -28,20 +28,18 @@ from typing import TYPE_CHECKING, Any, Self
 from warpline.annotate import RangeHandle, end_range, start_range
 from warpline.annotate.listener import LISTENER
 from warpline.capture.flags import capabilities
-from warpline.capture.machine.agent import agent_library
+from warpline.capture.machine.agent import INJECTION_VARIABLE, agent_library
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.session import names
+from warpline.capture.session.agent_config import AgentConfig, CudaConfig
 from warpline.capture.session.control import ControlFile, State
+from warpline.capture.session.facts import session_facts
 from warpline.capture.session.session import (
-    INJECTION_VARIABLE,
     SESSION_VARIABLE,
-    AgentConfig,
-    CudaConfig,
     Session,
     create_session,
     measure,
     not_writable,
-    session_facts,
 )
 from warpline.errors import AgentMissingError, CaptureError, UsageError
 from warpline.redaction import Project, redact_command, redact_environment
@@ -282,7 +280,7 @@ class _Run:
 
     def finish(self) -> Mapping[str, Any]:
         """Stop recording, write the recording and return its counts."""
-        from warpline.capture.launcher.launch import run_finishing  # noqa: PLC0415 - at the end only
+        from warpline.capture.finishing.process import run_finishing  # noqa: PLC0415 - at the end only
 
         atexit.unregister(self.finish_at_exit)
         if os.getpid() != self._pid:  # a fork: the session belongs to its parent

@@ -8,47 +8,39 @@ here.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpline.capture.finishing.process import Progress, run_finishing
 from warpline.capture.finishing.raw_session import abandoned_in
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.declarations import Options
 from warpline.capture.launcher import program, reasons
 from warpline.capture.launcher.watching import Ending, Signals, Watch
-from warpline.capture.machine.agent import agent_library
-from warpline.capture.machine.cupti import find_cupti
-from warpline.capture.session import names
-from warpline.capture.session.control import State
-from warpline.capture.session.exits import signal_name
-from warpline.capture.session.session import (
+from warpline.capture.machine.agent import (
     CUDA_INJECTION_VARIABLE,
     INJECTION_VARIABLE,
-    AgentConfig,
-    CudaConfig,
-    SampleConfig,
-    Session,
-    create_session,
-    session_facts,
+    agent_library,
 )
+from warpline.capture.machine.cupti import find_cupti
+from warpline.capture.session import names
+from warpline.capture.session.agent_config import AgentConfig, CudaConfig
+from warpline.capture.session.control import State
+from warpline.capture.session.facts import session_facts
+from warpline.capture.session.session import Session, create_session
 from warpline.errors import CaptureError
 from warpline.redaction import Project, redact_command, redact_environment
 
 _DETACH_MS = 1000  # attaching CUPTI again takes 11 ms (H200, CUDA 13.0)
-_FINISHING = "warpline.capture.finishing"
 _RECORDED = ("ranges", "marks", "kernels", "cuda_calls")  # a recording without any is empty
 
 Say = Callable[[str], None]
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -240,9 +232,8 @@ def _facts(options: Options, environment: Mapping[str, str], output: Path) -> di
 
 def _config(options: Options, environment: Mapping[str, str], path: Path) -> AgentConfig:
     name, domain = options.nvtx_capture or (None, None)
-    sampling = options.sampling
     return AgentConfig(
-        sample=None if sampling is None else SampleConfig(**asdict(sampling)),
+        sample=options.sampling,
         nvtx="nvtx" in options.trace,
         domain_include=options.nvtx_domain_include,
         domain_exclude=options.nvtx_domain_exclude,
@@ -322,74 +313,3 @@ def _finish(session: Session, options: Options, ending: Ending, talk: Talk) -> M
     else:
         session.remove()
     return finished
-
-
-def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str, Any]:
-    """Finish a session in a separate process and return the counts.
-
-    Args:
-        folder: The session directory.
-        output: The recording to write; an existing file is overwritten.
-        progress: Called with the completed fraction, from 0 to 1.
-
-    Raises:
-        CaptureError: The recording could not be written.
-    """
-    words = [sys.executable, "-P", "-m", _FINISHING, str(folder), "--output", str(output)]
-    finished: Mapping[str, Any] | None = None
-    said: list[str] = []
-    with subprocess.Popen(
-        [*words, "--progress"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=_own_environment(),
-        encoding="utf-8",
-        errors="replace",
-    ) as process:
-        assert process.stdout is not None  # it is a pipe
-        for line in process.stdout:
-            message = _message(line)
-            if message is None:
-                said.append(line.strip())
-            elif "finished" in message:
-                finished = message["finished"]
-            elif "failed" in message:
-                failed = message["failed"]
-                raise CaptureError(failed["message"], hint=failed.get("hint"))
-            else:
-                progress(float(message.get("progress", 0.0)))
-    if process.returncode != 0 or finished is None:
-        why = next((line for line in reversed(said) if line), _how_it_ended(process.returncode))
-        raise CaptureError(
-            f"cannot write {output}: {why.removeprefix('error: ')}",
-            hint=f"run warpline recover {folder}",
-        )
-    return finished
-
-
-def _how_it_ended(status: int) -> str:
-    """Describe the exit of a finishing process that printed nothing."""
-    if status >= 0:
-        return f"the process that writes it exited with status {status}"
-    name = signal_name(-status)
-    cause = " (out of memory?)" if -status == signal.SIGKILL else ""
-    return f"the process that writes it was killed by {name}{cause}"
-
-
-def _message(line: str) -> dict[str, Any] | None:
-    """Return the JSON object in a line, or None if there is none."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _own_environment() -> dict[str, str]:
-    """Return the environment for a Python process of ours: it imports this very package."""
-    environment = dict(os.environ)
-    own = str(Path(__file__).parents[3])
-    paths = [own, environment.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    return environment

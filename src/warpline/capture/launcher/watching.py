@@ -27,12 +27,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpline.capture.flags.declarations import Options
+from warpline.capture.launcher.attached import Attached
 from warpline.capture.launcher.group import GroupEar
 from warpline.capture.launcher.status import StatusLine
+from warpline.capture.launcher.time_windows import TimeSampling
 from warpline.capture.machine import processes
 from warpline.capture.session.control import RangeMode, State
-from warpline.capture.session.exits import Attached, signal_name
-from warpline.capture.session.sampling import TimeSampling
+from warpline.capture.session.exits import signal_name
 from warpline.capture.session.session import SESSION_VARIABLE, Session, measure
 from warpline.units import format_bytes
 

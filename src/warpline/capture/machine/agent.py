@@ -1,4 +1,4 @@
-"""The path of the agent: the library that records from within a program."""
+"""The agent, the library that records from within a program: its path, and what loads it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from warpline.errors import AgentMissingError
 
 AGENT_NAME = "libwarpline_agent.so"
 AGENT_VARIABLE = "WARPLINE_AGENT"
+
+# They name libraries for NVTX and the CUDA driver to load.
+INJECTION_VARIABLE = "NVTX_INJECTION64_PATH"
+CUDA_INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
 
 
 def agent_library() -> Path:

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpline.capture.machine.agent import AGENT_NAME
+from warpline.capture.machine.agent import AGENT_NAME, CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE
 from warpline.capture.machine.cupti import find_cupti
-from warpline.capture.session.session import CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE
 from warpline.units import format_bytes
 
 _DRIVER = Path("proc/driver/nvidia")

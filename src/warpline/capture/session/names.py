@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpline.capture.machine.processes import is_alive
-from warpline.capture.session.session import FOLDER_ENDING, read_facts, reserve_folder
+from warpline.capture.session.facts import read_facts
+from warpline.capture.session.session import FOLDER_ENDING, reserve_folder
 from warpline.errors import CaptureError, UsageError
 from warpline.units import format_bytes
 

@@ -8,172 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 import struct
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from warpline.capture.flags.call_chains import agent_keys
+from warpline.capture.machine.agent import CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE
+from warpline.capture.session.agent_config import CONFIG_NAME, AgentConfig
 from warpline.capture.session.control import ControlFile, RangeMode, State
+from warpline.capture.session.facts import Facts, write_facts
 from warpline.errors import CaptureError
 
-FACTS_NAME = "session.json"
-CONFIG_NAME = "agent.conf"
 LOG_ENDING = ".wlraw"
 FOLDER_ENDING = ".raw"
 
 SESSION_VARIABLE = "WARPLINE_SESSION"
-INJECTION_VARIABLE = "NVTX_INJECTION64_PATH"
-CUDA_INJECTION_VARIABLE = "CUDA_INJECTION64_PATH"
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
 _LOG_RECORDS_AT = 64  # records, dropped_records, cut_texts: LogHeader in warpline_raw.h
 _ATTEMPTS = 1000
-
-# Kinds of CUDA records that are on by default in agent.conf.
-_CUDA_KINDS = (
-    "cuda_kernel",
-    "cuda_memcpy",
-    "cuda_memset",
-    "cuda_sync",
-    "cuda_event",
-    "cuda_overhead",
-)
-
-Facts = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class SampleConfig:
-    """Which steps the agents record.
-
-    Attributes:
-        steps: Steps to record of every `every`.
-        every: Steps from the start of one sample to the next; 0: chosen from `duty` and the
-            duration of steps.
-        duty: The fraction of steps to record, if `every` is 0.
-        range_name: The NVTX range that starts a step, with * and ?; None for common names.
-        range_domain: Its domain; None for any, "default" for the unnamed domain.
-        by_calls: Whether cudaProfilerStart starts a step instead.
-    """
-
-    steps: int = 0
-    every: int = 0
-    duty: float = 0.0
-    range_name: str | None = None
-    range_domain: str | None = None
-    by_calls: bool = False
-
-    def pairs(self) -> list[tuple[str, str]]:
-        """Return the keys and values for agent.conf."""
-        pairs = [
-            ("sample_steps", str(self.steps)),
-            ("sample_every", str(self.every)),
-            ("sample_duty_ppm", str(round(self.duty * 1e6))),
-            ("sample_calls", str(int(self.by_calls))),
-        ]
-        if self.range_name is not None:
-            pairs.append(("sample_range", self.range_name))
-        if self.range_domain is not None:
-            pairs.append(("sample_domain", self.range_domain))
-        return pairs
-
-
-@dataclass(frozen=True)
-class CudaConfig:
-    """What the agents record of CUDA.
-
-    Attributes:
-        library_paths: Candidate paths of CUPTI, in the order to try them.
-        calls: "calls" for the calls worth recording, "all" or "none".
-        graph: "graph" for graph-level, "node" for node-level tracing of CUDA graphs.
-        memory: Whether allocations and frees are recorded.
-        waits: Source of synchronization and event records: "calls", or "cupti" for CUPTI's own.
-        chains: Which calls get backtraces, from `call_chains.parse_call_chains`.
-        flush_ms: Interval between flushes; at most this much is missing when a program is killed.
-        detach_ms: Minimum expected pause between samples for detaching CUPTI; 0: never detach.
-        is_silent: Record nothing; only detect calls of cudaProfilerStart and -Stop.
-    """
-
-    library_paths: tuple[str, ...] = ()
-    calls: str = "calls"
-    graph: str = "node"
-    memory: bool = False
-    waits: str = "calls"
-    chains: Mapping[str, int] = field(default_factory=dict)
-    flush_ms: int = 1000
-    detach_ms: int = 0
-    is_silent: bool = False
-
-    def pairs(self) -> list[tuple[str, str]]:
-        """Return the keys and values for agent.conf."""
-        found = [("cuda", "1"), *(("cupti_path", path) for path in self.library_paths)]
-        found.append(("cuda_flush_ms", str(self.flush_ms)))
-        if self.detach_ms:
-            found.append(("cuda_detach_ms", str(self.detach_ms)))
-        if self.is_silent:
-            return [*found, ("cuda_api", "none"), *((key, "0") for key in _CUDA_KINDS)]
-        memory = str(int(self.memory))
-        return [
-            *found,
-            ("cuda_api", self.calls),
-            ("cuda_graph", self.graph),
-            ("cuda_memory", memory),
-            ("cuda_waits", self.waits),
-            *agent_keys(self.chains),
-        ]
-
-
-@dataclass(frozen=True)
-class AgentConfig:
-    """Configuration of the agents.
-
-    Attributes:
-        nvtx: Whether NVTX events are recorded.
-        domain_include: Record only these NVTX domains; empty for all. "default" is the unnamed one.
-        domain_exclude: Exclude these NVTX domains.
-        range_name: The NVTX range that opens a capture range, or None.
-        range_domain: Its domain; None for the default domain, "*" for any.
-        sample: Which steps are recorded; None for all.
-        block_bytes: Increment by which a log grows.
-        keep_free_bytes: Logs stop growing when the file system has less space left.
-        cuda: What is recorded of CUDA, or None.
-    """
-
-    nvtx: bool = True
-    domain_include: tuple[str, ...] = ()
-    domain_exclude: tuple[str, ...] = ()
-    range_name: str | None = None
-    range_domain: str | None = None
-    sample: SampleConfig | None = None
-    block_bytes: int = 1 << 20
-    keep_free_bytes: int = 64 << 20
-    cuda: CudaConfig | None = None
-
-    def text(self) -> str:
-        """Return the content of agent.conf."""
-        pairs: list[tuple[str, str]] = [("version", "1"), ("nvtx", str(int(self.nvtx)))]
-        pairs += [("domain_include", name) for name in self.domain_include]
-        pairs += [("domain_exclude", name) for name in self.domain_exclude]
-        if self.range_name is not None:
-            pairs.append(("range_name", self.range_name))
-        if self.range_domain is not None:
-            pairs.append(("range_domain", self.range_domain))
-        if self.sample is not None:
-            pairs += self.sample.pairs()
-        pairs.append(("block_bytes", str(self.block_bytes)))
-        pairs.append(("keep_free_bytes", str(self.keep_free_bytes)))
-        if self.cuda is not None:
-            pairs += self.cuda.pairs()
-        return "".join(
-            f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs
-        )
 
 
 @dataclass(frozen=True)
@@ -283,43 +139,6 @@ def is_full(error: OSError) -> bool:
     return error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-def session_facts(
-    output: Path,
-    *,
-    command: Iterable[str],
-    options: Facts,
-    environment: Mapping[str, str],
-    collected: Iterable[str],
-) -> dict[str, Any]:
-    """Return the initial facts of a session.
-
-    Args:
-        output: Path of the recording.
-        command: The program and its arguments, redacted.
-        options: Plain values by option name.
-        environment: The environment variables to store, redacted.
-        collected: The traced APIs, such as "nvtx".
-    """
-    from warpline import __version__  # noqa: PLC0415 - the package's own version, already there
-
-    monotonic_ns, utc_ns = time.monotonic_ns(), time.time_ns()
-    return {
-        "version": 1,
-        "warpline": __version__,
-        "command": list(command),
-        "directory": str(Path.cwd()),
-        "host": os.uname().nodename,
-        "started_utc_ns": utc_ns,
-        "started_monotonic_ns": monotonic_ns,
-        "options": dict(options),
-        "environment": dict(environment),
-        "output": str(output),
-        "launcher_pid": os.getpid(),
-        "notes": [],
-        "collected": list(collected),
-    }
-
-
 def reserve_folder(output: Path) -> Path:
     """Create an empty session directory next to the recording, accessible to this user only.
 
@@ -346,33 +165,6 @@ def reserve_folder(output: Path) -> Path:
         f"{output.parent} has {_ATTEMPTS} unfinished recordings of {output.name}",
         hint=f"run warpline recover {output.name}{FOLDER_ENDING}, or delete the .raw directories",
     )
-
-
-def write_facts(folder: Path, facts: Facts) -> None:
-    """Replace session.json atomically: a reader sees the old or the new version."""
-    path = folder / FACTS_NAME
-    unfinished = folder / f".{FACTS_NAME}.{os.getpid()}"
-    text = json.dumps(facts, indent=1, ensure_ascii=True)  # lone surrogates stay readable
-    unfinished.write_text(text + "\n", encoding="ascii")
-    unfinished.replace(path)
-
-
-def read_facts(folder: Path) -> dict[str, Any]:
-    """Return the content of session.json.
-
-    Raises:
-        CaptureError: It is missing or damaged.
-    """
-    path = folder / FACTS_NAME
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CaptureError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise CaptureError(f"{path} is damaged: {error}") from error
-    if not isinstance(facts, dict):
-        raise CaptureError(f"{path} is damaged: not a JSON object")
-    return facts
 
 
 def measure(folder: Path) -> Volume:

@@ -1,0 +1,144 @@
+"""A recording before it is written: which tables it has, and its metadata."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from warpline.capture.finishing import cuda_tables
+from warpline.capture.finishing.clock import Clock
+from warpline.capture.finishing.raw_session import RawSession
+from warpline.capture.finishing.told import Told
+from warpline.capture.session.facts import Facts, texts_of
+from warpline.container import META, ContainerWriter
+from warpline.redaction import join_command
+from warpline.schema import TABLES, DType
+from warpline.schema.recording import (
+    BLOB,
+    FORMAT,
+    MASK_ENDING,
+    NPY_TYPES,
+    OFFSETS,
+    RAW_FORMAT,
+    VERSION,
+)
+
+LOST_EVENTS = "NVTX events"
+LOST_CUDA_EVENTS = "NVTX and CUDA events"
+
+_NVTX = "nvtx"
+_EVENTS = ("range", "mark", "range_payload")
+_DIMENSIONS = ("process", "thread")
+_PACKED = {DType.INT64: "q", DType.INT32: "i"}
+_ITEM_BYTES = {DType.INT64: 8, DType.INT32: 4, DType.FLOAT64: 8, DType.BOOL: 1}
+
+Progress = Callable[[float], None]
+
+
+class Draft:
+    """A recording before it is written."""
+
+    def __init__(
+        self,
+        session: RawSession,
+        facts: Facts,
+        clock: Clock,
+        told: Told,
+        costs: Mapping[str, float],
+    ) -> None:
+        self._costs = dict(costs)
+        self._session = session
+        self._facts = facts
+        self._clock = clock
+        self._told = told
+        self._diagnostics = sorted(
+            (item.time_ns - clock.origin_ns, item.severity, session.intern(item.text), item.process)
+            for item in told.diagnostics
+        )
+        tables = (*_EVENTS, *_DIMENSIONS, *cuda_tables.TABLES)
+        self.rows = {name: session.rows(name) for name in tables}
+        self.rows["diagnostic"] = len(self._diagnostics)
+        collected = facts.get("collected", [_NVTX])
+        collected = collected if isinstance(collected, list) else []
+        is_cuda = cuda_tables.CUDA in collected
+        # A recorded table is present even without rows: there were no such events.
+        there = {*_DIMENSIONS, *cuda_tables.recorded(session, is_asked_for=is_cuda)}
+        there |= {name for name, rows in self.rows.items() if rows}
+        if _NVTX in collected:
+            there |= {*_EVENTS, "diagnostic"}
+        self._tables = [name for name in self.rows if name in there]
+
+    def write(self, output: Path, progress: Progress) -> None:
+        """Write the recording; OSError if that fails."""
+        counted = {name: self.rows[name] for name in self._tables}
+        meta = {
+            "format": FORMAT,
+            "version": ".".join(map(str, VERSION)),
+            "rows": counted,
+            "recording": self._meta(),
+        }
+        done, total = 0, max(sum(counted.values()), 1)
+        with ContainerWriter(output) as writer:
+            writer.add_json(META, meta)
+            for table in self._tables:
+                if table == "diagnostic":
+                    self._write_diagnostics(writer)
+                else:
+                    self._write_table(writer, table)
+                done += counted[table]
+                progress(done / total)
+            ends, size = self._session.rows("string"), self._session.text_bytes
+            writer.add_array(OFFSETS, "<i8", ends, self._session.values(OFFSETS, ends, 8))
+            writer.add_array(BLOB, "|u1", size, self._session.values(BLOB, size, 1))
+
+    def _write_table(self, writer: ContainerWriter, table: str) -> None:
+        for column in TABLES[table].columns:
+            rows, place = self.rows[table], f"{table}/{column.name}"
+            nulls = self._session.nulls(place, rows) if column.nullable else 0
+            if column.nullable and nulls in {None, rows}:
+                continue
+            values = self._session.values(place, rows, _ITEM_BYTES[column.dtype])
+            writer.add_array(place, NPY_TYPES[column.dtype], rows, values)
+            if nulls:
+                writer.add_array(place + MASK_ENDING, "|b1", rows, self._session.mask(place, rows))
+
+    def _write_diagnostics(self, writer: ContainerWriter) -> None:
+        names = ("time_ns", "severity", "text_id", "process_id")
+        columns = zip(*self._diagnostics, strict=True) if self._diagnostics else ((),) * 4
+        for name, values in zip(names, columns, strict=True):
+            dtype = TABLES["diagnostic"].column(name).dtype
+            raw = struct.pack(f"={len(values)}{_PACKED[dtype]}", *values)
+            writer.add_array(f"diagnostic/{name}", NPY_TYPES[dtype], len(values), [raw])
+
+    def _meta(self) -> dict[str, Any]:
+        """Return the metadata in the format of `trace.recording.meta_to_json`."""
+        facts, told = self._facts, self._told
+        command = facts.get("command")
+        environment = facts.get("environment")
+        pairs = environment.items() if isinstance(environment, dict) else ()
+        # Drops are counted per log, not by kind of record.
+        events = LOST_CUDA_EVENTS if self.rows["api_call"] or self.rows["kernel"] else LOST_EVENTS
+        return {
+            "sources": [],
+            "source_format": RAW_FORMAT,
+            "producer": " ".join(["Warpline", *texts_of([facts.get("warpline")])]),
+            "source_version": "1",
+            "command": join_command(texts_of(command)) or None,
+            "host": _text(facts.get("host")),
+            "origin_utc_ns": self._clock.origin_utc_ns,
+            "span_ns": self._clock.span_ns,
+            "windows_ns": told.windows,
+            "ends": told.ends,
+            "lost": {**({events: told.lost} if told.lost else {}), **told.more_lost},
+            "unread": told.unread,
+            "warnings": told.warnings,
+            "damaged": {},
+            "environment": {name: value for name, value in pairs if isinstance(value, str)},
+            "record_cost_ns": self._costs,
+        }
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

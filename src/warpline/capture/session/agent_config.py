@@ -1,0 +1,112 @@
+"""The configuration of a session's agents: the content of agent.conf."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from warpline.capture.session.sampling import Sampling
+
+CONFIG_NAME = "agent.conf"
+
+# Kinds of CUDA records that are on by default in agent.conf.
+_CUDA_KINDS = (
+    "cuda_kernel",
+    "cuda_memcpy",
+    "cuda_memset",
+    "cuda_sync",
+    "cuda_event",
+    "cuda_overhead",
+)
+
+
+@dataclass(frozen=True)
+class CudaConfig:
+    """What the agents record of CUDA.
+
+    Attributes:
+        library_paths: Candidate paths of CUPTI, in the order to try them.
+        calls: "calls" for the calls worth recording, "all" or "none".
+        graph: "graph" for graph-level, "node" for node-level tracing of CUDA graphs.
+        memory: Whether allocations and frees are recorded.
+        waits: Source of synchronization and event records: "calls", or "cupti" for CUPTI's own.
+        chains: Which calls get backtraces: kind of call -> minimum duration in ns.
+        flush_ms: Interval between flushes; at most this much is missing when a program is killed.
+        detach_ms: Minimum expected pause between samples for detaching CUPTI; 0: never detach.
+        is_silent: Record nothing; only detect calls of cudaProfilerStart and -Stop.
+    """
+
+    library_paths: tuple[str, ...] = ()
+    calls: str = "calls"
+    graph: str = "node"
+    memory: bool = False
+    waits: str = "calls"
+    chains: Mapping[str, int] = field(default_factory=dict)
+    flush_ms: int = 1000
+    detach_ms: int = 0
+    is_silent: bool = False
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values for agent.conf."""
+        found = [("cuda", "1"), *(("cupti_path", path) for path in self.library_paths)]
+        found.append(("cuda_flush_ms", str(self.flush_ms)))
+        if self.detach_ms:
+            found.append(("cuda_detach_ms", str(self.detach_ms)))
+        if self.is_silent:
+            return [*found, ("cuda_api", "none"), *((key, "0") for key in _CUDA_KINDS)]
+        memory = str(int(self.memory))
+        return [
+            *found,
+            ("cuda_api", self.calls),
+            ("cuda_graph", self.graph),
+            ("cuda_memory", memory),
+            ("cuda_waits", self.waits),
+            *((f"cuda_chains_{kind}", str(from_ns)) for kind, from_ns in self.chains.items()),
+        ]
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """Configuration of the agents.
+
+    Attributes:
+        nvtx: Whether NVTX events are recorded.
+        domain_include: Record only these NVTX domains; empty for all. "default" is the unnamed one.
+        domain_exclude: Exclude these NVTX domains.
+        range_name: The NVTX range that opens a capture range, or None.
+        range_domain: Its domain; None for the default domain, "*" for any.
+        sample: Which steps are recorded; None for all.
+        block_bytes: Increment by which a log grows.
+        keep_free_bytes: Logs stop growing when the file system has less space left.
+        cuda: What is recorded of CUDA, or None.
+    """
+
+    nvtx: bool = True
+    domain_include: tuple[str, ...] = ()
+    domain_exclude: tuple[str, ...] = ()
+    range_name: str | None = None
+    range_domain: str | None = None
+    sample: Sampling | None = None
+    block_bytes: int = 1 << 20
+    keep_free_bytes: int = 64 << 20
+    cuda: CudaConfig | None = None
+
+    def text(self) -> str:
+        """Return the content of agent.conf."""
+        pairs: list[tuple[str, str]] = [("version", "1"), ("nvtx", str(int(self.nvtx)))]
+        pairs += [("domain_include", name) for name in self.domain_include]
+        pairs += [("domain_exclude", name) for name in self.domain_exclude]
+        if self.range_name is not None:
+            pairs.append(("range_name", self.range_name))
+        if self.range_domain is not None:
+            pairs.append(("range_domain", self.range_domain))
+        if self.sample is not None:
+            pairs += self.sample.pairs()
+        pairs.append(("block_bytes", str(self.block_bytes)))
+        pairs.append(("keep_free_bytes", str(self.keep_free_bytes)))
+        if self.cuda is not None:
+            pairs += self.cuda.pairs()
+        return "".join(
+            f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs
+        )
