@@ -7,13 +7,14 @@ import signal
 import pytest
 
 from warpline.capture.flags import capabilities, parsing
-from warpline.capture.flags.declarations import EXPORT_TYPES, FLAGS, HINT, Options
+from warpline.capture.flags.declarations import EXPORT_TYPES, FLAGS, HINT
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
+from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.session.control import RangeMode
 from warpline.errors import UsageError
 
 
-def parse(line: str) -> Options:
+def parse(line: str) -> CaptureSettings:
     return parsing.parse(line.split())
 
 
@@ -234,7 +235,10 @@ def test_every_flag_has_one_meaning():
     assert len(own) == len(set(own))
     assert not set(own) & set(FOREIGN_FLAGS)
     for flag in FLAGS:
-        assert hasattr(Options(), flag.attribute) or flag.names[-1] in {"--debug", "--command-file"}
+        assert hasattr(CaptureSettings(), flag.attribute) or flag.names[-1] in {
+            "--debug",
+            "--command-file",
+        }
 
 
 def test_what_is_collected_is_known_in_one_place():

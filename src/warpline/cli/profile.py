@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpline.capture.flags import capabilities, parsing
-from warpline.capture.flags.declarations import FLAGS, Options
+from warpline.capture.flags.declarations import FLAGS
+from warpline.capture.flags.settings import CaptureSettings
 from warpline.cli import talk
 from warpline.cli.output import say_failed
 from warpline.cli.startup import load_api
@@ -74,7 +75,7 @@ def run(args: Namespace) -> int:
         launch,
     )
 
-    chosen: Options = args.options
+    chosen: CaptureSettings = args.options
     says = Talk(
         warn=_nothing if chosen.quiet else talk.warning,
         note=_nothing if chosen.quiet else talk.note,
@@ -92,7 +93,7 @@ def run(args: Namespace) -> int:
     return end_like(outcome.ending)
 
 
-def _afterwards(chosen: Options, outcome: Outcome) -> None:
+def _afterwards(chosen: CaptureSettings, outcome: Outcome) -> None:
     """Print the summary, tables and warnings, and write the exports.
 
     Errors here do not change the exit status: the recording exists, and the status is the
@@ -139,7 +140,7 @@ def _tell(outcome: Outcome) -> None:
             talk.warning(warning)
 
 
-def _tell_lacking(chosen: Options) -> None:
+def _tell_lacking(chosen: CaptureSettings) -> None:
     """Print which APIs traced by default are missing from the recording."""
     lacking = capabilities.lacking(chosen.trace)
     if lacking and "trace" not in chosen.given:
@@ -192,7 +193,7 @@ def _print_tables(trace: Trace) -> None:
     say_failed(item for item in document.sections if isinstance(item, Skipped))
 
 
-def _export(chosen: Options, trace: Trace, output: Path) -> None:
+def _export(chosen: CaptureSettings, trace: Trace, output: Path) -> None:
     """Write the exports next to the recording."""
     from warpline.capture.session import names  # noqa: PLC0415 - start-up: only running needs it
 
@@ -222,7 +223,7 @@ def _show_progress(part: float) -> None:
         sys.stderr.flush()
 
 
-def _hide_progress(chosen: Options) -> None:
+def _hide_progress(chosen: CaptureSettings) -> None:
     if not chosen.quiet and _is_terminal():
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()

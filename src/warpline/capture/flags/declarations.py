@@ -1,4 +1,4 @@
-"""The flags of ``warpline profile``: names, values, and the options that they set.
+"""The flags of ``warpline profile``: names, values, and the settings that they set.
 
 `FLAGS` declares each flag once. Parsing, help, completion and the reference page are derived from
 it.
@@ -10,13 +10,12 @@ import difflib
 import re
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.call_chains import parse_call_chains
+from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.session.control import RangeMode
-from warpline.capture.session.sampling import Sampling
 from warpline.errors import UsageError
 
 HINT = "see warpline profile --help"
@@ -32,93 +31,7 @@ _DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
 _RANGE_ENDS = ("none", "stop", "stop-shutdown", "repeat", "repeat-shutdown")
 
 
-@dataclass
-class Options:
-    """The parsed command line. Attributes are named after the flags that set them."""
-
-    trace: tuple[str, ...] = capabilities.DEFAULT
-    output: str | None = None
-    force_overwrite: bool = False
-    env_var: dict[str, str] = field(default_factory=dict)
-    inherit_environment: bool = True
-    show_output: bool = True
-    delay: float = 0.0
-    duration: float | None = None
-    kill: int | None = signal.SIGTERM
-    stop_on_exit: bool = True
-    wait: str = "all"
-    capture_range: str = "none"
-    nvtx_capture: tuple[str, str | None] | None = None
-    capture_range_end: tuple[str, int] = ("stop-shutdown", 0)
-    steps: int | None = None
-    every: int | None = None
-    duty: float | None = None
-    step_range: tuple[str, str | None] | None = None
-    nvtx_domain_include: tuple[str, ...] = ()
-    nvtx_domain_exclude: tuple[str, ...] = ()
-    cuda_graph_trace: str = "node"
-    cuda_memory_usage: bool = False
-    cuda_trace_all_apis: bool = False
-    cuda_waits: str = "calls"
-    cuda_detach: bool = True
-    cuda_flush_interval: int = 1000
-    cudabacktrace: dict[str, int] = field(default_factory=dict)
-    export: tuple[str, ...] = ()
-    stats: bool = False
-    stop_on_range_end: bool = False
-    discard_environment: bool = False
-    keep_environment: bool = False
-    keep_command: bool = False
-    no_summary: bool = False
-    quiet: bool = False
-    command: tuple[str, ...] = ()
-    warnings: list[str] = field(default_factory=list)
-    given: set[str] = field(default_factory=set)
-
-    @property
-    def sampling(self) -> Sampling | None:
-        """Which steps to record; None for all."""
-        if self.steps is None and self.every is None and self.duty is None:
-            return None
-        return Sampling.of(
-            self.steps,
-            self.every,
-            self.duty,
-            step_range=self.step_range,
-            by_calls=self.capture_range == "cudaProfilerApi",
-        )
-
-    @property
-    def mode(self) -> RangeMode:
-        """What opens a capture range, among the supported triggers."""
-        if self.sampling is not None:
-            return RangeMode.STEPS
-        is_seen = self.capture_range in capabilities.CAPTURE_RANGES
-        return _RANGE_MODES[self.capture_range] if is_seen else RangeMode.NONE
-
-    @property
-    def windows_wanted(self) -> int:
-        """The number of capture ranges after which recording stops; 0: no limit."""
-        end, count = self.capture_range_end
-        if self.mode in {RangeMode.NONE, RangeMode.STEPS} or end == "none":
-            return 0
-        return 1 if end.startswith("stop") else count
-
-    @property
-    def ends_program(self) -> bool:
-        """Whether to stop the program after the last capture range."""
-        return bool(self.windows_wanted) and self.capture_range_end[0].endswith("shutdown")
-
-    def plain(self) -> dict[str, Any]:
-        """Return the given options as plain values, for session.json."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in sorted(vars(self).items())
-            if name in self.given and name != "env_var"
-        }
-
-
-Set = Callable[[Options, str, str], None]  # options, flag as typed, value
+Set = Callable[[CaptureSettings, str, str], None]  # settings, flag as typed, value
 
 
 @dataclass(frozen=True)
@@ -129,7 +42,7 @@ class Flag:
         names: Its spellings, the short form first if there is one.
         metavar: The placeholder for its value in the help; empty if it takes none.
         help: The help text.
-        set: Stores the value in the options, or raises UsageError.
+        set: Stores the value in the settings, or raises UsageError.
         is_switch: The value, true or false, is optional.
         is_hidden: Omitted from the help.
     """
@@ -143,7 +56,7 @@ class Flag:
 
     @property
     def attribute(self) -> str:
-        """The attribute of `Options` that the flag sets."""
+        """The attribute of `CaptureSettings` that the flag sets."""
         return self.names[-1].lstrip("-").replace("-", "_")
 
 
@@ -151,20 +64,20 @@ def _bad(name: str, value: str, wanted: str) -> UsageError:
     return UsageError(f"{name} {value}: expected {wanted}", hint=HINT)
 
 
-def _text(options: Options, name: str, value: str) -> None:
+def _text(settings: CaptureSettings, name: str, value: str) -> None:
     if not value:
         raise UsageError(f"{name} requires a value", hint=HINT)
-    setattr(options, _attribute(name), value)
+    setattr(settings, _attribute(name), value)
 
 
-def _flag_value(options: Options, name: str, value: str) -> None:
+def _flag_value(settings: CaptureSettings, name: str, value: str) -> None:
     word = value.lower()
     if word not in TRUE_WORDS | FALSE_WORDS:
         raise _bad(name, value, "true or false")
-    setattr(options, _attribute(name), word in TRUE_WORDS)
+    setattr(settings, _attribute(name), word in TRUE_WORDS)
 
 
-def _seconds(options: Options, name: str, value: str) -> None:
+def _seconds(settings: CaptureSettings, name: str, value: str) -> None:
     try:
         seconds = float(value.removesuffix("s"))
     except ValueError:
@@ -173,16 +86,16 @@ def _seconds(options: Options, name: str, value: str) -> None:
     if not 0 <= seconds <= 1e9 or (is_duration and seconds == 0):
         least = " above 0" if is_duration else ", 0 or more"
         raise _bad(name, value, f"a number of seconds{least}")
-    setattr(options, _attribute(name), seconds)
+    setattr(settings, _attribute(name), seconds)
 
 
-def _count(options: Options, name: str, value: str) -> None:
+def _count(settings: CaptureSettings, name: str, value: str) -> None:
     if not value.isdecimal() or not 0 < int(value) < 1 << 16:
         raise _bad(name, value, "a number from 1 to 65535")
-    setattr(options, _attribute(name), int(value))
+    setattr(settings, _attribute(name), int(value))
 
 
-def _share(options: Options, name: str, value: str) -> None:
+def _share(settings: CaptureSettings, name: str, value: str) -> None:
     is_percent = value.endswith("%")
     try:
         share = float(value.removesuffix("%")) / (100 if is_percent else 1)
@@ -190,10 +103,10 @@ def _share(options: Options, name: str, value: str) -> None:
         share = 0.0
     if not 1e-5 <= share <= 1:
         raise _bad(name, value, "a fraction such as 2% or 0.02")
-    options.duty = share
+    settings.duty = share
 
 
-def _trace(options: Options, name: str, value: str) -> None:
+def _trace(settings: CaptureSettings, name: str, value: str) -> None:
     wanted = tuple(word.strip().lower() for word in value.split(",") if word.strip())
     for word in wanted:
         if word not in capabilities.KNOWN:
@@ -204,60 +117,60 @@ def _trace(options: Options, name: str, value: str) -> None:
     wanted = tuple(capabilities.ALIASES.get(word, word) for word in wanted)
     if not wanted:
         raise UsageError(f"{name} requires a value", hint="use -t cuda,nvtx")
-    options.trace = wanted
+    settings.trace = wanted
 
 
-def _graph_trace(options: Options, name: str, value: str) -> None:
+def _graph_trace(settings: CaptureSettings, name: str, value: str) -> None:
     # nsys's suffix after the colon selects host or device tracing. Ours is always on the device.
     level, _, where = value.lower().partition(":")
     if level not in {"graph", "node"} or where not in {"", "host-only", "host-and-device"}:
         raise _bad(name, value, "graph or node")
-    options.cuda_graph_trace = level
+    settings.cuda_graph_trace = level
 
 
-def _call_chains(options: Options, name: str, value: str) -> None:
-    options.cudabacktrace = parse_call_chains(value)
+def _call_chains(settings: CaptureSettings, name: str, value: str) -> None:
+    settings.cudabacktrace = parse_call_chains(value)
 
 
-def _milliseconds(options: Options, name: str, value: str) -> None:
+def _milliseconds(settings: CaptureSettings, name: str, value: str) -> None:
     if not value.isdecimal() or int(value) > _LONGEST_MS:
         raise _bad(name, value, "a number of milliseconds")
-    setattr(options, _attribute(name), int(value) or _DEFAULT_FLUSH_MS)
+    setattr(settings, _attribute(name), int(value) or _DEFAULT_FLUSH_MS)
 
 
-def _variables(options: Options, name: str, value: str) -> None:
+def _variables(settings: CaptureSettings, name: str, value: str) -> None:
     # A comma separates only if a name and "=" follow: A=1,2,B=3 are two variables.
     for pair in re.split(r",(?=[A-Za-z_]\w*=)", value):
         key, equals, content = pair.partition("=")
         if not equals or not key:
             raise _bad(name, pair, "NAME=VALUE")
-        options.env_var[key] = content
+        settings.env_var[key] = content
 
 
-def _kill(options: Options, name: str, value: str) -> None:
+def _kill(settings: CaptureSettings, name: str, value: str) -> None:
     word = value.upper().removeprefix("SIG")
     numbers = {item.name.removeprefix("SIG"): int(item) for item in signal.Signals}
     if word == "NONE":
-        options.kill = None
+        settings.kill = None
     elif word in numbers:
-        options.kill = numbers[word]
+        settings.kill = numbers[word]
     elif word.isdecimal() and 0 < int(word) < signal.NSIG:
-        options.kill = int(word)
+        settings.kill = int(word)
     else:
         raise _bad(name, value, "none, sigkill, sigterm or a signal number")
 
 
 def _one_of(*words: str) -> Set:
-    def set_one(options: Options, name: str, value: str) -> None:
+    def set_one(settings: CaptureSettings, name: str, value: str) -> None:
         found = next((word for word in words if word.lower() == value.lower()), None)
         if found is None:
             raise _bad(name, value, f"one of {', '.join(words)}")
-        setattr(options, _attribute(name), found)
+        setattr(settings, _attribute(name), found)
 
     return set_one
 
 
-def _range_end(options: Options, name: str, value: str) -> None:
+def _range_end(settings: CaptureSettings, name: str, value: str) -> None:
     word, *details = value.split(":")
     counts = [detail for detail in details if detail not in {"sync", "async"}]
     is_right = word in _RANGE_ENDS and len(counts) <= 1
@@ -265,26 +178,26 @@ def _range_end(options: Options, name: str, value: str) -> None:
     is_right = is_right and all(count.isdecimal() and int(count) > 0 for count in counts)
     if not is_right or (word == "repeat-shutdown" and not counts):
         raise _bad(name, value, "none, stop, stop-shutdown, repeat[:N] or repeat-shutdown:N")
-    options.capture_range_end = (word, int(counts[0]) if counts else 0)
+    settings.capture_range_end = (word, int(counts[0]) if counts else 0)
 
 
-def _stop_on_range_end(options: Options, name: str, value: str) -> None:
-    _flag_value(options, name, value)  # checks the word
-    options.capture_range_end = ("stop" if value.lower() in TRUE_WORDS else "none", 0)
+def _stop_on_range_end(settings: CaptureSettings, name: str, value: str) -> None:
+    _flag_value(settings, name, value)  # checks the word
+    settings.capture_range_end = ("stop" if value.lower() in TRUE_WORDS else "none", 0)
 
 
-def _capture(options: Options, name: str, value: str) -> None:
+def _capture(settings: CaptureSettings, name: str, value: str) -> None:
     parts = _split(value, "@")
     if len(parts) > 2:
         parts = ["@".join(parts[:-1]), parts[-1]]
     if not parts[0]:
         raise _bad(name, value, "RANGE[@DOMAIN]")
-    setattr(options, _attribute(name), (parts[0], parts[1] if len(parts) > 1 else None))
+    setattr(settings, _attribute(name), (parts[0], parts[1] if len(parts) > 1 else None))
 
 
-def _domains(options: Options, name: str, value: str) -> None:
-    given = getattr(options, _attribute(name))
-    setattr(options, _attribute(name), (*given, *(word for word in _split(value, ",") if word)))
+def _domains(settings: CaptureSettings, name: str, value: str) -> None:
+    given = getattr(settings, _attribute(name))
+    setattr(settings, _attribute(name), (*given, *(word for word in _split(value, ",") if word)))
 
 
 def _split(text: str, mark: str) -> list[str]:
@@ -303,16 +216,16 @@ def _split(text: str, mark: str) -> list[str]:
     return parts
 
 
-def _exports(options: Options, name: str, value: str) -> None:
+def _exports(settings: CaptureSettings, name: str, value: str) -> None:
     for given in value.split(","):
         word = _EXPORT_ALIASES.get(given.strip().lower(), given.strip().lower())
         if word in {"", "none"}:
             continue
         if word in EXPORT_TYPES:
-            options.export = tuple(dict.fromkeys((*options.export, word)))
+            settings.export = tuple(dict.fromkeys((*settings.export, word)))
         elif word in _EXPORTS_OF_NSYS:
             kinds = ", ".join(EXPORT_TYPES)
-            options.warnings.append(f"{name}={word} is not supported (supported: {kinds})")
+            settings.warnings.append(f"{name}={word} is not supported (supported: {kinds})")
         else:
             raise _bad(name, given, f"one of {', '.join(EXPORT_TYPES)}")
 

@@ -13,31 +13,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warpline.capture.flags import capabilities
-from warpline.capture.flags.declarations import (
-    FALSE_WORDS,
-    FLAGS_BY_NAME,
-    HINT,
-    TRUE_WORDS,
-    Flag,
-    Options,
-)
+from warpline.capture.flags.declarations import FALSE_WORDS, FLAGS_BY_NAME, HINT, TRUE_WORDS, Flag
 from warpline.capture.flags.nsys import FOREIGN_FLAGS, IDLE_VALUES, ForeignFlag
+from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.session.control import RangeMode
 from warpline.errors import UsageError
 
 _MAX_COMMAND_FILES = 8
 
 
-def parse(words: Sequence[str]) -> Options:
-    """Return the options that the command line sets.
+def parse(words: Sequence[str]) -> CaptureSettings:
+    """Return the settings that the command line makes.
 
     Raises:
         UsageError: A flag is unknown, its value is missing or invalid, or two flags conflict.
     """
-    options = Options()
-    _Reader(options).read(list(words))
-    _check(options)
-    return options
+    settings = CaptureSettings()
+    _Reader(settings).read(list(words))
+    _check(settings)
+    return settings
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
@@ -72,8 +66,8 @@ def _takes_next(words: Sequence[str], place: int) -> bool:
 class _Reader:
     """Reads flags up to the program's command line."""
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    def __init__(self, settings: CaptureSettings) -> None:
+        self._settings = settings
         self._said: set[str] = set()
         self._files = 0
 
@@ -81,10 +75,10 @@ class _Reader:
         while words:
             word = words[0]
             if word == "--":
-                self._options.command = tuple(words[1:])
+                self._settings.command = tuple(words[1:])
                 return
             if not word.startswith("-") or word == "-":
-                self._options.command = tuple(words)
+                self._settings.command = tuple(words)
                 return
             words = self._flag(words)
 
@@ -115,13 +109,13 @@ class _Reader:
     def _own(self, flag: Flag, name: str, value: str | None) -> None:
         if value is not None and not flag.metavar:
             raise UsageError(f"{name} takes no value", hint=HINT)
-        self._options.given.add(flag.attribute)
-        flag.set(self._options, name, "true" if value is None else value)
+        self._settings.given.add(flag.attribute)
+        flag.set(self._settings, name, "true" if value is None else value)
 
     def _foreign(self, flag: ForeignFlag, name: str, value: str) -> None:
         if value.lower() not in IDLE_VALUES and flag.name not in self._said:
             self._said.add(flag.name)
-            self._options.warnings.append(f"{name} is {flag.effect} ({flag.reason})")
+            self._settings.warnings.append(f"{name} is {flag.effect} ({flag.reason})")
 
     def _file(self, name: str) -> list[str]:
         """Return the words in a ``--command-file``."""
@@ -142,43 +136,43 @@ def _unknown(name: str) -> UsageError:
     return UsageError(f"unknown flag {name!r} of warpline profile", hint=hint)
 
 
-def _check(options: Options) -> None:
+def _check(settings: CaptureSettings) -> None:
     """Reject conflicting flags and warn about flags without effect."""
-    if not options.command:
+    if not settings.command:
         raise UsageError("missing PROGRAM argument", hint="run warpline profile -- python train.py")
-    if options.nvtx_domain_include and options.nvtx_domain_exclude:
+    if settings.nvtx_domain_include and settings.nvtx_domain_exclude:
         raise UsageError(
             "--nvtx-domain-include and --nvtx-domain-exclude cannot be combined", hint="use one"
         )
-    if options.capture_range == "nvtx" and options.nvtx_capture is None:
+    if settings.capture_range == "nvtx" and settings.nvtx_capture is None:
         raise UsageError("-c nvtx requires -p", hint="use -c nvtx -p RANGE[@DOMAIN]")
-    if options.duration is None and not options.stop_on_exit:
+    if settings.duration is None and not settings.stop_on_exit:
         raise UsageError("-x false requires --duration", hint="use -d SECONDS -x false")
-    _check_sampling(options)
-    warn = options.warnings.append
-    if options.nvtx_capture is not None and options.capture_range != "nvtx":
+    _check_sampling(settings)
+    warn = settings.warnings.append
+    if settings.nvtx_capture is not None and settings.capture_range != "nvtx":
         warn("-p is ignored (it requires -c nvtx)")
-    if options.capture_range != "none" and options.mode is RangeMode.NONE:
-        warn(f"-c {options.capture_range} is not supported; the whole run is recorded")
-    if "capture_range_end" in options.given and options.capture_range == "none":
+    if settings.capture_range != "none" and settings.mode is RangeMode.NONE:
+        warn(f"-c {settings.capture_range} is not supported; the whole run is recorded")
+    if "capture_range_end" in settings.given and settings.capture_range == "none":
         warn("--capture-range-end is ignored (it requires -c)")
-    if "trace" in options.given:
-        lacking = capabilities.lacking(options.trace)
+    if "trace" in settings.given:
+        lacking = capabilities.lacking(settings.trace)
         if lacking:
             warn(f"-t {','.join(lacking)} is not recorded ({capabilities.WHY_NOT})")
 
 
-def _check_sampling(options: Options) -> None:
+def _check_sampling(settings: CaptureSettings) -> None:
     """Reject incomplete or conflicting flags for step sampling."""
-    steps, every, duty = options.steps, options.every, options.duty
+    steps, every, duty = settings.steps, settings.every, settings.duty
     if steps is None and every is None and duty is None:
-        if options.step_range is not None:
-            options.warnings.append("--step-range is ignored (it requires --steps or --duty)")
-        if "cuda_detach" in options.given:
-            options.warnings.append("--cuda-detach is ignored (it requires --steps or --duty)")
+        if settings.step_range is not None:
+            settings.warnings.append("--step-range is ignored (it requires --steps or --duty)")
+        if "cuda_detach" in settings.given:
+            settings.warnings.append("--cuda-detach is ignored (it requires --steps or --duty)")
         return
-    if options.cuda_waits == "cupti":
-        options.warnings.append(
+    if settings.cuda_waits == "cupti":
+        settings.warnings.append(
             "--cuda-waits=cupti is ignored (it would also add overhead to launches between samples)"
         )
     if every is not None and duty is not None:
@@ -192,8 +186,8 @@ def _check_sampling(options: Options) -> None:
         raise UsageError(
             f"--steps {steps} exceeds --every {every}", hint="use fewer steps per sample"
         )
-    if options.capture_range not in {"none", "cudaProfilerApi"}:
+    if settings.capture_range not in {"none", "cudaProfilerApi"}:
         raise UsageError(
-            f"-c {options.capture_range} and step sampling cannot be combined",
+            f"-c {settings.capture_range} and step sampling cannot be combined",
             hint="use --step-range to name the range that starts a step",
         )

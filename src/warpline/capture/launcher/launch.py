@@ -1,4 +1,4 @@
-"""``warpline profile``, from the parsed options to the recording.
+"""``warpline profile``, from the settings to the recording.
 
 Create a session, start the program with two more environment variables, watch it until it ends, and
 write the recording from the agents' logs in a separate process. numpy and Polars are not imported
@@ -20,7 +20,7 @@ from typing import Any
 from warpline.capture.finishing.process import Progress, run_finishing
 from warpline.capture.finishing.raw_session import abandoned_in
 from warpline.capture.flags import capabilities
-from warpline.capture.flags.declarations import Options
+from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.launcher import program, reasons
 from warpline.capture.launcher.watching import Ending, Signals, Watch
 from warpline.capture.machine.agent import (
@@ -89,56 +89,56 @@ class UnfinishedError(CaptureError):
         self.ending = ending
 
 
-def launch(options: Options, talk: Talk) -> Outcome:
-    """Run and record the program given in the options.
+def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
+    """Run and record the program given in the settings.
 
     Raises:
         WarplineError: The program was not started: it, the agent or the output directory is
         missing. UnfinishedError: The program ran, but the recording could not be written.
     """
-    environment = environment_of(options)
-    path = program.find(options.command[0], environment)
+    environment = environment_of(settings)
+    path = program.find(settings.command[0], environment)
     agent = agent_library()
-    _warn(options, environment, agent, talk)
+    _warn(settings, environment, agent, talk)
     signals = Signals()
     try:
         program.adopt_orphans()
         child = program.Program(
-            path, options.command, mask=signals.before, show_output=options.show_output
+            path, settings.command, mask=signals.before, show_output=settings.show_output
         )
-        session = _begin(options, environment, child, path, talk)
+        session = _begin(settings, environment, child, path, talk)
         try:
             child.start({**environment, **session.variables(agent)})
         except BaseException:
             session.remove()
             raise
         began = time.monotonic()
-        ending = Watch(child.pid, session, options, signals, talk.note).run()
+        ending = Watch(child.pid, session, settings, signals, talk.note).run()
         seconds = time.monotonic() - began
         _end(session, child.pid, ending)
     finally:
         signals.give_back()
     counters = session.control.counters()
-    finished = _finish(session, options, ending, talk)
+    finished = _finish(session, settings, ending, talk)
     reason = None
     if not any(finished.get(name) for name in _RECORDED):
         told = tuple(finished.get("warnings", ()))
-        evidence = reasons.Evidence(options, counters, ending, path, seconds, told)
+        evidence = reasons.Evidence(settings, counters, ending, path, seconds, told)
         reason = reasons.why_nothing(evidence)
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
 
 
-def environment_of(options: Options) -> dict[str, str]:
+def environment_of(settings: CaptureSettings) -> dict[str, str]:
     """Return the program's environment, without the session's variables."""
-    environment = dict(os.environ) if options.inherit_environment else {}
-    environment.update(options.env_var)
+    environment = dict(os.environ) if settings.inherit_environment else {}
+    environment.update(settings.env_var)
     return environment
 
 
 def end_like(ending: Ending) -> int:
     """Return the exit status; if a signal killed the program, end by the same signal.
 
-    The status is 0 if the program was stopped by the signal that its options ask for.
+    The status is 0 if the program was stopped by the signal that the settings ask for.
     """
     number = signal.SIGINT if ending.killed and ending.interrupted else _signal_of(ending)
     if number is None:
@@ -158,15 +158,17 @@ def _signal_of(ending: Ending) -> int | None:
     return os.WTERMSIG(ending.status) if os.WIFSIGNALED(ending.status) else None
 
 
-def _warn(options: Options, environment: Mapping[str, str], agent: Path, talk: Talk) -> None:
-    for text in options.warnings:
+def _warn(
+    settings: CaptureSettings, environment: Mapping[str, str], agent: Path, talk: Talk
+) -> None:
+    for text in settings.warnings:
         talk.warn(text)
-    for name in names.unset_variables(options.output or "", environment):
+    for name in names.unset_variables(settings.output or "", environment):
         talk.warn(
-            f"-o {options.output}: environment variable {name} is not set; using an empty value"
+            f"-o {settings.output}: environment variable {name} is not set; using an empty value"
         )
     replaced = {INJECTION_VARIABLE: "NVTX events"}
-    if _looks_at_cuda(options):
+    if _looks_at_cuda(settings):
         replaced[CUDA_INJECTION_VARIABLE] = "CUDA events"
     for name, events in replaced.items():
         other = environment.get(name)
@@ -175,7 +177,7 @@ def _warn(options: Options, environment: Mapping[str, str], agent: Path, talk: T
 
 
 def _begin(
-    options: Options,
+    settings: CaptureSettings,
     environment: Mapping[str, str],
     child: program.Program,
     path: Path,
@@ -184,23 +186,23 @@ def _begin(
     """Create the session of a program that waits to be started; on errors, end that process."""
     try:
         place = names.reserve(
-            options.output,
+            settings.output,
             environment,
             pid=child.pid,
-            overwrite=options.force_overwrite,
+            overwrite=settings.force_overwrite,
             warn=talk.warn,
-            exports=options.export,
+            exports=settings.export,
         )
         _tell_abandoned(place.output.parent, talk)
-        facts = _facts(options, environment, place.output)
+        facts = _facts(settings, environment, place.output)
         facts["program"] = {"pid": child.pid, "exit_status": None, "signal": None}
         return create_session(
             place.folder,
-            _config(options, environment, path),
+            _config(settings, environment, path),
             facts,
-            state=State.WAITING if options.delay else State.RECORDING,
-            mode=options.mode,
-            windows_wanted=options.windows_wanted,
+            state=State.WAITING if settings.delay else State.RECORDING,
+            mode=settings.mode,
+            windows_wanted=settings.windows_wanted,
         )
     except BaseException:
         child.abandon()
@@ -215,52 +217,56 @@ def _tell_abandoned(folder: Path, talk: Talk) -> None:
         talk.note(f"unfinished recording found; run warpline recover {abandoned[0]}{more}")
 
 
-def _facts(options: Options, environment: Mapping[str, str], output: Path) -> dict[str, Any]:
-    is_open = options.keep_environment
-    kept = {} if options.discard_environment else redact_environment(environment, keep_all=is_open)
-    command: Sequence[str] = options.command
-    if not options.keep_command:
+def _facts(
+    settings: CaptureSettings, environment: Mapping[str, str], output: Path
+) -> dict[str, Any]:
+    is_open = settings.keep_environment
+    kept = {} if settings.discard_environment else redact_environment(environment, keep_all=is_open)
+    command: Sequence[str] = settings.command
+    if not settings.keep_command:
         command = redact_command(command, Project(Path.cwd()))
     return session_facts(
         output,
         command=command,
-        options=options.plain(),
+        options=settings.plain(),
         environment=kept,
-        collected=capabilities.collected(options.trace),
+        collected=capabilities.collected(settings.trace),
     )
 
 
-def _config(options: Options, environment: Mapping[str, str], path: Path) -> AgentConfig:
-    name, domain = options.nvtx_capture or (None, None)
+def _config(settings: CaptureSettings, environment: Mapping[str, str], path: Path) -> AgentConfig:
+    name, domain = settings.nvtx_capture or (None, None)
     return AgentConfig(
-        sample=options.sampling,
-        nvtx="nvtx" in options.trace,
-        domain_include=options.nvtx_domain_include,
-        domain_exclude=options.nvtx_domain_exclude,
+        sample=settings.sampling,
+        nvtx="nvtx" in settings.trace,
+        domain_include=settings.nvtx_domain_include,
+        domain_exclude=settings.nvtx_domain_exclude,
         range_name=name,
         range_domain=domain,
-        cuda=_cuda(options, environment, path),
+        cuda=_cuda(settings, environment, path),
     )
 
 
-def _looks_at_cuda(options: Options) -> bool:
+def _looks_at_cuda(settings: CaptureSettings) -> bool:
     """Return whether the agents use CUPTI: cudaProfilerStart and -Stop are CUDA API calls too."""
-    return "cuda" in options.trace or options.capture_range == "cudaProfilerApi"
+    return "cuda" in settings.trace or settings.capture_range == "cudaProfilerApi"
 
 
-def _cuda(options: Options, environment: Mapping[str, str], path: Path) -> CudaConfig | None:
-    if not _looks_at_cuda(options):
+def _cuda(
+    settings: CaptureSettings, environment: Mapping[str, str], path: Path
+) -> CudaConfig | None:
+    if not _looks_at_cuda(settings):
         return None
     return CudaConfig(
         library_paths=tuple(map(str, find_cupti(environment, path))),
-        calls="all" if options.cuda_trace_all_apis else "calls",
-        graph=options.cuda_graph_trace,
-        memory=options.cuda_memory_usage,
-        waits=options.cuda_waits,
-        chains=options.cudabacktrace,
-        flush_ms=options.cuda_flush_interval,
-        detach_ms=_DETACH_MS if options.sampling and options.cuda_detach else 0,
-        is_silent="cuda" not in options.trace,
+        calls="all" if settings.cuda_trace_all_apis else "calls",
+        graph=settings.cuda_graph_trace,
+        memory=settings.cuda_memory_usage,
+        waits=settings.cuda_waits,
+        chains=settings.cudabacktrace,
+        flush_ms=settings.cuda_flush_interval,
+        detach_ms=_DETACH_MS if settings.sampling and settings.cuda_detach else 0,
+        is_silent="cuda" not in settings.trace,
     )
 
 
@@ -287,7 +293,9 @@ def _end(session: Session, pid: int, ending: Ending) -> None:
         session.end(**facts)
 
 
-def _finish(session: Session, options: Options, ending: Ending, talk: Talk) -> Mapping[str, Any]:
+def _finish(
+    session: Session, settings: CaptureSettings, ending: Ending, talk: Talk
+) -> Mapping[str, Any]:
     """Write the recording and remove the session; return the counts."""
     output = Path(session.facts["output"])
     if not session.folder.is_dir():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from warpline.capture.finishing.cuda_tables import NOT_RECORDED
 from warpline.capture.flags import capabilities
-from warpline.capture.flags.declarations import Options
+from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.launcher.watching import Ending
 from warpline.capture.machine import processes
 from warpline.capture.session.control import Counters, RangeMode
@@ -29,7 +29,7 @@ class Evidence:
     """Facts about a run.
 
     Attributes:
-        options: The parsed command line.
+        settings: The settings of the recording.
         counters: The agents' counters.
         ending: How the program ended.
         executable: The program.
@@ -37,7 +37,7 @@ class Evidence:
         warnings: The recording's warnings.
     """
 
-    options: Options
+    settings: CaptureSettings
     counters: Counters
     ending: Ending
     executable: Path
@@ -77,7 +77,7 @@ def unrecorded(ending: Ending) -> str | None:
 
 
 def _asked_for_nothing(evidence: Evidence) -> Reason | None:
-    trace = evidence.options.trace
+    trace = evidence.settings.trace
     if capabilities.collected(trace):
         return None
     return Reason(f"-t {','.join(trace)} selects no supported API", "use -t cuda,nvtx")
@@ -93,7 +93,7 @@ def _agent_failed(evidence: Evidence) -> Reason | None:
 
 
 def _too_short(evidence: Evidence) -> Reason | None:
-    delay = evidence.options.delay
+    delay = evidence.settings.delay
     if not delay or evidence.seconds >= delay:
         return None
     return Reason(
@@ -116,7 +116,7 @@ def _no_agent(evidence: Evidence) -> Reason | None:
     lost = unrecorded(evidence.ending)
     if lost is not None:
         return Reason(lost, "pass the environment on when the program starts processes")
-    wanted = [name.upper() for name in capabilities.collected(evidence.options.trace)]
+    wanted = [name.upper() for name in capabilities.collected(evidence.settings.trace)]
     hint = _PLAIN_HINT if "NVTX" in wanted else _CUDA_HINT
     return Reason(f"no process called {' or '.join(reversed(wanted))}", hint)
 
@@ -131,7 +131,7 @@ def _no_cupti(evidence: Evidence) -> Reason | None:
 
 def _no_cuda(evidence: Evidence) -> Reason | None:
     """Only CUDA is traced, and no process called it."""
-    wants_nvtx = "nvtx" in capabilities.collected(evidence.options.trace)
+    wants_nvtx = "nvtx" in capabilities.collected(evidence.settings.trace)
     if wants_nvtx or evidence.counters.cuda_bound:
         return None
     return Reason("no process called CUDA", _CUDA_HINT)
@@ -139,19 +139,19 @@ def _no_cuda(evidence: Evidence) -> Reason | None:
 
 def _no_steps(evidence: Evidence) -> Reason | None:
     """Step sampling was on, and no step was recorded."""
-    options, counters = evidence.options, evidence.counters
-    if options.sampling is None or counters.windows_done or counters.windows_open:
+    settings, counters = evidence.settings, evidence.counters
+    if settings.sampling is None or counters.windows_done or counters.windows_open:
         return None
     if counters.step_processes:
         return Reason(
             f"the program ran only {counters.steps_begun:,} steps, too few for --duty",
             "use --steps and --every to record from the first step",
         )
-    if options.sampling.by_calls:
+    if settings.sampling.by_calls:
         return Reason("the program never called cudaProfilerStart")
-    if options.step_range is not None:
+    if settings.step_range is not None:
         return Reason("no range matched --step-range", "use RANGE@* to match any domain")
-    pattern = ", and launches did not repeat periodically" if "cuda" in options.trace else ""
+    pattern = ", and launches did not repeat periodically" if "cuda" in settings.trace else ""
     return Reason(
         f"no range that starts a step was found{pattern}",
         "name the range, such as --step-range 'it_*'",
@@ -160,14 +160,14 @@ def _no_steps(evidence: Evidence) -> Reason | None:
 
 def _no_window(evidence: Evidence) -> Reason | None:
     """The capture range never began."""
-    options, counters = evidence.options, evidence.counters
-    if options.mode is RangeMode.NONE or counters.windows_done or counters.windows_open:
+    settings, counters = evidence.settings, evidence.counters
+    if settings.mode is RangeMode.NONE or counters.windows_done or counters.windows_open:
         return None
-    if options.mode is RangeMode.CUDA_PROFILER_API:
+    if settings.mode is RangeMode.CUDA_PROFILER_API:
         return Reason(
             "the program never called cudaProfilerStart", "use -c none to record the whole run"
         )
-    name, domain = options.nvtx_capture or ("", None)
+    name, domain = settings.nvtx_capture or ("", None)
     where = {None: "the default domain", "*": "any domain"}.get(domain, f"domain {domain!r}")
     if counters.range_misses:
         hint = None if domain == "*" else f"use -p '{name}@*' to match any domain"
@@ -176,10 +176,10 @@ def _no_window(evidence: Evidence) -> Reason | None:
 
 
 def _filters(evidence: Evidence) -> Reason | None:
-    options = evidence.options
+    settings = evidence.settings
     for flag, domains in (
-        ("--nvtx-domain-include", options.nvtx_domain_include),
-        ("--nvtx-domain-exclude", options.nvtx_domain_exclude),
+        ("--nvtx-domain-include", settings.nvtx_domain_include),
+        ("--nvtx-domain-exclude", settings.nvtx_domain_exclude),
     ):
         if domains:
             return Reason(

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpline.capture.flags.declarations import Options
+from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.launcher.attached import Attached
 from warpline.capture.launcher.group import GroupEar
 from warpline.capture.launcher.status import StatusLine
@@ -63,7 +63,7 @@ class Ending:
         status: The wait status from waitpid.
         interrupted: Whether Ctrl-C was pressed.
         killed: Whether all processes were killed, after a second signal.
-        ended_by: The signal that the launcher sent to stop the program, per its options; or None.
+        ended_by: The signal that the launcher sent to stop the program, per its settings; or None.
         stopped_ns: When recording stopped, in monotonic ns, if the program was still running.
         stopped_by: The reason: "interrupt", "duration" or "capture range".
         left: Processes that were not waited for.
@@ -162,25 +162,25 @@ class Watch:
     Args:
         pid: The program.
         session: The session that records it.
-        options: The parsed command line.
+        settings: The settings of the recording.
         signals: Blocked before the program was started.
         say: Prints a note for the user.
     """
 
     def __init__(
-        self, pid: int, session: Session, options: Options, signals: Signals, say: Say
+        self, pid: int, session: Session, settings: CaptureSettings, signals: Signals, say: Say
     ) -> None:
         self._pid = pid
         self._session = session
         self._control = session.control
         self._attached = Attached(session.folder, session.control, pid)
-        self._options = options
+        self._settings = settings
         self._signals = signals
         self._say = say
-        self._status = StatusLine(2, is_wanted=not options.quiet)
+        self._status = StatusLine(2, is_wanted=not settings.quiet)
         self._ending = Ending()
         self._began = time.monotonic()
-        sampling = options.sampling
+        sampling = settings.sampling
         self._sampling = TimeSampling(self._control, sampling) if sampling else None
         self._ended: float | None = None  # when the program ended
         self._is_recording = self._control.state is State.RECORDING
@@ -227,7 +227,7 @@ class Watch:
     def _is_over(self) -> bool:
         if self._ended is None:
             return False
-        return not self._children_left or self._abandoned or self._options.wait == "primary"
+        return not self._children_left or self._abandoned or self._settings.wait == "primary"
 
     def _next(self) -> float:
         """Return the time in seconds until the next action."""
@@ -238,13 +238,13 @@ class Watch:
         if self._sampling is not None and self._is_recording:
             times.append(now + self._sampling.next())
         if not self._is_recording:
-            times.append(self._began + self._options.delay)
-        if self._options.duration is not None and not self._has_stopped:
-            times.append(self._began + self._options.delay + self._options.duration)
+            times.append(self._began + self._settings.delay)
+        if self._settings.duration is not None and not self._has_stopped:
+            times.append(self._began + self._settings.delay + self._settings.duration)
         return min(times) - now
 
     def _waits_for_windows(self) -> bool:
-        return bool(self._options.windows_wanted) and not self._has_stopped
+        return bool(self._settings.windows_wanted) and not self._has_stopped
 
     # --- Signals ---------------------------------------------------------------------------------
 
@@ -299,20 +299,20 @@ class Watch:
 
     def _keep_time(self) -> None:
         passed = time.monotonic() - self._began
-        options = self._options
-        if not self._is_recording and passed >= options.delay:
+        settings = self._settings
+        if not self._is_recording and passed >= settings.delay:
             self._begin_recording()
         if self._drain_asked_at is not None:
             self._end_drained_program()
         if self._has_stopped:
             return
-        if options.duration is not None and passed >= options.delay + options.duration:
+        if settings.duration is not None and passed >= settings.delay + settings.duration:
             self._stop_recording("duration")
-            if options.stop_on_exit:
+            if settings.stop_on_exit:
                 self._end_program("--duration has elapsed", "use -x false to keep it running")
-        elif options.windows_wanted and self._control.state is State.STOPPED:
+        elif settings.windows_wanted and self._control.state is State.STOPPED:
             self._stop_recording("capture range")
-            if options.ends_program:
+            if settings.ends_program:
                 self._end_program(
                     "the capture range has ended",
                     "use --capture-range-end=stop to keep it running",
@@ -336,8 +336,8 @@ class Watch:
             self._session.write_facts(**self._ending.stop_facts())
 
     def _end_program(self, why: str, hint: str) -> None:
-        if self._options.kill is not None:
-            name = signal_name(self._options.kill)
+        if self._settings.kill is not None:
+            name = signal_name(self._settings.kill)
             self._tell(f"{why}; stopping the program with {name} ({hint})")
             self._drain_asked_at = time.monotonic()
             self._control.ask_to_drain()
@@ -350,10 +350,10 @@ class Watch:
         if alive and self._drain_asked_at is not None and now - self._drain_asked_at < _DRAIN_S:
             return
         self._drain_asked_at = None
-        if self._options.kill is not None:
-            self._ending.ended_by = self._options.kill
+        if self._settings.kill is not None:
+            self._ending.ended_by = self._settings.kill
             self._end_asked_at = now
-            processes.send(os.getpid(), self._options.kill)
+            processes.send(os.getpid(), self._settings.kill)
 
     # --- Processes -------------------------------------------------------------------------------
 
@@ -420,7 +420,7 @@ class Watch:
     # --- Talk ------------------------------------------------------------------------------------
 
     def _tell(self, text: str) -> None:
-        if not self._options.quiet:
+        if not self._settings.quiet:
             self._status.clear()
             self._say(text)
 

@@ -1,0 +1,99 @@
+"""What to record and how, as the flags of ``warpline profile`` set it."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, field
+from typing import Any
+
+from warpline.capture.flags import capabilities
+from warpline.capture.session.control import RangeMode
+from warpline.capture.session.sampling import Sampling
+
+_RANGE_MODES = {"nvtx": RangeMode.NVTX, "cudaProfilerApi": RangeMode.CUDA_PROFILER_API}
+
+
+@dataclass
+class CaptureSettings:
+    """The settings of a recording. Attributes are named after the flags that set them."""
+
+    trace: tuple[str, ...] = capabilities.DEFAULT
+    output: str | None = None
+    force_overwrite: bool = False
+    env_var: dict[str, str] = field(default_factory=dict)
+    inherit_environment: bool = True
+    show_output: bool = True
+    delay: float = 0.0
+    duration: float | None = None
+    kill: int | None = signal.SIGTERM
+    stop_on_exit: bool = True
+    wait: str = "all"
+    capture_range: str = "none"
+    nvtx_capture: tuple[str, str | None] | None = None
+    capture_range_end: tuple[str, int] = ("stop-shutdown", 0)
+    steps: int | None = None
+    every: int | None = None
+    duty: float | None = None
+    step_range: tuple[str, str | None] | None = None
+    nvtx_domain_include: tuple[str, ...] = ()
+    nvtx_domain_exclude: tuple[str, ...] = ()
+    cuda_graph_trace: str = "node"
+    cuda_memory_usage: bool = False
+    cuda_trace_all_apis: bool = False
+    cuda_waits: str = "calls"
+    cuda_detach: bool = True
+    cuda_flush_interval: int = 1000
+    cudabacktrace: dict[str, int] = field(default_factory=dict)
+    export: tuple[str, ...] = ()
+    stats: bool = False
+    stop_on_range_end: bool = False
+    discard_environment: bool = False
+    keep_environment: bool = False
+    keep_command: bool = False
+    no_summary: bool = False
+    quiet: bool = False
+    command: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+    given: set[str] = field(default_factory=set)
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """Which steps to record; None for all."""
+        if self.steps is None and self.every is None and self.duty is None:
+            return None
+        return Sampling.of(
+            self.steps,
+            self.every,
+            self.duty,
+            step_range=self.step_range,
+            by_calls=self.capture_range == "cudaProfilerApi",
+        )
+
+    @property
+    def mode(self) -> RangeMode:
+        """What opens a capture range, among the supported triggers."""
+        if self.sampling is not None:
+            return RangeMode.STEPS
+        is_seen = self.capture_range in capabilities.CAPTURE_RANGES
+        return _RANGE_MODES[self.capture_range] if is_seen else RangeMode.NONE
+
+    @property
+    def windows_wanted(self) -> int:
+        """The number of capture ranges after which recording stops; 0: no limit."""
+        end, count = self.capture_range_end
+        if self.mode in {RangeMode.NONE, RangeMode.STEPS} or end == "none":
+            return 0
+        return 1 if end.startswith("stop") else count
+
+    @property
+    def ends_program(self) -> bool:
+        """Whether to stop the program after the last capture range."""
+        return bool(self.windows_wanted) and self.capture_range_end[0].endswith("shutdown")
+
+    def plain(self) -> dict[str, Any]:
+        """Return the given options as plain values, for session.json."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in sorted(vars(self).items())
+            if name in self.given and name != "env_var"
+        }
