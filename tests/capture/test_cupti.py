@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpline.capture.machine.cupti import find_cupti
-from warpline.capture.session.agent_config import AgentConfig, CudaConfig
+from warpline.capture.session.agent_config import AgentConfig, CudaConfig, GraphTrace
 
 
 def put(path: Path) -> Path:
@@ -46,7 +46,11 @@ def test_in_process_its_own_packages_count(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_agents_are_told_what_to_record() -> None:
-    lines = AgentConfig(cuda=CudaConfig(("/a b",), graph="node", memory=True)).text().splitlines()
+    lines = (
+        AgentConfig(cuda=CudaConfig(("/a b",), graph=GraphTrace.NODE, memory=True))
+        .text()
+        .splitlines()
+    )
     assert lines[-7:] == [
         "cuda=1",
         "cupti_path=%2Fa%20b",

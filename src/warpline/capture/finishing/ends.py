@@ -6,6 +6,7 @@ from the sealed session, the facts about each end for the recording's metadata.
 
 from __future__ import annotations
 
+import enum
 import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,18 +30,30 @@ _CRASHES = {
 Facts = Mapping[str, Any]
 
 
+class Cause(enum.StrEnum):
+    """What ended a process, or the recording of it: `ProcessEnd.cause` of a recording."""
+
+    KILLED = "killed"
+    CRASHED = "crashed"
+    EXITED = "exited"
+    REPLACED = "replaced"  # by exec
+    DIED = "died"  # the cause is unknown
+    STOPPED = "stopped"  # recording stopped first
+    ALIVE = "alive"
+    UNWATCHED = "unwatched"  # the launcher was killed
+
+
 @dataclass(frozen=True)
 class Life:
     """The known end of a process.
 
     Attributes:
-        cause: killed, crashed, exited, replaced (by exec), died (cause unknown), stopped (recording
-            stopped first), alive, or unwatched (the launcher was killed).
+        cause: What ended it.
         until_ns: When it ended or was last known to be running, monotonic; None: its last event.
         exit: The launcher's note.
     """
 
-    cause: str
+    cause: Cause
     until_ns: int | None = None
     exit: Exit | None = None
 
@@ -48,7 +61,7 @@ class Life:
     def cause_in_words(self) -> str:
         """The effect of its signal in words, such as "was killed (SIGKILL)"."""
         name = signal_name(self.exit.signal or 0) if self.exit else ""
-        return f"crashed ({name})" if self.cause == "crashed" else f"was killed ({name})"
+        return f"crashed ({name})" if self.cause is Cause.CRASHED else f"was killed ({name})"
 
 
 def lives_of(
@@ -63,7 +76,7 @@ def lives_of(
     for place, row in enumerate(rows):
         life = _life(row, _successor(row, rows), watch)
         if stopped is not None and max(life.until_ns or 0, last[place]) > stopped:
-            life = replace(life, cause="stopped")
+            life = replace(life, cause=Cause.STOPPED)
         if place in resting:
             life = replace(life, until_ns=min(life.until_ns or resting[place], resting[place]))
         lives.append(life)
@@ -146,16 +159,16 @@ def _successor(process: _Process, rows: Sequence[_Process]) -> int | None:
 
 def _life(process: _Process, successor: int | None, watch: _Watch) -> Life:
     if process.is_alive:
-        return Life("alive", time.monotonic_ns())
+        return Life(Cause.ALIVE, time.monotonic_ns())
     if process.host == watch.host:
         ended = next((e for e in watch.exits.get(process.pid, ()) if _is_of(e, process)), None)
         if ended is not None and (successor is None or ended.ended_ns <= successor):
             return _ended(process, ended)
         if successor is not None and not process.is_closed:
-            return Life("replaced", successor)
+            return Life(Cause.REPLACED, successor)
         if watch.heartbeat_ns and process.pid in watch.attached and not process.is_closed:
-            return Life("died" if watch.is_over else "unwatched", watch.heartbeat_ns)
-    return Life("exited" if process.is_closed else "died")
+            return Life(Cause.DIED if watch.is_over else Cause.UNWATCHED, watch.heartbeat_ns)
+    return Life(Cause.EXITED if process.is_closed else Cause.DIED)
 
 
 def _is_of(ended: Exit, process: _Process) -> bool:
@@ -164,11 +177,11 @@ def _is_of(ended: Exit, process: _Process) -> bool:
 
 def _ended(process: _Process, ended: Exit) -> Life:
     if ended.signal is not None:
-        cause = "crashed" if ended.signal in _CRASHES else "killed"
+        cause = Cause.CRASHED if ended.signal in _CRASHES else Cause.KILLED
         return Life(cause, ended.ended_ns, ended)
     if process.is_closed:  # a normal end: the agent has closed its open ranges
-        return Life("exited", None, ended)
-    return Life("exited" if ended.status is not None else "died", ended.ended_ns, ended)
+        return Life(Cause.EXITED, None, ended)
+    return Life(Cause.EXITED if ended.status is not None else Cause.DIED, ended.ended_ns, ended)
 
 
 def _rests_since(session: RawSession, facts: Facts) -> dict[int, int]:
@@ -247,10 +260,11 @@ def tell_ends(
     pids, counts, last, names = (session.facts("process", name) for name in columns)
     program = facts.get("program")
     main = program.get("pid") if isinstance(program, dict) else None
+    stopped_by = _text(facts.get("stopped_by"))
     found = []
     for place, life in enumerate(lives):
         where = innermost(opens.get(place, ()), pids[place])
-        if where is None and life.cause not in {"killed", "crashed"}:
+        if where is None and life.cause not in {Cause.KILLED, Cause.CRASHED}:
             continue
         ended_ns = where.ended_ns if where else max(last[place], life.until_ns or 0)
         found.append(
@@ -261,7 +275,7 @@ def tell_ends(
                 "cause": life.cause,
                 "signal": signal_name(life.exit.signal) if life.exit and life.exit.signal else None,
                 "exit_status": life.exit.exit_status if life.exit else None,
-                "stopped_by": _text(facts.get("stopped_by")) if life.cause == "stopped" else None,
+                "stopped_by": stopped_by if life.cause is Cause.STOPPED else None,
                 "ended_ns": ended_ns - origin_ns,
                 "open_ranges": counts[place] if where else 0,
                 "path": ["" if name is None else name for name in where.path] if where else [],

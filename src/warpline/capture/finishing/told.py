@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpline.capture.finishing.ends import Life
+from warpline.capture.finishing.ends import Cause, Life
 from warpline.capture.finishing.raw_session import LogFile, RawSession
 from warpline.capture.session.control import Counters
 from warpline.capture.session.exits import Exit
@@ -192,14 +192,14 @@ def _tell_processes(
 
 def _is_told(life: Life) -> bool:
     """Return whether a process ended abnormally, or after recording stopped."""
-    return life.cause != "exited" or life.until_ns is not None
+    return life.cause is not Cause.EXITED or life.until_ns is not None
 
 
 def _left_open(life: Life, ranges: str, *, was_stopped: bool) -> str:
     """Describe how a process ended and where its open ranges are cut."""
-    if life.cause == "stopped":
+    if life.cause is Cause.STOPPED:
         return f"had {ranges} open when recording stopped"
-    if life.cause == "replaced":
+    if life.cause is Cause.REPLACED:
         return f"called exec with {ranges} open, cut where its next program was first recorded"
     if life.exit is not None:
         return _left_at_exit(life.exit, life, ranges)

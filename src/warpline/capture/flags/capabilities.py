@@ -53,7 +53,6 @@ ALIASES = {"cuda-sw": "cuda"}  # nsys names without a difference here
 KNOWN = (*COLLECTED, *NOT_YET, *ALIASES, NOTHING)
 
 WHY_NOT = f"this version records only {' and '.join(name.upper() for name in COLLECTED)}"
-CAPTURE_RANGES = ("nvtx", "cudaProfilerApi")  # the supported values of `-c` besides none
 
 
 def lacking(wanted: tuple[str, ...]) -> list[str]:

@@ -7,6 +7,7 @@ it.
 from __future__ import annotations
 
 import difflib
+import enum
 import re
 import signal
 from collections.abc import Callable
@@ -14,22 +15,18 @@ from dataclasses import dataclass
 
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.call_chains import parse_call_chains
-from warpline.capture.flags.settings import CaptureSettings
-from warpline.capture.session.control import RangeMode
+from warpline.capture.flags.settings import CaptureRange, CaptureSettings, RangeEnd, Wait
+from warpline.capture.session.agent_config import GraphTrace, WaitSource
 from warpline.errors import UsageError
 
 HINT = "see warpline profile --help"
 EXPORT_TYPES = ("sqlite", "json", "parquet", "arrow", "perfetto")
 TRUE_WORDS = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS = frozenset({"false", "no", "off", "0"})
-CAPTURE_RANGES = ("none", "cudaProfilerApi", "nvtx", "hotkey")
 
-_RANGE_MODES = {"nvtx": RangeMode.NVTX, "cudaProfilerApi": RangeMode.CUDA_PROFILER_API}
 _EXPORT_ALIASES = {"parquetdir": "parquet", "arrowdir": "arrow"}
 _EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
 _DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
-_RANGE_ENDS = ("none", "stop", "stop-shutdown", "repeat", "repeat-shutdown")
-
 
 Set = Callable[[CaptureSettings, str, str], None]  # settings, flag as typed, value
 
@@ -123,9 +120,9 @@ def _trace(settings: CaptureSettings, name: str, value: str) -> None:
 def _graph_trace(settings: CaptureSettings, name: str, value: str) -> None:
     # nsys's suffix after the colon selects host or device tracing. Ours is always on the device.
     level, _, where = value.lower().partition(":")
-    if level not in {"graph", "node"} or where not in {"", "host-only", "host-and-device"}:
+    if level not in set(GraphTrace) or where not in {"", "host-only", "host-and-device"}:
         raise _bad(name, value, "graph or node")
-    settings.cuda_graph_trace = level
+    settings.cuda_graph_trace = GraphTrace(level)
 
 
 def _call_chains(settings: CaptureSettings, name: str, value: str) -> None:
@@ -160,12 +157,13 @@ def _kill(settings: CaptureSettings, name: str, value: str) -> None:
         raise _bad(name, value, "none, sigkill, sigterm or a signal number")
 
 
-def _one_of(*words: str) -> Set:
+def _one_of(words: type[enum.StrEnum]) -> Set:
+    by_word = {word.lower(): word for word in words}
+
     def set_one(settings: CaptureSettings, name: str, value: str) -> None:
-        found = next((word for word in words if word.lower() == value.lower()), None)
-        if found is None:
+        if value.lower() not in by_word:
             raise _bad(name, value, f"one of {', '.join(words)}")
-        setattr(settings, _attribute(name), found)
+        setattr(settings, _attribute(name), by_word[value.lower()])
 
     return set_one
 
@@ -173,17 +171,18 @@ def _one_of(*words: str) -> Set:
 def _range_end(settings: CaptureSettings, name: str, value: str) -> None:
     word, *details = value.split(":")
     counts = [detail for detail in details if detail not in {"sync", "async"}]
-    is_right = word in _RANGE_ENDS and len(counts) <= 1
+    is_right = word in set(RangeEnd) and len(counts) <= 1
     is_right = is_right and (not details or word.startswith("repeat"))
     is_right = is_right and all(count.isdecimal() and int(count) > 0 for count in counts)
-    if not is_right or (word == "repeat-shutdown" and not counts):
+    if not is_right or (word == RangeEnd.REPEAT_SHUTDOWN and not counts):
         raise _bad(name, value, "none, stop, stop-shutdown, repeat[:N] or repeat-shutdown:N")
-    settings.capture_range_end = (word, int(counts[0]) if counts else 0)
+    settings.capture_range_end = (RangeEnd(word), int(counts[0]) if counts else 0)
 
 
 def _stop_on_range_end(settings: CaptureSettings, name: str, value: str) -> None:
     _flag_value(settings, name, value)  # checks the word
-    settings.capture_range_end = ("stop" if value.lower() in TRUE_WORDS else "none", 0)
+    stops = value.lower() in TRUE_WORDS
+    settings.capture_range_end = (RangeEnd.STOP if stops else RangeEnd.NONE, 0)
 
 
 def _capture(settings: CaptureSettings, name: str, value: str) -> None:
@@ -248,9 +247,9 @@ FLAGS = (
     Flag(("--kill",), "SIGNAL", "signal that stops the program after --duration or a capture range:"
          " none, sigkill, sigterm, or a number (default: sigterm)", _kill),
     Flag(("--wait",), "WHAT", "wait for the program (primary) or also for processes it leaves"
-         " running (all, default)", _one_of("primary", "all")),
+         " running (all, default)", _one_of(Wait)),
     Flag(("-c", "--capture-range"), "WHAT", "range to record: none, nvtx (requires -p),"
-         " cudaProfilerApi", _one_of(*CAPTURE_RANGES)),
+         " cudaProfilerApi", _one_of(CaptureRange)),
     Flag(("-p", "--nvtx-capture"), "RANGE[@DOMAIN]", "NVTX range to record; @* matches any domain",
          _capture),
     Flag(("--capture-range-end",), "WHAT", "none, stop, stop-shutdown (default; also stops the"
@@ -272,7 +271,7 @@ FLAGS = (
     Flag(("--cuda-trace-all-apis",), "BOOL", "record all CUDA API calls, including queries such as"
          " cudaGetDevice", _flag_value, is_switch=True),
     Flag(("--cuda-waits",), "SOURCE", "source of synchronization and event records: calls (default)"
-         " or cupti, which adds overhead to every launch", _one_of("calls", "cupti")),
+         " or cupti, which adds overhead to every launch", _one_of(WaitSource)),
     Flag(("--cuda-detach",), "BOOL", "detach CUPTI during pauses of a second or more between"
          " samples; false leaves overhead on every launch (default: true)",
          _flag_value, is_switch=True),

@@ -15,7 +15,8 @@ from pathlib import Path
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.declarations import FALSE_WORDS, FLAGS_BY_NAME, HINT, TRUE_WORDS, Flag
 from warpline.capture.flags.nsys import FOREIGN_FLAGS, IDLE_VALUES, ForeignFlag
-from warpline.capture.flags.settings import CaptureSettings
+from warpline.capture.flags.settings import CaptureRange, CaptureSettings
+from warpline.capture.session.agent_config import WaitSource
 from warpline.capture.session.control import RangeMode
 from warpline.errors import UsageError
 
@@ -144,17 +145,17 @@ def _check(settings: CaptureSettings) -> None:
         raise UsageError(
             "--nvtx-domain-include and --nvtx-domain-exclude cannot be combined", hint="use one"
         )
-    if settings.capture_range == "nvtx" and settings.nvtx_capture is None:
+    if settings.capture_range is CaptureRange.NVTX and settings.nvtx_capture is None:
         raise UsageError("-c nvtx requires -p", hint="use -c nvtx -p RANGE[@DOMAIN]")
     if settings.duration is None and not settings.stop_on_exit:
         raise UsageError("-x false requires --duration", hint="use -d SECONDS -x false")
     _check_sampling(settings)
     warn = settings.warnings.append
-    if settings.nvtx_capture is not None and settings.capture_range != "nvtx":
+    if settings.nvtx_capture is not None and settings.capture_range is not CaptureRange.NVTX:
         warn("-p is ignored (it requires -c nvtx)")
-    if settings.capture_range != "none" and settings.mode is RangeMode.NONE:
+    if settings.capture_range is not CaptureRange.NONE and settings.mode is RangeMode.NONE:
         warn(f"-c {settings.capture_range} is not supported; the whole run is recorded")
-    if "capture_range_end" in settings.given and settings.capture_range == "none":
+    if "capture_range_end" in settings.given and settings.capture_range is CaptureRange.NONE:
         warn("--capture-range-end is ignored (it requires -c)")
     if "trace" in settings.given:
         lacking = capabilities.lacking(settings.trace)
@@ -171,7 +172,7 @@ def _check_sampling(settings: CaptureSettings) -> None:
         if "cuda_detach" in settings.given:
             settings.warnings.append("--cuda-detach is ignored (it requires --steps or --duty)")
         return
-    if settings.cuda_waits == "cupti":
+    if settings.cuda_waits is WaitSource.CUPTI:
         settings.warnings.append(
             "--cuda-waits=cupti is ignored (it would also add overhead to launches between samples)"
         )
@@ -186,7 +187,7 @@ def _check_sampling(settings: CaptureSettings) -> None:
         raise UsageError(
             f"--steps {steps} exceeds --every {every}", hint="use fewer steps per sample"
         )
-    if settings.capture_range not in {"none", "cudaProfilerApi"}:
+    if settings.capture_range not in {CaptureRange.NONE, CaptureRange.CUDA_PROFILER_API}:
         raise UsageError(
             f"-c {settings.capture_range} and step sampling cannot be combined",
             hint="use --step-range to name the range that starts a step",

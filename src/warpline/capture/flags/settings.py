@@ -2,15 +2,58 @@
 
 from __future__ import annotations
 
+import enum
 import signal
 from dataclasses import dataclass, field
 from typing import Any
 
 from warpline.capture.flags import capabilities
+from warpline.capture.session.agent_config import GraphTrace, WaitSource
 from warpline.capture.session.control import RangeMode
 from warpline.capture.session.sampling import Sampling
 
-_RANGE_MODES = {"nvtx": RangeMode.NVTX, "cudaProfilerApi": RangeMode.CUDA_PROFILER_API}
+
+class CaptureRange(enum.StrEnum):
+    """What opens a capture range: the values of ``-c``."""
+
+    NONE = "none"
+    CUDA_PROFILER_API = "cudaProfilerApi"
+    NVTX = "nvtx"
+    HOTKEY = "hotkey"
+
+
+class RangeEnd(enum.StrEnum):
+    """What happens when a capture range ends: the first words of ``--capture-range-end``."""
+
+    NONE = "none"
+    STOP = "stop"
+    STOP_SHUTDOWN = "stop-shutdown"
+    REPEAT = "repeat"
+    REPEAT_SHUTDOWN = "repeat-shutdown"
+
+    @property
+    def repeats(self) -> bool:
+        """Whether further capture ranges are recorded."""
+        return self in {RangeEnd.REPEAT, RangeEnd.REPEAT_SHUTDOWN}
+
+    @property
+    def stops_program(self) -> bool:
+        """Whether the program is stopped after the last one."""
+        return self in {RangeEnd.STOP_SHUTDOWN, RangeEnd.REPEAT_SHUTDOWN}
+
+
+class Wait(enum.StrEnum):
+    """What the launcher waits for: the values of ``--wait``."""
+
+    PRIMARY = "primary"
+    ALL = "all"
+
+
+# The supported values of -c besides none.
+_RANGE_MODES = {
+    CaptureRange.NVTX: RangeMode.NVTX,
+    CaptureRange.CUDA_PROFILER_API: RangeMode.CUDA_PROFILER_API,
+}
 
 
 @dataclass
@@ -27,20 +70,20 @@ class CaptureSettings:
     duration: float | None = None
     kill: int | None = signal.SIGTERM
     stop_on_exit: bool = True
-    wait: str = "all"
-    capture_range: str = "none"
+    wait: Wait = Wait.ALL
+    capture_range: CaptureRange = CaptureRange.NONE
     nvtx_capture: tuple[str, str | None] | None = None
-    capture_range_end: tuple[str, int] = ("stop-shutdown", 0)
+    capture_range_end: tuple[RangeEnd, int] = (RangeEnd.STOP_SHUTDOWN, 0)
     steps: int | None = None
     every: int | None = None
     duty: float | None = None
     step_range: tuple[str, str | None] | None = None
     nvtx_domain_include: tuple[str, ...] = ()
     nvtx_domain_exclude: tuple[str, ...] = ()
-    cuda_graph_trace: str = "node"
+    cuda_graph_trace: GraphTrace = GraphTrace.NODE
     cuda_memory_usage: bool = False
     cuda_trace_all_apis: bool = False
-    cuda_waits: str = "calls"
+    cuda_waits: WaitSource = WaitSource.CALLS
     cuda_detach: bool = True
     cuda_flush_interval: int = 1000
     cudabacktrace: dict[str, int] = field(default_factory=dict)
@@ -66,7 +109,7 @@ class CaptureSettings:
             self.every,
             self.duty,
             step_range=self.step_range,
-            by_calls=self.capture_range == "cudaProfilerApi",
+            by_calls=self.capture_range is CaptureRange.CUDA_PROFILER_API,
         )
 
     @property
@@ -74,21 +117,20 @@ class CaptureSettings:
         """What opens a capture range, among the supported triggers."""
         if self.sampling is not None:
             return RangeMode.STEPS
-        is_seen = self.capture_range in capabilities.CAPTURE_RANGES
-        return _RANGE_MODES[self.capture_range] if is_seen else RangeMode.NONE
+        return _RANGE_MODES.get(self.capture_range, RangeMode.NONE)
 
     @property
     def windows_wanted(self) -> int:
         """The number of capture ranges after which recording stops; 0: no limit."""
         end, count = self.capture_range_end
-        if self.mode in {RangeMode.NONE, RangeMode.STEPS} or end == "none":
+        if self.mode in {RangeMode.NONE, RangeMode.STEPS} or end is RangeEnd.NONE:
             return 0
-        return 1 if end.startswith("stop") else count
+        return count if end.repeats else 1
 
     @property
     def ends_program(self) -> bool:
         """Whether to stop the program after the last capture range."""
-        return bool(self.windows_wanted) and self.capture_range_end[0].endswith("shutdown")
+        return bool(self.windows_wanted) and self.capture_range_end[0].stops_program
 
     def plain(self) -> dict[str, Any]:
         """Return the given options as plain values, for session.json."""

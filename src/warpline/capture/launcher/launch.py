@@ -20,7 +20,7 @@ from typing import Any
 from warpline.capture.finishing.process import Progress, run_finishing
 from warpline.capture.finishing.raw_session import abandoned_in
 from warpline.capture.flags import capabilities
-from warpline.capture.flags.settings import CaptureSettings
+from warpline.capture.flags.settings import CaptureRange, CaptureSettings
 from warpline.capture.launcher import program, reasons
 from warpline.capture.launcher.watching import Ending, Signals, Watch
 from warpline.capture.machine.agent import (
@@ -30,7 +30,7 @@ from warpline.capture.machine.agent import (
 )
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.session import names
-from warpline.capture.session.agent_config import AgentConfig, CudaConfig
+from warpline.capture.session.agent_config import AgentConfig, ApiCalls, CudaConfig
 from warpline.capture.session.control import State
 from warpline.capture.session.facts import session_facts
 from warpline.capture.session.session import Session, create_session
@@ -249,7 +249,7 @@ def _config(settings: CaptureSettings, environment: Mapping[str, str], path: Pat
 
 def _looks_at_cuda(settings: CaptureSettings) -> bool:
     """Return whether the agents use CUPTI: cudaProfilerStart and -Stop are CUDA API calls too."""
-    return "cuda" in settings.trace or settings.capture_range == "cudaProfilerApi"
+    return "cuda" in settings.trace or settings.capture_range is CaptureRange.CUDA_PROFILER_API
 
 
 def _cuda(
@@ -259,7 +259,7 @@ def _cuda(
         return None
     return CudaConfig(
         library_paths=tuple(map(str, find_cupti(environment, path))),
-        calls="all" if settings.cuda_trace_all_apis else "calls",
+        calls=ApiCalls.ALL if settings.cuda_trace_all_apis else ApiCalls.DEFAULT,
         graph=settings.cuda_graph_trace,
         memory=settings.cuda_memory_usage,
         waits=settings.cuda_waits,

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warpline.capture.flags.settings import CaptureSettings
+from warpline.capture.flags.settings import CaptureSettings, Wait
 from warpline.capture.launcher.attached import Attached
 from warpline.capture.launcher.group import GroupEar
 from warpline.capture.launcher.status import StatusLine
@@ -34,6 +34,7 @@ from warpline.capture.launcher.time_windows import TimeSampling
 from warpline.capture.machine import processes
 from warpline.capture.session.control import RangeMode, State
 from warpline.capture.session.exits import signal_name
+from warpline.capture.session.facts import StoppedBy
 from warpline.capture.session.session import SESSION_VARIABLE, Session, measure
 from warpline.units import format_bytes
 
@@ -65,7 +66,7 @@ class Ending:
         killed: Whether all processes were killed, after a second signal.
         ended_by: The signal that the launcher sent to stop the program, per its settings; or None.
         stopped_ns: When recording stopped, in monotonic ns, if the program was still running.
-        stopped_by: The reason: "interrupt", "duration" or "capture range".
+        stopped_by: The reason.
         left: Processes that were not waited for.
         seen: The maximum number of concurrent processes.
         unrecorded: Processes without the session in their environment: pid -> name.
@@ -78,7 +79,7 @@ class Ending:
     killed: bool = False
     ended_by: int | None = None
     stopped_ns: int | None = None
-    stopped_by: str | None = None
+    stopped_by: StoppedBy | None = None
     left: list[int] = field(default_factory=list)
     seen: int = 0
     unrecorded: dict[int, str] = field(default_factory=dict)
@@ -227,7 +228,7 @@ class Watch:
     def _is_over(self) -> bool:
         if self._ended is None:
             return False
-        return not self._children_left or self._abandoned or self._settings.wait == "primary"
+        return not self._children_left or self._abandoned or self._settings.wait is Wait.PRIMARY
 
     def _next(self) -> float:
         """Return the time in seconds until the next action."""
@@ -278,7 +279,7 @@ class Watch:
             return  # the program handles it; the launcher only writes the recording
         if number == signal.SIGINT:
             self._ending.interrupted = True
-            self._stop_recording("interrupt")
+            self._stop_recording(StoppedBy.INTERRUPT)
         if self._ended is not None:
             self._abandoned = True
         elif not has_it:
@@ -292,7 +293,7 @@ class Watch:
     def _kill(self) -> None:
         self._ending.killed = True
         self._abandoned = True
-        self._stop_recording("interrupt")
+        self._stop_recording(StoppedBy.INTERRUPT)
         processes.send(os.getpid(), signal.SIGKILL)
 
     # --- Time ------------------------------------------------------------------------------------
@@ -307,11 +308,11 @@ class Watch:
         if self._has_stopped:
             return
         if settings.duration is not None and passed >= settings.delay + settings.duration:
-            self._stop_recording("duration")
+            self._stop_recording(StoppedBy.DURATION)
             if settings.stop_on_exit:
                 self._end_program("--duration has elapsed", "use -x false to keep it running")
         elif settings.windows_wanted and self._control.state is State.STOPPED:
-            self._stop_recording("capture range")
+            self._stop_recording(StoppedBy.CAPTURE_RANGE)
             if settings.ends_program:
                 self._end_program(
                     "the capture range has ended",
@@ -326,7 +327,7 @@ class Watch:
                 self._session.write_facts(recording_monotonic_ns=time.monotonic_ns())
             self._control.state = State.RECORDING
 
-    def _stop_recording(self, why: str) -> None:
+    def _stop_recording(self, why: StoppedBy) -> None:
         if not self._has_stopped and self._ended is None:
             self._ending.stopped_ns = time.monotonic_ns()
             self._ending.stopped_by = why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
@@ -21,16 +22,38 @@ _CUDA_KINDS = (
 )
 
 
+class ApiCalls(enum.StrEnum):
+    """Which CUDA API calls are recorded; by default without queries."""
+
+    DEFAULT = "calls"
+    ALL = "all"
+    NONE = "none"
+
+
+class GraphTrace(enum.StrEnum):
+    """What is recorded of a CUDA graph: its launches, or each of its nodes."""
+
+    GRAPH = "graph"
+    NODE = "node"
+
+
+class WaitSource(enum.StrEnum):
+    """Where synchronization and event records come from: API calls, or CUPTI's own records."""
+
+    CALLS = "calls"
+    CUPTI = "cupti"
+
+
 @dataclass(frozen=True)
 class CudaConfig:
     """What the agents record of CUDA.
 
     Attributes:
         library_paths: Candidate paths of CUPTI, in the order to try them.
-        calls: "calls" for the calls worth recording, "all" or "none".
-        graph: "graph" for graph-level, "node" for node-level tracing of CUDA graphs.
+        calls: Which API calls are recorded.
+        graph: The level of detail for CUDA graphs.
         memory: Whether allocations and frees are recorded.
-        waits: Source of synchronization and event records: "calls", or "cupti" for CUPTI's own.
+        waits: Source of synchronization and event records.
         chains: Which calls get backtraces: kind of call -> minimum duration in ns.
         flush_ms: Interval between flushes; at most this much is missing when a program is killed.
         detach_ms: Minimum expected pause between samples for detaching CUPTI; 0: never detach.
@@ -38,10 +61,10 @@ class CudaConfig:
     """
 
     library_paths: tuple[str, ...] = ()
-    calls: str = "calls"
-    graph: str = "node"
+    calls: ApiCalls = ApiCalls.DEFAULT
+    graph: GraphTrace = GraphTrace.NODE
     memory: bool = False
-    waits: str = "calls"
+    waits: WaitSource = WaitSource.CALLS
     chains: Mapping[str, int] = field(default_factory=dict)
     flush_ms: int = 1000
     detach_ms: int = 0
@@ -54,7 +77,7 @@ class CudaConfig:
         if self.detach_ms:
             found.append(("cuda_detach_ms", str(self.detach_ms)))
         if self.is_silent:
-            return [*found, ("cuda_api", "none"), *((key, "0") for key in _CUDA_KINDS)]
+            return [*found, ("cuda_api", ApiCalls.NONE), *((key, "0") for key in _CUDA_KINDS)]
         memory = str(int(self.memory))
         return [
             *found,

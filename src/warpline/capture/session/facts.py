@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import os
 import time
@@ -15,6 +16,14 @@ FACTS_NAME = "session.json"
 _FAR_NS = 1 << 61
 
 Facts = Mapping[str, Any]
+
+
+class StoppedBy(enum.StrEnum):
+    """Why recording stopped while the program was running."""
+
+    INTERRUPT = "interrupt"
+    DURATION = "duration"
+    CAPTURE_RANGE = "capture range"
 
 
 def session_facts(
