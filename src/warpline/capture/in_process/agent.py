@@ -1,0 +1,65 @@
+"""The agent, loaded into the process that records itself."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+from warpline.errors import AgentMissingError, CaptureError
+
+ABI_VERSION = 1
+
+
+class Agent:
+    """The agent, loaded into this process; it is never unloaded.
+
+    Args:
+        path: The library.
+
+    Raises:
+        AgentMissingError: It cannot be loaded, or its version does not match.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            library = ctypes.CDLL(str(path))
+            version = library.wl_agent_abi_version()
+            self._attach = library.wl_agent_attach
+            self._detach = library.wl_agent_detach
+            self._bound = library.wl_agent_nvtx_bound
+            self._attach_cuda = library.wl_agent_cuda_attach
+            self._detach_cuda = library.wl_agent_cuda_detach
+        except (OSError, AttributeError) as error:
+            raise AgentMissingError(f"cannot load {path}: {error}") from error
+        if version != ABI_VERSION:
+            raise AgentMissingError(
+                f"{path} has ABI version {version}, expected {ABI_VERSION}",
+                hint="reinstall warpline",
+            )
+        self._attach.argtypes = (ctypes.c_char_p,)
+        self._bound.restype = ctypes.c_uint64
+        self.path = path
+
+    def attach(self, folder: Path) -> None:
+        """Join a session; CaptureError if that fails."""
+        number = self._attach(os.fsencode(folder))
+        if number:
+            raise CaptureError(f"the agent cannot record to {folder}: {os.strerror(number)}")
+
+    def attach_cuda(self) -> None:
+        """Start CUDA tracing if the session requests it; on failure, a diagnostic has the reason.
+
+        Call it while the session records: CUDA tracing follows later changes only after
+        milliseconds.
+        """
+        self._attach_cuda()
+
+    def detach(self) -> None:
+        """Leave the session, which completes its logs. Without a session, do nothing."""
+        self._detach_cuda()
+        self._detach()
+
+    def bound(self) -> int:
+        """Return the number of libraries in this process whose NVTX calls reach the agent."""
+        return int(self._bound())

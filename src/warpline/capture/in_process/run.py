@@ -1,0 +1,179 @@
+"""The recording of this process while it is under way: at most one at a time."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from warpline.annotate import RangeHandle, end_range, start_range
+from warpline.annotate.listener import LISTENER
+from warpline.capture.in_process.agent import Agent
+from warpline.capture.in_process.nvtx_libraries import find_silent, introduce_others
+from warpline.capture.in_process.warning import warn
+from warpline.capture.machine.agent import INJECTION_VARIABLE
+from warpline.capture.session.control import ControlFile, State
+from warpline.capture.session.session import SESSION_VARIABLE, Session, measure, not_writable
+from warpline.errors import CaptureError
+
+DOMAIN = "warpline"  # of the range that represents a nested profile
+
+_EMPTY = (
+    "{} contains no events: no traced API was called, or all NVTX domains were excluded; "
+    "use warpline.annotate(...) to add ranges"
+)
+_LATE = (
+    "{} called NVTX before profiling started: its ranges are not recorded; "
+    "start the profile earlier, or use `warpline profile`"
+)
+
+
+class Run:
+    """A session of this process, from its start to the recording."""
+
+    def __init__(self, agent: Agent, session: Session, output: Path) -> None:
+        self.output = output
+        self._agent = agent
+        self._session = session
+        variables = session.variables(agent.path)
+        self._before = {name: os.environ.get(name) for name in variables}
+        self._pid = os.getpid()
+        try:
+            agent.detach()  # from an earlier session
+            agent.attach(session.folder)
+            os.environ.update(variables)
+            self._warn_of_silent_libraries()
+            LISTENER.expect()
+            # The recording starts here: all earlier time was our own setup.
+            session.write_facts(
+                started_utc_ns=time.time_ns(), started_monotonic_ns=time.monotonic_ns()
+            )
+            session.control.state = State.RECORDING
+            agent.attach_cuda()
+        except BaseException as error:
+            self._leave()
+            session.remove()
+            if isinstance(error, OSError):
+                raise not_writable(session.folder, error) from error
+            raise
+        atexit.register(self.finish_at_exit)
+
+    def finish(self) -> Mapping[str, Any]:
+        """Stop recording, write the recording and return its counts."""
+        from warpline.capture.finishing.process import run_finishing  # noqa: PLC0415 - late
+
+        atexit.unregister(self.finish_at_exit)
+        if os.getpid() != self._pid:  # a fork: the session belongs to its parent
+            return {}
+        program = {"pid": self._pid, "exit_status": None, "signal": None}
+        with contextlib.suppress(OSError):  # a full disk: the recording ends at the last event
+            self._session.end(program=program)
+        LISTENER.forget()
+        introduce_others()
+        self._leave()
+        events = measure(self._session.folder).events
+        finished = run_finishing(self._session.folder, self.output, lambda _: None)
+        self._session.remove()
+        if not events:
+            warn(_EMPTY.format(self.output.name))
+        return finished
+
+    def finish_at_exit(self) -> None:
+        """Finish a profile that is still running when the program exits."""
+        try:
+            self.finish()
+        except CaptureError as error:
+            sys.stderr.write(f"warpline: {one_line(error)}\n")
+
+    def _leave(self) -> None:
+        LISTENER.forget()
+        self._agent.detach()
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    def _warn_of_silent_libraries(self) -> None:
+        had_agent = self._before[INJECTION_VARIABLE] == str(self._agent.path)
+        for name in find_silent(self._agent.bound, had_agent=had_agent):
+            text = _LATE.format(name)
+            self._session.facts["notes"].append(text)
+            warn(text)
+
+
+class RangeOfAnother:
+    """A profile in a program that is being recorded: a range in that recording."""
+
+    output: Path | None = None
+
+    def __init__(self, name: str) -> None:
+        warn(f"this program is already being recorded; adding {name} as a range to that recording")
+        self._range: RangeHandle | None = start_range(name, domain=DOMAIN)
+
+    def finish(self) -> Mapping[str, Any]:
+        """End the range."""
+        end_range(self._range)
+        return {}
+
+
+class Active:
+    """The active profile of a process; there is at most one."""
+
+    def __init__(self) -> None:
+        self._run: Run | RangeOfAnother | None = None
+        self._pid = 0
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """Replace the lock, in a fork: another thread may have acquired the old one."""
+        self._lock = threading.Lock()
+
+    def begin(self, make: Callable[[], Run | RangeOfAnother]) -> Run | RangeOfAnother:
+        """Start a profile; CaptureError if one is running."""
+        with self._lock:
+            if self._run is not None and self._pid == os.getpid():
+                raise CaptureError(
+                    f"a profile is already running: {self._run.output or 'of the whole program'}",
+                    hint="call its stop() before starting another",
+                )
+            self._run = make()
+            self._pid = os.getpid()
+            return self._run
+
+    def end(self, run: Run | RangeOfAnother) -> Mapping[str, Any]:
+        """Finish a profile and return the counts of its recording."""
+        with self._lock:
+            if self._run is run:
+                self._run = None
+            return run.finish()
+
+
+ACTIVE = Active()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=ACTIVE.renew_lock)
+
+
+def is_recorded() -> bool:
+    """Return whether the session in this process's environment is still recording."""
+    folder = os.environ.get(SESSION_VARIABLE)
+    if not folder:
+        return False
+    try:
+        control = ControlFile.open(Path(folder))
+    except (OSError, CaptureError):  # finished and removed
+        return False
+    state = control.state
+    control.close()
+    return state is not State.STOPPED
+
+
+def one_line(error: CaptureError) -> str:
+    """Return the message and the hint of an error."""
+    return f"{error.message}; {error.hint}" if error.hint else error.message
