@@ -13,7 +13,7 @@ from support.launching import needs_agent, profile, python
 
 from warpline.capture.flags.parsing import parse
 from warpline.capture.launcher import reasons
-from warpline.capture.launcher.watching import Ending
+from warpline.capture.launcher.ending import Ending
 from warpline.capture.machine.processes import cannot_be_recorded
 from warpline.capture.session.control import Counters
 

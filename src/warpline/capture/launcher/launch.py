@@ -22,7 +22,9 @@ from warpline.capture.finishing.raw_session import abandoned_in
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings
 from warpline.capture.launcher import program, reasons
-from warpline.capture.launcher.watching import Ending, Signals, Watch
+from warpline.capture.launcher.ending import Ending
+from warpline.capture.launcher.signals import Signals
+from warpline.capture.launcher.watching import Watch
 from warpline.capture.machine.agent import (
     CUDA_INJECTION_VARIABLE,
     INJECTION_VARIABLE,
@@ -140,7 +142,7 @@ def end_like(ending: Ending) -> int:
 
     The status is 0 if the program was stopped by the signal that the settings ask for.
     """
-    number = signal.SIGINT if ending.killed and ending.interrupted else _signal_of(ending)
+    number = signal.SIGINT if ending.killed and ending.interrupted else ending.signal
     if number is None:
         return os.waitstatus_to_exitcode(ending.status)
     if number == ending.ended_by and not ending.killed:
@@ -152,10 +154,6 @@ def end_like(ending: Ending) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     os.kill(os.getpid(), number)
     return 128 + number  # the signal does not end this process
-
-
-def _signal_of(ending: Ending) -> int | None:
-    return os.WTERMSIG(ending.status) if os.WIFSIGNALED(ending.status) else None
 
 
 def _warn(
@@ -271,7 +269,7 @@ def _cuda(
 
 
 def _end(session: Session, pid: int, ending: Ending) -> None:
-    number = _signal_of(ending)
+    number = ending.signal
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     notes = list(session.facts["notes"])
     lost = reasons.unrecorded(ending)

@@ -8,7 +8,7 @@ from pathlib import Path
 from warpline.capture.finishing.cuda_tables import NOT_RECORDED
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.settings import CaptureSettings
-from warpline.capture.launcher.watching import Ending
+from warpline.capture.launcher.ending import Ending
 from warpline.capture.machine import processes
 from warpline.capture.session.control import Counters, RangeMode
 

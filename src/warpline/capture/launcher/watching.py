@@ -1,7 +1,6 @@
 """Watch a program while it runs: time limits, signals, capture ranges, remaining processes.
 
-Signals are blocked and taken one at a time with their sender, without handlers or races.
-The rules:
+The rules for signals:
 
 - Ctrl-C stops the recording. A second one kills all processes.
 - SIGTERM, SIGHUP and SIGQUIT are for the program. A second one kills all processes.
@@ -16,19 +15,15 @@ The rules:
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import math
 import os
-import select
 import signal
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
 
 from warpline.capture.flags.settings import CaptureSettings, Wait
 from warpline.capture.launcher.attached import Attached
-from warpline.capture.launcher.group import GroupEar
+from warpline.capture.launcher.ending import Ending
+from warpline.capture.launcher.signals import FORWARDED, FROM_KERNEL, PASSED_ON, Signals
 from warpline.capture.launcher.status import StatusLine
 from warpline.capture.launcher.time_windows import TimeSampling
 from warpline.capture.machine import processes
@@ -38,10 +33,6 @@ from warpline.capture.session.facts import StoppedBy
 from warpline.capture.session.session import SESSION_VARIABLE, Session, measure
 from warpline.units import format_bytes
 
-_PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
-_FORWARDED = {signal.SIGUSR1, signal.SIGUSR2}
-_TAKEN = _PASSED_ON | _FORWARDED | {signal.SIGCHLD, signal.SIGTSTP}
-_FROM_KERNEL = 0x80  # si_code of a signal that the terminal sends
 _SAME_S = 0.3  # signals closer together count as one: to the process, and to its group
 _LOOK_S = 0.5
 _REST = 50  # inspecting thousands of threads is slow: use at most 1/50 of a CPU
@@ -51,110 +42,8 @@ _LEFT_BEHIND_S = 3.0
 _PATIENCE_S = 1.0
 _DRAIN_S = 5.0  # the GPU may be waiting for an event that never happens
 _NAMES_SHOWN = 3
-_SIGSET_BYTES = 128  # of sigset_t in the C library
 
 Say = Callable[[str], None]
-
-
-@dataclass
-class Ending:
-    """How a watched program ended.
-
-    Attributes:
-        status: The wait status from waitpid.
-        interrupted: Whether Ctrl-C was pressed.
-        killed: Whether all processes were killed, after a second signal.
-        ended_by: The signal that the launcher sent to stop the program, per its settings; or None.
-        stopped_ns: When recording stopped, in monotonic ns, if the program was still running.
-        stopped_by: The reason.
-        left: Processes that were not waited for.
-        seen: The maximum number of concurrent processes.
-        unrecorded: Processes without the session in their environment: pid -> name.
-        unloadable: Programs that the agent cannot be loaded into: file -> reason.
-        sampled: Facts about time windows for session.json.
-    """
-
-    status: int = 0
-    interrupted: bool = False
-    killed: bool = False
-    ended_by: int | None = None
-    stopped_ns: int | None = None
-    stopped_by: StoppedBy | None = None
-    left: list[int] = field(default_factory=list)
-    seen: int = 0
-    unrecorded: dict[int, str] = field(default_factory=dict)
-    unloadable: dict[str, str] = field(default_factory=dict)
-    sampled: dict[str, Any] = field(default_factory=dict)
-
-    def stop_facts(self) -> dict[str, Any]:
-        """Return the facts about the stop of recording for session.json."""
-        if self.stopped_ns is None:
-            return {}
-        return {"stopped_monotonic_ns": self.stopped_ns, "stopped_by": self.stopped_by}
-
-
-class Signals:
-    """The signals that the launcher takes while a program runs; blocked from the start."""
-
-    def __init__(self) -> None:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, waitpid would not work
-        ignored = {number for number in _TAKEN if signal.getsignal(number) is signal.SIG_IGN}
-        self._taken = _TAKEN - (ignored & {signal.SIGTSTP})
-        self._ours = _PASSED_ON - ignored
-        self.before: set[int] = set(signal.pthread_sigmask(signal.SIG_BLOCK, self._taken))
-        self._ear = GroupEar(self._taken & (_PASSED_ON | _FORWARDED))
-        self._pending = _descriptor_of(self._taken)
-
-    def take(self, seconds: float, wakers: Sequence[int] = ()) -> signal.struct_siginfo | None:
-        """Return the next signal, or None after `seconds`.
-
-        Also returns when one of the descriptors `wakers` is readable, if the system supports it.
-        """
-        seconds = max(0.0, seconds)
-        if self._pending is not None and wakers:
-            poll = select.poll()
-            for descriptor in (self._pending, *wakers):
-                poll.register(descriptor, select.POLLIN)
-            poll.poll(math.ceil(seconds * 1e3))
-            seconds = 0.0
-        return signal.sigtimedwait(self._taken, seconds)
-
-    def was_for_all(self, number: int) -> bool:
-        """Return whether a taken signal was sent to the whole process group."""
-        return self._ear.has_heard(number)
-
-    def is_ours(self, number: int) -> bool:
-        """Return whether a signal also concerns the launcher, not only the program."""
-        return number in self._ours
-
-    def give_back(self) -> None:
-        """Discard pending signals and restore the signal mask."""
-        self._ear.close()
-        if self._pending is not None:
-            os.close(self._pending)
-            self._pending = None
-        while self.take(0):
-            pass
-        signal.pthread_sigmask(signal.SIG_SETMASK, self.before)
-
-    def stop_here(self) -> None:
-        """Stop this process on SIGTSTP; return when it is continued."""
-        os.kill(os.getpid(), signal.SIGTSTP)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})  # here
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
-
-
-def _descriptor_of(signals: set[signal.Signals]) -> int | None:
-    """Return a descriptor that is readable while one of the signals is pending, or None.
-
-    Python's sigtimedwait cannot wait for descriptors at the same time.
-    """
-    mask = sum(1 << (number - 1) for number in signals)
-    with contextlib.suppress(OSError, AttributeError):
-        words = (ctypes.c_uint64 * (_SIGSET_BYTES // 8))(mask)
-        found: int = ctypes.CDLL(None).signalfd(-1, words, os.O_CLOEXEC | os.O_NONBLOCK)
-        return found if found >= 0 else None
-    return None
 
 
 class Watch:
@@ -254,9 +143,9 @@ class Watch:
         if number == signal.SIGTSTP:
             self._status.clear()
             self._signals.stop_here()
-        elif number in _PASSED_ON | _FORWARDED:
+        elif number in PASSED_ON | FORWARDED:
             has_it = self._signals.was_for_all(number) and self._is_in_our_group()
-            has_it = has_it or received.si_code == _FROM_KERNEL
+            has_it = has_it or received.si_code == FROM_KERNEL
             if self._signals.is_ours(number):
                 self._asked(number, has_it=has_it)
             elif not has_it:
