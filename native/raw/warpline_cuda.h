@@ -171,11 +171,12 @@ enum CudaCollects : std::uint32_t {
                             // event records follow from that, in place of kWait and kEvent
 };
 
-// More values of Note, for kNote records; their text is shown to the user.
+// More values of Note, for kNote records; their text becomes part of a sentence for the user.
 enum class CudaNote : std::uint32_t {
   kUsing = 64,         // CUPTI's version and file: "CUPTI 130001 PATH"
   kUnavailable = 65,   // CUDA is not recorded in this process; text: the reason
-  kOtherProfiler = 66, // it is not, because another profiler uses CUPTI; text: which, next action
+  kOtherProfiler = 66, // it is not, because another profiler uses CUPTI; text: which, a tab, and
+                       // "held" (CUPTI supports one), or "unshared" (that one does not share it)
   kDoubt = 67,         // it is, with a known limitation; text: which
   kKindFailed = 68,    // one kind of record could not be enabled; text: which, and why
   kShared = 69,        // it is, and CUPTI is shared with another profiler; text: which

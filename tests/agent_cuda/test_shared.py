@@ -22,8 +22,8 @@ SHARES = {
     "FAKE_DRIVER_VERSION": "13030",
 }
 NAMED = "torch-cupti-monitor (PyTorch's monitor)"
-HELD = "is using CUPTI, which supports one profiler with this CUDA and driver; stop it, or, "
-ALONE = "is using CUPTI and does not share it; stop it to record CUDA"
+HELD = "\theld"
+ALONE = "\tunshared"
 ANYONE = "another profiler (torch.profiler, nsys, ncu or another tool that uses CUPTI)"
 
 
@@ -230,33 +230,33 @@ def test_a_profiler_that_comes_later_is_refused_until_the_end(run, cuda, name):
 def test_without_the_time_nothing_is_shared(share):
     folder = share("init", "launch", 1, environment={"FAKE_CUPTI_NO_TIME": "1"})
     assert not logs.found(folder, logs.KERNEL)
-    assert texts(folder, logs.NOTE_OTHER_PROFILER) == [f"{NAMED} {ALONE}"]
+    assert texts(folder, logs.NOTE_OTHER_PROFILER) == [NAMED + ALONE]
 
 
 @pytest.mark.parametrize(
     ("library", "environment", "told"),
     [
-        ("cupti13_3", {"FAKE_CUPTI_SHARES": ""}, f"{NAMED} {HELD}"),
-        ("cupti13_3", {"FAKE_DRIVER_VERSION": "13000"}, f"{NAMED} {HELD}"),
-        ("cupti13", {"FAKE_CUPTI_VERSION": "130300"}, f"{NAMED} {HELD}"),
-        ("cupti13", {"FAKE_CUPTI_VERSION": "130200"}, f"{NAMED} {HELD}"),
-        ("cupti13", {}, f"{NAMED} {HELD}"),
-        ("cupti13", {"FAKE_CUPTI_BUSY": "CUPTI for Kineto"}, f"Kineto (torch.profiler) {HELD}"),
-        ("cupti13", {"FAKE_CUPTI_BUSY": "Nsight Systems"}, f"Nsight Systems {HELD}"),
-        ("cupti13", {"FAKE_CUPTI_BUSY": "CUPTI for "}, f"{ANYONE} {HELD}"),
-        ("cupti13", {"FAKE_CUPTI_BUSY": ""}, f"{ANYONE} {HELD}"),
-        ("cupti12", {}, f"{ANYONE} {HELD}"),
+        ("cupti13_3", {"FAKE_CUPTI_SHARES": ""}, NAMED + HELD),
+        ("cupti13_3", {"FAKE_DRIVER_VERSION": "13000"}, NAMED + HELD),
+        ("cupti13", {"FAKE_CUPTI_VERSION": "130300"}, NAMED + HELD),
+        ("cupti13", {"FAKE_CUPTI_VERSION": "130200"}, NAMED + HELD),
+        ("cupti13", {}, NAMED + HELD),
+        ("cupti13", {"FAKE_CUPTI_BUSY": "CUPTI for Kineto"}, f"Kineto (torch.profiler){HELD}"),
+        ("cupti13", {"FAKE_CUPTI_BUSY": "Nsight Systems"}, f"Nsight Systems{HELD}"),
+        ("cupti13", {"FAKE_CUPTI_BUSY": "CUPTI for "}, ANYONE + HELD),
+        ("cupti13", {"FAKE_CUPTI_BUSY": ""}, ANYONE + HELD),
+        ("cupti12", {}, ANYONE + HELD),
     ],
 )
 def test_who_holds_cupti_is_told(run, cuda, library, environment, told):
     both = {**SHARES, **environment}
     if not both["FAKE_CUPTI_SHARES"]:
         del both["FAKE_CUPTI_SHARES"]
-        told = f"{NAMED} {ALONE}"
+        told = NAMED + ALONE
     folder = run("init", "launch", 2, cupti=getattr(cuda, library), environment=both)
     ((kind, text),) = logs.notes(folder)
     assert kind == logs.NOTE_OTHER_PROFILER
-    assert text.startswith(told)
+    assert text == told
     assert not logs.calls(folder)
 
 
@@ -268,7 +268,7 @@ def test_nsys_is_named_by_its_library(run, cuda, tmp_path):
         *("open", injection, "init", "launch", 1), cupti=cuda.cupti12, environment=environment
     )
     ((_, text),) = logs.notes(folder)
-    assert text.startswith("another profiler (probably nsys: its library is loaded) is using ")
+    assert text == "another profiler (probably nsys: its library is loaded)" + HELD
 
 
 @pytest.mark.skipif(native.core() is None, reason="needs the native core")
@@ -287,7 +287,10 @@ def test_every_screen_says_it_first(cuda, tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
-    sentence = f"Kineto (torch.profiler) {HELD}"
+    sentence = (
+        "Kineto (torch.profiler) is using CUPTI, which supports one profiler with this CUDA and"
+        " driver; stop it, or, "
+    )
     says = warpline_says(*command)
     assert re.findall(r"warning: (.*)", says)[0].startswith(f"nothing was recorded: {sentence}")
     assert says.count(sentence) == 1

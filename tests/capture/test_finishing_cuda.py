@@ -9,9 +9,11 @@ from capture.cuda_writer import DRIVER, NONE, CudaLog
 from capture.finished import of_process, read_cuda, rows
 from capture.raw_writer import record
 
-from warpline import native
+import warpline
+from warpline import api, native
 from warpline.capture.finishing.cuda_tables import TABLES as CUDA_TABLES
 from warpline.errors import AgentMissingError
+from warpline.result import cuda_unrecorded
 from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
@@ -146,6 +148,33 @@ def test_where_cuda_could_not_be_recorded_no_table_says_so(tmp_path: Path) -> No
         "Info",
         "CUDA is recorded through CUPTI 130001 /lib/libcupti.so.13",
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "why", "hint"),
+    [
+        (
+            "held",
+            "nsys is using CUPTI, which supports one profiler with this CUDA and driver",
+            "stop it, or, if it can share CUPTI, update CUDA to 13.3 and the driver to r610",
+        ),
+        ("unshared", "nsys is using CUPTI and does not share it", "stop it to record CUDA"),
+    ],
+)
+def test_who_held_cupti_is_data(tmp_path: Path, code: str, why: str, hint: str) -> None:
+    log = CudaLog()
+    log.note(10, 66, f"nsys\t{code}")
+    log.note(20, 66, f"nsys\t{code}")
+    trace, done = read_cuda(tmp_path, log)
+    (cause,) = trace.meta.unrecorded
+    assert (cause.api, cause.code, cause.parameter) == ("cuda", code, "nsys")
+    assert (cause.why, cause.hint) == (why, hint)
+    assert trace.meta.warnings == (f"CUDA was not recorded: {why}; {hint}",)
+    assert done.unrecorded == (f"{why}; {hint}",)
+    assert rows(trace, "diagnostic", "text") == [trace.meta.warnings] * 2
+    assert [each.text for each in cuda_unrecorded(trace)] == [*trace.meta.warnings]
+    api.export(trace, tmp_path / "copy.warpline", "warpline")
+    assert warpline.open(tmp_path / "copy.warpline").meta.unrecorded == (cause,)
 
 
 KINDS = range(64, 84)

@@ -26,13 +26,13 @@ def why(
     *,
     seconds: float = 5.0,
     ending: Ending | None = None,
-    warnings: tuple[str, ...] = (),
+    unrecorded: tuple[str, ...] = (),
 ) -> str:
     """Return the reason for a run of these words."""
     options = parse([*line.split(), "python"])
     executable = Path(sys.executable)
     ended = ending or Ending()
-    evidence = reasons.Evidence(options, counters, ended, executable, seconds, warnings)
+    evidence = reasons.Evidence(options, counters, ended, executable, seconds, unrecorded)
     return reasons.why_nothing(evidence).text
 
 
@@ -50,8 +50,8 @@ def test_each_reason_is_told_before_those_that_follow_from_it():
     assert why("-c nvtx -p x", ending=lost).startswith("process 7 (worker) was not recorded")
     small = Ending(unloadable={"/bin/x": "is a 32-bit program"})
     assert why("", ending=small) == "/bin/x is a 32-bit program"
-    held = ("another", "CUDA was not recorded: X holds CUPTI; stop it")
-    assert why("-c nvtx -p x", counted(), warnings=held) == "X holds CUPTI; stop it"
+    held = ("X holds CUPTI; stop it",)
+    assert why("-c nvtx -p x", counted(), unrecorded=held) == "X holds CUPTI; stop it"
     assert why("-c nvtx -p x", counted(range_misses=1)).startswith("-p matched no range")
     assert why("-c nvtx -p x", counted()).startswith("range 'x' of -p never started")
     excluded = "--nvtx-domain-include a,b excluded all events"

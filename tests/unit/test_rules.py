@@ -9,8 +9,9 @@ import pytest
 
 import warpline
 from warpline import plugins
-from warpline.result import RULES, Skipped
+from warpline.result import RULES, Skipped, cuda_unrecorded
 from warpline.schema import TABLES
+from warpline.schema.unrecorded import Code, Unrecorded
 from warpline.trace import MemorySource, Run, Trace, TraceMeta
 
 plugins.load("analyses")
@@ -150,6 +151,15 @@ def test_another_profiler_held_cupti(tables, severity):
     assert held.claim.endswith(": X holds CUPTI, which serves one profiler.")
     assert held.fix == "stop it, or update"
     assert "No GPU work was recorded" not in found
+
+
+def test_the_cause_is_data_and_told_once():
+    cause = Unrecorded("cuda", Code.UNSHARED, "X")
+    trace = made({}, warnings=(cause.text,), unrecorded=(cause,))
+    assert len(cuda_unrecorded(trace)) == 1
+    held = judge("capture-quality", trace)["CUDA was not recorded"]
+    assert held.claim.endswith(": X is using CUPTI and does not share it.")
+    assert held.fix == "stop it to record CUDA"
 
 
 def test_there_was_no_cupti():

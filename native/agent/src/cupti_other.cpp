@@ -50,11 +50,8 @@ std::string name_of_other(const std::string& told) {
   return "another profiler (torch.profiler, nsys, ncu or another tool that uses CUPTI)";
 }
 
-std::string why_held(const CuptiLibrary& library, const std::string& told) {
-  const std::string who = name_of_other(told) + " is using CUPTI";
-  if (can_share(library)) return who + " and does not share it; stop it to record CUDA";
-  return who + ", which supports one profiler with this CUDA and driver; stop it, or, if it can"
-               " share CUPTI, update CUDA to 13.3 and the driver to r610";
+std::string held_by(const CuptiLibrary& library, const std::string& told) {
+  return name_of_other(told) + (can_share(library) ? "\tunshared" : "\theld");
 }
 
 }  // namespace warpline::agent

@@ -94,7 +94,7 @@ cupti::Result subscribe(CuptiLibrary& library, const CuptiHooks& hooks,
 void tell_subscribe_failed(const CuptiLibrary& library, cupti::Result result,
                            const std::string& other) {
   if (result == cupti::kOtherSubscriber) {
-    note(raw::CudaNote::kOtherProfiler, why_held(library, other));
+    note(raw::CudaNote::kOtherProfiler, held_by(library, other));
   } else {
     note(raw::CudaNote::kUnavailable,
          library.file + ": cuptiSubscribe: " + words_of(library.functions, result));

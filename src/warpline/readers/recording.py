@@ -26,6 +26,7 @@ from warpline.schema.recording import (
     RAW_FORMAT,
     VERSION,
 )
+from warpline.schema.unrecorded import Unrecorded
 from warpline.trace.collectives import RangeCollectives
 from warpline.trace.column import Array, ColumnData, make_column
 from warpline.trace.meta import ProcessEnd, TraceMeta
@@ -282,6 +283,7 @@ class _MetaReader:
             lost=self._mapping("lost", int | None),
             unread=self._mapping("unread", int),
             warnings=tuple(self._values("warnings", list, str)),
+            unrecorded=self._unrecorded(),
             damaged=self._mapping("damaged", str),
             environment=self._mapping("environment", str),
             record_cost_ns=self._costs(),
@@ -323,6 +325,11 @@ class _MetaReader:
         if len(values) != 3 or not 0 <= values[0] <= values[1] <= values[2] < _MAX_COST_NS:
             self._refuse("call_cost_ns")
         return Estimate(*values)
+
+    def _unrecorded(self) -> tuple[Unrecorded, ...]:
+        """Return why events are missing. Causes of a newer version are warnings only."""
+        found = map(Unrecorded.from_json, self._values("unrecorded", list, dict))
+        return tuple(cause for cause in found if cause is not None)
 
     def _windows(self) -> tuple[tuple[int, int], ...] | None:
         if self._facts.get("windows_ns") is None:

@@ -27,7 +27,6 @@ from warpline.result.diagnosis import (
 )
 from warpline.result.facts import (
     Facts,
-    Unrecorded,
     cuda_unrecorded,
     describe_meta,
     source_name,
@@ -77,7 +76,6 @@ __all__ = [
     "Skipped",
     "StepSummary",
     "Texts",
-    "Unrecorded",
     "Values",
     "analysis",
     "column_of",

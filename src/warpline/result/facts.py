@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from warpline.result.ends import how_it_ended
+from warpline.schema.unrecorded import Unrecorded
 from warpline.trace import Trace
 
-# The start of a warning in Warpline's own recordings (finishing/cuda_tables.py), and of its advice
-# if another profiler was active.
-_NOT_RECORDED = "CUDA was not recorded: "
-_STOP = "; stop it"
+_CUDA = "cuda"
 
 
 class Facts(Mapping[str, Any]):
@@ -75,29 +73,15 @@ def warnings_of(trace: Trace) -> tuple[str, ...]:
     return (*found, *meta.warnings)
 
 
-@dataclass(frozen=True)
-class Unrecorded:
-    """A warning about a process of a Warpline recording whose CUDA events could not be recorded.
-
-    Attributes:
-        text: The warning.
-        why: The cause, such as another profiler that uses CUPTI.
-        hint: The advice in the warning, if there is any.
-    """
-
-    text: str
-    why: str
-    hint: str | None
-
-
 def cuda_unrecorded(trace: Trace) -> list[Unrecorded]:
-    """Return the warnings of a recording about CUDA events that could not be recorded."""
-    found = []
-    for text in dict.fromkeys(trace.meta.warnings):
-        if text.startswith(_NOT_RECORDED):
-            why, stop, rest = text.removeprefix(_NOT_RECORDED).partition(_STOP)
-            found.append(Unrecorded(text, why, "stop it" + rest if stop else None))
-    return found
+    """Return why a recording has no CUDA events of a process, for each cause."""
+    meta = trace.meta
+    found = [cause for cause in meta.unrecorded if cause.api == _CUDA]
+    # Earlier versions, and files that are exported from recordings, have the sentences only.
+    known = {cause.text for cause in found}
+    sentences = (text for text in dict.fromkeys(meta.warnings) if text not in known)
+    told = (Unrecorded.from_sentence(_CUDA, text) for text in sentences)
+    return [*found, *(cause for cause in told if cause is not None)]
 
 
 def source_name(paths: Sequence[Path]) -> str:

@@ -243,6 +243,7 @@ def _merge_meta(
         lost=_summed([meta.lost for meta in metas]),
         unread={name: count or 0 for name, count in _summed([m.unread for m in metas]).items()},
         warnings=tuple(dict.fromkeys(warnings)),
+        unrecorded=tuple(dict.fromkeys(cause for meta in metas for cause in meta.unrecorded)),
         damaged={name: why for meta in metas for name, why in meta.damaged.items()},
         environment=_first_known([meta.environment for meta in metas]),
         record_cost_ns=_largest([meta.record_cost_ns for meta in metas]),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from warpline.estimate import Estimate
+from warpline.schema.unrecorded import Unrecorded
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class TraceMeta:
         lost: Dropped events reported by the producer, as subject -> count; None without a count.
         unread: Tables of the file that Warpline does not read -> rows.
         warnings: Warnings of the reader and the producer, one sentence each.
+        unrecorded: Why the events of an API are missing; each is a warning, too.
         damaged: Tables of the trace that could not be read -> reason.
         environment: Environment variables that change what the recorded program does. Variables
             that may contain secrets are omitted or redacted.
@@ -93,6 +95,7 @@ class TraceMeta:
     lost: Mapping[str, int | None] = field(default_factory=dict)
     unread: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    unrecorded: tuple[Unrecorded, ...] = ()
     damaged: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     record_cost_ns: Mapping[str, float] = field(default_factory=dict)

@@ -93,6 +93,7 @@ def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
         "lost": dict(meta.lost),
         "unread": dict(meta.unread),
         "warnings": list(meta.warnings),
+        "unrecorded": [asdict(cause) for cause in meta.unrecorded],
         "damaged": dict(meta.damaged),
         "environment": dict(meta.environment),
         "record_cost_ns": dict(meta.record_cost_ns),

@@ -39,12 +39,9 @@ _WORK: Mapping[str, tuple[str, str]] = {
     "fills": ("memset", "memsets"),
 }
 
-# CudaNote in native/raw/warpline_cuda.h -> severity and sentence.
-NOT_RECORDED = "CUDA was not recorded: "
-_UNAVAILABLE = {
-    65: (WARNING, NOT_RECORDED + "{}"),
-    66: (WARNING, NOT_RECORDED + "{}"),
-}
+# CudaNote in native/raw/warpline_cuda.h: CUDA was not recorded.
+_UNAVAILABLE = (65, 66)
+# Others -> severity and sentence.
 _NOTES = {
     64: (INFO, "CUDA is recorded through {}"),
     67: (WARNING, "CUDA is recorded, but {}"),
@@ -66,7 +63,7 @@ def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
     said = 0
     for mask in session.facts("cuda", "collected"):
         said |= mask
-    if not said and is_asked_for and not {*session.facts("note", "kind")} & {*_UNAVAILABLE}:
+    if not said and is_asked_for and not {*session.facts("note", "kind")} & set(_UNAVAILABLE):
         said = _DEFAULT
     tables = [name for name, bits in _COLLECTED.items() if said & bits or session.rows(name)]
     is_any = bool(tables) or any(session.rows(name) for name in DIMENSIONS)
@@ -76,7 +73,7 @@ def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
 def tell_cuda(told: Told, session: RawSession) -> None:
     """Add the warnings about CUDA in a sealed session; a missing CUDA trace comes first."""
     others, told.warnings = told.warnings, []
-    told.add_notes(session, _UNAVAILABLE)
+    told.add_unrecorded(session, CUDA, _UNAVAILABLE)
     told.warnings += others
     _tell_dropped(told, session)
     _tell_missing(told, session)

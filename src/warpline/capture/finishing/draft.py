@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,7 @@ class Draft:
             "lost": {**({events: told.lost} if told.lost else {}), **told.more_lost},
             "unread": told.unread,
             "warnings": told.warnings,
+            "unrecorded": [asdict(cause) for cause in told.unrecorded],
             "damaged": {},
             "environment": {name: value for name, value in pairs if isinstance(value, str)},
             "record_cost_ns": self._costs,

@@ -44,6 +44,7 @@ class Finished:
         bytes: Size of the recording.
         seconds: Duration of finishing.
         warnings: The recording's warnings, without the count of dropped events.
+        unrecorded: Why the events of an API could not be recorded, with the next action.
     """
 
     output: str
@@ -62,6 +63,7 @@ class Finished:
     bytes: int
     seconds: float
     warnings: tuple[str, ...]
+    unrecorded: tuple[str, ...]
 
     @property
     def is_whole(self) -> bool:
@@ -133,6 +135,7 @@ def finish(
         bytes=output.stat().st_size,
         seconds=round(time.perf_counter() - began, 3),
         warnings=tuple(told.warnings),
+        unrecorded=tuple(cause.reason for cause in told.unrecorded),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from warpline.capture.finishing.ends import Cause, Life
 from warpline.capture.finishing.raw_session import LogFile, RawSession
 from warpline.capture.session.control import Counters
 from warpline.capture.session.exits import Exit
+from warpline.schema.unrecorded import Unrecorded
 from warpline.units import plural
 
 INFO, WARNING = 1, 2  # of schema.tables.SEVERITIES
@@ -51,6 +52,7 @@ class Told:
         windows: The recorded time intervals of a sampled run, from the origin; None if all of it.
         ends: How processes ended, from `ends.tell_ends`.
         warnings: One sentence each.
+        unrecorded: Why the events of an API are missing; each is a warning, too.
         diagnostics: The agents' notes.
     """
 
@@ -63,6 +65,7 @@ class Told:
     windows: tuple[tuple[int, int], ...] | None = None
     ends: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    unrecorded: list[Unrecorded] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def warn_of_each(
@@ -88,16 +91,32 @@ class Told:
             session: The decoded logs.
             known: Kind of note -> severity, and a sentence with a placeholder for the note's text.
         """
-        names = ("time_ns", "kind", "text_id", "process_id")
-        columns = (session.facts("note", name) for name in names)
-        for time_ns, kind, text, process in zip(*columns, strict=True):
-            if kind not in known:
-                continue
+        for time_ns, kind, text, process in notes_of(session, known):
             severity, sentence = known[kind]
-            said = sentence.format(session.text(text) or "?")
-            self.diagnostics.append(Diagnostic(time_ns, severity, said, process))
-            if severity == WARNING and said not in self.warnings:
-                self.warnings.append(said)
+            self.add(Diagnostic(time_ns, severity, sentence.format(text), process))
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Add a diagnostic; if it is a warning, the sentence too, unless it is there."""
+        self.diagnostics.append(diagnostic)
+        if diagnostic.severity == WARNING and diagnostic.text not in self.warnings:
+            self.warnings.append(diagnostic.text)
+
+    def add_unrecorded(self, session: RawSession, api: str, kinds: Collection[int]) -> None:
+        """Add the agents' notes of given kinds as causes of missing events of an API."""
+        for time_ns, _, text, process in notes_of(session, kinds):
+            cause = Unrecorded.from_note(api, text)
+            self.add(Diagnostic(time_ns, WARNING, cause.text, process))
+            if cause not in self.unrecorded:
+                self.unrecorded.append(cause)
+
+
+def notes_of(session: RawSession, kinds: Collection[int]) -> Iterator[tuple[int, int, str, int]]:
+    """Yield the agents' notes of given kinds: time in ns, kind, text and process."""
+    names = ("time_ns", "kind", "text_id", "process_id")
+    columns = (session.facts("note", name) for name in names)
+    for time_ns, kind, text, process in zip(*columns, strict=True):
+        if kind in kinds:
+            yield time_ns, kind, session.text(text) or "?", process
 
 
 def tell(

@@ -124,8 +124,8 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     finished = _finish(session, settings, ending, talk)
     reason = None
     if not any(finished.get(name) for name in _RECORDED):
-        told = tuple(finished.get("warnings", ()))
-        evidence = reasons.Evidence(settings, counters, ending, path, seconds, told)
+        unrecorded = tuple(finished.get("unrecorded", ()))
+        evidence = reasons.Evidence(settings, counters, ending, path, seconds, unrecorded)
         reason = reasons.why_nothing(evidence)
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
 

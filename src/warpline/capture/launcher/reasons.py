@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpline.capture.finishing.cuda_tables import NOT_RECORDED
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.launcher.ending import Ending
@@ -34,7 +33,7 @@ class Evidence:
         ending: How the program ended.
         executable: The program.
         seconds: How long it ran.
-        warnings: The recording's warnings.
+        unrecorded: Why CUDA could not be recorded, from finishing.
     """
 
     settings: CaptureSettings
@@ -42,7 +41,7 @@ class Evidence:
     ending: Ending
     executable: Path
     seconds: float
-    warnings: tuple[str, ...] = ()
+    unrecorded: tuple[str, ...] = ()
 
 
 def why_nothing(evidence: Evidence) -> Reason:
@@ -122,11 +121,8 @@ def _no_agent(evidence: Evidence) -> Reason | None:
 
 
 def _no_cupti(evidence: Evidence) -> Reason | None:
-    """CUPTI could not be used in a process: the agent's note has the reason."""
-    for text in evidence.warnings:
-        if text.startswith(NOT_RECORDED):
-            return Reason(text.removeprefix(NOT_RECORDED))
-    return None
+    """CUPTI could not be used in a process."""
+    return Reason(evidence.unrecorded[0]) if evidence.unrecorded else None
 
 
 def _no_cuda(evidence: Evidence) -> Reason | None:
