@@ -19,8 +19,8 @@ class Code(enum.StrEnum):
 
     UNAVAILABLE = "unavailable"  # the reason: CUPTI is missing, or returned an error
     HELD = "held"  # the other profiler that uses CUPTI, which supports one
-    UNSHARED = "unshared"  # the other profiler that uses CUPTI, and does not share it
-    TOLD = "told"  # reason and advice, as recordings of earlier versions have them
+    UNSHARED = "unshared"  # the other profiler that uses CUPTI and does not share it
+    SENTENCE = "sentence"  # reason and advice, as recordings of earlier versions have them
 
 
 # Reason and advice. Each reason is the parameter and these words.
@@ -53,15 +53,15 @@ class Unrecorded:
         parameter, _, code = text.rpartition("\t")
         if parameter and code in set(_HELD):
             return cls(api, Code(code), parameter)
-        return cls(api, Code.TOLD if _STOP in text else Code.UNAVAILABLE, text)
+        return cls(api, Code.SENTENCE if _STOP in text else Code.UNAVAILABLE, text)
 
     @classmethod
     def from_sentence(cls, api: str, sentence: str) -> Unrecorded | None:
-        """Return the cause that a warning of a recording tells; None if it tells something else."""
+        """Return the cause in a warning of a recording; None if it is about something else."""
         start = api.upper() + _NOT_RECORDED
         if not sentence.startswith(start):
             return None
-        return cls(api, Code.TOLD, sentence.removeprefix(start))
+        return cls(api, Code.SENTENCE, sentence.removeprefix(start))
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Unrecorded | None:
@@ -74,14 +74,14 @@ class Unrecorded:
     @property
     def why(self) -> str:
         """The reason, such as "no CUPTI was found"."""
-        if self.code is Code.TOLD:
+        if self.code is Code.SENTENCE:
             return self.parameter.partition(_STOP)[0]
         return self.parameter + _HELD.get(self.code, ("", ""))[0]
 
     @property
     def hint(self) -> str | None:
         """The next action, if it is known."""
-        if self.code is Code.TOLD:
+        if self.code is Code.SENTENCE:
             _, stop, rest = self.parameter.partition(_STOP)
             return stop.removeprefix("; ") + rest if stop else None
         return _HELD[self.code][1] if self.code in _HELD else None
