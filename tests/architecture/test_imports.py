@@ -63,7 +63,7 @@ def test_comparison_and_render_are_kept_from_traces(
 ) -> None:
     present = {
         f"warpline.{name}"
-        for name in ("render", "comparison")
+        for name in ("render", "presentation", "comparison")
         if (repository / "src" / "warpline" / name).exists()
         or (repository / "src" / "warpline" / f"{name}.py").exists()
     }

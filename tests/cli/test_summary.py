@@ -15,6 +15,7 @@ from support.any_trace import any_traces
 
 import warpline
 from warpline import api
+from warpline.presentation.kernel_names import without_noise
 from warpline.render import Options, screen
 from warpline.render.escaping import display_width
 from warpline.schema import TABLES
@@ -252,7 +253,7 @@ def test_hostile_names_cannot_draw_on_the_screen(run, recording):
     ],
 )
 def test_kernels_are_named_without_what_all_share(name, shown):
-    assert screen.without_noise(name) == shown
+    assert without_noise(name) == shown
 
 
 @settings(max_examples=25)

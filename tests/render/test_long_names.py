@@ -14,13 +14,13 @@ from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.kernels.rules import kernel_class
 from warpline.derived.ranges.autograd import _NUMBERED
 from warpline.derived.steps.ranges import _STEP, _UNIT_OF_WORK, _number
+from warpline.presentation.kernel_names import without_noise
 from warpline.readers.kineto.dimensions import _STREAM_NAME
 from warpline.readers.kineto.events import number_in
 from warpline.readers.kineto.scan import to_ns
 from warpline.readers.nsys.meta import _loss
 from warpline.render import Options, screen
 from warpline.render.markdown import code
-from warpline.render.screen import without_noise
 from warpline.replay.waits import WaitsFor, waits_for
 from warpline.schema import TABLES
 

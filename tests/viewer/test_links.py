@@ -9,10 +9,12 @@ import pytest
 from support.viewer_container import Decoded
 
 import warpline
+from warpline.presentation import Link
+from warpline.presentation.checks import CHECK_TABLES
 from warpline.result import Evidence
 from warpline.viewer.links import Links
 from warpline.viewer.page import page
-from warpline.viewer.static_page import _CHECK_TABLES, static_page
+from warpline.viewer.static_page import static_page
 
 TABLES = ("cuda_gpu_kern_sum", "steps", "breakdown", "overlap", "kernel_class_sum", "phases")
 
@@ -87,7 +89,7 @@ def test_commands_are_those_of_the_command_line(shown):
 
 def test_every_line_of_the_checklist_has_a_table(shown):
     _, _, diagnosis = shown
-    assert {check.name for check in diagnosis.checks} == set(_CHECK_TABLES)
+    assert {check.name for check in diagnosis.checks} == set(CHECK_TABLES)
 
 
 def test_evidence_leads_to_its_first_event_otherwise_to_its_time():
@@ -97,7 +99,7 @@ def test_evidence_leads_to_its_first_event_otherwise_to_its_time():
     assert 'data-event="kernel:7"' in str(links.evidence(one))
     assert 'data-window="200,300"' in str(links.evidence(other))
     assert links.evidence(Evidence("x")) == "x"
-    assert links.table("steps", "14 ms") == "14 ms"
+    assert links.link(Link("table", "steps"), "14 ms") == "14 ms"
 
 
 def test_a_command_is_copied_whole_or_not_at_all():

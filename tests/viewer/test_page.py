@@ -15,12 +15,12 @@ import pytest
 import warpline
 from warpline import api
 from warpline.errors import InputError
+from warpline.presentation.checks import CHECK_TABLES
 from warpline.result import Evidence, Finding
 from warpline.trace import MemorySource, Trace
 from warpline.viewer import page as page_module
 from warpline.viewer.page import Assets, page
 from warpline.viewer.report import Inline
-from warpline.viewer.static_page import _CHECK_TABLES
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -236,6 +236,7 @@ def test_the_overview_has_the_words_of_analyze(make, assets, bundled):
         "Estimated saving: ",
         " per step (84%; bounds ",
         "Excluded: step_5 (last)",
+        "Busy time by library: ",
         "main idle cause",
         "exposed copies",
         "largest part",
@@ -245,7 +246,7 @@ def test_the_overview_has_the_words_of_analyze(make, assets, bundled):
 
 
 def test_tables_of_the_checklist_belong_to_checks(bundled):
-    assert set(_CHECK_TABLES) <= {check.name for check in api.analyze(bundled).checks}
+    assert set(CHECK_TABLES) <= {check.name for check in api.analyze(bundled).checks}
 
 
 def test_without_gpu_work_there_is_a_page(make, assets):

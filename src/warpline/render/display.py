@@ -11,15 +11,15 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from warpline.presentation import Block, FindingBlock, Head, Line, Table
+from warpline.presentation.findings import finding_alone
+from warpline.presentation.outlines import notebook
 from warpline.render import RENDERERS, TERMINAL_ROWS, Options, screen
 from warpline.render.cells import cells_of
 from warpline.render.diagnosis import text as diagnosis_text
-from warpline.render.diagnosis.devices import device_label
 from warpline.render.diagnosis.lines import GAP, Lines
 from warpline.render.escaping import visible
 from warpline.result import (
-    Breakdown,
-    Check,
     Diagnosis,
     Document,
     Field,
@@ -28,8 +28,6 @@ from warpline.result import (
     Skipped,
     Texts,
 )
-from warpline.result.savings import saving_text
-from warpline.result.shares import counted, part_shares, tenths
 from warpline.units import (
     Unit,
     format_bytes,
@@ -41,9 +39,7 @@ from warpline.units import (
 )
 
 _OPTIONS = Options(row_limit=TERMINAL_ROWS)
-_DEVICES = 4  # with all of their parts
 _LONGEST = 1000  # characters of a text
-_PER_STEP = " per step"
 # Sections of the summary that its screen shows in a way of their own.
 _ONLY_IN_SUMMARY = {"process_sum", "recording"}
 _FORMATS: Mapping[Unit, Callable[[Any], str]] = {
@@ -59,7 +55,7 @@ _LEFT, _RIGHT = "text-align:left", "text-align:right"
 def text(shown: Document | Result | Finding) -> str:
     """Return what `print` writes: the screen of the command line, for a file."""
     if isinstance(shown, Finding):
-        return "\n".join(_finding_lines(shown))
+        return "\n".join(_finding_lines(finding_alone(shown)))
     document = Document("", {}, (shown,)) if isinstance(shown, Result) else shown
     render = RENDERERS.get("text").render
     if isinstance(document, Diagnosis):
@@ -74,10 +70,10 @@ def text(shown: Document | Result | Finding) -> str:
 def html(shown: Document | Result | Finding) -> str:
     """Return what a notebook shows."""
     if isinstance(shown, Finding):
-        return "".join(_finding(shown, is_open=True))
+        return "".join(_finding(finding_alone(shown), is_open=True))
     if isinstance(shown, Result):
         return "".join(_result(shown))
-    parts = _diagnosis(shown) if isinstance(shown, Diagnosis) else _document(shown)
+    parts = _blocks(notebook(shown).blocks) if isinstance(shown, Diagnosis) else _document(shown)
     return f"<div>{''.join(parts)}</div>"
 
 
@@ -85,38 +81,45 @@ def _is_summary(document: Document) -> bool:
     return {section.name for section in document.sections} >= _ONLY_IN_SUMMARY
 
 
-def _finding_lines(item: Finding) -> Iterator[str]:
+def _finding_lines(item: FindingBlock) -> Iterator[str]:
     """Yield a finding with its evidence and how to verify the fix."""
     lines = Lines(_OPTIONS)
-    yield lines.fit(f"{item.id} {item.severity}: {item.title}".strip())
+    yield lines.fit(item.heading)
     yield from lines.wrapped(item.claim, GAP)
     for name, content in _finding_facts(item):
         yield from lines.wrapped(f"{name}: {content}", GAP, GAP + " " * (len(name) + 2))
 
 
-def _finding_facts(item: Finding) -> Iterator[tuple[str, str]]:
-    for evidence in item.evidence:
-        yield "Evidence", evidence.text
-    if saving := saving_text(item, _PER_STEP):
-        yield "Estimated saving", saving
-    yield "Fix", item.fix
-    yield "Verify", item.verify
+def _finding_facts(item: FindingBlock) -> Iterator[tuple[str, str]]:
+    yield from (("Evidence", evidence.text) for evidence in item.evidence)
+    if item.saving:
+        yield "Estimated saving", item.saving
+    yield from item.facts
 
 
-def _diagnosis(diagnosis: Diagnosis) -> Iterator[str]:
-    yield from _head(diagnosis)
-    yield f"<p><strong>{_text(diagnosis.verdict)}</strong></p>"
-    for item in diagnosis.breakdown[:_DEVICES]:
-        yield from _device(item)
-    if len(diagnosis.breakdown) > _DEVICES:
-        yield _paragraph(f"{len(diagnosis.breakdown) - _DEVICES} more GPUs: see .breakdown")
-    for place, finding in enumerate(diagnosis.findings):
-        yield from _finding(finding, is_open=not place)
-    yield from _checks(diagnosis.checks)
+def _blocks(blocks: Sequence[Block]) -> Iterator[str]:
+    """Yield the blocks of a presentation; the first finding is open."""
+    is_first = True
+    for block in blocks:
+        match block:
+            case Head():
+                yield from _head(block.title, block.ended, block.warnings)
+                verdict = " ".join(filter(None, (block.verdict, block.advice)))
+                yield f"<p><strong>{_text(verdict)}</strong></p>"
+            case Line():
+                yield _paragraph(block.text)
+            case Table():
+                heads = [column.heading for column in block.columns]
+                styles = [_RIGHT if column.is_number else _LEFT for column in block.columns]
+                rows = ([cell.text for cell in row.cells] for row in block.rows)
+                yield from _table(block.title, heads, styles, rows)
+            case FindingBlock():
+                yield from _finding(block, is_open=is_first)
+                is_first = False
 
 
 def _document(document: Document) -> Iterator[str]:
-    yield from _head(document)
+    yield from _head(document.title, document.meta.get("ended"), document.warnings)
     for section in document.sections:
         if isinstance(section, Skipped):
             yield from _skipped(section)
@@ -124,47 +127,20 @@ def _document(document: Document) -> Iterator[str]:
             yield from _overview(section) if _is_summary(document) else _result(section)
 
 
-def _head(document: Document) -> Iterator[str]:
-    if document.title:
-        yield f"<h4>{_text(document.title)}</h4>"
-    if ended := document.meta.get("ended"):
+def _head(title: str, ended: str | None, warnings: Sequence[str]) -> Iterator[str]:
+    if title:
+        yield f"<h4>{_text(title)}</h4>"
+    if ended:
         yield f"<p><strong>{_text(ended)}</strong></p>"
-    yield from (_paragraph(f"Warning: {warning}") for warning in document.warnings)
+    yield from (_paragraph(f"Warning: {warning}") for warning in warnings)
 
 
-def _device(item: Breakdown) -> Iterator[str]:
-    parts, _ = counted(item)
-    total_ns, per = sum(part.ns for part in parts), max(item.count, 1)
-    time = f"{format_ns(total_ns)} in all"
-    if item.count:
-        time = f"{plural(item.count, 'step')}, mean {format_ns(total_ns / per)}"
-    rows = (
-        (part.category, part.kind, format_ns(part.ns / per), tenths(share), part.meaning)
-        for part, share in zip(parts, part_shares(parts, total_ns), strict=True)
-    )
-    heads = ("part", "kind", "per step" if item.count else "time", "share", "meaning")
-    styles = (_LEFT, _LEFT, _RIGHT, _RIGHT, _LEFT)
-    yield from _table(f"{device_label(item)}: {time}", heads, styles, rows)
-
-
-def _finding(item: Finding, *, is_open: bool) -> Iterator[str]:
-    title = f"{item.id} {item.severity}: {item.title}".strip()
-    yield f"<details{' open' if is_open else ''}><summary><strong>{_text(title)}</strong></summary>"
+def _finding(item: FindingBlock, *, is_open: bool) -> Iterator[str]:
+    title = _text(item.heading)
+    yield f"<details{' open' if is_open else ''}><summary><strong>{title}</strong></summary>"
     yield _paragraph(item.claim)
     yield from (_paragraph(f"{name}: {content}") for name, content in _finding_facts(item))
     yield "</details>"
-
-
-def _checks(checks: Sequence[Check]) -> Iterator[str]:
-    if not checks:
-        return
-    states = [check.state for check in checks]
-    passed, failed = states.count("pass"), states.count("fail")
-    unknown = len(states) - passed - failed
-    yield _paragraph(f"Checklist: {passed} pass, {failed} fail, {unknown} unknown")
-    rows = [(check.name, check.found, check.wanted) for check in checks if check.state == "fail"]
-    if rows:
-        yield from _table("Failed checks", ("check", "found", "target"), (_LEFT,) * 3, rows)
 
 
 def _result(result: Result) -> Iterator[str]:

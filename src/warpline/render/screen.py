@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
+from warpline.presentation.kernel_names import without_noise
 from warpline.render import Options
 from warpline.render.escaping import display_width, pad, shorten, visible, wrap
 from warpline.result import Document, Field, Result, Skipped, Texts
@@ -35,10 +35,6 @@ _FORMATS: Mapping[Unit, Callable[[Any], str]] = {
     Unit.COUNT: format_count,
 }
 _STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
-# Names may be megabytes long, so every part must match in linear time.
-_NOISE = re.compile(
-    r"^void |(?:(?<!\w)\w++|<unnamed>|\(anonymous namespace\))::|\([a-z ]++\)(?=\d)"
-)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -215,15 +211,6 @@ def _labels(section: Result) -> list[str]:
     gap = ", " if isinstance(columns[0], Texts) else " "
     rows = zip(*(column.to_list() for column in columns), strict=True)
     return [gap.join(str(part) for part in row if part is not None) for row in rows]
-
-
-def without_noise(name: str) -> str:
-    """Return a kernel name without return type, namespaces and casts of numbers.
-
-    ``void at::native::reduce_kernel<(int)4, at::native::ReduceOp<float>>(T3)`` becomes
-    ``reduce_kernel<4, ReduceOp<float>>(T3)``.
-    """
-    return _NOISE.sub("", name)
 
 
 def _heading(field: Field) -> str:

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from warpline.presentation import Link
 from warpline.result import Diagnosis, Evidence
 from warpline.viewer.markup import LONGEST, Content, Markup, element
 
@@ -30,17 +31,11 @@ class Links(NamedTuple):
     event_tables: frozenset[str]
     offset_ns: int
 
-    def table(self, name: str, content: Content) -> Content:
-        """Return content that links to a table, if the page has it."""
-        return _button(content, data_table=name) if name in self.tables else content
-
-    def part(self, device: int, category: str, content: Content) -> Markup:
-        """Return content that links to the intervals of a part of a device's time."""
-        return _button(content, data_part=f"{device}/{category}")
-
-    def range(self, name: str, content: Content) -> Markup:
-        """Return content that links to the ranges of a name; ``*`` is any number."""
-        return _button(content, data_range=name)
+    def link(self, link: Link, content: Content) -> Content:
+        """Return content that leads to its target; unchanged if that is a table the page lacks."""
+        if link.kind == "table" and link.target not in self.tables:
+            return content
+        return _button(content, **{f"data_{link.kind}": link.target})
 
     def evidence(self, item: Evidence) -> Content:
         """Return the text of an evidence, with a link to its first event or time range."""

@@ -1,9 +1,10 @@
-"""Overlap of copies, communication and compute, as text."""
+"""Overlap of copies, communication and compute."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from warpline.presentation.blocks import Block, Cell, Items, Section
 from warpline.result import Breakdown, Diagnosis, Overlap
 from warpline.result.shares import counted, percent
 from warpline.units import format_ns
@@ -11,19 +12,21 @@ from warpline.units import format_ns
 _LEAST_OVERLAP = 0.005
 
 
-def device_overlaps(diagnosis: Diagnosis) -> list[str]:
-    """Return the lines on overlap worth showing; of several GPUs, each line names its own."""
+def overlaps(diagnosis: Diagnosis, *, most: int | None = None) -> Iterator[Block]:
+    """Yield the overlap worth showing; of several GPUs, each text names its own."""
     found = zip(diagnosis.overlaps, diagnosis.breakdown, strict=False)
     is_one = len(diagnosis.breakdown) < 2
-    return [
+    texts = [
         text if is_one else f"{text} (GPU {item.device})"
         for item, whole in found
         for text in _texts(item, whole)
     ]
+    if texts:
+        yield Section("Overlap", (Items(tuple((Cell(text),) for text in texts[:most])),))
 
 
 def _texts(item: Overlap, whole: Breakdown) -> Iterator[str]:
-    """Yield a line for each kind of work that takes at least 0.5% of the time."""
+    """Yield a text for each kind of work that takes at least 0.5% of the time."""
     per = max(whole.count, 1)
     each = " per step" if whole.count else ""
     least = _LEAST_OVERLAP * sum(part.ns for part in counted(whole)[0])

@@ -1,0 +1,83 @@
+"""What was left out of the analysis, what to run next, and facts about the recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import lt
+from typing import Any
+
+from warpline.presentation.blocks import (
+    Block,
+    Cell,
+    Column,
+    Commands,
+    Items,
+    Line,
+    Row,
+    Section,
+    StepTimes,
+    Table,
+    Warnings,
+)
+from warpline.result import Diagnosis
+from warpline.units import plural
+
+_NAMED = 4  # excluded steps
+_NEXT = ("warpline analyze --checklist", "warpline stats -r steps,phases,step_differences")
+
+
+def closing(diagnosis: Diagnosis) -> Iterator[Block]:
+    """Yield excluded steps, skipped rules, and the commands to run next."""
+    skipped = (
+        Line(f"Skipped: {item.name} ({item.reason})", is_faint=True)
+        for item in diagnosis.not_judged
+    )
+    yield Section("", (*_excluded(diagnosis), *skipped, Commands(_NEXT, "Next")))
+
+
+def findings_command(diagnosis: Diagnosis) -> Iterator[Block]:
+    """Yield the command that shows the findings, if there are any."""
+    if diagnosis.findings:
+        yield Commands(("warpline analyze",), "Findings")
+
+
+def step_times(diagnosis: Diagnosis, steps: Mapping[str, Any] | None) -> Iterator[Block]:
+    """Yield the plot of step times, and the excluded steps.
+
+    Args:
+        diagnosis: The diagnosis.
+        steps: A list of steps from the container of the page, if it has one.
+    """
+    if steps is not None and any(map(lt, steps["start_ns"], steps["end_ns"])):
+        command = Commands(("warpline stats -r steps",))
+        yield Section("Step times", (StepTimes(steps), *_excluded(diagnosis), command), "steps")
+
+
+def skipped_rules(diagnosis: Diagnosis) -> Iterator[Block]:
+    """Yield the skipped rules with the reasons."""
+    items = tuple((Cell(f"{item.name}: {item.reason}"),) for item in diagnosis.not_judged)
+    if items:
+        yield Section("Skipped rules", (Items(items),), "skipped")
+
+
+def warnings(diagnosis: Diagnosis) -> Iterator[Block]:
+    """Yield the warnings, each once."""
+    if diagnosis.warnings:
+        yield Warnings(tuple(dict.fromkeys(diagnosis.warnings)))
+
+
+def environment(facts: Sequence[Sequence[str]]) -> Iterator[Block]:
+    """Yield facts about the recording and the machine, given as names and values."""
+    rows = tuple(Row(tuple(map(Cell, pair))) for pair in facts)
+    table = Table(columns=(Column(""), Column("")), rows=rows, look="environment")
+    yield Section("Recording", (table,), "environment")
+
+
+def _excluded(diagnosis: Diagnosis) -> Iterator[Line]:
+    """Yield the excluded steps with their reasons; ranks exclude the same steps."""
+    steps = diagnosis.steps.excluded
+    every = [*dict.fromkeys(f"{step.label or step.index} ({step.reason})" for step in steps)]
+    more = len(every) - _NAMED
+    rest = f" and {plural(more, 'more step')}" if more > 0 else ""
+    if every:
+        yield Line(f"Excluded: {', '.join(every[:_NAMED])}{rest}", is_faint=True)

@@ -1,0 +1,136 @@
+"""What each medium shows of a diagnosis: the sections, their order, and how much of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from warpline.presentation.blocks import Block, Presentation
+from warpline.presentation.candidates import (
+    candidates_in_short,
+    candidates_on_page,
+    candidates_table,
+)
+from warpline.presentation.checks import (
+    checklist_entries,
+    checklist_on_page,
+    checklist_table,
+    failed_checks,
+    failed_checks_in_table,
+)
+from warpline.presentation.closing import (
+    closing,
+    environment,
+    findings_command,
+    skipped_rules,
+    step_times,
+    warnings,
+)
+from warpline.presentation.devices import (
+    devices_in_markdown,
+    devices_in_notebook,
+    devices_on_page,
+    devices_on_screen,
+)
+from warpline.presentation.findings import (
+    findings,
+    findings_in_notebook,
+    findings_in_short,
+    findings_on_page,
+)
+from warpline.presentation.head import cards, head
+from warpline.presentation.overlaps import overlaps
+from warpline.presentation.phases import all_phases, first_phases, longest_phases
+from warpline.result import Diagnosis
+
+
+def screen(diagnosis: Diagnosis) -> Presentation:
+    """Return what a terminal shows: the main points, in about a screen."""
+    return _presentation(
+        diagnosis,
+        *head(diagnosis),
+        *devices_on_screen(diagnosis, most=2),
+        *overlaps(diagnosis, most=6),
+        *longest_phases(diagnosis, most=8, depth=3),
+        *findings_in_short(diagnosis),
+        *failed_checks(diagnosis),
+        *candidates_in_short(diagnosis, most=3),
+        *closing(diagnosis),
+    )
+
+
+def checklist_screen(diagnosis: Diagnosis) -> Presentation:
+    """Return what a terminal shows of the checklist: values, targets and reasons."""
+    return _presentation(
+        diagnosis,
+        *head(diagnosis),
+        *checklist_entries(diagnosis),
+        *findings_command(diagnosis),
+    )
+
+
+def markdown(diagnosis: Diagnosis) -> Presentation:
+    """Return what Markdown shows: all that is needed to judge, for an issue."""
+    return _presentation(
+        diagnosis,
+        *head(diagnosis, has_warnings=True),
+        *devices_in_markdown(diagnosis),
+        *overlaps(diagnosis),
+        *first_phases(diagnosis, most=12),
+        *findings(diagnosis),
+        *candidates_table(diagnosis),
+        *checklist_table(diagnosis),
+    )
+
+
+def checklist_markdown(diagnosis: Diagnosis) -> Presentation:
+    """Return what Markdown shows of the checklist."""
+    return _presentation(
+        diagnosis,
+        *head(diagnosis, has_warnings=True),
+        *checklist_table(diagnosis, is_required=True),
+    )
+
+
+def notebook(diagnosis: Diagnosis) -> Presentation:
+    """Return what a notebook shows; its reader has the objects for the rest."""
+    return _presentation(
+        diagnosis,
+        *head(diagnosis, has_warnings=True),
+        *devices_in_notebook(diagnosis, most=4),
+        *findings_in_notebook(diagnosis),
+        *failed_checks_in_table(diagnosis),
+    )
+
+
+def page(
+    diagnosis: Diagnosis,
+    step_lists: Sequence[Mapping[str, Any]],
+    facts: Sequence[Sequence[str]],
+) -> Presentation:
+    """Return what the overview of the page shows.
+
+    Args:
+        diagnosis: The diagnosis.
+        step_lists: The lists of steps in the container of the page.
+        facts: Facts about the recording and the machine, as names and values.
+    """
+    return _presentation(
+        diagnosis,
+        *head(diagnosis, has_facts=True),
+        *cards(diagnosis),
+        *warnings(diagnosis),
+        *devices_on_page(diagnosis, most=16),
+        *findings_on_page(diagnosis),
+        *step_times(diagnosis, step_lists[0] if step_lists else None),
+        *all_phases(diagnosis, least_tenths=5, most=60, depth=4),
+        *checklist_on_page(diagnosis),
+        *candidates_on_page(diagnosis, most=5),
+        *skipped_rules(diagnosis),
+        *environment(facts),
+    )
+
+
+def _presentation(diagnosis: Diagnosis, *blocks: Block) -> Presentation:
+    paths = diagnosis.meta.get("paths", ())
+    return Presentation(blocks, tuple(str(path) for path in paths))
