@@ -273,7 +273,7 @@ def analyze(trace: Recordings, *, steps: str | None = None, keep_going: bool = F
         UsageError: There are no ranges of that name.
     """
     plugins.load("analyses")
-    from warpline.analyses.diagnosis.diagnose import diagnose  # noqa: PLC0415 - after the plugins
+    from warpline.diagnosis.diagnose import diagnose  # noqa: PLC0415 - after the plugins
 
     whole = opened(trace)
     with progress.task("Analyzing"):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from warpline.derived.breakdown.verdict import counted_ns, verdict, what_first
+from warpline.diagnosis.verdict import counted_ns, verdict, what_first
 from warpline.result import Breakdown, Finding, Overlap, Part, Severity
 
 MS = 1_000_000

@@ -13,7 +13,6 @@ from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
 from warpline.derived.breakdown.partition import Lane, step_partition, window_segments
 from warpline.derived.breakdown.phases import phases
 from warpline.derived.breakdown.segments import device_segments
-from warpline.derived.breakdown.verdict import verdict, what_first
 from warpline.derived.kernels.categories import operation_origins
 from warpline.derived.kernels.rules import Origin
 from warpline.derived.ranks.waits import waiting_ns
@@ -22,6 +21,7 @@ from warpline.derived.steps.times import steps
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.operations import operations
 from warpline.derived.work.owners import owner_of
+from warpline.diagnosis.verdict import verdict, what_first
 from warpline.ops.arrays import I64
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side
