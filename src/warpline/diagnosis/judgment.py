@@ -1,0 +1,96 @@
+"""The findings of all rules, with estimated savings and in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
+
+from warpline.derived.work.operations import operations
+from warpline.replay import predict, replay_quality
+from warpline.replay.host import host_side
+from warpline.replay.pricing import price, unprofiled_step_ns
+from warpline.result import RULES, SEVERITIES, Finding, Replay, Skipped
+from warpline.trace import Run
+
+T = TypeVar("T")
+
+_MOST = 0.5
+_WORST_REPLAY = 0.1  # relative error of the step: a worse simulation predicts nothing
+
+
+class Attempt(Protocol):
+    """Computes a part of the diagnosis, or reports that it failed."""
+
+    def __call__(self, name: str, compute: Callable[[], T], /) -> T | Skipped:
+        """Return the result of `compute`; `name` is its table or rule."""
+        ...
+
+
+class Judgment(NamedTuple):
+    """What the rules found.
+
+    Attributes:
+        findings: Numbered, in order of severity.
+        not_judged: The rules without a result, and the simulation if it has none.
+        replay: Accuracy of the simulation; None if nothing is predicted.
+    """
+
+    findings: tuple[Finding, ...]
+    not_judged: tuple[Skipped, ...]
+    replay: Replay | None
+
+
+def judge(run: Run, attempt: Attempt) -> Judgment:
+    """Ask all rules, and estimate the savings if the simulation is accurate enough."""
+    found, not_judged = _judged(run, attempt)
+    replay = attempt("replay", partial(_replay, run))
+    if isinstance(replay, Skipped):
+        return Judgment(_ranked(found), (*not_judged, replay), None)
+    return Judgment(_ranked(_priced(run, attempt, found)), tuple(not_judged), replay)
+
+
+def _judged(run: Run, attempt: Attempt) -> tuple[tuple[Finding, ...], list[Skipped]]:
+    """Return the findings of the rules, and the rules that were skipped."""
+    found: list[Finding] = []
+    not_judged: list[Skipped] = []
+    for rule in RULES:
+        judged = attempt(rule.name, partial(rule.judge, run))
+        if isinstance(judged, Skipped):
+            not_judged.append(judged)
+        else:
+            found += judged
+    return tuple(found), not_judged
+
+
+def _replay(run: Run) -> Replay | Skipped:
+    """Return how accurately the simulation reproduces the run."""
+    if not len(operations(run.trace)) or not len(host_side(run)):
+        return Skipped("replay", "no CUDA API calls with GPU work were recorded")
+    quality, measured = replay_quality(run), predict(run, ())
+    if not measured.unchanged_ns or quality.error_ratio > _WORST_REPLAY:
+        return Skipped("replay", "the simulation is not accurate enough to predict savings")
+    unprofiled = unprofiled_step_ns(run)
+    times = () if unprofiled is None else tuple(round(unprofiled[at]) for at in (1, 0, 2))
+    return Replay(quality.error_ratio, quality.unexplained_ratio, measured.measured_ns, *times)
+
+
+def _priced(run: Run, attempt: Attempt, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings with estimated savings; unchanged if the estimation fails."""
+    priced = attempt("pricing", partial(price, run, found))
+    return found if isinstance(priced, Skipped) else priced
+
+
+def _ranked(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return findings numbered in order of severity; the sort is stable.
+
+    Within a severity, a finding without a saving comes first if it concerns most of the time.
+    """
+
+    def order(item: Finding) -> tuple[int, bool]:
+        has_most = item.saving_ns is None and (item.share or 0.0) > _MOST
+        return SEVERITIES.index(item.severity), not has_most
+
+    ranked = sorted(found, key=order)
+    return tuple(replace(item, id=f"F{n}") for n, item in enumerate(ranked, 1))

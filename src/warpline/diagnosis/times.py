@@ -1,0 +1,127 @@
+"""Where the time of each GPU went: breakdown, overlap and phases."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
+from warpline.derived.breakdown.partition import Lane, step_partition, window_segments
+from warpline.derived.breakdown.phases import phases as derived_phases
+from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.kernels.categories import operation_origins
+from warpline.derived.kernels.rules import Origin
+from warpline.derived.ranks.waits import waiting_ns
+from warpline.derived.time_parts import TimePart, is_busy
+from warpline.derived.work.owners import owner_of
+from warpline.ops.arrays import I64
+from warpline.result import Breakdown, Overlap, Part, Phase
+from warpline.trace import Run, Trace
+
+_LEAST_PHASE = 1e-4  # nested phases below this share of the time are omitted
+_PART_IS_BUSY = np.array([part.is_busy for part in TimePart])
+
+
+def breakdowns(run: Run) -> tuple[Breakdown, ...]:
+    """Return the breakdown of each process's time on each GPU."""
+    lanes = step_partition(run).lanes
+    return tuple(
+        _breakdown(run, lane, sums) for lane, sums in zip(lanes, _origin_sums(run), strict=True)
+    )
+
+
+def overlaps(run: Run) -> tuple[Overlap, ...]:
+    """Return the overlap on each GPU, in the order of `breakdowns`."""
+    return tuple(_overlap(run, lane) for lane in step_partition(run).lanes)
+
+
+def phases(run: Run) -> tuple[Phase, ...]:
+    """Return the time of each range's work, in program order; none without GPU work."""
+    if not step_partition(run).lanes:
+        return ()
+    found = derived_phases(run)
+    totals = found.total_ns.sum(axis=1)
+    least = _LEAST_PHASE * float(found.self_ns.sum())
+    rows = np.flatnonzero((totals > 0) & ((totals >= least) | ~found.tree.has_parent))
+    return tuple(
+        Phase(
+            found.path(row),
+            int(found.calls[row]),
+            int(totals[row]),
+            int(found.self_ns[row].sum()),
+            _parts(found.total_ns[row]),
+        )
+        for row in rows.tolist()
+    )
+
+
+def _breakdown(run: Run, lane: Lane, by_origin: I64) -> Breakdown:
+    found = step_partition(run)
+    sums = found.total(lane)
+    count = int(np.count_nonzero(found.windows.step[lane.windows] >= 0))
+    owner = owner_of(run.trace, lane.process, lane.device)
+    return Breakdown(
+        process=owner.pid,
+        device=owner.gpu_index,
+        device_name=owner.device_name,
+        count=count,
+        total_ns=int(sums.sum()),
+        parts=_parts(sums),
+        origins={
+            Origin.at(place).label: int(by_origin[place])
+            for place in np.argsort(-by_origin, kind="stable").tolist()
+            if by_origin[place]
+        },
+        rank=owner.rank,
+    )
+
+
+def _origin_sums(run: Run) -> I64:
+    """Return the busy time of each lane by library, shape (lanes, `Origin`), int64."""
+    found, segments = step_partition(run), device_segments(run.trace)
+    lane_of = np.zeros(len(found.windows.device), np.int64)
+    for place, lane in enumerate(found.lanes):
+        lane_of[lane.windows] = place
+    pieces = window_segments(run.trace, found.windows)
+    busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
+    owner = segments.operation[pieces.row[busy]]
+    sums = np.zeros((len(found.lanes), len(Origin)), np.int64)
+    cells = lane_of[pieces.span[busy]], operation_origins(run.trace)[owner]
+    np.add.at(sums, cells, (pieces.end_ns - pieces.start_ns)[busy])
+    return sums
+
+
+def _parts(sums: I64) -> tuple[Part, ...]:
+    """Return the non-zero parts: busy before idle, each in descending order of time."""
+    order = np.lexsort((np.arange(len(TimePart)), -sums, ~_PART_IS_BUSY))
+    return tuple(
+        Part(
+            TimePart.at(place).label,
+            "busy" if TimePart.at(place).is_busy else "idle",
+            int(sums[place]),
+            TimePart.at(place).meaning,
+        )
+        for place in order.tolist()
+        if sums[place]
+    )
+
+
+def _overlap(run: Run, lane: Lane) -> Overlap:
+    sums = step_overlaps(run).ns[lane.windows].sum(axis=0)
+    ns = {kind: int(sums[kind]) for kind in OverlapKind}
+    owner = owner_of(run.trace, lane.process, lane.device)
+    return Overlap(
+        process=owner.pid,
+        device=owner.gpu_index,
+        busy_ns=ns[OverlapKind.BUSY],
+        concurrent_ns=ns[OverlapKind.SEVERAL_STREAMS],
+        communication_ns=ns[OverlapKind.COMMUNICATION],
+        exposed_communication_ns=ns[OverlapKind.EXPOSED_COMMUNICATION],
+        copy_ns=ns[OverlapKind.COPY],
+        exposed_copy_ns=ns[OverlapKind.EXPOSED_COPY],
+        waiting_ns=waiting_ns(run, lane),
+    )
+
+
+def pid_of(trace: Trace, process: int) -> int:
+    """Return the process id of a row of the process table."""
+    return int(trace.columns("process", "pid")["pid"].values[process])
