@@ -20,6 +20,7 @@ _GROUPS = {
         "warpline.analyses.ranges",
         "warpline.analyses.operators",
         "warpline.analyses.diagnosis",
+        "warpline.analyses.checks",
         "warpline.analyses.findings",
     ),
     "renderers": ("warpline.render",),

@@ -79,9 +79,9 @@ def test_what_the_programs_are_known_for(analysed):
     assert sum(parts_of(analysed("pageable_h2d.fixed"), "busy").values()) > 0.95
     assert parts_of(analysed("cuda_graph_level"), "busy")["graph"] > 0.95
     assert parts_of(analysed("ddp_serial.bad.rank0"), "busy")["collective"] > 0.3
-    states = {item["name"]: item["state"] for item in analysed("host_sync.bad")["checklist"]}
-    assert states["GPU busy"] == states["no unnecessary synchronization"] == "fail"
-    assert states["copies overlapped"] == "pass"
+    states = {item["id"]: item["state"] for item in analysed("host_sync.bad")["checklist"]}
+    assert states["gpu-busy"] == states["no-unnecessary-synchronization"] == "fail"
+    assert states["copies-overlapped"] == "pass"
 
 
 def test_the_backward_pass_is_in_its_phase_although_another_thread_launches_it(analysed):

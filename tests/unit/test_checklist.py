@@ -102,7 +102,7 @@ def copy(start, end, stream=0):
 def lines(trace):
     result = api.run(trace, "checklist")
     assert isinstance(result, Result)
-    return {row[1]: dict(zip(result.columns, row, strict=True)) for row in result.rows()}
+    return {row[-1]: dict(zip(result.columns, row, strict=True)) for row in result.rows()}
 
 
 def state(trace, name):
@@ -115,17 +115,17 @@ FULL = [kernel(100, 990_000)]
 def test_a_good_run_passes_everything_but_what_cannot_be_told():
     found = lines(run_of(FULL))
     states = {name: line["state"] for name, line in found.items()}
-    assert states.pop("few optimizer launches") == "unknown"
-    assert states.pop("copies overlapped") == "unknown"
+    assert states.pop("few-optimizer-launches") == "unknown"
+    assert states.pop("copies-overlapped") == "unknown"
     assert set(states.values()) == {"pass"}
-    busy = found["GPU busy"]
+    busy = found["gpu-busy"]
     assert busy["value"] == pytest.approx(989_900 / STEP_NS)
     assert busy["unit"] == "ratio"
 
 
 @pytest.mark.parametrize(("end", "wanted"), [(810_100, "pass"), (800_100, "fail"), (500, "fail")])
 def test_device_busy(end, wanted):
-    assert state(run_of([kernel(100, end)]), "GPU busy") == wanted
+    assert state(run_of([kernel(100, end)]), "gpu-busy") == wanted
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_device_busy(end, wanted):
     ],
 )
 def test_copies_overlapped(work, wanted):
-    assert state(run_of(work), "copies overlapped") == wanted
+    assert state(run_of(work), "copies-overlapped") == wanted
 
 
 @pytest.mark.parametrize(
@@ -151,25 +151,25 @@ def test_copies_overlapped(work, wanted):
 )
 def test_communication(work, small, overlapped):
     found = lines(run_of(work))
-    assert found["little communication"]["state"] == small
-    assert found["communication overlapped"]["state"] == overlapped
+    assert found["little-communication"]["state"] == small
+    assert found["communication-overlapped"]["state"] == overlapped
 
 
 def test_needless_waits():
     work = [kernel(100, 500_000), kernel(700_000, 990_000)]
     waited = run_of(work, waits=[(200, 690_000)])
-    line = lines(waited)["no unnecessary synchronization"]
+    line = lines(waited)["no-unnecessary-synchronization"]
     assert line["state"] == "fail"
     assert line["value"] > 0.05
-    assert state(run_of(work, calls=False), "no unnecessary synchronization") == "unknown"
+    assert state(run_of(work, calls=False), "no-unnecessary-synchronization") == "unknown"
 
 
 def test_short_kernels():
     storm = [kernel(100 + 8_000 * n, 5_100 + 8_000 * n) for n in range(120)]
-    assert state(run_of(storm), "few short kernels") == "fail"
+    assert state(run_of(storm), "few-short-kernels") == "fail"
     few = [kernel(100 + 80_000 * n, 5_100 + 80_000 * n) for n in range(12)]
-    assert state(run_of(few), "few short kernels") == "pass", "few per step"
-    line = lines(run_of([copy(100, 900_000)]))["few short kernels"]
+    assert state(run_of(few), "few-short-kernels") == "pass", "few per step"
+    line = lines(run_of([copy(100, 900_000)]))["few-short-kernels"]
     assert line["state"] == "unknown"
 
 
@@ -177,61 +177,70 @@ def test_short_kernels():
 def test_optimizer_launches_in_its_ranges(count, wanted):
     work = [kernel(100 + 9_000 * n, 8_000 + 9_000 * n, ELEMENTWISE) for n in range(count)]
     trace = run_of(work, ranges=[("Optimizer.step#AdamW.step", 0, 990_000)])
-    line = lines(trace)["few optimizer launches"]
+    line = lines(trace)["few-optimizer-launches"]
     assert (line["state"], line["value"]) == (wanted, count)
 
 
 @pytest.mark.parametrize(("ns", "wanted"), [(100_000, "fail"), (20_000, "pass")])
 def test_epilogues(ns, wanted):
     after = [kernel(100, 800_000), kernel(800_000, 800_000 + ns, ELEMENTWISE)]
-    assert state(run_of(after), "epilogues fused") == wanted
+    assert state(run_of(after), "epilogues-fused") == wanted
     elsewhere = [kernel(100, 800_000), kernel(800_000, 800_000 + ns, ELEMENTWISE, stream=1)]
-    assert state(run_of(elsewhere), "epilogues fused") == "pass"
+    assert state(run_of(elsewhere), "epilogues-fused") == "pass"
 
 
 def test_stray_transposes():
     work = [kernel(100, 800_000), kernel(800_000, 900_000, REORDER)]
-    assert state(run_of(work), "few layout conversions") == "fail"
+    assert state(run_of(work), "few-layout-conversions") == "fail"
 
 
 def test_streams():
     alternating = [kernel(100, 400_000), kernel(400_000, 900_000, stream=1)]
-    assert state(run_of(alternating), "streams concurrent") == "fail"
+    assert state(run_of(alternating), "streams-concurrent") == "fail"
     together = [kernel(100, 900_000), kernel(200_000, 900_000, stream=1)]
-    assert state(run_of(together), "streams concurrent") == "pass"
-    assert "one stream" in lines(run_of(FULL))["streams concurrent"]["found"]
+    assert state(run_of(together), "streams-concurrent") == "pass"
+    assert "one stream" in lines(run_of(FULL))["streams-concurrent"]["found"]
 
 
 def test_steps():
-    assert state(run_of(FULL, steps=10), "enough steps") == "fail", "the last has no period"
-    assert state(run_of(FULL, steps=11), "enough steps") == "pass"
+    assert state(run_of(FULL, steps=10), "enough-steps") == "fail", "the last has no period"
+    assert state(run_of(FULL, steps=11), "enough-steps") == "pass"
     alone = run_of([kernel(100, 900_000)], steps=1, marked=False)
     found = lines(alone)
-    assert found["enough steps"]["state"] == found["warm-up excluded"]["state"] == "unknown"
+    assert found["enough-steps"]["state"] == found["warm-up-excluded"]["state"] == "unknown"
 
 
 def test_real_programs(capture):
     bad = lines(warpline.open(capture("host_sync.bad")))
     assert (
-        bad["no unnecessary synchronization"]["state"]
-        == bad["few short kernels"]["state"]
+        bad["no-unnecessary-synchronization"]["state"]
+        == bad["few-short-kernels"]["state"]
         == "fail"
     )
     graph = lines(warpline.open(capture("tiny_kernels.fixed")))
-    assert graph["few short kernels"]["found"].startswith("all kernels are in CUDA graphs")
+    assert graph["few-short-kernels"]["found"].startswith("all kernels are in CUDA graphs")
     ddp = lines(warpline.open(capture("ddp_serial.bad.rank0")))
-    assert ddp["communication overlapped"]["state"] == "fail"
+    assert ddp["communication-overlapped"]["state"] == "fail"
 
 
 def test_what_the_recording_hides_cannot_be_told(capture):
     whole = lines(warpline.open(capture("cuda_graph_level")))
     hidden = {name for name, line in whole.items() if line["state"] == "unknown"}
-    assert hidden >= {"little communication", "epilogues fused", "few layout conversions"}
-    assert whole["GPU busy"]["state"] == "pass"
-    no_copies = state(run_of(FULL), "copies overlapped")
+    assert hidden >= {"little-communication", "epilogues-fused", "few-layout-conversions"}
+    assert whole["gpu-busy"]["state"] == "pass"
+    no_copies = state(run_of(FULL), "copies-overlapped")
     assert no_copies == "unknown", "this trace has no table of copies"
     recorded = run_of([*FULL, copy(990_000, 990_100)])
-    assert state(recorded, "copies overlapped") == "pass"
+    assert state(recorded, "copies-overlapped") == "pass"
+
+
+def test_ids_are_a_contract():
+    assert list(lines(run_of(FULL))) == [
+        *("gpu-busy", "copies-overlapped", "little-communication", "communication-overlapped"),
+        *("no-unnecessary-synchronization", "few-short-kernels", "few-optimizer-launches"),
+        *("epilogues-fused", "few-layout-conversions", "streams-concurrent"),
+        *("warm-up-excluded", "enough-steps"),
+    ]
 
 
 @settings(max_examples=40)

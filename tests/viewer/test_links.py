@@ -10,8 +10,7 @@ from support.viewer_container import Decoded
 
 import warpline
 from warpline.presentation import Link
-from warpline.presentation.checks import CHECK_TABLES
-from warpline.result import Evidence
+from warpline.result import ANALYSES, CHECKS, Evidence
 from warpline.viewer.links import Links
 from warpline.viewer.page import page
 from warpline.viewer.static_page import static_page
@@ -89,7 +88,8 @@ def test_commands_are_those_of_the_command_line(shown):
 
 def test_every_line_of_the_checklist_has_a_table(shown):
     _, _, diagnosis = shown
-    assert {check.name for check in diagnosis.checks} == set(CHECK_TABLES)
+    assert {check.id for check in diagnosis.checks} == set(CHECKS.names())
+    assert {CHECKS.get(check.id).table for check in diagnosis.checks} <= set(ANALYSES.names())
 
 
 def test_evidence_leads_to_its_first_event_otherwise_to_its_time():

@@ -15,7 +15,6 @@ import pytest
 import warpline
 from warpline import api
 from warpline.errors import InputError
-from warpline.presentation.checks import CHECK_TABLES
 from warpline.result import Evidence, Finding
 from warpline.trace import MemorySource, Trace
 from warpline.viewer import page as page_module
@@ -243,10 +242,6 @@ def test_the_overview_has_the_words_of_analyze(make, assets, bundled):
         "target",
     ):
         assert words in text
-
-
-def test_tables_of_the_checklist_belong_to_checks(bundled):
-    assert set(CHECK_TABLES) <= {check.name for check in api.analyze(bundled).checks}
 
 
 def test_without_gpu_work_there_is_a_page(make, assets):

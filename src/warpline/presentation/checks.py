@@ -18,27 +18,12 @@ from warpline.presentation.blocks import (
     Section,
     Table,
 )
-from warpline.result import Check, CheckState, Diagnosis
+from warpline.result import CHECKS, Check, CheckState, Diagnosis
 
 _STATES: tuple[CheckState, ...] = ("pass", "fail", "unknown")
 _WORST_FIRST: tuple[CheckState, ...] = ("fail", "unknown", "pass")
 # Shown in place of an empty checklist.
 _NOTHING_CHECKED = Line("The checklist needs GPU work, and none was recorded.")
-# The table with the details of a check.
-CHECK_TABLES = {
-    "GPU busy": "breakdown",
-    "copies overlapped": "overlap",
-    "little communication": "collective_kern_sum",
-    "communication overlapped": "overlap",
-    "no unnecessary synchronization": "cuda_api_sum",
-    "few short kernels": "cuda_gpu_kern_sum",
-    "few optimizer launches": "kernel_class_sum",
-    "epilogues fused": "kernel_class_sum",
-    "few layout conversions": "kernel_class_sum",
-    "streams concurrent": "overlap",
-    "warm-up excluded": "steps",
-    "enough steps": "steps",
-}
 
 
 def failed_checks(diagnosis: Diagnosis) -> Iterator[Block]:
@@ -88,7 +73,7 @@ def checklist_on_page(diagnosis: Diagnosis) -> Iterator[Block]:
         Row(
             (
                 Cell(item.state, state=item.state),
-                Cell(item.name, Link("table", CHECK_TABLES.get(item.name, ""))),
+                Cell(item.name, _details(item)),
                 *map(Cell, (item.found, item.wanted, item.reason)),
             )
         )
@@ -97,6 +82,11 @@ def checklist_on_page(diagnosis: Diagnosis) -> Iterator[Block]:
     columns = tuple(map(Column, ("", "check", "found", "target", "reason")))
     table = Table(columns=columns, rows=tuple(rows), look="checks")
     yield Section("Checklist", (table, Commands(("warpline stats -r checklist",))), "checklist")
+
+
+def _details(item: Check) -> Link | None:
+    """Return the table with the details of a check."""
+    return Link("table", CHECKS.get(item.id).table) if item.id in CHECKS else None
 
 
 def _with_target(item: Check) -> str:

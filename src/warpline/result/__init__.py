@@ -6,6 +6,7 @@ pure function that returns findings.
 """
 
 from warpline.result.analyses import ANALYSES, Analysis, Arguments, Compute, analysis
+from warpline.result.checks import CHECKS, CheckSpec, Outcome, check
 from warpline.result.diagnosis import (
     SEVERITIES,
     Breakdown,
@@ -46,12 +47,14 @@ from warpline.result.tables import (
 
 __all__ = [
     "ANALYSES",
+    "CHECKS",
     "RULES",
     "SEVERITIES",
     "Analysis",
     "Arguments",
     "Breakdown",
     "Check",
+    "CheckSpec",
     "CheckState",
     "Compute",
     "CounterCandidate",
@@ -65,6 +68,7 @@ __all__ = [
     "Judge",
     "Numbers",
     "OnDevice",
+    "Outcome",
     "Overlap",
     "Part",
     "PartKind",
@@ -78,6 +82,7 @@ __all__ = [
     "Texts",
     "Values",
     "analysis",
+    "check",
     "column_of",
     "cuda_unrecorded",
     "describe_meta",

@@ -205,6 +205,7 @@ class Check:
         reason: Why it matters.
         value: The number compared with the target; None if there is none.
         unit: Unit of the number, as in column names: ``ratio``, ``ns``, ``count``.
+        id: Its id, which stays the same when its name changes: ``gpu-busy``.
     """
 
     name: str
@@ -214,6 +215,7 @@ class Check:
     reason: str
     value: float | None = None
     unit: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True)

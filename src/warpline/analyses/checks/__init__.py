@@ -1,0 +1,1 @@
+"""The checks of the checklist, one per file; each has its target and why it matters."""

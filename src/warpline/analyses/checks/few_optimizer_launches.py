@@ -1,0 +1,70 @@
+"""few-optimizer-launches: whether the optimizer runs in few kernels."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from warpline.derived.breakdown.measured_time import MeasuredTime, measured_time
+from warpline.derived.ranges.stacks import launched_inside
+from warpline.derived.time_parts import TimePart
+from warpline.ops.arrays import BoolArray
+from warpline.result.checks import Outcome, at_most, check
+from warpline.trace import Run
+from warpline.units import format_ns, plural
+
+_OPTIMIZER_LAUNCHES = 20
+_OPTIMIZER = re.compile(r"optim", re.IGNORECASE)
+
+
+@check(
+    id="few-optimizer-launches",
+    name="few optimizer launches",
+    wanted=f"at most {_OPTIMIZER_LAUNCHES} launches",
+    reason="a fused optimizer updates all parameters in a few kernels",
+    table="kernel_class_sum",
+    needs=("kernel",),
+    rank=7,
+)
+def few_optimizer_launches(run: Run) -> Outcome:
+    """Return whether the optimizer runs in few kernels."""
+    measured = measured_time(run)
+    launched = measured.of_category(TimePart.OPTIMIZER)
+    in_ranges = _in_optimizer_ranges(measured)
+    if in_ranges is not None:
+        launched |= in_ranges & measured.counted
+    if not launched.any():
+        why = "no optimizer kernels and no ranges named *optim*"
+        return Outcome("unknown", why)
+    each = int(np.count_nonzero(launched)) / measured.count
+    ns = int((measured.work.end_ns - measured.work.start_ns)[launched].sum()) / measured.count
+    return Outcome(
+        at_most(each, _OPTIMIZER_LAUNCHES),
+        f"{plural(round(each), 'operation')}{measured.each}, {format_ns(ns)}",
+        each,
+        "count",
+    )
+
+
+def _in_optimizer_ranges(measured: MeasuredTime) -> BoolArray | None:
+    """Return which kernels were launched in optimizer ranges; None without such ranges."""
+    trace = measured.run.trace
+    needed = ("kernel", "range", "api_call")
+    if not all(trace.has(table) and trace.row_count(table) for table in needed):
+        return None
+    ids = trace.columns("range", "name_id")["name_id"].filled(-1)
+    known, place = np.unique(ids, return_inverse=True)
+    texts = ("" if row < 0 else trace.strings.text(row) for row in known.tolist())
+    is_optimizer = np.array([bool(_OPTIMIZER.search(text)) for text in texts], np.bool_)[place]
+    if not is_optimizer.any():
+        return None
+    inside, n_kernels = launched_inside(trace, "kernel"), trace.row_count("kernel")
+    n_open = np.bincount(inside.first[is_optimizer], minlength=n_kernels + 1)
+    n_open -= np.bincount(inside.last[is_optimizer], minlength=n_kernels + 1)
+    found = np.zeros(n_kernels, np.bool_)
+    found[inside.order[np.cumsum(n_open)[: len(inside.order)] > 0]] = True
+    mask = np.zeros(len(measured.work), np.bool_)
+    kernels = measured.work.of_table("kernel")
+    mask[kernels] = found[measured.work.row[kernels]]
+    return mask
