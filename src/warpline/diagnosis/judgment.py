@@ -11,7 +11,7 @@ from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side
 from warpline.replay.pricing import price, unprofiled_step_ns
-from warpline.result import RULES, SEVERITIES, Finding, Replay, Skipped
+from warpline.result import RULES, Finding, Replay, Skipped, severity_rank
 from warpline.trace import Run
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ def _ranked(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
     def order(item: Finding) -> tuple[int, bool]:
         has_most = item.saving_ns is None and (item.share or 0.0) > _MOST
-        return SEVERITIES.index(item.severity), not has_most
+        return severity_rank(item.severity), not has_most
 
     ranked = sorted(found, key=order)
     return tuple(replace(item, id=f"F{n}") for n, item in enumerate(ranked, 1))

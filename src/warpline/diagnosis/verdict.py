@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from warpline.result import Breakdown, Finding, Overlap, Part
+from warpline.result import TAIL, Breakdown, Finding, Overlap, Part
 from warpline.result.savings import short_saving_text
 from warpline.units import format_ns, format_ratio
 
@@ -84,7 +84,7 @@ def counted_ns(item: Breakdown) -> int:
     """Return the time that shares are of: without steps, from the first to the last operation."""
     if item.count:
         return item.total_ns
-    return item.total_ns - sum(part.ns for part in item.parts if part.category == "tail")
+    return item.total_ns - sum(part.ns for part in item.parts if part.category == TAIL)
 
 
 def _within_sentence(title: str) -> str:
@@ -150,7 +150,7 @@ def _communication(found: Overlap) -> str:
 
 def _idle_clause(item: Breakdown) -> str:
     """Return the idle time with its main causes; empty if it is short."""
-    causes = [p for p in item.parts if p.kind == "idle" and (item.count or p.category != "tail")]
+    causes = [p for p in item.parts if p.kind == "idle" and (item.count or p.category != TAIL)]
     causes = sorted(causes, key=lambda part: -part.ns)
     idle_ns = sum(part.ns for part in causes)
     if idle_ns < _MATTERS * counted_ns(item):

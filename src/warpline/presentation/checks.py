@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from warpline.presentation.blocks import (
     Block,
@@ -18,10 +18,9 @@ from warpline.presentation.blocks import (
     Section,
     Table,
 )
-from warpline.result import CHECKS, Check, CheckState, Diagnosis
+from warpline.result import CHECKS, Check, CheckState, Diagnosis, states_in_words
 
-_STATES: tuple[CheckState, ...] = ("pass", "fail", "unknown")
-_WORST_FIRST: tuple[CheckState, ...] = ("fail", "unknown", "pass")
+_RANK: Mapping[CheckState, int] = {"fail": 0, "unknown": 1, "pass": 2}
 # Shown in place of an empty checklist.
 _NOTHING_CHECKED = Line("The checklist needs GPU work, and none was recorded.")
 
@@ -31,14 +30,14 @@ def failed_checks(diagnosis: Diagnosis) -> Iterator[Block]:
     if not diagnosis.checks:
         return
     items = tuple((Cell(f"{item.name}: {_with_target(item)}"),) for item in _failed(diagnosis))
-    yield Section("Checklist", (Items(items),), summary=_counts(diagnosis.checks))
+    yield Section("Checklist", (Items(items),), summary=states_in_words(diagnosis.checks))
 
 
 def failed_checks_in_table(diagnosis: Diagnosis) -> Iterator[Block]:
     """Yield the number of checks by state, and a table of the failed ones."""
     if not diagnosis.checks:
         return
-    yield Line(f"Checklist: {_counts(diagnosis.checks)}")
+    yield Line(f"Checklist: {states_in_words(diagnosis.checks)}")
     columns = tuple(map(Column, ("check", "found", "target")))
     texts = ((item.name, item.found, item.wanted) for item in _failed(diagnosis))
     rows = tuple(Row(tuple(map(Cell, row))) for row in texts)
@@ -77,7 +76,7 @@ def checklist_on_page(diagnosis: Diagnosis) -> Iterator[Block]:
                 *map(Cell, (item.found, item.wanted, item.reason)),
             )
         )
-        for item in sorted(diagnosis.checks, key=lambda item: _WORST_FIRST.index(item.state))
+        for item in sorted(diagnosis.checks, key=lambda item: _RANK[item.state])
     )
     columns = tuple(map(Column, ("", "check", "found", "target", "reason")))
     table = Table(columns=columns, rows=tuple(rows), look="checks")
@@ -95,9 +94,3 @@ def _with_target(item: Check) -> str:
 
 def _failed(diagnosis: Diagnosis) -> list[Check]:
     return [item for item in diagnosis.checks if item.state == "fail"]
-
-
-def _counts(checks: Sequence[Check]) -> str:
-    """Return the number of checks in each state: ``9 pass, 2 fail, 1 unknown``."""
-    states = [check.state for check in checks]
-    return ", ".join(f"{states.count(state)} {state}" for state in _STATES)

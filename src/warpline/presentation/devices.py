@@ -19,9 +19,10 @@ from warpline.presentation.blocks import (
     Table,
 )
 from warpline.presentation.libraries import library_name
-from warpline.result import Breakdown, Diagnosis, Part, PartKind, StepSummary
+from warpline.result import PART_KINDS, Breakdown, Diagnosis, Part, PartKind, StepSummary
 from warpline.result.shares import (
     GROUPS,
+    Group,
     counted,
     group_sums,
     part_shares,
@@ -31,8 +32,8 @@ from warpline.result.shares import (
 from warpline.units import format_ns, plural
 
 _LABEL = 20  # characters
+_SHORT = {Group.COMMUNICATION: "comm."}  # headings on narrow screens
 _LEAST_TENTHS = 1  # on a screen, parts below 0.1% share a line
-_KINDS: tuple[PartKind, ...] = ("busy", "idle")
 
 
 def devices_on_screen(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
@@ -156,7 +157,7 @@ def _part_table(
     item: Breakdown, parts: Sequence[Part], shares: Sequence[int], least_tenths: int
 ) -> Table:
     rows: list[Row] = []
-    for kind in _KINDS:
+    for kind in PART_KINDS:
         chosen = [
             (part, share) for part, share in zip(parts, shares, strict=True) if part.kind == kind
         ]
@@ -217,10 +218,7 @@ def _glance(every: Sequence[Breakdown]) -> Table:
     columns = (
         Column("GPUs", fit=Fit.SHORTEN),
         Column("step", width=9, is_number=True),
-        *(
-            Column(name, "comm." if name == "communication" else "", width=7, is_number=True)
-            for name in GROUPS
-        ),
+        *(Column(name, _SHORT.get(name, ""), width=7, is_number=True) for name in GROUPS),
     )
     rows = []
     for item in every:

@@ -17,7 +17,7 @@ from warpline.presentation.blocks import (
     Section,
     Table,
 )
-from warpline.result import Diagnosis, Phase
+from warpline.result import TAIL, Diagnosis, Phase
 from warpline.result.shares import counted, percent, tenths
 from warpline.units import format_ns, plural
 
@@ -138,7 +138,7 @@ def _largest_part(item: Phase) -> str:
 
 
 def _without_tail(item: Phase) -> Phase:
-    parts = tuple(part for part in item.parts if part.category != "tail")
+    parts = tuple(part for part in item.parts if part.category != TAIL)
     tail_ns = item.total_ns - sum(part.ns for part in parts)
     return replace(item, total_ns=item.total_ns - tail_ns, parts=parts)
 

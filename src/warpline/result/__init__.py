@@ -6,9 +6,12 @@ pure function that returns findings.
 """
 
 from warpline.result.analyses import ANALYSES, Analysis, Arguments, Compute, analysis
-from warpline.result.checks import CHECKS, CheckSpec, Outcome, check
+from warpline.result.checks import CHECKS, CheckSpec, Outcome, check, states_in_words
 from warpline.result.diagnosis import (
+    CHECK_STATES,
+    PART_KINDS,
     SEVERITIES,
+    TAIL,
     Breakdown,
     Check,
     CheckState,
@@ -25,6 +28,7 @@ from warpline.result.diagnosis import (
     Replay,
     Severity,
     StepSummary,
+    severity_rank,
 )
 from warpline.result.facts import (
     Facts,
@@ -48,8 +52,11 @@ from warpline.result.tables import (
 __all__ = [
     "ANALYSES",
     "CHECKS",
+    "CHECK_STATES",
+    "PART_KINDS",
     "RULES",
     "SEVERITIES",
+    "TAIL",
     "Analysis",
     "Arguments",
     "Breakdown",
@@ -87,6 +94,8 @@ __all__ = [
     "cuda_unrecorded",
     "describe_meta",
     "rule",
+    "severity_rank",
     "source_name",
+    "states_in_words",
     "warnings_of",
 ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from warpline.registry import Registry
-from warpline.result.diagnosis import Check, CheckState
+from warpline.result.diagnosis import CHECK_STATES, Check, CheckState
 from warpline.trace import Run
 
 
@@ -115,3 +115,9 @@ def check(
 def at_most(value: float, limit: float) -> CheckState:
     """Return whether a value passes a check that limits it."""
     return "pass" if value <= limit else "fail"
+
+
+def states_in_words(checks: Sequence[Check]) -> str:
+    """Return the number of checks in each state: ``9 pass, 2 fail, 1 unknown``."""
+    states = [check.state for check in checks]
+    return ", ".join(f"{states.count(state)} {state}" for state in CHECK_STATES)

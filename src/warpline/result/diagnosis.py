@@ -18,7 +18,16 @@ SCHEMA_VERSION = 2
 Severity = Literal["high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 PartKind = Literal["busy", "idle"]
+PART_KINDS: tuple[PartKind, ...] = ("busy", "idle")
 CheckState = Literal["pass", "fail", "unknown"]
+CHECK_STATES: tuple[CheckState, ...] = ("pass", "fail", "unknown")
+# The cause of idle time before the first and after the last operation.
+TAIL = "tail"
+
+
+def severity_rank(severity: Severity) -> int:
+    """Return the place of a severity, 0 for the highest: findings are sorted by it."""
+    return SEVERITIES.index(severity)
 
 
 @dataclass(frozen=True)

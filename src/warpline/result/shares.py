@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
-from warpline.result.diagnosis import Breakdown, Part
+from warpline.result.diagnosis import TAIL, Breakdown, Part
 
-GROUPS = ("compute", "communication", "copies", "idle")
+
+class Group(StrEnum):
+    """Groups of the parts of a GPU's time; the values are their names on screens."""
+
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    COPIES = "copies"
+    IDLE = "idle"
+
+
+GROUPS = tuple(Group)
 
 
 def tenths_of_percent(values: Sequence[int], total: int) -> list[int]:
@@ -44,14 +55,14 @@ def apportion(values: Sequence[int], total: int, places: int) -> list[int]:
     return shares
 
 
-def group_of(part: Part) -> str:
+def group_of(part: Part) -> Group:
     """Return the one of `GROUPS` that a part of time belongs to."""
     if part.kind == "idle":
-        return "idle"
+        return Group.IDLE
     if part.category == "collective":
-        return "communication"
+        return Group.COMMUNICATION
     is_copy = part.category.startswith("copy-") or part.category == "memset"
-    return "copies" if is_copy else "compute"
+    return Group.COPIES if is_copy else Group.COMPUTE
 
 
 def group_sums(parts: Sequence[Part]) -> list[int]:
@@ -67,7 +78,7 @@ def counted(item: Breakdown) -> tuple[Sequence[Part], int]:
     """
     if item.count:
         return item.parts, 0
-    parts = [part for part in item.parts if part.category != "tail"]
+    parts = [part for part in item.parts if part.category != TAIL]
     return (parts, item.total_ns - sum(part.ns for part in parts)) if parts else (item.parts, 0)
 
 

@@ -23,6 +23,7 @@ from warpline.result import (
     Severity,
     cuda_unrecorded,
     rule,
+    severity_rank,
 )
 from warpline.schema import TABLES
 from warpline.trace import Run, Trace
@@ -85,7 +86,7 @@ def capture_quality(run: Run) -> list[Finding]:
         *_missing_ranks(trace),
         *_unread(trace),
     ]
-    return sorted(found, key=lambda item: SEVERITIES.index(item.severity))
+    return sorted(found, key=lambda item: severity_rank(item.severity))
 
 
 def _finding(

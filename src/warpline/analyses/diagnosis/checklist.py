@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.measured_time import measured_time
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.result import Arguments, Check, Field, Numbers, Result, analysis, column_of
-from warpline.result.checks import CHECKS, CheckSpec
+from warpline.result.checks import CHECKS, CheckSpec, states_in_words
 from warpline.trace import Run, Trace
 from warpline.units import Unit
 
@@ -78,11 +78,9 @@ def _missing(run: Run, spec: CheckSpec) -> str | None:
 
 
 def _result(checks: list[Check], name: str) -> Result:
-    states = [check.state for check in checks]
-    notes = ", ".join(f"{states.count(s)} {s}" for s in ("pass", "fail", "unknown"))
     columns = {field.name: column_of([getattr(x, field.name) for x in checks]) for field in FIELDS}
     values = [check.value for check in checks]
     known = np.array([value is not None for value in values], np.bool_)
     numbers = np.array([value or 0.0 for value in values], np.float64)
     columns["value"] = Numbers(numbers, known)
-    return Result(name, TITLE, FIELDS, columns, ("name",), (notes,))
+    return Result(name, TITLE, FIELDS, columns, ("name",), (states_in_words(checks),))

@@ -13,7 +13,7 @@ from warpline.derived.ranges.names import range_names
 from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.result import SEVERITIES, Evidence, Finding, Severity, rule
+from warpline.result import Evidence, Finding, Severity, rule, severity_rank
 from warpline.trace import Run, Trace
 
 NAME = "debug-switch"
@@ -221,7 +221,7 @@ def debug_switch(run: Run) -> list[Finding]:
     anomaly = _anomaly_mode(run.trace)
     if anomaly is not None:
         found.append(anomaly)
-    return sorted(found, key=lambda item: SEVERITIES.index(item.severity))
+    return sorted(found, key=lambda item: severity_rank(item.severity))
 
 
 def _by_environment(environment: Mapping[str, str], blocking: Evidence | None) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from warpline.presentation import Bar
 from warpline.render.diagnosis.lines import GAP, Lines
 from warpline.result import Part
-from warpline.result.shares import GROUPS, apportion, group_of, group_sums, tenths
+from warpline.result.shares import GROUPS, Group, apportion, group_of, group_sums, tenths
 
 
 class _Look(NamedTuple):
@@ -20,12 +20,12 @@ class _Look(NamedTuple):
 
 
 _LOOKS = {
-    "compute": _Look("█", "#", "\x1b[32m"),
-    "communication": _Look("▓", "=", "\x1b[35m"),
-    "copies": _Look("▒", "-", "\x1b[36m"),
-    "idle": _Look("░", ".", "\x1b[33m"),
+    Group.COMPUTE: _Look("█", "#", "\x1b[32m"),
+    Group.COMMUNICATION: _Look("▓", "=", "\x1b[35m"),
+    Group.COPIES: _Look("▒", "-", "\x1b[36m"),
+    Group.IDLE: _Look("░", ".", "\x1b[33m"),
 }
-_ALWAYS = ("compute", "idle")  # in the legend
+_ALWAYS = (Group.COMPUTE, Group.IDLE)  # in the legend
 
 
 def color_of(part: Part) -> str:
@@ -63,6 +63,6 @@ def _legend(lines: Lines, bar: Bar) -> Iterator[str]:
     yield GAP + (GAP * 2).join(texts)
 
 
-def _sign(lines: Lines, group: str) -> str:
+def _sign(lines: Lines, group: Group) -> str:
     look = _LOOKS[group]
     return look.sign if lines.unicode else look.ascii_sign
