@@ -22,8 +22,8 @@ from warpline.ops.interval import union
 from warpline.ops.tiling import by_group
 from warpline.replay.draft import Draft
 from warpline.replay.host import NONE
-from warpline.replay.lanes import outermost_of
 from warpline.replay.overlapping import overlap_collectives
+from warpline.replay.queued import outermost_of
 from warpline.result import changes as kinds
 from warpline.result.changes import Change
 from warpline.trace import Trace

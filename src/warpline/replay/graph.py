@@ -31,9 +31,9 @@ from warpline.ops.arrays import I64, U8, BoolArray
 from warpline.replay.edges import NEVER, Edges, times
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.inferred import Inferred, inferred_room, inferred_waits
-from warpline.replay.lanes import Lanes, lanes
 from warpline.replay.latencies import Latencies, Moments, latencies
 from warpline.replay.meetings import Meetings, meetings
+from warpline.replay.queued import Lanes, lanes
 from warpline.replay.waits import call_costs, host_waits
 from warpline.trace import Run
 

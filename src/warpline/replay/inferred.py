@@ -21,7 +21,7 @@ from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, host_side
-from warpline.replay.lanes import Lanes, lanes
+from warpline.replay.queued import Lanes, lanes
 from warpline.trace import Run
 
 _LATE_NS = 3_000

@@ -11,7 +11,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.replay.edges import NEVER
 from warpline.replay.host import host_side
-from warpline.replay.lanes import lanes
+from warpline.replay.queued import lanes
 from warpline.replay.waits import call_costs, held_copies
 from warpline.trace import Run
 

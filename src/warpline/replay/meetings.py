@@ -14,7 +14,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.tiling import by_group
 from warpline.replay.host import NONE
-from warpline.replay.lanes import lanes
+from warpline.replay.queued import lanes
 from warpline.trace import Run, Trace
 
 # At least this share of matched collectives must overlap in time, or the match is wrong.

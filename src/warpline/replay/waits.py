@@ -26,7 +26,7 @@ from warpline.ops.group import factorize
 from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, HostSide, host_side
-from warpline.replay.lanes import EventRows, Lanes, event_rows, lanes, reached_ns, records_before
+from warpline.replay.queued import EventRows, Lanes, event_rows, lanes, reached_ns, records_before
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Run
 from warpline.vocabulary import Vocabulary
