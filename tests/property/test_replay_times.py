@@ -48,7 +48,7 @@ def graphs(draw: st.DrawFn, *, circles: bool) -> Graph:
         first.astype(np.int64),
         np.array([link[1] for link in links], np.int32),
         np.array(ends, np.bool_),
-        np.zeros(len(links), np.uint8),
+        np.zeros(len(links), np.int8),
     )
     weight, earliest = (np.array(values, np.int64) for values in lists)
     return Graph(edges, weight, np.array(length, np.int64), earliest)
@@ -92,7 +92,7 @@ def test_a_long_chain_against_the_order_of_its_nodes_needs_no_recursion() -> Non
         np.append(np.arange(n), n - 1),
         np.arange(1, n, dtype=np.int32),
         np.ones(n - 1, np.bool_),
-        np.zeros(n - 1, np.uint8),
+        np.zeros(n - 1, np.int8),
     )
     earliest = np.full(n, NEVER)
     earliest[-1] = 5
@@ -106,7 +106,7 @@ def test_arrays_that_do_not_fit_are_refused(source: int) -> None:
         np.array([0, 0, 1]),
         np.array([source], np.int32),
         np.ones(1, np.bool_),
-        np.zeros(1, np.uint8),
+        np.zeros(1, np.int8),
     )
     one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
     for arrays in ((one, two, two), (two, two, two), (one, one, two), (one, two, one)):

@@ -76,7 +76,7 @@ def test_a_call_inside_another_is_part_of_it() -> None:
     program.call("cuLaunchKernel", 1_000, 4_000)
     trace = program.trace()
     assert host_side(Run(trace)).row.tolist() == [outer]
-    assert event_graph(Run(trace)).lanes.call.tolist() == [0]
+    assert event_graph(Run(trace)).queued.call.tolist() == [0]
 
 
 def test_an_event_stands_for_what_its_stream_was_given_before() -> None:
@@ -89,13 +89,13 @@ def test_an_event_stands_for_what_its_stream_was_given_before() -> None:
     program.launch(9_000, 11_000, (52_000, 60_000), stream=1)
     trace = program.trace()
     graph = event_graph(Run(trace))
-    record = int(graph.lanes.awaits.max())
-    assert graph.lanes.asked_ns[record] == 3_000
+    record = int(graph.queued.awaits.max())
+    assert graph.queued.asked_ns[record] == 3_000
     # Half of the first kernel halves the wait, except for the second kernel after it.
     shorter = Draft(graph)
-    shorter.scale_items(np.flatnonzero(graph.lanes.operation == 0), 0.5)
+    shorter.scale_items(np.flatnonzero(graph.queued.operation == 0), 0.5)
     at = shorter.timing().item_start_ns[
-        graph.lanes.operation == operations(trace).call.tolist().index(5)
+        graph.queued.operation == operations(trace).call.tolist().index(5)
     ]
     assert at.tolist() == [52_000 - 22_000]
 
@@ -142,10 +142,10 @@ def test_ranks_meet_in_collectives() -> None:
     work = operations(trace)
     slow = np.flatnonzero((work.process == 1) & (work.end_ns - work.start_ns == 80_000))
     draft = Draft(graph)
-    draft.scale_items(np.flatnonzero(np.isin(graph.lanes.operation, slow)), 50 / 80)
+    draft.scale_items(np.flatnonzero(np.isin(graph.queued.operation, slow)), 50 / 80)
     at = draft.timing()
     nccl = np.flatnonzero((work.process == 0) & (work.end_ns == 107_600))
-    item = np.flatnonzero(np.isin(graph.lanes.operation, nccl))
+    item = np.flatnonzero(np.isin(graph.queued.operation, nccl))
     # Both ranks are earlier by the 30 us by which the slow one was late.
     assert at.item_end_ns[item].tolist() == [107_600 - 30_000]
     assert replay_quality(Run(trace)).error_ratio < 0.03

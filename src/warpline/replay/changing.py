@@ -101,7 +101,7 @@ def _(change: kinds.MakeAsync, trace: Trace, draft: Draft, side: Side) -> None:
     draft.release(calls)
     draft.shorten_calls(calls, _usual_launch_call_ns(draft))
     usual = draft.graph.latencies.usual_launch_ns
-    kernels = draft.graph.lanes.operation >= 0
+    kernels = draft.graph.queued.operation >= 0
     typical = int(np.median(usual[kernels])) if kernels.any() else 0
     draft.hasten_launches(items, np.minimum(usual[items], typical))
     if change.bytes_per_s is not None:
@@ -151,11 +151,11 @@ def _(change: kinds.LaunchAsGraph, trace: Trace, draft: Draft, side: Side) -> No
 
 @_apply.register
 def _(change: kinds.FuseOperations, trace: Trace, draft: Draft, side: Side) -> None:
-    lanes, groups = draft.graph.lanes, []
+    queue, groups = draft.graph.queued, []
     for group in change.groups:
         items = _items(draft, group)
-        items = items[np.argsort(lanes.asked_ns[items], kind="stable")]
-        calls = lanes.call[items]
+        items = items[np.argsort(queue.asked_ns[items], kind="stable")]
+        calls = queue.call[items]
         groups.append((np.unique(calls[calls >= 0]), items))
     _drop_all_but_first(draft, groups)
     none = np.zeros(0, np.int64)
@@ -175,23 +175,23 @@ def _(change: kinds.OverlapCollectives, trace: Trace, draft: Draft, side: Side) 
     step = np.zeros(len(operations(trace)), np.int64)
     if change.step is not None:
         step[change.operations] = change.step
-    of_item = step[draft.graph.lanes.operation[items]]
+    of_item = step[draft.graph.queued.operation[items]]
     moving_ratio = _of(change.moving_ratio, side)
     overlap_collectives(draft, items, of_item, change.buckets, moving_ratio)
 
 
 @_apply.register
 def _(change: kinds.CatchUp, trace: Trace, draft: Draft, side: Side) -> None:
-    lanes, host = draft.graph.lanes, draft.graph.host
+    queue, host = draft.graph.queued, draft.graph.host
     # A process without work delays nobody, and its own steps do not count.
-    draft.drop_items(np.flatnonzero((lanes.process == change.process) & (lanes.operation >= 0)))
+    draft.drop_items(np.flatnonzero((queue.process == change.process) & (queue.operation >= 0)))
     draft.drop_calls(np.flatnonzero(host.process == change.process), keeps_gap=False)
     stays = _of(change.remaining, side)
     wait = np.zeros(len(operations(trace)), np.int64)
     wait[change.operations] = np.rint(change.wait_ns * stays)
     items = _items(draft, change.operations)
     length = draft.length_ns[draft.graph.item_done[items]]
-    draft.set_lengths(items, length + wait[lanes.operation[items]])
+    draft.set_lengths(items, length + wait[queue.operation[items]])
 
 
 @_apply.register
@@ -233,7 +233,7 @@ def _places(trace: Trace, draft: Draft, rows: I64) -> I64:
 
 def _items(draft: Draft, places: I64) -> I64:
     """Return the simulated items among operations, ascending."""
-    operation = draft.graph.lanes.operation
+    operation = draft.graph.queued.operation
     chosen = np.zeros(int(max(operation.max(initial=0), places.max(initial=0))) + 2, np.bool_)
     chosen[places] = True
     return np.flatnonzero((operation >= 0) & chosen[operation])
@@ -311,17 +311,17 @@ def _launches_nothing(draft: Draft) -> BoolArray:
     """Return which calls enqueue nothing and wait for nothing, shape (calls,)."""
     graph = draft.graph
     found: BoolArray = graph.call_return == np.arange(len(graph.host))
-    call = graph.lanes.call
+    call = graph.queued.call
     found[call[call >= 0]] = False
     return found
 
 
 def _items_of_calls(draft: Draft, calls: I64) -> I64:
     """Return the items that some calls launched, by stream and order."""
-    call = draft.graph.lanes.call
+    call = draft.graph.queued.call
     chosen = np.zeros(len(draft.graph.host) + 1, np.bool_)
     chosen[calls] = True
-    return np.flatnonzero((draft.graph.lanes.operation >= 0) & (call >= 0) & chosen[call])
+    return np.flatnonzero((draft.graph.queued.operation >= 0) & (call >= 0) & chosen[call])
 
 
 def _usual_launch_call_ns(draft: Draft) -> int:
@@ -334,7 +334,7 @@ def _usual_launch_call_ns(draft: Draft) -> int:
 
 def _copied_bytes(trace: Trace, draft: Draft, items: I64) -> I64:
     """Return the bytes of each item, 0 if it is not a copy."""
-    work, place = operations(trace), draft.graph.lanes.operation[items]
+    work, place = operations(trace), draft.graph.queued.operation[items]
     size = np.zeros(len(items), np.int64)
     is_copy = np.isin(place, work.of_table("memcpy"))
     rows = work.row[place[is_copy]]
@@ -344,21 +344,21 @@ def _copied_bytes(trace: Trace, draft: Draft, items: I64) -> I64:
 
 def _leads_to_device(trace: Trace, draft: Draft, items: I64) -> BoolArray:
     """Return which items are not device-to-host copies."""
-    category = operation_categories(trace)[draft.graph.lanes.operation[items]]
+    category = operation_categories(trace)[draft.graph.queued.operation[items]]
     found: BoolArray = category != TimePart.COPY_D2H
     return found
 
 
 def _next_items(draft: Draft, items: I64) -> I64:
     """Return the next operation of each item's stream outside `items`, NONE without one."""
-    lanes = draft.graph.lanes
-    free = lanes.operation >= 0
+    queue = draft.graph.queued
+    free = queue.operation >= 0
     free[items] = False
-    place = np.where(free, np.arange(len(lanes)), len(lanes))
+    place = np.where(free, np.arange(len(queue)), len(queue))
     upcoming = np.minimum.accumulate(place[::-1])[::-1]
     found = upcoming[items]
-    inside = found < len(lanes)
-    same = inside & (lanes.stream[np.where(inside, found, 0)] == lanes.stream[items])
+    inside = found < len(queue)
+    same = inside & (queue.stream[np.where(inside, found, 0)] == queue.stream[items])
     return np.where(same, found, NONE)
 
 

@@ -8,19 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from warpline.ops.arrays import I64, BoolArray
-from warpline.replay.edges import NEVER, Edges
-from warpline.replay.graph import (
-    DEPENDENCY,
-    HOST,
-    LANE,
-    LAUNCH,
-    MEET,
-    OVERLAP,
-    WAIT,
-    EventGraph,
-    Timing,
-    timing,
-)
+from warpline.replay.edges import NEVER, EdgeKind, Edges
+from warpline.replay.graph import EventGraph, Timing, timing
 from warpline.replay.host import NONE
 
 
@@ -51,11 +40,11 @@ class Draft:
         self.length_ns[calls] = 0
         self.release(calls)
         if not keeps_gap:
-            self._set(self._into(calls, HOST), 0)
+            self._set(self._into(calls, EdgeKind.HOST), 0)
 
     def release(self, calls: I64) -> None:
         """Make calls wait for nothing."""
-        self._set(self._into(self.graph.call_return[calls], WAIT), NEVER)
+        self._set(self._into(self.graph.call_return[calls], EdgeKind.WAIT), NEVER)
 
     def shorten_calls(self, calls: I64, longest_ns: int) -> None:
         """Limit the duration of calls."""
@@ -65,12 +54,12 @@ class Draft:
         """Limit the launch latency of each item."""
         most = np.full(len(self.length_ns), np.iinfo(np.int64).max)
         most[self.graph.item_node[items]] = longest_ns
-        chosen = self._into(self.graph.item_node[items], LAUNCH)
+        chosen = self._into(self.graph.item_node[items], EdgeKind.LAUNCH)
         self.weight_ns[chosen] = np.minimum(self.weight_ns[chosen], most[self._target[chosen]])
 
     def narrow_gaps(self, items: I64, longest_ns: int) -> None:
         """Limit the gaps before items in their streams."""
-        chosen = self._into(self.graph.item_node[items], LANE)
+        chosen = self._into(self.graph.item_node[items], EdgeKind.STREAM)
         self.weight_ns[chosen] = np.minimum(self.weight_ns[chosen], longest_ns)
 
     def drop_items(self, items: I64) -> None:
@@ -79,17 +68,17 @@ class Draft:
         self.length_ns[nodes] = 0
         self.length_ns[self.graph.item_done[items]] = 0
         self.earliest_ns[nodes] = NEVER
-        self._set(self._into(nodes, LAUNCH), NEVER)
-        self._set(self._into(nodes, LANE), 0)
-        self._set(self._into(nodes, OVERLAP), 0)
+        self._set(self._into(nodes, EdgeKind.LAUNCH), NEVER)
+        self._set(self._into(nodes, EdgeKind.STREAM), 0)
+        self._set(self._into(nodes, EdgeKind.OVERLAP), 0)
         self._within_length(items)
         self._part_from_others(items)
         # A removed copy does not block its call, not even for earlier work.
-        calls = self.graph.lanes.call[items]
+        calls = self.graph.queued.call[items]
         held = np.full(len(self.length_ns), NONE)
         known = calls >= 0
         held[self.graph.item_done[items[known]]] = self.graph.call_return[calls[known]]
-        waits = np.flatnonzero(self._edges.kind == WAIT)
+        waits = np.flatnonzero(self._edges.kind == EdgeKind.WAIT)
         own = waits[held[self._edges.source[waits]] == self._target[waits]]
         self._set(own, NEVER)
 
@@ -120,13 +109,13 @@ class Draft:
 
     def unlaunch(self, items: I64) -> None:
         """Let operations start regardless of their launch."""
-        self._set(self._into(self.graph.item_node[items], LAUNCH), NEVER)
+        self._set(self._into(self.graph.item_node[items], EdgeKind.LAUNCH), NEVER)
 
     def remove_host_time(self, calls: I64, gap_ns: I64, own_ns: I64) -> None:
         """Remove time from calls and from the gap before each, at most the existing time."""
         least = np.zeros(len(self.length_ns), np.int64)
         least[calls] = gap_ns
-        chosen = self._into(calls, HOST)
+        chosen = self._into(calls, EdgeKind.HOST)
         less = self.weight_ns[chosen] - least[self._target[chosen]]
         self.weight_ns[chosen] = np.maximum(less, np.minimum(self.weight_ns[chosen], 0))
         self.length_ns[calls] = np.maximum(self.length_ns[calls] - own_ns, 0)
@@ -135,12 +124,12 @@ class Draft:
         """Add CPU time before calls."""
         more = np.zeros(len(self.length_ns), np.int64)
         more[calls] = ns
-        chosen = self._into(calls, HOST)
+        chosen = self._into(calls, EdgeKind.HOST)
         self.weight_ns[chosen] += more[self._target[chosen]]
 
     def scale_host(self, factor: float) -> None:
         """Scale all CPU time."""
-        chosen = np.flatnonzero((self._edges.kind == HOST) & (self.weight_ns > 0))
+        chosen = np.flatnonzero((self._edges.kind == EdgeKind.HOST) & (self.weight_ns > 0))
         self.weight_ns[chosen] = np.rint(self.weight_ns[chosen] * factor).astype(np.int64)
         calls = slice(0, len(self.graph.host))
         self.length_ns[calls] = np.rint(self.length_ns[calls] * factor).astype(np.int64)
@@ -148,21 +137,21 @@ class Draft:
     def gaps_before(self, calls: I64) -> I64:
         """Return the time between each call and the call that it follows; 0 for the first ones."""
         found = np.zeros(len(self.length_ns), np.int64)
-        chosen = self._into(calls, HOST)
+        chosen = self._into(calls, EdgeKind.HOST)
         found[self._target[chosen]] = np.maximum(self.weight_ns[chosen], 0)
         return found[calls]
 
     @cached_property
     def launch_counts(self) -> I64:
         """Number of items that each call launched, shape (calls,)."""
-        lanes = self.graph.lanes
-        call = lanes.call[(lanes.operation >= 0) & (lanes.call >= 0)]
+        queue = self.graph.queued
+        call = queue.call[(queue.operation >= 0) & (queue.call >= 0)]
         count: I64 = np.bincount(call, minlength=len(self.graph.host))
         return count
 
     def launched_only(self, items: I64) -> BoolArray:
         """Return which calls launched only some of these items, shape (calls,)."""
-        call = self.graph.lanes.call[items]
+        call = self.graph.queued.call[items]
         count = np.bincount(call[call >= 0], minlength=len(self.graph.host))
         found: BoolArray = count == self.launch_counts
         return found
@@ -181,7 +170,7 @@ class Draft:
         found: I64 = between[is_free & (thread == self.graph.host.thread[calls[0]])]
         return found
 
-    def _into(self, nodes: I64, kind: int) -> I64:
+    def _into(self, nodes: I64, kind: EdgeKind) -> I64:
         """Return the edges of a kind into some nodes."""
         chosen = np.zeros(len(self.length_ns), np.bool_)
         chosen[nodes] = True
@@ -193,7 +182,7 @@ class Draft:
     def _part_from_others(self, items: I64) -> None:
         """Disconnect removed collectives from other ranks."""
         done = self.graph.item_done[items]
-        meets = self._into(done, MEET)
+        meets = self._into(done, EdgeKind.MEET)
         own = np.full(len(self.length_ns), NONE)
         own[done] = self.graph.item_node[items]
         self._set(meets[self._edges.source[meets] != own[self._target[meets]]], NEVER)
@@ -203,7 +192,9 @@ class Draft:
         is_source = np.zeros(len(self.length_ns), np.bool_)
         nodes = self.graph.item_node[items]
         is_source[nodes] = True
-        chosen = np.flatnonzero((self._edges.kind == OVERLAP) & is_source[self._edges.source])
+        chosen = np.flatnonzero(
+            (self._edges.kind == EdgeKind.OVERLAP) & is_source[self._edges.source]
+        )
         longest = self.length_ns[self._edges.source[chosen]]
         self.weight_ns[chosen] = np.minimum(self.weight_ns[chosen], longest)
 
@@ -220,7 +211,7 @@ class Draft:
         weights = np.concatenate([weight, *(part[2] for part in added)])
         n_new = len(target) - len(weight)
         from_end = np.append(self._edges.from_end, np.ones(n_new, np.bool_))
-        kind = np.append(self._edges.kind, np.full(n_new, DEPENDENCY, np.uint8))
+        kind = np.append(self._edges.kind, np.full(n_new, EdgeKind.DEPENDENCY, np.int8))
         order = np.argsort(target, kind="stable")
         first = np.append(0, np.cumsum(np.bincount(target, minlength=len(self.length_ns))))
         edges = Edges(first, source[order].astype(np.int32), from_end[order], kind[order])
@@ -228,24 +219,24 @@ class Draft:
 
     def _bypass(self, weight: I64) -> list[tuple[I64, I64, I64]]:
         """Disconnect moved operations from their streams, and reconnect the remaining items."""
-        graph, lanes = self.graph, self.graph.lanes
-        is_moved = np.zeros(len(lanes), np.bool_)
+        graph, queue = self.graph, self.graph.queued
+        is_moved = np.zeros(len(queue), np.bool_)
         is_moved[np.concatenate(self._moved)] = True
         touches = np.zeros(len(self.length_ns), np.bool_)
         moved = np.flatnonzero(is_moved)
         touches[graph.item_node[moved]] = True
-        into = np.isin(self._edges.kind, [LANE, OVERLAP])
+        into = np.isin(self._edges.kind, [EdgeKind.STREAM, EdgeKind.OVERLAP])
         weight[into & touches[self._target]] = NEVER
         touches[graph.item_done[moved]] = True
         weight[into & touches[self._edges.source]] = NEVER
-        last = _last_unmoved(lanes.stream, is_moved)
+        last = _last_unmoved(queue.stream, is_moved)
         after = np.flatnonzero(~is_moved & np.append(False, is_moved[:-1]))
         after = after[last[after] >= 0]
         gap = graph.latencies.usual_gap_ns
         joined = [(graph.item_node[after], graph.item_done[last[after]], gap[after])]
         for items in self._moved:
-            order = items[np.argsort(lanes.stream[items], kind="stable")]
-            same = np.flatnonzero(lanes.stream[order][1:] == lanes.stream[order][:-1])
+            order = items[np.argsort(queue.stream[items], kind="stable")]
+            same = np.flatnonzero(queue.stream[order][1:] == queue.stream[order][:-1])
             later = order[same + 1]
             joined.append((graph.item_node[later], graph.item_done[order[same]], gap[later]))
         return joined

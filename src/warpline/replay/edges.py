@@ -13,12 +13,27 @@ import numpy as np
 
 from warpline import native
 from warpline.errors import SchemaError
-from warpline.ops.arrays import I32, I64, INT64_MIN, U8, BoolArray, is_sorted
+from warpline.ops.arrays import I8, I32, I64, INT64_MIN, BoolArray, is_sorted
+from warpline.vocabulary import Vocabulary
 
 # The time of a node that never happens, and the weight of a removed edge.
 NEVER = INT64_MIN
 
 _NEW, _OPEN, _DONE = range(3)
+
+
+class EdgeKind(Vocabulary):
+    """Why one call or item of the event graph comes after another."""
+
+    HOST = "host", "a call starts after the call that it follows, plus the time between them"
+    THREAD = "thread", "it does not start before the previous call of its thread has returned"
+    LAUNCH = "launch", "an operation starts after its call, plus its launch latency"
+    STREAM = "stream", "it starts after the previous one in its stream, plus the gap between them"
+    OVERLAP = "overlap", "or after the start of the previous one, plus a delay, if both overlapped"
+    DEPENDENCY = "dependency", "a wait in a stream ends when its event record is reached"
+    MEET = "meet", "a collective is complete when all its ranks have started"
+    RETURN = "return", "a call that waits returns after its own duration"
+    WAIT = "wait", "it does not return before the awaited item has ended and its thread is awake"
 
 
 @dataclass(frozen=True)
@@ -29,13 +44,13 @@ class Edges:
         first: Shape (nodes + 1,), int64, the first edge of each node.
         source: Shape (m,), int32, nodes.
         from_end: Shape (m,), bool, whether the source's length counts.
-        kind: Shape (m,), uint8, the kind of the edge, defined by the builder.
+        kind: Shape (m,), int8, `EdgeKind`.
     """
 
     first: I64
     source: I32
     from_end: BoolArray
-    kind: U8
+    kind: I8
 
     @property
     def target(self) -> I64:

@@ -2,17 +2,7 @@
 
 Each call has a node for its start. A call that may wait has another node for its return. Each item
 of a stream has a node for its start on the GPU. A collective in which ranks meet has another node
-for the start of the last rank. The edges:
-
-- ``host``: a call starts after the call that it follows, plus the time measured between them.
-- ``thread``: it does not start before the previous call of its own thread has returned.
-- ``launch``: an operation starts after its call, plus its launch latency.
-- ``lane``: an operation starts after the previous one in its stream, plus the gap between them.
-- ``overlap``: or after the start of the previous one, plus a delay, if both overlapped.
-- ``dependency``: a wait in a stream ends when its event record is reached.
-- ``meet``: a collective is complete when all its ranks have started.
-- ``return``: a call that waits returns after its own duration.
-- ``wait``: it does not return before the awaited item has ended and its thread is awake.
+for the start of the last rank. The edges are those of `EdgeKind`.
 
 Each operation has a measured launch latency if its launch determined its start, or a measured gap
 if its predecessor did. The other value is the median of its kind. With "usual" weights all of them
@@ -27,17 +17,15 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.ops.arrays import I64, U8, BoolArray
-from warpline.replay.edges import NEVER, Edges, times
+from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.replay.edges import NEVER, EdgeKind, Edges, times
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.inferred import Inferred, inferred_room, inferred_waits
 from warpline.replay.latencies import Latencies, Moments, latencies
 from warpline.replay.meetings import Meetings, meetings
-from warpline.replay.queued import Lanes, lanes
+from warpline.replay.queued import Queued, queued
 from warpline.replay.waits import call_costs, host_waits
 from warpline.trace import Run
-
-HOST, THREAD, LAUNCH, LANE, OVERLAP, DEPENDENCY, MEET, RETURN, WAIT = range(9)
 
 
 @dataclass(frozen=True)
@@ -46,14 +34,14 @@ class EventGraph:
 
     Attributes:
         host: The calls.
-        lanes: The items of streams.
+        queued: The items enqueued in streams.
         call_start_ns: Shape (calls,), int64, as recorded.
         call_end_ns: Shape (calls,), int64.
         item_start_ns: Shape (items,), int64.
         item_end_ns: Shape (items,), int64.
         call_return: Shape (calls,), int64, the node at whose end a call has returned.
         item_done: Shape (items,), int64, the node at whose end an item is done.
-        edges: The edges, with kinds as above.
+        edges: The edges.
         weight_ns: Shape (edges,), int64, measured.
         usual_weight_ns: Shape (edges,), int64, with median latencies, gaps, and wake-up times.
         length_ns: Shape (nodes,), int64, durations of calls and operations.
@@ -62,7 +50,7 @@ class EventGraph:
     """
 
     host: HostSide
-    lanes: Lanes
+    queued: Queued
     call_start_ns: I64
     call_end_ns: I64
     item_start_ns: I64
@@ -79,7 +67,7 @@ class EventGraph:
     @property
     def item_node(self) -> I64:
         """Shape (items,), int64, the node of each item's start."""
-        return np.arange(len(self.lanes)) + len(self.host)
+        return np.arange(len(self.queued)) + len(self.host)
 
 
 class Timing(NamedTuple):
@@ -118,15 +106,15 @@ class _Built(NamedTuple):
     source: I64
     from_end: BoolArray
     weight: I64
-    kind: U8
+    kind: I8
 
 
 @derived
 def event_graph(run: Run) -> EventGraph:
     """Return the event graph of the simulated steps."""
-    host, found = host_side(run), lanes(run)
+    host, queue = host_side(run), queued(run)
     layout = _layout(run)
-    parts = [*_host_edges(run, layout), *_lane_edges(run, layout)]
+    parts = [*_host_edges(run, layout), *_item_edges(run, layout)]
     length = _lengths(run, layout)
     built, edges, measured = _measured(run, layout, parts, length)
     for infer, edges_of in ((inferred_waits, _wait_edges), (inferred_room, _room_edges)):
@@ -137,7 +125,7 @@ def event_graph(run: Run) -> EventGraph:
     weight, usual = _weights(run, layout, built, measured)
     return EventGraph(
         host=host,
-        lanes=found,
+        queued=queue,
         call_start_ns=layout.call_start_ns,
         call_end_ns=layout.call_end_ns,
         item_start_ns=layout.item_start_ns,
@@ -148,7 +136,7 @@ def event_graph(run: Run) -> EventGraph:
         weight_ns=weight,
         usual_weight_ns=usual,
         length_ns=length,
-        earliest_ns=_earliest(layout, host, found, edges),
+        earliest_ns=_earliest(layout, host, queue, edges),
         latencies=measured,
     )
 
@@ -158,7 +146,7 @@ def _measured(
 ) -> tuple[_Built, Edges, Latencies]:
     """Return the edges in both forms, and the latencies that they leave."""
     built, edges = _assembled(parts, layout.n_nodes)
-    moments = _moments(layout, lanes(run), host_side(run), edges, built, length)
+    moments = _moments(layout, queued(run), host_side(run), edges, built, length)
     return built, edges, latencies(run, moments)
 
 
@@ -180,16 +168,16 @@ def _after(at: I64, length_ns: I64, node: I64) -> I64:
 
 
 def _layout(run: Run) -> _Layout:
-    host, found = host_side(run), lanes(run)
+    host, queue = host_side(run), queued(run)
     met, waits = meetings(run), host_waits(run)
-    n_calls, n_items = len(host), len(found)
+    n_calls, n_items = len(host), len(queue)
     call_return = np.arange(n_calls)
     waiting = np.unique(waits.call)
     call_return[waiting] = n_calls + n_items + np.arange(len(waiting))
     item_done = n_calls + np.arange(n_items)
     meeting = np.flatnonzero(met.of_item >= 0)
     item_done[meeting] = n_calls + n_items + len(waiting) + np.arange(len(meeting))
-    of_call, of_item = met.offset_ns[host.process], met.offset_ns[found.process]
+    of_call, of_item = met.offset_ns[host.process], met.offset_ns[queue.process]
     return _Layout(
         item=n_calls + np.arange(n_items),
         call_return=call_return,
@@ -197,8 +185,8 @@ def _layout(run: Run) -> _Layout:
         n_nodes=n_calls + n_items + len(waiting) + len(meeting),
         call_start_ns=host.start_ns - of_call,
         call_end_ns=host.end_ns - of_call,
-        item_start_ns=found.start_ns - of_item,
-        item_end_ns=found.end_ns - of_item,
+        item_start_ns=queue.start_ns - of_item,
+        item_end_ns=queue.end_ns - of_item,
     )
 
 
@@ -212,31 +200,33 @@ def _host_edges(run: Run, layout: _Layout) -> list[_Built]:
     previous = layout.call_return[host.previous[resumes]]
     waiting = np.unique(waits.call)
     return [
-        _edges(follows, layout.call_return[before], gap, HOST),
-        _edges(resumes, previous, 0, THREAD),
-        _edges(layout.call_return[waiting], waiting, 0, RETURN),
+        _edges(follows, layout.call_return[before], gap, EdgeKind.HOST),
+        _edges(resumes, previous, 0, EdgeKind.THREAD),
+        _edges(layout.call_return[waiting], waiting, 0, EdgeKind.RETURN),
         _edges(
             layout.call_return[waits.call],
             layout.item_done[waits.item],
             costs.wake_ns[waits.call],
-            WAIT,
+            EdgeKind.WAIT,
         ),
     ]
 
 
-def _lane_edges(run: Run, layout: _Layout) -> list[_Built]:
-    found, met = lanes(run), meetings(run)
-    launched = np.flatnonzero(found.call >= 0)
-    awaited = np.flatnonzero(found.awaits >= 0)
+def _item_edges(run: Run, layout: _Layout) -> list[_Built]:
+    queue, met = queued(run), meetings(run)
+    launched = np.flatnonzero(queue.call >= 0)
+    awaited = np.flatnonzero(queue.awaits >= 0)
     parts = [
-        _edges(layout.item[launched], found.call[launched], 0, LAUNCH, from_end=False),
-        *stream_edges(found, found.stream, layout),
-        _edges(layout.item[awaited], layout.item_done[found.awaits[awaited]], 0, DEPENDENCY),
+        _edges(layout.item[launched], queue.call[launched], 0, EdgeKind.LAUNCH, from_end=False),
+        *_stream_edges(queue, queue.stream, layout),
+        _edges(
+            layout.item[awaited], layout.item_done[queue.awaits[awaited]], 0, EdgeKind.DEPENDENCY
+        ),
     ]
     for shift in range(_most_parts(met)):
         one, other = _others(met, shift)
         done = layout.item_done[one]
-        parts.append(_edges(done, layout.item[other], 0, MEET, from_end=False))
+        parts.append(_edges(done, layout.item[other], 0, EdgeKind.MEET, from_end=False))
     return parts
 
 
@@ -259,7 +249,7 @@ def _others(met: Meetings, shift: int) -> tuple[I64, I64]:
 
 def _wait_edges(layout: _Layout, more: Inferred) -> _Built:
     """Return the edges from the ends of items that others probably waited for."""
-    return _edges(layout.item[more.item], layout.item_done[more.awaited], 0, LANE)
+    return _edges(layout.item[more.item], layout.item_done[more.awaited], 0, EdgeKind.STREAM)
 
 
 def _room_edges(layout: _Layout, more: Inferred) -> _Built:
@@ -268,47 +258,55 @@ def _room_edges(layout: _Layout, more: Inferred) -> _Built:
     Those may start before that end, as long before as they did.
     """
     before_end = layout.item_start_ns[more.item] - layout.item_end_ns[more.awaited]
-    return _edges(layout.item[more.item], layout.item_done[more.awaited], before_end, OVERLAP)
+    return _edges(
+        layout.item[more.item], layout.item_done[more.awaited], before_end, EdgeKind.OVERLAP
+    )
 
 
-def stream_edges(found: Lanes, stream: I64, layout: _Layout) -> list[_Built]:
+def _stream_edges(queue: Queued, stream: I64, layout: _Layout) -> list[_Built]:
     """Return the edges from each item to the next one of its stream."""
     place = np.flatnonzero(stream[1:] == stream[:-1]) + 1
     before = place - 1
-    is_work = found.operation >= 0
+    is_work = queue.operation >= 0
     both = is_work[place] & is_work[before]
-    overlaps = both & (found.end_ns[before] > found.start_ns[place])
+    overlaps = both & (queue.end_ns[before] > queue.start_ns[place])
     plain, lapped = place[~overlaps], place[overlaps]
     after_start = layout.item_start_ns[lapped] - layout.item_start_ns[lapped - 1]
     parts = [
-        _edges(layout.item[plain], layout.item_done[plain - 1], 0, LANE),
-        _edges(layout.item[lapped], layout.item[lapped - 1], after_start, OVERLAP, from_end=False),
+        _edges(layout.item[plain], layout.item_done[plain - 1], 0, EdgeKind.STREAM),
+        _edges(
+            layout.item[lapped],
+            layout.item[lapped - 1],
+            after_start,
+            EdgeKind.OVERLAP,
+            from_end=False,
+        ),
     ]
     # After overlaps, the previous item may not be the last one to end.
-    latest = _latest_end(found, stream)
+    latest = _latest_end(queue, stream)
     more = place[(latest[before] >= 0) & (latest[before] != before) & is_work[place]]
-    more = more[found.end_ns[latest[more - 1]] <= found.start_ns[more]]
-    parts.append(_edges(layout.item[more], layout.item_done[latest[more - 1]], 0, LANE))
+    more = more[queue.end_ns[latest[more - 1]] <= queue.start_ns[more]]
+    parts.append(_edges(layout.item[more], layout.item_done[latest[more - 1]], 0, EdgeKind.STREAM))
     return parts
 
 
-def _latest_end(found: Lanes, stream: I64) -> I64:
+def _latest_end(queue: Queued, stream: I64) -> I64:
     """Return the operation of each item's stream so far that ended last, NONE without one."""
-    latest = np.full(len(found), NONE)
+    latest = np.full(len(queue), NONE)
     bounds = np.append(np.flatnonzero(np.diff(stream, prepend=-1)), len(stream))
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        is_work = found.operation[low:high] >= 0
-        end = np.where(is_work, found.end_ns[low:high], NEVER)
+        is_work = queue.operation[low:high] >= 0
+        end = np.where(is_work, queue.end_ns[low:high], NEVER)
         place = np.where(is_work & (end == np.maximum.accumulate(end)), np.arange(low, high), NONE)
         latest[low:high] = np.maximum.accumulate(place)
     return latest
 
 
 def _moments(
-    layout: _Layout, found: Lanes, host: HostSide, edges: Edges, built: _Built, length: I64
+    layout: _Layout, queue: Queued, host: HostSide, edges: Edges, built: _Built, length: I64
 ) -> Moments:
     """Return when operations could have started, given the recorded times of all others."""
-    is_work = found.operation >= 0
+    is_work = queue.operation >= 0
     work = layout.item[is_work]
     earliest = np.full(layout.n_nodes, NEVER)
     earliest[: len(host)] = layout.call_start_ns
@@ -322,13 +320,13 @@ def _moments(
     at = times(edges, np.where(fixed[built.target], NEVER, built.weight), length, earliest)
     into_work = np.zeros(layout.n_nodes, np.bool_)
     into_work[work] = True
-    counts = np.flatnonzero(into_work[built.target] & (built.kind != LAUNCH))
+    counts = np.flatnonzero(into_work[built.target] & (built.kind != EdgeKind.LAUNCH))
     reached = at[built.source[counts]] + built.weight[counts]
     reached += np.where(built.from_end[counts], length[built.source[counts]], 0)
     reached = np.where(at[built.source[counts]] == NEVER, NEVER, reached)
     ready = np.full(layout.n_nodes, NEVER)
     np.maximum.at(ready, built.target[counts], reached)
-    called = np.append(layout.call_start_ns, NEVER)[found.call]  # of none: the last one
+    called = np.append(layout.call_start_ns, NEVER)[queue.call]  # of none: the last one
     return Moments(layout.item_start_ns, called, ready[layout.item])
 
 
@@ -336,13 +334,13 @@ def _weights(run: Run, layout: _Layout, built: _Built, measured: Latencies) -> t
     """Return the weights with measured values, and with medians."""
     item = np.clip(built.target - len(layout.call_start_ns), 0, max(len(layout.item) - 1, 0))
     weight, usual = built.weight.copy(), built.weight.copy()
-    launch = built.kind == LAUNCH
+    launch = built.kind == EdgeKind.LAUNCH
     weight[launch] = measured.launch_ns[item[launch]]
     usual[launch] = measured.usual_launch_ns[item[launch]]
-    lane = np.isin(built.kind, [LANE])
-    weight[lane] = measured.gap_ns[item[lane]]
-    usual[lane] = measured.usual_gap_ns[item[lane]]
-    waits = built.kind == WAIT
+    stream = built.kind == EdgeKind.STREAM
+    weight[stream] = measured.gap_ns[item[stream]]
+    usual[stream] = measured.usual_gap_ns[item[stream]]
+    waits = built.kind == EdgeKind.WAIT
     call_of = np.full(layout.n_nodes, NONE)
     call_of[layout.call_return] = np.arange(len(layout.call_return))
     usual[waits] = call_costs(run).usual_wake_ns[call_of[built.target[waits]]]
@@ -364,17 +362,17 @@ def _lengths(run: Run, layout: _Layout) -> I64:
     return length
 
 
-def _earliest(layout: _Layout, host: HostSide, found: Lanes, edges: Edges) -> I64:
+def _earliest(layout: _Layout, host: HostSide, queue: Queued, edges: Edges) -> I64:
     earliest = np.full(layout.n_nodes, NEVER)
     first = np.flatnonzero((host.before < 0) & (host.previous < 0))
     earliest[first] = layout.call_start_ns[first]
-    unlaunched = np.flatnonzero((found.call < 0) & (found.operation >= 0))
+    unlaunched = np.flatnonzero((queue.call < 0) & (queue.operation >= 0))
     earliest[layout.item[unlaunched]] = layout.item_start_ns[unlaunched]
     return earliest
 
 
 def _edges(
-    target: I64, source: I64, weight: I64 | int, kind: int, *, from_end: bool = True
+    target: I64, source: I64, weight: I64 | int, kind: EdgeKind, *, from_end: bool = True
 ) -> _Built:
     n = len(target)
     weights = np.broadcast_to(np.asarray(weight, np.int64), n)
@@ -383,7 +381,7 @@ def _edges(
         source=source,
         from_end=np.full(n, from_end),
         weight=weights,
-        kind=np.full(n, kind, np.uint8),
+        kind=np.full(n, kind, np.int8),
     )
 
 

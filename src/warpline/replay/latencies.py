@@ -11,7 +11,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.replay.edges import NEVER
 from warpline.replay.host import host_side
-from warpline.replay.queued import lanes
+from warpline.replay.queued import queued
 from warpline.replay.waits import call_costs, held_copies
 from warpline.trace import Run
 
@@ -56,17 +56,17 @@ class Latencies(NamedTuple):
 
 def latencies(run: Run, moments: Moments) -> Latencies:
     """Return the measured latencies and gaps, and the medians of the trace."""
-    found = lanes(run)
-    is_work, called = found.operation >= 0, moments.called_ns != NEVER
+    queue = queued(run)
+    is_work, called = queue.operation >= 0, moments.called_ns != NEVER
     idle = called & is_work & (moments.called_ns >= moments.ready_ns)
     launch = np.where(called, moments.start_ns - np.where(called, moments.called_ns, 0), 0)
     usual_launch = _usual(launch, idle, _kind_of(run), launch_latency_ns(run.trace))
     usual_launch = np.where(is_work, np.maximum(usual_launch, _call_lengths(run)), 0)
     arrival = np.where(called, moments.called_ns + usual_launch, NEVER)
     has_ready = moments.ready_ns != NEVER
-    queued = is_work & has_ready & (~called | (arrival <= moments.ready_ns))
+    is_queued = is_work & has_ready & (~called | (arrival <= moments.ready_ns))
     gap = np.where(has_ready, moments.start_ns - np.where(has_ready, moments.ready_ns, 0), 0)
-    usual_gap = np.where(is_work, _usual(gap, queued, _kind_of(run), DEFAULT_GAP_NS), 0)
+    usual_gap = np.where(is_work, _usual(gap, is_queued, _kind_of(run), DEFAULT_GAP_NS), 0)
     follow = np.where(has_ready, moments.ready_ns + usual_gap, NEVER)
     by_launch = called & (arrival >= follow)
     return Latencies(
@@ -95,18 +95,18 @@ def _usual(value: I64, sample: BoolArray, kind: I64, default: int) -> I64:
 
 def _kind_of(run: Run) -> I64:
     """Return the kind of each item: its table, whether in a graph, whether it blocks its call."""
-    found, work = lanes(run), operations(run.trace)
-    kind = np.where(found.operation >= 0, work.table[found.operation].astype(np.int64), -1)
+    queue, work = queued(run), operations(run.trace)
+    kind = np.where(queue.operation >= 0, work.table[queue.operation].astype(np.int64), -1)
     kind[held_copies(run).item] = 16
-    same = np.append(False, (found.call[1:] == found.call[:-1]) & (found.call[1:] >= 0))
+    same = np.append(False, (queue.call[1:] == queue.call[:-1]) & (queue.call[1:] >= 0))
     kind[same[: len(kind)]] += 32
     return kind
 
 
 def _call_lengths(run: Run) -> I64:
     """Return the minimum time from the start of each item's call to the item's start."""
-    found, host = lanes(run), host_side(run)
-    length = np.append(call_costs(run).own_ns, 0)[found.call]
+    queue, host = queued(run), host_side(run)
+    length = np.append(call_costs(run).own_ns, 0)[queue.call]
     if len(host):
         length[held_copies(run).item] = 0
     return length + np.where(length > 0, _AFTER_CALL_NS, 0)

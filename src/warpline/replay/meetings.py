@@ -14,7 +14,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.tiling import by_group
 from warpline.replay.host import NONE
-from warpline.replay.queued import lanes
+from warpline.replay.queued import queued
 from warpline.trace import Run, Trace
 
 # At least this share of matched collectives must overlap in time, or the match is wrong.
@@ -49,15 +49,15 @@ def meetings(run: Run) -> Meetings:
     Without matched collectives, collective kernels such as sends and receives are matched by order.
     """
     trace = run.trace
-    found, work, matched = lanes(run), operations(trace), collective_matches(trace)
+    queue, work, matched = queued(run), operations(trace), collective_matches(trace)
     processes = trace.row_count("process") if trace.has("process") else 0
     at_once = np.zeros(processes, np.int64)
     if matched.count:
         # The clocks of different files were aligned when the files were opened.
         parts = _Parts(matched.collective, matched.operation)
-        return _in_window(found.operation, parts, len(work), at_once)
+        return _in_window(queue.operation, parts, len(work), at_once)
     parts, offset = _by_order(trace, at_once)
-    return _in_window(found.operation, parts, len(work), offset)
+    return _in_window(queue.operation, parts, len(work), offset)
 
 
 def _by_order(trace: Trace, offset_ns: I64) -> tuple[_Parts, I64]:

@@ -38,8 +38,8 @@ def overlap_collectives(
     """
     done = draft.graph.item_done[items]
     draft.set_lengths(items, np.rint(draft.length_ns[done] * moving_ratio).astype(np.int64))
-    process = draft.graph.lanes.process[items]
-    collective = np.zeros(len(draft.graph.lanes), np.bool_)
+    process = draft.graph.queued.process[items]
+    collective = np.zeros(len(draft.graph.queued), np.bool_)
     collective[items] = True
     ranks = [_runs(draft, items[rows], step[rows]) for rows in by_group(process)]
     found: list[_Bucketed] = []
@@ -67,12 +67,12 @@ def _buckets(length_ns: I64, count: int) -> I64:
 
 def _runs(draft: Draft, items: I64, step: I64) -> list[I64]:
     """Return the collectives of a process in groups: one step, with little work in between."""
-    lanes = draft.graph.lanes
-    by_launch = np.argsort(lanes.asked_ns[items], kind="stable")
+    queue = draft.graph.queued
+    by_launch = np.argsort(queue.asked_ns[items], kind="stable")
     order, step = items[by_launch], step[by_launch]
-    others = np.flatnonzero((lanes.operation >= 0) & (lanes.process == lanes.process[items[0]]))
-    others = np.sort(lanes.asked_ns[np.setdiff1d(others, items)])
-    between = np.diff(np.searchsorted(others, lanes.asked_ns[order]), prepend=0)
+    others = np.flatnonzero((queue.operation >= 0) & (queue.process == queue.process[items[0]]))
+    others = np.sort(queue.asked_ns[np.setdiff1d(others, items)])
+    between = np.diff(np.searchsorted(others, queue.asked_ns[order]), prepend=0)
     # One or two operations between two collectives prepare or scale their data.
     opens = np.flatnonzero((between > _MOST_BETWEEN) | (np.diff(step, prepend=step[:1]) != 0))
     return [run for run in np.split(order, opens) if len(run)]
@@ -111,7 +111,7 @@ def _bucketed(draft: Draft, group: I64, bucket: I64, collective: BoolArray) -> _
         share = (np.arange(len(firsts)) + 1) / len(firsts)
         producers = producers[np.ceil(share * len(producers)).astype(np.int64) - 1]
     # Other calls between them are attributed to the collectives.
-    calls = draft.calls_between(draft.graph.lanes.call[group], group)
+    calls = draft.calls_between(draft.graph.queued.call[group], group)
     others = np.setdiff1d(group, firsts)
     consumer = _consumer(draft, group, collective)
     return _Bucketed(
@@ -151,14 +151,14 @@ def _producers(draft: Draft, group: I64, collective: BoolArray) -> I64:
     does. Otherwise they are the last part of the operations launched since the previous
     collectives.
     """
-    lanes, host = draft.graph.lanes, draft.graph.host
+    queue, host = draft.graph.queued, draft.graph.host
     before: I64 = _others(draft, group, collective)
-    before = before[lanes.asked_ns[before] < lanes.asked_ns[group[0]]]
-    earlier = np.flatnonzero(collective & (lanes.process == lanes.process[group[0]]))
-    earlier = earlier[lanes.asked_ns[earlier] < lanes.asked_ns[group[0]]]
+    before = before[queue.asked_ns[before] < queue.asked_ns[group[0]]]
+    earlier = np.flatnonzero(collective & (queue.process == queue.process[group[0]]))
+    earlier = earlier[queue.asked_ns[earlier] < queue.asked_ns[group[0]]]
     if len(earlier):
-        before = before[lanes.asked_ns[before] > lanes.asked_ns[earlier].max()]
-    thread = host.thread[lanes.call[before]]
+        before = before[queue.asked_ns[before] > queue.asked_ns[earlier].max()]
+    thread = host.thread[queue.call[before]]
     elsewhere: I64 = before[thread != thread[:1]]
     last: I64 = before[-round(len(before) * _PRODUCING_RATIO) :]
     return elsewhere if len(elsewhere) else last
@@ -166,9 +166,9 @@ def _producers(draft: Draft, group: I64, collective: BoolArray) -> I64:
 
 def _consumer(draft: Draft, group: I64, collective: BoolArray) -> int:
     """Return the first operation launched after the collectives, NONE without one."""
-    lanes = draft.graph.lanes
+    queue = draft.graph.queued
     after = _others(draft, group, collective)
-    after = after[lanes.asked_ns[after] > lanes.asked_ns[group[-1]]]
+    after = after[queue.asked_ns[after] > queue.asked_ns[group[-1]]]
     return int(after[0]) if len(after) else NONE
 
 
@@ -179,12 +179,12 @@ def _others(draft: Draft, group: I64, collective: BoolArray) -> I64:
     scaling of results, belong to the collectives. Other programs communicate and compute on the
     same stream.
     """
-    lanes = draft.graph.lanes
-    launched = (lanes.operation >= 0) & (lanes.call >= 0)
-    launched &= lanes.process == lanes.process[group[0]]
-    own = np.isin(lanes.stream, np.unique(lanes.stream[group]))
+    queue = draft.graph.queued
+    launched = (queue.operation >= 0) & (queue.call >= 0)
+    launched &= queue.process == queue.process[group[0]]
+    own = np.isin(queue.stream, np.unique(queue.stream[group]))
     others = launched & ~collective
     if np.count_nonzero(others & own) < np.count_nonzero(others & ~own):
         others &= ~own
     found = np.flatnonzero(others)
-    return found[np.argsort(lanes.asked_ns[found], kind="stable")]
+    return found[np.argsort(queue.asked_ns[found], kind="stable")]

@@ -81,5 +81,5 @@ def _replayed(run: Run, changes: Sequence[Change], side: Side, host_speed: Estim
     apply(run.trace, draft, changes, side)
     if side != "central":
         draft.scale_host(getattr(host_speed, side))
-        draft.scale_items(np.arange(len(graph.lanes)), getattr(DEVICE_SPEED, side))
+        draft.scale_items(np.arange(len(graph.queued)), getattr(DEVICE_SPEED, side))
     return step_times(run, graph, draft.timing()).median_ns

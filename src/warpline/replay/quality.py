@@ -50,14 +50,14 @@ def _unexplained(graph: EventGraph, trace: Trace) -> float:
     """Return the share of time in which operations started late for no known reason."""
     expected, start = graph.latencies.expected_ns, graph.item_start_ns
     late = np.flatnonzero((expected != NEVER) & (start - expected > UNEXPLAINED_NS))
-    work = graph.lanes.operation >= 0
+    work = graph.queued.operation >= 0
     if not work.any():
         return 0.0
     begun = min(
         int(graph.item_start_ns[work].min()), int(graph.call_start_ns.min(initial=INT64_MAX))
     )
     span = int(graph.item_end_ns[work].max()) - begun
-    device = operations(trace).device[graph.lanes.operation[late]]
+    device = operations(trace).device[graph.queued.operation[late]]
     worst = 0
     for each in np.unique(device).tolist():
         own = late[device == each]

@@ -21,7 +21,7 @@ from warpline.replay.window import replay_window
 from warpline.trace import ColumnData, Run, Trace
 
 
-class Lanes(NamedTuple):
+class Queued(NamedTuple):
     """Items enqueued in streams, sorted by stream and order.
 
     Attributes:
@@ -78,7 +78,7 @@ class EventRows(NamedTuple):
 
 
 @derived
-def lanes(run: Run) -> Lanes:
+def queued(run: Run) -> Queued:
     """Return the stream items of the simulated window, and operations running at its start."""
     work, host = operations(run.trace), host_side(run)
     chosen, call = _replayed(run, work, host)
@@ -91,7 +91,7 @@ def lanes(run: Run) -> Lanes:
     events = [np.full(len(part.call), NONE) for part in (records, waits)]
     at = [host.start_ns[part.call] for part in (records, waits)]
     by = [host.process[part.call] for part in (records, waits)]
-    found = Lanes(
+    queue = Queued(
         operation=np.concatenate((chosen, *events)),
         call=np.concatenate((call, records.call, waits.call)),
         stream=np.concatenate((work.stream[chosen], records.stream, waits.stream)),
@@ -101,14 +101,14 @@ def lanes(run: Run) -> Lanes:
         asked_ns=np.concatenate((asked, *at)),
         awaits=np.full(len(chosen) + len(records.call) + len(waits.call), NONE),
     )
-    order = np.lexsort((found.end_ns, found.start_ns, found.asked_ns, found.stream))
+    order = np.lexsort((queue.end_ns, queue.start_ns, queue.asked_ns, queue.stream))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     record = records_before(records, waits, host)
-    awaits = found.awaits
+    awaits = queue.awaits
     matched = np.flatnonzero(record >= 0)
     awaits[len(chosen) + len(records.call) + matched] = place[len(chosen) + record[matched]]
-    return Lanes(*(column[order] for column in found))
+    return Queued(*(column[order] for column in queue))
 
 
 @derived
@@ -117,18 +117,18 @@ def reached_ns(run: Run) -> I64:
 
     An event is reached when everything before it in its stream, including waits, is done.
     """
-    found = lanes(run)
-    is_event = found.operation < 0
-    follows = np.flatnonzero(is_event[1:] & (found.stream[1:] == found.stream[:-1])) + 1
-    awaits = np.flatnonzero(found.awaits >= 0)
+    queue = queued(run)
+    is_event = queue.operation < 0
+    follows = np.flatnonzero(is_event[1:] & (queue.stream[1:] == queue.stream[:-1])) + 1
+    awaits = np.flatnonzero(queue.awaits >= 0)
     target = np.append(follows, awaits)
-    source = np.append(follows - 1, found.awaits[awaits])
+    source = np.append(follows - 1, queue.awaits[awaits])
     order = np.argsort(target, kind="stable")
-    first = np.append(0, np.cumsum(np.bincount(target, minlength=len(found))))
+    first = np.append(0, np.cumsum(np.bincount(target, minlength=len(queue))))
     ends = np.ones(len(order), np.bool_)
-    edges = Edges(first, source[order].astype(np.int32), ends, np.zeros(len(order), np.uint8))
-    length = found.end_ns - found.start_ns
-    return times(edges, np.zeros(len(order), np.int64), length, found.start_ns) + length
+    edges = Edges(first, source[order].astype(np.int32), ends, np.zeros(len(order), np.int8))
+    length = queue.end_ns - queue.start_ns
+    return times(edges, np.zeros(len(order), np.int64), length, queue.start_ns) + length
 
 
 def event_rows(run: Run, table: str) -> EventRows:

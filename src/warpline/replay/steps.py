@@ -108,7 +108,7 @@ def _anchors(run: Run) -> _Anchors:
     chosen = replay_window(run).step
     of_step = np.full(len(found) + 1, NONE)
     of_step[chosen] = np.arange(len(chosen))
-    operation = graph.lanes.operation
+    operation = graph.queued.operation
     step = np.where(operation >= 0, step_of_operations(run)[operation], NONE)
     of_item = np.where(step >= 0, of_step[step], NONE)
     call, rest = np.full(len(chosen), NONE), np.zeros(len(chosen), np.int64)

@@ -26,7 +26,7 @@ from warpline.ops.group import factorize
 from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, HostSide, host_side
-from warpline.replay.queued import EventRows, Lanes, event_rows, lanes, reached_ns, records_before
+from warpline.replay.queued import EventRows, Queued, event_rows, queued, reached_ns, records_before
 from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Run
 from warpline.vocabulary import Vocabulary
@@ -63,7 +63,7 @@ class Waits(NamedTuple):
 
     Attributes:
         call: Shape (k,), int64, places in the CPU side's calls, ascending.
-        item: Shape (k,), int64, places in the lanes.
+        item: Shape (k,), int64, places in `queued`.
     """
 
     call: I64
@@ -98,15 +98,15 @@ def waits_for(name: str) -> WaitsFor:
 @derived
 def host_waits(run: Run) -> Waits:
     """Return the items that each call of the simulated window waited for."""
-    host, found = host_side(run), lanes(run)
-    if not len(host) or not len(found):
+    host, queue = host_side(run), queued(run)
+    if not len(host) or not len(queue):
         return Waits(np.zeros(0, np.int64), np.zeros(0, np.int64))
     what = numbers_of_texts(run.trace, host.name, waits_for)
     parts = [
         *_told(run, what),
-        _everything(host, found, np.flatnonzero(what == WaitsFor.EVERYTHING)),
+        _everything(host, queue, np.flatnonzero(what == WaitsFor.EVERYTHING)),
         held_copies(run),
-        _full_queues(host, found),
+        _full_queues(host, queue),
     ]
     pairs = np.concatenate([np.stack(part) for part in parts], axis=1)
     pairs = pairs[:, pairs[1] >= 0]
@@ -150,15 +150,15 @@ def held_copies(run: Run) -> Waits:
     These are pageable copies, except small host-to-device ones, and copies by synchronous
     functions, except device-to-device ones.
     """
-    host, found, work = host_side(run), lanes(run), operations(run.trace)
+    host, queue, work = host_side(run), queued(run), operations(run.trace)
     copies = work.of_table("memcpy")
     is_copy = np.zeros(len(work), np.bool_)
     is_copy[copies] = True
-    items = np.flatnonzero((found.operation >= 0) & (found.call >= 0))
-    items = items[is_copy[found.operation[items]]]
+    items = np.flatnonzero((queue.operation >= 0) & (queue.call >= 0))
+    items = items[is_copy[queue.operation[items]]]
     if not len(items):
         return Waits(items, items)
-    row = work.row[found.operation[items]]
+    row = work.row[queue.operation[items]]
     columns = run.trace.columns("memcpy", "kind", "bytes", "src_memory", "dst_memory")
     kind, size = columns["kind"].values[row], columns["bytes"].values[row]
     pageable = _code(MEMORY_KINDS, "Pageable")
@@ -166,16 +166,16 @@ def held_copies(run: Run) -> Waits:
     for side in ("src_memory", "dst_memory"):
         is_pageable |= columns[side].filled(NONE)[row] == pageable
     is_staged = (size <= SMALL_COPY_BYTES) & (kind == _code(COPY_KINDS, "Host-to-Device"))
-    names = host.name[found.call[items]]
+    names = host.name[queue.call[items]]
     is_synchronous = numbers_of_texts(run.trace, names, call_kind) == CallKind.COPY
     within = kind == _code(COPY_KINDS, "Device-to-Device")
     holds = (is_pageable & ~is_staged) | (is_synchronous & ~within)
-    return Waits(found.call[items[holds]], items[holds])
+    return Waits(queue.call[items[holds]], items[holds])
 
 
 def _told(run: Run, what: I8) -> list[Waits]:
     """Return the recorded waits for streams and events, and a guess for unrecorded ones."""
-    host, found = host_side(run), lanes(run)
+    host, queue = host_side(run), queued(run)
     stream = np.full(len(host), NONE)
     record = np.full(len(host), NONE)
     rows = event_rows(run, "host_wait")
@@ -183,51 +183,51 @@ def _told(run: Run, what: I8) -> list[Waits]:
     is_event = what[rows.call] == WaitsFor.EVENT
     events = EventRows(*(column[is_event] for column in rows))
     records = event_rows(run, "event_record")
-    record[events.call] = _items_of(found, records, records_before(records, events, host))
+    record[events.call] = _items_of(queue, records, records_before(records, events, host))
     on_stream = np.flatnonzero((what == WaitsFor.STREAM) & (stream >= 0))
     on_event = np.flatnonzero((what == WaitsFor.EVENT) & (record >= 0))
     told = np.zeros(len(host), np.bool_)
     told[rows.call] = True
     untold = np.flatnonzero(np.isin(what, [1, 2]) & ~told)
     return [
-        Waits(on_stream, found.last_before(stream[on_stream], host.start_ns[on_stream])),
+        Waits(on_stream, queue.last_before(stream[on_stream], host.start_ns[on_stream])),
         Waits(on_event, record[on_event]),
-        _by_their_ends(host, found, untold),
+        _by_their_ends(host, queue, untold),
     ]
 
 
-def _items_of(found: Lanes, records: EventRows, chosen: I64) -> I64:
-    """Return the places of event records in the lanes."""
-    is_record = (found.operation < 0) & (found.awaits < 0)
+def _items_of(queue: Queued, records: EventRows, chosen: I64) -> I64:
+    """Return the places of event records in the queue."""
+    is_record = (queue.operation < 0) & (queue.awaits < 0)
     items = np.flatnonzero(is_record)
-    place = np.full(int(max(found.call.max(initial=0), records.call.max(initial=0))) + 1, NONE)
-    place[found.call[items]] = items
+    place = np.full(int(max(queue.call.max(initial=0), records.call.max(initial=0))) + 1, NONE)
+    place[queue.call[items]] = items
     call = np.where(chosen >= 0, np.append(records.call, NONE)[chosen], NONE)
     return np.where(call >= 0, place[call], NONE)
 
 
-def _by_their_ends(host: HostSide, found: Lanes, calls: I64) -> Waits:
+def _by_their_ends(host: HostSide, queue: Queued, calls: I64) -> Waits:
     """Return, for calls that may have waited, the process's operation that ended last."""
     item = np.full(len(calls), NONE)
-    work = np.flatnonzero(found.operation >= 0)
+    work = np.flatnonzero(queue.operation >= 0)
     for rows in by_group(host.process[calls]):
-        own = work[found.process[work] == host.process[calls[rows[0]]]]
+        own = work[queue.process[work] == host.process[calls[rows[0]]]]
         if not len(own):
             continue
-        own = own[np.argsort(found.end_ns[own], kind="stable")]
-        place = np.searchsorted(found.end_ns[own], host.end_ns[calls[rows]], side="right") - 1
+        own = own[np.argsort(queue.end_ns[own], kind="stable")]
+        place = np.searchsorted(queue.end_ns[own], host.end_ns[calls[rows]], side="right") - 1
         candidate = own[np.maximum(place, 0)]
-        given = found.asked_ns[candidate] <= host.start_ns[calls[rows]]
+        given = queue.asked_ns[candidate] <= host.start_ns[calls[rows]]
         item[rows] = np.where((place >= 0) & given, candidate, NONE)
     return Waits(calls, item)
 
 
-def _everything(host: HostSide, found: Lanes, calls: I64) -> Waits:
+def _everything(host: HostSide, queue: Queued, calls: I64) -> Waits:
     """Return the last item of each stream of the process before each call."""
-    streams, first = np.unique(found.stream, return_index=True)
-    owner = found.process[first]
+    streams, first = np.unique(queue.stream, return_index=True)
+    owner = queue.process[first]
     pairs = [
-        Waits(mine, found.last_before(np.full(len(mine), stream), host.start_ns[mine]))
+        Waits(mine, queue.last_before(np.full(len(mine), stream), host.start_ns[mine]))
         for stream, process in zip(streams.tolist(), owner.tolist(), strict=True)
         if len(mine := calls[host.process[calls] == process])
     ]
@@ -235,19 +235,19 @@ def _everything(host: HostSide, found: Lanes, calls: I64) -> Waits:
     return Waits(*(np.concatenate([none, *(pair[side] for pair in pairs)]) for side in (0, 1)))
 
 
-def _full_queues(host: HostSide, found: Lanes) -> Waits:
+def _full_queues(host: HostSide, queue: Queued) -> Waits:
     """Return launches that waited for a slot in their stream's queue, and the items before it."""
-    launches = np.flatnonzero((found.operation >= 0) & (found.call >= 0))
-    long = launches[_is_long_launch(host)[found.call[launches]]]
+    launches = np.flatnonzero((queue.operation >= 0) & (queue.call >= 0))
+    long = launches[_is_long_launch(host)[queue.call[launches]]]
     item = np.full(len(long), NONE)
-    for rows in by_group(found.stream[long]):
-        low, high = np.searchsorted(found.stream, found.stream[long[rows[0]]] + np.array([0, 1]))
-        ends = np.maximum.accumulate(found.end_ns[low:high])
-        until = host.end_ns[found.call[long[rows]]]
+    for rows in by_group(queue.stream[long]):
+        low, high = np.searchsorted(queue.stream, queue.stream[long[rows[0]]] + np.array([0, 1]))
+        ends = np.maximum.accumulate(queue.end_ns[low:high])
+        until = host.end_ns[queue.call[long[rows]]]
         done = low + np.searchsorted(ends, until, side="right") - 1
         is_full = (done >= low) & (long[rows] - done >= _QUEUE_LENGTH)
         item[rows[is_full]] = done[is_full]
-    return Waits(found.call[long], item)
+    return Waits(queue.call[long], item)
 
 
 def _is_long_launch(host: HostSide) -> BoolArray:
