@@ -99,10 +99,10 @@ def test_overlap_mask(pairs: Rows, bounds: tuple[int, int]) -> None:
 
 @given(rows)
 def test_concurrency(pairs: Rows) -> None:
-    steps = interval.concurrency(*columns(pairs))
-    times, depths = steps.time.tolist(), steps.depth.tolist()
+    covering = interval.concurrency(*columns(pairs))
+    times, depths = covering.time.tolist(), covering.depth.tolist()
     for moment in range(-10, 34):
-        at = np.searchsorted(steps.time, moment, side="right") - 1
+        at = np.searchsorted(covering.time, moment, side="right") - 1
         assert (depths[at] if at >= 0 else 0) == sum(s <= moment < e for s, e in pairs)
     assert times == sorted(set(times))
     assert all(one != other for one, other in pairwise([0, *depths]))

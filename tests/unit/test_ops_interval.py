@@ -91,8 +91,8 @@ def test_a_window_may_be_bounded_beyond_int64() -> None:
 
 
 def test_concurrency_is_a_step_function() -> None:
-    steps = interval.concurrency(at(0, 5, 7), at(10, 7, 8))
-    assert pairs(steps) == [(0, 1), (5, 2), (8, 1), (10, 0)]
+    covering = interval.concurrency(at(0, 5, 7), at(10, 7, 8))
+    assert pairs(covering) == [(0, 1), (5, 2), (8, 1), (10, 0)]
 
 
 @pytest.mark.parametrize(

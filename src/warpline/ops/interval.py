@@ -39,7 +39,7 @@ class Intervals(NamedTuple):
     end: I64
 
 
-class Steps(NamedTuple):
+class StepFunction(NamedTuple):
     """A step function, 0 before the first time.
 
     Attributes:
@@ -136,7 +136,7 @@ def overlap_mask(start: Integers, end: Integers, lo: int, hi: int) -> BoolArray:
     return mask
 
 
-def concurrency(start: Integers, end: Integers) -> Steps:
+def concurrency(start: Integers, end: Integers) -> StepFunction:
     """Return the number of intervals that cover each time, as a step function."""
     pair = checked(start, end)
     time = np.sort(np.concatenate(pair))
@@ -144,7 +144,7 @@ def concurrency(start: Integers, end: Integers) -> Steps:
     ended = np.searchsorted(np.sort(pair.end), time, side="right")
     depth = (begun - ended).astype(np.int64, copy=False)
     changes = np.diff(depth, prepend=0) != 0
-    return Steps(time[changes], depth[changes])
+    return StepFunction(time[changes], depth[changes])
 
 
 def _merge(pair: Intervals) -> Intervals:
