@@ -166,10 +166,10 @@ class _Filling:
             values = ids[values] if len(ids) else values
         if isinstance(source, Filled) and valid is not None:
             values, valid = np.where(valid, values, source.fill), None
-        found: list[Any] = values.tolist()
+        cells: list[Any] = values.tolist()
         if valid is None:
-            return found
-        return [value if ok else None for value, ok in zip(found, valid.tolist(), strict=True)]
+            return cells
+        return [value if ok else None for value, ok in zip(cells, valid.tolist(), strict=True)]
 
     def _use(self, rows: npt.NDArray[Any]) -> None:
         missing = len(self._trace.strings) - len(self._used)
@@ -253,18 +253,18 @@ class _Filling:
         columns["text"] = [None] * count
         # A domain or category id is the number of its string plus 1; 0 is the default.
         for name, source in (("domainId", "domain_id"), ("category", "category_id")):
-            found = self._trace.columns(table, source)[source]
-            columns[name] = (found.values + found.is_valid()).tolist()
+            ids = self._trace.columns(table, source)[source]
+            columns[name] = (ids.values + ids.is_valid()).tolist()
         return columns
 
     def _range_columns(self, ends: Sequence[Any]) -> dict[str, Sequence[Any]]:
-        found = self._trace.columns("range", "style", "is_truncated", "source_id")
-        is_open = found["is_truncated"].values.tolist()
+        ranges = self._trace.columns("range", "style", "is_truncated", "source_id")
+        is_open = ranges["is_truncated"].values.tolist()
         columns: dict[str, Sequence[Any]] = {
             "end": [None if open_ else end for end, open_ in zip(ends, is_open, strict=True)],
-            "eventType": _RANGE_TYPES[found["style"].values].tolist(),
+            "eventType": _RANGE_TYPES[ranges["style"].values].tolist(),
         }
-        source = found["source_id"].values
+        source = ranges["source_id"].values
         if len(np.unique(source)) == len(source) and (source > 0).all():
             columns["rowid"] = source.tolist()  # shown as RangeId by nsys
         return columns

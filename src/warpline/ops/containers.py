@@ -56,10 +56,10 @@ def shortest_containers(start: Integers, end: Integers, group: Integers) -> Look
     begin, until = as_i64("start", start), as_i64("end", end)
     order = np.lexsort((~until, begin, group))  # a container comes before what it contains
     begin, until, owner = begin[order], until[order], as_i64("group", group)[order]
-    found = _shortest_before(begin, until, owner)
+    shortest = _shortest_before(begin, until, owner)
     row, has = np.zeros(len(order), np.int64), np.zeros(len(order), np.bool_)
-    has[order] = found != _NOTHING
-    row[order] = np.where(found != _NOTHING, order[np.maximum(found, 0)], 0)
+    has[order] = shortest != _NOTHING
+    row[order] = np.where(shortest != _NOTHING, order[np.maximum(shortest, 0)], 0)
     return Lookup(row, has)
 
 

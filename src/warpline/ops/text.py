@@ -59,7 +59,7 @@ def _natively(
         return None
     codes, first = np.empty(count, np.int32), np.empty(count, np.int64)
     mask = None if valid is None else np.ascontiguousarray(valid, np.uint8)
-    found = core.wl_factorize_text(
+    n_groups = core.wl_factorize_text(
         np.ascontiguousarray(blob).ctypes.data,
         np.ascontiguousarray(offsets).ctypes.data,
         0 if mask is None else mask.ctypes.data,
@@ -68,4 +68,4 @@ def _natively(
         first.ctypes.data,
         count,
     )
-    return TextGroups(codes, first[:found].copy()) if found >= 0 else None
+    return TextGroups(codes, first[:n_groups].copy()) if n_groups >= 0 else None

@@ -200,8 +200,8 @@ def _or_zeros(group: I64 | None, like: I64) -> I64:
 
 def _innermost(pair: Intervals, group: I64 | None) -> tuple[I64, I32]:
     """Return the row of each interval's innermost container, or _NOTHING, and its depth."""
-    found = _innermost_natively(pair, group)
-    return _sweep(pair, _or_zeros(group, pair.start)) if found is None else found
+    nesting = _innermost_natively(pair, group)
+    return _sweep(pair, _or_zeros(group, pair.start)) if nesting is None else nesting
 
 
 def _innermost_natively(pair: Intervals, group: I64 | None) -> tuple[I64, I32] | None:

@@ -279,13 +279,13 @@ def _decides(draft: Draft, calls: I64) -> I64:
     prepares = (host.kind == 0) | (host.kind == CallKind.MODULE_LOAD)
     idles = _launches_nothing(draft) & prepares & (host.end_ns - host.start_ns < LONG_CALL_NS)
     idles[calls] = False
-    found = np.arange(len(host))
+    deciding = np.arange(len(host))
     for rows in by_group(host.thread):
         place = np.where(idles[rows], len(rows), np.arange(len(rows)))
         upcoming = np.minimum.accumulate(place[::-1])[::-1]
         known = upcoming < len(rows)
-        found[rows[known]] = rows[upcoming[known]]
-    return found
+        deciding[rows[known]] = rows[upcoming[known]]
+    return deciding
 
 
 def _usual_gap_ns(draft: Draft, gap_ns: I64) -> float:
@@ -310,10 +310,10 @@ def _drop_all_but_first(draft: Draft, groups: Sequence[tuple[I64, I64]]) -> None
 def _launches_nothing(draft: Draft) -> BoolArray:
     """Return which calls enqueue nothing and wait for nothing, shape (calls,)."""
     graph = draft.graph
-    found: BoolArray = graph.call_return == np.arange(len(graph.host))
+    launches_nothing: BoolArray = graph.call_return == np.arange(len(graph.host))
     call = graph.queued.call
-    found[call[call >= 0]] = False
-    return found
+    launches_nothing[call[call >= 0]] = False
+    return launches_nothing
 
 
 def _items_of_calls(draft: Draft, calls: I64) -> I64:
@@ -345,8 +345,8 @@ def _copied_bytes(trace: Trace, draft: Draft, items: I64) -> I64:
 def _leads_to_device(trace: Trace, draft: Draft, items: I64) -> BoolArray:
     """Return which items are not device-to-host copies."""
     category = operation_categories(trace)[draft.graph.queued.operation[items]]
-    found: BoolArray = category != TimePart.COPY_D2H
-    return found
+    leads_to_device: BoolArray = category != TimePart.COPY_D2H
+    return leads_to_device
 
 
 def _next_items(draft: Draft, items: I64) -> I64:
@@ -356,10 +356,10 @@ def _next_items(draft: Draft, items: I64) -> I64:
     free[items] = False
     place = np.where(free, np.arange(len(queue)), len(queue))
     upcoming = np.minimum.accumulate(place[::-1])[::-1]
-    found = upcoming[items]
-    inside = found < len(queue)
-    same = inside & (queue.stream[np.where(inside, found, 0)] == queue.stream[items])
-    return np.where(same, found, NONE)
+    following = upcoming[items]
+    inside = following < len(queue)
+    same = inside & (queue.stream[np.where(inside, following, 0)] == queue.stream[items])
+    return np.where(same, following, NONE)
 
 
 def _covered(start: I64, end: I64, moments: I64) -> I64:

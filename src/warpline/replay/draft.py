@@ -136,10 +136,10 @@ class Draft:
 
     def gaps_before(self, calls: I64) -> I64:
         """Return the time between each call and the call that it follows; 0 for the first ones."""
-        found = np.zeros(len(self.length_ns), np.int64)
+        gap_ns = np.zeros(len(self.length_ns), np.int64)
         chosen = self._into(calls, EdgeKind.HOST)
-        found[self._target[chosen]] = np.maximum(self.weight_ns[chosen], 0)
-        return found[calls]
+        gap_ns[self._target[chosen]] = np.maximum(self.weight_ns[chosen], 0)
+        return gap_ns[calls]
 
     @cached_property
     def launch_counts(self) -> I64:
@@ -153,8 +153,8 @@ class Draft:
         """Return which calls launched only some of these items, shape (calls,)."""
         call = self.graph.queued.call[items]
         count = np.bincount(call[call >= 0], minlength=len(self.graph.host))
-        found: BoolArray = count == self.launch_counts
-        return found
+        only_these: BoolArray = count == self.launch_counts
+        return only_these
 
     def calls_between(self, calls: I64, items: I64) -> I64:
         """Return the calls between the first and last of `calls` that launched only `items`.
@@ -167,8 +167,8 @@ class Draft:
         between = np.arange(calls.min(), calls.max() + 1)
         thread = self.graph.host.thread[between]
         is_free = self.launched_only(items)[between]
-        found: I64 = between[is_free & (thread == self.graph.host.thread[calls[0]])]
-        return found
+        free: I64 = between[is_free & (thread == self.graph.host.thread[calls[0]])]
+        return free
 
     def _into(self, nodes: I64, kind: EdgeKind) -> I64:
         """Return the edges of a kind into some nodes."""

@@ -69,7 +69,7 @@ def times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I64
     """
     _require_fit(edges, weight_ns, length_ns, earliest_ns)
     n = len(length_ns)
-    found = np.empty(n, np.int64)
+    time_ns = np.empty(n, np.int64)
     core = native.core()
     if core is None:
         return _times(edges, weight_ns, length_ns, earliest_ns)
@@ -80,12 +80,12 @@ def times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I64
         np.ascontiguousarray(weight_ns),
         np.ascontiguousarray(length_ns),
         np.ascontiguousarray(earliest_ns),
-        found,
+        time_ns,
     )
     status = core.wl_replay_times(n, *(array.ctypes.data for array in arrays))
     if status != native.OK:
         raise MemoryError("re-timing an event graph")
-    return found
+    return time_ns
 
 
 def _require_fit(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> None:
@@ -102,10 +102,10 @@ def _times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I6
     """Compute in Python what the native core computes."""
     first, source = edges.first.tolist(), edges.source.tolist()
     from_end, weight = edges.from_end.tolist(), weight_ns.tolist()
-    length, found = length_ns.tolist(), earliest_ns.tolist()
-    state = [_NEW] * len(found)
+    length, time_ns = length_ns.tolist(), earliest_ns.tolist()
+    state = [_NEW] * len(time_ns)
     at = first[:-1]
-    for root in range(len(found)):
+    for root in range(len(time_ns)):
         if state[root] != _NEW:
             continue
         state[root], stack = _OPEN, [root]
@@ -122,8 +122,8 @@ def _times(edges: Edges, weight_ns: I64, length_ns: I64, earliest_ns: I64) -> I6
                 stack.append(origin)
                 continue
             at[node] += 1
-            if weight[edge] == NEVER or state[origin] == _OPEN or found[origin] == NEVER:
+            if weight[edge] == NEVER or state[origin] == _OPEN or time_ns[origin] == NEVER:
                 continue
-            reached = found[origin] + (length[origin] if from_end[edge] else 0) + weight[edge]
-            found[node] = max(found[node], reached)
-    return np.array(found, np.int64)
+            reached = time_ns[origin] + (length[origin] if from_end[edge] else 0) + weight[edge]
+            time_ns[node] = max(time_ns[node], reached)
+    return np.array(time_ns, np.int64)

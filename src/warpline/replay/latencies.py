@@ -85,12 +85,12 @@ def _usual(value: I64, sample: BoolArray, kind: I64, default: int) -> I64:
     sane = sample & (value >= 0) & (value <= _LONGEST_NS)
     everything = value[sane]
     common = int(np.median(everything)) if len(everything) >= _FEWEST_SAMPLES else default
-    found = np.full(len(value), common)
+    usual = np.full(len(value), common)
     for each in np.unique(kind).tolist():
         own = value[sane & (kind == each)]
         if len(own) >= _FEWEST_SAMPLES:
-            found[kind == each] = int(np.median(own))
-    return found
+            usual[kind == each] = int(np.median(own))
+    return usual
 
 
 def _kind_of(run: Run) -> I64:

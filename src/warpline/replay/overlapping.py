@@ -42,7 +42,7 @@ def overlap_collectives(
     collective = np.zeros(len(draft.graph.queued), np.bool_)
     collective[items] = True
     ranks = [_runs(draft, items[rows], step[rows]) for rows in by_group(process)]
-    found: list[_Bucketed] = []
+    bucketed: list[_Bucketed] = []
     for number in range(max(map(len, ranks), default=0)):
         groups = [runs[number] for runs in ranks if number < len(runs)]
         together = len({len(group) for group in groups}) == 1
@@ -53,8 +53,8 @@ def overlap_collectives(
                 [draft.length_ns[draft.graph.item_done[each]] for each in part], axis=0
             )
             cut = _buckets(np.rint(length).astype(np.int64), min(buckets, len(length)))
-            found.extend(_bucketed(draft, group, cut, collective) for group in part)
-    _overlap(draft, found)
+            bucketed.extend(_bucketed(draft, group, cut, collective) for group in part)
+    _overlap(draft, bucketed)
 
 
 def _buckets(length_ns: I64, count: int) -> I64:
@@ -186,5 +186,5 @@ def _others(draft: Draft, group: I64, collective: BoolArray) -> I64:
     others = launched & ~collective
     if np.count_nonzero(others & own) < np.count_nonzero(others & ~own):
         others &= ~own
-    found = np.flatnonzero(others)
-    return found[np.argsort(queue.asked_ns[found], kind="stable")]
+    items = np.flatnonzero(others)
+    return items[np.argsort(queue.asked_ns[items], kind="stable")]

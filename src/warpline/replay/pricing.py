@@ -50,7 +50,7 @@ def _on_what_remains(
 
     The finding with the largest remaining saving comes next.
     """
-    made, left, found = list(made), list(generic), []
+    made, left, findings = list(made), list(generic), []
     before = predict(run, made).step_ns.central
     while left:
         each = [predict(run, (*made, *item.changes)) for item in left]
@@ -58,10 +58,10 @@ def _on_what_remains(
         item, after = left.pop(place), each[place]
         cumulative = round(max(whole.unchanged_ns - after.step_ns.central, 0))
         priced = _priced(item, whole, after, before)
-        found.append(replace(priced, cumulative_saving_ns=cumulative))
+        findings.append(replace(priced, cumulative_saving_ns=cumulative))
         made += item.changes
         before = after.step_ns.central
-    return found
+    return findings
 
 
 def _accumulated(run: Run, findings: Sequence[Finding], whole: Prediction) -> list[Finding]:
@@ -71,18 +71,18 @@ def _accumulated(run: Run, findings: Sequence[Finding], whole: Prediction) -> li
     calls, gets low severity.
     """
     made: list[Change] = []
-    found: list[Finding] = []
+    accumulated: list[Finding] = []
     for place, item in enumerate(findings):
         made += item.changes
         together, severity = _saving(item), item.severity
         if place:
             step = predict(run, made).step_ns.central
             together = round(max(whole.unchanged_ns - step, 0))
-            more = together - (found[-1].cumulative_saving_ns or 0)
+            more = together - (accumulated[-1].cumulative_saving_ns or 0)
             if more < MEASURABLE_RATIO * whole.unchanged_ns:
                 severity = "low"
-        found.append(replace(item, cumulative_saving_ns=together, severity=severity))
-    return found
+        accumulated.append(replace(item, cumulative_saving_ns=together, severity=severity))
+    return accumulated
 
 
 def _priced(

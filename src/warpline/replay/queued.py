@@ -52,13 +52,13 @@ class Queued(NamedTuple):
     def last_before(self, stream: I64, time_ns: I64) -> I64:
         """Return the last item enqueued in each stream by a given time, NONE without one."""
         bounds = np.searchsorted(self.stream, [stream, stream + 1])
-        found = np.full(len(stream), NONE)
+        last = np.full(len(stream), NONE)
         for each in np.unique(stream).tolist():
             rows = np.flatnonzero(stream == each)
             low, high = bounds[0][rows[0]], bounds[1][rows[0]]
             place = low + np.searchsorted(self.asked_ns[low:high], time_ns[rows], side="right") - 1
-            found[rows] = np.where(place >= low, place, NONE)
-        return found
+            last[rows] = np.where(place >= low, place, NONE)
+        return last
 
 
 class EventRows(NamedTuple):
@@ -160,10 +160,10 @@ def records_before(records: EventRows, waits: EventRows, host: HostSide) -> I64:
     process = host.process[np.append(records.call, waits.call)]
     time = host.start_ns[np.append(records.call, waits.call)]
     exact = _latest(factorize_rows(process, event, sync).codes, time, is_record)
-    found = exact[len(records.call) :]
+    same_sync = exact[len(records.call) :]
     any_sync = _latest(factorize_rows(process, event).codes, time, is_record)[len(records.call) :]
     loose = ~has_sync[len(records.call) :]
-    return np.where(loose, any_sync, found)
+    return np.where(loose, any_sync, same_sync)
 
 
 def calls_with(trace: Trace, host: HostSide, process: ColumnData, correlation: ColumnData) -> I64:
@@ -173,10 +173,10 @@ def calls_with(trace: Trace, host: HostSide, process: ColumnData, correlation: C
     window = slice(low, high + 1)
     known = np.flatnonzero(columns["correlation_id"].is_valid()[window])
     keys = [columns[key].values[window][known] for key in ("process_id", "correlation_id")]
-    found = lookup_rows([process.values, correlation.values], keys)
-    hit = np.flatnonzero(found.found & correlation.is_valid())
-    place = np.full(len(found.row), NONE)
-    place[hit] = outermost_of(trace, host, low + known[found.row[hit]])
+    lookup = lookup_rows([process.values, correlation.values], keys)
+    hit = np.flatnonzero(lookup.found & correlation.is_valid())
+    place = np.full(len(lookup.row), NONE)
+    place[hit] = outermost_of(trace, host, low + known[lookup.row[hit]])
     return place
 
 
@@ -187,7 +187,7 @@ def outermost_of(trace: Trace, host: HostSide, rows: I64) -> I64:
     columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id")
     start, end, thread = (columns[key].values[rows] for key in ("start_ns", "end_ns", "thread_id"))
     by_thread = np.argsort(host.thread, kind="stable")
-    found = np.full(len(rows), NONE)
+    outermost = np.full(len(rows), NONE)
     bounds = np.searchsorted(host.thread[by_thread], np.arange(host.thread.max() + 2))
     for each in np.unique(thread).tolist():
         if each > host.thread.max():
@@ -198,8 +198,8 @@ def outermost_of(trace: Trace, host: HostSide, rows: I64) -> I64:
         inside = place >= 0
         mine, place = mine[inside], own[place[inside]]
         inside = np.maximum(end[mine], start[mine]) <= host.end_ns[place]
-        found[mine[inside]] = place[inside]
-    return found
+        outermost[mine[inside]] = place[inside]
+    return outermost
 
 
 def _replayed(run: Run, work: Operations, host: HostSide) -> tuple[I64, I64]:
@@ -222,12 +222,12 @@ def _replayed(run: Run, work: Operations, host: HostSide) -> tuple[I64, I64]:
 def _running_max(values: I64, stream: I64, start: I64) -> I64:
     """Return the running maximum within each stream, in the order of starts."""
     order = np.lexsort((start, stream))
-    found = values[order]
+    largest = values[order]
     bounds = np.append(np.flatnonzero(np.diff(stream[order], prepend=-1)), len(order))
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        np.maximum.accumulate(found[low:high], out=found[low:high])
+        np.maximum.accumulate(largest[low:high], out=largest[low:high])
     reached = np.empty_like(values)
-    reached[order] = found
+    reached[order] = largest
     return reached
 
 
@@ -237,6 +237,6 @@ def _latest(code: Integers, time: I64, is_record: np.typing.NDArray[np.bool_]) -
     place = np.where(is_record[order], np.arange(len(order)), NONE)
     latest = np.maximum.accumulate(place) if len(place) else place
     same = (latest >= 0) & (code[order[np.maximum(latest, 0)]] == code[order])
-    found = np.full(len(order), NONE)
-    found[order] = np.where(same, order[np.maximum(latest, 0)], NONE)
-    return found
+    preceding = np.full(len(order), NONE)
+    preceding[order] = np.where(same, order[np.maximum(latest, 0)], NONE)
+    return preceding

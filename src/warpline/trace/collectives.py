@@ -46,14 +46,14 @@ def ranks_of(processes: Sequence[int], payloads: Sequence[Payload]) -> Ranks:
         processes: The process of each creation.
         payloads: The payload of each creation.
     """
-    found: dict[Hashable, tuple[int | None, int | None]] = {}
+    ranks: dict[Hashable, tuple[int | None, int | None]] = {}
     for process, payload in zip(processes, payloads, strict=True):
         rank, count = _size(payload, [_RANK]), _size(payload, [_RANK_COUNT])
         owner = (process, _number(payload, COMMUNICATOR_KEY))
         if rank is not None and count is not None:
-            is_same = found.get(owner, (rank, count))[0] == rank
-            found[owner] = (rank if is_same else None, count)
-    return found
+            is_same = ranks.get(owner, (rank, count))[0] == rank
+            ranks[owner] = (rank if is_same else None, count)
+    return ranks
 
 
 def values_of(
@@ -102,8 +102,8 @@ class RangeCollectives:
             return null_column(spec, len(self))
         intern = self._source.strings.intern_text
         values = self._values[name]
-        found = [intern(value) if isinstance(value, str) else value or 0 for value in values]
-        return make_column(spec, found, np.array([v is not None for v in values], np.bool_))
+        stored = [intern(value) if isinstance(value, str) else value or 0 for value in values]
+        return make_column(spec, stored, np.array([v is not None for v in values], np.bool_))
 
     @cached_property
     def _ranges(self) -> Mapping[str, ColumnData]:
@@ -147,7 +147,7 @@ class RangeCollectives:
 
     def _payloads(self, rows: I64) -> list[dict[str, Value]]:
         """Return the payloads of some rows of range; {} for a row without one."""
-        found: dict[int, dict[str, Value]] = {row: {} for row in rows.tolist()}
+        payloads: dict[int, dict[str, Value]] = {row: {} for row in rows.tolist()}
         if "range_payload" in self._source.tables():
             names = ("range_id", "key_id", "int_value", "float_value", "text_id")
             columns = self._source.load("range_payload", names)
@@ -155,8 +155,8 @@ class RangeCollectives:
             if owners is not None:
                 chosen = np.flatnonzero(owners.is_valid() & np.isin(owners.values, rows))
                 for place in chosen.tolist():
-                    self._add(found[int(owners.values[place])], columns, place)
-        return [found[row] for row in rows.tolist()]
+                    self._add(payloads[int(owners.values[place])], columns, place)
+        return [payloads[row] for row in rows.tolist()]
 
     def _add(
         self, payload: dict[str, Value], columns: Mapping[str, ColumnData], place: int
@@ -196,8 +196,8 @@ def _as_hex(value: int | None) -> str | None:
 def _sequence(owners: Sequence[Hashable], start_ns: Sequence[int]) -> Values:
     """Return the index of each call among the calls of its owner, in order of time."""
     seen: dict[Hashable, int] = {}
-    found: Values = [0] * len(owners)
+    index: Values = [0] * len(owners)
     for number in sorted(range(len(owners)), key=start_ns.__getitem__):
-        found[number] = seen.get(owners[number], 0)
+        index[number] = seen.get(owners[number], 0)
         seen[owners[number]] = seen.get(owners[number], 0) + 1
-    return found
+    return index

@@ -68,7 +68,7 @@ def _pids(source: TableSource) -> frozenset[int]:
 
 
 def _hold_same_events(first: TableSource, second: TableSource) -> bool:
-    found = False
+    has_evidence = False
     try:
         shared = sorted(_shared_tables(first, second), key=lambda spec: first.row_count(spec.name))
     except InputError:
@@ -79,8 +79,8 @@ def _hold_same_events(first: TableSource, second: TableSource) -> bool:
             with suppress(InputError):  # a damaged table is no evidence
                 if not _is_same(first, second, spec, moved_ns):
                     return False
-                found = True
-    return found
+                has_evidence = True
+    return has_evidence
 
 
 def _shared_tables(first: TableSource, second: TableSource) -> Iterator[TableSpec]:

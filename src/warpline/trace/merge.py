@@ -277,12 +277,12 @@ def _merge_windows(
     """Return the time in which at least one file recorded; None if all recorded without pauses."""
     if all(meta.windows_ns is None for meta in metas):
         return None
-    found: list[tuple[int, int]] = []
+    recorded: list[tuple[int, int]] = []
     for meta, shift in zip(metas, shifts, strict=True):
         whole = () if meta.span_ns is None else (meta.span_ns,)
         windows = whole if meta.windows_ns is None else meta.windows_ns
-        found += [(start + shift, end + shift) for start, end in windows]
-    times = np.array(found, np.int64).reshape(-1, 2)
+        recorded += [(start + shift, end + shift) for start, end in windows]
+    times = np.array(recorded, np.int64).reshape(-1, 2)
     start, end = union(times[:, 0], times[:, 1])
     return tuple(zip(start.tolist(), end.tolist(), strict=True))
 
@@ -293,7 +293,7 @@ def _merge_ends(metas: Sequence[TraceMeta], shifts: Sequence[int]) -> tuple[Proc
     def moved(time_ns: int | None, shift: int) -> int | None:
         return None if time_ns is None else time_ns + shift
 
-    found = [
+    ends = [
         replace(
             end,
             ended_ns=end.ended_ns + shift,
@@ -303,7 +303,7 @@ def _merge_ends(metas: Sequence[TraceMeta], shifts: Sequence[int]) -> tuple[Proc
         for meta, shift in zip(metas, shifts, strict=True)
         for end in meta.ends
     ]
-    return tuple(sorted(found, key=lambda end: end.ended_ns))
+    return tuple(sorted(ends, key=lambda end: end.ended_ns))
 
 
 def _joined(texts: Iterable[str | None]) -> str | None:

@@ -61,9 +61,9 @@ def read(path: Path) -> TableSource:
         raise UnknownFormatError(f"{path}: several readers accept this file: {names}")
     known = "; ".join(f"{reader.name} ({' '.join(reader.extensions)})" for reader in READERS)
     asked = (reader.identify(path, head) for reader in READERS if reader.identify)
-    found = next((f": this is {text}" for text in asked if text), "")
+    identity = next((f": this is {text}" for text in asked if text), "")
     raise UnknownFormatError(
-        f"{path}: unsupported file format{found}", hint=f"supported formats: {known}"
+        f"{path}: unsupported file format{identity}", hint=f"supported formats: {known}"
     )
 
 
@@ -76,10 +76,10 @@ def files_of(path: Path) -> list[Path]:
     try:
         if not path.is_dir():
             return [path]
-        found = sorted(item for item in path.iterdir() if item.name.endswith(endings))
+        recordings = sorted(item for item in path.iterdir() if item.name.endswith(endings))
     except (OSError, ValueError):
         return [path]
-    return found or [path]
+    return recordings or [path]
 
 
 def _read_head(path: Path) -> bytes:

@@ -81,8 +81,8 @@ class Trace:
     @property
     def meta(self) -> TraceMeta:
         """Facts about the recording. Problems found while reading are added to the warnings."""
-        meta, found = self._store.source.meta, self._store.warnings
-        return replace(meta, warnings=(*meta.warnings, *found)) if found else meta
+        meta, warnings = self._store.source.meta, self._store.warnings
+        return replace(meta, warnings=(*meta.warnings, *warnings)) if warnings else meta
 
     @property
     def strings(self) -> StringPool:
@@ -312,10 +312,10 @@ class Trace:
 
     def require(self, table: str) -> Table:
         """Return a table with rows. Raises MissingTableError if it is empty or was not recorded."""
-        found = self.table(table)
-        if not len(found):
+        rows = self.table(table)
+        if not len(rows):
             raise MissingTableError(f"table {table!r} is empty")
-        return found
+        return rows
 
     def __repr__(self) -> str:
         names = ", ".join(path.name for path in self.meta.paths)

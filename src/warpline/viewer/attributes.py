@@ -50,7 +50,7 @@ def write_attributes(writer: BlockWriter, trace: Trace, names: Names) -> list[di
 
 def row_attributes(trace: Trace, table: str, row: int) -> list[dict[str, Any]]:
     """Return the attributes of one row: name, unit, meaning, and value of each column."""
-    found = []
+    attributes = []
     for spec, values, valid in _shown(trace, table):
         value = values[row].item() if valid is None or valid[row] else None
         unit = Unit.NONE if spec.ref == "string" else spec.unit
@@ -60,8 +60,8 @@ def row_attributes(trace: Trace, table: str, row: int) -> list[dict[str, Any]]:
             value = spec.labels.get(value, value)
         name = spec.name.removesuffix(_TABLE_END) if spec.ref == "string" else spec.name
         facts = {"name": name, "unit": unit.value or "none", "doc": spec.doc}
-        found.append({**facts, "value": int(value) if isinstance(value, bool) else value})
-    return found
+        attributes.append({**facts, "value": int(value) if isinstance(value, bool) else value})
+    return attributes
 
 
 def _shown(trace: Trace, table: str) -> Iterator[tuple[Column, Any, Any]]:

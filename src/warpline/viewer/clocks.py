@@ -54,9 +54,9 @@ def _errors(trace: Trace) -> dict[int, int]:
 def _by_device(trace: Trace, errors: dict[int, int]) -> dict[int, int]:
     """Return the error of each device that is used only by processes of other files."""
     work = operations(trace)
-    found = {}
+    of_device = {}
     for device in np.unique(work.device).tolist():
         users = np.unique(work.process[work.device == device]).tolist()
         if all(process in errors for process in users):
-            found[device] = max(errors[process] for process in users)
-    return found
+            of_device[device] = max(errors[process] for process in users)
+    return of_device

@@ -59,11 +59,11 @@ def device_label(trace: Trace, device: int) -> str:
 
 
 def _by_device(rows: Iterator[Row]) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = {}
+    by_device: dict[int, list[Row]] = {}
     for row in rows:
         assert row.device is not None
-        found.setdefault(row.device, []).append(row)
-    return found
+        by_device.setdefault(row.device, []).append(row)
+    return by_device
 
 
 def _states(trace: Trace, names: Names) -> Iterator[Row]:
@@ -117,14 +117,16 @@ def _blame(trace: Trace) -> Link:
 
 
 def _phases(trace: Trace, names: Names) -> Iterator[Row]:
-    found = projected(trace)
-    if not len(found.range):
+    phases = projected(trace)
+    if not len(phases.range):
         return
-    ids = trace.columns("range", "name_id")["name_id"].filled(-1)[found.range]
-    events = Events(found.start_ns, found.end_ns, names.add_all(ids, category("nvtx")), found.range)
-    depth = lanes(found.start_ns, found.end_ns, found.device).astype(np.int64)
+    ids = trace.columns("range", "name_id")["name_id"].filled(-1)[phases.range]
+    events = Events(
+        phases.start_ns, phases.end_ns, names.add_all(ids, category("nvtx")), phases.range
+    )
+    depth = lanes(phases.start_ns, phases.end_ns, phases.device).astype(np.int64)
     merged = partial(names.add, MERGED, category("nvtx"))
-    for lane in split(events, found.device, depth, merged):
+    for lane in split(events, phases.device, depth, merged):
         yield Row(
             f"gpu{lane.group}/phase{lane.depth}",
             f"gpu{lane.group}",
@@ -190,19 +192,19 @@ def _stream_labels(trace: Trace) -> Callable[[int, int, int], str]:
 
 def _operation_names(trace: Trace, names: Names) -> I64:
     work, categories = operations(trace), operation_categories(trace).astype(np.int64)
-    found = np.zeros(len(work), np.int64)
+    name = np.zeros(len(work), np.int64)
     kernels = work.of_table("kernel")
     if len(kernels):
         columns = trace.columns("kernel", "name_id", "short_name_id")
         full, short = (columns[key].values[work.row[kernels]] for key in columns)
-        found[kernels] = names.add_all(full, categories[kernels], short)
+        name[kernels] = names.add_all(full, categories[kernels], short)
     copies = work.of_table("memcpy")
     if len(copies):
-        found[copies] = _copy_names(trace, names, work.row[copies], categories[copies])
+        name[copies] = _copy_names(trace, names, work.row[copies], categories[copies])
     for table, text in (("memset", "[CUDA memset]"), ("graph_launch", "CUDA graph")):
         for place in np.unique(categories[work.of_table(table)]).tolist():
-            found[work.of_table(table)] = names.add(text, place)
-    return found
+            name[work.of_table(table)] = names.add(text, place)
+    return name
 
 
 def _copy_names(trace: Trace, names: Names, rows: I64, categories: I64) -> I64:

@@ -104,15 +104,15 @@ def _weight(rows: list[Row]) -> tuple[int, int]:
 def _process_labels(trace: Trace) -> list[str]:
     columns = trace.columns("process", "pid", "name_id", "host_id")
     has_hosts = len({each for each in columns["host_id"].to_list() if each is not None}) > 1
-    found = []
+    labels = []
     ranks = rank_of_process(trace).tolist()
     values = (columns[key].to_list() for key in columns)
     for rank, pid, name, host in zip(ranks, *values, strict=True):
         label = ("" if rank == UNKNOWN else f"rank {rank} · ") + f"process {pid}"
         label += "" if name is None else f" · {trace.strings.text(name)}"
         label += f" on {trace.strings.text(host)}" if host is not None and has_hosts else ""
-        found.append(label)
-    return found
+        labels.append(label)
+    return labels
 
 
 def _rows_of(trace: Trace, names: Names, source: _Source) -> Iterator[Row]:

@@ -45,9 +45,9 @@ def _overlapping(start: I64, end: I64, group: I64, lane: I32) -> BoolArray:
     """Return which intervals start before an earlier one of their lane ends."""
     order = np.lexsort((~end, start, lane, group))
     same = (np.diff(group[order]) == 0) & (np.diff(lane[order]) == 0)
-    found = np.zeros(len(start), np.bool_)
-    found[order[1:]] = same & (start[order[1:]] < end[order[:-1]])
-    return found
+    overlaps = np.zeros(len(start), np.bool_)
+    overlaps[order[1:]] = same & (start[order[1:]] < end[order[:-1]])
+    return overlaps
 
 
 def _first_free(start: I64, end: I64) -> I32:

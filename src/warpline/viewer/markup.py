@@ -31,8 +31,8 @@ def text(value: str) -> Markup:
     return Markup(html.escape(_UNSEEN.sub(_shown, short), quote=True))
 
 
-def _shown(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _shown(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 

@@ -31,8 +31,8 @@ class NameSums:
 
     def chunks_with(self, lit: BoolArray) -> BoolArray:
         """Return which chunks have an event with a highlighted name, shape (chunks,)."""
-        found = self.count[:, lit[self.names]].sum(axis=1)
-        has_any: BoolArray = np.diff(found) > 0
+        lit_count = self.count[:, lit[self.names]].sum(axis=1)
+        has_any: BoolArray = np.diff(lit_count) > 0
         return has_any
 
 

@@ -106,12 +106,12 @@ class Names:
 
     def places_of(self) -> dict[str, list[int]]:
         """Return the numbers of each event text, over all categories."""
-        found: dict[str, list[int]] = {}
+        places: dict[str, list[int]] = {}
         for place, (text, kind) in enumerate(self._place):
             if kind == category("attribute"):
                 continue
-            found.setdefault(text, []).append(place)
-        return found
+            places.setdefault(text, []).append(place)
+        return places
 
     def categories(self) -> I64:
         """Return the category of each name, shape (names,)."""

@@ -73,21 +73,23 @@ def pack(
     if max_bytes is None or size <= max_bytes:
         return whole.container
     fixed = size - sum(whole.sizes.values())
-    found = whole.container
+    container = whole.container
     for kept in (kept_windows(run, diagnosis), NOTHING_KEPT):
         budget = float(max_bytes - fixed)
         for tries_left in reversed(range(_TRIES)):
             # Long events compress worse than average, so each try uses a smaller budget, and the
             # last one none at all.
             budget = budget if tries_left else 0.0
-            found = packer.pack(thin(packer.rows, whole.sizes, max(budget, 0.0), kept)).container
-            over = report_bytes(found) - max_bytes
+            container = packer.pack(
+                thin(packer.rows, whole.sizes, max(budget, 0.0), kept)
+            ).container
+            over = report_bytes(container) - max_bytes
             if over <= 0:
-                return found
+                return container
             if budget <= 0:
                 break
             budget -= 1.1 * over
-    return found
+    return container
 
 
 def report_bytes(container: Container) -> int:

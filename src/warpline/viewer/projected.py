@@ -69,21 +69,21 @@ def _on_device(trace: Trace, device: int, rows: I64, owner: I64) -> Projected:
         level = order[bounds[depth - 1] : bounds[depth]]
         np.minimum.at(first, nesting.parent[level], first[level])
         np.maximum.at(last, nesting.parent[level], last[level])
-    found = np.flatnonzero(last >= first)
-    return Projected(np.full(len(found), device), found, first[found], last[found])
+    ranges = np.flatnonzero(last >= first)
+    return Projected(np.full(len(ranges), device), ranges, first[ranges], last[ranges])
 
 
 def _range_of_operations(trace: Trace) -> I64:
     """Return the innermost range of each operation, _NO_RANGE outside all ranges."""
     work = operations(trace)
-    found = np.full(len(work), _NO_RANGE, np.int64)
+    innermost = np.full(len(work), _NO_RANGE, np.int64)
     launched = np.flatnonzero(work.call >= 0)
     if not len(launched) or not trace.has("range") or not trace.row_count("range"):
-        return found
+        return innermost
     inner = innermost_range(trace, "api_call")
     call = work.call[launched]
     own = inner.found[call]
-    found[launched[own]] = inner.row[call[own]]
+    innermost[launched[own]] = inner.row[call[own]]
     rows = launched[~own]
     ranges = trace.columns("range", "start_ns", "end_ns", "thread_id")
     thread = np.where(push_pop_ranges(trace), ranges["thread_id"].values, _NO_THREAD)
@@ -95,5 +95,5 @@ def _range_of_operations(trace: Trace) -> I64:
         point_group=np.where(lead < 0, _NO_THREAD - 1, lead),
         group=thread.astype(np.int64),
     )
-    found[rows[around.found]] = around.row[around.found]
-    return found
+    innermost[rows[around.found]] = around.row[around.found]
+    return innermost

@@ -180,19 +180,19 @@ class Questions:
         own = self._found(place, event)
         if own is None:
             return []
-        found: list[Any] = []
+        links: list[Any] = []
         for link in self._links:
             name, table = link["name"], link["table"]
             if name in own["links"]:
                 cause = self._of_table(table, own["links"][name])
                 if cause is not None:
-                    found.append(_link(name, link["text"], cause, is_cause=True))
+                    links.append(_link(name, link["text"], cause, is_cause=True))
             if own["table"] == table:
-                found += [
+                links += [
                     _link(name, name, effect, is_cause=False)
                     for effect in self._pointing_at(name, own["tableRow"])
                 ]
-        return found
+        return links
 
     def _pointing_at(self, link: str, number: int) -> Iterator[dict[str, Any] | None]:
         left = _MOST_LINKED
@@ -238,15 +238,15 @@ class Questions:
 
     def _sums(self, asked: Asked) -> list[dict[str, Any]]:
         start, end = self._span(asked)
-        found = []
+        sums = []
         for place in self._wanted(asked):
             row = self._rows[place]
             if not len(row) or row.is_counter:
                 continue
             first, last = row.touching(start, end)
             busy = row.busy_before(end) - row.busy_before(start)
-            found.append({"row": place, "first": first, "last": last, "busy_ns": busy})
-        return found
+            sums.append({"row": place, "first": first, "last": last, "busy_ns": busy})
+        return sums
 
     def _by_name(self, asked: Asked) -> list[dict[str, Any]]:
         start, end = self._span(asked)
@@ -339,9 +339,11 @@ def _chunks(row: StoredRow, lit: BoolArray, event: int, *, is_forward: bool) -> 
     sums = row.sums
     count = -(-len(row) // CHUNK)
     with_lit = np.ones(count, np.bool_) if sums is None else sums.chunks_with(lit)
-    found = np.flatnonzero(with_lit)
+    lit_chunks = np.flatnonzero(with_lit)
     now = event // CHUNK
-    chosen: list[int] = (found[found >= now] if is_forward else found[found <= now][::-1]).tolist()
+    chosen: list[int] = (
+        lit_chunks[lit_chunks >= now] if is_forward else lit_chunks[lit_chunks <= now][::-1]
+    ).tolist()
     return chosen
 
 

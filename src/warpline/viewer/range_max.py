@@ -80,11 +80,11 @@ class RangeMax:
         Returns:
             Shape (runs,): numbers of events, or `NOTHING`.
         """
-        found = np.full(len(edges) - 1, NOTHING, np.int64)
+        heaviest = np.full(len(edges) - 1, NOTHING, np.int64)
         is_filled = edges[1:] > edges[:-1]
         begins = edges[:-1][is_filled]
         if not len(begins):
-            return found
+            return heaviest
         high = int(edges[-1])
         usable = [level for level in self._levels if level.shift <= shift]
         if not usable:
@@ -96,8 +96,8 @@ class RangeMax:
             low = int(place[0])
             span = slice(low, int(np.searchsorted(level.first, high)))
             best = self._best(level.first[span], level.best[span], place - low, high)
-        found[is_filled] = best
-        return found
+        heaviest[is_filled] = best
+        return heaviest
 
     def _best(
         self, first: I64 | None, best: I64 | None, groups: I64, end: int | None = None
@@ -112,7 +112,7 @@ class RangeMax:
         """
         count = self._count if first is None else len(first)
         end = self._count if end is None else end
-        found = np.full(len(groups), NOTHING, np.int64)
+        heaviest = np.full(len(groups), NOTHING, np.int64)
         begin = 0
         while begin < len(groups):
             until = int(np.searchsorted(groups, groups[begin] + _PIECE, side="right")) - 1
@@ -121,9 +121,9 @@ class RangeMax:
             high = int(groups[until]) if until < len(groups) else count
             last = self._last(first, low, high, end)
             own = None if best is None else best[low:high]
-            found[begin:until] = self._heaviest(last, own, groups[begin:until] - low)
+            heaviest[begin:until] = self._heaviest(last, own, groups[begin:until] - low)
             begin = until
-        return found
+        return heaviest
 
     @staticmethod
     def _last(first: I64 | None, low: int, high: int, end: int) -> I64:
@@ -145,9 +145,9 @@ class RangeMax:
             weight = np.maximum(weight, own)
         most = np.maximum.reduceat(weight, groups)
         hit = np.flatnonzero(weight == np.repeat(most, ends - groups))
-        found: I64 = candidate[hit[np.searchsorted(hit, groups)]]  # the first of equal weights
-        found[most < 0] = NOTHING
-        return found
+        heaviest: I64 = candidate[hit[np.searchsorted(hit, groups)]]  # the first of equal weights
+        heaviest[most < 0] = NOTHING
+        return heaviest
 
 
 def _apart(start_ns: I64, origin_ns: int) -> U8:

@@ -133,11 +133,11 @@ def split(events: Events, group: I64, lane: I64, merged_name: Callable[[], int])
         (np.diff(group[order], prepend=-2) != 0) | (np.diff(wanted[order], prepend=-1) != 0)
     )
     for rows in np.split(order, first[1:]) if len(order) else ():
-        one, depth, found = int(group[rows[0]]), int(wanted[rows[0]]), events.taken(rows)
+        one, depth, own = int(group[rows[0]]), int(wanted[rows[0]]), events.taken(rows)
         if depth < MAX_LANES:
-            yield Lane(one, depth, found)
+            yield Lane(one, depth, own)
         else:
-            start, end = union(found.start_ns, found.end_ns)
+            start, end = union(own.start_ns, own.end_ns)
             name = np.full(len(start), merged_name())
             yield Lane(one, depth, Events(start, end, name), len(rows))
 

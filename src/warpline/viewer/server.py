@@ -106,10 +106,10 @@ class PageServer(ThreadingHTTPServer):
         name = self._name(host, target)
         if name is None:
             return None
-        found = self._answers.get(name)
-        if found is None and self._site is not None:
+        answer = self._answers.get(name)
+        if answer is None and self._site is not None:
             return self._site.get(name, urlsplit(target).query)
-        return found
+        return answer
 
     @property
     def takes_questions(self) -> bool:
@@ -164,16 +164,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(None, HTTPStatus.BAD_REQUEST, has_body=True)
             return
         body = self.rfile.read(int(length))
-        found = self.server.ask(self.headers.get("Host"), self.path, body)
-        self._send(found, HTTPStatus.NOT_FOUND, has_body=True)
+        answer = self.server.ask(self.headers.get("Host"), self.path, body)
+        self._send(answer, HTTPStatus.NOT_FOUND, has_body=True)
 
     def _answer(self, *, has_body: bool) -> None:
-        found = self.server.find(self.headers.get("Host"), self.path)
-        self._send(found, HTTPStatus.NOT_FOUND, has_body=has_body)
+        answer = self.server.find(self.headers.get("Host"), self.path)
+        self._send(answer, HTTPStatus.NOT_FOUND, has_body=has_body)
 
-    def _send(self, found: Answer | None, otherwise: HTTPStatus, *, has_body: bool) -> None:
-        status = otherwise if found is None else HTTPStatus.OK
-        answer = found or Answer("text/plain; charset=utf-8", b"not found\n")
+    def _send(self, answer: Answer | None, otherwise: HTTPStatus, *, has_body: bool) -> None:
+        status = otherwise if answer is None else HTTPStatus.OK
+        answer = answer or Answer("text/plain; charset=utf-8", b"not found\n")
         self.send_response(status)
         for name, value in self.server.answer_headers.items():
             self.send_header(name, value)

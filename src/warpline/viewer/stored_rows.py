@@ -186,14 +186,14 @@ class StoredRow:
 
     def lengths(self, events: I64) -> I64:
         """Return the durations of some events."""
-        found: I64 = self.row.events.end_ns[events] - self.start_ns[events]
-        return found
+        length_ns: I64 = self.row.events.end_ns[events] - self.start_ns[events]
+        return length_ns
 
     def idle(self, events: I64) -> BoolArray:
         """Return which of some events are idle time: positive duration, no busy time."""
         is_busy = self.busy_ns[events + 1] > self.busy_ns[events]
-        found: BoolArray = ~is_busy & (self.lengths(events) > 0)
-        return found
+        is_idle: BoolArray = ~is_busy & (self.lengths(events) > 0)
+        return is_idle
 
     @cached_property
     def sums(self) -> NameSums | None:
@@ -249,8 +249,8 @@ def _places(ascending: AnyArray, wanted: I64) -> I64:
     They are compared in their own type: for another type, numpy would first copy all of them.
     """
     largest = np.iinfo(ascending.dtype).max
-    found: I64 = np.searchsorted(ascending, np.minimum(wanted, largest).astype(ascending.dtype))
-    return np.where(wanted > largest, len(ascending), found)
+    place: I64 = np.searchsorted(ascending, np.minimum(wanted, largest).astype(ascending.dtype))
+    return np.where(wanted > largest, len(ascending), place)
 
 
 def _ascending(events: I64 | None, numbers: AnyArray) -> tuple[I64 | None, AnyArray]:

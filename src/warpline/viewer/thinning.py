@@ -119,12 +119,12 @@ def thin(
         share = max(1 - excess / total, _LEAST_KEPT)
         shares.update(dict.fromkeys(outside, share))
         excess -= total * (1 - share)
-    found = [_thinned(row, shares.get(row.id, 1.0), kept) for row in rows]
-    spans = tuple(span for each in found for span in each.spans)
+    thinned = [_thinned(row, shares.get(row.id, 1.0), kept) for row in rows]
+    spans = tuple(span for each in thinned for span in each.spans)
     return Thinned(
-        tuple(row for each in found for row in each.rows),
+        tuple(row for each in thinned for row in each.rows),
         spans,
-        sum(each.left_out for each in found),
+        sum(each.left_out for each in thinned),
     )
 
 
@@ -156,12 +156,12 @@ def _thinned(row: Row, share: float, kept: tuple[I64, I64]) -> Thinned:
 def _spans(row: Row, outside: I64, is_kept: Any, kept: tuple[I64, I64]) -> list[dict[str, Any]]:
     """Return where events of a row were omitted, between the kept time ranges."""
     place = np.searchsorted(kept[1], row.events.start_ns[outside], side="right")
-    found = []
+    spans = []
     for gap in np.unique(place).tolist():
         rows = outside[place == gap]
         kept_count = int(np.count_nonzero(is_kept[rows]))
         if kept_count < len(rows):
-            found.append(
+            spans.append(
                 {
                     "rows": [row.id],
                     "start_ns": int(row.events.start_ns[rows[0]]),
@@ -170,4 +170,4 @@ def _spans(row: Row, outside: I64, is_kept: Any, kept: tuple[I64, I64]) -> list[
                     "total": len(rows),
                 }
             )
-    return found
+    return spans

@@ -142,20 +142,20 @@ def _prepare(row: Any) -> None:
 
 
 def _idle(names: Names) -> BoolArray:
-    found: BoolArray = np.isin(names.categories(), _IDLE)
-    return found
+    is_idle: BoolArray = np.isin(names.categories(), _IDLE)
+    return is_idle
 
 
 def _numbers(text: str, count: int) -> list[int] | None:
     """Return the numbers of a list such as 1,4-6; None if a number is not below `count`."""
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.split(","):
         low, _, high = part.partition("-")
         first, last = int(low), int(high or low)
-        if not first <= last < count or len(found) > count:
+        if not first <= last < count or len(numbers) > count:
             return None
-        found += range(first, last + 1)
-    return found if len(found) <= count else None
+        numbers += range(first, last + 1)
+    return numbers if len(numbers) <= count else None
 
 
 def _as_json(value: Any) -> Answer:

@@ -128,10 +128,10 @@ def tile(rows: Sequence[StoredRow], grid: Grid, level: int, index: int, wanted: 
             told.append({"row": place, "counter": len(counters)})
             counters.append(_counter_bins(row, level, edges))
         else:
-            found = _bins(row, level, edges)
-            told.append({"row": place, "bins": len(bins), "wide": len(found.wide)})
-            bins.append(found)
-            wide.append(_wide_of(row, found.wide, low))
+            row_bins = _bins(row, level, edges)
+            told.append({"row": place, "bins": len(bins), "wide": len(row_bins.wide)})
+            bins.append(row_bins)
+            wide.append(_wide_of(row, row_bins.wide, low))
     head: dict[str, Any] = {"level": level, "index": index, "rows": told}
     if bins:
         head["bins"] = _write_bins(writer, bins)
@@ -150,13 +150,13 @@ def cut_out(
 
     None if there are more than `most`.
     """
-    found = [(place, *rows[place].touching(*span)) for place in wanted]
-    if sum(last - first for _, first, last in found) > most:
+    touching = [(place, *rows[place].touching(*span)) for place in wanted]
+    if sum(last - first for _, first, last in touching) > most:
         return None
     writer = _Writer()
     told = [
         {"row": place, "first": first, **_events(writer, events, grid)}
-        for place, first, last in found
+        for place, first, last in touching
         for events in [_with_links(rows[place], first, last)]
     ]
     return writer.framed({"rows": told})
@@ -218,10 +218,10 @@ def _heaviest(
         For the busy or idle category with the most time in each bin: its event that covers most of
         the bin, or `NOTHING`, and the category's time.
     """
-    found = np.full(BINS, NOTHING, np.int64)
+    heaviest = np.full(BINS, NOTHING, np.int64)
     kept = [own for own in row.by_category if own.is_idle == is_idle]
     if not kept:
-        return found, np.zeros(BINS, np.int64)
+        return heaviest, np.zeros(BINS, np.int64)
     sums = np.full((len(kept), BINS), NOTHING, np.int64)
     reached = []
     for own, its_sums in zip(kept, sums, strict=True):
@@ -238,20 +238,20 @@ def _heaviest(
     for place, (own, (places, into)) in enumerate(zip(kept, reached, strict=True)):
         bins = np.flatnonzero(chosen == place)
         if len(bins):
-            found[bins] = _longest(row, own, level, edges, places, into)[bins]
-    return found, np.maximum(most_ns, 0)
+            heaviest[bins] = _longest(row, own, level, edges, places, into)[bins]
+    return heaviest, np.maximum(most_ns, 0)
 
 
 def _reaching_in(own: OfCategory, places: I64, begun: I64, crosses: BoolArray) -> BoolArray:
     """Return the edges that an event of a category crosses."""
     last = own.numbers(np.maximum(places - 1, 0))
-    found: BoolArray = crosses & (places > 0) & (last == begun - 1)
-    return found
+    reaches: BoolArray = crosses & (places > 0) & (last == begun - 1)
+    return reaches
 
 
 def _ends(row: StoredRow, events: I64) -> I64:
-    found: I64 = row.row.events.end_ns[np.maximum(events, 0)]
-    return found
+    end_ns: I64 = row.row.events.end_ns[np.maximum(events, 0)]
+    return end_ns
 
 
 def _longest(

@@ -116,7 +116,7 @@ class Decoder:
         """Entries of each (domain id, schema id), without unions."""
         table = self._facts("NVTX_PAYLOAD_SCHEMAS", "type")
         kinds = (kind or 0 for kind in table.numbers("type"))
-        found: dict[tuple[int, int], list[Entry]] = {
+        schemas: dict[tuple[int, int], list[Entry]] = {
             key: [] for key, kind in zip(_keys(table), kinds, strict=True) if kind in _STRUCTURES
         }
         columns = ("idx", "type", "flags", "arrayOrUnionDetail", "offset")
@@ -124,10 +124,10 @@ class Decoder:
         numbers = zip(*(entries.numbers(column) for column in columns), strict=True)
         rows = zip(_keys(entries), numbers, entries.strings("name"), strict=True)
         for key, (idx, kind, flags, detail, offset), name in sorted(rows, key=_by_index):
-            if key in found and idx == len(found[key]):  # a repeated declaration adds nothing
+            if key in schemas and idx == len(schemas[key]):  # a repeated declaration adds nothing
                 entry = Entry(name or str(idx), kind or 0, flags or 0, detail or 0, offset)
-                found[key].append(entry)
-        return found
+                schemas[key].append(entry)
+        return schemas
 
     @cached_property
     def enumerations(self) -> dict[tuple[int, int], Enumeration]:
@@ -178,11 +178,11 @@ class _Layout:
             name = prefix + entry.name
             at = self._place(entry, start, position)
             try:
-                found, position = self._entry(entry, at, name, values, depth)
+                decoded, position = self._entry(entry, at, name, values, depth)
             except (_UndecodableError, struct.error):
                 return [*pairs, (name, self._payload[at:].hex())], len(self._payload)
-            pairs += found
-            values.append(found[0][1] if found else 0)
+            pairs += decoded
+            values.append(decoded[0][1] if decoded else 0)
         return pairs, position
 
     def _place(self, entry: Entry, start: int, position: int) -> int:

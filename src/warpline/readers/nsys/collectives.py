@@ -65,8 +65,8 @@ class Collectives:
             return null_column(spec, len(self))
         values = self._values[name]
         intern = self._reading.names.pool.intern_text
-        found = [intern(value) if isinstance(value, str) else value or 0 for value in values]
-        return make_column(spec, found, np.array([v is not None for v in values], np.bool_))
+        stored = [intern(value) if isinstance(value, str) else value or 0 for value in values]
+        return make_column(spec, stored, np.array([v is not None for v in values], np.bool_))
 
     @cached_property
     def _rows(self) -> I64:
@@ -94,8 +94,8 @@ class Collectives:
         is_nccl = np.array([name == _DOMAIN for name in names], np.bool_)
         rows = rows[chosen[is_nccl[groups.codes]]] if len(chosen) else rows[:0]
         spec = TABLES["range"].column("name_id")
-        found = SourceTable(self._reading.export, EVENTS, rows)
-        return event_name().load(self._reading, found, spec).values, rows
+        candidates = SourceTable(self._reading.export, EVENTS, rows)
+        return event_name().load(self._reading, candidates, spec).values, rows
 
     @cached_property
     def _values(self) -> Mapping[str, Values]:

@@ -122,13 +122,13 @@ class Database:
         root_page, known, order = self._tables[name]
         by_name = {column.name: column for column in known}
         wanted = [(by_name[_find(column, by_name, name)], kind) for column, kind in columns.items()]
-        found = None
+        raws = None
         with progress.task(f"Reading {self.path.name}: {name}"):
             if self._scanner is not None:
-                found = self._scanner.read(name, root_page, wanted)
-            if found is None:
-                found = self._by_rows(name, lambda reader: reader.read(name, wanted, order))
-        return dict(zip(columns, found, strict=True))
+                raws = self._scanner.read(name, root_page, wanted)
+            if raws is None:
+                raws = self._by_rows(name, lambda reader: reader.read(name, wanted, order))
+        return dict(zip(columns, raws, strict=True))
 
     def _by_rows(self, table: str, read: Callable[[RowReader], T]) -> T:
         try:

@@ -53,12 +53,12 @@ class Declared:
     def processes(self) -> dict[int, str]:
         """Name of each globalPid; a row without one names the process in use with its pid."""
         table = SourceTable.facts(self._export, "PROCESSES", ["globalPid", "pid"], ["name"])
-        found: dict[int, str] = {}
+        names: dict[int, str] = {}
         columns = (table.numbers("globalPid"), table.numbers("pid"), table.strings("name"))
         for key, pid, name in zip(*columns, strict=True):
             if name and (key is not None or pid is not None):
-                found[self._process(pid or 0) if key is None else key] = name
-        return found
+                names[self._process(pid or 0) if key is None else key] = name
+        return names
 
     @cached_property
     def threads(self) -> dict[int, tuple[str, int | None]]:
@@ -68,14 +68,14 @@ class Declared:
         """
         table = SourceTable.facts(self._export, "ThreadNames", ["nameId", "globalTid", "priority"])
         columns = (table.numbers(name) for name in ("globalTid", "nameId", "priority"))
-        found = {
+        threads = {
             key: (self._names.text_of_id(name), priority)
             for key, name, priority in zip(*columns, strict=True)
             if key is not None and name is not None
         }
         for key, text in self._names_given_by_nvtx():
-            found[key] = (text, found[key][1] if key in found else None)
-        return found
+            threads[key] = (text, threads[key][1] if key in threads else None)
+        return threads
 
     @cached_property
     def gpus(self) -> dict[int, dict[str, int | str | None]]:
@@ -86,19 +86,19 @@ class Declared:
             **{ours: [*table.strings(theirs)] for ours, theirs in _GPU_TEXTS.items()},
             **{ours: [*table.numbers(theirs)] for ours, theirs in _GPU_NUMBERS.items()},
         }
-        found: dict[int, dict[str, int | str | None]] = {}
+        gpus: dict[int, dict[str, int | str | None]] = {}
         for row, index in enumerate(table.numbers("id")):
             if index is not None:
                 # The exporter writes 0 and '' for "unknown" here.
                 facts = {name: values[row] or None for name, values in columns.items()}
                 facts["compute_minor"] = columns["compute_minor"][row]
-                found.setdefault(index, facts)
-        return found
+                gpus.setdefault(index, facts)
+        return gpus
 
     def gpu(self, index: int) -> Mapping[str, int | str | None]:
         """Return the columns of the device table for a GPU, all None if undescribed."""
-        found = self.gpus.get(index)
-        return dict.fromkeys((*_GPU_TEXTS, *_GPU_NUMBERS)) if found is None else found
+        facts = self.gpus.get(index)
+        return dict.fromkeys((*_GPU_TEXTS, *_GPU_NUMBERS)) if facts is None else facts
 
     @cached_property
     def visible_gpus(self) -> dict[tuple[int, int], int]:
@@ -118,14 +118,14 @@ class Declared:
         """Whether each (globalPid, device number, native id) is green, and its parent's id."""
         table = self._table("TARGET_INFO_CUDA_CONTEXT_INFO", "isGreenContext", "parentContextId")
         green, parents = table.numbers("isGreenContext"), table.numbers("parentContextId")
-        found = {key: (bool(green[row]), parents[row]) for row, key in self._context_keys(table)}
+        contexts = {key: (bool(green[row]), parents[row]) for row, key in self._context_keys(table)}
         old = self._table("TARGET_INFO_CUDA_NULL_STREAM", "streamId")
-        return {**{key: (False, None) for _, key in self._context_keys(old)}, **found}
+        return {**{key: (False, None) for _, key in self._context_keys(old)}, **contexts}
 
     @cached_property
     def streams(self) -> dict[tuple[int, int, int], tuple[int | None, int | None]]:
         """Priority and kind of each (globalPid, native id of the context, native id)."""
-        found: dict[tuple[int, int, int], tuple[int | None, int | None]] = {}
+        streams: dict[tuple[int, int, int], tuple[int | None, int | None]] = {}
         for name, column in (
             ("TARGET_INFO_CUDA_CONTEXT_INFO", "nullStreamId"),
             ("TARGET_INFO_CUDA_NULL_STREAM", "streamId"),
@@ -135,14 +135,14 @@ class Declared:
             for row, (process, _, context) in self._context_keys(table):
                 native = natives[row]
                 if native is not None:
-                    found[process, context, native] = (None, NULL_STREAM_KIND)
+                    streams[process, context, native] = (None, NULL_STREAM_KIND)
         table = self._table("TARGET_INFO_CUDA_STREAM", "streamId", "priority", "flag")
         columns = [table.numbers(name) for name in ("streamId", "priority", "flag")]
         for row, (process, _, context) in self._context_keys(table):
             native, priority, kind = (column[row] for column in columns)
             if native is not None:
-                found[process, context, native] = (priority, kind)
-        return found
+                streams[process, context, native] = (priority, kind)
+        return streams
 
     @cached_property
     def metrics(self) -> dict[tuple[int, int], str]:

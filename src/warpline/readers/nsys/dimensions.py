@@ -158,12 +158,12 @@ class Dimensions:
         return self._rows[table]
 
     def _column(self, spec: Column, rows: Sequence[Mapping[str, Value]]) -> ColumnData:
-        found: list[Any] = [row.get(spec.name) for row in rows]
+        values: list[Any] = [row.get(spec.name) for row in rows]
         if spec.ref == "string":
             pool = self._names.pool
-            found = [pool.intern_text(v) if isinstance(v, str) else v for v in found]
-        valid = np.array([value is not None for value in found], np.bool_)
-        return make_column(spec, [0 if value is None else value for value in found], valid)
+            values = [pool.intern_text(v) if isinstance(v, str) else v for v in values]
+        valid = np.array([value is not None for value in values], np.bool_)
+        return make_column(spec, [0 if value is None else value for value in values], valid)
 
     def _processes(self) -> Iterable[Mapping[str, Value]]:
         host = self.declared.host

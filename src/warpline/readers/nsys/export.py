@@ -85,14 +85,14 @@ class Export:
         if not present:
             return {}
         try:
-            found = self.database.read(table, present)
+            raws = self.database.read(table, present)
         except CorruptTraceError as error:
             self.damaged[table] = error.message
             raise
-        for name, raw in found.items():
+        for name, raw in raws.items():
             if raw.mismatched:
                 self.mismatched[f"{table}.{name}"] = raw.mismatched
-        return found
+        return raws
 
     def probe(self, tables: Iterable[str]) -> None:
         """Read whole tables to find damaged ones, for a file known to be truncated."""
@@ -149,8 +149,8 @@ class SourceTable:
         """Read columns in one pass for later use, unless the table is known to be damaged."""
         if self.name in self.export.damaged:
             return
-        found = self.export.read(self.name, columns)
-        self._raws.update({(name, columns[name]): raw for name, raw in found.items()})
+        raws = self.export.read(self.name, columns)
+        self._raws.update({(name, columns[name]): raw for name, raw in raws.items()})
 
     def ints(self, column: str) -> Ints:
         """Return a column of integers, with no values if it is absent."""
@@ -158,8 +158,8 @@ class SourceTable:
         if raw is None:
             return Ints(np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_))
         assert isinstance(raw, RawColumn)
-        found = Ints(raw.values.astype(np.int64, copy=False), raw.valid)
-        return found if self.rows is None else found.take(self.rows)
+        ints = Ints(raw.values.astype(np.int64, copy=False), raw.valid)
+        return ints if self.rows is None else ints.take(self.rows)
 
     def floats(self, column: str) -> tuple[F64, BoolArray]:
         """Return a column of real numbers and its mask."""
@@ -192,11 +192,11 @@ class SourceTable:
 
     def numbers(self, column: str) -> list[int | None]:
         """Return a column of integers as Python ints, None where there is none."""
-        found = self.ints(column)
-        values: list[int | None] = found.values.tolist()
-        if found.valid is None:
+        ints = self.ints(column)
+        values: list[int | None] = ints.values.tolist()
+        if ints.valid is None:
             return values
-        return [v if ok else None for v, ok in zip(values, found.valid.tolist(), strict=True)]
+        return [v if ok else None for v, ok in zip(values, ints.valid.tolist(), strict=True)]
 
     def _raw(self, column: str, kind: Kind) -> Raw | None:
         if not self.has(column) or self.name in self.export.damaged:

@@ -63,13 +63,13 @@ def required(source: str) -> Field:
     """Return a required number. A missing one is damage."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        found = table.ints(source)
-        missing = 0 if found.valid is None else int((~found.valid).sum())
+        ints = table.ints(source)
+        missing = 0 if ints.valid is None else int((~ints.valid).sum())
         if missing:
             what = f"has no number in {missing} rows" if table.has(source) else "is missing"
             where = f"{reading.export.database.path}: table {table.name}: column {source}"
             raise CorruptTraceError(f"{where} {what}", hint=REEXPORT_HINT)
-        return make_column(spec, found.values)
+        return make_column(spec, ints.values)
 
     return Field(load, {source: Kind.INT64})
 
@@ -83,12 +83,12 @@ def number(source: str, *, null: int | None = None) -> Field:
     """
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        found = table.ints(source)
+        ints = table.ints(source)
         if not spec.nullable:
-            return make_column(spec, found.filled(0))
+            return make_column(spec, ints.filled(0))
         if null is None:
-            return make_column(spec, found.values, found.valid)
-        return make_column(spec, found.values, found.is_valid() & (found.values != null))
+            return make_column(spec, ints.values, ints.valid)
+        return make_column(spec, ints.values, ints.is_valid() & (ints.values != null))
 
     return Field(load, {source: Kind.INT64})
 
@@ -99,10 +99,10 @@ def label(source: str) -> Field:
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         assert spec.labels is not None
         unknown = next(number for number, text in spec.labels.items() if text == "Unknown")
-        found = table.ints(source)
-        known = np.isin(found.values, [*spec.labels]) & found.is_valid()
-        values = np.where(known, found.values, unknown)
-        return make_column(spec, values, found.valid if spec.nullable else None)
+        ints = table.ints(source)
+        known = np.isin(ints.values, [*spec.labels]) & ints.is_valid()
+        values = np.where(known, ints.values, unknown)
+        return make_column(spec, values, ints.valid if spec.nullable else None)
 
     return Field(load, {source: Kind.INT64})
 
@@ -158,13 +158,13 @@ def process(source: str = "globalTid") -> Field:
 
 def _by_key(source: str, mask: int, row_of: Callable[[Dimensions], Mapping[int, int]]) -> Field:
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        found = reading.ids.codes(table.name, source)
+        keyed = reading.ids.codes(table.name, source)
         known = row_of(reading.dimensions)
         # A key without a row is null, or belongs to the profiler.
-        found_rows = [known.get(key & mask) for key in found.keys.tolist()]
+        found_rows = [known.get(key & mask) for key in keyed.keys.tolist()]
         rows = np.array([row or 0 for row in found_rows], np.int32)
         has_row = np.array([row is not None for row in found_rows], np.bool_)
-        codes, valid = found.codes, found.valid
+        codes, valid = keyed.codes, keyed.valid
         if table.rows is not None:
             codes = codes[table.rows]
             valid = None if valid is None else valid[table.rows]
@@ -255,12 +255,12 @@ def chain(source: str, chains: str) -> Field:
     offset = CHAIN_TABLES.index(chains) << _CHAIN_SHIFT
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        found = table.ints(source)
+        ints = table.ints(source)
         if table.name == chains:
-            return make_column(spec, found.values + offset)
+            return make_column(spec, ints.values + offset)
         known = factorize(SourceTable(reading.export, chains).ints("id").values).uniques
-        valid = found.is_valid() & np.isin(found.values, known)
-        return make_column(spec, found.values + offset, valid)
+        valid = ints.is_valid() & np.isin(ints.values, known)
+        return make_column(spec, ints.values + offset, valid)
 
     return Field(load, {source: Kind.INT64})
 

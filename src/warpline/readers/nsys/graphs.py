@@ -42,14 +42,14 @@ class NodeLaunches:
     def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
         """Return columns of the table graph_launch."""
         spec = TABLES["graph_launch"]
-        found = {name: self._launches[name] for name in columns if name in self._launches}
-        loaded = {name: make_column(spec.column(name), values) for name, values in found.items()}
+        arrays = {name: self._launches[name] for name in columns if name in self._launches}
+        loaded = {name: make_column(spec.column(name), values) for name, values in arrays.items()}
         for name in set(columns) & {*self._places}:
             rows = [self._places[name](place) for place in self._node_places]
             first = self._launches["place"]
             loaded[name] = make_column(spec.column(name), np.array(rows, np.int32)[first])
         if "graph_id" in loaded:
-            graph = found["graph_id"]
+            graph = arrays["graph_id"]
             loaded["graph_id"] = make_column(spec.column("graph_id"), graph, graph != _NO_GRAPH)
         return loaded
 

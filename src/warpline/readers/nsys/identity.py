@@ -135,27 +135,27 @@ class Identities:
     @cached_property
     def process_keys(self) -> list[int]:
         """Every globalPid in use, ascending."""
-        found = {key & PROCESS_MASK for key in self.thread_keys}
-        found.update(place.process for place in self.all_places)
+        keys = {key & PROCESS_MASK for key in self.thread_keys}
+        keys.update(place.process for place in self.all_places)
         # Process 0 in a diagnostic is the profiler itself.
         diagnosed = (key for key in self._keys("DIAGNOSTIC_EVENT") if pid_of(key))
-        found.update(key & PROCESS_MASK for key in diagnosed)
-        return sorted(found)
+        keys.update(key & PROCESS_MASK for key in diagnosed)
+        return sorted(keys)
 
     @cached_property
     def all_places(self) -> set[Place]:
         """Every place in use."""
-        found: set[Place] = set()
+        places: set[Place] = set()
         for table in PLACE_TABLES:
             if self._export.has(table):
                 with suppress(CorruptTraceError):
-                    found.update(self.places(table)[1])
-        return found
+                    places.update(self.places(table)[1])
+        return places
 
     @cached_property
     def peers(self) -> set[tuple[int, int]]:
         """Every (globalPid, device number) that peer copies name."""
-        found: set[tuple[int, int]] = set()
+        peers: set[tuple[int, int]] = set()
         with suppress(CorruptTraceError):
             table = SourceTable(self._export, "CUPTI_ACTIVITY_KIND_MEMCPY")
             table.fetch(dict.fromkeys(_PEER_COLUMNS, Kind.INT64))
@@ -165,8 +165,8 @@ class Identities:
                 rows = np.flatnonzero(device.is_valid())
                 groups = factorize_rows(codes[rows], device.values[rows])
                 for row in rows[groups.first].tolist():
-                    found.add((places[int(codes[row])].process, int(device.values[row])))
-        return found
+                    peers.add((places[int(codes[row])].process, int(device.values[row])))
+        return peers
 
     @cached_property
     def metric_keys(self) -> tuple[I32, list[tuple[int, int]]]:
@@ -187,19 +187,19 @@ class Identities:
 
     def _keys(self, table: str) -> set[int]:
         """Return the keys in all columns of a table, none if it is absent or damaged."""
-        found: set[int] = set()
+        keys: set[int] = set()
         if not self._export.has(table):
-            return found
+            return keys
         with suppress(CorruptTraceError):
             for column in _columns(table):
                 codes = self.codes(table, column)
                 if table == "OSRT_API":
-                    found.update(self._os_call_threads(codes))
+                    keys.update(self._os_call_threads(codes))
                 elif codes.valid is None or column in THREAD_COLUMNS.get(table, ()):
-                    found.update(codes.keys.tolist())
+                    keys.update(codes.keys.tolist())
                 else:
-                    found.update(_used(codes, codes.valid))
-        return found
+                    keys.update(_used(codes, codes.valid))
+        return keys
 
     def _os_call_threads(self, codes: Codes) -> list[int]:
         column, value = OS_TRACE_BEGAN
@@ -210,9 +210,9 @@ class Identities:
         table = SourceTable(self._export, name)
         table.fetch(dict.fromkeys(_columns(name), Kind.INT64))
         for column in _columns(name):
-            found = table.ints(column)
-            groups = factorize(found.values)
-            self._codes[name, column] = Codes(groups.codes, groups.uniques, found.valid)
+            ints = table.ints(column)
+            groups = factorize(ints.values)
+            self._codes[name, column] = Codes(groups.codes, groups.uniques, ints.valid)
 
     def _scan_places(self, name: str) -> tuple[I32, list[Place]]:
         table = SourceTable(self._export, name)
@@ -221,8 +221,10 @@ class Identities:
         columns[0] = columns[0] & PROCESS_MASK
         groups = factorize_rows(*columns)
         keys = zip(*(column[groups.first].tolist() for column in columns), strict=True)
-        found = [_place(name, *key) for key in keys]
-        return groups.codes, [self._repaired(place) for place in found] if name == _SYNC else found
+        places = [_place(name, *key) for key in keys]
+        if name == _SYNC:
+            places = [self._repaired(place) for place in places]
+        return groups.codes, places
 
     def _repaired(self, place: Place) -> Place:
         """Return the place of a wait: CUPTI's record has no device, and the export writes 0."""
@@ -241,23 +243,23 @@ class Identities:
         }
 
     def _devices_of_work(self) -> dict[tuple[int, int | None], set[int]]:
-        found: dict[tuple[int, int | None], set[int]] = {}
+        devices: dict[tuple[int, int | None], set[int]] = {}
         for table in _WORK_TABLES:
             if self._export.has(table):
                 with suppress(CorruptTraceError):
                     for place in self.places(table)[1]:
                         key = pid_of(place.process), place.context
-                        found.setdefault(key, set()).add(place.device)
-        return found
+                        devices.setdefault(key, set()).add(place.device)
+        return devices
 
     def _devices_of_contexts(self) -> dict[tuple[int, int | None], set[int]]:
         names = ("processId", "contextId", "deviceId")
         table = SourceTable.facts(self._export, "TARGET_INFO_CUDA_CONTEXT_INFO", names)
-        found: dict[tuple[int, int | None], set[int]] = {}
+        devices: dict[tuple[int, int | None], set[int]] = {}
         for pid, context, device in zip(*map(table.numbers, names), strict=True):
             if pid is not None and context is not None and device is not None:
-                found.setdefault((pid, context), set()).add(device)
-        return found
+                devices.setdefault((pid, context), set()).add(device)
+        return devices
 
 
 def _used(codes: Codes, rows: BoolArray) -> list[int]:

@@ -110,10 +110,10 @@ def unread_tables(export: Export, mapped: Iterable[str]) -> dict[str, int]:
 def _values(export: Export, name: str) -> dict[str, list[str]]:
     """Return a table of names and values; a name may repeat."""
     table = SourceTable.facts(export, name, texts=["name", "value"])
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for key, value in zip(table.strings("name"), table.strings("value"), strict=True):
-        found.setdefault(key or "", []).append(value or "")
-    return found
+        values.setdefault(key or "", []).append(value or "")
+    return values
 
 
 def _first(values: Mapping[str, Sequence[str]], key: str) -> str | None:
@@ -201,12 +201,12 @@ def _said(export: Export) -> list[str]:
 
 def _losses(texts: Iterable[str]) -> dict[str, int | None]:
     """Return the counts of dropped events, by the producer's names for them."""
-    found: dict[str, int | None] = {}
+    losses: dict[str, int | None] = {}
     for text in texts:
         loss = _loss(text)
         if loss:
-            found[loss[0]] = (found.get(loss[0]) or 0) + loss[1]
-    return found
+            losses[loss[0]] = (losses.get(loss[0]) or 0) + loss[1]
+    return losses
 
 
 def _loss(text: str) -> tuple[str, int] | None:

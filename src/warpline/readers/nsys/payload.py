@@ -43,12 +43,12 @@ def parse_json(content: bytes) -> list[Pair]:
     """
     text = content.decode("utf-8", "replace")
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return [(JSON_KEY, text)]
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         return [(JSON_KEY, text)]
-    pairs = {key: _unwrapped(value) for key, value in found.items()}
+    pairs = {key: _unwrapped(value) for key, value in parsed.items()}
     if any(isinstance(value, dict | list) for value in pairs.values()):
         return [(JSON_KEY, text)]
     return [(key, _scalar(value)) for key, value in pairs.items()]
@@ -147,14 +147,14 @@ class Payloads:
 
     def pairs_of(self, rows: I64) -> list[dict[str, Value]]:
         """Return the structured values of some rows of NVTX_EVENTS, {} where there are none."""
-        found: list[dict[str, Value]] = [{} for _ in rows]
+        pairs: list[dict[str, Value]] = [{} for _ in rows]
         order = np.argsort(rows)
         for part in self.structured:
             place, known = _places(rows[order], part.rows)
             chosen = zip(order[place[known]].tolist(), part.codes[known].tolist(), strict=True)
             for number, code in chosen:
-                found[number].update(part.lists[code])
-        return found
+                pairs[number].update(part.lists[code])
+        return pairs
 
     @cached_property
     def structured(self) -> list[Structured]:
@@ -167,7 +167,7 @@ class Payloads:
             "jsonText": lambda content, _: parse_json(content),
             "binaryData": self._decoder.decode,
         }
-        found = []
+        parts = []
         for column, decode in parse.items():
             raw = table.texts(column, Kind.BLOB)
             codes = factorize_texts(raw.blob, raw.offsets, raw.valid).codes
@@ -178,9 +178,9 @@ class Payloads:
                 for row in rows[groups.first].tolist()
                 for domain in (int(domains[row]),)
             ]
-            found.append(Structured(rows, groups.codes, lists))
-        found.append(self._json_by_id(table))
-        return found
+            parts.append(Structured(rows, groups.codes, lists))
+        parts.append(self._json_by_id(table))
+        return parts
 
     def _json_by_id(self, table: SourceTable) -> Structured:
         ids = table.ints("jsonTextId")
@@ -205,16 +205,16 @@ class Payloads:
         reals = dict.fromkeys(_REAL_COLUMNS, Kind.FLOAT64)
         table.fetch({**dict.fromkeys(_INT_COLUMNS, Kind.INT64), **reals})
         key = self._names.pool.intern_text(NO_KEY)
-        found = []
+        parts = []
         for column in _INT_COLUMNS:
             numbers = table.ints(column)
             rows = np.flatnonzero(numbers.is_valid())
-            found.append((rows, _values(key, rows, ints=numbers.values[rows])))
+            parts.append((rows, _values(key, rows, ints=numbers.values[rows])))
         for column in _REAL_COLUMNS:
             values, valid = table.floats(column)
             rows = np.flatnonzero(valid)
-            found.append((rows, _values(key, rows, reals=values[rows])))
-        return found
+            parts.append((rows, _values(key, rows, reals=values[rows])))
+        return parts
 
     def _expanded(self, part: Structured) -> tuple[I64, Values]:
         """Return the row and the value of every pair of structured events."""

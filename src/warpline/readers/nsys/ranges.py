@@ -88,8 +88,8 @@ class NvtxEvents:
     def unmapped(self) -> dict[int, int]:
         """Ignored event types -> rows, such as a pop or end without its begin."""
         values, counts = np.unique(self.types, return_counts=True)
-        found = dict(zip(values.tolist(), counts.tolist(), strict=True))
-        return {kind: count for kind, count in found.items() if kind not in _MAPPED} | self._lonely
+        rows = dict(zip(values.tolist(), counts.tolist(), strict=True))
+        return {kind: count for kind, count in rows.items() if kind not in _MAPPED} | self._lonely
 
     @cached_property
     def domains(self) -> dict[tuple[int, ...], bytes]:
@@ -240,8 +240,8 @@ def color() -> Field:
     """Return a color as an unsigned number. The export holds the same bits as a signed one."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        found = table.ints("color")
-        return make_column(spec, found.values & 0xFFFF_FFFF, found.valid)
+        ints = table.ints("color")
+        return make_column(spec, ints.values & 0xFFFF_FFFF, ints.valid)
 
     return Field(load, {"color": Kind.INT64})
 
@@ -256,9 +256,9 @@ def range_fields(events: NvtxEvents) -> Mapping[str, Field]:
         return make_column(spec, events.range_ends[1])
 
     def end_thread(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        found = thread("endGlobalTid").load(reading, table, spec)
+        ended = thread("endGlobalTid").load(reading, table, spec)
         begun = thread().load(reading, table, TABLES["range"].column("thread_id"))
-        return make_column(spec, found.values, found.is_valid() & (found.values != begun.values))
+        return make_column(spec, ended.values, ended.is_valid() & (ended.values != begun.values))
 
     def style(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         types = events.types[events.range_rows]

@@ -147,7 +147,7 @@ class NsysSource:
             return {name: null_column(spec.column(name), 0) for name in columns}
         return {
             name: concatenate(
-                [found.get(name) or null_column(spec.column(name), n) for n, found in loaded]
+                [data.get(name) or null_column(spec.column(name), n) for n, data in loaded]
             )
             for name in columns
         }
