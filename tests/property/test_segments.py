@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.any_trace import AnyTrace, any_traces
 
 from warpline.derived.breakdown.overlaps import COMPUTE, COPIES, OverlapKind, overlaps
-from warpline.derived.breakdown.partition import busy_by_origin, lanes_of, partition, step_partition
+from warpline.derived.breakdown.partition import busy_by_origin, partition, ranks_of, step_partition
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
@@ -112,7 +112,7 @@ def test_parts_sum_to_the_windows_and_origins_to_the_parts(any_trace: AnyTrace) 
     busy = len(BUSY)
     assert (by_origin[:, :busy] == found.ns[:, :busy]).all()
     assert not by_origin[:, busy:].any()
-    rows = [row for lane in lanes_of(found.windows) for row in lane.windows.tolist()]
+    rows = [row for rank in ranks_of(found.windows) for row in rank.windows.tolist()]
     assert sorted(rows) == list(range(len(lengths)))
 
 

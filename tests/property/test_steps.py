@@ -113,19 +113,19 @@ def test_what_holds_for_every_trace(any_trace: AnyTrace, is_named: bool):
     except UsageError:
         return  # ranges of that name overlap
     n = len(found)
-    assert np.all(np.diff(found.lane) >= 0)
+    assert np.all(np.diff(found.loop) >= 0)
     assert np.all(found.host_end_ns >= found.host_start_ns)
     assert np.all(found.window_end_ns > found.window_start_ns)
     assert np.all(np.diff(found.window_step) >= 0)
     assert {step for step, _ in found.excluded} == {*np.flatnonzero(~found.included).tolist()}
-    same_lane = found.has_next[:-1] if n else np.zeros(0, np.bool_)
-    assert np.all(found.host_end_ns[:-1][same_lane] <= found.host_start_ns[1:][same_lane])
+    same_loop = found.has_next[:-1] if n else np.zeros(0, np.bool_)
+    assert np.all(found.host_end_ns[:-1][same_loop] <= found.host_start_ns[1:][same_loop])
     owner = step_of_operations(Run(trace, name))
     assert len(owner) == len(operations(trace))
     assert np.all((owner >= NO_STEP) & (owner < n))
     measured = measure_windows(Run(trace, name))
-    for lane in {*zip(measured.process.tolist(), measured.device.tolist(), strict=True)}:
-        own = (measured.process == lane[0]) & (measured.device == lane[1])
+    for rank in {*zip(measured.process.tolist(), measured.device.tolist(), strict=True)}:
+        own = (measured.process == rank[0]) & (measured.device == rank[1])
         steps_here = measured.step[own]
-        if (steps_here == NO_STEP).all() or len(np.unique(found.lane[steps_here])) == 1:
+        if (steps_here == NO_STEP).all() or len(np.unique(found.loop[steps_here])) == 1:
             assert np.all(measured.end_ns[own][:-1] <= measured.start_ns[own][1:])

@@ -50,8 +50,8 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
 def shares(trace: Trace) -> dict[str, float]:
     """Return the share of each part of the time of the trace's only process and device."""
     found = step_partition(Run(trace))
-    (lane,) = found.lanes
-    total = found.total(lane)
+    (rank,) = found.ranks
+    total = found.total(rank)
     assert total.sum() == (found.windows.end_ns - found.windows.start_ns).sum()
     return dict(zip(TimePart.labels(), (total / total.sum()).tolist(), strict=True))
 

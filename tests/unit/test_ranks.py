@@ -141,7 +141,7 @@ def test_ranks_that_share_no_communicator_are_kept_apart():
     trace = aligned([one.source(0), one.source(2), other.source(1), other.source(3)])
     matches = collective_matches(trace)
     assert matches.count == 2 * one.count
-    pairs = {tuple(pair) for pair in matches.lane.reshape(-1, 2).tolist()}
+    pairs = {tuple(pair) for pair in matches.rank.reshape(-1, 2).tolist()}
     assert pairs == {(0, 1), (2, 3)}
     found = rank_waits(Run(trace))
     assert found.last.argmax() in (1, 3)

@@ -10,14 +10,14 @@ import pytest
 from warpline.derived.steps.exclusion import StepFacts, exclude
 
 
-def facts(*lanes: list[int], **more: Any) -> StepFacts:
-    """Return steps with these periods; the last of each lane has none."""
-    period = np.array([ns for lane in lanes for ns in (*lane, 0)], np.int64)
-    lane = np.repeat(np.arange(len(lanes)), [len(lane) + 1 for lane in lanes])
-    last = np.append(np.diff(lane) != 0, True)
+def facts(*loops: list[int], **more: Any) -> StepFacts:
+    """Return steps with these periods; the last of each loop has none."""
+    period = np.array([ns for loop in loops for ns in (*loop, 0)], np.int64)
+    loop = np.repeat(np.arange(len(loops)), [len(loop) + 1 for loop in loops])
+    last = np.append(np.diff(loop) != 0, True)
     given = {
-        "lane": lane,
-        "index": np.concatenate([np.arange(len(lane) + 1) for lane in lanes]),
+        "loop": loop,
+        "index": np.concatenate([np.arange(len(loop) + 1) for loop in loops]),
         "period_ns": period,
         "setup_calls": np.zeros(len(period), np.int64),
         "is_last": last,

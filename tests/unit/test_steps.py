@@ -171,7 +171,7 @@ def test_threads_that_run_steps_at_a_time_have_their_own_work():
         program.range(begin, begin + 80, f"step_{number}", thread=1)
         program.kernel(begin + 1, begin + 20, begin + 30, thread=1, device_id=1)
     found = steps(Run(program.trace()))
-    assert found.lane.tolist() == [0, 0, 0, 1, 1, 1]
+    assert found.loop.tolist() == [0, 0, 0, 1, 1, 1]
     assert windows_of(found) == [
         (0, 0, 51, 151),
         (1, 0, 151, 251),

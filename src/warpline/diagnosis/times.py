@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
-from warpline.derived.breakdown.partition import Lane, step_partition, window_segments
+from warpline.derived.breakdown.partition import RankWindows, step_partition, window_segments
 from warpline.derived.breakdown.phases import phases as derived_phases
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_origins
@@ -23,20 +23,20 @@ _PART_IS_BUSY = np.array([part.is_busy for part in TimePart])
 
 def breakdowns(run: Run) -> tuple[Breakdown, ...]:
     """Return the breakdown of each process's time on each GPU."""
-    lanes = step_partition(run).lanes
+    ranks = step_partition(run).ranks
     return tuple(
-        _breakdown(run, lane, sums) for lane, sums in zip(lanes, _origin_sums(run), strict=True)
+        _breakdown(run, rank, sums) for rank, sums in zip(ranks, _origin_sums(run), strict=True)
     )
 
 
 def overlaps(run: Run) -> tuple[Overlap, ...]:
     """Return the overlap on each GPU, in the order of `breakdowns`."""
-    return tuple(_overlap(run, lane) for lane in step_partition(run).lanes)
+    return tuple(_overlap(run, rank) for rank in step_partition(run).ranks)
 
 
 def phases(run: Run) -> tuple[Phase, ...]:
     """Return the time of each range's work, in program order; none without GPU work."""
-    if not step_partition(run).lanes:
+    if not step_partition(run).ranks:
         return ()
     found = derived_phases(run)
     totals = found.total_ns.sum(axis=1)
@@ -54,11 +54,11 @@ def phases(run: Run) -> tuple[Phase, ...]:
     )
 
 
-def _breakdown(run: Run, lane: Lane, by_origin: I64) -> Breakdown:
+def _breakdown(run: Run, rank: RankWindows, by_origin: I64) -> Breakdown:
     found = step_partition(run)
-    sums = found.total(lane)
-    count = int(np.count_nonzero(found.windows.step[lane.windows] >= 0))
-    owner = owner_of(run.trace, lane.process, lane.device)
+    sums = found.total(rank)
+    count = int(np.count_nonzero(found.windows.step[rank.windows] >= 0))
+    owner = owner_of(run.trace, rank.process, rank.device)
     return Breakdown(
         process=owner.pid,
         device=owner.gpu_index,
@@ -76,16 +76,16 @@ def _breakdown(run: Run, lane: Lane, by_origin: I64) -> Breakdown:
 
 
 def _origin_sums(run: Run) -> I64:
-    """Return the busy time of each lane by library, shape (lanes, `Origin`), int64."""
+    """Return the busy time of each rank by library, shape (ranks, `Origin`), int64."""
     found, segments = step_partition(run), device_segments(run.trace)
-    lane_of = np.zeros(len(found.windows.device), np.int64)
-    for place, lane in enumerate(found.lanes):
-        lane_of[lane.windows] = place
+    rank_of = np.zeros(len(found.windows.device), np.int64)
+    for place, rank in enumerate(found.ranks):
+        rank_of[rank.windows] = place
     pieces = window_segments(run.trace, found.windows)
     busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
     owner = segments.operation[pieces.row[busy]]
-    sums = np.zeros((len(found.lanes), len(Origin)), np.int64)
-    cells = lane_of[pieces.span[busy]], operation_origins(run.trace)[owner]
+    sums = np.zeros((len(found.ranks), len(Origin)), np.int64)
+    cells = rank_of[pieces.span[busy]], operation_origins(run.trace)[owner]
     np.add.at(sums, cells, (pieces.end_ns - pieces.start_ns)[busy])
     return sums
 
@@ -105,10 +105,10 @@ def _parts(sums: I64) -> tuple[Part, ...]:
     )
 
 
-def _overlap(run: Run, lane: Lane) -> Overlap:
-    sums = step_overlaps(run).ns[lane.windows].sum(axis=0)
+def _overlap(run: Run, rank: RankWindows) -> Overlap:
+    sums = step_overlaps(run).ns[rank.windows].sum(axis=0)
     ns = {kind: int(sums[kind]) for kind in OverlapKind}
-    owner = owner_of(run.trace, lane.process, lane.device)
+    owner = owner_of(run.trace, rank.process, rank.device)
     return Overlap(
         process=owner.pid,
         device=owner.gpu_index,
@@ -118,7 +118,7 @@ def _overlap(run: Run, lane: Lane) -> Overlap:
         exposed_communication_ns=ns[OverlapKind.EXPOSED_COMMUNICATION],
         copy_ns=ns[OverlapKind.COPY],
         exposed_copy_ns=ns[OverlapKind.EXPOSED_COPY],
-        waiting_ns=waiting_ns(run, lane),
+        waiting_ns=waiting_ns(run, rank),
     )
 
 

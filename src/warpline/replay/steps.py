@@ -26,8 +26,8 @@ class ReplayedSteps(NamedTuple):
     Attributes:
         step: Shape (k,), int64, places in `steps`; empty where there are none.
         length_ns: Shape (k,), int64, step times.
-        median_ns: The median of the lane with the longest steps; the whole time without steps.
-        n_steps: Number of counted steps in that lane.
+        median_ns: The median of the loop with the longest steps; the whole time without steps.
+        n_steps: Number of counted steps in that loop.
     """
 
     step: I64
@@ -63,20 +63,20 @@ def step_times(run: Run, graph: EventGraph, at: Timing) -> ReplayedSteps:
         return ReplayedSteps(none, none, _whole(at), 0)
     done = done_ns(run, graph, at)
     found = steps(run)
-    lane = found.lane[chosen]
-    follows = np.flatnonzero((np.diff(lane) == 0) & (np.diff(chosen) == 1)) + 1
+    loop = found.loop[chosen]
+    follows = np.flatnonzero((np.diff(loop) == 0) & (np.diff(chosen) == 1)) + 1
     # The last step of the window may have no period on a device, but its end is known.
-    ends = np.append(lane[1:] != lane[:-1], True)[: len(lane)]
+    ends = np.append(loop[1:] != loop[:-1], True)[: len(loop)]
     counts = follows[(found.included[chosen] | ends)[follows]]
     # The first step may still include earlier work.
-    second = counts[(counts >= 2) & (lane[counts - 2] == lane[counts])]
+    second = counts[(counts >= 2) & (loop[counts - 2] == loop[counts])]
     counts = second if len(second) else counts if len(counts) else follows
     if not len(counts):
         return ReplayedSteps(none, none, _whole(at), 0)
     length = done[counts] - done[counts - 1]
     slowest, n = 0, 0
-    for each in np.unique(lane[counts]).tolist():
-        own = length[lane[counts] == each]
+    for each in np.unique(loop[counts]).tolist():
+        own = length[loop[counts] == each]
         if (median := round(float(np.median(own)))) >= slowest:
             slowest, n = median, len(own)
     return ReplayedSteps(chosen[counts], length, slowest, n)

@@ -22,7 +22,7 @@ class ReplayWindow(NamedTuple):
     Attributes:
         start_ns: Calls that start at or after this time are simulated.
         end_ns: The end of the range.
-        step: Shape (k,), int64, places in `steps` of all steps in the range, by lane and time;
+        step: Shape (k,), int64, places in `steps` of all steps in the range, by loop and time;
             empty where the trace has no steps and is simulated as a whole.
     """
 
@@ -33,9 +33,9 @@ class ReplayWindow(NamedTuple):
 
 @derived
 def replay_window(run: Run) -> ReplayWindow:
-    """Return the steps to simulate: at most `MOST_STEPS` representative ones per lane."""
+    """Return the steps to simulate: at most `MOST_STEPS` representative ones per loop."""
     found = steps(run)
-    parts = [_of_lane(found, lane) for lane in np.unique(found.lane).tolist()]
+    parts = [_of_loop(found, loop) for loop in np.unique(found.loop).tolist()]
     chosen = np.concatenate([np.zeros(0, np.int64), *parts])
     if not len(chosen):
         low, high = run.trace.span()
@@ -44,9 +44,9 @@ def replay_window(run: Run) -> ReplayWindow:
     return ReplayWindow(int(low), int(high), chosen)
 
 
-def _of_lane(found: Steps, lane: int) -> I64:
-    """Return the steps of one lane, from its first or from shortly before the included ones."""
-    places = np.flatnonzero(found.lane == lane)
+def _of_loop(found: Steps, loop: int) -> I64:
+    """Return the steps of one loop, from its first or from shortly before the included ones."""
+    places = np.flatnonzero(found.loop == loop)
     included = np.flatnonzero(found.included[places])
     if not len(included):
         return places[:MOST_STEPS]

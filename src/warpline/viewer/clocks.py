@@ -44,7 +44,7 @@ def _errors(trace: Trace) -> dict[int, int]:
     found = collective_matches(trace)
     of_file: dict[int, float] = {}
     for lead in found.leads:
-        pair = {files[int(found.lane_process[lane])] for lane in (lead.first, lead.second)}
+        pair = {files[int(found.rank_process[rank])] for rank in (lead.first, lead.second)}
         error = abs(lead.lead_ns) + lead.spread_ns
         for file in pair - {files[0]} if len(pair) > 1 else ():
             of_file[file] = max(of_file.get(file, 0.0), error)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived.breakdown.partition import (
-    Lane,
     Partition,
+    RankWindows,
     busy_by_origin,
-    lane_owners,
+    rank_owners,
     step_partition,
 )
 from warpline.derived.kernels.rules import Origin
@@ -44,7 +44,7 @@ _PART_IS_BUSY = np.array([part.is_busy for part in TimePart])
 
 
 class _Cells(NamedTuple):
-    """Parts of the time of intervals, each a single window or all windows of a lane.
+    """Parts of the time of intervals, each a single window or all windows of a rank.
 
     Attributes:
         interval: Shape (n,), int64, ascending.
@@ -97,20 +97,20 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
     """
     found, by_step = step_partition(Run(trace)), STEPS in arguments
     ns = _by_origin(trace, found) if ORIGIN in arguments else found.ns[:, :, None]
-    windows = np.concatenate([np.zeros(0, np.int64), *(lane.windows for lane in found.lanes)])
-    lane_of = np.repeat(np.arange(len(found.lanes)), [len(lane.windows) for lane in found.lanes])
+    windows = np.concatenate([np.zeros(0, np.int64), *(rank.windows for rank in found.ranks)])
+    rank_of = np.repeat(np.arange(len(found.ranks)), [len(rank.windows) for rank in found.ranks])
     if by_step:
         ns = ns[windows]
     else:
-        sums = [ns[lane.windows].sum(axis=0) for lane in found.lanes]
+        sums = [ns[rank.windows].sum(axis=0) for rank in found.ranks]
         ns = np.array(sums, np.int64).reshape(len(sums), *ns.shape[1:])
     cells = _cells(ns)
-    lane = lane_of[cells.interval] if by_step else cells.interval
-    owners = lane_owners(trace, found.lanes)
+    rank = rank_of[cells.interval] if by_step else cells.interval
+    owners = rank_owners(trace, found.ranks)
     values = _part_values(cells, ns)
-    values["pid"] = Numbers(owners.pid[lane], owners.has_pid[lane])
-    values["gpu_index"] = Numbers(owners.gpu_index[lane])
-    counts = np.array([_step_count(found, each) for each in found.lanes], np.int64)[lane]
+    values["pid"] = Numbers(owners.pid[rank], owners.has_pid[rank])
+    values["gpu_index"] = Numbers(owners.gpu_index[rank])
+    counts = np.array([_step_count(found, each) for each in found.ranks], np.int64)[rank]
     counts = np.minimum(counts, 1) if by_step else counts
     values["per_step_ns"] = Numbers(cells.ns / np.maximum(counts, 1), counts > 0)
     if by_step:
@@ -161,14 +161,14 @@ def _step_labels(trace: Trace, found: Partition, window: I64) -> Texts:
     return Texts(codes, labels.values)
 
 
-def _step_count(found: Partition, lane: Lane) -> int:
-    """Return the number of steps among the windows of a lane."""
-    return int(np.count_nonzero(found.windows.step[lane.windows] >= 0))
+def _step_count(found: Partition, rank: RankWindows) -> int:
+    """Return the number of steps among the windows of a rank."""
+    return int(np.count_nonzero(found.windows.step[rank.windows] >= 0))
 
 
 def _notes(trace: Trace, found: Partition) -> tuple[str, ...]:
     """Return notes on the time that the parts divide."""
-    counts = [_step_count(found, lane) for lane in found.lanes]
+    counts = [_step_count(found, rank) for rank in found.ranks]
     if not counts:
         return ()
     if not any(counts):

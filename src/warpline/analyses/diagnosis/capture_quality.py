@@ -308,7 +308,7 @@ def _idle(run: Run, *causes: TimePart) -> tuple[float, int]:
     Without steps, shares are of the time from a device's first to its last operation.
     """
     found = step_partition(run)
-    sums = [found.total(lane) for lane in found.lanes]
+    sums = [found.total(rank) for rank in found.ranks]
     if not (found.windows.step >= 0).any():
         for each in sums:
             each[TimePart.TAIL] = 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from warpline.derived.breakdown.overlaps import OverlapKind, Overlaps, step_overlaps
-from warpline.derived.breakdown.partition import lane_owners, lanes_of
+from warpline.derived.breakdown.partition import rank_owners, ranks_of
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
@@ -63,22 +63,22 @@ def overlap(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline.
     """
     found = step_overlaps(Run(trace))
-    lanes = lanes_of(found.windows)
-    sums = [found.ns[lane.windows].sum(axis=0) for lane in lanes]
-    ns = np.array(sums, np.int64).reshape(len(lanes), len(OverlapKind))
-    lane, kind = np.nonzero(ns)
-    owners = lane_owners(trace, lanes)
-    steps = np.array([_step_count(found, each.windows) for each in lanes], np.int64)[lane]
+    ranks = ranks_of(found.windows)
+    sums = [found.ns[rank.windows].sum(axis=0) for rank in ranks]
+    ns = np.array(sums, np.int64).reshape(len(ranks), len(OverlapKind))
+    rank, kind = np.nonzero(ns)
+    owners = rank_owners(trace, ranks)
+    steps = np.array([_step_count(found, each.windows) for each in ranks], np.int64)[rank]
     length = found.windows.end_ns - found.windows.start_ns
-    totals = np.array([length[each.windows].sum() for each in lanes], np.int64)[lane]
+    totals = np.array([length[each.windows].sum() for each in ranks], np.int64)[rank]
     values: dict[str, Values] = {
-        "pid": Numbers(owners.pid[lane], owners.has_pid[lane]),
-        "gpu_index": Numbers(owners.gpu_index[lane]),
+        "pid": Numbers(owners.pid[rank], owners.has_pid[rank]),
+        "gpu_index": Numbers(owners.gpu_index[rank]),
         "measure": Texts(kind.astype(np.int32), OverlapKind.labels()),
-        "total_ns": Numbers(ns[lane, kind]),
-        "per_step_ns": Numbers(ns[lane, kind] / np.maximum(steps, 1), steps > 0),
-        "time_ratio": Numbers(ns[lane, kind] / np.maximum(totals, 1)),
-        **_shares(ns, lane, kind),
+        "total_ns": Numbers(ns[rank, kind]),
+        "per_step_ns": Numbers(ns[rank, kind] / np.maximum(steps, 1), steps > 0),
+        "time_ratio": Numbers(ns[rank, kind] / np.maximum(totals, 1)),
+        **_shares(ns, rank, kind),
         "meaning": Texts(kind.astype(np.int32), [kind.meaning for kind in OverlapKind]),
     }
     return Result(NAME, TITLE, FIELDS, values, ("pid", "gpu_index", "measure"))
@@ -88,12 +88,12 @@ def _step_count(found: Overlaps, windows: I64) -> int:
     return int(np.count_nonzero(found.windows.step[windows] >= 0))
 
 
-def _shares(ns: I64, lane: I64, kind: I64) -> dict[str, Values]:
+def _shares(ns: I64, rank: I64, kind: I64) -> dict[str, Values]:
     """Return each measure's share of its kind of work."""
     whole = np.array([int(_WHOLE.get(each, _NONE)) for each in OverlapKind], np.int64)[kind]
     has_whole = whole >= 0
-    base = ns[lane, np.where(has_whole, whole, 0)]
+    base = ns[rank, np.where(has_whole, whole, 0)]
     return {
-        "own_ratio": Numbers(ns[lane, kind] / np.maximum(base, 1), has_whole),
+        "own_ratio": Numbers(ns[rank, kind] / np.maximum(base, 1), has_whole),
         "of": Texts(whole.astype(np.int32), OverlapKind.labels()),
     }

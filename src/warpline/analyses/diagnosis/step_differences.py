@@ -126,10 +126,10 @@ def _top(arguments: Arguments) -> int:
 
 
 def _usual_ns(found: Steps) -> F64:
-    """Return for each step the median period of the included steps of its lane."""
+    """Return for each step the median period of the included steps of its loop."""
     usual = np.zeros(len(found), np.float64)
-    for lane in np.unique(found.lane).tolist():
-        own = found.lane == lane
+    for loop in np.unique(found.loop).tolist():
+        own = found.loop == loop
         counted = own & found.included & (found.slowest_window >= 0)
         usual[own] = np.median(found.period_ns[counted]) if counted.any() else np.inf
     return usual
@@ -219,7 +219,7 @@ def _ranges(trace: Trace, found: Steps) -> _Times:
 def _step_at(found: Steps, time_ns: I64, process: I64, thread: I64) -> I64:
     """Return the step at each CPU time, which lasts until the next step starts; -1 for none."""
     step = np.full(len(time_ns), -1)
-    first = np.flatnonzero(np.diff(found.lane, prepend=-1))
+    first = np.flatnonzero(np.diff(found.loop, prepend=-1))
     ends = np.append(first[1:], len(found))
     several = np.bincount(found.process[first]) > 1
     for low, high in zip(first.tolist(), ends.tolist(), strict=True):
@@ -239,15 +239,15 @@ def _nothing() -> _Times:
 
 
 def _differences(found: Steps, times: _Times, slow: I64, usual_ns: F64) -> _Rows:
-    """Return what took longer in slow steps than in the included steps of their lane."""
+    """Return what took longer in slow steps than in the included steps of their loop."""
     n_items = max(len(times.names), 1)
-    lane_item = found.lane[times.step] * n_items + times.item
-    cells = factorize_rows(lane_item, times.step)
+    loop_item = found.loop[times.step] * n_items + times.item
+    cells = factorize_rows(loop_item, times.step)
     ns = np.bincount(cells.codes, times.ns, minlength=cells.n_groups).astype(np.int64)
     step, item = times.step[cells.first], times.item[cells.first]
     counted = found.included & (found.slowest_window >= 0)
-    medians = _medians(found.lane[step] * n_items + item, ns, counted[step], found, n_items)
-    usual = medians[found.lane[step] * n_items + item]
+    medians = _medians(found.loop[step] * n_items + item, ns, counted[step], found, n_items)
+    usual = medians[found.loop[step] * n_items + item]
     extra = ns - usual
     least = _LEAST_PART * (found.period_ns - usual_ns)[step]
     rows = np.flatnonzero(np.isin(step, slow) & (extra > 0) & (extra >= least))
@@ -261,12 +261,12 @@ def _differences(found: Steps, times: _Times, slow: I64, usual_ns: F64) -> _Rows
 
 
 def _medians(key: I64, ns: I64, counted: BoolArray, found: Steps, n_items: int) -> F64:
-    """Return the median of each lane's items over the counted steps; absent items count as 0."""
-    n_lanes = int(found.lane[-1]) + 1
+    """Return the median of each loop's items over the counted steps; absent items count as 0."""
+    n_loops = int(found.loop[-1]) + 1
     rows = np.flatnonzero(counted)
-    stats = group_stats(key[rows], ns[rows], n_lanes * n_items)
+    stats = group_stats(key[rows], ns[rows], n_loops * n_items)
     has_period = found.included & (found.slowest_window >= 0)
-    n_steps = np.repeat(np.bincount(found.lane[has_period], minlength=n_lanes), n_items)
+    n_steps = np.repeat(np.bincount(found.loop[has_period], minlength=n_loops), n_items)
     absent = n_steps - stats.count  # this many zeros precede the sorted values
     ordered = np.append(stats.ordered, 0)
     middle = []

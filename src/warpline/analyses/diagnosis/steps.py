@@ -138,7 +138,7 @@ def _states(found: Steps) -> Texts:
 def _notes(found: Steps) -> tuple[str, ...]:
     times = found.times()
     counted = plural(times.count, "step is", "steps are")
-    of_each = " of each process" if found.lane[-1] > 0 else ""
+    of_each = " of each process" if found.loop[-1] > 0 else ""
     text = f"{counted} analyzed{of_each}, from {found.source}"
     if times.median_ns is not None and times.p95_ns is not None:
         text += f": median {format_ns(times.median_ns)}, p95 {format_ns(times.p95_ns)}"

@@ -98,7 +98,7 @@ def _collectives(trace: Trace) -> BoolArray:
 
 def _moving(trace: Trace) -> Estimate:
     """Return the share of a collective's time that may move data."""
-    is_alone = len(collective_matches(trace).lane_process) < 2
+    is_alone = len(collective_matches(trace).rank_process) < 2
     return _ALONE if is_alone else Estimate(1.0, 1.0, 1.0)
 
 

@@ -73,7 +73,7 @@ def straggler(run: Run) -> list[Finding] | Skipped:
     Limits: Ranks missing from the trace are not considered. Profiling itself may make a rank late.
     Source: Warpline.
     """
-    if len(collective_matches(run.trace).lane_process) < 2:
+    if len(collective_matches(run.trace).rank_process) < 2:
         return []
     skipped = cannot_match(run.trace, NAME)
     if skipped is not None:
@@ -137,12 +137,12 @@ def _changes(run: Run, process: int, device: int) -> tuple[Change, ...]:
     Empty for one of several ranks in a process, whose calls cannot be attributed to ranks.
     """
     found = collective_waits(run)
-    lane_process, lane_device = found.matches.lane_process, found.matches.lane_device
-    if np.count_nonzero(lane_process == process) > 1:
+    rank_process, rank_device = found.matches.rank_process, found.matches.rank_device
+    if np.count_nonzero(rank_process == process) > 1:
         return ()
-    late = np.flatnonzero((lane_process == process) & (lane_device == device))
-    is_late = np.isin(found.lane[found.last], late)
-    waited = np.flatnonzero(is_late[found.collective] & ~np.isin(found.lane, late))
+    late = np.flatnonzero((rank_process == process) & (rank_device == device))
+    is_late = np.isin(found.rank[found.last], late)
+    waited = np.flatnonzero(is_late[found.collective] & ~np.isin(found.rank, late))
     return (CatchUp(process, found.operation[waited], found.wait_ns[waited], _REMAINING),)
 
 
@@ -194,9 +194,9 @@ def _latest(run: Run, worst: int | None, ranks: RankWaits) -> Evidence:
     matches, last = found.matches, found.last
     chosen = np.arange(found.count)
     if worst is not None:
-        lane = found.lane[last]
-        is_own = matches.lane_process[lane] == ranks.process[worst]
-        chosen = np.flatnonzero(is_own & (matches.lane_device[lane] == ranks.device[worst]))
+        rank = found.rank[last]
+        is_own = matches.rank_process[rank] == ranks.process[worst]
+        chosen = np.flatnonzero(is_own & (matches.rank_device[rank] == ranks.device[worst]))
     latest = chosen[np.argsort(-found.late_ns[chosen], kind="stable")][:_SHOWN]
     kernels = found.operation[last[latest]]
     start = operations(run.trace).start_ns[kernels]
@@ -216,11 +216,11 @@ def _latest(run: Run, worst: int | None, ranks: RankWaits) -> Evidence:
 def _excess(run: Run, process: int, device: int) -> _Excess | None:
     """Return the part of the step with a rank's largest excess over the median of the others."""
     found = step_partition(run)
-    rows = [_per_step(found.total(lane), found.windows.step[lane.windows]) for lane in found.lanes]
+    rows = [_per_step(found.total(rank), found.windows.step[rank.windows]) for rank in found.ranks]
     own = [
         place
-        for place, lane in enumerate(found.lanes)
-        if lane.device == device and lane.process in (process, -1)
+        for place, rank in enumerate(found.ranks)
+        if rank.device == device and rank.process in (process, -1)
     ]
     rest = [row for place, row in enumerate(rows) if place not in own]
     if len(own) != 1 or not rest:

@@ -1,4 +1,4 @@
-"""The time that checks are about, by lane: a process on a GPU."""
+"""The time that checks are about, by rank: a process on a GPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MeasuredTime:
 
     @cached_property
     def total_ns(self) -> I64:
-        """Shape (lanes,), int64; without steps, from the first to the last operation."""
+        """Shape (ranks,), int64; without steps, from the first to the last operation."""
         tail = 0 if self.has_steps else self.part_ns(TimePart.TAIL)
         whole: I64 = self._sums.sum(axis=1) - tail
         return whole
@@ -50,30 +50,30 @@ class MeasuredTime:
         return bool((windows.step >= 0).any())
 
     def part_ns(self, *parts: TimePart) -> I64:
-        """Return the time of parts by lane."""
+        """Return the time of parts by rank."""
         sums: I64 = self._sums[:, list(parts)].sum(axis=1)
         return sums
 
     @cached_property
     def busy_ns(self) -> I64:
-        """Shape (lanes,), int64; the time of any operation."""
+        """Shape (ranks,), int64; the time of any operation."""
         return self.part_ns(*BUSY)
 
     def together_ns(self, kind: OverlapKind) -> I64:
-        """Return the time of a kind of overlap by lane."""
+        """Return the time of a kind of overlap by rank."""
         found = step_overlaps(self.run).ns[:, kind]
-        lanes = step_partition(self.run).lanes
-        return np.array([found[lane.windows].sum() for lane in lanes], np.int64)
+        ranks = step_partition(self.run).ranks
+        return np.array([found[rank.windows].sum() for rank in ranks], np.int64)
 
     def worst(self, ns: I64, of_ns: I64 | None = None) -> float:
-        """Return the largest share among lanes, of each lane's time or of `of_ns`."""
+        """Return the largest share among ranks, of each rank's time or of `of_ns`."""
         whole = self.total_ns if of_ns is None else of_ns
         return float(np.max(ns / np.maximum(whole, 1), initial=0.0))
 
     @cached_property
     def _sums(self) -> I64:
         found = step_partition(self.run)
-        sums = [found.total(lane) for lane in found.lanes]
+        sums = [found.total(rank) for rank in found.ranks]
         return np.array(sums, np.int64).reshape(len(sums), len(TimePart))
 
     @cached_property

@@ -22,8 +22,8 @@ from warpline.ops.tiling import Cuts, Grouped, cut
 from warpline.trace import Run, Trace
 
 
-class Lane(NamedTuple):
-    """The windows of one process on one device.
+class RankWindows(NamedTuple):
+    """The windows of a rank: one process on one device.
 
     Attributes:
         process: Row of the process table, -1 if the windows belong to no process.
@@ -49,23 +49,23 @@ class Partition:
     ns: I64
 
     @cached_property
-    def lanes(self) -> tuple[Lane, ...]:
+    def ranks(self) -> tuple[RankWindows, ...]:
         """The windows by process and device, ascending."""
-        return lanes_of(self.windows)
+        return ranks_of(self.windows)
 
-    def total(self, lane: Lane) -> I64:
-        """Return the sum over the windows of a lane, shape (`TimePart`,)."""
-        sums: I64 = self.ns[lane.windows].sum(axis=0)
+    def total(self, rank: RankWindows) -> I64:
+        """Return the sum over the windows of a rank, shape (`TimePart`,)."""
+        sums: I64 = self.ns[rank.windows].sum(axis=0)
         return sums
 
 
-def lanes_of(windows: Windows) -> tuple[Lane, ...]:
+def ranks_of(windows: Windows) -> tuple[RankWindows, ...]:
     """Return the windows by process and device, ascending."""
     if not len(windows.device):
         return ()
     groups = factorize_rows(windows.process, windows.device)
     return tuple(
-        Lane(
+        RankWindows(
             int(windows.process[first]),
             int(windows.device[first]),
             np.flatnonzero(groups.codes == code),
@@ -132,13 +132,13 @@ def summed(windows: Windows, pieces: Cuts, code: Integers, n_codes: int) -> I64:
     return ns
 
 
-class LaneOwners(NamedTuple):
-    """Process and GPU of each lane, as shown to users.
+class RankOwners(NamedTuple):
+    """Process and GPU of each rank, as shown to users.
 
     Attributes:
-        pid: Shape (lanes,), int64, the process id.
-        has_pid: Shape (lanes,), bool, False if several processes share the device's windows.
-        gpu_index: Shape (lanes,), int64, the producer's index of the GPU.
+        pid: Shape (ranks,), int64, the process id.
+        has_pid: Shape (ranks,), bool, False if several processes share the device's windows.
+        gpu_index: Shape (ranks,), int64, the producer's index of the GPU.
     """
 
     pid: I64
@@ -146,14 +146,14 @@ class LaneOwners(NamedTuple):
     gpu_index: I64
 
 
-def lane_owners(trace: Trace, lanes: Sequence[Lane]) -> LaneOwners:
-    """Return the process and the device of each lane.
+def rank_owners(trace: Trace, ranks: Sequence[RankWindows]) -> RankOwners:
+    """Return the process and the device of each rank.
 
     Windows without a process belong to the only process that used the device, if there is only
     one.
     """
-    owners = [owner_of(trace, lane.process, lane.device) for lane in lanes]
-    return LaneOwners(
+    owners = [owner_of(trace, rank.process, rank.device) for rank in ranks]
+    return RankOwners(
         np.array([owner.pid or 0 for owner in owners], np.int64),
         np.array([owner.pid is not None for owner in owners], np.bool_),
         np.array([owner.gpu_index for owner in owners], np.int64),

@@ -135,9 +135,9 @@ class StepScope:
         chosen = np.flatnonzero(places & self.operations)
         if not len(chosen):
             return ()
-        lanes = factorize_rows(work.process[chosen], work.device[chosen])
-        stats = group_stats(lanes.codes, (work.end_ns - work.start_ns)[chosen], lanes.n_groups)
-        first = chosen[lanes.first]
+        ranks = factorize_rows(work.process[chosen], work.device[chosen])
+        stats = group_stats(ranks.codes, (work.end_ns - work.start_ns)[chosen], ranks.n_groups)
+        first = chosen[ranks.first]
         found = zip(work.process[first], work.device[first], stats.sum, stats.count, strict=True)
         return tuple(self._on_device(*map(int, facts)) for facts in found)
 
@@ -148,8 +148,8 @@ class StepScope:
         """
         found = step_partition(self.run)
         chosen = list(causes or IDLE)
-        idle = ((lane, int(found.total(lane)[chosen].sum())) for lane in found.lanes)
-        return tuple(self._on_device(lane.process, lane.device, ns) for lane, ns in idle if ns)
+        idle = ((rank, int(found.total(rank)[chosen].sum())) for rank in found.ranks)
+        return tuple(self._on_device(rank.process, rank.device, ns) for rank, ns in idle if ns)
 
     def _on_device(self, process: int, device: int, ns: int, number: int | None = None) -> OnDevice:
         owner = owner_of(self.run.trace, process, device)
@@ -176,7 +176,7 @@ class StepScope:
         """Return the idle time of the devices per step, for some causes or all."""
         found = step_partition(self.run)
         chosen = list(causes or IDLE)
-        return sum(float(found.total(lane)[chosen].sum()) for lane in found.lanes) / self.count
+        return sum(float(found.total(rank)[chosen].sum()) for rank in found.ranks) / self.count
 
     def show_operations(self, text: str, places: BoolArray) -> Evidence:
         """Return included operations as evidence, of the table with the most of them."""
@@ -258,7 +258,7 @@ class _Times(NamedTuple):
 
 def _of_whole(run: Run) -> _Times:
     """Return the times of the whole recording, which has no steps."""
-    length = _lane_sums(run, _lengths(run))
+    length = _rank_sums(run, _lengths(run))
     whole = max((total for total, _ in length), default=0.0)
     return _Times(whole, whole, _if_much(float(host_pauses(run).idle_ns.sum()), whole))
 
@@ -267,7 +267,7 @@ def _of_steps(run: Run, median_ns: float, count: int) -> _Times:
     """Return the times of a step."""
     pauses, length = host_pauses(run), _lengths(run)
     worked, whole = (
-        max(median_ns, *(total / number for total, number in _lane_sums(run, ns)))
+        max(median_ns, *(total / number for total, number in _rank_sums(run, ns)))
         for ns in (length - pauses.with_data_ns, length)
     )
     is_once = pauses.windows < _LEAST_WITH_PAUSES
@@ -280,10 +280,10 @@ def _lengths(run: Run) -> I64:
     return windows.end_ns - windows.start_ns
 
 
-def _lane_sums(run: Run, ns: I64) -> list[tuple[float, int]]:
-    """Return the sum over the windows of each lane, and their number."""
-    lanes = step_partition(run).lanes
-    return [(float(ns[lane.windows].sum()), len(lane.windows)) for lane in lanes]
+def _rank_sums(run: Run, ns: I64) -> list[tuple[float, int]]:
+    """Return the sum over the windows of each rank, and their number."""
+    ranks = step_partition(run).ranks
+    return [(float(ns[rank.windows].sum()), len(rank.windows)) for rank in ranks]
 
 
 def _if_much(paused_ns: float, whole_ns: float) -> float:

@@ -34,7 +34,7 @@ class Lead:
     """The clock offset between two ranks, measured at the ends of collectives.
 
     Attributes:
-        first: One rank, a lane of the matches.
+        first: One rank, a place in the matches' ranks.
         second: The other rank.
         lead_ns: How far the second clock is ahead: the median.
         spread_ns: 90% of the ends agree within this distance, allowing for drift.
@@ -54,30 +54,30 @@ class Lead:
 class CollectiveMatches:
     """Collectives of several ranks, sorted by collective, then rank.
 
-    A rank is a lane here: one process on one device.
+    A rank is one process on one device, numbered from 0 in the order of both.
 
     Attributes:
         collective: Shape (n,), int64, numbers of the collectives: 0, 0, 1, 1...
-        lane: Shape (n,), int64, the rank of this part.
+        rank: Shape (n,), int64, the rank of this part.
         operation: Shape (n,), int64, the kernel, a place in `operations`.
         lead_ns: Shape (n,), int64, how far the rank's clock is ahead of that of the collective's
             first rank; 0 if they share a clock or agree within the error.
         error_ns: Shape (n,), int64, the error of the clock alignment between the collective's
             ranks; 0 for one clock.
-        lane_process: Shape (lanes,), int64, rows of the process table.
-        lane_device: Shape (lanes,), int64, rows of the device table.
+        rank_process: Shape (ranks,), int64, rows of the process table.
+        rank_device: Shape (ranks,), int64, rows of the device table.
         leads: The clock offsets between ranks.
         unmatched: Number of collective kernels without a match on another rank.
         notes: The reason, for the user.
     """
 
     collective: I64
-    lane: I64
+    rank: I64
     operation: I64
     lead_ns: I64
     error_ns: I64
-    lane_process: I64
-    lane_device: I64
+    rank_process: I64
+    rank_device: I64
     leads: tuple[Lead, ...]
     unmatched: int
     notes: tuple[str, ...]
@@ -94,17 +94,17 @@ class CollectiveMatches:
 
 
 class _Kernels(NamedTuple):
-    """Kernels of collectives that end on all ranks together, sorted by lane and time.
+    """Kernels of collectives that end on all ranks together, sorted by rank and time.
 
     Attributes:
         operation: Shape (n,), int64, places in `operations`.
-        lane: Shape (n,), int64.
+        rank: Shape (n,), int64.
         kind: Shape (n,), int64, equal for one kind of operation in one communicator.
         sequence: Shape (n,), int64, number of the call in its communicator, -1 if unknown.
     """
 
     operation: I64
-    lane: I64
+    rank: I64
     kind: I64
     sequence: I64
 
@@ -112,7 +112,7 @@ class _Kernels(NamedTuple):
 class _Series(NamedTuple):
     """The collectives of one kind on one rank, in order: rows of `_Kernels`."""
 
-    lane: int
+    rank: int
     rows: I64
 
 
@@ -130,12 +130,12 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
         no = np.zeros(0, np.int64)
         return CollectiveMatches(
             collective=no,
-            lane=no,
+            rank=no,
             operation=no,
             lead_ns=no,
             error_ns=no,
-            lane_process=no,
-            lane_device=no,
+            rank_process=no,
+            rank_device=no,
             leads=(),
             unmatched=0,
             notes=(),
@@ -158,12 +158,12 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
     )
     return CollectiveMatches(
         collective=number,
-        lane=kernels.lane[rows],
+        rank=kernels.rank[rows],
         operation=kernels.operation[rows],
         lead_ns=lead,
         error_ns=error,
-        lane_process=process,
-        lane_device=device,
+        rank_process=process,
+        rank_device=device,
         leads=tuple(leads),
         unmatched=len(kernels.operation) - len(rows),
         notes=_notes(len(process), len(kernels.operation), len(rows)),
@@ -173,8 +173,8 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
 def cannot_match(trace: Trace, name: str) -> Skipped | None:
     """Return why ranks cannot be compared; None if they can."""
     found = collective_matches(trace)
-    if len(found.lane_process) < 2:
-        what = "one rank" if len(found.lane_process) else "no collectives of several ranks"
+    if len(found.rank_process) < 2:
+        what = "one rank" if len(found.rank_process) else "no collectives of several ranks"
         return Skipped(name, f"the trace contains {what}", "pass the recordings of all ranks")
     if not found.count:
         return Skipped(
@@ -195,13 +195,13 @@ class _Group(NamedTuple):
 def _groups(trace: Trace, kernels: _Kernels, files: I64) -> Iterator[_Group]:
     """Yield the ranks that share collectives, for each kind of them."""
     end = operations(trace).end_ns[kernels.operation]
-    cells = factorize_rows(kernels.kind, kernels.lane)
+    cells = factorize_rows(kernels.kind, kernels.rank)
     order = np.argsort(cells.codes, kind="stable")
     bounds = np.flatnonzero(np.diff(cells.codes[order], prepend=-1))
     by_kind: dict[int, list[_Series]] = {}
     for rows in np.split(order, bounds[1:]) if len(order) else []:
-        kind, lane = int(kernels.kind[rows[0]]), int(kernels.lane[rows[0]])
-        by_kind.setdefault(kind, []).append(_Series(lane, rows))
+        kind, rank = int(kernels.kind[rows[0]]), int(kernels.rank[rows[0]])
+        by_kind.setdefault(kind, []).append(_Series(rank, rows))
     for every in by_kind.values():
         groups: list[tuple[_Series, list[tuple[_Series, EndPairs]]]] = []
         for series in every:
@@ -223,7 +223,7 @@ def _pairs(
     pairs = pair_ends(end[first.rows], end[second.rows], numbers if is_numbered else None)
     if pairs is None:
         return None
-    is_one_clock = files[first.lane] == files[second.lane]
+    is_one_clock = files[first.rank] == files[second.rank]
     if is_one_clock and abs(float(np.median(pairs.lead_ns))) > _ONE_CLOCK_NS:
         return None  # probably collectives of different steps
     return pairs
@@ -245,10 +245,10 @@ def _table(group: _Group, files: I64) -> tuple[I64, I64]:
     rows, leads = [group.first.rows[common]], [np.zeros(len(common), np.int64)]
     for series, pairs in group.others:
         place = np.searchsorted(pairs.first, common)
-        is_one_clock = bool(files[group.first.lane] == files[series.lane])
+        is_one_clock = bool(files[group.first.rank] == files[series.rank])
         rows.append(series.rows[pairs.second[place]])
         leads.append(_correction(pairs, is_one_clock=is_one_clock)[place])
-    order = np.argsort([group.first.lane, *(series.lane for series, _ in group.others)])
+    order = np.argsort([group.first.rank, *(series.rank for series, _ in group.others)])
     return np.array(rows)[order], np.array(leads)[order]
 
 
@@ -261,8 +261,8 @@ def _correction(pairs: EndPairs, *, is_one_clock: bool) -> I64:
 
 def _error_ns(group: _Group, files: I64) -> int:
     """Return the spread of a group's ends across ranks with clocks of different files."""
-    here = files[group.first.lane]
-    apart = [pairs.spread_ns for series, pairs in group.others if files[series.lane] != here]
+    here = files[group.first.rank]
+    apart = [pairs.spread_ns for series, pairs in group.others if files[series.rank] != here]
     return round(max(apart, default=0.0))
 
 
@@ -274,8 +274,8 @@ def clock_error_ns(spread_ns: float) -> float:
 def _leads(group: _Group) -> Iterator[Lead]:
     for series, pairs in group.others:
         yield Lead(
-            first=group.first.lane,
-            second=series.lane,
+            first=group.first.rank,
+            second=series.rank,
             lead_ns=float(np.median(pairs.lead_ns)),
             spread_ns=pairs.spread_ns,
             drift_ns=float(pairs.lead_ns[-1] - pairs.lead_ns[0]),
@@ -283,9 +283,9 @@ def _leads(group: _Group) -> Iterator[Lead]:
         )
 
 
-def _notes(n_lanes: int, n_kernels: int, n_matched: int) -> tuple[str, ...]:
+def _notes(n_ranks: int, n_kernels: int, n_matched: int) -> tuple[str, ...]:
     missing = n_kernels - n_matched
-    if n_lanes < 2 or not missing:
+    if n_ranks < 2 or not missing:
         return ()
     note = (
         f"{missing:,} of {plural(n_kernels, 'collective kernel')} could not be matched with"
@@ -307,7 +307,7 @@ def _has_collectives(trace: Trace) -> bool:
 
 
 def _kernels(trace: Trace) -> tuple[_Kernels, I64, I64]:
-    """Return the kernels, and the process and device of each lane."""
+    """Return the kernels, and the process and device of each rank."""
     work = operations(trace)
     is_collective = operation_categories(trace) == TimePart.COLLECTIVE
     place = np.flatnonzero(is_collective)
@@ -315,24 +315,24 @@ def _kernels(trace: Trace) -> tuple[_Kernels, I64, I64]:
     ends_together = [code for code, name in enumerate(kinds.operations) if name in TOGETHER]
     chosen = np.isin(kinds.operation, ends_together)
     place, sequence = place[chosen], kinds.sequence[chosen]
-    lanes = factorize_rows(work.process[place], work.device[place])
-    lane = lanes.codes.astype(np.int64)
+    ranks = factorize_rows(work.process[place], work.device[place])
+    rank = ranks.codes.astype(np.int64)
     communicator = kinds.communicator[chosen]
     is_named = communicator >= 0
-    owner = np.where(is_named, communicator, _stream_places(lane, work.stream[place]))
+    owner = np.where(is_named, communicator, _stream_places(rank, work.stream[place]))
     groups = factorize_rows(is_named.astype(np.int64), owner, kinds.operation[chosen])
-    order = np.lexsort((work.end_ns[place], work.start_ns[place], lane))
-    parts = (place, lane, groups.codes.astype(np.int64), sequence)
-    first = place[lanes.first]
+    order = np.lexsort((work.end_ns[place], work.start_ns[place], rank))
+    parts = (place, rank, groups.codes.astype(np.int64), sequence)
+    first = place[ranks.first]
     return _Kernels(*(part[order] for part in parts)), work.process[first], work.device[first]
 
 
-def _stream_places(lane: I64, stream: I64) -> I64:
-    """Return the place of each kernel's stream among the lane's streams with collectives."""
-    pairs = factorize_rows(lane, stream)
-    first_lane = lane[pairs.first]
-    before = np.searchsorted(first_lane, first_lane, side="left")
-    return (np.arange(len(first_lane)) - before)[pairs.codes]
+def _stream_places(rank: I64, stream: I64) -> I64:
+    """Return the place of each kernel's stream among the rank's streams with collectives."""
+    pairs = factorize_rows(rank, stream)
+    first_rank = rank[pairs.first]
+    before = np.searchsorted(first_rank, first_rank, side="left")
+    return (np.arange(len(first_rank)) - before)[pairs.codes]
 
 
 def _file_of(trace: Trace) -> I64:

@@ -24,7 +24,7 @@ class CollectiveWaits:
         matches: The collective and rank of each part.
         collective: Shape (n,), int64, numbers of the analyzed collectives: 0, 0, 1, 1...
         place: Shape (n,), int64, the part, a place in the matches.
-        lane: Shape (n,), int64, its rank.
+        rank: Shape (n,), int64, its rank.
         operation: Shape (n,), int64, its kernel, a place in `operations`.
         arrival_ns: Shape (n,), int64, its start, on the clock of the collective's first rank.
         wait_ns: Shape (n,), int64, how long it waited for the last rank to start.
@@ -38,7 +38,7 @@ class CollectiveWaits:
     matches: CollectiveMatches
     collective: I64
     place: I64
-    lane: I64
+    rank: I64
     operation: I64
     arrival_ns: I64
     wait_ns: I64
@@ -82,7 +82,7 @@ def collective_waits(run: Run) -> CollectiveWaits:
         matches=found,
         collective=collective,
         place=chosen,
-        lane=found.lane[chosen],
+        rank=found.rank[chosen],
         operation=operation,
         arrival_ns=arrival,
         wait_ns=wait,

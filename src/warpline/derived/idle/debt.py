@@ -69,18 +69,18 @@ def charge(holds: Blocking, lost_ns: I64, idle: Idle) -> Charged:
     found = Charged(np.zeros(len(idle.device), np.int64), np.zeros(len(idle.device), np.int8))
     if not len(holds.cause) or not len(idle.device):
         return found
-    lane = idle.process * (int(idle.device.max()) + 1) + idle.device
+    rank = idle.process * (int(idle.device.max()) + 1) + idle.device
     by_end = np.argsort(holds.end_ns, kind="stable")
-    for rows in by_group(lane):
+    for rows in by_group(rank):
         device, process = idle.device[rows[0]], idle.process[rows[0]]
         chosen = by_end[holds.process[by_end] == process]
         chosen = chosen[lost_ns[chosen, device] > 0]
         if len(chosen):
-            _charge_lane(holds, chosen, lost_ns[chosen, device], idle, rows, found)
+            _charge_rank(holds, chosen, lost_ns[chosen, device], idle, rows, found)
     return found
 
 
-def _charge_lane(
+def _charge_rank(
     holds: Blocking, chosen: I64, lost_ns: I64, idle: Idle, rows: I64, found: Charged
 ) -> None:
     """Charge the idle times of one process on one device; holds and rows are ordered by time."""

@@ -77,7 +77,7 @@ def clock_alignment(trace: Trace) -> Alignment | None:
 
 def _between_files(found: CollectiveMatches, files: tuple[int, ...]) -> list[_Edge]:
     """Return the offsets between pairs of files, those from the most collectives first."""
-    process = found.lane_process
+    process = found.rank_process
     edges = [
         _Edge(_file(process, lead.first, files), _file(process, lead.second, files), lead)
         for lead in found.leads
@@ -86,8 +86,8 @@ def _between_files(found: CollectiveMatches, files: tuple[int, ...]) -> list[_Ed
     return sorted(apart, key=lambda edge: -edge.lead.count)
 
 
-def _file(process: I64, lane: int, files: tuple[int, ...]) -> int:
-    return files[int(process[lane])]
+def _file(process: I64, rank: int, files: tuple[int, ...]) -> int:
+    return files[int(process[rank])]
 
 
 def _reached(start: int, edges: Iterable[_Edge]) -> dict[int, tuple[float, _Edge | None]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.breakdown.partition import Lane
+from warpline.derived.breakdown.partition import RankWindows
 from warpline.derived.collectives.waits import collective_waits
 from warpline.derived.steps.times import measure_windows
 from warpline.derived.work.operations import operations
@@ -57,34 +57,34 @@ class RankWaits:
 def rank_waits(run: Run) -> RankWaits:
     """Return the waits of each rank that took part in a matched collective."""
     found = collective_waits(run)
-    lanes = np.unique(found.lane)
-    rank = np.searchsorted(lanes, found.lane)
-    last = rank[found.last]
+    ranks = np.unique(found.rank)
+    row = np.searchsorted(ranks, found.rank)
+    last = row[found.last]
     first = np.full(found.count, np.iinfo(np.int64).max)
     np.minimum.at(first, found.collective, found.arrival_ns)
     behind = found.arrival_ns - first[found.collective]
     wait_of, exposed_of = (
         _summed(found.collective, part, found.count) for part in (found.wait_ns, found.exposed_ns)
     )
-    n = len(lanes)
+    n = len(ranks)
     return RankWaits(
-        process=found.matches.lane_process[lanes],
-        device=found.matches.lane_device[lanes],
-        collectives=np.bincount(rank, minlength=n).astype(np.int64),
+        process=found.matches.rank_process[ranks],
+        device=found.matches.rank_device[ranks],
+        collectives=np.bincount(row, minlength=n).astype(np.int64),
         last=np.bincount(last[found.is_late], minlength=n).astype(np.int64),
         caused_ns=_summed(last, wait_of, n),
         exposed_ns=_summed(last, exposed_of, n),
         late_ns=_summed(last, found.late_ns, n),
-        wait_ns=_summed(rank, found.wait_ns, n),
-        exposed_wait_ns=_summed(rank, found.exposed_ns, n),
-        transfer_ns=_summed(rank, found.transfer_ns, n),
+        wait_ns=_summed(row, found.wait_ns, n),
+        exposed_wait_ns=_summed(row, found.exposed_ns, n),
+        transfer_ns=_summed(row, found.transfer_ns, n),
         median_behind_ns=np.array(
-            [np.median(behind[rank == place]) for place in range(n)], np.int64
+            [np.median(behind[row == place]) for place in range(n)], np.int64
         ),
     )
 
 
-def waiting_ns(run: Run, lane: Lane) -> int | None:
+def waiting_ns(run: Run, rank: RankWindows) -> int | None:
     """Return how long a process waited in collectives on a device, in the analyzed windows.
 
     None if none of its collectives is matched with another rank. Waits in several collectives at
@@ -92,18 +92,18 @@ def waiting_ns(run: Run, lane: Lane) -> int | None:
 
     Args:
         run: The trace, and the choice of its steps.
-        lane: A lane of `step_partition`.
+        rank: One of the ranks of `step_partition`.
     """
     found, windows = collective_waits(run), measure_windows(run)
-    process = found.matches.lane_process[found.lane]
-    own = found.matches.lane_device[found.lane] == lane.device
-    if lane.process >= 0:
-        own &= process == lane.process
+    process = found.matches.rank_process[found.rank]
+    own = found.matches.rank_device[found.rank] == rank.device
+    if rank.process >= 0:
+        own &= process == rank.process
     if not own.any():
         return None
     start = operations(run.trace).start_ns[found.operation[own]]
     waits = union(start, start + found.wait_ns[own])
-    chosen = lane.windows
+    chosen = rank.windows
     inside = intersect(waits, union(windows.start_ns[chosen], windows.end_ns[chosen]))
     return int((inside.end - inside.start).sum())
 

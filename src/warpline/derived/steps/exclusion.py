@@ -40,11 +40,11 @@ class Excluded(NamedTuple):
 
 @dataclass(frozen=True)
 class StepFacts:
-    """The facts that decide whether a step is included; shape (n,) each, by lane, then time.
+    """The facts that decide whether a step is included; shape (n,) each, by loop, then time.
 
     Attributes:
-        lane: Steps of one lane run in sequence.
-        index: Number of the step; lanes with the same numbers run their steps together.
+        loop: A process, or one of its threads, whose steps run one after another.
+        index: Number of the step; loops with the same numbers run their steps together.
         period_ns: Duration, 0 if unknown.
         setup_calls: Number of setup calls: loading modules, allocating memory, instantiating
             graphs.
@@ -53,7 +53,7 @@ class StepFacts:
         is_cut: Whether the recording began or ended within it.
     """
 
-    lane: I64
+    loop: I64
     index: I64
     period_ns: I64
     setup_calls: I64
@@ -74,7 +74,7 @@ def exclude(facts: StepFacts) -> tuple[Excluded, ...]:
     - Later steps longer than ``1.5 m + 3 s`` are outliers, if there is only one or at most a tenth
       of the steps. More frequent ones are part of the run's normal behavior.
 
-    Lanes whose steps have the same numbers, such as ranks, are decided together, by the longest
+    Loops whose steps have the same numbers, such as ranks, are decided together, by the longest
     period of each step. A step is included on all of them or on none.
     """
     reasons: dict[int, str] = {}
@@ -94,12 +94,12 @@ def exclude(facts: StepFacts) -> tuple[Excluded, ...]:
 
 
 def _together(facts: StepFacts) -> list[I64]:
-    """Return the steps by round: one row per number, one column per lane with these numbers."""
-    first = np.flatnonzero(np.diff(facts.lane, prepend=-1))
-    lanes = np.split(np.arange(len(facts.lane)), first[1:])
+    """Return the steps by round: one row per number, one column per loop with these numbers."""
+    first = np.flatnonzero(np.diff(facts.loop, prepend=-1))
+    loops = np.split(np.arange(len(facts.loop)), first[1:])
     alike: dict[bytes, list[I64]] = {}
-    for lane in lanes:
-        alike.setdefault(facts.index[lane].tobytes(), []).append(lane)
+    for loop in loops:
+        alike.setdefault(facts.index[loop].tobytes(), []).append(loop)
     return [np.stack(group, axis=1) for group in alike.values()]
 
 

@@ -58,9 +58,9 @@ def step_periods(trace: Trace) -> HostSteps | None:
     """
     for columns in (_KERNEL_SHAPE, _NAME_ONLY):
         kind = _kinds(trace, columns)
-        found = [lane for launches in _processes(trace) for lane in _lane(trace, launches, kind)]
-        if found:
-            return _as_steps(trace, found)
+        loops = [loop for launches in _processes(trace) for loop in _loop(trace, launches, kind)]
+        if loops:
+            return _as_steps(trace, loops)
     return None
 
 
@@ -109,7 +109,7 @@ def _processes(trace: Trace) -> Iterator[_Launches]:
         yield _Launches(part, launched.time_ns[part])
 
 
-def _lane(trace: Trace, launches: _Launches, kind: I64) -> Iterator[list[_Found]]:
+def _loop(trace: Trace, launches: _Launches, kind: I64) -> Iterator[list[_Found]]:
     """Yield the repetitions of one process, if any; per sample with step sampling."""
     found = []
     for part in _samples(trace, launches):
@@ -129,9 +129,9 @@ def _samples(trace: Trace, launches: _Launches) -> Iterator[_Launches]:
         yield _Launches(launches.operation[part], launches.time_ns[part])
 
 
-def _as_steps(trace: Trace, lanes: list[list[_Found]]) -> HostSteps:
-    start, end, process, lane, number, is_cut = ([np.zeros(0, np.int64)] for _ in range(6))
-    for place, parts in enumerate(lanes):
+def _as_steps(trace: Trace, loops: list[list[_Found]]) -> HostSteps:
+    start, end, process, loop, number, is_cut = ([np.zeros(0, np.int64)] for _ in range(6))
+    for place, parts in enumerate(loops):
         count = 0
         for launches, (bounds, is_whole) in parts:
             # The last launch of a recording belongs to the last step.
@@ -141,7 +141,7 @@ def _as_steps(trace: Trace, lanes: list[list[_Found]]) -> HostSteps:
             end.append(times[bounds[1:]])
             owner = operations(trace).process[launches.operation[0]]
             process.append(np.full(n_steps, owner))
-            lane.append(np.full(n_steps, place))
+            loop.append(np.full(n_steps, place))
             number.append(np.arange(count, count + n_steps))
             is_cut.append((np.arange(n_steps) == n_steps - 1) & (not is_whole))
             count += n_steps
@@ -152,18 +152,18 @@ def _as_steps(trace: Trace, lanes: list[list[_Found]]) -> HostSteps:
         end_ns=np.concatenate(end),
         process=np.concatenate(process),
         thread=np.full(len(numbers), -1),
-        lane=np.concatenate(lane),
+        loop=np.concatenate(loop),
         number=numbers,
         label=numbers,
         labels=tuple(f"step {place}" for place in range(int(numbers.max()) + 1)),
         is_cut=np.concatenate(is_cut).astype(np.bool_),
-        notes=_notes(lanes),
+        notes=_notes(loops),
     )
 
 
-def _notes(lanes: list[list[_Found]]) -> tuple[str, ...]:
-    periods = sorted({part.period for parts in lanes for part in parts})
-    fewest = min(len(part.repetitions) for parts in lanes for part in parts)
+def _notes(loops: list[list[_Found]]) -> tuple[str, ...]:
+    periods = sorted({part.period for parts in loops for part in parts})
+    fewest = min(len(part.repetitions) for parts in loops for part in parts)
     lengths = " or ".join(f"{period:,}" for period in periods[:3])
     what = "one launch" if periods == [1] else f"a sequence of {lengths} launches"
     text = (

@@ -53,7 +53,7 @@ _LAST_WORDS = (
 
 
 class HostSteps(NamedTuple):
-    """Steps on the CPU: by lane, then start; steps of a lane never overlap.
+    """Steps on the CPU: by loop, then start; steps of a loop never overlap.
 
     Attributes:
         source: The common pattern of their names, such as ``range:step_*``.
@@ -61,7 +61,7 @@ class HostSteps(NamedTuple):
         end_ns: Shape (n,), int64.
         process: Shape (n,), int64, rows of the process table.
         thread: Shape (n,), int64, rows of the thread table; -1 for none.
-        lane: Shape (n,), int64: steps of one lane run in sequence. A process is a lane, or each
+        loop: Shape (n,), int64: steps of one loop run in sequence. A process is a loop, or each
             of its threads if several run steps concurrently.
         number: Shape (n,), int64, the number in the name, -1 for none.
         label: Shape (n,), int64, indices into `labels`.
@@ -75,7 +75,7 @@ class HostSteps(NamedTuple):
     end_ns: I64
     process: I64
     thread: I64
-    lane: I64
+    loop: I64
     number: I64
     label: I64
     labels: tuple[str, ...]
@@ -89,16 +89,16 @@ class _Named(NamedTuple):
     name_id: I64  # rows of the string pool, ascending
     number: I64
     pattern: tuple[str, ...]
-    rank: I64  # 0 for names of steps, 1 for names of other units of work
+    priority: I64  # 0 for names of steps, 1 for names of other units of work
 
 
 class _Family(NamedTuple):
-    """Ranges with names of one pattern, rows of the range table by lane and start."""
+    """Ranges with names of one pattern, rows of the range table by loop and start."""
 
     pattern: str
     rows: I64
     number: I64
-    lane: I64
+    loop: I64
     held: int  # operations launched within
     coverage: float  # fraction of those launched between its first start and its last end, in 0..1
 
@@ -151,10 +151,10 @@ def _families(trace: Trace) -> Iterable[_Family]:
     place = place[rows]
     patterns = {text: number for number, text in enumerate(dict.fromkeys(named.pattern))}
     codes = np.array([patterns[text] for text in named.pattern], np.int64)[place]
-    for rank in (0, 1):
+    for priority in (0, 1):
         found = []
         for pattern, code in patterns.items():
-            chosen = np.flatnonzero((codes == code) & (named.rank[place] == rank))
+            chosen = np.flatnonzero((codes == code) & (named.priority[place] == priority))
             if len(chosen) >= _LEAST_REPEATS:
                 family = _family(trace, pattern, rows[chosen], named.number[place[chosen]])
                 found += [family] if family is not None else []
@@ -165,19 +165,19 @@ def _families(trace: Trace) -> Iterable[_Family]:
 
 def _step_names(trace: Trace) -> _Named:
     """Return the names of steps, or of other units of work."""
-    ids, numbers, patterns, ranks = [], [], [], []
+    ids, numbers, patterns, priorities = [], [], [], []
     for row in _with_words(trace):
         text = trace.strings.text(row)
         if not text.rstrip(_NO_LETTERS).lower().endswith(_LAST_WORDS):
             continue  # much faster than the patterns
-        rank = 0 if _STEP.search(text) else 1 if _UNIT_OF_WORK.search(text) else None
-        if rank is not None and not _NOT_A_STEP.search(text):
+        priority = 0 if _STEP.search(text) else 1 if _UNIT_OF_WORK.search(text) else None
+        if priority is not None and not _NOT_A_STEP.search(text):
             ids.append(row)
             numbers.append(_number(text))
             patterns.append(_DIGITS.sub("*", text))
-            ranks.append(rank)
+            priorities.append(priority)
     return _Named(
-        np.array(ids, np.int64), np.array(numbers, np.int64), tuple(patterns), np.array(ranks)
+        np.array(ids, np.int64), np.array(numbers, np.int64), tuple(patterns), np.array(priorities)
     )
 
 
@@ -245,18 +245,18 @@ def _family(trace: Trace, pattern: str, rows: I64, number: I64) -> _Family | Non
     start, end, process, thread = _times(trace, rows)
     outer = np.flatnonzero(~nest(start, end, thread).has_parent)
     start, end, process, thread = (part[outer] for part in (start, end, process, thread))
-    lane = factorize_rows(process).codes.astype(np.int64)
-    if _overlaps(start, end, lane):
+    loop = factorize_rows(process).codes.astype(np.int64)
+    if _overlaps(start, end, loop):
         # Several threads of a process may each run their own steps.
         own = _launches_itself(trace, start, end, thread)
         if own.any():
             outer, start, end, thread = (part[own] for part in (outer, start, end, thread))
-        lane = factorize_rows(thread).codes.astype(np.int64)
-        if _overlaps(start, end, lane):
+        loop = factorize_rows(thread).codes.astype(np.int64)
+        if _overlaps(start, end, loop):
             return None
-    order = np.lexsort((start, lane))
-    outer, lane = outer[order], lane[order]
-    return _Family(pattern, rows[outer], number[outer], lane, *_held(trace, rows[outer], lane))
+    order = np.lexsort((start, loop))
+    outer, loop = outer[order], loop[order]
+    return _Family(pattern, rows[outer], number[outer], loop, *_held(trace, rows[outer], loop))
 
 
 def _times(trace: Trace, rows: I64) -> tuple[I64, I64, I64, I64]:
@@ -265,10 +265,10 @@ def _times(trace: Trace, rows: I64) -> tuple[I64, I64, I64, I64]:
     return start, np.maximum(start, end), process, thread
 
 
-def _overlaps(start: I64, end: I64, lane: I64) -> bool:
-    order = np.lexsort((start, lane))
-    start, end, lane = start[order], end[order], lane[order]
-    return bool(np.any((start[1:] < end[:-1]) & (lane[1:] == lane[:-1])))
+def _overlaps(start: I64, end: I64, loop: I64) -> bool:
+    order = np.lexsort((start, loop))
+    start, end, loop = start[order], end[order], loop[order]
+    return bool(np.any((start[1:] < end[:-1]) & (loop[1:] == loop[:-1])))
 
 
 def _launches_itself(trace: Trace, start: I64, end: I64, thread: I64) -> BoolArray:
@@ -278,13 +278,13 @@ def _launches_itself(trace: Trace, start: I64, end: I64, thread: I64) -> BoolArr
     return np.isin(thread, launched.thread[inside.found])
 
 
-def _held(trace: Trace, rows: I64, lane: I64) -> tuple[int, float]:
+def _held(trace: Trace, rows: I64, loop: I64) -> tuple[int, float]:
     """Return the number of operations launched within, and their fraction of all in that time."""
     start, end, process, _ = _times(trace, rows)
     launched, of_process = launch_order(trace), operations(trace).process
     held = between = 0
-    for number in range(int(lane.max(initial=-1)) + 1):
-        own = lane == number
+    for number in range(int(loop.max(initial=-1)) + 1):
+        own = loop == number
         times = np.sort(launched.time_ns[of_process == process[own][0]])
         bounds = np.searchsorted(times, np.stack((start[own], end[own])))
         held += int((bounds[1] - bounds[0]).sum())
@@ -315,13 +315,13 @@ def _holds_work(trace: Trace, family: _Family) -> bool:
 
 
 def _repeats(family: _Family) -> bool:
-    return bool(np.bincount(family.lane).max(initial=0) >= _LEAST_REPEATS)
+    return bool(np.bincount(family.loop).max(initial=0) >= _LEAST_REPEATS)
 
 
 def _runs(trace: Trace, family: _Family) -> bool:
     """Return whether the numbers ascend, or restart only in a new epoch."""
-    same_lane = family.lane[1:] == family.lane[:-1]
-    falls = np.flatnonzero((family.number[1:] <= family.number[:-1]) & same_lane)
+    same_loop = family.loop[1:] == family.loop[:-1]
+    falls = np.flatnonzero((family.number[1:] <= family.number[:-1]) & same_loop)
     if not len(falls) or np.all(family.number == _NO_NUMBER):
         return True
     names = trace.columns("range", "name_id")["name_id"].filled(-1)
@@ -359,7 +359,7 @@ def _as_steps(trace: Trace, family: _Family) -> HostSteps:
         end_ns=end,
         process=process,
         thread=thread,
-        lane=family.lane,
+        loop=family.loop,
         number=family.number,
         label=label.reshape(-1).astype(np.int64),
         labels=tuple(trace.strings.texts(distinct.tolist())),

@@ -84,9 +84,10 @@ class StepTimes:
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of all processes: by lane, then time.
+    """The steps of all processes: by loop, then time.
 
-    A lane is a process, or one of its threads if several run steps concurrently.
+    A loop runs its steps one after another: it is a process, or one of its threads if several run
+    steps concurrently.
 
     Attributes:
         source: ``range:step_*``, ``periodicity`` or ``none``.
@@ -94,7 +95,7 @@ class Steps:
         label: Shape (n,), its name; derived from the number without ranges.
         process: Shape (n,), int64, rows of the process table.
         thread: Shape (n,), int64, rows of the thread table, -1 without ranges.
-        lane: Shape (n,), int64.
+        loop: Shape (n,), int64.
         host_start_ns: Shape (n,), int64, when the range began, or the first launch.
         host_end_ns: Shape (n,), int64, when the range ended, or the next step's first launch.
         window_step: Shape (m,), int64, ascending: indices of steps.
@@ -112,7 +113,7 @@ class Steps:
     label: Texts
     process: I64
     thread: I64
-    lane: I64
+    loop: I64
     host_start_ns: I64
     host_end_ns: I64
     window_step: I64
@@ -133,8 +134,8 @@ class Steps:
 
     @property
     def has_next(self) -> BoolArray:
-        """Shape (n,), bool, whether another step follows in its lane."""
-        return np.append(self.lane[1:] == self.lane[:-1], np.zeros(min(len(self), 1), np.bool_))
+        """Shape (n,), bool, whether another step follows in its loop."""
+        return np.append(self.loop[1:] == self.loop[:-1], np.zeros(min(len(self), 1), np.bool_))
 
     @property
     def period_ns(self) -> I64:
@@ -174,7 +175,7 @@ class Steps:
         chosen = np.flatnonzero(self.included[self.window_step])
         length = (self.window_end_ns - self.window_start_ns)[chosen]
         host = self.host_period_ns[self.included & self.has_next]
-        count = int(np.bincount(self.lane, self.included).max(initial=0))
+        count = int(np.bincount(self.loop, self.included).max(initial=0))
         host_median = round(float(np.median(host))) if len(host) else None
         if not len(length):
             return StepTimes(count, host_median_ns=host_median)
@@ -287,7 +288,7 @@ def _recorded(trace: Trace) -> list[tuple[int, int]]:
 
 def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
     follows = (np.diff(firsts.step) == 1) & (np.diff(firsts.device) == 0)
-    follows &= np.diff(marked.lane[firsts.step]) == 0
+    follows &= np.diff(marked.loop[firsts.step]) == 0
     follows &= np.diff(firsts.start_ns) > 0
     breaks = _break_before(trace, marked)
     follows &= ~breaks[firsts.step[1:]]
@@ -300,7 +301,7 @@ def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
         label=Texts(marked.label.astype(np.int32), marked.labels),
         process=marked.process,
         thread=marked.thread,
-        lane=marked.lane,
+        loop=marked.loop,
         host_start_ns=marked.start_ns,
         host_end_ns=marked.end_ns,
         window_step=firsts.step[rows],
@@ -327,7 +328,7 @@ def _with_exclusions(
         has_work = np.ones(len(found), np.bool_)
     excluded = exclude(
         StepFacts(
-            lane=found.lane,
+            loop=found.loop,
             index=found.index,
             period_ns=period,
             setup_calls=_setup_calls(trace, found),
@@ -352,8 +353,8 @@ def _setup_calls(trace: Trace, found: Steps) -> I64:
     sets_up = [_SETS_UP.search(text) is not None for text in trace.strings.texts(distinct.tolist())]
     rows = np.flatnonzero(np.array(sets_up, np.bool_)[codes])
     start, process = calls["start_ns"].values[rows], calls["process_id"].values[rows]
-    for lane in np.unique(found.lane).tolist():
-        steps_here = np.flatnonzero(found.lane == lane)
+    for loop in np.unique(found.loop).tolist():
+        steps_here = np.flatnonzero(found.loop == loop)
         own = start[process == found.process[steps_here[0]]]
         bounds = found.host_start_ns[steps_here], found.host_end_ns[steps_here]
         count[steps_here] = np.diff(np.searchsorted(own, np.stack(bounds)), axis=0)[0]
@@ -361,8 +362,8 @@ def _setup_calls(trace: Trace, found: Steps) -> I64:
 
 
 def _break_before(trace: Trace, marked: HostSteps) -> BoolArray:
-    """Return which steps are the first of their lane or sample: no recorded step precedes them."""
-    first: BoolArray = np.diff(marked.lane, prepend=-1) != 0
+    """Return which steps are the first of their loop or sample: no recorded step precedes them."""
+    first: BoolArray = np.diff(marked.loop, prepend=-1) != 0
     if trace.meta.windows_ns is None:
         return first
     starts = np.array([start for start, _ in trace.meta.windows_ns], np.int64)
@@ -372,11 +373,11 @@ def _break_before(trace: Trace, marked: HostSteps) -> BoolArray:
 
 
 def _indices(marked: HostSteps) -> I64:
-    """Return the number of each step: from names if all in a lane have one, otherwise from 0."""
-    first = np.flatnonzero(np.diff(marked.lane, prepend=-1))
-    place = np.arange(len(marked.lane)) - first[marked.lane]
-    unnumbered = np.bincount(marked.lane[marked.number < 0], minlength=len(first)) > 0
-    return np.where(unnumbered[marked.lane], place, marked.number)
+    """Return the number of each step: from names if all in a loop have one, otherwise from 0."""
+    first = np.flatnonzero(np.diff(marked.loop, prepend=-1))
+    place = np.arange(len(marked.loop)) - first[marked.loop]
+    unnumbered = np.bincount(marked.loop[marked.number < 0], minlength=len(first)) > 0
+    return np.where(unnumbered[marked.loop], place, marked.number)
 
 
 def _without_steps() -> Steps:
@@ -388,7 +389,7 @@ def _without_steps() -> Steps:
         label=labels,
         process=none,
         thread=none,
-        lane=none,
+        loop=none,
         host_start_ns=none,
         host_end_ns=none,
         window_step=none,

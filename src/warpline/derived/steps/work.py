@@ -22,7 +22,7 @@ _SAME_PACE = 0.97
 
 
 class FirstWork(NamedTuple):
-    """Start of the first operation of each step on each device, by lane, device and step."""
+    """Start of the first operation of each step on each device, by loop, device and step."""
 
     step: I64
     device: I64
@@ -33,7 +33,7 @@ class _Streams(NamedTuple):
     """Start of each step on each stream.
 
     Attributes:
-        group: Shape (k,), int64, numbers of (lane, device, stream).
+        group: Shape (k,), int64, numbers of (loop, device, stream).
         step: Shape (k,), int64.
         start_ns: Shape (k,), int64.
     """
@@ -69,20 +69,20 @@ def first_work(run: Run) -> FirstWork:
     work, marked, step = operations(run.trace), host_steps(run), step_of_operations(run)
     assert marked is not None, "requires steps"
     rows = np.flatnonzero(step != NO_STEP)
-    groups = factorize_rows(marked.lane[step[rows]], work.device[rows], work.stream[rows])
+    groups = factorize_rows(marked.loop[step[rows]], work.device[rows], work.stream[rows])
     # Operations are ordered by start on each device: the first of a key is the earliest.
     keys = factorize_rows(groups.codes, step[rows])
     first = rows[keys.first]
     streams = _Streams(groups.codes[keys.first].astype(np.int64), step[first], work.start_ns[first])
-    paces = _pacing(streams, marked.lane[step[first]], work.device[first])
+    paces = _pacing(streams, marked.loop[step[first]], work.device[first])
     first = first[paces]
-    lane, device = marked.lane[step[first]], work.device[first]
-    order = np.lexsort((work.start_ns[first], step[first], device, lane))
-    first, lane, device = first[order], lane[order], device[order]
+    loop, device = marked.loop[step[first]], work.device[first]
+    order = np.lexsort((work.start_ns[first], step[first], device, loop))
+    first, loop, device = first[order], loop[order], device[order]
     keep = np.ones(len(first), np.bool_)
-    keep[1:] = (np.diff(step[first]) != 0) | (np.diff(device) != 0) | (np.diff(lane) != 0)
-    first, lane = first[keep], lane[keep]
-    return _in_order(FirstWork(step[first], work.device[first], work.start_ns[first]), lane)
+    keep[1:] = (np.diff(step[first]) != 0) | (np.diff(device) != 0) | (np.diff(loop) != 0)
+    first, loop = first[keep], loop[keep]
+    return _in_order(FirstWork(step[first], work.device[first], work.start_ns[first]), loop)
 
 
 def _launched_in(trace: Trace, marked: HostSteps) -> I64:
@@ -90,13 +90,13 @@ def _launched_in(trace: Trace, marked: HostSteps) -> I64:
     work, launched = operations(trace), launch_order(trace)
     step = np.full(len(work), NO_STEP, np.int64)
     begun = np.full(len(work), np.iinfo(np.int64).min)
-    first = np.flatnonzero(np.diff(marked.lane, prepend=-1))
-    last = np.append(first[1:], len(marked.lane))
+    first = np.flatnonzero(np.diff(marked.loop, prepend=-1))
+    last = np.append(first[1:], len(marked.loop))
     several = np.bincount(marked.process[first]) > 1
     for low, high in zip(first.tolist(), last.tolist(), strict=True):
         own = work.process == marked.process[low]
         if several[marked.process[low]]:
-            elsewhere = np.isin(launched.thread, np.delete(marked.thread[first], marked.lane[low]))
+            elsewhere = np.isin(launched.thread, np.delete(marked.thread[first], marked.loop[low]))
             own &= ~elsewhere
         rows = np.flatnonzero(own)
         time = launched.time_ns[rows]
@@ -126,8 +126,8 @@ def _with_unknown(trace: Trace, step: I64) -> I64:
     return step
 
 
-def _pacing(streams: _Streams, lane: I64, device: I64) -> BoolArray:
-    """Return which rows are on the stream that paces its lane's steps on its device.
+def _pacing(streams: _Streams, loop: I64, device: I64) -> BoolArray:
+    """Return which rows are on the stream that paces its loop's steps on its device.
 
     A stream with copies for later steps may run ahead of the others during the whole recording. The
     pacing stream is the one with the longest time from its first to its last step. Of streams
@@ -139,7 +139,7 @@ def _pacing(streams: _Streams, lane: I64, device: I64) -> BoolArray:
     ends = np.cumsum(count)
     low = streams.start_ns[by_step[ends - count]]
     high = streams.start_ns[by_step[ends - 1]]
-    owner = factorize_rows(lane, device).codes.astype(np.int64)
+    owner = factorize_rows(loop, device).codes.astype(np.int64)
     of_group = np.zeros(len(count), np.int64)
     of_group[streams.group] = owner
     steps_of_owner = np.zeros(int(owner.max(initial=-1)) + 1, np.int64)
@@ -164,13 +164,13 @@ def _distinct(*columns: I64) -> I64:
     return factorize_rows(*columns).first
 
 
-def _in_order(found: FirstWork, lane: I64) -> FirstWork:
+def _in_order(found: FirstWork, loop: I64) -> FirstWork:
     """Move each step's start to at least the previous one's, so that periods never overlap.
 
     A step may launch to a stream that is far behind, and the next step to an idle stream.
     """
     start = found.start_ns
-    changes = (np.diff(lane, prepend=-1) != 0) | (np.diff(found.device, prepend=-1) != 0)
+    changes = (np.diff(loop, prepend=-1) != 0) | (np.diff(found.device, prepend=-1) != 0)
     for part in np.split(start, np.flatnonzero(changes)[1:]):
         np.maximum.accumulate(part, out=part)  # a view: this changes the starts themselves
     return FirstWork(found.step, found.device, start)
