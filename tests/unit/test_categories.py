@@ -34,7 +34,7 @@ from warpline.derived.kernels.rules import (
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.operations import operations
 from warpline.errors import InputError
-from warpline.schema.tables import COPY_KINDS
+from warpline.schema.labels import COPY_KINDS
 from warpline.trace import MemorySource, Trace
 
 Rows = list[dict[str, Any]]

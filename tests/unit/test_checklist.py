@@ -11,7 +11,7 @@ from support.any_trace import any_traces
 import warpline
 from warpline import api
 from warpline.result import Result
-from warpline.schema.tables import COPY_KINDS
+from warpline.schema.labels import COPY_KINDS
 from warpline.trace import MemorySource, Trace
 
 STEPS, STEP_NS = 12, 1_000_000

@@ -168,7 +168,7 @@ def _measure(trace: Trace) -> _Figures:
     from warpline import api  # noqa: PLC0415 - start-up: brings numpy
     from warpline.derived.work.busy import device_work  # noqa: PLC0415 - likewise
     from warpline.ops.interval import covered, intersect, total  # noqa: PLC0415 - likewise
-    from warpline.schema.tables import COPY_KINDS  # noqa: PLC0415 - likewise
+    from warpline.schema.labels import COPY_KINDS  # noqa: PLC0415 - likewise
 
     ranges = api.stats(trace, "nvtx_pushpop_sum")
     steps = sum(str(name).startswith("step_") for name in ranges.columns["name"].to_list())

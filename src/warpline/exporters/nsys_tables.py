@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from warpline.schema.tables import (
+from warpline.schema.labels import (
     COPY_KINDS,
     LAUNCH_KINDS,
     MEMORY_KINDS,

@@ -29,7 +29,7 @@ I64 = npt.NDArray[np.int64]
 _HOST = {"range": "ranges", "api_call": "CUDA API", "os_call": "OS runtime"}
 _DEVICE = ("kernel", "memcpy", "memset", "graph_launch")
 _WRITTEN = {*_HOST, *_DEVICE, "mark", "counter"}
-_GRAPH_LEVEL = 0  # of schema.tables.GRAPH_LEVELS: CUDA graphs without node rows
+_GRAPH_LEVEL = 0  # of schema.labels.GRAPH_LEVELS: CUDA graphs without node rows
 _DETAILS = ("correlation_id", "bytes")
 
 

@@ -40,7 +40,7 @@ from warpline.trace.trace import Trace
 I64 = npt.NDArray[np.int64]
 
 _PID_MASK, _PID_BITS = 0xFF_FFFF, 24
-_GRAPH_LEVEL = 0  # of schema.tables.GRAPH_LEVELS
+_GRAPH_LEVEL = 0  # of schema.labels.GRAPH_LEVELS
 _DOMAIN, _CATEGORY, _MARK = 75, 33, 34
 _RANGE_TYPES = np.array([59, 60])  # by style: push/pop, start/end
 _NVTX = (

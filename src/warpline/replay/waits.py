@@ -27,7 +27,7 @@ from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.queued import EventRows, Queued, event_rows, queued, reached_ns, records_before
-from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
+from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Run
 from warpline.vocabulary import Vocabulary
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from warpline.ops.arrays import F64, I64, Integers
-from warpline.schema.tables import ALLOCATOR_DEVICES, MEMORY_KINDS, MEMORY_OPERATIONS
+from warpline.schema.labels import ALLOCATOR_DEVICES, MEMORY_KINDS, MEMORY_OPERATIONS
 from warpline.trace import Trace
 from warpline.viewer.names import Names, category
 from warpline.viewer.rows import Events, Row

@@ -16,7 +16,7 @@ from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import UNKNOWN, rank_of_process
 from warpline.ops.arrays import I64
 from warpline.ops.tree import enclosing
-from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
+from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 from warpline.viewer.counter_rows import device_counters
 from warpline.viewer.lanes import lanes

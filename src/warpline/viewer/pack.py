@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warpline.result import Diagnosis, Result, source_name
-from warpline.schema.tables import SEVERITIES
+from warpline.schema.labels import SEVERITIES
 from warpline.trace import Run, Trace
 from warpline.units import format_bytes, plural
 from warpline.viewer.attributes import EVENT_TABLES, write_attributes

@@ -21,7 +21,7 @@ from warpline.errors import UsageError
 from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.group import factorize, factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
-from warpline.schema.tables import COPY_KINDS
+from warpline.schema.labels import COPY_KINDS
 from warpline.trace import Trace
 from warpline.units import Unit, format_ns
 

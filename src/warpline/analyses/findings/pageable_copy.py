@@ -15,7 +15,7 @@ from warpline.estimate import Estimate
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls, MakeAsync
-from warpline.schema.tables import MEMORY_KINDS
+from warpline.schema.labels import MEMORY_KINDS
 from warpline.trace import Run, Trace
 from warpline.units import format_ns, plural
 

@@ -8,7 +8,7 @@ from warpline.derived.texts import labelled
 from warpline.derived.work.busy import device_work
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
-from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
+from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 from warpline.units import Unit
 

@@ -13,7 +13,7 @@ from warpline.derived.texts import labelled
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import RowGroups, factorize_rows, group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
-from warpline.schema.tables import RANGE_STYLES
+from warpline.schema.labels import RANGE_STYLES
 from warpline.trace import Trace
 from warpline.units import Unit
 

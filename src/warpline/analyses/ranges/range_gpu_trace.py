@@ -10,7 +10,7 @@ from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.ranges.work import has_work, range_work, work_notes
 from warpline.derived.texts import labelled
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
-from warpline.schema.tables import RANGE_STYLES
+from warpline.schema.labels import RANGE_STYLES
 from warpline.trace import Trace
 from warpline.units import Unit
 

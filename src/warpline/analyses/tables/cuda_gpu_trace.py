@@ -12,7 +12,7 @@ from warpline.derived.work.graphs import graph_notes
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
-from warpline.schema.tables import MEMORY_KINDS
+from warpline.schema.labels import MEMORY_KINDS
 from warpline.trace import ColumnData, Trace
 from warpline.units import Unit
 

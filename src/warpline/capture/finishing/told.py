@@ -13,7 +13,7 @@ from warpline.capture.session.exits import Exit
 from warpline.schema.unrecorded import Unrecorded
 from warpline.units import plural
 
-INFO, WARNING = 1, 2  # of schema.tables.SEVERITIES
+INFO, WARNING = 1, 2  # of schema.labels.SEVERITIES
 PROCESSES = ("process", "processes")
 _MOST = 1 << 61  # limit for sums of damaged counters, so that they fit a recording
 _SHOWN = 3  # processes or logs to list individually

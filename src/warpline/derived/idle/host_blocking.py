@@ -41,7 +41,7 @@ from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize, group_stats
 from warpline.ops.interval import Intervals, subtract, union
 from warpline.ops.tiling import Grouped, by_group, cut, tile
-from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
+from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 
 # A synchronization with no pending work takes 3 to 6 us on the machines measured.

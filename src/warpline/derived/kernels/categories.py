@@ -13,7 +13,7 @@ from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8
-from warpline.schema.tables import COPY_KINDS
+from warpline.schema.labels import COPY_KINDS
 from warpline.trace import Trace
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows
-from warpline.schema.tables import ALLOCATOR_DEVICES, MEMORY_KINDS, MEMORY_OPERATIONS
+from warpline.schema.labels import ALLOCATOR_DEVICES, MEMORY_KINDS, MEMORY_OPERATIONS
 from warpline.trace import Trace
 
 FRAMEWORK, DRIVER = 0, 1

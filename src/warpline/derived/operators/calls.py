@@ -19,7 +19,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I32, I64, BoolArray
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Nesting, accumulate_up, enclosing, nest
-from warpline.schema.tables import RANGE_STYLES
+from warpline.schema.labels import RANGE_STYLES
 from warpline.trace import Trace
 
 OPERATOR, ANNOTATION = 0, 1

@@ -17,7 +17,7 @@ from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.ops.join import Lookup, lookup_rows
 from warpline.ops.tree import enclosing, nest
-from warpline.schema.tables import FRAME_KINDS
+from warpline.schema.labels import FRAME_KINDS
 from warpline.trace import ColumnData, Trace
 
 SHOWN_FRAMES = 5

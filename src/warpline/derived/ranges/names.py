@@ -10,7 +10,7 @@ from warpline.derived import derived
 from warpline.ops.arrays import I32, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.ops.tree import nest
-from warpline.schema.tables import RANGE_STYLES
+from warpline.schema.labels import RANGE_STYLES
 from warpline.trace import Trace
 
 _PUSH_POP = next(value for value, label in RANGE_STYLES.items() if label == "PushPop")

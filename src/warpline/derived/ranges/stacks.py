@@ -15,7 +15,7 @@ from warpline.derived.work.launches import launch_calls
 from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents, Nesting, contents, enclosing, nest
-from warpline.schema.tables import RANGE_STYLES
+from warpline.schema.labels import RANGE_STYLES
 from warpline.trace import Trace
 
 StartEnd = Literal["any thread", "same thread"]

@@ -17,7 +17,7 @@ from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I32, I64, Integers
 from warpline.ops.group import factorize, factorize_rows
 from warpline.result import Texts
-from warpline.schema.tables import COPY_KINDS, RANGE_STYLES
+from warpline.schema.labels import COPY_KINDS, RANGE_STYLES
 from warpline.trace import ColumnData, Trace
 
 Label = tuple[str | int | None, ...]

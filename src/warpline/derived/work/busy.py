@@ -9,7 +9,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.ops.arrays import I64, Integers
 from warpline.ops.interval import clip, covered
-from warpline.schema.tables import GRAPH_LEVELS
+from warpline.schema.labels import GRAPH_LEVELS
 from warpline.trace import Trace
 
 DEVICE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")

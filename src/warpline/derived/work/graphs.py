@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived import derived
-from warpline.schema.tables import GRAPH_LEVELS
+from warpline.schema.labels import GRAPH_LEVELS
 from warpline.trace import Trace
 from warpline.units import plural
 

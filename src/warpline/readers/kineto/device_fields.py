@@ -13,7 +13,7 @@ from warpline.ops.join import lookup_rows
 from warpline.readers.kineto.fields import Field, Reading
 from warpline.readers.kineto.kinds import Kind
 from warpline.schema import Column
-from warpline.schema.tables import COPY_KINDS, MEMORY_KINDS
+from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace.column import ColumnData, make_column
 
 _MOST_BYTES = 1 << 60  # more is damage: sums of such sizes would exceed 64 bits

@@ -13,8 +13,8 @@ from warpline.trace.column import ColumnData, make_column
 MODULE = "nn.Module: "
 MODULE_DOMAIN = "nn.Module"
 
-_FUNCTION, _BUILT_IN, _MODULE_CALL = 0, 1, 2  # of schema.tables.FRAME_KINDS
-_HOST, _DEVICE = 0, 1  # of schema.tables.ALLOCATOR_DEVICES
+_FUNCTION, _BUILT_IN, _MODULE_CALL = 0, 1, 2  # of schema.labels.FRAME_KINDS
+_HOST, _DEVICE = 0, 1  # of schema.labels.ALLOCATOR_DEVICES
 
 _MOST_BYTES = 1 << 60  # more is damage: sums of such sizes would exceed 64 bits
 

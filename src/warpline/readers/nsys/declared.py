@@ -13,7 +13,7 @@ from warpline.readers.nsys.export import Export, SourceTable
 from warpline.readers.nsys.identity import Identities, pid_of, process_key
 from warpline.readers.nsys.names import Names
 
-NULL_STREAM_KIND = 3  # of schema.tables.STREAM_KINDS
+NULL_STREAM_KIND = 3  # of schema.labels.STREAM_KINDS
 THREAD_NAME_EVENT = 39
 
 _GPU_TEXTS = {"name_id": "name", "uuid_id": "uuid", "bus_id": "busLocation", "chip_id": "chipName"}

@@ -21,7 +21,7 @@ NODE_TABLES = (
     "CUPTI_ACTIVITY_KIND_MEMCPY",
     "CUPTI_ACTIVITY_KIND_MEMSET",
 )
-_NODE_LEVEL = 1  # of schema.tables.GRAPH_LEVELS
+_NODE_LEVEL = 1  # of schema.labels.GRAPH_LEVELS
 _NO_GRAPH = -1
 
 

@@ -54,7 +54,7 @@ _MAPPED = {int(kind) for kind in Event} - {Event.POP, Event.END}
 _START_END = (Event.START_END, Event.IMPORTED_START_END, Event.START)
 _DEFAULT_DOMAIN = 0
 _NO_CATEGORY = 0
-_STYLE_START_END = 1  # of schema.tables.RANGE_STYLES
+_STYLE_START_END = 1  # of schema.labels.RANGE_STYLES
 
 
 class NvtxEvents:

@@ -1,0 +1,60 @@
+"""The numbers of enumerations and their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+COPY_KINDS: Mapping[int, str] = {
+    0: "Unknown",
+    1: "Host-to-Device",
+    2: "Device-to-Host",
+    3: "Host-to-Array",
+    4: "Array-to-Host",
+    5: "Array-to-Array",
+    6: "Array-to-Device",
+    7: "Device-to-Array",
+    8: "Device-to-Device",
+    9: "Host-to-Host",
+    10: "Peer-to-Peer",
+    11: "Unified Host-to-Device",
+    12: "Unified Device-to-Host",
+    13: "Unified Device-to-Device",
+}
+MEMORY_KINDS: Mapping[int, str] = {
+    0: "Pageable",
+    1: "Pinned",
+    2: "Device",
+    3: "Array",
+    4: "Managed",
+    5: "Device Static",
+    6: "Managed Static",
+    7: "Unknown",
+}
+LAUNCH_KINDS: Mapping[int, str] = {
+    0: "Unknown",
+    1: "Regular",
+    2: "Cooperative",
+    3: "Cooperative multi-device",
+}
+WAIT_KINDS: Mapping[int, str] = {0: "Unknown", 1: "Event", 3: "Stream", 4: "Context"}
+API_KINDS: Mapping[int, str] = {0: "Runtime", 1: "Driver"}
+RANGE_STYLES: Mapping[int, str] = {0: "PushPop", 1: "StartEnd"}
+GRAPH_LEVELS: Mapping[int, str] = {0: "Graph", 1: "Node"}
+MEMORY_OPERATIONS: Mapping[int, str] = {0: "Allocation", 1: "Deallocation"}
+ALLOCATOR_DEVICES: Mapping[int, str] = {0: "Host", 1: "Device"}
+FRAME_KINDS: Mapping[int, str] = {0: "Function", 1: "Built-in", 2: "Module"}
+SEVERITIES: Mapping[int, str] = {0: "Unknown", 1: "Info", 2: "Warning", 3: "Error", 4: "Verbose"}
+STREAM_KINDS: Mapping[int, str] = {0: "Unknown", 1: "Default", 2: "Non-blocking", 3: "Null"}
+THREAD_STATES: Mapping[int, str] = {
+    0: "Unknown",
+    1: "Running",
+    2: "Interruptible",
+    3: "Uninterruptible",
+    4: "Stopped",
+    5: "Terminated",
+    6: "Unscheduled",
+    7: "Waiting",
+    8: "OS runtime",
+    9: "Initialized",
+    10: "Transition",
+}
