@@ -22,7 +22,7 @@ from warpline import plugins
 from warpline.cli import main
 from warpline.cli.parser import Command, commands, parser_of
 from warpline.result import ANALYSES, Analysis, Field
-from warpline.schema import SCHEMA_VERSION, TABLES, Column, TableSpec
+from warpline.schema import SCHEMA_VERSION, SUBJECTS, TABLES, Column, TableSpec
 from warpline.units import Unit
 
 ROOT = Path(__file__).parents[1]
@@ -72,10 +72,15 @@ def schema_page() -> str:
         NOTE,
         "# The tables of a trace",
         SCHEMA_INTRODUCTION,
-        "\n".join(f"- [{spec.name}](#{spec.name}): {spec.doc}" for spec in TABLES.values()),
+        *(_schema_contents(subject, specs) for subject, specs in SUBJECTS.items()),
         *(_schema_section(spec) for spec in TABLES.values()),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _schema_contents(subject: str, specs: Iterable[TableSpec]) -> str:
+    lines = (f"- [{spec.name}](#{spec.name}): {spec.doc}" for spec in specs)
+    return "\n".join([f"{subject}:", "", *lines])
 
 
 def _schema_section(spec: TableSpec) -> str:

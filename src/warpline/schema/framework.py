@@ -1,0 +1,119 @@
+"""What frameworks record: operators, Python functions, allocations, collectives."""
+
+from __future__ import annotations
+
+from warpline.schema.columns import TableSpec
+from warpline.schema.declaring import (
+    HOST_ORDER,
+    SPAN,
+    THREAD_ID,
+    enum,
+    number,
+    ref,
+    size,
+    text,
+    time,
+)
+from warpline.schema.labels import ALLOCATOR_DEVICES, FRAME_KINDS, MEMORY_OPERATIONS
+
+OP = TableSpec(
+    "op",
+    "One framework operator call on the CPU, such as aten::linear. Calls nest.",
+    (
+        *SPAN,
+        ref("process_id", "process", "Process."),
+        THREAD_ID,
+        text("name", "Operator name."),
+        number(
+            "external_id",
+            "The framework's id of the call, unique in its process.",
+            nullable=True,
+        ),
+        number(
+            "sequence",
+            "Sequence number shared by a forward operator and its backward operators, within a "
+            "process and forward thread.",
+            nullable=True,
+        ),
+        number(
+            "forward_thread",
+            "For backward operators, the framework's id of the thread that ran the forward "
+            "operator; otherwise 0 or null.",
+            nullable=True,
+        ),
+        number("flops", "Floating-point operations, from the framework's formula.", nullable=True),
+        text("input_shapes", "Input shapes, as JSON.", nullable=True),
+        text("input_dtypes", "Input element types, as JSON.", nullable=True),
+        text("input_strides", "Input strides, as JSON.", nullable=True),
+        text("input_values", "Values of non-tensor inputs, as JSON.", nullable=True),
+        text("module", "Enclosing modules, outermost first, if recorded.", nullable=True),
+        text("stack", "Calling source lines, if recorded.", nullable=True),
+    ),
+    (*HOST_ORDER, "external_id"),
+)
+
+PYTHON_FRAME = TableSpec(
+    "python_frame",
+    "One call of a Python function or a module of the model, as recorded by the framework. Calls "
+    "nest.",
+    (
+        *SPAN,
+        ref("process_id", "process", "Process."),
+        THREAD_ID,
+        text("name", "Function with file and line, or module class with number."),
+        enum("kind", FRAME_KINDS, "Kind of the callee."),
+        number("frame_id", "The framework's id of the call.", nullable=True),
+        number("parent_frame_id", "Id of the enclosing call.", nullable=True),
+        number("module_number", "Number of the module within its class.", nullable=True),
+    ),
+    (*HOST_ORDER, "frame_id"),
+)
+
+ALLOCATOR_EVENT = TableSpec(
+    "allocator_event",
+    "One allocation or free of a block by the framework's caching allocator.",
+    (
+        time("time_ns", "Time."),
+        ref("process_id", "process", "Process."),
+        THREAD_ID,
+        enum("memory", ALLOCATOR_DEVICES, "Host or device memory."),
+        ref("device_id", "device", "GPU, for device memory.", nullable=True),
+        enum("operation", MEMORY_OPERATIONS, "Allocation or free."),
+        size("bytes", "Bytes allocated or freed."),
+        number("address", "Address of the block; unsigned 64-bit values wrap.", nullable=True),
+        size("total_allocated_bytes", "Bytes in use afterwards.", nullable=True),
+        size("total_reserved_bytes", "Bytes reserved from the driver.", nullable=True),
+    ),
+    ("time_ns", "thread_id"),
+)
+
+COLLECTIVE = TableSpec(
+    "collective",
+    "One call of a collective or point-to-point operation, from NCCL's NVTX ranges or the "
+    "framework's operators.",
+    (
+        *SPAN,
+        ref("process_id", "process", "Calling process."),
+        THREAD_ID,
+        ref("range_id", "range", "Source range, if any.", nullable=True),
+        text("operation", "Name as recorded, such as ncclAllReduce or allreduce."),
+        size("bytes", "Message size.", nullable=True),
+        text("dtype", "Element type.", nullable=True),
+        text("reduction", "Reduction operation.", nullable=True),
+        text("communicator", "Communicator id in hexadecimal, or its name.", nullable=True),
+        number("rank", "Caller's rank in the communicator.", nullable=True),
+        number("rank_count", "Number of ranks in the communicator.", nullable=True),
+        number("peer", "Root or peer rank.", nullable=True),
+        number("sequence", "Position among the process's calls on this communicator."),
+        ref("op_id", "op", "Source operator, if any.", nullable=True),
+        text("ranks", "Ranks in the communicator, as recorded.", nullable=True),
+    ),
+    (*HOST_ORDER, "range_id"),
+)
+
+TABLES = (
+    OP,
+    PYTHON_FRAME,
+    ALLOCATOR_EVENT,
+    COLLECTIVE,
+)
