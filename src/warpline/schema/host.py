@@ -1,4 +1,4 @@
-"""What CPU threads did: calls of CUDA and of the operating system, waits, samples."""
+"""What CPU threads did: CUDA API calls, waits, OS runtime calls, samples."""
 
 from __future__ import annotations
 
