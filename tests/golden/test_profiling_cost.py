@@ -80,16 +80,16 @@ def test_of_a_sampled_run_the_share_is_of_the_samples():
     assert row[2:6] == (2, 2.5, 5, 5 / 200)
 
 
-def test_call_chains_count_by_their_frames():
-    frames: Mapping[str, Sequence[Any]] = {
-        "chain_id": [7, 7, 7, 9],
-        "depth": [0, 1, 2, 0],
-        "symbol": ["a", "b", "main", "c"],
-        "module": ["x"] * 4,
-        "is_unresolved": [False] * 4,
+def test_backtraces_count_by_their_frames():
+    frame: Columns = {"symbol": ["main", "b", "a", "c"], "module": ["x"] * 4}
+    stack: Columns = {
+        "parent_id": [None, None, 0, 2],
+        "frame_id": [0, 3, 1, 2],
+        "depth": [0, 0, 1, 2],
     }
-    calls = {**CALLS, "chain_id": [7, 7, None, 9]}
-    trace = trace_of({"call_frame": 10.0}, range=RANGES, api_call=calls, call_frame=frames)
+    calls = {**CALLS, "stack_id": [3, 3, None, 1]}
+    tables = {"range": RANGES, "api_call": calls, "stack": stack, "frame": frame}
+    trace = trace_of({"call_frame": 10.0}, **tables)
     (row,) = api.stats(trace, "profiling_cost").rows()
     # Three frames twice and one: the first of them lies before the steps.
     assert row[:5] == ("Backtraces", "Warpline", 3, 70 / 3, 70)

@@ -321,7 +321,7 @@ def test_memory_events(opened, rows_of):
     assert trace.row_count("stream") == 0
 
 
-def test_call_chains_of_three_tables_share_one_numbering(opened, rows_of):
+def test_backtraces_of_three_tables_share_stacks(opened, rows_of):
     frame = {"symbol": 0, "module": 1, "stackDepth": 0, "originalIP": 16}
     trace = opened(
         {
@@ -338,23 +338,50 @@ def test_call_chains_of_three_tables_share_one_numbering(opened, rows_of):
             "COMPOSITE_EVENTS": [{"id": 1, "start": 5, "threadState": 1, "cpuCycles": 9}],
         }
     )
-    chains = {
-        table: [chain for (chain,) in rows_of(trace, table, "chain_id")]
+    stacks = {
+        table: [stack for (stack,) in rows_of(trace, table, "stack_id")]
         for table in ("api_call", "os_call", "cpu_sample")
     }
-    assert chains["api_call"][1] is None
-    assert chains["os_call"][1] is None, "0 is how OSRT_API writes none"
-    assert len(chains["os_call"]) == 2, "the record of the trace's beginning is no call"
-    used = [chains["api_call"][0], chains["os_call"][0], chains["cpu_sample"][0]]
-    frames = rows_of(trace, "call_frame", "chain_id", "depth", "is_unresolved", "symbol_id")
-    assert frames == [
-        (used[0], 0, False, "main"),
-        (used[0], 1, False, "main"),
-        (used[1], 0, True, "main"),
-        (used[2], 0, False, "main"),
+    # main; main, unresolved; main called by main
+    assert stacks["api_call"] == [2, None]
+    assert stacks["os_call"] == [1, None], "0 is how OSRT_API writes none"
+    assert stacks["cpu_sample"] == [0], "the caller of the API call, too"
+    assert rows_of(trace, "stack", "parent_id", "frame_id", "depth") == [
+        (None, 0, 0),
+        (None, 1, 0),
+        (0, 0, 1),
     ]
+    assert rows_of(trace, "frame", "symbol_id", "module_id", "is_unresolved", "address") == [
+        ("main", "a.out", False, 16),
+        ("main", "a.out", True, 16),
+    ]
+    assert rows_of(trace, "frame", "kind") == [("Native",), ("Native",)]
+    assert len(stacks["os_call"]) == 2, "the record of the trace's beginning is no call"
     assert rows_of(trace, "thread", "tid") == [(4242,)], "nor has it a thread"
     assert rows_of(trace, "cpu_sample", "state", "thread_id") == [("Running", None)]
+
+
+def test_a_backtrace_in_the_kernel_and_one_of_which_frames_are_missing(opened, rows_of):
+    frame = {"symbol": 0, "module": 1, "originalIP": None}
+    trace = opened(
+        {
+            "StringIds": strings("schedule", "[kernel]", "main"),
+            "SAMPLING_CALLCHAINS": [
+                {"id": 7, **frame, "symbol": 2, "stackDepth": 5, "kernelMode": 0},
+                {"id": 7, **frame, "stackDepth": 2, "kernelMode": 1},
+            ],
+            "COMPOSITE_EVENTS": [
+                {"id": 7, "start": 5, "threadState": 1, "cpuCycles": 9},
+                {"id": 8, "start": 6, "threadState": 1, "cpuCycles": 9},
+            ],
+        }
+    )
+    assert rows_of(trace, "frame", "symbol_id", "kind", "address", "line") == [
+        ("main", "Native", None, None),
+        ("schedule", "Kernel", None, None),
+    ]
+    assert rows_of(trace, "stack", "parent_id", "frame_id", "depth") == [(None, 0, 0), (0, 1, 1)]
+    assert rows_of(trace, "cpu_sample", "stack_id") == [(1,), (None,)]
 
 
 def test_sampled_metrics(opened, rows_of):

@@ -88,11 +88,22 @@ def _referred_first() -> list[str]:
 
 def _make_rows(spec: TableSpec, counts: Mapping[str, int], rng: random.Random) -> Rows:
     columns: Rows = {_given_name(column): [] for column in spec.columns}
-    for _ in range(counts[spec.name]):
+    for row in range(counts[spec.name]):
         begin = rng.randrange(-500, 500)
+        known = {**counts, spec.name: row}  # a row of a tree refers to an earlier one
         for column in spec.columns:
-            columns[_given_name(column)].append(_value(column, begin, counts, rng))
+            columns[_given_name(column)].append(_value(column, begin, known, rng))
+    if spec.name == "stack":
+        columns["depth"] = _depths(columns["parent_id"])
     return columns
+
+
+def _depths(parents: Sequence[int | None]) -> list[int]:
+    """Return the number of ancestors of each row of a tree."""
+    found: list[int] = []
+    for parent in parents:
+        found.append(0 if parent is None else found[parent] + 1)
+    return found
 
 
 def _value(column: Column, begin: int, counts: Mapping[str, int], rng: random.Random) -> Any:

@@ -35,9 +35,10 @@ def _rank(name, uuid, origin_utc_ns, kernel_name, lost=None):
                 "process_id": [0],
                 "thread_id": [0],
                 "name": ["poll"],
-                "chain_id": [1],
+                "stack_id": [1],
             },
-            "call_frame": {"chain_id": [1], "depth": [0], "symbol": ["f"], "module": ["m"]},
+            "stack": {"parent_id": [None, 0], "frame_id": [1, 0], "depth": [0, 1]},
+            "frame": {"symbol": [kernel_name, "main"], "module": ["m", "m"]},
         },
         meta,
     )
@@ -84,10 +85,17 @@ def test_devices_match_by_uuid(two):
     assert unknown.row_count("device") == 2
 
 
-def test_call_chains_do_not_mix(two):
-    chains = two.table("os_call")["chain_id"].tolist()
-    assert len(set(chains)) == 2
-    assert sorted(chains) == sorted(two.table("call_frame")["chain_id"].tolist())
+def test_stacks_stay_those_of_their_file(two):
+    assert two["frame"]["symbol"].to_list() == ["alpha", "main", "beta", "main"]
+    stacks = two["stack"]
+    assert stacks["parent_id"].to_list() == [None, 0, None, 2]
+    assert stacks["depth"].to_list() == [0, 1, 0, 1]
+    called = two["os_call"]["stack_id"].to_list()
+    assert called == [1, 3]
+    assert [two["frame"]["symbol"][stacks["frame_id"][stack]] for stack in called] == [
+        "alpha",
+        "beta",
+    ]
 
 
 def test_without_an_anchor_clocks_stay_and_a_warning_says_so():

@@ -14,9 +14,11 @@ import numpy as np
 
 from warpline import progress
 from warpline.container import ARRAY_ENDING, ArrayPlace, Container, is_container
-from warpline.errors import CorruptTraceError, InputError, UnsupportedVersionError
+from warpline.errors import CorruptTraceError, InputError, SchemaError, UnsupportedVersionError
 from warpline.estimate import Estimate
+from warpline.ops.stacks import check
 from warpline.schema import TABLES, Column
+from warpline.schema.former import CALL_FRAME, CHAIN_ID, FORMER
 from warpline.schema.recording import (
     BLOB,
     FORMAT,
@@ -27,8 +29,9 @@ from warpline.schema.recording import (
     VERSION,
 )
 from warpline.schema.unrecorded import Unrecorded
+from warpline.trace.backtraces import Backtraces, DerivedTable, FrameRows
 from warpline.trace.collectives import RangeCollectives
-from warpline.trace.column import Array, ColumnData, make_column
+from warpline.trace.column import Array, ColumnData, make_column, null_column
 from warpline.trace.meta import ProcessEnd, TraceMeta
 from warpline.trace.reading import READERS, Reader
 from warpline.trace.strings import StringPool
@@ -39,6 +42,7 @@ _OWN_PRODUCER = "Warpline"
 # Overhead of our agent on the CPU per recorded call, fitted to programs that ran with and without
 # it.
 _CALL_COST_NS = Estimate(300, 750, 1_500)
+_NATIVE = 1  # of schema.labels.CODE_KINDS
 _HINT = "the file is damaged: export it again"
 
 
@@ -71,10 +75,15 @@ class RecordingSource:
         self._check_columns()
         facts = self._container.meta.get("recording")
         self._meta = _MetaReader(facts, path).read(self._container.meta["version"])
+        self._derived: dict[str, RangeCollectives | DerivedTable] = {}
         # Finishing writes only recorded facts. Collectives are derived here.
         is_raw = isinstance(facts, dict) and facts.get("source_format") == RAW_FORMAT
-        has_calls = is_raw and "range" in self._rows and "collective" not in self._rows
-        self._collectives = RangeCollectives(self) if has_calls else None
+        if is_raw and "range" in self._rows and "collective" not in self._rows:
+            self._derived["collective"] = RangeCollectives(self)
+        self._backtraces: Backtraces | None = None
+        if CALL_FRAME.name in self._rows and "stack" not in self._rows:
+            self._backtraces = Backtraces(self._frame_rows)
+            self._derived |= {"stack": self._backtraces.stack, "frame": self._backtraces.frame}
 
     @property
     def meta(self) -> TraceMeta:
@@ -86,7 +95,7 @@ class RecordingSource:
         """Members unknown to this version, by name. A newer version may have added them."""
         known = {f"{BLOB}{ARRAY_ENDING}", f"{OFFSETS}{ARRAY_ENDING}"}
         for table in self._rows:
-            for column in TABLES[table].columns:
+            for column in _declared(table):
                 name = f"{table}/{column.name}"
                 known |= {f"{name}{ARRAY_ENDING}", f"{name}{MASK_ENDING}{ARRAY_ENDING}"}
         names = [name for name in self._container.members if name not in known]
@@ -94,28 +103,55 @@ class RecordingSource:
 
     def tables(self) -> Sequence[str]:
         """Return the tables that were recorded, empty ones included."""
-        return [name for name in TABLES if name in self._rows or self._is_derived(name)]
+        return [name for name in TABLES if name in self._rows or name in self._derived]
 
     def row_count(self, table: str) -> int:
         """Return the number of rows of a recorded table."""
-        if self._collectives is not None and self._is_derived(table):
-            return len(self._collectives)
-        return self._rows[table]
+        return len(self._derived[table]) if table in self._derived else self._rows[table]
 
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return columns. Raises CorruptTraceError for dangling references."""
-        if self._collectives is not None and self._is_derived(table):
-            return self._collectives.load(columns)
+        """Return columns. Raises CorruptTraceError for dangling references and false trees."""
+        if table in self._derived:
+            return self._derived[table].load(columns)
+        if table == "stack" and {"parent_id", "depth"} & {*columns}:
+            self._check_stacks()
         loaded = {}
         for name in columns:
             column = TABLES[table].column(name)
             place = f"{table}/{name}"
             if self._has(place):
                 loaded[name] = self._column(place, column)
+            elif column.ref == "stack" and self._has(f"{table}/{CHAIN_ID.name}"):
+                loaded[name] = self._stacks_of_chains(table)
         return loaded
 
-    def _is_derived(self, table: str) -> bool:
-        return table == "collective" and self._collectives is not None
+    def _stacks_of_chains(self, table: str) -> ColumnData:
+        """Return the column stack_id of a recording that has a row per frame."""
+        chains = self._column(f"{table}/{CHAIN_ID.name}", CHAIN_ID)
+        if self._backtraces is None:
+            return null_column(TABLES[table].column("stack_id"), len(chains))
+        return self._backtraces.stack_of(0, chains)
+
+    def _frame_rows(self) -> list[FrameRows]:
+        columns = {
+            column.name: self._column(f"{CALL_FRAME.name}/{column.name}", column)
+            for column in CALL_FRAME.columns
+            if self._has(f"{CALL_FRAME.name}/{column.name}")
+        }
+        chain, depth = columns.pop("chain_id").values, columns.pop("depth").values
+        columns["kind"] = make_column(TABLES["frame"].column("kind"), np.full(len(chain), _NATIVE))
+        return [FrameRows(chain, depth, columns)]
+
+    def _check_stacks(self) -> None:
+        """Raise CorruptTraceError unless stacks are a tree: without cycles, and of stated depth."""
+        parent_id, depth = (TABLES["stack"].column(name) for name in ("parent_id", "depth"))
+        parent = null_column(parent_id, self._rows["stack"])
+        if self._has("stack/parent_id"):
+            parent = self._column("stack/parent_id", parent_id)
+        try:
+            check(parent.values, parent.is_valid(), self._column("stack/depth", depth).values)
+        except SchemaError as error:
+            raise self._corrupt(f"stack: {error.message}") from None
 
     def _column(self, place: str, column: Column) -> ColumnData:
         values = self._array(place)
@@ -206,11 +242,11 @@ class RecordingSource:
         rows = self._container.meta.get("rows")
         if not isinstance(rows, dict) or not all(type(count) is int for count in rows.values()):
             raise self._corrupt("meta.json lacks row counts")
-        return {name: rows[name] for name in TABLES if name in rows}
+        return {name: rows[name] for name in (*TABLES, CALL_FRAME.name) if name in rows}
 
     def _check_columns(self) -> None:
         for table, count in self._rows.items():
-            for column in TABLES[table].columns:
+            for column in _declared(table):
                 place = f"{table}/{column.name}"
                 if self._has(place):
                     self._check_array(place, NPY_TYPES[column.dtype], count)
@@ -249,6 +285,13 @@ _END_FIELDS: dict[str, tuple[Any, Any]] = {
     **dict.fromkeys(("name", "signal", "stopped_by"), (str | None, None)),
     **dict.fromkeys(("exit_status", "opened_ns", "last_event_ns", "tid"), (int | None, None)),
 }
+
+
+def _declared(table: str) -> tuple[Column, ...]:
+    """Return the columns that a table may have in a file of any version."""
+    return tuple(
+        column for tables in (TABLES, FORMER) if table in tables for column in tables[table].columns
+    )
 
 
 def _is_between(values: Array, labels: Mapping[int, str]) -> bool:

@@ -23,7 +23,7 @@ from warpline.schema.labels import (
     WAIT_KINDS,
 )
 
-_CHAIN = number("chain_id", "Backtrace: the rows of call_frame with this id.", nullable=True)
+_STACK = ref("stack_id", "stack", "Backtrace, if recorded.", nullable=True)
 
 API_CALL = TableSpec(
     "api_call",
@@ -36,7 +36,7 @@ API_CALL = TableSpec(
         text("name", "Function name as recorded; may end in a version such as _v7000."),
         enum("api", API_KINDS, "Runtime or driver API.", nullable=True),
         number("return_value", "Return value; 0 is success."),
-        _CHAIN,
+        _STACK,
     ),
     (*HOST_ORDER, "correlation_id"),
 )
@@ -120,7 +120,7 @@ OS_CALL = TableSpec(
         text("name", "Function name."),
         number("return_value", "Return value."),
         number("nesting_level", "Number of enclosing calls.", nullable=True),
-        _CHAIN,
+        _STACK,
     ),
     HOST_ORDER,
 )
@@ -134,7 +134,7 @@ CPU_SAMPLE = TableSpec(
         number("cpu", "CPU core.", nullable=True),
         enum("state", THREAD_STATES, "State of the thread.", nullable=True),
         number("cycles", "Cycles or clock ticks represented by this sample."),
-        _CHAIN,
+        _STACK,
     ),
     ("time_ns", "thread_id", "cpu"),
 )

@@ -43,6 +43,7 @@ GRAPH_LEVELS: Mapping[int, str] = {0: "Graph", 1: "Node"}
 MEMORY_OPERATIONS: Mapping[int, str] = {0: "Allocation", 1: "Deallocation"}
 ALLOCATOR_DEVICES: Mapping[int, str] = {0: "Host", 1: "Device"}
 FRAME_KINDS: Mapping[int, str] = {0: "Function", 1: "Built-in", 2: "Module"}
+CODE_KINDS: Mapping[int, str] = {0: "Unknown", 1: "Native", 2: "Kernel", 3: "Python"}
 SEVERITIES: Mapping[int, str] = {0: "Unknown", 1: "Info", 2: "Warning", 3: "Error", 4: "Verbose"}
 STREAM_KINDS: Mapping[int, str] = {0: "Unknown", 1: "Default", 2: "Non-blocking", 3: "Null"}
 THREAD_STATES: Mapping[int, str] = {

@@ -23,9 +23,6 @@ I32 = npt.NDArray[np.int32]
 # Environment variables with the rank of a process, the most general launcher first.
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
-# Backtraces have ids that are unique within a file. Each file gets a separate id range.
-_CHAIN_SHIFT = 40
-
 
 @dataclass(frozen=True)
 class Alignment:
@@ -111,8 +108,6 @@ class _MergedSource:
             return _mapped(data, rows)
         if column.ref is not None:
             return _shifted(data, sum(_rows(s, column.ref) for s in self._sources[:index]))
-        if column.name == "chain_id":
-            return _shifted(data, index << _CHAIN_SHIFT)
         return _shifted(data, self._shift_ns[index] if column.unit is Unit.NS else 0)
 
     def _strings_of(self, index: int) -> I32:

@@ -18,7 +18,7 @@ import numpy as np
 
 from warpline.container import META, ContainerWriter
 from warpline.files import cannot_write
-from warpline.schema import TABLES, Column
+from warpline.schema import TABLES, Column, dimensions
 from warpline.schema.recording import BLOB, FORMAT, MASK_ENDING, NPY_TYPES, OFFSETS, VERSION
 from warpline.trace.column import ColumnData
 from warpline.trace.meta import TraceMeta
@@ -68,7 +68,7 @@ def written_tables(trace: Trace, tables: Collection[str] | None) -> list[str]:
     """Return the recorded tables among `tables`, the tables they refer to, and the dimensions."""
     if tables is None:
         return list(trace.tables)
-    wanted = {*tables, *(spec.name for spec in TABLES.values() if not spec.order)}
+    wanted = {*tables, *(spec.name for spec in dimensions.TABLES)}
     refs: set[str] = wanted
     while refs:
         refs = {column.ref for name in refs for column in TABLES[name].columns if column.ref}

@@ -69,9 +69,7 @@ def _shown(trace: Trace, table: str) -> Iterator[tuple[Column, Any, Any]]:
     specs = [
         spec
         for spec in TABLES[table].columns
-        if spec.name not in _SHOWN_ELSEWHERE
-        and spec.name != "chain_id"
-        and spec.ref in {None, "string"}
+        if spec.name not in _SHOWN_ELSEWHERE and spec.ref in {None, "string"}
     ]
     columns = trace.columns(table, *(spec.name for spec in specs))
     for spec in specs:

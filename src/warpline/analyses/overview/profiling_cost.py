@@ -177,20 +177,19 @@ def _own_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
 def _chain_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:
     """Yield the overhead of backtraces: every call's stack is walked; equal ones are kept once."""
     cost_ns = trace.meta.record_cost_ns.get("call_frame")
-    if cost_ns is None or not trace.has("call_frame") or not trace.has("api_call"):
+    if cost_ns is None or not trace.has("stack") or not trace.has("api_call"):
         return
-    chains, sizes = np.unique(
-        trace.columns("call_frame", "chain_id")["chain_id"].values, return_counts=True
+    calls = trace.columns("api_call", "start_ns", "stack_id")
+    has_stack = calls["stack_id"].is_valid()
+    if not has_stack.any():
+        return
+    depth = trace.columns("stack", "depth")["depth"].values
+    frames = depth[calls["stack_id"].values[has_stack]] + 1
+    in_steps = steps.holds(calls["start_ns"].values[has_stack])
+    in_steps_ns = int(frames[in_steps].sum()) * cost_ns
+    yield _Line(
+        "Backtraces", "Warpline", len(frames), round(int(frames.sum()) * cost_ns), in_steps_ns
     )
-    calls = trace.columns("api_call", "start_ns", "chain_id")
-    is_chained = np.isin(calls["chain_id"].filled(-1), chains)
-    if not is_chained.any():
-        return
-    places = np.searchsorted(chains, calls["chain_id"].values[is_chained])
-    in_steps = steps.holds(calls["start_ns"].values[is_chained])
-    frames, in_steps_frames = int(sizes[places].sum()), int(sizes[places][in_steps].sum())
-    rows = int(np.count_nonzero(is_chained))
-    yield _Line("Backtraces", "Warpline", rows, round(frames * cost_ns), in_steps_frames * cost_ns)
 
 
 def _node_lines(trace: Trace, steps: _Steps) -> Iterator[_Line]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived.texts import labelled
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
-from warpline.schema import TABLES
+from warpline.schema import TABLES, dimensions
 from warpline.trace import Trace
 from warpline.units import Unit
 
@@ -33,7 +33,7 @@ def recording(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline.
     """
     meta = trace.meta
-    lines = [_line(trace, name) for name, spec in TABLES.items() if spec.order]
+    lines = [_line(trace, spec.name) for spec in TABLES.values() if spec not in dimensions.TABLES]
     lines += [("not read", count, name) for name, count in meta.unread.items()]
     lines += [("lost", count, subject) for subject, count in meta.lost.items()]
     states, counts, tables = zip(*lines, strict=True)

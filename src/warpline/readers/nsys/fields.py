@@ -17,6 +17,7 @@ from warpline.readers.nsys.export import REEXPORT_HINT, Export, SourceTable
 from warpline.readers.nsys.identity import PROCESS_MASK, Identities, Place, gpu_of_type
 from warpline.readers.nsys.names import NO_NAME, Names
 from warpline.schema import Column
+from warpline.trace.backtraces import Backtraces
 from warpline.trace.column import ColumnData, make_column
 
 CUDA_CHAINS, OS_CHAINS, SAMPLE_CHAINS = CHAIN_TABLES = (
@@ -24,8 +25,7 @@ CUDA_CHAINS, OS_CHAINS, SAMPLE_CHAINS = CHAIN_TABLES = (
     "OSRT_CALLCHAINS",
     "SAMPLING_CALLCHAINS",
 )
-# Chain ids of the n-th table begin at n * 2**37: below the 2**40 that keep merged files apart.
-_CHAIN_SHIFT = 37
+_NATIVE, _KERNEL = 1, 2  # of schema.labels.CODE_KINDS
 _MAX_MHZ = 100_000  # no clock is faster, so a larger number is in Hz
 
 
@@ -38,12 +38,14 @@ class Reading:
         names: Texts.
         ids: The native ids in use.
         dimensions: The rows of native ids.
+        backtraces: The stacks of the CHAIN_TABLES, in their order.
     """
 
     export: Export
     names: Names
     ids: Identities
     dimensions: Dimensions
+    backtraces: Backtraces
 
 
 @dataclass(frozen=True)
@@ -247,20 +249,24 @@ def _api_of(name: str) -> int:
     return 1 if re.match("cu[A-Z]", name) else -1
 
 
-def chain(source: str, chains: str) -> Field:
-    """Return the id of a backtrace, unique among the three backtrace tables.
+def stack(source: str, chains: str) -> Field:
+    """Return the stack of a backtrace in the table `chains`.
 
     An id without frames is null: OSRT_API writes 0 for "none", other tables NULL.
     """
-    offset = CHAIN_TABLES.index(chains) << _CHAIN_SHIFT
+    part = CHAIN_TABLES.index(chains)
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        ints = table.ints(source)
-        if table.name == chains:
-            return make_column(spec, ints.values + offset)
-        known = factorize(SourceTable(reading.export, chains).ints("id").values).uniques
-        valid = ints.is_valid() & np.isin(ints.values, known)
-        return make_column(spec, ints.values + offset, valid)
+        return reading.backtraces.stack_of(part, ColumnData(*table.ints(source)))
+
+    return Field(load, {source: Kind.INT64})
+
+
+def code_kind(source: str) -> Field:
+    """Return whether a frame is in the kernel; native code is all else that nsys writes here."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        return make_column(spec, np.where(table.ints(source).filled(0) != 0, _KERNEL, _NATIVE))
 
     return Field(load, {source: Kind.INT64})
 

@@ -21,7 +21,7 @@ from warpline.readers.nsys.fields import (
     Field,
     Reading,
     api_kind,
-    chain,
+    code_kind,
     constant,
     flag,
     inline,
@@ -38,6 +38,7 @@ from warpline.readers.nsys.fields import (
     place_stream,
     process,
     required,
+    stack,
     thread,
 )
 from warpline.readers.nsys.identity import NO_ID, OS_TRACE_BEGAN
@@ -236,7 +237,7 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "name_id": name("nameId"),
                 "api": api_kind("nameId"),
                 "return_value": number("returnValue"),
-                "chain_id": chain("callchainId", CUDA_CHAINS),
+                "stack_id": stack("callchainId", CUDA_CHAINS),
             },
         ),
     ),
@@ -249,7 +250,7 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "name_id": name("nameId"),
                 "return_value": number("returnValue"),
                 "nesting_level": number("nestingLevel"),
-                "chain_id": chain("callchainId", OS_CHAINS),
+                "stack_id": stack("callchainId", OS_CHAINS),
             },
             _rows_without("OSRT_API", *OS_TRACE_BEGAN),
         ),
@@ -264,24 +265,9 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "cpu": number("cpu"),
                 "state": label("threadState"),
                 "cycles": number("cpuCycles"),
-                "chain_id": chain("id", SAMPLE_CHAINS),
+                "stack_id": stack("id", SAMPLE_CHAINS),
             },
         ),
-    ),
-    "call_frame": tuple(
-        Mapped(
-            "call_frame",
-            source,
-            {
-                "chain_id": chain("id", source),
-                "depth": number("stackDepth"),
-                "symbol_id": name("symbol"),
-                "module_id": name("module"),
-                "is_unresolved": flag("unresolved"),
-                "address": number("originalIP"),
-            },
-        )
-        for source in CHAIN_TABLES
     ),
     "sched_event": (
         Mapped(
@@ -330,3 +316,19 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
         ),
     ),
 }
+
+# A row per frame; `source` makes the tables stack and frame of them.
+FRAME_ROWS = tuple(
+    Mapped(
+        "frame",
+        source,
+        {
+            "symbol_id": name("symbol"),
+            "module_id": name("module"),
+            "kind": code_kind("kernelMode"),
+            "is_unresolved": flag("unresolved"),
+            "address": number("originalIP"),
+        },
+    )
+    for source in CHAIN_TABLES
+)

@@ -14,19 +14,20 @@ import numpy as np
 from warpline.errors import CorruptTraceError
 from warpline.ops.arrays import I64
 from warpline.readers.nsys.collectives import Collectives
-from warpline.readers.nsys.database import Database
+from warpline.readers.nsys.database import Database, Kind
 from warpline.readers.nsys.declared import Declared
 from warpline.readers.nsys.dimensions import Dimensions
 from warpline.readers.nsys.export import Export, SourceTable
-from warpline.readers.nsys.fields import Reading
+from warpline.readers.nsys.fields import CHAIN_TABLES, Reading
 from warpline.readers.nsys.graphs import NODE_TABLES, NodeLaunches
 from warpline.readers.nsys.identity import PLACE_TABLES, Identities
-from warpline.readers.nsys.mapping import GRAPH_EVENTS, MAPPING, Mapped
+from warpline.readers.nsys.mapping import FRAME_ROWS, GRAPH_EVENTS, MAPPING, Mapped
 from warpline.readers.nsys.meta import FORMAT, read_facts, unread_tables
 from warpline.readers.nsys.names import Names
 from warpline.readers.nsys.payload import Payloads
 from warpline.readers.nsys.ranges import EVENTS, NvtxEvents, mark_fields, range_fields
 from warpline.schema import TABLES
+from warpline.trace.backtraces import Backtraces, FrameRows
 from warpline.trace.column import ColumnData, concatenate, null_column
 from warpline.trace.meta import TraceMeta
 from warpline.trace.strings import StringPool
@@ -56,6 +57,7 @@ _NO_PAYLOADS = (
 SOURCES: Mapping[str, tuple[str, ...]] = {
     **{table: tuple(mapped.source for mapped in parts) for table, parts in MAPPING.items()},
     **dict.fromkeys(_CAPTURED["NvtxEvents"], (EVENTS,)),
+    "stack": CHAIN_TABLES,
     "graph_launch": (*(part.source for part in MAPPING["graph_launch"]), *NODE_TABLES),
 }
 
@@ -95,7 +97,8 @@ class NsysSource:
         if database.missing_bytes:
             self._export.probe({source for names in SOURCES.values() for source in names})
         self._dimensions = Dimensions(ids, declared, names)
-        self._reading = Reading(self._export, names, ids, self._dimensions)
+        self._backtraces = Backtraces(self._frame_rows)
+        self._reading = Reading(self._export, names, ids, self._dimensions, self._backtraces)
         span = self._facts.meta.span_ns
         self._events = NvtxEvents(self._export, None if span is None else span[1])
         self._payloads = Payloads(self._export, self._events, names)
@@ -164,15 +167,35 @@ class NsysSource:
         parts["range"] = (MappedPart(reading, ranges),)
         parts["mark"] = (MappedPart(reading, marks),)
         parts["range_payload"] = (self._payloads,)
+        parts["stack"], parts["frame"] = (self._backtraces.stack,), (self._backtraces.frame,)
         parts["collective"] = (Collectives(reading, events, self._payloads),)
         return parts
 
+    def _frame_rows(self) -> list[FrameRows]:
+        """Return the frames of each table of backtraces, none for a damaged one."""
+        found, spec = [], TABLES["frame"]
+        for mapped in FRAME_ROWS:
+            table = SourceTable(self._export, mapped.source)
+            fields = mapped.fields.values()
+            kinds = {column: kind for field in fields for column, kind in field.kinds.items()}
+            with suppress(CorruptTraceError):  # `Export.read` notes it
+                table.fetch({"id": Kind.INT64, "stackDepth": Kind.INT64, **kinds})
+            columns = {
+                name: field.load(self._reading, table, spec.column(name))
+                for name, field in mapped.fields.items()
+            }
+            chain, position = table.ints("id").filled(0), table.ints("stackDepth").filled(0)
+            found.append(FrameRows(chain, position, columns))
+        return found
+
     @cached_property
     def _recorded(self) -> list[str]:
-        recorded = {table for table in self._parts if self._is_recorded(table)}
+        recorded = {table for table in SOURCES if self._is_recorded(table)}
         recorded |= {*self._dimensions.tables()} - {"metric"}
         if "counter" in recorded:
             recorded.add("metric")
+        if "stack" in recorded:
+            recorded.add("frame")
         return [table for table in TABLES if table in recorded]
 
     def _is_recorded(self, table: str) -> bool:
