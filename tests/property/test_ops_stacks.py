@@ -90,12 +90,10 @@ def test_a_coincidence_of_sums_is_found_and_others_are_drawn(monkeypatch):
     monkeypatch.setattr(ops, "_random_sums", coinciding)
     found = intern(*columns(rows))
     assert len(drawn) == 3
-    for left, right in zip(
-        (expected[0].parent, expected[0].frame, *expected[1:]),
-        (found[0].parent, found[0].frame, *found[1:]),
-        strict=True,
-    ):
-        assert left.tolist() == right.tolist()
+    assert [frames_of(found[0], row) for row in range(len(found[0]))] == [
+        frames_of(expected[0], row) for row in range(len(expected[0]))
+    ]
+    assert [array.tolist() for array in found[1:]] == [array.tolist() for array in expected[1:]]
 
 
 def test_a_stack_of_a_million_frames():

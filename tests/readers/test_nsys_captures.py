@@ -191,3 +191,44 @@ def test_nccl_payloads_of_a_real_run(capture: Capture):
     assert set(whole.select("rank", "rank_count").rows()) == {(0, 2)}
     assert set(whole["operation"]) == {"ncclAllGather", "ncclAllReduce", "ncclBroadcast"}
     assert whole.filter(operation="ncclBroadcast")["bytes"].max() == gradient_bytes
+
+
+CHAINS = {  # table -> its source, the column with the backtrace, the table with the frames
+    "api_call": ("CUPTI_ACTIVITY_KIND_RUNTIME", "callchainId", "CUDA_CALLCHAINS"),
+    "os_call": ("OSRT_API", "callchainId", "OSRT_CALLCHAINS"),
+    "cpu_sample": ("COMPOSITE_EVENTS", "id", "SAMPLING_CALLCHAINS"),
+}
+
+
+@pytest.mark.parametrize("table", CHAINS)
+@pytest.mark.parametrize("name", ["rich_metrics_sampling", "host_sync.bad"])
+def test_each_backtrace_has_the_frames_of_the_file(capture: Capture, name, table):
+    trace, (source, column, frames) = warpline.open(capture(name)), CHAINS[table]
+    with sqlite3.connect(capture(name)) as base:
+        if not base.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [frames]).fetchall():
+            assert not trace.has(table) or trace[table]["stack_id"].null_count() == len(
+                trace[table]
+            )
+            return
+        rows = base.execute(
+            f"SELECT id, s.value, m.value, unresolved, originalIP FROM {frames}"
+            " JOIN (SELECT id AS symbol_id, value FROM StringIds) s ON s.symbol_id = symbol"
+            " JOIN (SELECT id AS module_id, value FROM StringIds) m ON m.module_id = module"
+            " ORDER BY id, stackDepth"
+        ).fetchall()
+        used = base.execute(f"SELECT {column} FROM {source}").fetchall()
+    chains: dict[int, list[tuple[object, ...]]] = {}
+    for chain, symbol, module, unresolved, address in rows:
+        chains.setdefault(chain, []).append((symbol, module, bool(unresolved), address))
+    expected = sorted(str(chains[chain]) for (chain,) in used if chain in chains)
+    columns = ("symbol", "module", "is_unresolved", "address")
+    frame, stack = trace["frame"].select(columns).rows(), trace["stack"].rows()
+    found = []
+    for start in trace[table]["stack_id"].drop_nulls().to_list():
+        row, of_row = start, []
+        while row is not None:
+            of_row.append(frame[stack[row][1]])
+            row = stack[row][0]
+        found.append(str(of_row))
+    assert sorted(found) == expected
+    assert expected

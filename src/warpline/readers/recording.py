@@ -101,6 +101,12 @@ class RecordingSource:
         names = [name for name in self._container.members if name not in known]
         return {name: self._container.member_bytes(name) for name in names}
 
+    @property
+    def foreign_rows(self) -> Mapping[str, int]:
+        """Number of rows of tables unknown to this version, by name."""
+        rows: Mapping[str, int] = self._container.meta["rows"]
+        return {name: count for name, count in rows.items() if name not in self._rows}
+
     def tables(self) -> Sequence[str]:
         """Return the tables that were recorded, empty ones included."""
         return [name for name in TABLES if name in self._rows or name in self._derived]

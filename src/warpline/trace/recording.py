@@ -41,6 +41,7 @@ def write_recording(trace: Trace, path: Path, tables: Collection[str] | None = N
     existing file at `path` then stays intact.
     """
     foreign = trace.foreign if tables is None else {}
+    foreign_rows = trace.foreign_rows if tables is None else {}
     names = written_tables(trace, tables)
     columns = _load(trace, names)
     used = None if foreign else _use_texts(columns, len(trace.strings))
@@ -48,7 +49,7 @@ def write_recording(trace: Trace, path: Path, tables: Collection[str] | None = N
     meta = {
         "format": FORMAT,
         "version": ".".join(map(str, VERSION)),
-        "rows": {name: trace.row_count(name) for name in names},
+        "rows": {**{name: trace.row_count(name) for name in names}, **foreign_rows},
         "recording": meta_to_json(trace.meta),
     }
     try:

@@ -53,3 +53,8 @@ class HasForeign(Protocol):
     def foreign(self) -> Mapping[str, memoryview]:
         """The bytes of unknown members of a recording file, by name."""
         ...
+
+    @property
+    def foreign_rows(self) -> Mapping[str, int]:
+        """The number of rows of unknown tables, by name."""
+        ...

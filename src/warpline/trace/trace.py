@@ -99,6 +99,12 @@ class Trace:
         return source.foreign if isinstance(source, HasForeign) and not self._filters else {}
 
     @property
+    def foreign_rows(self) -> Mapping[str, int]:
+        """Number of rows of the unknown tables of a recording file; see `foreign`."""
+        source = self._store.source
+        return source.foreign_rows if isinstance(source, HasForeign) and not self._filters else {}
+
+    @property
     def tables(self) -> tuple[str, ...]:
         """Names of the recorded tables, including empty ones, in schema order."""
         return tuple(name for name in TABLES if name in self._store.recorded)
