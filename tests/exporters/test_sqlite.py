@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support import captures
+from support.backtraces import backtraces
 from support.canonical_dump import dump
 
 import warpline
@@ -36,6 +37,48 @@ def test_a_capture_reads_back_the_same(capture, tmp_path, name):
     assert kept(again) == kept(trace)
     for table in ("kernel", "range", "os_call"):
         assert again.has(table) == trace.has(table)  # empty is not the same as never recorded
+
+
+@pytest.mark.parametrize("name", ["rich_metrics_sampling", "ddp_serial.bad.rank0"])
+def test_backtraces_read_back_the_same(capture, tmp_path, name):
+    trace = warpline.open(capture(name))
+    again = warpline.open(warpline.export(trace, tmp_path / "again.sqlite", "sqlite"))
+    for table in ("api_call", "os_call", "cpu_sample"):
+        if trace.has(table):
+            assert backtraces(again, table) == backtraces(trace, table)
+
+
+def test_backtraces_are_rows_of_frames_as_in_nsys(capture, tmp_path):
+    trace = warpline.open(capture("rich_metrics_sampling"))
+    base = sqlite3.connect(warpline.export(trace, tmp_path / "again.sqlite", "sqlite"))
+    for frames, source, column in (
+        ("CUDA_CALLCHAINS", "CUPTI_ACTIVITY_KIND_RUNTIME", "callchainId"),
+        ("OSRT_CALLCHAINS", "OSRT_API", "callchainId"),
+        ("SAMPLING_CALLCHAINS", "COMPOSITE_EVENTS", "id"),
+    ):
+        query = (
+            f"SELECT s.start, value, stackDepth FROM {source} s"
+            f" JOIN {frames} f ON f.id = s.{column} JOIN StringIds t ON t.id = symbol"
+            + (" WHERE eventClass != 31" if source == "OSRT_API" else "")
+            + " ORDER BY 1, 3, 2"
+        )
+        with sqlite3.connect(capture("rich_metrics_sampling")) as original:
+            expected = original.execute(query).fetchall()
+        assert base.execute(query).fetchall() == expected
+        assert expected
+    base.close()
+
+
+def test_backtraces_beyond_what_fits_are_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("warpline.exporters.nsys_backtraces._MAX_FRAMES", 2)
+    tables: dict[str, dict[str, list[Any]]] = {
+        "os_call": {"start_ns": [0], "end_ns": [1], "name": ["poll"], "stack_id": [2]},
+        "stack": {"parent_id": [None, 0, 1], "frame_id": [0, 0, 0], "depth": [0, 1, 2]},
+        "frame": {"symbol": ["f"], "module": ["m"]},
+    }
+    with pytest.raises(warpline.InputError, match="backtraces of os_call have 3 frames"):
+        warpline.export(Trace(MemorySource(tables)), tmp_path / "a.sqlite", "sqlite")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_table_without_rows_is_not_in_the_file(capture, tmp_path):

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import captures
+from support.backtraces import backtraces
 from support.canonical_dump import dump
 
 import warpline
@@ -222,13 +223,6 @@ def test_each_backtrace_has_the_frames_of_the_file(capture: Capture, name, table
         chains.setdefault(chain, []).append((symbol, module, bool(unresolved), address))
     expected = sorted(str(chains[chain]) for (chain,) in used if chain in chains)
     columns = ("symbol", "module", "is_unresolved", "address")
-    frame, stack = trace["frame"].select(columns).rows(), trace["stack"].rows()
-    found = []
-    for start in trace[table]["stack_id"].drop_nulls().to_list():
-        row, of_row = start, []
-        while row is not None:
-            of_row.append(frame[stack[row][1]])
-            row = stack[row][0]
-        found.append(str(of_row))
+    found = [str(frames) for frames in backtraces(trace, table, columns) if frames]
     assert sorted(found) == expected
     assert expected

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.backtraces import backtraces
 
 import warpline
 from warpline.container import Container, ContainerWriter
@@ -108,19 +109,6 @@ def former(path: Path) -> Path:
     return path
 
 
-def backtraces(trace: Trace) -> list[list[tuple[Any, ...]] | None]:
-    """Return the frames of each API call, innermost first."""
-    frames, stacks = trace["frame"].rows(), trace["stack"].rows()
-    found: list[list[tuple[Any, ...]] | None] = []
-    for stack in trace["api_call"]["stack_id"].to_list():
-        row, of_call = stack, []
-        while row is not None:
-            of_call.append(frames[stacks[row][1]])
-            row = stacks[row][0]
-        found.append(of_call or None)
-    return found
-
-
 MAIN, F = ("main", "app", None, "Native", False, 16), ("f", "app", None, "Native", False, 32)
 G = ("g", "lib", None, "Native", False, None)
 UNKNOWN = ("0x7f", "[unknown]", None, "Native", True, 127)
@@ -128,7 +116,7 @@ EXPECTED = [[UNKNOWN, F, MAIN], None, [G, F, MAIN], [UNKNOWN, F, MAIN]]
 
 
 def test_stacks_read_back(path):
-    assert backtraces(warpline.open(path)) == EXPECTED
+    assert backtraces(warpline.open(path), "api_call") == EXPECTED
 
 
 def test_a_recording_with_a_row_per_frame_gives_the_same(former):
@@ -137,18 +125,18 @@ def test_a_recording_with_a_row_per_frame_gives_the_same(former):
     assert trace.has("frame")
     assert not trace.has("call_frame")
     assert (trace.row_count("stack"), trace.row_count("frame")) == (4, 4)
-    assert backtraces(trace) == EXPECTED
+    assert backtraces(trace, "api_call") == EXPECTED
     assert trace["stack"]["depth"].to_list() == [0, 1, 2, 2]
 
 
 def test_a_part_keeps_the_stacks_of_its_calls(former):
     part = warpline.open(former).window(3, None)
-    assert backtraces(part) == EXPECTED[2:]
+    assert backtraces(part, "api_call") == EXPECTED[2:]
 
 
 def test_a_former_recording_is_rewritten_in_this_versions_form(former, tmp_path):
     again = warpline.export(warpline.open(former), tmp_path / "again.warpline", "warpline")
-    assert backtraces(warpline.open(again)) == EXPECTED
+    assert backtraces(warpline.open(again), "api_call") == EXPECTED
     names = Container.open(again).members
     assert not [name for name in names if "call_frame" in name or "chain_id" in name]
 
@@ -157,7 +145,7 @@ def test_former_recordings_and_others_merge(former, tmp_path):
     other = tmp_path / "other.warpline"
     write_recording(Trace(MemorySource({**TABLES, "process": {"pid": [7]}})), other)
     merged = warpline.open(former, other)
-    assert sorted(map(str, backtraces(merged))) == sorted(map(str, EXPECTED * 2))
+    assert sorted(map(str, backtraces(merged, "api_call"))) == sorted(map(str, EXPECTED * 2))
 
 
 def test_backtraces_without_the_table_of_their_frames(former):

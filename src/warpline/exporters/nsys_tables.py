@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from warpline.exporters.nsys_backtraces import CHAIN_TABLES
 from warpline.schema.labels import (
     COPY_KINDS,
     LAUNCH_KINDS,
@@ -33,8 +34,13 @@ class Inline:
     column: str
 
 
+@dataclass(frozen=True)
+class RowNumber:
+    """The number of the row, counted from 1."""
+
+
 # A column of the trace, with references replaced by native ids; or a constant for all rows.
-Source = str | int | Filled | Inline
+Source = str | int | Filled | Inline | RowNumber
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,7 @@ SQL_TABLES: tuple[SqlTable, ...] = (
             "correlationId": "correlation_id",
             "nameId": "name_id",
             "returnValue": "return_value",
+            "callchainId": "stack_id",
         },
     ),
     SqlTable(SYNC, "host_wait", {**_WAIT, "syncType": "kind"}),
@@ -169,6 +176,7 @@ SQL_TABLES: tuple[SqlTable, ...] = (
             "nameId": "name_id",
             "returnValue": "return_value",
             "nestingLevel": "nesting_level",
+            "callchainId": Filled("stack_id", 0),
         },
     ),
     SqlTable(
@@ -186,6 +194,7 @@ SQL_TABLES: tuple[SqlTable, ...] = (
         "COMPOSITE_EVENTS",
         "cpu_sample",
         {
+            "id": RowNumber(),
             "start": "time_ns",
             "cpu": "cpu",
             "threadState": "state",
@@ -225,13 +234,14 @@ SQL_TABLES: tuple[SqlTable, ...] = (
 
 GRAPHS, NVTX = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "NVTX_EVENTS"
 
-# Each event table of the export and a table of the trace that it comes from. The last three do
-# not map one to one: `exporters.sqlite` has code for them.
+# Each event table of the export and a table of the trace that it comes from. The last ones do not
+# map one to one: `exporters.sqlite` has code for them.
 SOURCES: tuple[tuple[str, str], ...] = (
     *((item.name, item.table) for item in SQL_TABLES),
     (GRAPHS, "graph_launch"),
     (NVTX, "range"),
     (NVTX, "mark"),
+    *((name, table) for table, name in CHAIN_TABLES.items()),
 )
 
 ENUMERATIONS: Mapping[str, Mapping[int, str]] = {

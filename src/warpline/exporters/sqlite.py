@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from warpline.errors import InputError
 from warpline.exporters import EXPORTERS, Exporter
+from warpline.exporters.nsys_backtraces import CHAIN_TABLES, frame_columns
 from warpline.exporters.nsys_tables import (
     ENUMERATIONS,
     GRAPHS,
@@ -29,6 +30,7 @@ from warpline.exporters.nsys_tables import (
     SQL_TABLES,
     Filled,
     Inline,
+    RowNumber,
     Source,
 )
 from warpline.files import complete_file
@@ -88,7 +90,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 def write(trace: Trace, path: Path, tables: Collection[str]) -> None:
-    """Write an export without backtraces, counters and tables that nsys does not have."""
+    """Write an export without counters and tables that nsys does not have."""
     with complete_file(path) as unfinished:
         try:
             with closing(sqlite3.connect(unfinished, isolation_level=None)) as base:
@@ -141,6 +143,8 @@ class _Filling:
             self._graph_launches()
         if self._tables & {"range", "mark"}:
             self._nvtx()
+        for table in CHAIN_TABLES.keys() & self._tables:
+            self._backtraces(table)
         self._dimensions()
         self._facts()
         rows = np.flatnonzero(self._used)
@@ -151,6 +155,8 @@ class _Filling:
     def _values(self, table: str, source: Source, count: int) -> Sequence[Any]:
         if isinstance(source, int):
             return [source] * count
+        if isinstance(source, RowNumber):
+            return range(1, count + 1)
         name = source if isinstance(source, str) else source.column
         column = TABLES[table].column(name)
         data = self._trace.columns(table, name)[name]
@@ -193,6 +199,7 @@ class _Filling:
             "device": gpu if is_unique else np.arange(len(gpu)),
             "context": self._dimension("context", "native_id"),
             "stream": self._dimension("stream", "native_id"),
+            "stack": np.arange(1, len(self._dimension("stack", "depth")) + 1),
         }
 
     def _global_pids(self) -> I64:
@@ -219,6 +226,16 @@ class _Filling:
         values = [self._values("graph_launch", name, len(level)) for name in ours]
         columns = dict(zip((*_GRAPH_COLUMNS, "graphId", "graphExecId"), values, strict=True))
         self._insert(GRAPHS, {name: [v[row] for row in rows] for name, v in columns.items()})
+
+    def _backtraces(self, table: str) -> None:
+        """Write the frames of a table's backtraces, a row each."""
+        if not self._trace.has("stack"):
+            return
+        columns = frame_columns(self._trace, table)
+        self._use(columns["symbol"].values)
+        self._use(columns["module"].values)
+        values = {name: data.to_list() for name, data in columns.items()}
+        self._insert(CHAIN_TABLES[table], values)
 
     def _nvtx(self) -> None:
         names: dict[tuple[int, ...], Mapping[str, Any]] = {}
