@@ -32,25 +32,32 @@ def finished(folder: Path) -> Trace:
 
 
 def chains_of(trace: Trace) -> dict[int, list[str]]:
-    """Return the functions of each chain, innermost first."""
-    frames = trace["call_frame"].sort("chain_id", "depth")
-    assert frames["depth"].to_list() == [
-        depth
-        for (count,) in frames.group_by("chain_id", maintain_order=True).len()[:, 1:].rows()
-        for depth in range(count)
-    ]
-    grouped = frames.group_by("chain_id", maintain_order=True).agg("symbol")
-    return dict(grouped.iter_rows())
+    """Return the functions of each stack of a call, innermost first."""
+    symbols, stacks = trace["frame"]["symbol"].to_list(), trace["stack"].rows()
+    assert len(set(trace["frame"].rows())) == len(symbols)
+    assert len({(parent, frame) for parent, frame, _ in stacks}) == len(stacks)
+    found: dict[int, list[str]] = {}
+    for stack in trace["api_call"]["stack_id"].drop_nulls().unique().to_list():
+        row, functions = stack, []
+        while row is not None:
+            parent, frame, depth = stacks[row]
+            assert depth == (0 if parent is None else stacks[parent][2] + 1)
+            functions.append(symbols[frame])
+            row = parent
+        found[stack] = functions
+    return found
 
 
 def test_a_chain_leads_from_the_call_to_the_start_of_the_program(run, cuda):
     trace = finished(run("init", "launch", 3, "driver_launch", 1, cuda_chains_kernel=0))
     calls = trace["api_call"]
     chains = chains_of(trace)
-    assert calls["chain_id"].to_list() == [1, 1, 1, 2]
+    first, *_, last = called = calls["stack_id"].to_list()
+    assert called == [first, first, first, last]
+    assert first != last
     for functions in chains.values():
         assert functions.index("main") < functions.index("_start") == len(functions) - 1
-    frames = trace["call_frame"]
+    frames = trace["frame"]
     modules = set(frames["module"].to_list())
     assert str(cuda.program) in modules
     assert not any("libcupti" in name or "libwarpline" in name for name in modules)
@@ -64,7 +71,7 @@ def test_threads_have_chains_of_their_own(run):
     chains = chains_of(trace)
     assert len(chains) == 2  # the same in each of the threads, another one in main
     assert sorted("main" in functions for functions in chains.values()) == [False, True]
-    counts = trace["api_call"]["chain_id"].value_counts().sort("count")["count"]
+    counts = trace["api_call"]["stack_id"].value_counts().sort("count")["count"]
     assert counts.to_list() == [1, 60]
 
 
@@ -84,9 +91,9 @@ def test_only_the_calls_asked_for_have_chains(run, keys, names):
     folder = run("init", "launch", 1, *words, **keys)
     assert sum(logs.calls(folder).values()) == 5
     trace = finished(folder)
-    with_chain = trace["api_call"].filter(pl.col("chain_id").is_not_null())
+    with_chain = trace["api_call"].filter(pl.col("stack_id").is_not_null())
     assert {name.partition("_v")[0] for name in with_chain["name"].to_list()} == names
-    assert trace.has("call_frame") == bool(names)
+    assert trace.has("stack") == bool(names)
 
 
 def test_a_file_that_was_replaced_names_nothing(run, cuda, tmp_path):
@@ -100,13 +107,13 @@ def test_a_file_that_was_replaced_names_nothing(run, cuda, tmp_path):
         cuda.program = cuda.driver.parent / "cuda_app"
     program.unlink()
     shutil.copy(os.path.realpath(sys.executable), program)
-    frames = finished(folder)["call_frame"].filter(pl.col("module") == str(program))
+    frames = finished(folder)["frame"].filter(pl.col("module") == str(program))
     assert len(frames) >= 2
     assert frames["is_unresolved"].all()
     assert all(name.startswith("0x") for name in frames["symbol"].to_list())
     program.unlink()
     os.mkfifo(program)  # would keep a reader waiting
-    again = finished(folder)["call_frame"].filter(pl.col("module") == str(program))
+    again = finished(folder)["frame"].filter(pl.col("module") == str(program))
     assert again["is_unresolved"].all()
 
 

@@ -34,7 +34,7 @@ COMPARED = [
 
 # What an agent is not told: the name of the chip, the graph that an instance was made from, and
 # the call chains. Priorities are signed, which nsys's exports do not show.
-UNTOLD = {"chip", "graph_id", "chain_id", "priority", "thread_id"}
+UNTOLD = {"chip", "graph_id", "stack_id", "priority", "thread_id"}
 
 REPORTS = [
     *("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "cuda_api_sum"),

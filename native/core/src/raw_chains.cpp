@@ -70,6 +70,32 @@ Place place_in(const CodeModule &module, uint64_t address) {
   return {module.path, module.build, call_of(address) - module.bias};
 }
 
+// Adds frames and stacks that are new.
+class Interned {
+ public:
+  explicit Interned(CallChains &chains) : chains_(chains) {}
+
+  // Returns the stack of a frame whose caller's stack is `parent`, -1 for none.
+  int32_t stack(int32_t parent, const CodeFrame &frame) {
+    const auto [known, is_new_frame] =
+        frames_.try_emplace(frame, static_cast<int32_t>(chains_.frames.size()));
+    if (is_new_frame) chains_.frames.push_back(frame);
+    const auto [found, is_new] = stacks_.try_emplace(
+        {parent, known->second}, static_cast<int32_t>(chains_.stacks.size()));
+    if (is_new) {
+      const int32_t depth =
+          parent < 0 ? 0 : chains_.stacks[static_cast<std::size_t>(parent)].depth + 1;
+      chains_.stacks.push_back({parent, known->second, depth});
+    }
+    return found->second;
+  }
+
+ private:
+  CallChains &chains_;
+  std::map<CodeFrame, int32_t> frames_;
+  std::map<std::pair<int32_t, int32_t>, int32_t> stacks_;  // parent, frame
+};
+
 // Names all places: each file is read once.
 void name_places(std::map<Place, std::string> &names) {
   for (auto begin = names.begin(); begin != names.end();) {
@@ -95,7 +121,7 @@ bool CallChains::add_chain(int32_t process, const uint64_t *record, std::size_t 
   const auto number = static_cast<uint32_t>(chains.size() + 1);
   if (!chain_of.try_emplace({process, record[1]}, number).second) return true;
   chains.push_back({process, static_cast<uint32_t>(addresses.size()),
-                    static_cast<uint32_t>(words - 2), false});
+                    static_cast<uint32_t>(words - 2), -1});
   addresses.insert(addresses.end(), record + 2, record + words);
   return true;
 }
@@ -132,19 +158,19 @@ void seal_chains(CallChains &chains, RawTexts &texts) {
     }
   }
   name_places(names);
-  for (uint32_t row = 0; row < chains.chains.size(); ++row) {
-    CallChain &chain = chains.chains[row];
-    for (uint32_t i = 0; i < chain.count; ++i) {
-      const uint64_t address = chains.addresses[chain.first + i];
+  Interned interned(chains);
+  for (CallChain &chain : chains.chains) {
+    const uint64_t *addresses = chains.addresses.data() + chain.first;
+    uint32_t inner = 0;
+    while (inner < chain.count && is_profiler(modules.at(chain.process, addresses[inner]))) ++inner;
+    for (uint32_t i = chain.count; i > inner; --i) {  // outermost first
+      const uint64_t address = addresses[i - 1];
       const CodeModule *module = modules.at(chain.process, address);
-      if (!chain.is_shown && is_profiler(module)) continue;
-      const uint32_t depth = chain.is_shown ? chains.frames.back().depth + 1 : 0;
-      chain.is_shown = true;
       const std::string &name = module == nullptr ? std::string() : names[place_in(*module, address)];
       const std::string shown = name.empty() ? hexadecimal(address) : demangle_kernel(name).full;
       const std::string_view path = module == nullptr ? "[unknown]" : std::string_view(module->path);
-      chains.frames.push_back({row + 1, depth, texts.intern(shown), texts.intern(path),
-                               name.empty(), address});
+      chain.stack = interned.stack(
+          chain.stack, {texts.intern(shown), texts.intern(path), name.empty(), address});
     }
   }
 }

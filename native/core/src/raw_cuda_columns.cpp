@@ -33,7 +33,8 @@ const CudaGraphNode &node(const RawTables &t, std::size_t row) { return cuda(t).
 const CudaDevice &device(const RawTables &t, std::size_t row) { return cuda(t).devices[row]; }
 const CudaContextRow &context(const RawTables &t, std::size_t row) { return cuda(t).contexts[row]; }
 const CudaStreamRow &stream(const RawTables &t, std::size_t row) { return cuda(t).streams[row]; }
-const CallFrame &frame(const RawTables &t, std::size_t row) { return cuda(t).chains.frames[row]; }
+const Stack &stack(const RawTables &t, std::size_t row) { return cuda(t).chains.stacks[row]; }
+const CodeFrame &frame(const RawTables &t, std::size_t row) { return cuda(t).chains.frames[row]; }
 const CudaFacts &facts(const RawTables &t, std::size_t row) { return cuda(t).facts[row]; }
 
 const CudaKernelName &name(const RawTables &t, std::size_t row) {
@@ -127,15 +128,18 @@ const Column kColumns[] = {
     WL_COLUMN("api_call/name_id", int32_t, known(call_name(t, row).text)),
     WL_COLUMN("api_call/api", int32_t, known(call_name(t, row).is_driver)),
     WL_COLUMN("api_call/return_value", int64_t, known(call(t, row).status)),
-    WL_COLUMN("api_call/chain_id", int64_t,
-              when(cuda(t).chains.is_shown(call(t, row).chain), call(t, row).chain)),
+    WL_COLUMN("api_call/stack_id", int32_t,
+              row_or_null(cuda(t).chains.stack_of(call(t, row).chain))),
 
-    WL_COLUMN("call_frame/chain_id", int64_t, known(frame(t, row).chain)),
-    WL_COLUMN("call_frame/depth", int64_t, known(frame(t, row).depth)),
-    WL_COLUMN("call_frame/symbol_id", int32_t, known(frame(t, row).symbol)),
-    WL_COLUMN("call_frame/module_id", int32_t, known(frame(t, row).module)),
-    WL_COLUMN("call_frame/is_unresolved", uint8_t, known(frame(t, row).is_unresolved)),
-    WL_COLUMN("call_frame/address", int64_t, whole(frame(t, row).address)),
+    WL_COLUMN("stack/parent_id", int32_t, row_or_null(stack(t, row).parent)),
+    WL_COLUMN("stack/frame_id", int32_t, known(stack(t, row).frame)),
+    WL_COLUMN("stack/depth", int64_t, known(stack(t, row).depth)),
+
+    WL_COLUMN("frame/symbol_id", int32_t, known(frame(t, row).symbol)),
+    WL_COLUMN("frame/module_id", int32_t, known(frame(t, row).module)),
+    WL_COLUMN("frame/kind", int32_t, known(1)),  // native code
+    WL_COLUMN("frame/is_unresolved", uint8_t, known(frame(t, row).is_unresolved)),
+    WL_COLUMN("frame/address", int64_t, whole(frame(t, row).address)),
 
     WL_WAIT("host_wait", host_wait),
     WL_COLUMN("host_wait/kind", int32_t, known(host_wait(t, row).kind)),
@@ -229,7 +233,7 @@ int64_t cuda_rows(const RawTables &tables, std::string_view table) {
                    is("memory_event", t.memory.size()), is("graph_node", t.nodes.size()),
                    is("overhead", t.overhead.size()), is("device", t.devices.size()),
                    is("context", t.contexts.size()), is("stream", t.streams.size()),
-                   is("call_frame", t.chains.frames.size()),
+                   is("stack", t.chains.stacks.size()), is("frame", t.chains.frames.size()),
                    is("cuda", t.facts.size()), is("cuda_session", 1)});
 }
 

@@ -281,13 +281,16 @@ const char *const kColumns[] = {
     "overhead/thread_id",   "device/name_id",      "device/uuid_id",       "device/bus_id",
     "context/device_id",    "stream/context_id",   "stream/kind",          "cuda/missing_kernels",
     "cuda/missing_copies",  "cuda/missing_fills",  "host_wait/event_sync_id",
-    "api_call/chain_id",    "call_frame/chain_id", "call_frame/depth",     "call_frame/symbol_id",
-    "call_frame/module_id", "call_frame/address",  "call_frame/is_unresolved"};
+    "api_call/stack_id",    "stack/parent_id",     "stack/frame_id",       "stack/depth",
+    "frame/symbol_id",      "frame/module_id",     "frame/kind",           "frame/address",
+    "frame/is_unresolved"};
 
 // What the numbers of a column refer to: the rows of a table, or texts; nothing for other columns.
 std::string referred(const std::string &column) {
   if (column.find("_ns") != std::string::npos) return "";
-  constexpr const char *kDimensions[] = {"device", "context", "stream", "thread", "process"};
+  if (column == "stack/parent_id") return "stack";
+  constexpr const char *kDimensions[] = {"device", "context", "stream", "thread",
+                                         "process", "stack", "frame"};
   for (const std::string dimension : kDimensions) {
     const std::string ending = dimension + "_id";
     if (column.ends_with("/" + ending)) return dimension;
@@ -318,6 +321,10 @@ int64_t copy_all(const wl_raw *session) {
       for (int64_t row = 0; row < rows; ++row) {
         if (valid[static_cast<std::size_t>(row)] && (numbers[row] < 0 || numbers[row] >= targets)) {
           std::fprintf(stderr, "%s refers to no %s\n", column.c_str(), table.c_str());
+          std::abort();
+        }
+        if (column == "stack/parent_id" && numbers[row] >= row && valid[static_cast<std::size_t>(row)]) {
+          std::fprintf(stderr, "%s refers to no earlier row\n", column.c_str());
           std::abort();
         }
       }

@@ -26,7 +26,7 @@ _COLLECTED: Mapping[str, int] = {
     "graph_node": _GRAPH_NODES,
     "overhead": 256,
 }
-TABLES = (*_COLLECTED, *DIMENSIONS, "call_frame")
+TABLES = (*_COLLECTED, *DIMENSIONS, "stack", "frame")
 
 # The default bits, for when no process got far enough to log its own.
 _DEFAULT = 1 | _KERNELS | 4 | 8 | _GRAPH_NODES | _TARGETS | 256
