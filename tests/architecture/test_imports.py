@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "warpline"
+MODULES = sorted(SOURCE.rglob("*.py"))
 
 LINT = "from importlinter.cli import lint_imports_command as lint; lint(['--no-logo'])"
 
@@ -87,3 +93,39 @@ def test_help_loads_no_array_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+def deferred(path: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield each use of `lazy`: the name, its module, and what type checkers see by name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        for block in (getattr(node, "body", []), getattr(node, "orelse", [])):
+            for item in block if isinstance(block, list) else []:
+                call = item.value if isinstance(item, ast.Assign) else None
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "lazy":
+                    seen = imported(node.body) if is_for_type_checkers(node) else {}
+                    yield ast.unparse(item.targets[0]), ast.literal_eval(call.args[0]), seen
+
+
+def is_for_type_checkers(node: ast.AST) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def imported(body: list[ast.stmt]) -> dict[str, str]:
+    """Return the modules that imports bind, by name."""
+    found = {}
+    for item in body:
+        for alias in getattr(item, "names", []):
+            origin = f"{item.module}." if isinstance(item, ast.ImportFrom) else ""
+            found[alias.asname or alias.name] = f"{origin}{alias.name}"
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_what_is_deferred_is_what_type_checkers_see(path: Path) -> None:
+    for name, module, seen in deferred(path):
+        assert seen.get(name) == module
+
+
+def test_few_imports_are_within_functions() -> None:
+    found = [path.name for path in MODULES for _ in re.findall("PLC0415", path.read_text("utf-8"))]
+    assert len(found) < 5, found
