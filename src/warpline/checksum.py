@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING
 
 from warpline import native
+from warpline.lazy import lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+else:  # the capture side imports this module without calling it
+    np = lazy("numpy")
 
 # For smaller buffers, taking the address is slower than zlib.
 _LEAST_NATIVE_BYTES = 4096
@@ -15,7 +22,5 @@ def crc32(data: memoryview) -> int:
     core = native.core() if data.nbytes >= _LEAST_NATIVE_BYTES else None
     if core is None:
         return zlib.crc32(data)
-    import numpy as np  # noqa: PLC0415 - the capture side imports this module without calling it
-
     found = core.wl_crc32(np.frombuffer(data, np.uint8).ctypes.data, data.nbytes, 0, 0)
     return found if found >= 0 else zlib.crc32(data)  # out of memory for threads

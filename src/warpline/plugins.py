@@ -11,6 +11,14 @@ import importlib
 import pkgutil
 import warnings
 from functools import cache
+from typing import TYPE_CHECKING
+
+from warpline.lazy import lazy
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = lazy("importlib.metadata")
 
 _GROUPS = {
     "readers": ("warpline.readers",),
@@ -42,10 +50,7 @@ def load(kind: str) -> None:
 
 
 def _load_extensions(group: str) -> None:
-    # Scanning the installed packages is slow, hence the late import.
-    from importlib.metadata import entry_points  # noqa: PLC0415
-
-    for entry in entry_points(group=group):
+    for entry in metadata.entry_points(group=group):
         try:
             entry.load()
         except Exception as error:  # noqa: BLE001 - a defective extension must not stop Warpline

@@ -13,13 +13,19 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpline.errors import UsageError
 from warpline.exporters.nsys_tables import SOURCES
 from warpline.exporters.sqlite import fill
+from warpline.lazy import lazy
 from warpline.schema import TABLES
 from warpline.trace.trace import Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+else:  # queries of nsys's tables do not need it
+    pl = lazy("polars")
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _CALLBACK_STEPS = 100_000  # steps of SQLite's virtual machine, some ms: the delay of Ctrl+C
@@ -176,8 +182,6 @@ def _table_hint(trace: Trace, base: sqlite3.Connection, missing: str) -> str:
 
 
 def _run_polars(trace: Trace, sql: str, names: list[str]) -> Answer:
-    import polars as pl  # noqa: PLC0415 - slow to import, and SQLite queries do not need it
-
     context = pl.SQLContext({name: trace[name] for name in names}, eager=True)
     try:
         frame = context.execute(sql)

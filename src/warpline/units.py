@@ -6,9 +6,16 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from warpline.lazy import lazy
+
 if TYPE_CHECKING:
+    import re
+
     import numpy as np
     import numpy.typing as npt
+else:  # only whole columns and filters need them
+    np = lazy("numpy")
+    re = lazy("re")
 
 
 class Unit(Enum):
@@ -97,8 +104,6 @@ def fixed_all(values: npt.NDArray[Any], digits: int, scale: float = 1.0) -> list
     less than four times 2**-53, compared with the decimal number that `fixed` rounds. Only numbers
     that close to a half, and numbers from 2**52, go through `fixed` one by one.
     """
-    import numpy as np  # noqa: PLC0415 - Unit and the scalar formatters do not need it
-
     if scale == 1 and values.dtype.kind in "iu":
         zeros = "." + "0" * digits if digits else ""
         return [f"{value}{zeros}" for value in values.tolist()]
@@ -144,8 +149,6 @@ def parse_ns(text: str) -> int:
     Raises:
         ValueError: The text is not a duration, or does not fit in 64 bits.
     """
-    import re  # noqa: PLC0415 - start-up: only filters need it
-
     part = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)([a-z]*)")
     position, total = 0, Decimal(0)
     written = text.strip()

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 
 from warpline.exporters import EXPORTERS, Exporter
 from warpline.files import complete_directory
+from warpline.lazy import lazy
 from warpline.trace.trace import Trace
 
 if TYPE_CHECKING:
     import polars as pl
+else:
+    pl = lazy("polars")
 
 _OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")
 
@@ -38,8 +41,6 @@ def _write(
     suffix: str,
     write: Callable[[pl.DataFrame, Path], object],
 ) -> None:
-    import polars as pl  # noqa: PLC0415 - slow to import
-
     with complete_directory(path) as unfinished:
         for table in tables:
             frame = trace[table]

@@ -5,6 +5,15 @@ Names are untrusted: they may hold escape sequences, line ends, and bidirectiona
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from warpline.lazy import lazy
+
+if TYPE_CHECKING:
+    import unicodedata
+else:  # a large module that few recordings need
+    unicodedata = lazy("unicodedata")
+
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -59,8 +68,6 @@ def display_width(text: str) -> int:
 
 
 def _char_width(char: str) -> int:
-    import unicodedata  # noqa: PLC0415 - a large module that few recordings need
-
     if unicodedata.category(char) in {"Mn", "Me"}:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpline.errors import SchemaError, UsageError
+from warpline.lazy import lazy
 from warpline.result.display import Displayed
 from warpline.units import Unit
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+else:  # printing does not need it
+    pl = lazy("polars")
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,6 @@ class Result(Displayed):
 
     def to_polars(self) -> pl.DataFrame:
         """Return a Polars DataFrame of raw values, its columns named as the fields."""
-        import polars as pl  # noqa: PLC0415 - slow to import, and not needed to print
 
         def dtype(values: Values) -> type[pl.DataType]:
             if isinstance(values, Texts):
@@ -275,9 +278,7 @@ class Document(Displayed):
 
 def _require(method: str, *packages: str) -> None:
     """Raise UsageError if an optional package is not installed."""
-    from importlib.util import find_spec  # noqa: PLC0415 - only conversions need it
-
-    missing = [package for package in packages if find_spec(package) is None]
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
         raise UsageError(
             f"{method} requires {' and '.join(missing)}",

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpline.errors import MissingTableError
+from warpline.lazy import lazy
 from warpline.schema import TABLES, TableSpec
 from warpline.trace.column import ColumnData, Rows
 from warpline.trace.filters import DeviceFilter, Filter, ProcessFilter, StreamFilter, Window
@@ -20,6 +21,10 @@ from warpline.trace.strings import StringPool
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from warpline.trace import frame
+else:  # brings Polars, which is slow to import
+    frame = lazy("warpline.trace.frame")
 
 I64 = npt.NDArray[np.int64]
 _ALL = slice(None)
@@ -50,9 +55,7 @@ class Table:
 
     def to_polars(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return a Polars DataFrame with texts and labels instead of their numbers."""
-        from warpline.trace.frame import to_polars  # noqa: PLC0415 - Polars is slow to import
-
-        return to_polars(self._trace, self.spec, columns)
+        return frame.to_polars(self._trace, self.spec, columns)
 
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.spec.columns)

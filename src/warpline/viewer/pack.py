@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from warpline import __version__
 from warpline.result import Diagnosis, Result, source_name
 from warpline.schema.labels import SEVERITIES
 from warpline.trace import Run, Trace
@@ -170,7 +171,7 @@ class Frame:
         ids = (row.id for row in self._rows)
         return {
             "container_version": VERSION,
-            "producer": f"warpline {_version()}",
+            "producer": f"warpline {__version__}",
             "title": source_name(trace.meta.paths) if diagnosis is None else diagnosis.title,
             "start_ns": low - offset_ns,
             "end_ns": high - offset_ns,
@@ -227,12 +228,6 @@ def timeline_rows(trace: Trace, names: Names) -> Iterator[Row]:
     """Yield all rows of a timeline in display order."""
     rows = (*device_rows(trace, names), *host_rows(trace, names))
     yield from with_clock_errors(trace, rows)
-
-
-def _version() -> str:
-    from warpline import __version__  # noqa: PLC0415 - the package imports its modules lazily
-
-    return __version__
 
 
 def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:

@@ -31,10 +31,14 @@ from warpline.capture.session.control import State
 from warpline.capture.session.facts import session_facts
 from warpline.capture.session.session import create_session
 from warpline.errors import CaptureError, UsageError
+from warpline.lazy import lazy
 from warpline.redaction import Project, redact_command, redact_environment
 
 if TYPE_CHECKING:
+    from warpline import api
     from warpline.trace import Trace
+else:  # a layer above: what reads recordings enters this process only on request
+    api = lazy("warpline.api")
 
 
 class Profile:
@@ -135,9 +139,6 @@ class Profile:
         """The opened recording; CaptureError before `stop`."""
         if not self.finished or self.path is None:
             raise CaptureError("the recording is not available yet", hint="call stop() first")
-        # A layer above: what reads recordings enters this process only now, and on request.
-        from warpline import api  # noqa: PLC0415 - see above
-
         return api.open(self.path)
 
     def _begin(self) -> Run | RangeOfAnother:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpline.annotate import RangeHandle, end_range, start_range
 from warpline.annotate.listener import LISTENER
@@ -21,6 +21,12 @@ from warpline.capture.machine.agent import INJECTION_VARIABLE
 from warpline.capture.session.control import ControlFile, State
 from warpline.capture.session.session import SESSION_VARIABLE, Session, measure, not_writable
 from warpline.errors import CaptureError
+from warpline.lazy import lazy
+
+if TYPE_CHECKING:
+    from warpline.capture.finishing import process
+else:  # only the end of a recording needs it
+    process = lazy("warpline.capture.finishing.process")
 
 DOMAIN = "warpline"  # of the range that represents a nested profile
 
@@ -66,8 +72,6 @@ class Run:
 
     def finish(self) -> Mapping[str, Any]:
         """Stop recording, write the recording and return its counts."""
-        from warpline.capture.finishing.process import run_finishing  # noqa: PLC0415 - late
-
         atexit.unregister(self.finish_at_exit)
         if os.getpid() != self._pid:  # a fork: the session belongs to its parent
             return {}
@@ -78,7 +82,7 @@ class Run:
         introduce_others()
         self._leave()
         events = measure(self._session.folder).events
-        finished = run_finishing(self._session.folder, self.output, lambda _: None)
+        finished = process.run_finishing(self._session.folder, self.output, lambda _: None)
         self._session.remove()
         if not events:
             warn(_EMPTY.format(self.output.name))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from warpline import __version__
 from warpline.errors import CaptureError
 
 FACTS_NAME = "session.json"
@@ -43,8 +44,6 @@ def session_facts(
         environment: The environment variables to store, redacted.
         collected: The traced APIs, such as "nvtx".
     """
-    from warpline import __version__  # noqa: PLC0415 - the package's own version, already there
-
     monotonic_ns, utc_ns = time.monotonic_ns(), time.time_ns()
     return {
         "version": 1,
