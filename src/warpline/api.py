@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from warpline import plugins, progress
 from warpline.errors import CorruptTraceError, InputError, MissingTableError, UsageError
+from warpline.files import check_output
 from warpline.result import (
     ANALYSES,
     Analysis,
@@ -616,29 +617,6 @@ def export(
     with progress.task(f"Writing {target.name}"):
         exporter.write(whole, target, written_tables(whole, tables))
     return target
-
-
-def check_output(path: Path, *, is_folder: bool = False, overwrite: bool = False) -> None:
-    """Check that an output can be written.
-
-    Raises:
-        InputError: Its directory does not exist.
-        UsageError: It exists, or is not the kind of file that is to be written.
-    """
-    if not path.parent.is_dir():
-        raise InputError(
-            f"cannot write {path}: there is no directory {path.parent}",
-            hint=f"create it: mkdir -p {shlex.quote(str(path.parent))}",
-        )
-    if path.exists() and path.is_dir() != is_folder:
-        found, needed = ("a file", "a directory") if is_folder else ("a directory", "a file")
-        raise UsageError(f"{path} is {found}; this format writes {needed}", hint=f"name {needed}")
-    if path.exists() and not path.is_dir() and not path.is_file():
-        # Replacing it, as a file is replaced, would remove a device from the system.
-        raise UsageError(f"{path} is a device or a pipe", hint="name a regular file")
-    is_taken = any(path.iterdir()) if path.is_dir() else path.exists()
-    if is_taken and not overwrite:
-        raise UsageError(f"{path} already exists", hint="use --force-overwrite to replace it")
 
 
 def query(trace: Recordings, sql: str) -> pl.DataFrame:

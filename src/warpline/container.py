@@ -15,7 +15,6 @@ import json
 import mmap
 import os
 import re
-import secrets
 import struct
 import threading
 import zipfile
@@ -27,6 +26,7 @@ from typing import Any, Self
 
 from warpline.checksum import crc32
 from warpline.errors import CorruptTraceError
+from warpline.files import unfinished_name
 from warpline.zip_check import LOCAL_HEADER, SEAL_BYTES, Place, places, sealed
 
 Chunk = bytes | memoryview
@@ -56,8 +56,7 @@ class ContainerWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Not tempfile: its files are private, and recordings should have the usual mode.
-        self._unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        self._unfinished = unfinished_name(path)
         self._file = self._unfinished.open("x+b")
         self._zip = zipfile.ZipFile(self._file, "w", zipfile.ZIP_STORED)
         self._zip.comment = bytes(SEAL_BYTES)  # reserves the space
