@@ -63,9 +63,10 @@ def test_a_recording_is_not_replaced_unless_asked(session: Path) -> None:
     output = session.parent / "run.warpline"
     output.write_text("mine")
     run = recover(session, folder=session.parent)
-    assert run.returncode == 1
-    assert "exists" in run.stderr
-    assert "use -f to overwrite it" in run.stderr
+    assert run.returncode == 2
+    assert run.stderr == (
+        f"error: {output.resolve()} already exists\nhint: use --force-overwrite to replace it\n"
+    )
     assert output.read_text() == "mine"
     assert session.exists()
     assert recover(session, "-f", folder=session.parent).returncode == 0

@@ -143,7 +143,17 @@ class TestDemo:
         assert str(folder / Path(bad).name) in done.out
         assert (folder / Path(bad).name).read_bytes() == Path(bad).read_bytes()
         again = run("demo", "--copy", str(folder))
-        assert (again.status, again.out) == (1, "")
+        assert (again.status, again.out, again.err) == (
+            2,
+            "",
+            (
+                f"error: {folder / Path(bad).name} already exists\n"
+                "hint: use --force-overwrite to replace it\n"
+            ),
+        )
+        (folder / Path(bad).name).write_text("mine")
+        assert run("demo", "--copy", str(folder), "--force-overwrite").status == 0
+        assert (folder / Path(bad).name).read_bytes() == Path(bad).read_bytes()
 
     def test_the_recordings_are_small_and_hold_no_secrets(self, bad, fixed):
         files = [Path(bad), Path(fixed)]

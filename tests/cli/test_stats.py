@@ -143,7 +143,7 @@ class TestOutputFile:
         done = run(*words)
         assert done.status == 2
         assert done.err.splitlines() == [
-            f"error: {path} exists",
+            f"error: {path} already exists",
             "hint: use --force-overwrite to replace it",
         ]
         assert run(*words, "--force-overwrite", "false").status == 2
@@ -279,7 +279,7 @@ class TestOptionsOfNsys:
         assert self.made(here) == ["x_cuda_gpu_kern_sum_base.csv", "x_nvtx_sum.csv"]
         done = run(*words, "x")
         assert (done.status, done.out) == (2, "")
-        assert "x_nvtx_sum.csv exists" in done.err
+        assert "x_nvtx_sum.csv already exists" in done.err
         assert run(*words, "x", "-f", "json", "--force-overwrite=true").status == 0
         assert "x_nvtx_sum.json" in self.made(here)
 

@@ -17,11 +17,23 @@ from warpline.cli.arguments import (
     require_recordings,
 )
 from warpline.cli.output import Output, Render, add_output
-from warpline.cli.startup import load_api
+from warpline.cli.startup import lazy
 from warpline.errors import UsageError
 
 if TYPE_CHECKING:
+    import dataclasses
+
+    from warpline import api, result, units
+    from warpline.render.diagnosis import json, markdown, text
     from warpline.result import Diagnosis, Result
+else:
+    dataclasses = lazy("dataclasses")
+    api = lazy("warpline.api")
+    result = lazy("warpline.result")
+    units = lazy("warpline.units")
+    json = lazy("warpline.render.diagnosis.json")
+    markdown = lazy("warpline.render.diagnosis.markdown")
+    text = lazy("warpline.render.diagnosis.text")
 
 NAME = "analyze"
 HELP = "show where GPU time goes: steps, idle causes, phases, findings, checklist"
@@ -54,7 +66,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the diagnosis; status 3 for findings at or above --fail-on."""
-    load_api()
     if args.fail_on is not None and args.fail_on not in _SEVERITIES:
         raise UsageError(
             f"--fail-on: unknown severity {args.fail_on!r}", hint=f"use {', '.join(_SEVERITIES)}"
@@ -75,7 +86,6 @@ def run(args: Namespace) -> int:
 
 
 def _renderers(*, checklist: bool) -> Mapping[str, Render]:
-    from warpline.render.diagnosis import json, markdown, text  # noqa: PLC0415 - start-up: brings numpy
 
     if checklist:
         return {
@@ -97,43 +107,33 @@ def _documents(args: Namespace, format: str, found: list[Diagnosis]) -> Iterator
 
 
 def _diagnose(args: Namespace) -> Diagnosis:
-    from dataclasses import replace  # noqa: PLC0415 - start-up
 
-    api, trace = load_api(), open_trace(args)
+    trace = open_trace(args)
     error = all_excluded(trace, args)
     if error is not None:
         raise error
-    diagnosis: Diagnosis = api.analyze(trace, steps=args.steps, keep_going=not args.debug)
+    diagnosis = api.analyze(trace, steps=args.steps, keep_going=not args.debug)
     part = filters_in_words(args)
-    return replace(diagnosis, title=f"{diagnosis.title} {part}") if part else diagnosis
+    return dataclasses.replace(diagnosis, title=f"{diagnosis.title} {part}") if part else diagnosis
 
 
 def _one_table(diagnosis: Diagnosis, name: str, *, is_named: bool) -> Diagnosis:
     """Return the diagnosis with only one of its tables, for formats that show tables."""
-    from dataclasses import replace  # noqa: PLC0415 - start-up
-
-    from warpline.result import Result  # noqa: PLC0415 - start-up: brings numpy
-
     tables = [
         item
         for item in diagnosis.sections
-        if isinstance(item, Result) and item.name.split(":")[0] == name
+        if isinstance(item, result.Result) and item.name.split(":")[0] == name
     ]
     if is_named:
         tables = [_with_title(item, diagnosis.title) for item in tables]
-    return replace(diagnosis, sections=tuple(tables))
+    return dataclasses.replace(diagnosis, sections=tuple(tables))
 
 
 def _with_title(table: Result, title: str) -> Result:
     """Return the table with the name of the recording as its first column."""
-    from dataclasses import replace  # noqa: PLC0415 - start-up
-
-    from warpline.result import Field, column_of  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.units import Unit  # noqa: PLC0415 - start-up
-
-    field = Field("recording", Unit.NONE, "The recording.", "Recording")
-    column = column_of([title] * len(table))
-    return replace(
+    field = result.Field("recording", units.Unit.NONE, "The recording.", "Recording")
+    column = result.column_of([title] * len(table))
+    return dataclasses.replace(
         table,
         fields=(field, *table.fields),
         columns={field.name: column, **table.columns},

@@ -7,13 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from warpline.cli import talk
-from warpline.cli.startup import load_api
+from warpline.cli.startup import lazy
 from warpline.errors import UsageError
 
 if TYPE_CHECKING:
+    import dataclasses
+    import shlex
     from argparse import _ArgumentGroup
 
-    from warpline.trace import Trace
+    from warpline import api, plugins, result, units
+    from warpline.trace import Trace, selection
+else:
+    dataclasses = lazy("dataclasses")
+    shlex = lazy("shlex")
+    api = lazy("warpline.api")
+    plugins = lazy("warpline.plugins")
+    result = lazy("warpline.result")
+    units = lazy("warpline.units")
+    selection = lazy("warpline.trace.selection")
 
 T = TypeVar("T")
 
@@ -85,22 +96,19 @@ def require_recordings(args: Namespace) -> None:
 def open_trace(args: Namespace) -> Trace:
     """Open the recordings and apply the filters of the arguments."""
     require_recordings(args)
-    api = load_api()
-    from warpline.trace.selection import select  # noqa: PLC0415 - start-up: brings numpy
 
     for word in args.recordings:
         if not Path(word).exists():
             _refuse_table(word)
-    return select(api.open(*args.recordings), **{name: getattr(args, name) for name in _FILTERS})
+    return selection.select(
+        api.open(*args.recordings), **{name: getattr(args, name) for name in _FILTERS}
+    )
 
 
 def _refuse_table(word: str) -> None:
     """Raise a UsageError if a word in the place of a file is the name of a table."""
-    from warpline import plugins  # noqa: PLC0415 - start-up: only mistakes need it
-    from warpline.result import ANALYSES  # noqa: PLC0415 - likewise
-
     plugins.load("analyses")
-    if word.split(":", maxsplit=1)[0] in ANALYSES:
+    if word.split(":", maxsplit=1)[0] in result.ANALYSES:
         raise UsageError(
             f"{word!r} is a table, not a recording", hint=f"warpline stats -r {word} RECORDING"
         )
@@ -108,8 +116,6 @@ def _refuse_table(word: str) -> None:
 
 def filters_in_words(args: Namespace) -> str:
     """Return the filters as they would be typed; empty if there are none."""
-    import shlex  # noqa: PLC0415 - start-up
-
     words = []
     for name in _FILTERS:
         value = getattr(args, name)
@@ -123,13 +129,9 @@ def filters_in_words(args: Namespace) -> str:
 
 def with_filter_named(section: T, args: Namespace) -> T:
     """Return a section; the hint of a table that the filters emptied names them."""
-    from dataclasses import replace  # noqa: PLC0415 - start-up
-
-    from warpline.result import Skipped  # noqa: PLC0415 - start-up: brings numpy
-
-    if not isinstance(section, Skipped) or section.hint != load_api().FILTER_HINT:
+    if not isinstance(section, result.Skipped) or section.hint != api.FILTER_HINT:
         return section
-    return replace(section, hint=f"widen or remove {filters_in_words(args)}")
+    return dataclasses.replace(section, hint=f"widen or remove {filters_in_words(args)}")
 
 
 def warn_if_all_excluded(trace: Trace, args: Namespace) -> None:
@@ -142,8 +144,6 @@ def warn_if_all_excluded(trace: Trace, args: Namespace) -> None:
 
 def all_excluded(trace: Trace, args: Namespace) -> UsageError | None:
     """Return an error if the filters exclude all GPU operations of the recording, else None."""
-    from warpline.units import format_ns  # noqa: PLC0415 - start-up
-
     if trace.is_whole:
         return None
     whole = trace.unfiltered()
@@ -154,5 +154,5 @@ def all_excluded(trace: Trace, args: Namespace) -> UsageError | None:
     return UsageError(
         f"{filters_in_words(args)} excludes all GPU operations",
         hint="widen or remove the filters: the recording covers"
-        f" {format_ns(start_ns)} to {format_ns(end_ns)}",
+        f" {units.format_ns(start_ns)} to {units.format_ns(end_ns)}",
     )

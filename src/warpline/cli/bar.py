@@ -16,9 +16,16 @@ from typing import TYPE_CHECKING
 
 from warpline import progress
 from warpline.cli import talk
+from warpline.cli.startup import lazy
 
 if TYPE_CHECKING:
+    from rich import console, table
+    from rich import progress as rich_progress
     from rich.progress import Progress, TaskID
+else:
+    console = lazy("rich.console")
+    rich_progress = lazy("rich.progress")
+    table = lazy("rich.table")
 
 DELAY_S = 1.0  # a shorter task shows nothing
 _TICK_S = 0.1
@@ -127,14 +134,14 @@ class _Bar:
         due_s = time.monotonic() - self._delay_s
         if not any(task.began_s <= due_s for task in self._tasks[:]):
             return
-        import rich.progress  # noqa: F401, PLC0415 - slow to import, so not under the lock
-
+        # Not under the lock: the first call imports rich, which is slow.
+        fresh = _new_progress() if self._drawn is None else None
         with self._lock:
             for task in self._tasks:
                 if task.began_s > due_s:
                     continue
                 if self._drawn is None:
-                    self._drawn = _new_progress()
+                    self._drawn = fresh or _new_progress()
                     self._drawn.start()
                 if task.number is None:
                     task.number = self._drawn.add_task(task.title, total=task.total)
@@ -152,22 +159,19 @@ class _Bar:
 
 
 def _new_progress() -> Progress:
-    from rich.console import Console  # noqa: PLC0415 - slow to import
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-    from rich.table import Column  # noqa: PLC0415
 
-    title = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    title = table.Column(no_wrap=True, overflow="ellipsis", ratio=1)
 
-    class Terminal(Console):
+    class Terminal(console.Console):
         def show_cursor(self, show: bool = True) -> bool:  # noqa: FBT001, FBT002
             """Leave the cursor alone: a signal may end us before it could be shown again."""
             return False
 
-    return Progress(
-        TextColumn("{task.description}", markup=False, table_column=title),
-        BarColumn(bar_width=20),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
+    return rich_progress.Progress(
+        rich_progress.TextColumn("{task.description}", markup=False, table_column=title),
+        rich_progress.BarColumn(bar_width=20),
+        rich_progress.TaskProgressColumn(),
+        rich_progress.TimeElapsedColumn(),
         console=Terminal(file=sys.stderr),
         auto_refresh=False,
         transient=True,

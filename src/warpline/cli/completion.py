@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from warpline.cli.output import write_text
+from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
+
+if TYPE_CHECKING:
+    import shtab
+
+    from warpline import plugins, render, result, schema
+    from warpline.cli import parser as parsing
+else:
+    shtab = lazy("shtab")
+    plugins = lazy("warpline.plugins")
+    render = lazy("warpline.render")
+    result = lazy("warpline.result")
+    schema = lazy("warpline.schema")
+    parsing = lazy("warpline.cli.parser")
 
 NAME = "completion"
 HELP = "print a shell completion script for commands, options and tables"
@@ -25,15 +40,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Print the script; ``eval "$(warpline completion bash)"`` activates it."""
     try:
-        import shtab  # noqa: PLC0415 - only this command needs it
+        known = shtab.SUPPORTED_SHELLS
     except ImportError:
         raise WarplineError(
             "the package shtab is not installed", hint="run pip install shtab"
         ) from None
-    shells = ", ".join(shtab.SUPPORTED_SHELLS)
+    shells = ", ".join(known)
     if args.shell is None:
         raise UsageError("missing SHELL argument", hint=f"use {shells}")
-    if args.shell not in shtab.SUPPORTED_SHELLS:
+    if args.shell not in known:
         raise UsageError(f"unknown shell {args.shell!r}", hint=f"use {shells}")
     return write_text(shtab.complete(_everything(shtab.FILE), args.shell))
 
@@ -44,13 +59,11 @@ def _everything(files: object) -> ArgumentParser:
     Args:
         files: The shtab completer of file names.
     """
-    from warpline.cli import parser  # noqa: PLC0415 - it imports the commands
-
     root = ArgumentParser(prog="warpline")
     root.add_argument("-V", "--version", action="store_true", help="show the version")
     choices = _choices()
     subparsers = root.add_subparsers(parser_class=ArgumentParser)
-    for item in parser.commands():
+    for item in parsing.commands():
         below = subparsers.add_parser(item.NAME, help=item.HELP)
         item.add_arguments(below)
         for action in below._actions:  # noqa: SLF001 - argparse has no public way
@@ -63,19 +76,12 @@ def _everything(files: object) -> ArgumentParser:
 
 def _choices() -> dict[str, list[str]]:
     """Return the choices of some arguments, by argument name."""
-    import shtab  # noqa: PLC0415 - only this command needs it
-
-    from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.render import RENDERERS  # noqa: PLC0415 - likewise
-    from warpline.result import ANALYSES  # noqa: PLC0415 - likewise
-    from warpline.schema import TABLES  # noqa: PLC0415 - likewise
-
     plugins.load("analyses")
     plugins.load("renderers")
     return {
-        "report": ANALYSES.names(),
-        "table": [*ANALYSES.names(), *TABLES],
-        "format": RENDERERS.names(),
+        "report": result.ANALYSES.names(),
+        "table": [*result.ANALYSES.names(), *schema.TABLES],
+        "format": render.RENDERERS.names(),
         "timeunit": ["ns", "us", "ms", "s"],
         "shell": list(shtab.SUPPORTED_SHELLS),
     }

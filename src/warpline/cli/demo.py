@@ -11,15 +11,38 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from warpline.cli.output import write_text
-from warpline.cli.startup import load_api
+from warpline.cli.output import add_force, write_text
+from warpline.cli.startup import lazy
 from warpline.errors import WarplineError
-from warpline.files import complete_file
+from warpline.files import check_output, complete_file
 from warpline.units import format_bytes, format_ns, format_rate, format_ratio
 
 if TYPE_CHECKING:
+    import shlex
+    import shutil
+    import tempfile
+    from importlib import resources
+
+    from warpline import api, render
+    from warpline.derived.work import busy
+    from warpline.ops import interval
+    from warpline.render.diagnosis import text
     from warpline.result import Result
+    from warpline.schema import tables
     from warpline.trace import Trace
+    from warpline.viewer import report
+else:
+    shlex = lazy("shlex")
+    shutil = lazy("shutil")
+    tempfile = lazy("tempfile")
+    resources = lazy("importlib.resources")
+    api = lazy("warpline.api")
+    render = lazy("warpline.render")
+    busy = lazy("warpline.derived.work.busy")
+    interval = lazy("warpline.ops.interval")
+    text = lazy("warpline.render.diagnosis.text")
+    tables = lazy("warpline.schema.labels")
+    report = lazy("warpline.viewer.report")
 
 NAME = "demo"
 HELP = "analyze two small recordings that come with Warpline"
@@ -52,34 +75,32 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--copy", metavar="DIR", help="copy the recordings to this directory and exit"
     )
+    add_force(parser)
 
 
 def run(args: Namespace) -> int:
     """Analyze the recordings, or copy them."""
     with _recordings() as paths:
         if args.copy is not None:
-            return write_text(_commands(_copy(paths, Path(args.copy))))
+            return write_text(_commands(_copy(paths, args)))
         return _show(paths)
 
 
 @contextlib.contextmanager
 def _recordings() -> Iterator[list[Path]]:
     """Yield the recordings as files, even if the package is in an archive."""
-    import importlib.resources  # noqa: PLC0415 - start-up: only this command needs it
-
-    folder = importlib.resources.files("warpline") / "data"
+    folder = resources.files("warpline") / "data"
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(importlib.resources.as_file(folder / name)) for name in _FILES]
+        yield [stack.enter_context(resources.as_file(folder / name)) for name in _FILES]
 
 
-def _copy(paths: list[Path], folder: Path) -> list[Path]:
-    import shutil  # noqa: PLC0415 - start-up: only this command needs it
+def _copy(paths: list[Path], args: Namespace) -> list[Path]:
 
+    folder = Path(args.copy)
+    folder.mkdir(parents=True, exist_ok=True)
     copies = [folder / path.name for path in paths]
     for copy in copies:
-        if copy.exists():
-            raise WarplineError(f"{copy} exists", hint="name another directory")
-    folder.mkdir(parents=True, exist_ok=True)
+        check_output(copy, overwrite=args.force_overwrite)
     for path, copy in zip(paths, copies, strict=True):
         with complete_file(copy) as unfinished:
             shutil.copyfile(path, unfinished)
@@ -87,13 +108,10 @@ def _copy(paths: list[Path], folder: Path) -> list[Path]:
 
 
 def _show(paths: list[Path]) -> int:
-    api = load_api()
-    from warpline.render import detect_options  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.render.diagnosis.text import render  # noqa: PLC0415 - likewise
 
     traces = [api.open(path) for path in paths]
     write_text(_INTRODUCTION)
-    render(api.analyze(traces[0]), sys.stdout, detect_options(sys.stdout, os.environ))
+    text.render(api.analyze(traces[0]), sys.stdout, render.detect_options(sys.stdout, os.environ))
     write_text(f"{_COMPARISON}\n{_side_by_side(traces)}\n{_EXPLANATION}")
     write_text(_commands(paths))
     sys.stdout.flush()
@@ -102,8 +120,6 @@ def _show(paths: list[Path]) -> int:
 
 def _page(trace: Trace) -> str:
     """Write the report of a recording and return the text about it."""
-    from warpline import api  # noqa: PLC0415 - start-up: brings numpy
-
     pieces = api.make_report(trace).pieces
     for folder in (Path.cwd, _new_folder):  # the first may be read-only
         with contextlib.suppress(OSError, WarplineError):
@@ -117,20 +133,17 @@ def _page(trace: Trace) -> str:
 
 
 def _new_folder() -> Path:
-    import tempfile  # noqa: PLC0415 - start-up: seldom needed
 
     return Path(tempfile.mkdtemp(prefix="warpline-"))
 
 
 def _written(folder: Path, pieces: list[str]) -> Path:
     """Write the report to a free name and return it; the same report is not written twice."""
-    from warpline.viewer.report import write  # noqa: PLC0415 - start-up: brings numpy
-
     content = "".join(pieces).encode()
     for number in itertools.count(1):
         path = folder / (f"{_PAGE_NAME}-{number}.html" if number > 1 else f"{_PAGE_NAME}.html")
         if not path.exists():
-            write(path, pieces)
+            report.write(path, pieces)
             break
         if path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content:
             break
@@ -165,19 +178,15 @@ def _side_by_side(traces: list[Trace]) -> str:
 
 
 def _measure(trace: Trace) -> _Figures:
-    from warpline import api  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.derived.work.busy import device_work  # noqa: PLC0415 - likewise
-    from warpline.ops.interval import covered, intersect, total  # noqa: PLC0415 - likewise
-    from warpline.schema.labels import COPY_KINDS  # noqa: PLC0415 - likewise
 
     ranges = api.stats(trace, "nvtx_pushpop_sum")
     steps = sum(str(name).startswith("step_") for name in ranges.columns["name"].to_list())
-    work, kernels = device_work(trace), device_work(trace, "kernel")
+    work, kernels = busy.device_work(trace), busy.device_work(trace, "kernel")
     copies = trace.columns("memcpy", "start_ns", "end_ns", "kind")
-    rows = [COPY_KINDS[kind] == _DIRECTION for kind in copies["kind"].values.tolist()]
+    rows = [tables.COPY_KINDS[kind] == _DIRECTION for kind in copies["kind"].values.tolist()]
     copied = copies["start_ns"].values[rows], copies["end_ns"].values[rows]
-    copy_ns = covered(*copied)
-    beside_ns = total(*intersect(copied, (kernels.start_ns, kernels.end_ns)))
+    copy_ns = interval.covered(*copied)
+    beside_ns = interval.total(*interval.intersect(copied, (kernels.start_ns, kernels.end_ns)))
     rates = api.stats(trace, "copy_sum")
     calls = api.stats(trace, "cuda_api_sum")
     return _Figures(
@@ -185,7 +194,7 @@ def _measure(trace: Trace) -> _Figures:
         copy_ns=copy_ns / steps,
         copy_bytes_per_s=_value(rates, "direction", _DIRECTION, "bandwidth_bytes_per_s"),
         overlap_ratio=beside_ns / copy_ns,
-        kernel_ns=covered(kernels.start_ns, kernels.end_ns) / steps,
+        kernel_ns=interval.covered(kernels.start_ns, kernels.end_ns) / steps,
         waiting_ns=_value(calls, "name", "cudaMemcpyAsync", "total_ns") / steps,
     )
 
@@ -199,8 +208,6 @@ def _value(table: Result, key: str, row: str, column: str) -> float:
 
 def _commands(paths: list[Path]) -> str:
     """Return commands to try next, quoted for a shell."""
-    import shlex  # noqa: PLC0415 - start-up: only this command needs it
-
     bad, fixed = (shlex.quote(str(path)) for path in paths)
     lines = (
         f"warpline analyze {fixed}",

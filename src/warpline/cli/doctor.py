@@ -6,10 +6,32 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from warpline import __version__
 from warpline.cli.output import Facts, write_facts
+from warpline.cli.startup import lazy
 from warpline.errors import CaptureError
+
+if TYPE_CHECKING:
+    import dataclasses
+    import platform
+    import shutil
+    from importlib import metadata
+
+    from warpline import api, native
+    from warpline.capture.machine import agent, checks
+    from warpline.readers.nsys import convert
+else:
+    dataclasses = lazy("dataclasses")
+    platform = lazy("platform")
+    shutil = lazy("shutil")
+    metadata = lazy("importlib.metadata")
+    api = lazy("warpline.api")
+    native = lazy("warpline.native")
+    agent = lazy("warpline.capture.machine.agent")
+    checks = lazy("warpline.capture.machine.checks")
+    convert = lazy("warpline.readers.nsys.convert")
 
 NAME = "doctor"
 HELP = "check this installation: versions, native libraries, CUDA, packages"
@@ -51,14 +73,10 @@ def run(args: Namespace) -> int:
 
 def facts() -> dict[str, Any]:
     """Return facts about the installation and its environment."""
-    import platform  # noqa: PLC0415 - start-up: only this command needs it
-
-    import warpline  # noqa: PLC0415 - likewise
-
     packages = [_package(item) for item in _PACKAGES]
     is_usable = _is_usable(packages)
     return {
-        "version": warpline.__version__,
+        "version": __version__,
         "python": platform.python_version(),
         "executable": sys.executable,
         "platform": platform.platform(),
@@ -138,11 +156,10 @@ def _surroundings(found: Facts) -> list[str]:
 
 
 def _package(item: _Package) -> dict[str, Any]:
-    import importlib.metadata  # noqa: PLC0415 - slow, and only this command needs it
 
     try:
-        version = importlib.metadata.version(item.name)
-    except importlib.metadata.PackageNotFoundError:
+        version = metadata.version(item.name)
+    except metadata.PackageNotFoundError:
         version = None
     return {**item._asdict(), "version": version}
 
@@ -153,7 +170,6 @@ def _is_usable(packages: Sequence[Facts]) -> bool:
 
 
 def _native() -> dict[str, Any]:
-    from warpline import native  # noqa: PLC0415 - brings ctypes
 
     status = native.status()
     return {
@@ -166,7 +182,6 @@ def _native() -> dict[str, Any]:
 
 
 def _agent() -> dict[str, Any]:
-    from warpline.capture.machine import agent  # noqa: PLC0415 - only here
 
     try:
         path = agent.agent_library()
@@ -177,11 +192,12 @@ def _agent() -> dict[str, Any]:
 
 
 def _cuda() -> list[dict[str, Any]]:
-    from dataclasses import asdict  # noqa: PLC0415 - only here
 
-    from warpline.capture.machine import checks  # noqa: PLC0415 - likewise
-
-    return [asdict(item) for item in checks.findings(os.environ)] if sys.platform == "linux" else []
+    return (
+        [dataclasses.asdict(item) for item in checks.findings(os.environ)]
+        if sys.platform == "linux"
+        else []
+    )
 
 
 def _native_fix() -> str | None:
@@ -196,7 +212,6 @@ def _native_fix() -> str | None:
 
 
 def _terminal() -> dict[str, Any]:
-    import shutil  # noqa: PLC0415 - only here
 
     stream = sys.stdout
     return {
@@ -208,15 +223,13 @@ def _terminal() -> dict[str, Any]:
 
 
 def _nsys() -> list[dict[str, str]]:
-    from warpline.readers.nsys.convert import installed_nsys  # noqa: PLC0415 - brings numpy
 
     return [
         {"version": ".".join(map(str, item.version)), "path": str(item.path)}
-        for item in reversed(installed_nsys())
+        for item in reversed(convert.installed_nsys())
     ]
 
 
 def _readers() -> list[dict[str, Any]]:
-    from warpline import api  # noqa: PLC0415 - brings numpy
 
     return api.formats()

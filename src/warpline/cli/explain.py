@@ -8,11 +8,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warpline.cli.output import text_width, write_text
+from warpline.cli.startup import lazy
 from warpline.errors import UsageError
 
 if TYPE_CHECKING:
+    import difflib
+    import inspect
+    import textwrap
+
+    from warpline import plugins, result, schema
     from warpline.result import Analysis, Rule
     from warpline.schema import Column, TableSpec
+else:
+    difflib = lazy("difflib")
+    inspect = lazy("inspect")
+    textwrap = lazy("textwrap")
+    plugins = lazy("warpline.plugins")
+    result = lazy("warpline.result")
+    schema = lazy("warpline.schema")
 
 NAME = "explain"
 HELP = "explain a table or a rule of analyze"
@@ -37,27 +50,22 @@ def run(args: Namespace) -> int:
     """Print the documentation of a table or rule."""
     if args.table is None:
         raise UsageError("missing NAME argument", hint=_SEE_LIST)
-    from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.result import ANALYSES, RULES  # noqa: PLC0415 - likewise
-    from warpline.schema import TABLES  # noqa: PLC0415 - likewise
 
     plugins.load("analyses")
     name = args.table.split(":")[0]
-    if name in TABLES:
-        return write_text(trace_table(TABLES[name]))
-    if name in RULES:
-        return write_text(rule(RULES.get(name)))
-    if name not in ANALYSES:
-        known = [*ANALYSES.names(), *RULES.names(), *TABLES]
+    if name in schema.TABLES:
+        return write_text(trace_table(schema.TABLES[name]))
+    if name in result.RULES:
+        return write_text(rule(result.RULES.get(name)))
+    if name not in result.ANALYSES:
+        known = [*result.ANALYSES.names(), *result.RULES.names(), *schema.TABLES]
         raise UsageError(f"unknown table or rule {name!r}", hint=_near(name, known))
-    return write_text(table(ANALYSES.get(name)))
+    return write_text(table(result.ANALYSES.get(name)))
 
 
 def table(item: Analysis) -> str:
     """Return the documentation of a table of `stats`."""
-    from warpline.result import ANALYSES  # noqa: PLC0415 - start-up: brings numpy
-
-    aliases = [alias for alias, name in ANALYSES.aliases().items() if name == item.name]
+    aliases = [alias for alias, name in result.ANALYSES.aliases().items() if name == item.name]
     called = f" (alias {', '.join(aliases)})" if aliases else ""
     fields = [(field.name, field.doc) for field in item.fields]
     parts = [f"{item.name}{called}: {item.title}", *_prose(item.doc)]
@@ -102,8 +110,6 @@ def _meaning(column: Column) -> str:
 
 def _prose(docstring: str) -> list[str]:
     """Return the summary and the headed paragraphs of a docstring, wrapped."""
-    import inspect  # noqa: PLC0415 - start-up
-
     paragraphs = re.sub(r"\n +", " ", inspect.cleandoc(docstring)).splitlines()
     parts = []
     for paragraph in filter(None, paragraphs):
@@ -127,7 +133,6 @@ def _columns(heading: str, rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _wrap(text: str, first: str = "", later: str | None = None) -> str:
-    import textwrap  # noqa: PLC0415 - start-up
 
     return textwrap.fill(
         text,
@@ -140,7 +145,6 @@ def _wrap(text: str, first: str = "", later: str | None = None) -> str:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
-    import difflib  # noqa: PLC0415 - start-up: only mistakes need it
 
     near = difflib.get_close_matches(name, known, n=3)
     near = near or [item for item in known if name and name in item][:3]

@@ -22,11 +22,17 @@ from warpline.cli.output import (
     unknown_suffix,
     write_text,
 )
-from warpline.cli.startup import load_api
+from warpline.cli.startup import lazy
 
 if TYPE_CHECKING:
+    from warpline import api, exporters, plugins, result
     from warpline.exporters import Exporter
     from warpline.trace import Trace
+else:
+    api = lazy("warpline.api")
+    exporters = lazy("warpline.exporters")
+    plugins = lazy("warpline.plugins")
+    result = lazy("warpline.result")
 
 NAME = "export"
 HELP = "convert a recording, or a part of it, to another format"
@@ -68,7 +74,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Write the output and print its path."""
     require_recordings(args)
-    api = load_api()
     exporter = _exporter(args)
     trace = open_trace(args)
     target = args.output or default_name(args.recordings, exporter.ending)
@@ -83,27 +88,23 @@ def run(args: Namespace) -> int:
 
 def _exporter(args: Namespace) -> Exporter:
     """Return the exporter for the type, or for the suffix of the output."""
-    from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.exporters import EXPORTERS  # noqa: PLC0415 - likewise
-
     plugins.load("exporters")
     if args.type is not None:
-        return EXPORTERS.get(args.type)
+        return exporters.EXPORTERS.get(args.type)
     output = Path(args.output or "")
     if not output.suffix or output.is_dir():
-        return EXPORTERS.get(_DEFAULT)
+        return exporters.EXPORTERS.get(_DEFAULT)
     # The longest suffix that fits: .perfetto.json before .json.
-    fitting = [item for item in EXPORTERS if output.name.lower().endswith(item.ending)]
+    fitting = [item for item in exporters.EXPORTERS if output.name.lower().endswith(item.ending)]
     if not fitting:
         raise unknown_suffix(
-            args.output, [item.ending for item in EXPORTERS], "set the format with -t"
+            args.output, [item.ending for item in exporters.EXPORTERS], "set the format with -t"
         )
     return max(fitting, key=lambda item: len(item.ending))
 
 
 def _talk(trace: Trace) -> None:
-    from warpline.result import warnings_of  # noqa: PLC0415 - start-up: brings numpy
 
-    for warning in dict.fromkeys(warnings_of(trace)):
+    for warning in dict.fromkeys(result.warnings_of(trace)):
         talk.warning(warning)
     say_unread(trace.meta.unread)

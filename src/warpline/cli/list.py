@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpline.cli.output import Facts, write_facts
+from warpline.cli.startup import lazy
+
+if TYPE_CHECKING:
+    from warpline import api, exporters, plugins, render, result, schema
+else:
+    api = lazy("warpline.api")
+    exporters = lazy("warpline.exporters")
+    plugins = lazy("warpline.plugins")
+    render = lazy("warpline.render")
+    result = lazy("warpline.result")
+    schema = lazy("warpline.schema")
 
 NAME = "list"
 HELP = "list tables, rules of analyze, readable formats and output formats"
@@ -26,12 +37,6 @@ def run(args: Namespace) -> int:
 
 def facts() -> Facts:
     """Return tables of `stats`, rules, trace tables, readers, and output formats."""
-    from warpline import api, plugins  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.exporters import EXPORTERS  # noqa: PLC0415 - likewise
-    from warpline.render import RENDERERS  # noqa: PLC0415 - likewise
-    from warpline.result import ANALYSES, RULES  # noqa: PLC0415 - likewise
-    from warpline.schema import TABLES  # noqa: PLC0415 - likewise
-
     plugins.load("renderers")
     plugins.load("exporters")
     default = api.default_tables()
@@ -40,24 +45,24 @@ def facts() -> Facts:
             {
                 "name": item.name,
                 "title": item.title,
-                "aliases": _aliases(ANALYSES.aliases(), item.name),
+                "aliases": _aliases(result.ANALYSES.aliases(), item.name),
                 "arguments": dict(item.arguments),
                 "is_default": item.name in default,
             }
-            for item in sorted(ANALYSES, key=lambda item: item.name)
+            for item in sorted(result.ANALYSES, key=lambda item: item.name)
         ],
-        "rules": [{"name": item.name, "title": item.title} for item in RULES],
-        "trace_tables": [{"name": spec.name, "doc": spec.doc} for spec in TABLES.values()],
+        "rules": [{"name": item.name, "title": item.title} for item in result.RULES],
+        "trace_tables": [{"name": spec.name, "doc": spec.doc} for spec in schema.TABLES.values()],
         "readers": api.formats(),
         "formats": [
             {
                 "name": item.name,
                 "doc": item.doc,
-                "aliases": _aliases(RENDERERS.aliases(), item.name),
+                "aliases": _aliases(render.RENDERERS.aliases(), item.name),
             }
-            for item in RENDERERS
+            for item in render.RENDERERS
         ],
-        "export_formats": [{"name": item.name, "doc": item.doc} for item in EXPORTERS],
+        "export_formats": [{"name": item.name, "doc": item.doc} for item in exporters.EXPORTERS],
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import sys
@@ -13,14 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from warpline.cli import talk
-from warpline.errors import InputError, UsageError, WarplineError
-from warpline.files import cannot_write
+from warpline.cli.startup import lazy
+from warpline.errors import UsageError, WarplineError
+from warpline.files import check_output, complete_file, is_special
 
 if TYPE_CHECKING:
+    import dataclasses
+    import json
+    import shutil
     from argparse import _ArgumentGroup
 
+    from warpline import plugins, render, result
     from warpline.render import Options, TimeUnit
     from warpline.result import Document, Result, Skipped
+else:
+    dataclasses = lazy("dataclasses")
+    json = lazy("json")
+    shutil = lazy("shutil")
+    plugins = lazy("warpline.plugins")
+    render = lazy("warpline.render")
+    result = lazy("warpline.result")
 
 Render = Callable[["Document", TextIO, "Options"], None]
 
@@ -35,7 +46,6 @@ _TIME_UNITS: dict[str, TimeUnit] = {
     "seconds": "s",
 }
 _UNREAD_SHOWN = 4
-_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 # What the names of ranks end in, where the number is removed.
 _NUMBERED = re.compile(r"[\W_]*(rank|worker)?[\W_0-9]*$", re.IGNORECASE)
 
@@ -165,11 +175,9 @@ class Output:
     """
 
     def __init__(self, args: Namespace, renders: Mapping[str, Render] | None = None) -> None:
-        from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
-        from warpline.render import RENDERERS  # noqa: PLC0415 - likewise
 
         plugins.load("renderers")
-        renderer = RENDERERS.get(format_name(args))
+        renderer = render.RENDERERS.get(format_name(args))
         self._render = (renders or {}).get(renderer.name, renderer.render)
         self.format = renderer.name
         self._args = args
@@ -178,7 +186,9 @@ class Output:
         if self._rows is not None and self._rows < 0:
             raise UsageError(f"--rows {self._rows}: must be 0 or more")
         if args.output != STDOUT:
-            _check_free(Path(args.output), force=args.force_overwrite)
+            path = Path(args.output)
+            if path.is_dir() or not is_special(path):  # tables may go to a device
+                check_output(path, overwrite=args.force_overwrite)
 
     def write(self, document: Document) -> None:
         """Write the document, and print the warnings of the recording."""
@@ -191,17 +201,15 @@ class Output:
             documents: At least one.
             as_list: Whether JSON is a list, even of one document.
         """
-        from dataclasses import replace  # noqa: PLC0415 - start-up
-
-        from warpline.render import detect_options  # noqa: PLC0415 - start-up
-
         is_list = as_list and self.format == "json"
         with _destination(self._args.output) as out:
-            options = replace(detect_options(out, os.environ), time_unit=self._time_unit)
+            options = dataclasses.replace(
+                render.detect_options(out, os.environ), time_unit=self._time_unit
+            )
             if self._args.output != STDOUT:  # FORCE_COLOR is for pipes
-                options = replace(options, color=options.color and out.isatty())
+                options = dataclasses.replace(options, color=options.color and out.isatty())
             if self._rows is not None:
-                options = replace(options, row_limit=self._rows or None)
+                options = dataclasses.replace(options, row_limit=self._rows or None)
             for place, whole in enumerate(documents):
                 document = whole
                 if self._rows and self.format in {"csv", "json"}:  # their renderers have no limit
@@ -244,8 +252,6 @@ def write_text(text: str) -> int:
 def write_facts(args: Namespace, facts: Facts, text: Callable[[Facts], str]) -> int:
     """Write facts as text or, with --format json, as JSON; return the exit status."""
     if args.format == "json":
-        import json  # noqa: PLC0415 - start-up
-
         return write_text(json.dumps({"schema_version": 1, **facts}, indent=2))
     if args.format != "text":
         raise UsageError(f"unknown format {args.format!r}", hint="use text or json")
@@ -254,8 +260,6 @@ def write_facts(args: Namespace, facts: Facts, text: Callable[[Facts], str]) -> 
 
 def text_width() -> int:
     """Return the line width of prose."""
-    import shutil  # noqa: PLC0415 - start-up
-
     return min(100, shutil.get_terminal_size().columns)
 
 
@@ -289,29 +293,13 @@ def say_unread(unread: Mapping[str, int]) -> None:
 
 
 def _first_rows(document: Document, count: int) -> Document:
-    from dataclasses import replace  # noqa: PLC0415 - start-up
-
-    from warpline.result import Result  # noqa: PLC0415 - start-up
 
     def cut(section: Result | Skipped) -> Result | Skipped:
-        return section.head(count) if isinstance(section, Result) else section
+        return section.head(count) if isinstance(section, result.Result) else section
 
-    return replace(document, sections=tuple(cut(section) for section in document.sections))
-
-
-def _check_free(path: Path, *, force: bool) -> None:
-    """Refuse an existing file, unless `force`, and a directory that does not exist."""
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no directory {path.parent}")
-    if path.is_dir():
-        raise UsageError(f"{path} is a directory", hint="name a file in it")
-    if path.is_file() and not force:
-        raise UsageError(f"{path} exists", hint="use --force-overwrite to replace it")
-
-
-def is_special(path: Path) -> bool:
-    """Return whether the path exists and is not a file, such as a directory or a device."""
-    return path.exists() and not path.is_file()
+    return dataclasses.replace(
+        document, sections=tuple(cut(section) for section in document.sections)
+    )
 
 
 @contextlib.contextmanager
@@ -323,26 +311,12 @@ def _destination(name: str) -> Iterator[TextIO]:
         yield sys.stdout
         return
     path = Path(name)
-    if path.exists() and not path.is_file():  # a device or a pipe
+    if is_special(path):  # a device or a pipe: it cannot be replaced
         with path.open("w", encoding="utf-8", newline="\n") as out:
             yield out
         return
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with unfinished.open("x", encoding="utf-8", newline="\n") as out:
-            yield out
-        unfinished.replace(path)
-    except FileExistsError:  # the file of another process
-        raise
-    except BaseException as error:
-        unfinished.unlink(missing_ok=True)
-        if isinstance(error, OSError) and _is_about(error, unfinished):
-            raise cannot_write(path, error) from error
-        raise
-
-
-def _is_about(error: OSError, unfinished: Path) -> bool:
-    """Return whether an error came from writing the file, not from reading a recording."""
-    if error.filename is None:
-        return error.errno in _FULL
-    return str(error.filename) == str(unfinished)
+    with (
+        complete_file(path) as unfinished,
+        unfinished.open("w", encoding="utf-8", newline="\n") as out,
+    ):
+        yield out

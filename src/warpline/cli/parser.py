@@ -12,10 +12,23 @@ import re
 import sys
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Sequence
-from typing import NoReturn, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast, runtime_checkable
 
+from warpline import __version__
 from warpline.cli import bar, summary
+from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
+
+if TYPE_CHECKING:
+    import difflib
+    import pkgutil
+    import shlex
+    import shutil
+else:
+    difflib = lazy("difflib")
+    pkgutil = lazy("pkgutil")
+    shlex = lazy("shlex")
+    shutil = lazy("shutil")
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
@@ -154,8 +167,6 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
 
 def _options_first(words: Sequence[str]) -> Callable[[], int]:
     """Return the summary of a recording that options precede; else raise UsageError."""
-    import shlex  # noqa: PLC0415 - start-up: only mistakes need it
-
     option = words[0].split("=")[0]
     for place, word in enumerate(words):
         if word.startswith("-"):
@@ -210,8 +221,6 @@ def find(name: str) -> Command | None:
 
 def commands() -> list[Command]:
     """Return all commands, in alphabetical order."""
-    import pkgutil  # noqa: PLC0415 - start-up: only lists of all commands need it
-
     package = importlib.import_module(__package__)
     found = (find(module.name) for module in pkgutil.iter_modules(package.__path__))
     return [item for item in found if item is not None]
@@ -304,7 +313,6 @@ def _joined(words: Sequence[str], switches: Collection[str]) -> list[str]:
 
 
 def _did_you_mean(word: str, known: Sequence[str]) -> str | None:
-    import difflib  # noqa: PLC0415 - start-up: only mistakes need it
 
     near = [name for name in known if name.lower() == word.lower()][:1]
     near = near or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -313,15 +321,13 @@ def _did_you_mean(word: str, known: Sequence[str]) -> str | None:
 
 
 def _terminal_width() -> int:
-    import shutil  # noqa: PLC0415 - start-up: only help needs it
 
     return shutil.get_terminal_size().columns - 2
 
 
 def _version() -> str:
-    import warpline  # noqa: PLC0415 - already imported
 
-    return f"warpline {warpline.__version__}"
+    return f"warpline {__version__}"
 
 
 def _too_few() -> int:

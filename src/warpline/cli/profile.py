@@ -19,14 +19,29 @@ from warpline.capture.flags.declarations import FLAGS
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.cli import talk
 from warpline.cli.output import say_failed
-from warpline.cli.startup import load_api
+from warpline.cli.startup import lazy
 from warpline.errors import WarplineError
 from warpline.units import plural
 
 if TYPE_CHECKING:
+    import dataclasses
+
+    from warpline import api, plugins, render, result
+    from warpline.capture.launcher import launch
     from warpline.capture.launcher.launch import Outcome
+    from warpline.capture.session import names
+    from warpline.render import screen
     from warpline.result import Result, Skipped
     from warpline.trace import Trace
+else:
+    dataclasses = lazy("dataclasses")
+    api = lazy("warpline.api")
+    plugins = lazy("warpline.plugins")
+    render = lazy("warpline.render")
+    result = lazy("warpline.result")
+    launch = lazy("warpline.capture.launcher.launch")
+    names = lazy("warpline.capture.session.names")
+    screen = lazy("warpline.render.screen")
 
 NAME = "profile"
 HELP = "run a program and record it; accepts nsys profile options"
@@ -68,29 +83,22 @@ def read(words: Sequence[str]) -> Namespace:
 
 def run(args: Namespace) -> int:
     """Run and record the program, print the result, and exit with the program's status."""
-    from warpline.capture.launcher.launch import (  # noqa: PLC0415 - start-up: only running needs it
-        Talk,
-        UnfinishedError,
-        end_like,
-        launch,
-    )
-
     chosen: CaptureSettings = args.options
-    says = Talk(
+    says = launch.Talk(
         warn=_nothing if chosen.quiet else talk.warning,
         note=_nothing if chosen.quiet else talk.note,
         progress=_nothing if chosen.quiet else _show_progress,
     )
     try:
-        outcome = launch(chosen, says)
-    except UnfinishedError as error:
+        outcome = launch.launch(chosen, says)
+    except launch.UnfinishedError as error:
         _hide_progress(chosen)
         talk.failure(error.message, error.hint, debug=False)
-        return end_like(error.ending) or 1
+        return launch.end_like(error.ending) or 1
     _hide_progress(chosen)
     _afterwards(chosen, outcome)
     _flush()
-    return end_like(outcome.ending)
+    return launch.end_like(outcome.ending)
 
 
 def _afterwards(chosen: CaptureSettings, outcome: Outcome) -> None:
@@ -103,7 +111,7 @@ def _afterwards(chosen: CaptureSettings, outcome: Outcome) -> None:
     wants_summary = not (chosen.no_summary or chosen.quiet or outcome.reason)
     try:
         if wants_summary or chosen.stats or chosen.export:
-            trace = load_api().open(name)
+            trace = api.open(name)
             if wants_summary:
                 _summarise(trace)
             _export(chosen, trace, outcome.output)
@@ -149,58 +157,46 @@ def _tell_lacking(chosen: CaptureSettings) -> None:
 
 def _summarise(trace: Trace) -> None:
     """Write the summary to standard error."""
-    from dataclasses import replace  # noqa: PLC0415 - start-up
-
-    from warpline.render import detect_options  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.render.screen import render  # noqa: PLC0415 - likewise
-
     if sys.stderr is None:
         return
-    document = load_api().summary(trace, with_layers=True)
+    document = api.summary(trace, with_layers=True)
     # Sections skipped for lack of CUDA are left out: a note mentions that once.
     shown = (item for item in document.sections if _is_shown(item))
-    screen = replace(document, sections=tuple(shown))
+    document = dataclasses.replace(document, sections=tuple(shown))
     try:
         sys.stderr.write("\n")
-        render(screen, sys.stderr, detect_options(sys.stderr, os.environ))
+        screen.render(document, sys.stderr, render.detect_options(sys.stderr, os.environ))
     except OSError:
         return  # standard error is closed
 
 
 def _is_shown(section: Result | Skipped) -> bool:
     """Return whether a section belongs on the screen."""
-    from warpline.result import Result  # noqa: PLC0415 - start-up: brings numpy
-
-    return isinstance(section, Result) or section.name in _ALWAYS_SHOWN
+    return isinstance(section, result.Result) or section.name in _ALWAYS_SHOWN
 
 
 def _print_tables(trace: Trace) -> None:
     """Write the nonempty nsys tables to standard output."""
-    from dataclasses import replace  # noqa: PLC0415 - start-up
-
-    from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.render import RENDERERS, detect_options  # noqa: PLC0415 - likewise
-    from warpline.result import Result, Skipped  # noqa: PLC0415 - likewise
-
     if sys.stdout is None:
         return
-    api = load_api()
     plugins.load("renderers")
     document = api.document(trace, api.default_tables(), keep_going=True)
-    filled = tuple(item for item in document.sections if isinstance(item, Result) and len(item))
-    detected = detect_options(sys.stdout, os.environ)
-    RENDERERS.get("text").render(replace(document, sections=filled), sys.stdout, detected)
-    say_failed(item for item in document.sections if isinstance(item, Skipped))
+    filled = tuple(
+        item for item in document.sections if isinstance(item, result.Result) and len(item)
+    )
+    detected = render.detect_options(sys.stdout, os.environ)
+    render.RENDERERS.get("text").render(
+        dataclasses.replace(document, sections=filled), sys.stdout, detected
+    )
+    say_failed(item for item in document.sections if isinstance(item, result.Skipped))
 
 
 def _export(chosen: CaptureSettings, trace: Trace, output: Path) -> None:
     """Write the exports next to the recording."""
-    from warpline.capture.session import names  # noqa: PLC0415 - start-up: only running needs it
-
     for kind in chosen.export:
         path = names.export_path(output, kind)
         try:
-            load_api().export(trace, path, kind, overwrite=chosen.force_overwrite)
+            api.export(trace, path, kind, overwrite=chosen.force_overwrite)
         except WarplineError as error:
             retry = f"run warpline export --type {kind} -o FILE {_short(output)}"
             talk.failure(error.message, retry, debug=False)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from warpline.cli.arguments import add_filters, add_recordings, open_trace
 from warpline.cli.output import Output, add_output, add_table_layout
-from warpline.cli.startup import load_api
+from warpline.cli.startup import lazy
 from warpline.errors import UsageError
+
+if TYPE_CHECKING:
+    from warpline import api
+else:
+    api = lazy("warpline.api")
 
 NAME = "query"
 HELP = "run a SQL query on the tables of nsys or of Warpline"
@@ -24,7 +30,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the rows that the query returns."""
-    api = load_api()
     if len(args.recordings) < 2:
         raise UsageError(
             "missing RECORDING or SQL argument",

@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from warpline.cli import talk
 from warpline.cli.output import write_text
-from warpline.errors import CaptureError, WarplineError
+from warpline.cli.startup import lazy
+from warpline.errors import CaptureError
+from warpline.files import check_output
 from warpline.units import plural
 
 if TYPE_CHECKING:
+    from warpline.capture.finishing import finish, raw_session
     from warpline.capture.finishing.finish import Finished
+    from warpline.capture.session import facts as session_facts
+else:
+    finish = lazy("warpline.capture.finishing.finish")
+    raw_session = lazy("warpline.capture.finishing.raw_session")
+    session_facts = lazy("warpline.capture.session.facts")
 
 NAME = "recover"
 HELP = "recover an unfinished recording from its .raw directory"
@@ -47,8 +55,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Write the recording and print its path."""
-    from warpline.capture.finishing.finish import finish  # noqa: PLC0415 - start-up: brings the core
-
     folder = Path(args.folder)
     if not folder.is_dir():
         raise CaptureError(
@@ -58,11 +64,8 @@ def run(args: Namespace) -> int:
     if not args.force:
         _refuse_living(folder, facts)
     output = _output(folder, args.output)
-    if output.exists() and not args.force:
-        raise WarplineError(
-            f"{output} exists", hint="use -f to overwrite it, or -o FILE to choose another name"
-        )
-    finished = finish(folder, output)
+    check_output(output, overwrite=args.force)
+    finished = finish.finish(folder, output)
     _tell(finished)
     _leave(folder, finished, keep=args.keep)
     return write_text(str(output))
@@ -70,18 +73,15 @@ def run(args: Namespace) -> int:
 
 def _facts(folder: Path) -> dict[str, Any]:
     """Return the content of session.json; empty if unreadable, which `finish` reports."""
-    from warpline.capture.session.facts import read_facts  # noqa: PLC0415 - start-up
-
     try:
-        return read_facts(folder)
+        return session_facts.read_facts(folder)
     except CaptureError:
         return {}
 
 
 def _refuse_living(folder: Path, facts: dict[str, Any]) -> None:
-    from warpline.capture.finishing.raw_session import launched_by  # noqa: PLC0415 - start-up
 
-    pid = launched_by(facts)
+    pid = raw_session.launched_by(facts)
     if pid is not None:
         raise CaptureError(
             f"process {pid} is still recording to {folder}",

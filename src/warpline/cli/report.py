@@ -7,6 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from warpline.cli import talk
 from warpline.cli.arguments import (
@@ -26,9 +27,18 @@ from warpline.cli.output import (
     unknown_suffix,
     write_text,
 )
-from warpline.cli.startup import load_api
+from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
+from warpline.files import check_output
 from warpline.units import format_bytes
+
+if TYPE_CHECKING:
+    from warpline import api, result
+    from warpline.viewer import report as page
+else:
+    api = lazy("warpline.api")
+    result = lazy("warpline.result")
+    page = lazy("warpline.viewer.report")
 
 NAME = "report"
 HELP = "write a self-contained HTML report: verdict, findings, tables, timeline"
@@ -62,21 +72,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Write the report and print its path."""
-    api = load_api()
     max_bytes = None if args.max_size is None else parse_size(args.max_size)
     require_recordings(args)
     target = args.output or default_name(args.recordings, ".html")
     _check_suffix(target)
     trace = open_trace(args)
     if target != STDOUT:
-        api.check_output(Path(target), overwrite=args.force_overwrite)
+        check_output(Path(target), overwrite=args.force_overwrite)
     report = api.make_report(trace, steps=args.steps, max_bytes=max_bytes)
     _write(target, report.pieces)
     if not args.quiet:
         warn_if_all_excluded(trace, args)
-        from warpline.result import warnings_of  # noqa: PLC0415 - start-up: brings numpy
 
-        for warning in dict.fromkeys(warnings_of(trace)):
+        for warning in dict.fromkeys(result.warnings_of(trace)):
             talk.warning(warning)
         say_unread(trace.meta.unread)
         if report.thinned:
@@ -97,9 +105,7 @@ def _check_suffix(target: str) -> None:
 
 def _write(target: str, pieces: list[str]) -> None:
     if target != STDOUT:
-        from warpline.viewer.report import write  # noqa: PLC0415 - start-up
-
-        write(Path(target), pieces)
+        page.write(Path(target), pieces)
         return
     if sys.stdout is None:
         raise WarplineError("standard output is closed", hint="use -o FILE")

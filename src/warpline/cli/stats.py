@@ -23,17 +23,27 @@ from warpline.cli.output import (
     add_table_layout,
     bare_name,
     default_name,
-    is_special,
     print_warnings,
     say_failed,
     say_skipped,
     write_text,
 )
-from warpline.cli.startup import load_api
+from warpline.cli.startup import lazy
 from warpline.errors import UsageError
+from warpline.files import is_special
 
 if TYPE_CHECKING:
+    import dataclasses
+
+    from warpline import api, plugins, result
+    from warpline.cli import explain
     from warpline.result import Document, Result, Skipped
+else:
+    dataclasses = lazy("dataclasses")
+    api = lazy("warpline.api")
+    plugins = lazy("warpline.plugins")
+    result = lazy("warpline.result")
+    explain = lazy("warpline.cli.explain")
 
 NAME = "stats"
 HELP = "print tables such as cuda_gpu_kern_sum, with the names and numbers of nsys stats"
@@ -122,10 +132,6 @@ def run(args: Namespace) -> int:
     """Print the tables; status 1 if one failed, or if all tables of -r are skipped."""
     if args.help_reports is not None:
         return _help_reports(args.help_reports)
-    api = load_api()
-    from dataclasses import replace  # noqa: PLC0415 - start-up
-
-    from warpline.result import Skipped  # noqa: PLC0415 - start-up: brings numpy
 
     named = _listed(args.report)
     for name in named:
@@ -140,16 +146,16 @@ def run(args: Namespace) -> int:
         document = _sorted(document, args.sort)
     for part, output in zip(parts, outputs, strict=True):
         sections = tuple(document.sections[place] for place in part.places)
-        if part.is_derived and all(isinstance(section, Skipped) for section in sections):
+        if part.is_derived and all(isinstance(section, result.Skipped) for section in sections):
             continue  # like nsys: no empty file
         if part.output == STDOUT and part is not next(p for p in parts if p.output == STDOUT):
             write_text("")
-        output.write(replace(document, sections=sections))
+        output.write(dataclasses.replace(document, sections=sections))
         if part.is_derived and not args.quiet:
             talk.note(f"wrote {part.output}")
     if not args.quiet and any(output.format != "json" for output in outputs):
         print_warnings(document)
-    skipped = [section for section in document.sections if isinstance(section, Skipped)]
+    skipped = [section for section in document.sections if isinstance(section, result.Skipped)]
     has_failed = say_failed(skipped)
     for section in skipped:
         if not section.is_failure and not args.quiet:
@@ -271,48 +277,39 @@ def _choose_source(args: Namespace) -> None:
 
 def _help_reports(words: str) -> int:
     """List the tables, or explain those that are named."""
-    load_api()
-    from warpline import plugins  # noqa: PLC0415 - start-up: brings numpy
-    from warpline.cli import explain  # noqa: PLC0415 - likewise
-    from warpline.result import ANALYSES  # noqa: PLC0415 - likewise
-
     plugins.load("analyses")
     names = _listed([words])
     if not names:
-        width = max(map(len, ANALYSES.names()))
-        items = sorted(ANALYSES, key=lambda item: item.name)
+        width = max(map(len, result.ANALYSES.names()))
+        items = sorted(result.ANALYSES, key=lambda item: item.name)
         lines = [f"  {item.name:{width}}  {item.title}" for item in items]
         heading = "Tables; --help-reports TABLE explains one, --help-reports ALL explains all"
         return write_text("\n".join([heading, *lines]))
     if names == [_ALL]:
-        names = sorted(ANALYSES.names())
-    tables = [ANALYSES.get(name.split(":")[0]) for name in names]
+        names = sorted(result.ANALYSES.names())
+    tables = [result.ANALYSES.get(name.split(":")[0]) for name in names]
     return write_text("\n\n\n".join(map(explain.table, tables)))
 
 
 def _sorted(document: Document, order: str) -> Document:
     """Return the document with tables sorted by the field of `order`, if they have it."""
-    from dataclasses import replace  # noqa: PLC0415 - start-up
-
-    from warpline.result import Result  # noqa: PLC0415 - start-up: brings numpy
-
     wanted, _, direction = order.rpartition(":")
     if direction.lower() not in _DIRECTIONS:
         wanted, direction = order, "desc"
     ascending = _DIRECTIONS[direction.lower()]
-    tables = [section for section in document.sections if isinstance(section, Result)]
+    tables = [section for section in document.sections if isinstance(section, result.Result)]
     fields = {table.name: _field(table, wanted) for table in tables}
     if tables and not any(fields.values()):
         known = dict.fromkeys(field.name for table in tables for field in table.fields)
         raise UsageError(f"--sort: no table has a field {wanted!r}", hint=f"use {', '.join(known)}")
     sections: list[Result | Skipped] = []
     for section in document.sections:
-        name = fields.get(section.name) if isinstance(section, Result) else None
-        if isinstance(section, Result) and name is not None:
+        name = fields.get(section.name) if isinstance(section, result.Result) else None
+        if isinstance(section, result.Result) and name is not None:
             sections.append(section.sorted_by(name, ascending=ascending))
         else:
             sections.append(section)
-    return replace(document, sections=tuple(sections))
+    return dataclasses.replace(document, sections=tuple(sections))
 
 
 def _field(table: Result, wanted: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from warpline.cli.arguments import (
     add_filters,
@@ -13,7 +14,17 @@ from warpline.cli.arguments import (
     with_filter_named,
 )
 from warpline.cli.output import Output, add_output
-from warpline.cli.startup import load_api
+from warpline.cli.startup import lazy
+
+if TYPE_CHECKING:
+    import dataclasses
+
+    from warpline import api
+    from warpline.render import screen
+else:
+    dataclasses = lazy("dataclasses")
+    api = lazy("warpline.api")
+    screen = lazy("warpline.render.screen")
 
 NAME = "summary"
 HELP = "summarize on one screen: GPU utilization, top kernels, copies and ranges"
@@ -28,18 +39,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the summary."""
-    from dataclasses import replace  # noqa: PLC0415 - start-up
-
-    api = load_api()
-    from warpline.render.screen import render  # noqa: PLC0415 - start-up: brings numpy
-
-    output = Output(args, {"text": render})
+    output = Output(args, {"text": screen.render})
     trace = open_trace(args)
     document = api.summary(trace)
     part = filters_in_words(args)
     if part:
         warn_if_all_excluded(trace, args)
         sections = tuple(with_filter_named(section, args) for section in document.sections)
-        document = replace(document, title=f"{document.title} {part}", sections=sections)
+        document = dataclasses.replace(
+            document, title=f"{document.title} {part}", sections=sections
+        )
     output.write(document)
     return 0

@@ -6,11 +6,10 @@ import contextlib
 import html
 import os
 import sys
-import tempfile
-import webbrowser
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from warpline.cli import talk
 from warpline.cli.arguments import (
@@ -21,8 +20,18 @@ from warpline.cli.arguments import (
     warn_if_all_excluded,
 )
 from warpline.cli.output import write_text
-from warpline.cli.startup import load_api
+from warpline.cli.startup import lazy
 from warpline.errors import UsageError
+
+if TYPE_CHECKING:
+    import tempfile
+    import webbrowser
+
+    from warpline import api
+else:
+    tempfile = lazy("tempfile")
+    webbrowser = lazy("webbrowser")
+    api = lazy("warpline.api")
 
 NAME = "view"
 HELP = "open the timeline in a local browser"
@@ -52,7 +61,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Serve the report until interrupted."""
-    api = load_api()
     if not 0 <= args.port <= _PORTS:
         raise UsageError(f"--port {args.port}: must be 0 to {_PORTS}")
     trace = open_trace(args)
