@@ -9,18 +9,21 @@ from __future__ import annotations
 import difflib
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpline import progress
 from warpline.errors import UsageError
 from warpline.exporters.nsys_tables import SOURCES
 from warpline.exporters.sqlite import fill
 from warpline.lazy import lazy
+from warpline.result import Document, Field, Result, column_of, document_of
 from warpline.schema import TABLES
 from warpline.trace.trace import Trace
+from warpline.units import Unit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,6 +74,40 @@ def run(trace: Trace, sql: str) -> Answer:
     Raises:
         UsageError: The query fails; the message is that of the SQL engine.
     """
+    with progress.task("Running the query"):
+        return _run(trace, sql)
+
+
+def frame(trace: Trace, sql: str) -> pl.DataFrame:
+    """Run one query, as `run` does, and return a DataFrame. Repeated names are numbered."""
+    answer = run(trace, sql)
+    names = _distinct(answer.names)
+    return pl.DataFrame(answer.rows, schema=names, orient="row", infer_schema_length=None)
+
+
+def document(trace: Trace, sql: str) -> Document:
+    """Run one query, as `run` does, and return a document with the table ``query``."""
+    answer = run(trace, sql)
+    names = _distinct(answer.names)
+    columns = zip(*answer.rows, strict=True) if answer.rows else [() for _ in names]
+    values = {name: column_of(column) for name, column in zip(names, columns, strict=True)}
+    fields = tuple(Field(name, Unit.NONE, "A column of the query.") for name in names)
+    return document_of(trace, [Result("query", "Query result", fields, values)])
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Number repeated names: SQL allows columns of the same name, a table does not."""
+    found: list[str] = []
+    for name in names:
+        count, wanted = 1, name
+        while wanted in found:
+            count += 1
+            wanted = f"{name}_{count}"
+        found.append(wanted)
+    return found
+
+
+def _run(trace: Trace, sql: str) -> Answer:
     if not sql.strip():
         raise UsageError("the SQL query is empty", hint="write a SELECT")
     named = _tables_named(sql)
@@ -184,7 +221,7 @@ def _table_hint(trace: Trace, base: sqlite3.Connection, missing: str) -> str:
 def _run_polars(trace: Trace, sql: str, names: list[str]) -> Answer:
     context = pl.SQLContext({name: trace[name] for name in names}, eager=True)
     try:
-        frame = context.execute(sql)
+        found = context.execute(sql)
     except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
         raise UsageError(f"SQL: {str(error).splitlines()[0]}") from None
-    return Answer(tuple(frame.columns), frame.rows())
+    return Answer(tuple(found.columns), found.rows())

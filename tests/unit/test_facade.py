@@ -45,11 +45,11 @@ def test_reports_of_paths(tmp_path, monkeypatch):
 
     opened = []
 
-    def to_view(trace, _):
-        opened.append(trace)
+    def content(run):
+        opened.append(run.trace)
         return None, []
 
-    monkeypatch.setattr(api, "_to_view", to_view)
+    monkeypatch.setattr("warpline.documents.report.content", content)
     monkeypatch.setattr("warpline.viewer.report.make_report", lambda *_, **__: Pieces())
     monkeypatch.setattr("warpline.viewer.serving.page_server", lambda given, *_, **__: given)
     warpline.report(DEMO, tmp_path / "run.html")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from argparse import _ArgumentGroup
 
     from warpline import api, plugins, result, units
+    from warpline.documents import tables
     from warpline.trace import Trace, selection
 else:
     dataclasses = lazy("dataclasses")
@@ -24,6 +25,7 @@ else:
     plugins = lazy("warpline.plugins")
     result = lazy("warpline.result")
     units = lazy("warpline.units")
+    tables = lazy("warpline.documents.tables")
     selection = lazy("warpline.trace.selection")
 
 T = TypeVar("T")
@@ -129,7 +131,7 @@ def filters_in_words(args: Namespace) -> str:
 
 def with_filter_named(section: T, args: Namespace) -> T:
     """Return a section; the hint of a table that the filters emptied names them."""
-    if not isinstance(section, result.Skipped) or section.hint != api.FILTER_HINT:
+    if not isinstance(section, result.Skipped) or section.hint != tables.FILTER_HINT:
         return section
     return dataclasses.replace(section, hint=f"widen or remove {filters_in_words(args)}")
 

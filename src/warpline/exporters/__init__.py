@@ -6,11 +6,17 @@ Importing a module registers its exporter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import difflib
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpline import progress
+from warpline.errors import UsageError
+from warpline.files import check_output
 from warpline.registry import Registry
+from warpline.schema import TABLES
+from warpline.trace.recording import written_tables
 from warpline.trace.trace import Trace
 
 Write = Callable[[Trace, Path, Collection[str]], None]
@@ -38,3 +44,36 @@ class Exporter:
 
 
 EXPORTERS: Registry[Exporter] = Registry("export format")
+
+
+def export(
+    trace: Trace,
+    path: Path,
+    exporter: Exporter,
+    tables: Sequence[str] | None = None,
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write a trace in a format, if the output may be written.
+
+    Args:
+        trace: The trace, or a part of one.
+        path: Output file or directory.
+        exporter: The format.
+        tables: Names of the tables to write, with those that they refer to; None writes all.
+        overwrite: Whether to replace existing output.
+
+    Raises:
+        UsageError: There is no such table, or the output exists.
+        MissingTableError: A table was not recorded.
+        InputError: The output cannot be written.
+    """
+    for name in tables or ():
+        if name not in TABLES:
+            near = difflib.get_close_matches(name, TABLES, n=1)
+            hint = f"did you mean {near[0]}?" if near else "tables: " + ", ".join(TABLES)
+            raise UsageError(f"unknown table {name!r}", hint=hint)
+        trace.table(name)
+    check_output(path, is_folder=exporter.is_folder, overwrite=overwrite)
+    with progress.task(f"Writing {path.name}"):
+        exporter.write(trace, path, written_tables(trace, tables))

@@ -34,6 +34,7 @@ from warpline.result.facts import (
     Facts,
     cuda_unrecorded,
     describe_meta,
+    document_of,
     source_name,
     warnings_of,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "column_of",
     "cuda_unrecorded",
     "describe_meta",
+    "document_of",
     "rule",
     "severity_rank",
     "source_name",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warpline.result.ends import how_it_ended
+from warpline.result.tables import Document, Result, Skipped
 from warpline.schema.unrecorded import Unrecorded
 from warpline.trace import Trace
 
@@ -29,6 +30,12 @@ class Facts(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._facts)
+
+
+def document_of(trace: Trace, sections: Sequence[Result | Skipped] = ()) -> Document:
+    """Return a document about a recording, with these tables."""
+    meta = describe_meta(trace)
+    return Document(source_name(trace.meta.paths), meta, tuple(sections), warnings_of(trace))
 
 
 def describe_meta(trace: Trace) -> Mapping[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
+from warpline import progress
 from warpline.errors import InputError, UnknownFormatError
 from warpline.registry import Registry
+from warpline.trace.duplicates import refuse_same_files, refuse_same_runs
 from warpline.trace.source import TableSource
 
 HEAD_BYTES = 4096
@@ -65,6 +67,26 @@ def read(path: Path) -> TableSource:
     raise UnknownFormatError(
         f"{path}: unsupported file format{identity}", hint=f"supported formats: {known}"
     )
+
+
+def read_all(paths: Sequence[Path]) -> list[TableSource]:
+    """Open the recordings of paths and directories, and check that no run is there twice.
+
+    Raises:
+        UsageError: Two files hold the same run.
+        InputError: As `read` does.
+    """
+    files = [file for path in paths for file in files_of(path)]
+    refuse_same_files(files)
+    if len(files) == 1:
+        return [read(files[0])]
+    sources = []
+    with progress.task("Reading recordings", len(files)) as advance:
+        for file in files:
+            sources.append(read(file))
+            advance(1)
+    refuse_same_runs(sources)
+    return sources
 
 
 def files_of(path: Path) -> list[Path]:

@@ -1,0 +1,109 @@
+"""The summary: the first rows of some tables, on one screen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from warpline import progress
+from warpline.documents.tables import compute
+from warpline.result import Document, Result, Skipped, document_of
+from warpline.trace import Trace
+
+
+@dataclass(frozen=True)
+class _Extract:
+    """The part of a table that `summary` shows: its first rows and some columns."""
+
+    tables: tuple[str, ...]  # the first one with rows is used
+    title: str
+    fields: tuple[str, ...]
+    rows: int | None = None
+    is_shown_if_missing: bool = True
+    is_about_cuda: bool = False
+    label: str | None = None  # the field that labels a row; None: the table's key
+
+
+_FIRST_ABOUT_CUDA = ("device_sum",)
+_DEVICE = ("gpu_index", "name", "busy_ratio", "busy_ns", "idle_ns")
+_DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
+_DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
+_SUMMARY = (
+    _Extract(("process_sum",), "Processes", ("pid", "name", "calls", "kernels", "ranges"), 5),
+    _Extract(_FIRST_ABOUT_CUDA, "GPUs", (*_DEVICE, *_DEVICE_COUNTS), 4, is_about_cuda=True),
+    _Extract(
+        ("kernel_sum",),
+        "Kernels",
+        ("name", "busy_ratio", "busy_ns", "instances", "mean_ns", "max_ns"),
+        5,
+        is_about_cuda=True,
+    ),
+    _Extract(("nvtx_pushpop_sum", "nvtx_startend_sum"), "Ranges", _DURATIONS, 5),
+    _Extract(
+        ("copy_sum",),
+        "Copies",
+        ("direction", "memory", "busy_ns", "instances", "total_bytes", "bandwidth_bytes_per_s"),
+        3,
+        is_about_cuda=True,
+    ),
+    _Extract(("cuda_api_sum",), "CUDA API calls", _DURATIONS, 3, is_about_cuda=True),
+    _Extract(
+        ("profiling_cost",),
+        "Profiling overhead",
+        ("kind", "records", "mean_ns", "total_ns", "span_ratio", "step_ns"),
+        4,
+        is_shown_if_missing=False,
+    ),
+    _Extract(("recording",), "Recording content", ("state", "table", "rows")),
+)
+
+_LAYERS = _Extract(
+    ("layers",),
+    "Layers",
+    ("name", "calls", "host_median_ns", "device_median_ns", "kernels_per_call", "total_ratio"),
+    8,
+    is_shown_if_missing=False,
+    label="name",
+)
+
+
+def summary(trace: Trace, *, with_layers: bool = False) -> Document:
+    """Return the summary of a trace, with the table layers if it is asked for and has rows."""
+    whole = document_of(trace, ())
+    parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1]) if with_layers else _SUMMARY
+    sections = []
+    with progress.task("Computing the summary", len(parts)) as advance:
+        for part in parts:
+            sections.append((part, _extract(trace, part)))
+            advance(1)
+    has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
+
+    def is_shown(part: _Extract) -> bool:
+        # Without any CUDA events, the first CUDA table states that for all.
+        is_repeated = part.is_about_cuda and not has_cuda and part.tables != _FIRST_ABOUT_CUDA
+        return part.is_shown_if_missing and not is_repeated
+
+    shown = [
+        section
+        for part, section in sections
+        if (isinstance(section, Result) and len(section)) or is_shown(part)
+    ]
+    return replace(whole, sections=tuple(shown))
+
+
+def _extract(trace: Trace, part: _Extract) -> Result | Skipped:
+    found = [compute(trace, table) for table in part.tables]
+    full = next((item for item in found if isinstance(item, Result) and len(item)), found[0])
+    if isinstance(full, Skipped):
+        return full
+    fields = {field.name: field for field in full.fields}
+    title = part.title
+    if part.rows is not None and len(full) > part.rows:
+        title = f"{title}, {part.rows} of {len(full):,}"
+    chosen = replace(
+        full,
+        title=title,
+        fields=tuple(fields[name] for name in part.fields),
+        columns={name: full.columns[name] for name in part.fields},
+        key=(part.label,) if part.label else tuple(n for n in full.key if n in part.fields),
+    )
+    return chosen if part.rows is None else chosen.head(part.rows)

@@ -1,0 +1,99 @@
+"""Tables by name, and documents of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from warpline import plugins, progress
+from warpline.documents import failures
+from warpline.errors import UsageError
+from warpline.result import (
+    ANALYSES,
+    Analysis,
+    Document,
+    Result,
+    Skipped,
+    cuda_unrecorded,
+    document_of,
+)
+from warpline.trace import Trace
+
+FILTER_HINT = "widen or remove the filters"
+
+_OF_CUDA = frozenset({"kernel", "memcpy", "memset", "graph_launch", "api_call"})
+
+
+def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:
+    """Parse ``NAME[:ARG]...`` into an analysis and its arguments.
+
+    Raises:
+        UsageError: There is no such table or argument.
+    """
+    plugins.load("analyses")
+    name, *arguments = text.split(":")
+    found = ANALYSES.get(name)
+    for argument in arguments:
+        if argument.split("=")[0] not in found.arguments:
+            known = ", ".join(found.arguments) or "none"
+            raise UsageError(
+                f"unknown argument {argument!r} of table {found.name!r}",
+                hint=f"arguments: {known}",
+            )
+    return found, tuple(arguments)
+
+
+def compute(trace: Trace, table: str) -> Result | Skipped:
+    """Compute one table, or return why the trace has no data for it."""
+    found, arguments = split_name(table)
+    if found.needs and not any(trace.has(need) and trace.row_count(need) for need in found.needs):
+        return _skipped(trace, table, found)
+    return found.compute(trace, arguments)
+
+
+def _skipped(trace: Trace, table: str, found: Analysis) -> Skipped:
+    if not any(trace.has(need) for need in found.needs) and _OF_CUDA.intersection(found.needs):
+        for cause in cuda_unrecorded(trace):
+            return Skipped(table, f"CUDA was not recorded: {cause.why}", cause.hint)
+    hint = FILTER_HINT if _is_filtered_out(trace, found.needs) else found.missing_hint
+    return Skipped(table, _reason(trace, found), hint)
+
+
+def _is_filtered_out(trace: Trace, needs: Sequence[str]) -> bool:
+    """Return whether the recording has rows of these tables, but a filter excludes them all."""
+    whole = trace.unfiltered()
+    return not trace.is_whole and any(whole.has(need) and whole.row_count(need) for need in needs)
+
+
+def _reason(trace: Trace, found: Analysis) -> str:
+    events = " or ".join(need.replace("_", " ") for need in found.needs)
+    if _is_filtered_out(trace, found.needs):
+        return f"the filters exclude all {events} events"
+    recorded = any(trace.has(need) for need in found.needs)
+    return f"no {events} events" + ("" if recorded else " were recorded")
+
+
+def default_tables() -> list[str]:
+    """Return the tables that `warpline stats` prints by default, in order."""
+    plugins.load("analyses")
+    ranked = [(item.default_rank, item.name) for item in ANALYSES if item.default_rank is not None]
+    return [name for _, name in sorted(ranked)]
+
+
+def document(trace: Trace, tables: Sequence[str], *, keep_going: bool = False) -> Document:
+    """Compute several tables for a renderer.
+
+    Args:
+        trace: The trace.
+        tables: Names, with arguments.
+        keep_going: If a table fails because of a defect or damaged data, mark it as failed and
+            compute the others. Other errors of the file or the arguments are raised.
+    """
+    attempt = failures.marked_if_damaged if keep_going else failures.raised
+    sections: list[Result | Skipped] = []
+    with progress.task("Computing tables", len(tables)) as advance:
+        for table in tables:
+            sections.append(attempt(table, partial(compute, trace, table)))
+            advance(1)
+    # Its warnings come last: computing the tables reads the data that they are about.
+    return document_of(trace, sections)
