@@ -15,7 +15,7 @@ import pytest
 
 import warpline
 from warpline.cli import main
-from warpline.cli.output import default_name
+from warpline.cli.names import default_name
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from warpline.cli import talk
 from warpline.cli.arguments import (
     add_filters,
+    add_output,
     add_recordings,
     add_steps,
     all_excluded,
@@ -16,7 +17,7 @@ from warpline.cli.arguments import (
     open_trace,
     require_recordings,
 )
-from warpline.cli.output import Output, Render, add_output
+from warpline.cli.output import Output, Render
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError
 
@@ -39,7 +40,6 @@ NAME = "analyze"
 HELP = "show where GPU time goes: steps, idle causes, phases, findings, checklist"
 
 _FOUND = 3  # exit status: findings at or above --fail-on
-_SEVERITIES = ("high", "medium", "low", "info")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -66,9 +66,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the diagnosis; status 3 for findings at or above --fail-on."""
-    if args.fail_on is not None and args.fail_on not in _SEVERITIES:
+    if args.fail_on is not None and args.fail_on not in result.SEVERITIES:
         raise UsageError(
-            f"--fail-on: unknown severity {args.fail_on!r}", hint=f"use {', '.join(_SEVERITIES)}"
+            f"--fail-on: unknown severity {args.fail_on!r}",
+            hint=f"use {', '.join(result.SEVERITIES)}",
         )
     require_recordings(args)
     output = Output(args, _renderers(checklist=args.checklist))
@@ -80,7 +81,7 @@ def run(args: Namespace) -> int:
         return 1
     if args.fail_on is None:
         return 0
-    grave = _SEVERITIES[: _SEVERITIES.index(args.fail_on) + 1]
+    grave = result.SEVERITIES[: result.SEVERITIES.index(args.fail_on) + 1]
     has_found = any(item.severity in grave for diagnosis in found for item in diagnosis.findings)
     return _FOUND if has_found else 0
 

@@ -30,6 +30,8 @@ else:
 
 T = TypeVar("T")
 
+STDOUT = "-"
+
 _FILTERS = ("filter_time", "filter_nvtx", "exclude", "process", "device", "stream")
 _GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
 
@@ -87,6 +89,60 @@ def add_filters(parser: ArgumentParser) -> None:
             metavar=metavar,
             help=f"{text} (comma-separated)",
         )
+
+
+def add_output(parser: ArgumentParser, *, formats: str) -> None:
+    """Declare where to write and how.
+
+    Args:
+        parser: The command's parser.
+        formats: The formats of the command, for the help.
+    """
+    group = parser.add_argument_group("output")
+    group.add_argument("-f", "--format", metavar="FORMAT", help=f"output format: {formats}")
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default=STDOUT,
+        help="output file; its suffix sets the format: .csv, .json, .md or .txt (default: -,"
+        " standard output)",
+    )
+    add_switches(group)
+
+
+def add_switches(parser: ArgumentParser | _ArgumentGroup) -> None:
+    """Declare the options of commands that print data."""
+    add_force(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only data and errors")
+
+
+def add_force(parser: ArgumentParser | _ArgumentGroup, *names: str) -> None:
+    """Declare the option that allows overwriting, with more names for it."""
+    parser.add_argument(
+        *names, "--force-overwrite", action="store_true", help="overwrite existing output"
+    )
+
+
+def add_quiet(parser: ArgumentParser) -> None:
+    """Declare the option of commands that print the path of what they wrote."""
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="print only the output path and errors"
+    )
+
+
+def add_table_layout(parser: ArgumentParser) -> None:
+    """Declare the layout of tables."""
+    group = parser.add_argument_group("layout")
+    group.add_argument(
+        "--rows",
+        type=int,
+        metavar="N",
+        help="rows per table; 0 prints all (default: 40 on a terminal, otherwise all)",
+    )
+    group.add_argument(
+        "--timeunit", metavar="UNIT", help="time unit: ns, us, ms or s (JSON: always ns)"
+    )
 
 
 def require_recordings(args: Namespace) -> None:

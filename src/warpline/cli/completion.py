@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from warpline.cli.output import write_text
 from warpline.cli.startup import lazy
+from warpline.cli.stdout import write_text
 from warpline.errors import UsageError, WarplineError
 
 if TYPE_CHECKING:

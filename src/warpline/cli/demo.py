@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from warpline.cli.output import add_force, write_text
+from warpline.cli.arguments import add_force
 from warpline.cli.startup import lazy
+from warpline.cli.stdout import write_text
 from warpline.errors import WarplineError
 from warpline.files import check_output, complete_file
 from warpline.units import format_bytes, format_ns, format_rate, format_ratio

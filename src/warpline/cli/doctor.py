@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from warpline import __version__
-from warpline.cli.output import Facts, write_facts
 from warpline.cli.startup import lazy
+from warpline.cli.stdout import Facts, write_facts
 from warpline.errors import CaptureError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from warpline.cli.output import text_width, write_text
 from warpline.cli.startup import lazy
+from warpline.cli.stdout import text_width, write_text
 from warpline.errors import UsageError
 
 if TYPE_CHECKING:

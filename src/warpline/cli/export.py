@@ -6,33 +6,27 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline.cli import talk
 from warpline.cli.arguments import (
     add_filters,
+    add_force,
+    add_quiet,
     add_recordings,
     open_trace,
     require_recordings,
     warn_if_all_excluded,
 )
-from warpline.cli.output import (
-    add_force,
-    add_quiet,
-    default_name,
-    say_unread,
-    unknown_suffix,
-    write_text,
-)
+from warpline.cli.messages import print_trace_warnings
+from warpline.cli.names import default_name, unknown_suffix
 from warpline.cli.startup import lazy
+from warpline.cli.stdout import write_text
 
 if TYPE_CHECKING:
-    from warpline import api, exporters, plugins, result
+    from warpline import api, exporters, plugins
     from warpline.exporters import Exporter
-    from warpline.trace import Trace
 else:
     api = lazy("warpline.api")
     exporters = lazy("warpline.exporters")
     plugins = lazy("warpline.plugins")
-    result = lazy("warpline.result")
 
 NAME = "export"
 HELP = "convert a recording, or a part of it, to another format"
@@ -82,7 +76,7 @@ def run(args: Namespace) -> int:
     path = api.export(trace, target, exporter.name, tables=tables, overwrite=args.force_overwrite)
     if not args.quiet:
         warn_if_all_excluded(trace, args)
-        _talk(trace)
+        print_trace_warnings(trace)
     return write_text(str(path))
 
 
@@ -101,10 +95,3 @@ def _exporter(args: Namespace) -> Exporter:
             args.output, [item.ending for item in exporters.EXPORTERS], "set the format with -t"
         )
     return max(fitting, key=lambda item: len(item.ending))
-
-
-def _talk(trace: Trace) -> None:
-
-    for warning in dict.fromkeys(result.warnings_of(trace)):
-        talk.warning(warning)
-    say_unread(trace.meta.unread)

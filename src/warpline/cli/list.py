@@ -6,8 +6,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from warpline.cli.output import Facts, write_facts
 from warpline.cli.startup import lazy
+from warpline.cli.stdout import Facts, write_facts
 
 if TYPE_CHECKING:
     from warpline import api, exporters, plugins, render, result, schema

@@ -18,7 +18,7 @@ from warpline.capture.flags import capabilities, parsing
 from warpline.capture.flags.declarations import FLAGS
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.cli import talk
-from warpline.cli.output import say_failed
+from warpline.cli.messages import say_failed
 from warpline.cli.startup import lazy
 from warpline.errors import WarplineError
 from warpline.units import plural

@@ -5,8 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from warpline.cli.arguments import add_filters, add_recordings, open_trace
-from warpline.cli.output import Output, add_output, add_table_layout
+from warpline.cli.arguments import (
+    add_filters,
+    add_output,
+    add_recordings,
+    add_table_layout,
+    open_trace,
+)
+from warpline.cli.output import Output
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError
 

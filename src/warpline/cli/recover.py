@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpline.cli import talk
-from warpline.cli.output import write_text
 from warpline.cli.startup import lazy
+from warpline.cli.stdout import write_text
 from warpline.errors import CaptureError
 from warpline.files import check_output
 from warpline.units import plural

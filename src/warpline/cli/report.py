@@ -11,33 +11,29 @@ from typing import TYPE_CHECKING
 
 from warpline.cli import talk
 from warpline.cli.arguments import (
+    STDOUT,
     add_filters,
+    add_force,
+    add_quiet,
     add_recordings,
     add_steps,
     open_trace,
     require_recordings,
     warn_if_all_excluded,
 )
-from warpline.cli.output import (
-    STDOUT,
-    add_force,
-    add_quiet,
-    default_name,
-    say_unread,
-    unknown_suffix,
-    write_text,
-)
+from warpline.cli.messages import print_trace_warnings
+from warpline.cli.names import default_name, unknown_suffix
 from warpline.cli.startup import lazy
+from warpline.cli.stdout import write_text
 from warpline.errors import UsageError, WarplineError
 from warpline.files import check_output
 from warpline.units import format_bytes
 
 if TYPE_CHECKING:
-    from warpline import api, result
+    from warpline import api
     from warpline.viewer import report as page
 else:
     api = lazy("warpline.api")
-    result = lazy("warpline.result")
     page = lazy("warpline.viewer.report")
 
 NAME = "report"
@@ -83,10 +79,7 @@ def run(args: Namespace) -> int:
     _write(target, report.pieces)
     if not args.quiet:
         warn_if_all_excluded(trace, args)
-
-        for warning in dict.fromkeys(result.warnings_of(trace)):
-            talk.warning(warning)
-        say_unread(trace.meta.unread)
+        print_trace_warnings(trace)
         if report.thinned:
             talk.note(report.thinned)
         if target != STDOUT:

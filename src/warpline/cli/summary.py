@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from warpline.cli.arguments import (
     add_filters,
+    add_output,
     add_recordings,
     filters_in_words,
     open_trace,
     warn_if_all_excluded,
     with_filter_named,
 )
-from warpline.cli.output import Output, add_output
+from warpline.cli.output import Output
 from warpline.cli.startup import lazy
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from warpline.cli.arguments import (
     open_trace,
     warn_if_all_excluded,
 )
-from warpline.cli.output import write_text
 from warpline.cli.startup import lazy
+from warpline.cli.stdout import write_text
 from warpline.errors import UsageError
 
 if TYPE_CHECKING:

@@ -49,11 +49,16 @@ class Renderer:
         name: The value of ``--format``.
         doc: One sentence.
         render: Writes the document to the stream.
+        limits_rows: Whether it applies `Options.row_limit`. Commands shorten the tables of other
+            formats if rows are limited on request.
+        has_warnings: Whether it writes the warnings of the document, too.
     """
 
     name: str
     doc: str
     render: Callable[[Document, TextIO, Options], None]
+    limits_rows: bool = False
+    has_warnings: bool = False
 
 
 RENDERERS: Registry[Renderer] = Registry("format")

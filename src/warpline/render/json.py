@@ -119,4 +119,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-RENDERERS.add("json", Renderer("json", "One JSON object with raw values and all rows.", render))
+RENDERERS.add(
+    "json",
+    Renderer("json", "One JSON object with raw values and all rows.", render, has_warnings=True),
+)

@@ -78,6 +78,6 @@ def plain(text: str, options: Options) -> str:
 
 RENDERERS.add(
     "markdown",
-    Renderer("markdown", "GitHub tables for issues and pull requests.", render),
+    Renderer("markdown", "GitHub tables for issues and pull requests.", render, limits_rows=True),
     aliases=("md",),
 )

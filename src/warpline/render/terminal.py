@@ -147,6 +147,6 @@ def _names_last(result: Result) -> list[Field]:
 
 RENDERERS.add(
     "text",
-    Renderer("text", "Aligned columns, fitted to the terminal.", render),
+    Renderer("text", "Aligned columns, fitted to the terminal.", render, limits_rows=True),
     aliases=("column",),
 )
