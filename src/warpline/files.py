@@ -96,8 +96,11 @@ def complete_directory(path: Path) -> Iterator[Path]:
 
 
 def _is_elsewhere(error: OSError, *outputs: Path) -> bool:
-    """Return whether an error names a file that is not written here, such as an input."""
-    if error.filename is None:
+    """Return whether an error names a file that is not written here, such as an input.
+
+    A full disk is always about an output, also when the system names the file that is copied.
+    """
+    if error.filename is None or error.errno in _FULL:
         return False
     named = Path(str(error.filename))
     return {named, *named.parents}.isdisjoint(outputs)
