@@ -310,7 +310,7 @@ except warpline.UsageError as error: print(error.message, "|", error.hint)
 with warpline.annotate("x"): pass
 with warpline.profile("run", overwrite=True): warpline.mark("new")
 """)
-    assert "run.warpline exists | pass overwrite=True" in done.stdout
+    assert "run.warpline already exists | pass overwrite=True" in done.stdout
     assert names(tmp_path / "run.warpline", "mark") == ["new"]
 
 

@@ -218,7 +218,7 @@ def test_names_are_never_overwritten_unasked(tmp_path):
     ]
     found = profile(tmp_path, "-o", "report1", "touch", "ran")
     assert found.status == 2
-    assert "report1.warpline exists" in found.err
+    assert "report1.warpline already exists" in found.err
     assert not (tmp_path / "ran").exists()
     assert profile(tmp_path, "-q", "-f", "-o", "report1", "touch", "ran").status == 0
 

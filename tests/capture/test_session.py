@@ -238,8 +238,8 @@ def test_a_name_that_is_taken_is_refused(tmp_path):
     (tmp_path / "run.warpline").touch()
     with pytest.raises(UsageError) as caught:
         name(tmp_path, "run")
-    assert caught.value.message.endswith("run.warpline exists")
-    assert "-f true" in (caught.value.hint or "")
+    assert caught.value.message.endswith("run.warpline already exists")
+    assert "--force-overwrite" in (caught.value.hint or "")
     assert name(tmp_path, "run", overwrite=True) == "run.warpline"
     (tmp_path / "dir.warpline").mkdir()
     with pytest.raises(UsageError, match="is a directory"):

@@ -25,6 +25,7 @@ _PATTERN = re.compile(r"%(?:q\{(?P<variable>[^}]*)\}|(?P<letter>.))", re.DOTALL)
 _MAX_NUMBER = 1_000_000
 _EXPORT_ENDINGS = {"perfetto": ".perfetto.json"}  # all others are the name of the format
 _EXPORT_FOLDERS = frozenset({"parquet", "arrow"})  # formats that are a directory of files
+_EXISTS_HINT = "use --force-overwrite to replace it, or -o NAME%n to number the files"
 
 Warn = Callable[[str], None]
 
@@ -179,9 +180,7 @@ def check_free(output: Path, *, overwrite: bool, exports: Iterable[str] = ()) ->
     if output.is_dir():
         raise UsageError(f"{output} is a directory", hint=f"use -o {output}/NAME")
     if os.path.lexists(output) and not overwrite:
-        raise UsageError(
-            f"{output} exists", hint="use -f true to overwrite it, or -o NAME%n to number the files"
-        )
+        raise UsageError(f"{output} already exists", hint=_EXISTS_HINT)
     for kind in exports:
         _check_export(export_path(output, kind), kind, overwrite=overwrite)
 
@@ -196,10 +195,7 @@ def _check_export(path: Path, kind: str, *, overwrite: bool) -> None:
             hint="use -o NAME to choose another name",
         )
     if not overwrite and not (is_folder and not any(path.iterdir())):
-        raise UsageError(
-            f"--export={kind}: {path} exists",
-            hint="use -f true to overwrite it, or -o NAME%n to number the files",
-        )
+        raise UsageError(f"--export={kind}: {path} already exists", hint=_EXISTS_HINT)
 
 
 def check_room(folder: Path, warn: Warn) -> None:
