@@ -1,8 +1,8 @@
 """The command line: each command is a module of this package.
 
 A command is a module with ``NAME``, ``HELP`` (one line), ``add_arguments(parser)`` and
-``run(args) -> exit status``. What is slow to import is deferred with `startup.lazy`. Shared modules:
-`parser`, `arguments`, `output`, `stdout`, `messages` and `talk`.
+``run(args) -> exit status``. What is slow to import is deferred with `startup.lazy`. Shared
+modules: `parser`, `arguments`, `output`, `stdout`, `messages` and `talk`.
 
 Data goes to stdout, messages to stderr. Exit status: 0 success, 1 failure, 2 usage error,
 3 findings at or above ``--fail-on``.
