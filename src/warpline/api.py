@@ -163,7 +163,7 @@ def stats(trace: Recordings, table: str) -> Result:
 
 def run(trace: Recordings, table: str) -> Result | Skipped:
     """Compute one table, or return why the trace has no data for it."""
-    tables.split_name(table)  # a mistyped name is told before a large file is read
+    tables.split_name(table)  # a mistyped name fails before a large file is read
     return tables.compute(opened(trace), table)
 
 

@@ -16,13 +16,13 @@ from warpline.cli import bar, main
 
 START = """
 import sys
-import warpline.api as api
+from warpline.documents import tables
 from warpline.cli import bar, main
 bar.DELAY_S = float(sys.argv[1])
 def interrupt(*_):
     raise KeyboardInterrupt
 if sys.argv[2] == "interrupt":
-    api.run = interrupt
+    tables.compute = interrupt
 status = main(sys.argv[3:])
 print("rich" if "rich" in sys.modules else "light")
 sys.exit(status)
