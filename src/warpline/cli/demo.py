@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from warpline.ops import interval
     from warpline.render.diagnosis import text
     from warpline.result import Result
-    from warpline.schema import tables
+    from warpline.schema import labels
     from warpline.trace import Trace
     from warpline.viewer import report
 else:
@@ -42,7 +42,7 @@ else:
     busy = lazy("warpline.derived.work.busy")
     interval = lazy("warpline.ops.interval")
     text = lazy("warpline.render.diagnosis.text")
-    tables = lazy("warpline.schema.labels")
+    labels = lazy("warpline.schema.labels")
     report = lazy("warpline.viewer.report")
 
 NAME = "demo"
@@ -184,7 +184,7 @@ def _measure(trace: Trace) -> _Figures:
     steps = sum(str(name).startswith("step_") for name in ranges.columns["name"].to_list())
     work, kernels = busy.device_work(trace), busy.device_work(trace, "kernel")
     copies = trace.columns("memcpy", "start_ns", "end_ns", "kind")
-    rows = [tables.COPY_KINDS[kind] == _DIRECTION for kind in copies["kind"].values.tolist()]
+    rows = [labels.COPY_KINDS[kind] == _DIRECTION for kind in copies["kind"].values.tolist()]
     copied = copies["start_ns"].values[rows], copies["end_ns"].values[rows]
     copy_ns = interval.covered(*copied)
     beside_ns = interval.total(*interval.intersect(copied, (kernels.start_ns, kernels.end_ns)))

@@ -11,7 +11,7 @@ from warpline.result import Diagnosis
 from warpline.trace import Run
 
 if TYPE_CHECKING:
-    from warpline.analyses.diagnosis import diagnose
+    from warpline.diagnosis import diagnose
 else:
     diagnose = lazy("warpline.diagnosis.diagnose")
 
