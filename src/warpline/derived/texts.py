@@ -17,8 +17,8 @@ _ENDINGS = re.compile(r"(?:[0-9]++v_|zstp_|sdtp_|tps_)*+")
 
 def without_version(name: str) -> str:
     """Return a CUDA function's name without endings such as ``_v2`` and ``_ptsz``."""
-    found = _ENDINGS.match(name[::-1])
-    return name[: len(name) - found.end()] if found else name
+    endings = _ENDINGS.match(name[::-1])
+    return name[: len(name) - endings.end()] if endings else name
 
 
 def number_texts(ids: Integers, text_count: int) -> tuple[I32, I64]:

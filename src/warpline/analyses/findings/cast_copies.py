@@ -74,12 +74,12 @@ def _repeated(run: Run) -> BoolArray:
     """Return which operations are casts that run several times per step with one name and grid."""
     scope: StepScope = step_scope(run)
     work = operations(run.trace)
-    found: BoolArray = operation_categories(run.trace) == TimePart.CAST_COPY
-    places = np.flatnonzero(found)
+    chosen: BoolArray = operation_categories(run.trace) == TimePart.CAST_COPY
+    places = np.flatnonzero(chosen)
     if not len(places):
-        return found
+        return chosen
     columns = run.trace.columns("kernel", "name_id", "grid_x", "grid_y", "grid_z")
     kinds = factorize_rows(*(column.values[work.row[places]] for column in columns.values())).codes
     counted = np.bincount(kinds, scope.operations[places])
-    found[places] = counted[kinds] >= _LEAST_EACH * scope.count
-    return found
+    chosen[places] = counted[kinds] >= _LEAST_EACH * scope.count
+    return chosen

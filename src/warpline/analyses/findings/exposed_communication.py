@@ -92,8 +92,8 @@ def exposed_communication(run: Run) -> list[Finding]:
 
 def _collectives(trace: Trace) -> BoolArray:
     """Return which operations are collectives."""
-    found: BoolArray = operation_categories(trace) == TimePart.COLLECTIVE
-    return found
+    is_collective: BoolArray = operation_categories(trace) == TimePart.COLLECTIVE
+    return is_collective
 
 
 def _moving(trace: Trace) -> Estimate:
@@ -107,15 +107,15 @@ def _launching_ns(run: Run) -> float:
 
     Counts only collectives with at most two other operations launched in between.
     """
-    found, work = launch_sequences(run), operations(run.trace)
+    sequences, work = launch_sequences(run), operations(run.trace)
     collectives, total = _collectives(run.trace), 0
     if not collectives.any():
         return 0.0
     start = run.trace.columns("api_call", "start_ns")["start_ns"].values
-    for step, rows in found.of_steps():
+    for step, rows in sequences.of_steps():
         if not find_steps(run).included[step]:
             continue
-        launched = found.operation[rows]
+        launched = sequences.operation[rows]
         places = np.flatnonzero(collectives[launched])
         close = np.diff(places) <= _MOST_BETWEEN + 1
         since = np.diff(start[work.call[launched[places]]])

@@ -138,6 +138,6 @@ def _changes(trace: Trace, waits: I64) -> tuple[Change, ...]:
 
 
 def _bool(n: int, places: I64) -> BoolArray:
-    found = np.zeros(n, np.bool_)
-    found[places] = True
-    return found
+    chosen = np.zeros(n, np.bool_)
+    chosen[places] = True
+    return chosen

@@ -80,9 +80,9 @@ def input_bound(run: Run) -> list[Finding]:
 
 def _how_often(run: Run) -> tuple[bool, str]:
     """Return whether most steps wait for data, as a saving requires, and a sentence if not."""
-    found, scope = step_partition(run), step_scope(run)
-    idle_ns = found.ns[:, TimePart.INPUT]
-    length = found.windows.end_ns - found.windows.start_ns
+    parts, scope = step_partition(run), step_scope(run)
+    idle_ns = parts.ns[:, TimePart.INPUT]
+    length = parts.windows.end_ns - parts.windows.start_ns
     many = int(np.count_nonzero((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0)))
     if not scope.has_steps or many > _MOST_STEPS * len(length):
         return True, ""

@@ -46,12 +46,12 @@ def launch_bound(run: Run) -> list[Finding]:
     """
     scope = step_scope(run)
     idle_ns = scope.idle_ns(TimePart.LAUNCH_BOUND) - scope.paused_ns
-    found = []
+    findings = []
     if scope.paused_ns:
-        found.append(_pauses(scope, host_pauses(run)))
+        findings.append(_pauses(scope, host_pauses(run)))
     if scope.share(idle_ns) >= _LEAST_SHARE and not could_be_graphs(run):
-        found.append(_launches(scope, idle_ns))
-    return found
+        findings.append(_launches(scope, idle_ns))
+    return findings
 
 
 def _launches(scope: StepScope, idle_ns: float) -> Finding:

@@ -80,17 +80,17 @@ def no_tensor_cores(run: Run) -> list[Finding]:
 def _plain_products(trace: Trace) -> BoolArray:
     work = operations(trace)
     codes = [TimePart.GEMM, TimePart.CONVOLUTION]
-    found = np.isin(operation_categories(trace), codes)
+    is_product = np.isin(operation_categories(trace), codes)
     places = work.of_table("kernel")
     if not len(places):
-        return found & False
+        return is_product & False
     names = trace.columns("kernel", "name_id")["name_id"].values
     number, distinct = number_texts(names, len(trace.strings))
     texts = trace.strings.texts(distinct.tolist())
     is_plain = np.array([_PLAIN.search(text[:4096]) is not None for text in texts], np.bool_)
     plain = np.zeros(len(work), np.bool_)
     plain[places] = is_plain[number[work.row[places]]]
-    return found & plain & (work.end_ns - work.start_ns >= _SHORTEST_NS)
+    return is_product & plain & (work.end_ns - work.start_ns >= _SHORTEST_NS)
 
 
 def _has_tf32(trace: Trace, products: I64) -> bool:

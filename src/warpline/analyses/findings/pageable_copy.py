@@ -102,10 +102,10 @@ def _pageable(trace: Trace) -> BoolArray:
     source, target = (columns[key].filled(_UNKNOWN) for key in ("src_memory", "dst_memory"))
     is_pageable = (source == _PAGEABLE) | (target == _PAGEABLE)
     is_pageable &= columns["bytes"].values > SMALL_COPY_BYTES
-    found = np.zeros(len(work), np.bool_)
+    chosen = np.zeros(len(work), np.bool_)
     places = np.flatnonzero(work.table == DEVICE_TABLES.index("memcpy"))
-    found[places] = is_pageable[work.row[places]]
-    return found
+    chosen[places] = is_pageable[work.row[places]]
+    return chosen
 
 
 def _held_ns(trace: Trace, scope: StepScope, calls: I64) -> float:

@@ -78,36 +78,36 @@ def straggler(run: Run) -> list[Finding] | Skipped:
     skipped = cannot_match(run.trace, NAME)
     if skipped is not None:
         return skipped
-    found = rank_waits(run)
-    return _judged(run, found) if len(found) > 1 else []
+    ranks = rank_waits(run)
+    return _judged(run, ranks) if len(ranks) > 1 else []
 
 
-def _judged(run: Run, found: RankWaits) -> list[Finding]:
-    count, others = max(steps_counted(find_steps(run)), 1), len(found) - 1
-    worst = int(np.argmax(found.exposed_ns))
-    share_of_waits = found.exposed_ns[worst] / max(int(found.exposed_ns.sum()), 1)
+def _judged(run: Run, ranks: RankWaits) -> list[Finding]:
+    count, others = max(steps_counted(find_steps(run)), 1), len(ranks) - 1
+    worst = int(np.argmax(ranks.exposed_ns))
+    share_of_waits = ranks.exposed_ns[worst] / max(int(ranks.exposed_ns.sum()), 1)
     is_one = share_of_waits > (1 + _BEYOND_CHANCE * others) / (others + 1)
     if is_one:
         waits = _Waits(
-            found.caused_ns[worst] / others / count, found.exposed_ns[worst] / others / count
+            ranks.caused_ns[worst] / others / count, ranks.exposed_ns[worst] / others / count
         )
     else:
-        waits = _Waits(found.wait_ns.mean() / count, found.exposed_wait_ns.mean() / count)
+        waits = _Waits(ranks.wait_ns.mean() / count, ranks.exposed_wait_ns.mean() / count)
     if step_scope(run).share(waits.exposed_ns) < MEASURABLE_RATIO:
         return []
     if is_one:
-        return [_one_rank(run, found, worst, waits)]
-    return [_each_in_turn(run, found, waits)]
+        return [_one_rank(run, ranks, worst, waits)]
+    return [_each_in_turn(run, ranks, waits)]
 
 
-def _one_rank(run: Run, found: RankWaits, worst: int, waits: _Waits) -> Finding:
-    process, device = int(found.process[worst]), int(found.device[worst])
+def _one_rank(run: Run, ranks: RankWaits, worst: int, waits: _Waits) -> Finding:
+    process, device = int(ranks.process[worst]), int(ranks.device[worst])
     late = _capital(rank_label(run.trace, process, device))
-    collectives = int(found.collectives[worst])
-    times = format_ratio(found.last[worst] / max(collectives, 1))
-    is_pair, each = len(found) == 2, step_scope(run).each
+    collectives = int(ranks.collectives[worst])
+    times = format_ratio(ranks.last[worst] / max(collectives, 1))
+    is_pair, each = len(ranks) == 2, step_scope(run).each
     others = "other rank" if is_pair else "other ranks"
-    who = f"The {others} waits" if is_pair else f"Each of the {len(found) - 1} {others} waits"
+    who = f"The {others} waits" if is_pair else f"Each of the {len(ranks) - 1} {others} waits"
     claim = (
         f"{late} arrives last in {times} of {plural(collectives, 'collective')}."
         f" {who} {_in_words(run, waits)}."
@@ -123,7 +123,7 @@ def _one_rank(run: Run, found: RankWaits, worst: int, waits: _Waits) -> Finding:
         severity_of(step_scope(run).share(waits.exposed_ns)),
         f"{late} delays the {others} by {format_ns(waits.all_ns)}{each}",
         claim,
-        (_latest(run, worst, found),),
+        (_latest(run, worst, ranks),),
         fix,
         "Profile all ranks again: `warpline stats -r stragglers` shows less waiting for it.",
         is_generic=True,
@@ -136,17 +136,17 @@ def _changes(run: Run, process: int, device: int) -> tuple[Change, ...]:
 
     Empty for one of several ranks in a process, whose calls cannot be attributed to ranks.
     """
-    found = collective_waits(run)
-    rank_process, rank_device = found.matches.rank_process, found.matches.rank_device
+    waits = collective_waits(run)
+    rank_process, rank_device = waits.matches.rank_process, waits.matches.rank_device
     if np.count_nonzero(rank_process == process) > 1:
         return ()
     late = np.flatnonzero((rank_process == process) & (rank_device == device))
-    is_late = np.isin(found.rank[found.last], late)
-    waited = np.flatnonzero(is_late[found.collective] & ~np.isin(found.rank, late))
-    return (CatchUp(process, found.operation[waited], found.wait_ns[waited], _REMAINING),)
+    is_late = np.isin(waits.rank[waits.last], late)
+    waited = np.flatnonzero(is_late[waits.collective] & ~np.isin(waits.rank, late))
+    return (CatchUp(process, waits.operation[waited], waits.wait_ns[waited], _REMAINING),)
 
 
-def _each_in_turn(run: Run, found: RankWaits, waits: _Waits) -> Finding:
+def _each_in_turn(run: Run, ranks: RankWaits, waits: _Waits) -> Finding:
     return Finding(
         NAME,
         severity_of(step_scope(run).share(waits.exposed_ns)),
@@ -154,7 +154,7 @@ def _each_in_turn(run: Run, found: RankWaits, waits: _Waits) -> Finding:
         " single straggler",
         f"On average, a rank waits {_in_words(run, waits)} in collectives. No single rank"
         " causes most of it.",
-        (_latest(run, None, found),),
+        (_latest(run, None, ranks),),
         "Balance the work between collectives: sequence lengths, shards, and experts. Pin"
         " processes to cores near their GPU. Run garbage collection at the same step on all ranks."
         " Prefetch data.",
@@ -190,22 +190,22 @@ def _fix(excess: _Excess) -> str:
 
 def _latest(run: Run, worst: int | None, ranks: RankWaits) -> Evidence:
     """Return the collectives in which a rank, or any rank, arrived latest."""
-    found = collective_waits(run)
-    matches, last = found.matches, found.last
-    chosen = np.arange(found.count)
+    waits = collective_waits(run)
+    matches, last = waits.matches, waits.last
+    chosen = np.arange(waits.count)
     if worst is not None:
-        rank = found.rank[last]
+        rank = waits.rank[last]
         is_own = matches.rank_process[rank] == ranks.process[worst]
         chosen = np.flatnonzero(is_own & (matches.rank_device[rank] == ranks.device[worst]))
-    latest = chosen[np.argsort(-found.late_ns[chosen], kind="stable")][:_SHOWN]
-    kernels = found.operation[last[latest]]
+    latest = chosen[np.argsort(-waits.late_ns[chosen], kind="stable")][:_SHOWN]
+    kernels = waits.operation[last[latest]]
     start = operations(run.trace).start_ns[kernels]
-    windows = zip((start - found.late_ns[latest]).tolist(), start.tolist(), strict=True)
-    median = float(np.median(found.late_ns[chosen])) if len(chosen) else 0.0
+    windows = zip((start - waits.late_ns[latest]).tolist(), start.tolist(), strict=True)
+    median = float(np.median(waits.late_ns[chosen])) if len(chosen) else 0.0
     who = "the last rank" if worst is None else "it"
     return Evidence(
         f"{who} arrives {format_ns(median)} after the second-to-last rank (median; maximum"
-        f" {format_ns(int(found.late_ns[chosen].max(initial=0)))})",
+        f" {format_ns(int(waits.late_ns[chosen].max(initial=0)))})",
         "kernel",
         tuple(operations(run.trace).row[kernels].tolist()),
         len(chosen),
@@ -215,11 +215,11 @@ def _latest(run: Run, worst: int | None, ranks: RankWaits) -> Evidence:
 
 def _excess(run: Run, process: int, device: int) -> _Excess | None:
     """Return the part of the step with a rank's largest excess over the median of the others."""
-    found = step_partition(run)
-    rows = [_per_step(found.total(rank), found.windows.step[rank.windows]) for rank in found.ranks]
+    parts = step_partition(run)
+    rows = [_per_step(parts.total(rank), parts.windows.step[rank.windows]) for rank in parts.ranks]
     own = [
         place
-        for place, rank in enumerate(found.ranks)
+        for place, rank in enumerate(parts.ranks)
         if rank.device == device and rank.process in (process, -1)
     ]
     rest = [row for place, row in enumerate(rows) if place not in own]

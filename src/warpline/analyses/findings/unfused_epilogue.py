@@ -66,9 +66,9 @@ def unfused_epilogue(run: Run) -> list[Finding]:
 
 def _chains(run: Run) -> BoolArray:
     """Return which operations are in chains after GEMMs."""
-    found, work = launch_sequences(run), operations(run.trace)
-    category = operation_categories(run.trace)[found.operation]
-    length = (work.end_ns - work.start_ns)[found.operation]
+    sequences, work = launch_sequences(run), operations(run.trace)
+    category = operation_categories(run.trace)[sequences.operation]
+    length = (work.end_ns - work.start_ns)[sequences.operation]
     fits = category == TimePart.ELEMENTWISE
     is_product = category == TimePart.GEMM
     is_product &= length >= _SHORTEST_PRODUCT_NS
@@ -80,5 +80,5 @@ def _chains(run: Run) -> BoolArray:
     if len(chosen) < _LEAST_CHAINS * step_scope(run).count:
         return chains
     for low, high in zip(begins[chosen].tolist(), ends[chosen].tolist(), strict=True):
-        chains[found.operation[low:high]] = True
+        chains[sequences.operation[low:high]] = True
     return chains

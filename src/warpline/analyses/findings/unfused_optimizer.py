@@ -90,17 +90,17 @@ def unfused_optimizer(run: Run) -> list[Finding]:
 @derived
 def _runs(run: Run) -> _Runs:
     """Return the longest run of each step in which a cycle repeats."""
-    found = launch_sequences(run)
+    sequences = launch_sequences(run)
     codes = [TimePart.ELEMENTWISE, TimePart.OPTIMIZER]
-    fits = np.isin(operation_categories(run.trace)[found.operation], codes)
+    fits = np.isin(operation_categories(run.trace)[sequences.operation], codes)
     groups, cycles = [], [0]
-    for _, rows in found.of_steps():
+    for _, rows in sequences.of_steps():
         low, high = _longest(fits[rows])
         if high - low < _LEAST:
             continue
-        cycle = _cycle(found.what[rows][low:high])
+        cycle = _cycle(sequences.what[rows][low:high])
         if cycle:
-            groups.append(found.operation[rows][low:high])
+            groups.append(sequences.operation[rows][low:high])
             cycles.append(cycle)
     return _Runs(tuple(groups), max(cycles))
 

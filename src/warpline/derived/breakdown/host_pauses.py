@@ -96,9 +96,9 @@ def _contain_idle(times: ThreadTimes, idle: Grouped) -> BoolArray:
     shared = cut(
         Grouped(times.start_ns, times.end_ns, everywhere), Grouped(joined.start, joined.end, group)
     )
-    found = np.zeros(len(times.thread), np.bool_)
-    found[shared.span] = True
-    return found
+    has_idle = np.zeros(len(times.thread), np.bool_)
+    has_idle[shared.span] = True
+    return has_idle
 
 
 def _process_of(trace: Trace, times: ThreadTimes) -> I64:

@@ -85,8 +85,8 @@ def overlaps(trace: Trace, windows: Windows) -> Overlaps:
     """
     ns = np.zeros((len(windows.device), len(OverlapKind)), np.int64)
     for kind in OverlapKind:
-        found = _all_devices(trace)[kind]
-        pieces = cut(Grouped(windows.start_ns, windows.end_ns, windows.device), found)
+        times = _all_devices(trace)[kind]
+        pieces = cut(Grouped(windows.start_ns, windows.end_ns, windows.device), times)
         np.add.at(ns[:, kind], pieces.span, pieces.end_ns - pieces.start_ns)
     return Overlaps(windows, ns)
 
@@ -94,13 +94,13 @@ def overlaps(trace: Trace, windows: Windows) -> Overlaps:
 @derived
 def _all_devices(trace: Trace) -> dict[OverlapKind, Grouped]:
     """Return the times of each kind, by device and start."""
-    found: dict[OverlapKind, list[tuple[Intervals, int]]] = {kind: [] for kind in OverlapKind}
+    by_kind: dict[OverlapKind, list[tuple[Intervals, int]]] = {kind: [] for kind in OverlapKind}
     work = operations(trace)
     bounds = np.append(np.flatnonzero(np.diff(work.device, prepend=-1)), len(work))
     for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         for kind, times in _of_device(trace, slice(first, last)).items():
-            found[kind].append((times, int(work.device[first])))
-    return {kind: _joined(parts) for kind, parts in found.items()}
+            by_kind[kind].append((times, int(work.device[first])))
+    return {kind: _joined(parts) for kind, parts in by_kind.items()}
 
 
 def _of_device(trace: Trace, rows: slice) -> dict[OverlapKind, Intervals]:

@@ -111,10 +111,10 @@ def busy_by_origin(trace: Trace, windows: Windows) -> I64:
 
 def window_segments(trace: Trace, windows: Windows) -> Cuts:
     """Return the pieces of `device_segments` in each window; `row` is the segment."""
-    found = device_segments(trace)
+    segments = device_segments(trace)
     return cut(
         Grouped(windows.start_ns, windows.end_ns, windows.device),
-        Grouped(found.start_ns, found.end_ns, found.device),
+        Grouped(segments.start_ns, segments.end_ns, segments.device),
     )
 
 

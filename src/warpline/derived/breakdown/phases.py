@@ -78,12 +78,12 @@ def phases(run: Run) -> Phases:
     n_phases = len(texts)
     of_operation = _phase_of_operations(run, of_range)
     segments = device_segments(run.trace)
-    found = window_segments(run.trace, measure_windows(run))
-    owner = segments.operation[found.row]
+    pieces = window_segments(run.trace, measure_windows(run))
+    owner = segments.operation[pieces.row]
     phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
-    cell = np.where(phase < 0, n_phases, phase) * len(TimePart) + segments.part[found.row]
+    cell = np.where(phase < 0, n_phases, phase) * len(TimePart) + segments.part[pieces.row]
     sums = np.zeros((n_phases + 1) * len(TimePart), np.int64)
-    np.add.at(sums, cell, found.end_ns - found.start_ns)
+    np.add.at(sums, cell, pieces.end_ns - pieces.start_ns)
     self_ns = sums.reshape(n_phases + 1, len(TimePart))
     total_ns = self_ns.copy()
     used = np.flatnonzero(self_ns.any(axis=0))
@@ -126,11 +126,11 @@ class _Forest:
         keys = zip(around[groups.first].tolist(), label[groups.first].tolist(), strict=True)
         # Earlier starts come first: rows are ordered by start.
         by_row = np.argsort(groups.first, kind="stable")
-        found = np.zeros(groups.n_groups, np.int64)
+        number = np.zeros(groups.n_groups, np.int64)
         pairs = [(phase, texts[place]) for phase, place in keys]
         for group in by_row.tolist():
-            found[group] = self._numbers.setdefault(pairs[group], len(self._numbers))
-        return found[groups.codes]
+            number[group] = self._numbers.setdefault(pairs[group], len(self._numbers))
+        return number[groups.codes]
 
     def in_order(self) -> tuple[tuple[str, ...], Nesting, I64]:
         """Return names and nesting in program order, and the index of each number."""
@@ -197,18 +197,18 @@ def _by_depth(rows: I64, depth: I32) -> Iterator[I64]:
 def _phase_of_operations(run: Run, of_range: I64) -> I64:
     """Return the phase in which each operation was launched, _NO_PHASE outside ranges."""
     work = operations(run.trace)
-    found = np.full(len(work), _NO_PHASE, np.int64)
+    phase = np.full(len(work), _NO_PHASE, np.int64)
     launched = np.flatnonzero(work.call >= 0)
     if not len(of_range) or not len(launched):
-        return found
+        return phase
     inner = innermost_range(run.trace, "api_call")
     call = work.call[launched]
     has_range = inner.found[call]
-    found[launched[has_range]] = of_range[inner.row[call[has_range]]]
+    phase[launched[has_range]] = of_range[inner.row[call[has_range]]]
     elsewhere = launched[~has_range]
     if len(elsewhere):
-        found[elsewhere] = _by_leading_thread(run, elsewhere, of_range)
-    return found
+        phase[elsewhere] = _by_leading_thread(run, elsewhere, of_range)
+    return phase
 
 
 def _by_leading_thread(run: Run, rows: I64, of_range: I64) -> I64:
@@ -241,26 +241,26 @@ def leading_threads(run: Run) -> I64:
     leads = np.full(trace.row_count("process"), _NO_THREAD, np.int64)
     by_time = outermost[np.argsort(took[thread[outermost]], kind="stable")]
     leads[process[by_time]] = thread[by_time]
-    found = steps(run)
-    known = np.flatnonzero(found.thread >= 0)[::-1]
-    leads[found.process[known]] = found.thread[known]
+    run_steps = steps(run)
+    known = np.flatnonzero(run_steps.thread >= 0)[::-1]
+    leads[run_steps.process[known]] = run_steps.thread[known]
     return leads
 
 
-def _calls(trace: Trace, found: Steps, of_range: I64, n_phases: int) -> I64:
+def _calls(trace: Trace, run_steps: Steps, of_range: I64, n_phases: int) -> I64:
     """Return the number of ranges of each phase in included steps; without steps, of all."""
     counted = of_range >= 0
-    if found.included.any() and len(of_range):
+    if run_steps.included.any() and len(of_range):
         columns = trace.columns("range", "start_ns", "process_id")
-        chosen = np.flatnonzero(found.included)
+        chosen = np.flatnonzero(run_steps.included)
         counted = (
             counted
             & enclosing(
                 columns["start_ns"].values,
-                found.host_start_ns[chosen],
-                found.host_end_ns[chosen],
+                run_steps.host_start_ns[chosen],
+                run_steps.host_end_ns[chosen],
                 point_group=columns["process_id"].values,
-                group=found.process[chosen],
+                group=run_steps.process[chosen],
             ).found
         )
     return np.bincount(of_range[counted], minlength=n_phases + 1).astype(np.int64)

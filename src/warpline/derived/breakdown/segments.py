@@ -58,8 +58,8 @@ def device_segments(trace: Trace) -> Segments:
     for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         rows = slice(first, last)
         start, end = clip(work.start_ns[rows], work.end_ns[rows], low, high)
-        found = tile(start, end, category[rows])
-        tiles.append(found._replace(owner=found.owner + first))
+        tiled = tile(start, end, category[rows])
+        tiles.append(tiled._replace(owner=tiled.owner + first))
         gaps.append(_gaps(tiles[-1], int(work.device[first]), low, high))
     busy = _joined_tiles(tiles)
     idle = Gaps(*_concatenated(gaps, len(Gaps._fields)))

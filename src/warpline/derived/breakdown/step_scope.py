@@ -138,23 +138,23 @@ class StepScope:
         ranks = factorize_rows(work.process[chosen], work.device[chosen])
         stats = group_stats(ranks.codes, (work.end_ns - work.start_ns)[chosen], ranks.n_groups)
         first = chosen[ranks.first]
-        found = zip(work.process[first], work.device[first], stats.sum, stats.count, strict=True)
-        return tuple(self._on_device(*map(int, facts)) for facts in found)
+        sums = zip(work.process[first], work.device[first], stats.sum, stats.count, strict=True)
+        return tuple(self._on_device(*map(int, facts)) for facts in sums)
 
     def idle_on_devices(self, *causes: TimePart) -> tuple[OnDevice, ...]:
         """Return the idle time per process and device, for some causes or all, where there is any.
 
         The sum over devices, divided by the number of steps, is `idle_ns`.
         """
-        found = step_partition(self.run)
+        parts = step_partition(self.run)
         chosen = list(causes or IDLE)
-        idle = ((rank, int(found.total(rank)[chosen].sum())) for rank in found.ranks)
+        idle = ((rank, int(parts.total(rank)[chosen].sum())) for rank in parts.ranks)
         return tuple(self._on_device(rank.process, rank.device, ns) for rank, ns in idle if ns)
 
     def _on_device(self, process: int, device: int, ns: int, number: int | None = None) -> OnDevice:
         owner = owner_of(self.run.trace, process, device)
-        found = steps(self.run)
-        count = int(np.count_nonzero(found.included & (found.process == process)))
+        run_steps = steps(self.run)
+        count = int(np.count_nonzero(run_steps.included & (run_steps.process == process)))
         return OnDevice(
             process=owner.pid,
             rank=owner.rank,
@@ -174,9 +174,9 @@ class StepScope:
 
     def idle_ns(self, *causes: TimePart) -> float:
         """Return the idle time of the devices per step, for some causes or all."""
-        found = step_partition(self.run)
+        parts = step_partition(self.run)
         chosen = list(causes or IDLE)
-        return sum(float(found.total(rank)[chosen].sum()) for rank in found.ranks) / self.count
+        return sum(float(parts.total(rank)[chosen].sum()) for rank in parts.ranks) / self.count
 
     def show_operations(self, text: str, places: BoolArray) -> Evidence:
         """Return included operations as evidence, of the table with the most of them."""
@@ -206,10 +206,10 @@ class StepScope:
 def step_scope(run: Run) -> StepScope:
     """Return the operations and calls of the included steps."""
     trace = run.trace
-    found = steps(run)
+    run_steps = steps(run)
     n_calls = trace.row_count("api_call") if trace.has("api_call") else 0
-    median = found.times().median_ns
-    if median is None or not found.included.any():
+    median = run_steps.times().median_ns
+    if median is None or not run_steps.included.any():
         everything = np.ones(len(operations(trace)), np.bool_)
         every_call = np.ones(n_calls, np.bool_)
         step = np.zeros(len(everything), np.int64)
@@ -223,19 +223,19 @@ def step_scope(run: Run) -> StepScope:
             **whole._asdict(),
             has_steps=False,
         )
-    rows = np.flatnonzero(found.included)
+    rows = np.flatnonzero(run_steps.included)
     times = _of_steps(run, float(median), len(rows))
     step = step_of_operations(run)
-    of_step = np.append(found.included, np.zeros(1, np.bool_))  # index -1 means no step
+    of_step = np.append(run_steps.included, np.zeros(1, np.bool_))  # index -1 means no step
     calls = np.zeros(n_calls, np.bool_)
     if n_calls:
         columns = trace.columns("api_call", "start_ns", "process_id")
         calls = enclosing(
             columns["start_ns"].values,
-            found.host_start_ns[rows],
-            found.host_end_ns[rows],
+            run_steps.host_start_ns[rows],
+            run_steps.host_end_ns[rows],
             point_group=columns["process_id"].values.astype(np.int64),
-            group=found.process[rows],
+            group=run_steps.process[rows],
         ).found
     return StepScope(
         run=run,

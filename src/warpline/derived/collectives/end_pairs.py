@@ -59,14 +59,14 @@ def pair_ends(
         return None
     if ordinals is not None:
         _, first, second = np.intersect1d(*ordinals, assume_unique=True, return_indices=True)
-        found = _measured(first_ns, second_ns, first, second)
-        if found is not None:
-            return found
+        pairs = _measured(first_ns, second_ns, first, second)
+        if pairs is not None:
+            return pairs
     if len(first_ns) == len(second_ns):
         places = np.arange(len(first_ns))
-        found = _measured(first_ns, second_ns, places, places)
-        if found is not None:
-            return found
+        pairs = _measured(first_ns, second_ns, places, places)
+        if pairs is not None:
+            return pairs
     shift = _best_shift(first_ns, second_ns)
     return None if shift is None else _measured(first_ns, second_ns, *_shifted(*shift))
 

@@ -64,11 +64,11 @@ def collective_kinds(trace: Trace, places: I64) -> CollectiveKinds:
 
 def _of_calls(trace: Trace, column: str, call: I64) -> I64:
     """Return a column of the calls, `UNKNOWN` where there is no call or no value."""
-    found = np.full(len(call), UNKNOWN, np.int64)
+    values = np.full(len(call), UNKNOWN, np.int64)
     called = np.flatnonzero(call >= 0)
     if len(called):
-        found[called] = trace.columns("collective", column)[column].filled(UNKNOWN)[call[called]]
-    return found
+        values[called] = trace.columns("collective", column)[column].filled(UNKNOWN)[call[called]]
+    return values
 
 
 def _operations(trace: Trace, kernel: I64, call: I64) -> tuple[I64, tuple[str, ...]]:
@@ -86,19 +86,19 @@ def _operations(trace: Trace, kernel: I64, call: I64) -> tuple[I64, tuple[str, .
     names = tuple(sorted({*own, *told}))
     place_own = np.array([names.index(name) for name in own], np.int64)
     place_told = np.array([names.index(name) for name in told], np.int64)
-    found = place_own[number] if len(kernel) else kernel
-    found[text >= 0] = place_told[np.searchsorted(texts, text[text >= 0])]
-    return found, names
+    operation = place_own[number] if len(kernel) else kernel
+    operation[text >= 0] = place_told[np.searchsorted(texts, text[text >= 0])]
+    return operation, names
 
 
 def _communicators(trace: Trace, call: I64) -> tuple[I64, tuple[str, ...]]:
     """Return the communicator of each call. Different ranks mean different communicators."""
     name, ranks = (_of_calls(trace, column, call) for column in ("communicator_id", "ranks_id"))
-    found = np.full(len(call), UNKNOWN, np.int64)
+    communicator = np.full(len(call), UNKNOWN, np.int64)
     named = np.flatnonzero(name >= 0)
     if not len(named):
-        return found, ()
+        return communicator, ()
     groups = factorize_rows(name[named], ranks[named])
-    found[named] = groups.codes
+    communicator[named] = groups.codes
     first = named[groups.first]
-    return found, tuple(trace.strings.text(row) for row in name[first].tolist())
+    return communicator, tuple(trace.strings.text(row) for row in name[first].tolist())

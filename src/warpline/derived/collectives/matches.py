@@ -142,19 +142,19 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
         )
     kernels, process, device = _kernels(trace)
     files = _file_of(trace)[process] if len(process) else process
-    found: list[tuple[I64, I64, I64, I64]] = []  # number, row, lead and error of each part
+    parts: list[tuple[I64, I64, I64, I64]] = []  # number, row, lead and error of each part
     leads: list[Lead] = []
     count = 0
     for group in _groups(trace, kernels, files):
         rows, lead = _table(group, files)
         number = count + np.repeat(np.arange(rows.shape[1]), rows.shape[0])
         error = np.full(len(number), _error_ns(group, files))
-        found.append((number, rows.T.reshape(-1), lead.T.reshape(-1), error))
+        parts.append((number, rows.T.reshape(-1), lead.T.reshape(-1), error))
         leads += _leads(group)
         count += rows.shape[1]
     nothing = np.zeros(0, np.int64)
     number, rows, lead, error = (
-        np.concatenate([nothing, *(part[place] for part in found)]) for place in range(4)
+        np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(4)
     )
     return CollectiveMatches(
         collective=number,
@@ -172,11 +172,11 @@ def collective_matches(trace: Trace) -> CollectiveMatches:
 
 def cannot_match(trace: Trace, name: str) -> Skipped | None:
     """Return why ranks cannot be compared; None if they can."""
-    found = collective_matches(trace)
-    if len(found.rank_process) < 2:
-        what = "one rank" if len(found.rank_process) else "no collectives of several ranks"
+    matches = collective_matches(trace)
+    if len(matches.rank_process) < 2:
+        what = "one rank" if len(matches.rank_process) else "no collectives of several ranks"
         return Skipped(name, f"the trace contains {what}", "pass the recordings of all ranks")
-    if not found.count:
+    if not matches.count:
         return Skipped(
             name,
             "no collectives could be matched across ranks",

@@ -67,22 +67,22 @@ def collective_waits(run: Run) -> CollectiveWaits:
     wait inside their kernels. The rest of a kernel is the transfer.
     """
     trace = run.trace
-    found, work = collective_matches(trace), operations(trace)
-    chosen = _counted(trace, found, measure_windows(run))
-    number = found.collective[chosen]
+    matches, work = collective_matches(trace), operations(trace)
+    chosen = _counted(trace, matches, measure_windows(run))
+    number = matches.collective[chosen]
     first = np.flatnonzero(np.diff(number, prepend=-1))
     collective = np.cumsum(np.diff(number, prepend=-1) != 0) - 1
-    operation = found.operation[chosen]
+    operation = matches.operation[chosen]
     start = work.start_ns[operation]
     duration = work.end_ns[operation] - start
-    arrival = start - found.lead_ns[chosen]
+    arrival = start - matches.lead_ns[chosen]
     last, late = _last(collective, arrival, first)
     wait = np.clip(arrival[last][collective] - arrival, 0, duration)
     return CollectiveWaits(
-        matches=found,
+        matches=matches,
         collective=collective,
         place=chosen,
-        rank=found.rank[chosen],
+        rank=matches.rank[chosen],
         operation=operation,
         arrival_ns=arrival,
         wait_ns=wait,
@@ -90,7 +90,7 @@ def collective_waits(run: Run) -> CollectiveWaits:
         exposed_ns=_exposed(trace, operation, wait),
         last=last,
         late_ns=late,
-        error_ns=found.error_ns[chosen][first],
+        error_ns=matches.error_ns[chosen][first],
     )
 
 
@@ -115,20 +115,20 @@ def _exposed(trace: Trace, operation: I64, wait_ns: I64) -> I64:
     return overlaps(trace, waiting).ns[:, OverlapKind.EXPOSED_COMMUNICATION]
 
 
-def _counted(trace: Trace, found: CollectiveMatches, windows: Windows) -> I64:
+def _counted(trace: Trace, matches: CollectiveMatches, windows: Windows) -> I64:
     """Return the parts of collectives whose kernels all started in windows of their processes."""
-    everything = np.arange(len(found.collective))
+    everything = np.arange(len(matches.collective))
     if not (windows.step >= 0).any():
         return everything
     work = operations(trace)
     device_count = int(max(windows.device.max(), work.device.max(initial=0))) + 1
     inside = enclosing(
-        work.start_ns[found.operation],
+        work.start_ns[matches.operation],
         windows.start_ns,
         windows.end_ns,
-        point_group=work.process[found.operation] * device_count + work.device[found.operation],
+        point_group=work.process[matches.operation] * device_count + work.device[matches.operation],
         group=windows.process * device_count + windows.device,
     ).found
-    outside = np.zeros(found.count, np.bool_)
-    outside[found.collective[~inside]] = True
-    return everything[~outside[found.collective]]
+    outside = np.zeros(matches.count, np.bool_)
+    outside[matches.collective[~inside]] = True
+    return everything[~outside[matches.collective]]

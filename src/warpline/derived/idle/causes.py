@@ -177,10 +177,10 @@ def _launched_before(trace: Trace, operation: I64) -> BoolArray:
     The part contains all calls that overlap it. If the call of an operation in the part is only in
     the whole recording, the operation was launched before the part.
     """
-    found = np.zeros(len(operation), np.bool_)
+    is_before = np.zeros(len(operation), np.bool_)
     whole = trace.unfiltered()
     if trace.is_whole or not len(operation) or not whole.has("api_call"):
-        return found
+        return is_before
     calls = whole.columns("api_call", "process_id", "correlation_id")
     known = np.flatnonzero(calls["correlation_id"].is_valid())
     table = [calls[name].values[known] for name in ("process_id", "correlation_id")]
@@ -193,8 +193,8 @@ def _launched_before(trace: Trace, operation: I64) -> BoolArray:
         chosen = work.row[operation[rows]]
         wanted = [columns[key].values[chosen] for key in ("process_id", "correlation_id")]
         is_valid = columns["correlation_id"].is_valid()[chosen]
-        found[rows] = lookup_rows(wanted, table).found & is_valid
-    return found
+        is_before[rows] = lookup_rows(wanted, table).found & is_valid
+    return is_before
 
 
 def _split_at_arrival(trace: Trace, gaps: Gaps, spans: _Spans) -> tuple[_Spans, _Spans]:
@@ -296,11 +296,11 @@ class _Handovers(NamedTuple):
 def _has_other_threads(calls: HostCalls) -> BoolArray:
     """Return the threads that are not the only launching one of their process, shape (threads,)."""
     count = int(calls.thread.max()) + 1 if len(calls.thread) else 0
-    found = np.zeros(count, np.bool_)
+    has_others = np.zeros(count, np.bool_)
     first = np.flatnonzero(np.diff(calls.thread, prepend=-1))
     of_process = np.bincount(calls.process[first]) if len(first) else first
-    found[calls.thread[first]] = of_process[calls.process[first]] > 1
-    return found
+    has_others[calls.thread[first]] = of_process[calls.process[first]] > 1
+    return has_others
 
 
 def _handovers(calls: HostCalls, spans: _Spans, thread: I64) -> _Handovers:
@@ -349,8 +349,8 @@ def _last_before(group: I64, time: I64, wanted_group: I64, wanted_time: I64) -> 
 
 def _running_max(values: I64, group: I64) -> I64:
     """Return the running maximum within each group; rows of a group are contiguous."""
-    found = np.empty_like(values)
+    highest = np.empty_like(values)
     bounds = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(group))
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        np.maximum.accumulate(values[low:high], out=found[low:high])
-    return found
+        np.maximum.accumulate(values[low:high], out=highest[low:high])
+    return highest

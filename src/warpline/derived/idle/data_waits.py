@@ -167,14 +167,14 @@ def _before_copies(trace: Trace, times: ThreadTimes, least_bytes: int) -> BoolAr
     order = launches.order[launches.is_known[launches.order]]
     process = operations(trace).process[order]
     of_times = _process_of(trace)[times.thread]
-    found = np.zeros(len(times.thread), np.bool_)
+    is_copied = np.zeros(len(times.thread), np.bool_)
     for rows in by_group(of_times):
         low, high = np.searchsorted(process, of_times[rows[0]] + np.array([0, 1]))
         launched = order[low:high]
         place = np.searchsorted(launches.time_ns[launched], times.end_ns[rows], side="left")
         follows = place < len(launched)
-        found[rows[follows]] = is_copy[launched[place[follows]]]
-    return found
+        is_copied[rows[follows]] = is_copy[launched[place[follows]]]
+    return is_copied
 
 
 def _process_of(trace: Trace) -> I64:

@@ -66,9 +66,9 @@ def charge(holds: Blocking, lost_ns: I64, idle: Idle) -> Charged:
         lost_ns: Shape (holds, devices), int64, the debt that each causes on each device.
         idle: Idle times outside the blocking calls that they may be charged to.
     """
-    found = Charged(np.zeros(len(idle.device), np.int64), np.zeros(len(idle.device), np.int8))
+    charged = Charged(np.zeros(len(idle.device), np.int64), np.zeros(len(idle.device), np.int8))
     if not len(holds.cause) or not len(idle.device):
-        return found
+        return charged
     rank = idle.process * (int(idle.device.max()) + 1) + idle.device
     by_end = np.argsort(holds.end_ns, kind="stable")
     for rows in by_group(rank):
@@ -76,12 +76,12 @@ def charge(holds: Blocking, lost_ns: I64, idle: Idle) -> Charged:
         chosen = by_end[holds.process[by_end] == process]
         chosen = chosen[lost_ns[chosen, device] > 0]
         if len(chosen):
-            _charge_rank(holds, chosen, lost_ns[chosen, device], idle, rows, found)
-    return found
+            _charge_rank(holds, chosen, lost_ns[chosen, device], idle, rows, charged)
+    return charged
 
 
 def _charge_rank(
-    holds: Blocking, chosen: I64, lost_ns: I64, idle: Idle, rows: I64, found: Charged
+    holds: Blocking, chosen: I64, lost_ns: I64, idle: Idle, rows: I64, charged: Charged
 ) -> None:
     """Charge the idle times of one process on one device; holds and rows are ordered by time."""
     length = idle.end_ns[rows] - idle.start_ns[rows]
@@ -93,8 +93,8 @@ def _charge_rank(
     after = np.flatnonzero(last >= 0)
     last = last[after]
     spent = passed[after] - passed[first[last]]
-    found.ns[rows[after]] = np.clip(pool.left_ns[last] - spent, 0, length[after])
-    found.cause[rows[after]] = holds.cause[chosen[pool.owner[last]]]
+    charged.ns[rows[after]] = np.clip(pool.left_ns[last] - spent, 0, length[after])
+    charged.cause[rows[after]] = holds.cause[chosen[pool.owner[last]]]
 
 
 def _pool(lost_ns: I64, idle_before_ns: I64) -> Pool:

@@ -91,7 +91,7 @@ def blocking(trace: Trace) -> Blocking:
     cause = _causes(trace, calls)
     held = np.flatnonzero(cause != _NO_CAUSE)
     own = np.where(_is_wait(cause[held]), OWN_COST_NS, 0)
-    found = Blocking(
+    in_calls = Blocking(
         start_ns=calls.start_ns[held],
         end_ns=calls.end_ns[held],
         thread=calls.thread[held],
@@ -99,7 +99,7 @@ def blocking(trace: Trace) -> Blocking:
         cause=cause[held],
         lost_ns=np.maximum(calls.end_ns[held] - calls.start_ns[held] - own, 0),
     )
-    parts = [found, _captures(calls), _overheads(trace), _data(trace)]
+    parts = [in_calls, _captures(calls), _overheads(trace), _data(trace)]
     return _without_concurrency(trace, _once_per_thread(_joined(parts)))
 
 
@@ -114,30 +114,30 @@ def _joined(parts: list[Blocking]) -> Blocking:
     )
 
 
-def _once_per_thread(found: Blocking) -> Blocking:
+def _once_per_thread(holds: Blocking) -> Blocking:
     """Return each thread's time once: the profiler first, then calls by their start.
 
     Waiting for input comes last, so that calls inside it keep their own cause.
     """
     profiler, data = TimePart.PROFILER_OVERHEAD, TimePart.INPUT
-    level = np.select([found.cause == profiler, found.cause == data], [0, 2], 1)
-    order = np.argsort(found.start_ns, kind="stable")
+    level = np.select([holds.cause == profiler, holds.cause == data], [0, 2], 1)
+    order = np.argsort(holds.start_ns, kind="stable")
     starts, ends, owners = [], [], []
-    for rows in by_group(found.thread[order]):
+    for rows in by_group(holds.thread[order]):
         of_thread = order[rows]
-        tiles = tile(found.start_ns[of_thread], found.end_ns[of_thread], level[of_thread])
+        tiles = tile(holds.start_ns[of_thread], holds.end_ns[of_thread], level[of_thread])
         starts.append(tiles.start_ns)
         ends.append(tiles.end_ns)
         owners.append(of_thread[tiles.owner])
     nothing = np.zeros(0, np.int64)
     start, end, owner = (np.concatenate([nothing, *part]) for part in (starts, ends, owners))
-    lost = np.minimum(found.lost_ns[owner], end - start)
+    lost = np.minimum(holds.lost_ns[owner], end - start)
     return Blocking(
         start_ns=start,
         end_ns=end,
-        thread=found.thread[owner],
-        process=found.process[owner],
-        cause=found.cause[owner],
+        thread=holds.thread[owner],
+        process=holds.process[owner],
+        cause=holds.cause[owner],
         lost_ns=lost,
     )
 
@@ -164,7 +164,7 @@ def _causes(trace: Trace, calls: WorkingCalls) -> I8:
 def _first_launches(trace: Trace) -> I64:
     """Return the calls that launched a kernel or a graph for the first time in the recording."""
     work = operations(trace)
-    found = []
+    firsts = []
     for table, key in (("kernel", "name_id"), ("graph_launch", "graph_exec_id")):
         launched = work.of_table(table)
         launched = launched[work.call[launched] >= 0]
@@ -173,8 +173,8 @@ def _first_launches(trace: Trace) -> I64:
         which = trace.columns(table, key)[key].filled(-1)[work.row[launched]]
         order = np.lexsort((work.call[launched], which))
         first = np.append(True, np.diff(which[order]) != 0)
-        found.append(work.call[launched[order[first]]])
-    return np.concatenate([np.zeros(0, np.int64), *found])
+        firsts.append(work.call[launched[order[first]]])
+    return np.concatenate([np.zeros(0, np.int64), *firsts])
 
 
 def _blocking_launches(trace: Trace) -> I64:
@@ -282,29 +282,29 @@ def _data(trace: Trace) -> Blocking:
     return Blocking(*times, process.astype(np.int64), cause, length)
 
 
-def _without_concurrency(trace: Trace, found: Blocking) -> Blocking:
+def _without_concurrency(trace: Trace, holds: Blocking) -> Blocking:
     """Reduce lost time by the time during which another thread of the process launches work."""
-    calls, lost = host_calls(trace), found.lost_ns.copy()
+    calls, lost = host_calls(trace), holds.lost_ns.copy()
     calls_of = {int(calls.thread[rows[0]]): rows for rows in by_group(calls.thread)}
-    holds_of = {int(found.thread[rows[0]]): rows for rows in by_group(found.thread)}
-    for rows in by_group(found.process):
-        process = found.process[rows[0]]
+    holds_of = {int(holds.thread[rows[0]]): rows for rows in by_group(holds.thread)}
+    for rows in by_group(holds.process):
+        process = holds.process[rows[0]]
         threads = [each for each, of in calls_of.items() if calls.process[of[0]] == process]
         if len(threads) < 2:
             continue
         # A blocked thread launches nothing, so work launched meanwhile comes from other threads.
-        holds = union(found.start_ns[rows], found.end_ns[rows])
+        blocked = union(holds.start_ns[rows], holds.end_ns[rows])
         issuing = [
-            _issuing(calls, calls_of[each], holds, found, holds_of.get(each)) for each in threads
+            _issuing(calls, calls_of[each], blocked, holds, holds_of.get(each)) for each in threads
         ]
         busy = union(*(np.concatenate(side) for side in zip(*issuing, strict=True)))
-        before = _covered_until(busy, found.start_ns[rows])
-        lost[rows] -= _covered_until(busy, found.end_ns[rows]) - before
-    return found._replace(lost_ns=np.maximum(lost, 0))
+        before = _covered_until(busy, holds.start_ns[rows])
+        lost[rows] -= _covered_until(busy, holds.end_ns[rows]) - before
+    return holds._replace(lost_ns=np.maximum(lost, 0))
 
 
 def _issuing(
-    calls: HostCalls, rows: I64, within: Intervals, found: Blocking, held: I64 | None
+    calls: HostCalls, rows: I64, within: Intervals, holds: Blocking, held: I64 | None
 ) -> Intervals:
     """Return when a thread was in calls that did not block it, within given times."""
     one = np.zeros(len(within.start), np.int64)
@@ -314,7 +314,7 @@ def _issuing(
     )
     if held is None:
         return union(inside.start_ns, inside.end_ns)
-    held_times = found.start_ns[held], found.end_ns[held]
+    held_times = holds.start_ns[held], holds.end_ns[held]
     return subtract((inside.start_ns, inside.end_ns), held_times)
 
 

@@ -99,13 +99,13 @@ def waits_behind(trace: Trace, rows: I64) -> I64:
 def _is_read(trace: Trace) -> BoolArray:
     """Return which operations are small device-to-host copies."""
     work = operations(trace)
-    found: BoolArray = operation_categories(trace) == TimePart.COPY_D2H
+    is_read: BoolArray = operation_categories(trace) == TimePart.COPY_D2H
     copies = work.of_table("memcpy")
     if len(copies):
         size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[copies]]
-        found = found.copy()
-        found[copies] &= size <= SMALL_COPY_BYTES
-    return found
+        is_read = is_read.copy()
+        is_read[copies] &= size <= SMALL_COPY_BYTES
+    return is_read
 
 
 def _of_thread(trace: Trace, row: I64, is_wait: BoolArray, own: I64) -> Reads:

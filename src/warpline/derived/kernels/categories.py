@@ -54,13 +54,13 @@ def operation_categories(trace: Trace) -> I8:
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
     """
-    found = np.full(len(operations(trace)), TimePart.GRAPH, np.int8)
+    category = np.full(len(operations(trace)), TimePart.GRAPH, np.int8)
     kernels, copies, sets = (operations(trace).of_table(name) for name in DEVICE_TABLES[:3])
     rows = operations(trace).row
-    found[kernels] = _kernel_codes(trace)[0][rows[kernels]]
-    found[copies] = _copy_categories(trace)[rows[copies]]
-    found[sets] = TimePart.MEMSET
-    return found
+    category[kernels] = _kernel_codes(trace)[0][rows[kernels]]
+    category[copies] = _copy_categories(trace)[rows[copies]]
+    category[sets] = TimePart.MEMSET
+    return category
 
 
 @derived
@@ -73,10 +73,10 @@ def operation_origins(trace: Trace) -> I8:
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
     """
-    found = np.full(len(operations(trace)), Origin.DRIVER, np.int8)
+    origin = np.full(len(operations(trace)), Origin.DRIVER, np.int8)
     kernels = operations(trace).of_table("kernel")
-    found[kernels] = _kernel_codes(trace)[1][operations(trace).row[kernels]]
-    return found
+    origin[kernels] = _kernel_codes(trace)[1][operations(trace).row[kernels]]
+    return origin
 
 
 @derived
@@ -106,8 +106,8 @@ def _copy_categories(trace: Trace) -> I8:
     of_kind = np.array([_COPIES.get(label, TimePart.COPY_OTHER) for label in labels], np.int8)
     kind = columns["kind"].values
     is_known = (kind >= 0) & (kind < len(of_kind))
-    found = np.where(is_known, of_kind[np.where(is_known, kind, 0)], TimePart.COPY_OTHER)
+    category = np.where(is_known, of_kind[np.where(is_known, kind, 0)], TimePart.COPY_OTHER)
     source, target = columns["src_device_id"], columns["dst_device_id"]
     crosses = source.is_valid() & target.is_valid() & (source.values != target.values)
-    found[crosses & (found == TimePart.COPY_D2D)] = TimePart.COPY_P2P
-    return found.astype(np.int8)
+    category[crosses & (category == TimePart.COPY_D2D)] = TimePart.COPY_P2P
+    return category.astype(np.int8)

@@ -113,10 +113,10 @@ def collective_kernel(name: str) -> CollectiveKernel | None:
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
     """
-    found = kernel_class(name)
-    if found.category != "collective":
+    kind = kernel_class(name)
+    if kind.category != "collective":
         return None
-    known = found.collective
+    known = kind.collective
     family = known.get("family", "unknown")
     if family in {"nccl", "rccl"}:
         return _nccl(name, family)
@@ -156,13 +156,13 @@ def _nccl(name: str, family: str) -> CollectiveKernel:
 
 
 def _early_nccl(base: str, family: str) -> CollectiveKernel:
-    found = _EARLY_NCCL.match(base)
-    if found is None:
+    parts = _EARLY_NCCL.match(base)
+    if parts is None:
         return CollectiveKernel(family=family)
-    operation = _OPERATIONS.get(found.group(1).lower())
-    words = _words(found.group(4))
-    protocol = found.group(3) or "SIMPLE"
-    algorithm = found.group(2).upper()
+    operation = _OPERATIONS.get(parts.group(1).lower())
+    words = _words(parts.group(4))
+    protocol = parts.group(3) or "SIMPLE"
+    algorithm = parts.group(2).upper()
     return CollectiveKernel(operation, algorithm, protocol, *_element(operation, words), family)
 
 

@@ -293,11 +293,11 @@ def _last_word(plain: Sequence[str]) -> str:
 
 def _mangled_function(name: str) -> str | None:
     """Return the qualified name at the start of a name mangled by the Itanium ABI."""
-    found = _MANGLED.match(name)
-    if found is None:
+    head = _MANGLED.match(name)
+    if head is None:
         return None
     parts: list[str] = []
-    place = found.end()
+    place = head.end()
     while length := _LENGTH.match(name, place):
         place = length.end() + int(length.group())
         parts.append(name[length.end() : place])

@@ -115,9 +115,9 @@ def allocations(trace: Trace) -> Allocations:
     parts: list[tuple[np.ndarray, ...]] = []
     pools: tuple[Pool, ...] = ()
     for allocator, events in enumerate((_of_framework(trace), _of_driver(trace))):
-        columns, found = _in_pools(events, allocator, len(pools))
+        columns, own_pools = _in_pools(events, allocator, len(pools))
         parts.append(columns)
-        pools += found
+        pools += own_pools
     joined = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.argsort(joined[_TIME], kind="stable")
     columns_and_pools: list[Any] = [*(column[order] for column in joined), pools]
@@ -229,7 +229,7 @@ def _no_events() -> _Events:
 def _of_framework(trace: Trace) -> _Events:
     if not trace.has("allocator_event"):
         return _no_events()
-    found = trace.columns(
+    columns = trace.columns(
         "allocator_event",
         "process_id",
         "device_id",
@@ -241,21 +241,21 @@ def _of_framework(trace: Trace) -> _Events:
         "total_allocated_bytes",
         "total_reserved_bytes",
     )
-    total, reserved = found["total_allocated_bytes"], found["total_reserved_bytes"]
+    total, reserved = columns["total_allocated_bytes"], columns["total_reserved_bytes"]
     # Host memory has no reserved bytes, and older frameworks wrote 0 bytes in use for it.
-    on_device = found["memory"].values == _ON_DEVICE
+    on_device = columns["memory"].values == _ON_DEVICE
     knows_host = bool((total.filled(0)[~on_device] > 0).any())
-    size = _plausible(found["bytes"].values)
+    size = _plausible(columns["bytes"].values)
     return _Events(
         pool_keys=(
-            found["process_id"].values.astype(np.int64),
-            found["device_id"].filled(_NOTHING).astype(np.int64),
-            found["memory"].values.astype(np.int64),
+            columns["process_id"].values.astype(np.int64),
+            columns["device_id"].filled(_NOTHING).astype(np.int64),
+            columns["memory"].values.astype(np.int64),
         ),
-        time=found["time_ns"].values,
-        change=np.where(found["operation"].values == _ALLOCATION, size, -size),
-        address=found["address"].filled(0),
-        has_address=found["address"].is_valid(),
+        time=columns["time_ns"].values,
+        change=np.where(columns["operation"].values == _ALLOCATION, size, -size),
+        address=columns["address"].filled(0),
+        has_address=columns["address"].is_valid(),
         total=_plausible(total.filled(0)),
         has_total=total.is_valid() & (on_device | knows_host),
         reserved=_plausible(reserved.filled(0)),
@@ -267,18 +267,18 @@ def _of_driver(trace: Trace) -> _Events:
     if not trace.has("memory_event"):
         return _no_events()
     names = ("process_id", "device_id", "memory", "time_ns", "operation", "bytes", "address")
-    found = trace.columns("memory_event", *names)
-    size = _plausible(found["bytes"].values)
+    columns = trace.columns("memory_event", *names)
+    size = _plausible(columns["bytes"].values)
     none = np.zeros(len(size), np.bool_)
     return _Events(
         pool_keys=(
-            found["process_id"].values.astype(np.int64),
-            found["device_id"].values.astype(np.int64),
-            found["memory"].filled(_NOTHING).astype(np.int64),
+            columns["process_id"].values.astype(np.int64),
+            columns["device_id"].values.astype(np.int64),
+            columns["memory"].filled(_NOTHING).astype(np.int64),
         ),
-        time=found["time_ns"].values,
-        change=np.where(found["operation"].values == _ALLOCATION, size, -size),
-        address=found["address"].values,
+        time=columns["time_ns"].values,
+        change=np.where(columns["operation"].values == _ALLOCATION, size, -size),
+        address=columns["address"].values,
         has_address=~none,
         total=np.zeros_like(size),
         has_total=none,

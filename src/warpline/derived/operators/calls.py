@@ -83,14 +83,14 @@ class OperatorCalls:
         """Return the innermost of the chosen calls open on a thread at each time."""
         if not len(chosen):
             return Lookup(np.zeros(len(time_ns), np.int64), np.zeros(len(time_ns), np.bool_))
-        found = enclosing(
+        around = enclosing(
             time_ns,
             self.start_ns[chosen],
             self.end_ns[chosen],
             point_group=thread,
             group=self.thread[chosen],
         )
-        return Lookup(chosen[found.row], found.found)
+        return Lookup(chosen[around.row], around.found)
 
 
 class _Spans(NamedTuple):

@@ -77,9 +77,9 @@ class _Frames(NamedTuple):
 @derived
 def shapes_of_calls(trace: Trace) -> Labels:
     """Return the shapes of the inputs of each call, as one line of JSON."""
-    found = _recorded(trace, "input_shapes_id")
+    shapes = _recorded(trace, "input_shapes_id")
     # Some files break their JSON into several lines.
-    return _distinct(found.codes, tuple(_SPACES.sub(_one_or_none, text) for text in found.texts))
+    return _distinct(shapes.codes, tuple(_SPACES.sub(_one_or_none, text) for text in shapes.texts))
 
 
 @derived

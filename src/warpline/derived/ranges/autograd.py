@@ -108,9 +108,9 @@ def _notes(n_backward: int, links: _Links) -> tuple[str, ...]:
 def _numbered(trace: Trace) -> _Numbered:
     """Return the push/pop ranges with a sequence number."""
     names = range_names(trace)
-    found = [None if text is None else _NUMBERED.search(text) for text in names.texts]
-    number = np.array([-1 if match is None else int(match["seq"]) for match in found], np.int64)
-    backward = [match is not None and bool(_BACKWARD.search(match["name"])) for match in found]
+    matches = [None if text is None else _NUMBERED.search(text) for text in names.texts]
+    number = np.array([-1 if match is None else int(match["seq"]) for match in matches], np.int64)
+    backward = [match is not None and bool(_BACKWARD.search(match["name"])) for match in matches]
     of_row = number[names.codes]
     rows = np.flatnonzero((of_row >= 0) & push_pop_ranges(trace))
     return _Numbered(rows, of_row[rows], np.array(backward, np.bool_)[names.codes[rows]])

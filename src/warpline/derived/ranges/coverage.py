@@ -57,13 +57,13 @@ class Timeline:
 
         Takes O(k log k) for a block of k pairs.
         """
-        found = Coverage(*(np.zeros(n_sets, np.int64) for _ in Coverage._fields))
+        coverage = Coverage(*(np.zeros(n_sets, np.int64) for _ in Coverage._fields))
         for block in blocks:
             if len(block.point):
-                self._measure(block, found)
-        return found
+                self._measure(block, coverage)
+        return coverage
 
-    def _measure(self, pairs: Pairs, found: Coverage) -> None:
+    def _measure(self, pairs: Pairs, coverage: Coverage) -> None:
         # One sort key per pair: by set, then GPU, then start.
         keys = (pairs.interval << self._bits) | self._place[pairs.point]
         keys.sort()
@@ -75,13 +75,13 @@ class Timeline:
         begin = start.copy()
         np.maximum(start[1:], reach[:-1], out=begin[1:], where=~opens[1:])
         firsts, sets = np.flatnonzero(opens_set), owner[opens_set]
-        found.busy_ns[sets] = np.add.reduceat(reach - begin, firsts)
-        found.first_start_ns[sets] = np.minimum.reduceat(start, firsts)
-        found.last_end_ns[sets] = np.maximum.reduceat(reach, firsts)
+        coverage.busy_ns[sets] = np.add.reduceat(reach - begin, firsts)
+        coverage.first_start_ns[sets] = np.minimum.reduceat(start, firsts)
+        coverage.last_end_ns[sets] = np.maximum.reduceat(reach, firsts)
         first = np.flatnonzero(opens)
         last = np.append(first[1:], len(place)) - 1
         of_set = np.flatnonzero(opens_set[first])
-        found.span_ns[sets] = np.add.reduceat(reach[last] - start[first], of_set)
+        coverage.span_ns[sets] = np.add.reduceat(reach[last] - start[first], of_set)
 
     def _reach(self, place: I64, opens: BoolArray) -> I64:
         """Return the latest end so far in each run, computed on ranks of ends.

@@ -101,11 +101,13 @@ def range_paths(trace: Trace, numbered: Numbered = "counters", skip: int = 0) ->
     rows, of_row = (np.concatenate([level[part] for level in levels]) for part in (0, 1))
     thread = np.zeros(len(up), np.int64)
     thread[of_row] = trace.columns("range", "thread_id")["thread_id"].values[rows]
-    found = Nesting(np.where(depth > 0, up, 0), depth > 0, depth)
-    place = _model_order(trace, found, thread, _first_rows(rows, of_row, len(up)))
+    nesting = Nesting(np.where(depth > 0, up, 0), depth > 0, depth)
+    place = _model_order(trace, nesting, thread, _first_rows(rows, of_row, len(up)))
     order = np.argsort(place)
     tree = Nesting(
-        np.where(depth > 0, place[found.parent], 0)[order], found.has_parent[order], depth[order]
+        np.where(depth > 0, place[nesting.parent], 0)[order],
+        nesting.has_parent[order],
+        depth[order],
     )
     texts = tuple(labels.texts[code] for code in label[order].tolist())
     return Paths(rows=rows, of_row=place[of_row], tree=tree, texts=texts, thread=thread[order])
@@ -184,10 +186,10 @@ def _labels(names: Sequence[str]) -> _Labels:
     place = []
     for name in names:
         shape = shapes.setdefault(tuple(_DIGITS.split(name)), len(shapes))
-        found = _DIGITS.findall(name)
+        digits = _DIGITS.findall(name)
         if shape == len(numbers):
-            numbers.append(found)
-        for position, number in enumerate(found):
+            numbers.append(digits)
+        for position, number in enumerate(digits):
             if numbers[shape][position] != number:
                 numbers[shape][position] = "*"
         place.append(shape)

@@ -49,7 +49,7 @@ class _Work(NamedTuple):
 def projected_ranges(trace: Trace) -> Projection:
     """Return the projection of each range that contains at least one whole launch call."""
     n_ranges, calls = trace.row_count("range"), _work_of_calls(trace)
-    found = _Work(*_nothing(n_ranges))
+    of_range = _Work(*_nothing(n_ranges))
     launches = np.zeros(n_ranges, np.int64)
     for pairs in launches_within(trace, "api_call"):
         working = np.flatnonzero(calls.operations[pairs.point])
@@ -57,15 +57,15 @@ def projected_ranges(trace: Trace) -> Projection:
         begins = np.flatnonzero(np.diff(owner, prepend=-1))
         rows = owner[begins]
         if len(rows):
-            found.first[rows] = np.minimum.reduceat(calls.first[call], begins)
-            found.last[rows] = np.maximum.reduceat(calls.last[call], begins)
-            found.operations[rows] = np.add.reduceat(calls.operations[call], begins)
+            of_range.first[rows] = np.minimum.reduceat(calls.first[call], begins)
+            of_range.last[rows] = np.maximum.reduceat(calls.last[call], begins)
+            of_range.operations[rows] = np.add.reduceat(calls.operations[call], begins)
             launches[rows] = np.diff(begins, append=len(call))
     row = np.flatnonzero(launches)
     nesting = thread_range_nesting(trace, push_pop_only=False)
     inner = row[nesting.has_parent[row]]
     children = np.bincount(nesting.parent[inner], minlength=n_ranges)
-    first, last, operations = (column[row] for column in found)
+    first, last, operations = (column[row] for column in of_range)
     return Projection(
         row=row,
         start_ns=first,

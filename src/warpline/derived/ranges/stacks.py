@@ -54,11 +54,11 @@ def range_nesting(trace: Trace) -> Nesting:
     """
     ranges = _ranges(trace)
     pushed = ranges.is_push_pop
-    found = nest(ranges.start, ranges.end, np.where(pushed, ranges.thread, _NO_THREAD))
+    nesting = nest(ranges.start, ranges.end, np.where(pushed, ranges.thread, _NO_THREAD))
     return Nesting(
-        np.where(pushed, found.parent, 0),
-        found.has_parent & pushed,
-        np.where(pushed, found.depth, np.int32(0)),
+        np.where(pushed, nesting.parent, 0),
+        nesting.has_parent & pushed,
+        np.where(pushed, nesting.depth, np.int32(0)),
     )
 
 
@@ -111,8 +111,8 @@ def launched_inside(trace: Trace, table: str, *, start_end: StartEnd = "any thre
         group = np.where(ranges.is_push_pop, group, n_threads + ranges.process)
         owner = np.concatenate((owner, n_threads + launches.process))
         row, start = np.tile(row, 2), np.tile(start, 2)
-    found = contents(start, ranges.start, end, point_group=owner, group=group)
-    return Contents(row[found.order], found.first, found.last)
+    inside = contents(start, ranges.start, end, point_group=owner, group=group)
+    return Contents(row[inside.order], inside.first, inside.last)
 
 
 def _ranges(trace: Trace) -> _Ranges:

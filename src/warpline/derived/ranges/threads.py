@@ -44,9 +44,9 @@ def thread_range_nesting(trace: Trace, *, push_pop_only: bool) -> Nesting:
     rows = np.flatnonzero(thread != _NO_THREAD)
     parts = start[rows], end[rows], thread[rows]
     if crosses(*parts):
-        found = shortest_containers(*parts)
+        container = shortest_containers(*parts)
         parent, has_parent = np.zeros_like(start), np.zeros(len(start), np.bool_)
-        parent[rows], has_parent[rows] = rows[found.row], found.found
+        parent[rows], has_parent[rows] = rows[container.row], container.found
         return Nesting(np.where(has_parent, parent, 0), has_parent, _depths(parent, has_parent))
     apart = thread == _NO_THREAD
     return Nesting(

@@ -75,12 +75,12 @@ def clock_alignment(trace: Trace) -> Alignment | None:
     )
 
 
-def _between_files(found: CollectiveMatches, files: tuple[int, ...]) -> list[_Edge]:
+def _between_files(matches: CollectiveMatches, files: tuple[int, ...]) -> list[_Edge]:
     """Return the offsets between pairs of files, those from the most collectives first."""
-    process = found.rank_process
+    process = matches.rank_process
     edges = [
         _Edge(_file(process, lead.first, files), _file(process, lead.second, files), lead)
-        for lead in found.leads
+        for lead in matches.leads
     ]
     apart = (edge for edge in edges if edge.first != edge.second)
     return sorted(apart, key=lambda edge: -edge.lead.count)
@@ -92,16 +92,16 @@ def _file(process: I64, rank: int, files: tuple[int, ...]) -> int:
 
 def _reached(start: int, edges: Iterable[_Edge]) -> dict[int, tuple[float, _Edge | None]]:
     """Return how far each file's clock is ahead of the first, where a chain of ranks links them."""
-    found: dict[int, tuple[float, _Edge | None]] = {start: (0.0, None)}
+    reached: dict[int, tuple[float, _Edge | None]] = {start: (0.0, None)}
     rest = list(edges)
     while True:
-        edge = next((e for e in rest if (e.first in found) != (e.second in found)), None)
+        edge = next((e for e in rest if (e.first in reached) != (e.second in reached)), None)
         if edge is None:
-            return found
-        if edge.first in found:
-            found[edge.second] = found[edge.first][0] + edge.lead.lead_ns, edge
+            return reached
+        if edge.first in reached:
+            reached[edge.second] = reached[edge.first][0] + edge.lead.lead_ns, edge
         else:
-            found[edge.first] = found[edge.second][0] - edge.lead.lead_ns, edge
+            reached[edge.first] = reached[edge.second][0] - edge.lead.lead_ns, edge
 
 
 def _is_moved(lead_ns: float, edge: _Edge) -> bool:

@@ -56,28 +56,28 @@ class RankWaits:
 @derived
 def rank_waits(run: Run) -> RankWaits:
     """Return the waits of each rank that took part in a matched collective."""
-    found = collective_waits(run)
-    ranks = np.unique(found.rank)
-    row = np.searchsorted(ranks, found.rank)
-    last = row[found.last]
-    first = np.full(found.count, np.iinfo(np.int64).max)
-    np.minimum.at(first, found.collective, found.arrival_ns)
-    behind = found.arrival_ns - first[found.collective]
+    waits = collective_waits(run)
+    ranks = np.unique(waits.rank)
+    row = np.searchsorted(ranks, waits.rank)
+    last = row[waits.last]
+    first = np.full(waits.count, np.iinfo(np.int64).max)
+    np.minimum.at(first, waits.collective, waits.arrival_ns)
+    behind = waits.arrival_ns - first[waits.collective]
     wait_of, exposed_of = (
-        _summed(found.collective, part, found.count) for part in (found.wait_ns, found.exposed_ns)
+        _summed(waits.collective, part, waits.count) for part in (waits.wait_ns, waits.exposed_ns)
     )
     n = len(ranks)
     return RankWaits(
-        process=found.matches.rank_process[ranks],
-        device=found.matches.rank_device[ranks],
+        process=waits.matches.rank_process[ranks],
+        device=waits.matches.rank_device[ranks],
         collectives=np.bincount(row, minlength=n).astype(np.int64),
-        last=np.bincount(last[found.is_late], minlength=n).astype(np.int64),
+        last=np.bincount(last[waits.is_late], minlength=n).astype(np.int64),
         caused_ns=_summed(last, wait_of, n),
         exposed_ns=_summed(last, exposed_of, n),
-        late_ns=_summed(last, found.late_ns, n),
-        wait_ns=_summed(row, found.wait_ns, n),
-        exposed_wait_ns=_summed(row, found.exposed_ns, n),
-        transfer_ns=_summed(row, found.transfer_ns, n),
+        late_ns=_summed(last, waits.late_ns, n),
+        wait_ns=_summed(row, waits.wait_ns, n),
+        exposed_wait_ns=_summed(row, waits.exposed_ns, n),
+        transfer_ns=_summed(row, waits.transfer_ns, n),
         median_behind_ns=np.array(
             [np.median(behind[row == place]) for place in range(n)], np.int64
         ),
@@ -94,17 +94,17 @@ def waiting_ns(run: Run, rank: RankWindows) -> int | None:
         run: The trace, and the choice of its steps.
         rank: One of the ranks of `step_partition`.
     """
-    found, windows = collective_waits(run), measure_windows(run)
-    process = found.matches.rank_process[found.rank]
-    own = found.matches.rank_device[found.rank] == rank.device
+    waits, windows = collective_waits(run), measure_windows(run)
+    process = waits.matches.rank_process[waits.rank]
+    own = waits.matches.rank_device[waits.rank] == rank.device
     if rank.process >= 0:
         own &= process == rank.process
     if not own.any():
         return None
-    start = operations(run.trace).start_ns[found.operation[own]]
-    waits = union(start, start + found.wait_ns[own])
+    start = operations(run.trace).start_ns[waits.operation[own]]
+    waiting = union(start, start + waits.wait_ns[own])
     chosen = rank.windows
-    inside = intersect(waits, union(windows.start_ns[chosen], windows.end_ns[chosen]))
+    inside = intersect(waiting, union(windows.start_ns[chosen], windows.end_ns[chosen]))
     return int((inside.end - inside.start).sum())
 
 

@@ -56,9 +56,9 @@ def launch_sequences(run: Run) -> LaunchSequences:
 @derived
 def step_launches(run: Run) -> tuple[I64, ...]:
     """Return the calls that launch the operations of each step, rows of api_call."""
-    found = launch_sequences(run)
-    calls = operations(run.trace).call[found.operation]
-    return tuple(np.unique(calls[rows]) for _, rows in found.of_steps())
+    sequences = launch_sequences(run)
+    calls = operations(run.trace).call[sequences.operation]
+    return tuple(np.unique(calls[rows]) for _, rows in sequences.of_steps())
 
 
 def could_be_graphs(run: Run) -> bool:
@@ -75,8 +75,10 @@ def steps_repeat(run: Run) -> bool:
 
     At least three steps are required.
     """
-    found, included = launch_sequences(run), steps(run).included
-    texts = Counter(found.what[rows].tobytes() for step, rows in found.of_steps() if included[step])
+    sequences, included = launch_sequences(run), steps(run).included
+    texts = Counter(
+        sequences.what[rows].tobytes() for step, rows in sequences.of_steps() if included[step]
+    )
     most, count = max(texts.values(), default=0), texts.total()
     return count >= _LEAST_STEPS and most >= _SAME_RATIO * count
 

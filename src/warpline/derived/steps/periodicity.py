@@ -106,14 +106,14 @@ def find_repetitions(tokens: I64, time_ns: I64) -> Repetitions | None:
     """
     if len(tokens) < 3:
         return None
-    found = [
+    candidates = [
         (chain, repetitions)
         for chain in _chains(tokens)
         for repetitions in (_repetitions(chain, tokens, time_ns),)
         if repetitions is not None
     ]
     best = None
-    for chain, repetitions in sorted(found, key=lambda pair: pair[0].period):
+    for chain, repetitions in sorted(candidates, key=lambda pair: pair[0].period):
         if best is None or _replaces(chain, repetitions, *best):
             best = chain, repetitions
     return None if best is None else _joined_by_gaps(best[1], time_ns)
@@ -348,8 +348,8 @@ def _snapped(places: I64, tokens: I64, period: int) -> I64:
     starts = _starts(at, tokens, period)
     kinds, counts = np.unique(starts[:, 0], return_counts=True)
     fits = (starts == kinds[np.argmax(counts)]) & (at >= 0) & (at < len(tokens))
-    found = fits.any(axis=1)
-    moved = np.where(found, at[np.arange(len(places)), fits.argmax(axis=1)], places)
+    has_fit = fits.any(axis=1)
+    moved = np.where(has_fit, at[np.arange(len(places)), fits.argmax(axis=1)], places)
     return moved[moved >= 0]
 
 

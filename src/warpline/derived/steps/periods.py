@@ -35,7 +35,7 @@ class _Launches(NamedTuple):
     time_ns: I64
 
 
-class _Found(NamedTuple):
+class _Repeated(NamedTuple):
     """Repetitions in a sequence of launches."""
 
     launches: _Launches
@@ -109,15 +109,15 @@ def _processes(trace: Trace) -> Iterator[_Launches]:
         yield _Launches(part, launched.time_ns[part])
 
 
-def _loop(trace: Trace, launches: _Launches, kind: I64) -> Iterator[list[_Found]]:
+def _loop(trace: Trace, launches: _Launches, kind: I64) -> Iterator[list[_Repeated]]:
     """Yield the repetitions of one process, if any; per sample with step sampling."""
-    found = []
+    repeated = []
     for part in _samples(trace, launches):
         repetitions = find_repetitions(kind[part.operation], part.time_ns)
-        found += [] if repetitions is None else [_Found(part, repetitions)]
-    if found:
-        usual = float(np.median([part.period for part in found]))
-        yield [part for part in found if abs(part.period - usual) <= _SAME_LENGTH * usual]
+        repeated += [] if repetitions is None else [_Repeated(part, repetitions)]
+    if repeated:
+        usual = float(np.median([part.period for part in repeated]))
+        yield [part for part in repeated if abs(part.period - usual) <= _SAME_LENGTH * usual]
 
 
 def _samples(trace: Trace, launches: _Launches) -> Iterator[_Launches]:
@@ -129,7 +129,7 @@ def _samples(trace: Trace, launches: _Launches) -> Iterator[_Launches]:
         yield _Launches(launches.operation[part], launches.time_ns[part])
 
 
-def _as_steps(trace: Trace, loops: list[list[_Found]]) -> HostSteps:
+def _as_steps(trace: Trace, loops: list[list[_Repeated]]) -> HostSteps:
     start, end, process, loop, number, is_cut = ([np.zeros(0, np.int64)] for _ in range(6))
     for place, parts in enumerate(loops):
         count = 0
@@ -161,7 +161,7 @@ def _as_steps(trace: Trace, loops: list[list[_Found]]) -> HostSteps:
     )
 
 
-def _notes(loops: list[list[_Found]]) -> tuple[str, ...]:
+def _notes(loops: list[list[_Repeated]]) -> tuple[str, ...]:
     periods = sorted({part.period for parts in loops for part in parts})
     fewest = min(len(part.repetitions) for parts in loops for part in parts)
     lengths = " or ".join(f"{period:,}" for period in periods[:3])

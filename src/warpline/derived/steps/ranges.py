@@ -152,14 +152,14 @@ def _families(trace: Trace) -> Iterable[_Family]:
     patterns = {text: number for number, text in enumerate(dict.fromkeys(named.pattern))}
     codes = np.array([patterns[text] for text in named.pattern], np.int64)[place]
     for priority in (0, 1):
-        found = []
+        families = []
         for pattern, code in patterns.items():
             chosen = np.flatnonzero((codes == code) & (named.priority[place] == priority))
             if len(chosen) >= _LEAST_REPEATS:
                 family = _family(trace, pattern, rows[chosen], named.number[place[chosen]])
-                found += [family] if family is not None else []
-        if found:
-            yield from found
+                families += [family] if family is not None else []
+        if families:
+            yield from families
             return
 
 

@@ -154,10 +154,10 @@ class Steps:
     def slowest_window(self) -> I64:
         """Shape (n,), int64, the window with its longest period, -1 for none."""
         length = self.window_end_ns - self.window_start_ns
-        found = np.full(len(self), -1)
+        slowest = np.full(len(self), -1)
         order = np.argsort(length, kind="stable")
-        found[self.window_step[order]] = order  # the last assignment is the longest
-        return found
+        slowest[self.window_step[order]] = order  # the last assignment is the longest
+        return slowest
 
     def windows(self, chosen: I64) -> Windows:
         """Return the selected windows."""
@@ -238,10 +238,10 @@ def measure_windows(run: Run) -> Windows:
     is. Windows of one process do not overlap on a device.
     """
     trace = run.trace
-    found = steps(run)
-    chosen = np.flatnonzero(found.included[found.window_step])
+    run_steps = steps(run)
+    chosen = np.flatnonzero(run_steps.included[run_steps.window_step])
     if len(chosen):
-        return found.windows(chosen)
+        return run_steps.windows(chosen)
     if trace.is_whole and trace.meta.windows_ns is None:
         return _worked(trace)
     recorded = np.array(_recorded(trace), np.int64).reshape(-1, 2)
@@ -295,7 +295,7 @@ def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
     rows = np.flatnonzero(follows)
     rows = rows[np.lexsort((firsts.device[rows], firsts.step[rows]))]
     n = len(marked.start_ns)
-    found = Steps(
+    measured = Steps(
         source=marked.source,
         index=_indices(marked),
         label=Texts(marked.label.astype(np.int32), marked.labels),
@@ -313,38 +313,38 @@ def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
     )
     has_work = np.zeros(n, np.bool_)
     has_work[firsts.step] = True
-    return _with_exclusions(trace, found, marked, has_work, breaks)
+    return _with_exclusions(trace, measured, marked, has_work, breaks)
 
 
 def _with_exclusions(
-    trace: Trace, found: Steps, marked: HostSteps, has_work: BoolArray, breaks: BoolArray
+    trace: Trace, measured: Steps, marked: HostSteps, has_work: BoolArray, breaks: BoolArray
 ) -> Steps:
     """Return the steps with unrepresentative ones excluded."""
-    period, notes = found.period_ns, found.notes
-    if trace.meta.windows_ns is not None and has_work.any() and not len(found.window_step):
+    period, notes = measured.period_ns, measured.notes
+    if trace.meta.windows_ns is not None and has_work.any() and not len(measured.window_step):
         notes = (*notes, _ONE_BY_ONE)
-    if not len(found.window_step):
-        period = found.host_period_ns  # a program without GPU work has steps as well
-        has_work = np.ones(len(found), np.bool_)
+    if not len(measured.window_step):
+        period = measured.host_period_ns  # a program without GPU work has steps as well
+        has_work = np.ones(len(measured), np.bool_)
     excluded = exclude(
         StepFacts(
-            loop=found.loop,
-            index=found.index,
+            loop=measured.loop,
+            index=measured.index,
             period_ns=period,
-            setup_calls=_setup_calls(trace, found),
+            setup_calls=_setup_calls(trace, measured),
             is_last=np.append(breaks[1:], True),
             has_work=has_work,
             is_cut=marked.is_cut,
         )
     )
-    included = np.ones(len(found), np.bool_)
+    included = np.ones(len(measured), np.bool_)
     included[[step for step, _ in excluded]] = False
-    return replace(found, included=included, excluded=excluded, notes=notes)
+    return replace(measured, included=included, excluded=excluded, notes=notes)
 
 
-def _setup_calls(trace: Trace, found: Steps) -> I64:
+def _setup_calls(trace: Trace, measured: Steps) -> I64:
     """Return the number of setup calls in each step: of its process, on any thread."""
-    count = np.zeros(len(found), np.int64)
+    count = np.zeros(len(measured), np.int64)
     if not trace.has("api_call"):
         return count
     calls = trace.columns("api_call", "start_ns", "process_id", "name_id")
@@ -353,10 +353,10 @@ def _setup_calls(trace: Trace, found: Steps) -> I64:
     sets_up = [_SETS_UP.search(text) is not None for text in trace.strings.texts(distinct.tolist())]
     rows = np.flatnonzero(np.array(sets_up, np.bool_)[codes])
     start, process = calls["start_ns"].values[rows], calls["process_id"].values[rows]
-    for loop in np.unique(found.loop).tolist():
-        steps_here = np.flatnonzero(found.loop == loop)
-        own = start[process == found.process[steps_here[0]]]
-        bounds = found.host_start_ns[steps_here], found.host_end_ns[steps_here]
+    for loop in np.unique(measured.loop).tolist():
+        steps_here = np.flatnonzero(measured.loop == loop)
+        own = start[process == measured.process[steps_here[0]]]
+        bounds = measured.host_start_ns[steps_here], measured.host_end_ns[steps_here]
         count[steps_here] = np.diff(np.searchsorted(own, np.stack(bounds)), axis=0)[0]
     return count
 

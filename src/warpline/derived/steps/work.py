@@ -164,13 +164,13 @@ def _distinct(*columns: I64) -> I64:
     return factorize_rows(*columns).first
 
 
-def _in_order(found: FirstWork, loop: I64) -> FirstWork:
+def _in_order(firsts: FirstWork, loop: I64) -> FirstWork:
     """Move each step's start to at least the previous one's, so that periods never overlap.
 
     A step may launch to a stream that is far behind, and the next step to an idle stream.
     """
-    start = found.start_ns
-    changes = (np.diff(loop, prepend=-1) != 0) | (np.diff(found.device, prepend=-1) != 0)
+    start = firsts.start_ns
+    changes = (np.diff(loop, prepend=-1) != 0) | (np.diff(firsts.device, prepend=-1) != 0)
     for part in np.split(start, np.flatnonzero(changes)[1:]):
         np.maximum.accumulate(part, out=part)  # a view: this changes the starts themselves
-    return FirstWork(found.step, found.device, start)
+    return FirstWork(firsts.step, firsts.device, start)

@@ -39,9 +39,9 @@ def launch_calls(trace: Trace) -> Launches:
     (nsys counts such an operation once per call.)
     """
     keys = [_keys(trace, table) for table in DEVICE_TABLES]
-    found = _find(trace, _Keys(*(np.concatenate(part) for part in zip(*keys, strict=True))))
+    calls = _find(trace, _Keys(*(np.concatenate(part) for part in zip(*keys, strict=True))))
     bounds = np.cumsum([len(of_table.known) for of_table in keys])[:-1]
-    parts = zip(np.split(found.row, bounds), np.split(found.found, bounds), strict=True)
+    parts = zip(np.split(calls.row, bounds), np.split(calls.found, bounds), strict=True)
     return {table: Lookup(*part) for table, part in zip(DEVICE_TABLES, parts, strict=True)}
 
 

@@ -66,12 +66,12 @@ def _of_table(trace: Trace, place: int, name: str) -> tuple[I64, ...]:
     if not trace.has(name):
         nothing = np.zeros(0, np.int64)
         return (*(nothing for _ in _COLUMNS), nothing.astype(np.int8), nothing, nothing)
-    found = trace.columns(name, *_COLUMNS)
-    rows = np.arange(len(found["start_ns"]))
+    columns = trace.columns(name, *_COLUMNS)
+    rows = np.arange(len(columns["start_ns"]))
     if name == "graph_launch":
         level = trace.columns(name, "level")["level"].values
         rows = np.flatnonzero(level == WHOLE_GRAPH)
-    start, end, *owners = (found[column].values[rows].astype(np.int64) for column in _COLUMNS)
+    start, end, *owners = (columns[column].values[rows].astype(np.int64) for column in _COLUMNS)
     calls = launch_calls(trace)[name]
     call = np.where(calls.found[rows], calls.row[rows], -1)
     return (start, np.maximum(start, end), *owners, np.full(len(rows), place, np.int8), rows, call)

@@ -27,31 +27,31 @@ def rank_of_process(trace: Trace) -> I64:
     all ranks stay distinct.
     """
     count = trace.row_count("process") if trace.has("process") else 0
-    found = np.full(count, UNKNOWN, np.int64)
+    number = np.full(count, UNKNOWN, np.int64)
     if not count:
-        return found
+        return number
     recorded = trace.columns("process", "rank")["rank"].filled(UNKNOWN).astype(np.int64)
     for told in (recorded, _by_communicator(trace, count), _by_file_name(trace, count)):
-        both = np.where(found == UNKNOWN, told, found)
+        both = np.where(number == UNKNOWN, told, number)
         known = both[both != UNKNOWN]
         if len(np.unique(known)) == len(known):
-            found = both
-    return found
+            number = both
+    return number
 
 
 def _by_communicator(trace: Trace, count: int) -> I64:
     """Return the rank of each process in its largest communicator."""
-    found = np.full(count, UNKNOWN, np.int64)
+    number = np.full(count, UNKNOWN, np.int64)
     if not trace.has("collective") or not trace.row_count("collective"):
-        return found
+        return number
     columns = trace.columns("collective", "process_id", "rank", "rank_count")
     size = columns["rank_count"].filled(0)
     known = np.flatnonzero(columns["rank"].is_valid() & (size > 0))
     if len(known):
         size, process = size[known], columns["process_id"].values[known]
         whole = size == size.max()
-        found[process[whole]] = columns["rank"].values[known][whole]
-    return found
+        number[process[whole]] = columns["rank"].values[known][whole]
+    return number
 
 
 def _by_file_name(trace: Trace, count: int) -> I64:
