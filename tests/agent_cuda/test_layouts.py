@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ABI = ROOT / "native" / "agent" / "src" / "cupti_abi.h"
+ABI = ROOT / "native" / "agent" / "src" / "cupti" / "abi.h"
 
 # Ours: NVIDIA's, whose newest form of the record is taken; then our fields and theirs.
 RECORDS = {
@@ -353,7 +353,7 @@ def _program(folder):
     callbacks = _text(folder / "cupti_callbacks.h")
     headers = ["cstddef", "type_traits", "utility"]
     headers += ["cupti_result.h", "cupti_callbacks.h", "cupti_activity.h"]
-    lines = ['#include "cupti_abi.h"', *(f"#include <{header}>" for header in headers)]
+    lines = ['#include "abi.h"', *(f"#include <{header}>" for header in headers)]
     lines.append("namespace ours = warpline::cupti;")
     pairs = [(ours, _newest(activity, family), f) for ours, (family, f) in RECORDS.items()]
     checked = [(ours, theirs, fields, activity) for ours, theirs, fields in pairs]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "native" / "agent" / "src" / "cupti_parameters.cpp"
+SOURCE = Path(__file__).parents[2] / "native" / "agent" / "src" / "cupti" / "parameters.cpp"
 HEADERS = ("cuda_runtime_api", "cuda", "cudart_removed")
 _STREAMS, _EVENTS = {"stream", "hStream"}, {"event", "hEvent"}
 # The fields that each form reads: where they are, and what NVIDIA calls them.

@@ -65,7 +65,7 @@ KEPT = (
 FIRST_PARTY = ("src/warpline/**/*.py", "benchmarks/**/*.py", "docs/*.py")
 DOCUMENTS = ("*.md", "docs/*.md", "viewer/*.md", "src/warpline/data/*.md", "benchmarks/**/*.md")
 SOURCES = ("viewer/src/**/*.ts", "viewer/src/**/*.tsx")
-NATIVE = ("native/agent/src/*", "native/core/src/*")
+NATIVE = ("native/*/src/**/*.cpp", "native/*/src/**/*.h")
 IDENTIFIER = re.compile(r"[\w./:\"'`-]*")
 
 # Of TypeScript: comments, string literals, and the text between two tags.

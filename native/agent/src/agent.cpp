@@ -1,9 +1,9 @@
 // The C ABI of warpline_agent.h.
 #include "warpline_agent.h"
 
-#include "cupti_tracing.h"
-#include "process.h"
-#include "thread_log.h"
+#include "cupti/tracing.h"
+#include "session/process.h"
+#include "session/thread_log.h"
 
 #define WL_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <iterator>
 
-#include "clock.h"
-#include "config.h"
-#include "cupti_abi.h"
-#include "cupti_calls.h"
-#include "nvtx_events.h"
-#include "nvtx_names.h"
-#include "stack_walk.h"
+#include "cupti/abi.h"
+#include "cupti/calls.h"
+#include "nvtx/events.h"
+#include "nvtx/names.h"
+#include "session/clock.h"
+#include "session/config.h"
+#include "stack/walk.h"
 #include "warpline_agent.h"
 #include "warpline_cuda.h"
 

@@ -1,4 +1,4 @@
-// Prints which of a machine's GPUs is meant, for tests in Python: see machine_gpus.h.
+// Prints which of a machine's GPUs is meant, for tests in Python: see machine/gpus.h.
 //
 //     gpu_number folder FOLDER DOMAIN BUS DEVICE
 //     gpu_number list NUMBERS DEVICE
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "machine_gpus.h"
+#include "machine/gpus.h"
 
 int main(int count, char** words) {
   const auto number = [words](int at) { return std::strtoull(words[at], nullptr, 16); };

@@ -23,9 +23,9 @@
 #include <thread>
 #include <vector>
 
-#include "clock.h"
-#include "process.h"
-#include "thread_log.h"
+#include "session/clock.h"
+#include "session/process.h"
+#include "session/thread_log.h"
 #include "warpline_raw.h"
 
 using namespace warpline;

@@ -1,11 +1,11 @@
-// Prints the period of calls, for tests in Python: see launch_period.h.
+// Prints the period of calls, for tests in Python: see steps/launch_period.h.
 //
 // Input: a line for each call: NUMBER FUNCTION GRID TIME_NS; an empty line ends a sequence.
 // Output for each: ANCHOR_NUMBER ANCHOR_FUNCTION LENGTH_NS REPETITIONS CALLS ANCHOR_CALLS, or "none".
 #include <cstdio>
 #include <vector>
 
-#include "launch_period.h"
+#include "steps/launch_period.h"
 
 using namespace warpline::agent;
 

@@ -2,10 +2,10 @@
 #include <memory>
 
 #include "boundary.h"
-#include "raw_columns.h"
-#include "raw_session.h"
-#include "sqlite_file.h"
-#include "sqlite_table.h"
+#include "raw/columns.h"
+#include "raw/session.h"
+#include "sqlite/file.h"
+#include "sqlite/table.h"
 #include "warpline_core.h"
 
 struct wl_sqlite {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "raw_texts.h"
+#include "raw/texts.h"
 
 namespace warpline {
 

@@ -1,0 +1,56 @@
+// Parameters of CUDA calls: the stream and event of a call, and whether
+// it moves anything.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "cupti/abi.h"
+
+namespace warpline::agent {
+
+// Which objects a call refers to, and their place in its parameters.
+enum class Concerns : std::uint8_t {
+  kNothing,
+  kCurrentContext,
+  kGivenContext,
+  kStream,
+  kStreamAndEvent,  // in this order
+  kEventAndStream,
+  kEvent,
+  kEventOnly,  // and no context: it ends
+};
+
+// Where the parameters of a copy or a fill have its size.
+enum class Volume : std::uint8_t { kUnknown, kPlain, kWithKind, kPeer };
+
+// How the parameters of a call are read. `name` is without "cuda" and "cu".
+struct Parameters {
+  Concerns concerns = Concerns::kNothing;
+  Volume volume = Volume::kUnknown;
+  bool is_per_thread = false;  // no stream means the calling thread's own
+};
+Parameters parameters_of(std::string_view name, bool is_runtime) noexcept;
+
+// The words of a kCall record for its stream and event, and their flags.
+struct Target {
+  std::uint8_t flags = 0;
+  std::uint8_t count = 0;
+  std::uint64_t words[2];
+};
+
+// Reads the stream and event of a call. Queries CUPTI for stream ids, once per stream until
+// forget_streams(). At the exit of the call, in its thread.
+Target target_of(const cupti::Functions& functions, Parameters parameters,
+                 const cupti::CallData& call) noexcept;
+
+// Whether a copy or memset has no bytes, or involves no device: no record of GPU
+// work follows.
+bool moves_nothing(Volume volume, const cupti::CallData& call) noexcept;
+
+// Call it before streams are destroyed, or if they may have been: their handles may be
+// reused. Any thread.
+void forget_streams() noexcept;
+
+}  // namespace warpline::agent

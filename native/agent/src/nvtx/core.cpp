@@ -1,0 +1,690 @@
+// NVTX's core functions: ranges, marks, domains, names.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "cupti/tracing.h"
+#include "nvtx/abi.h"
+#include "nvtx/events.h"
+#include "nvtx/names.h"
+#include "session/clock.h"
+#include "session/process.h"
+#include "session/thread_log.h"
+#include "steps/steps.h"
+
+namespace warpline::agent::nvtx {
+namespace {
+
+// The ranges of one thread and domain that are open: how many, and which of them are in the
+// thread's log. Recording is switched rarely, so runs of the same kind stand for them: of ranges
+// that are not in the log, that are, that are not, and so on.
+struct OpenRanges {
+  static constexpr std::uint32_t kMaxRuns = 8;
+
+  const Domain* domain;
+  std::uint32_t depth;
+  std::uint32_t run;  // the one on top; odd: in the log
+  std::uint32_t lengths[kMaxRuns];
+
+  bool can_record() const noexcept { return run % 2 == 1 || run + 1 < kMaxRuns; }
+
+  int push(bool is_recorded) noexcept {
+    if (is_recorded != (run % 2 == 1) && run + 1 < kMaxRuns) lengths[++run] = 0;
+    ++lengths[run];
+    return static_cast<int>(depth++);
+  }
+
+  // Returns whether the range that ends is in the log.
+  bool pop() noexcept {
+    const bool is_recorded = run % 2 == 1;
+    --depth;
+    --lengths[run];
+    while (run > 0 && lengths[run] == 0) --run;
+    return is_recorded;
+  }
+
+  // None of the open ranges is in the log that follows.
+  void forget() noexcept {
+    run = 0;
+    lengths[0] = depth;
+  }
+};
+
+// A push that opened a capture range.
+struct OpenWindow {
+  const Domain* domain;
+  std::uint32_t depth;  // of its range
+};
+
+// What is kept for a thread. All zero is its start, and nothing happens at its end: it is there
+// for NVTX calls before and after all constructors and destructors.
+struct ThreadRanges {
+  static constexpr std::size_t kDomains = 32;
+  static constexpr std::size_t kWindows = 8;
+
+  OpenRanges domains[kDomains];
+  OpenWindow windows[kWindows];
+  std::size_t window_count;
+  const Domain* step_domain;  // of the range that began a step and is open; or nullptr
+  std::uint32_t step_depth;
+  std::uint64_t step_generation;  // of the process: a fork may have been made within a step
+  std::uint64_t unplaced;  // open ranges in domains that had no place
+  bool has_missed;  // a range that is not the capture range was opened
+  const ThreadLog* log;
+  std::uint64_t generation;
+  std::uint64_t schemas_defined;
+
+  // Returns the place of a domain; nullptr when the thread has open ranges in too many of them.
+  OpenRanges* of(const Domain& domain) noexcept {
+    OpenRanges& home = domains[domain.id % kDomains];
+    if (home.domain == &domain) [[likely]] return &home;
+    return search(domain, home);
+  }
+
+  // To be called with the thread's log before it is written to.
+  void see(ThreadLog& now) noexcept {
+    const std::uint64_t now_in = g_process->generation.load(std::memory_order_relaxed);
+    if (log == &now && generation == now_in) [[likely]] return;
+    for (OpenRanges& open : domains) open.forget();
+    log = &now;
+    generation = now_in;
+    schemas_defined = 0;
+    write_names(now);
+  }
+
+  // Whether this is the log that the open ranges are in.
+  bool is_in(const ThreadLog& now) const noexcept {
+    return log == &now &&
+           generation == g_process->generation.load(std::memory_order_relaxed);
+  }
+
+ private:
+  [[gnu::noinline]] OpenRanges* search(const Domain& domain, OpenRanges& home) noexcept {
+    OpenRanges* free = home.depth == 0 ? &home : nullptr;
+    for (OpenRanges& open : domains) {
+      if (open.domain == &domain) return &open;
+      if (open.depth == 0 && free == nullptr) free = &open;
+    }
+    if (free != nullptr) *free = {&domain, 0, 0, {}};
+    return free;
+  }
+};
+thread_local constinit ThreadRanges t_ranges{};
+
+// Range ids whose start opened a capture range. 0 is a free place.
+std::atomic<std::uint64_t> g_window_ids[64];
+std::atomic<std::uint32_t> g_window_id_count{0};
+
+// Both without a lease; CUDA tracing follows at once.
+void begin_window() noexcept {
+  const bool is_outermost = window_begin();
+  follow_recording_state();
+  if (is_outermost) note_window(raw::Note::kSampleBegin, {});  // turning kinds on is not its own
+}
+
+void end_window() noexcept {
+  window_end();
+  follow_recording_state();
+}
+
+// Returns a name that can be told without converting anything.
+bool plain_name_of(const Given& given, std::string_view& name) noexcept {
+  if (given.data == nullptr) return false;
+  if (given.form == Given::Form::kText) {
+    name = bounded(static_cast<const char*>(given.data));
+    return true;
+  }
+  if (given.form != Given::Form::kAttributes) return false;
+  const auto& attributes = *static_cast<const EventAttributes*>(given.data);
+  if (attributes.bytes < sizeof attributes || attributes.value_type == kValuePayloads) return false;
+  if (attributes.message_type == kMessageRegistered && attributes.message.registered != nullptr) {
+    name = attributes.message.registered->view();
+    return true;
+  }
+  if (attributes.message_type != kMessageText) return false;
+  name = bounded(attributes.message.text);
+  return true;
+}
+
+// Sees to a range that may begin a step; ranges within the step's own never do. Returns whether it
+// does.
+[[gnu::noinline]] bool see_step(const ThreadRanges& mine, Domain& domain,
+                                const Given& given) noexcept {
+  if (mine.step_domain != nullptr &&
+      mine.step_generation == g_process->generation.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  std::string_view name;
+  if (plain_name_of(given, name)) return step_range_begins(name, domain.view());
+  const Event event(domain, given);
+  return event.has_name && step_range_begins(event.name, domain.view());
+}
+
+[[gnu::noinline]] bool opens_window(ThreadRanges& mine, Domain& domain,
+                                    const Given& given) noexcept {
+  const Event event(domain, given);
+  if (is_capture_range(event.name, domain.view())) return true;
+  if (!mine.has_missed) {
+    mine.has_missed = true;
+    count_range_miss();
+  }
+  return false;
+}
+
+void open_window_of_push(ThreadRanges& mine, Domain& domain, const Given& given,
+                         std::uint32_t depth) noexcept {
+  if (mine.window_count == ThreadRanges::kWindows || !opens_window(mine, domain, given)) return;
+  mine.windows[mine.window_count++] = {&domain, depth};
+  begin_window();
+}
+
+void close_window_of_pop(ThreadRanges& mine, const Domain& domain, std::uint32_t depth) noexcept {
+  for (std::size_t at = mine.window_count; at-- > 0;) {
+    const OpenWindow& window = mine.windows[at];
+    if (window.domain != &domain || window.depth != depth) continue;
+    std::memmove(&mine.windows[at], &mine.windows[at + 1],
+                 (--mine.window_count - at) * sizeof(OpenWindow));
+    end_window();
+    return;
+  }
+}
+
+bool keep_window_id(std::uint64_t id) noexcept {
+  for (std::atomic<std::uint64_t>& place : g_window_ids) {
+    std::uint64_t free = 0;
+    if (place.compare_exchange_strong(free, id, std::memory_order_acq_rel)) {
+      g_window_id_count.fetch_add(1, std::memory_order_release);
+      return true;
+    }
+  }
+  return false;
+}
+
+void close_window_of_stop(std::uint64_t id) noexcept {
+  for (std::atomic<std::uint64_t>& place : g_window_ids) {
+    std::uint64_t same = id;
+    if (place.compare_exchange_strong(same, 0, std::memory_order_acq_rel)) {
+      g_window_id_count.fetch_sub(1, std::memory_order_release);
+      end_window();
+      return;
+    }
+  }
+}
+
+struct EventShape {
+  std::uint8_t flags;
+  std::size_t words;  // of the fields that the flags stand for
+};
+
+EventShape shape_of(const Domain& domain, const Event& event) noexcept {
+  EventShape shape{0, 0};
+  if (domain.id != 0 || event.category != 0) {
+    shape.flags |= raw::kHasDomain;
+    shape.words += 1;
+  }
+  if (event.has_color) {
+    shape.flags |= raw::kHasColor;
+    shape.words += 1;
+  }
+  if (event.value_type != kValueNone) {
+    shape.flags |= raw::kHasValue;
+    shape.words += 2;
+  }
+  if (!event.has_name) shape.flags |= raw::kHasNoName;
+  return shape;
+}
+
+void put_fields(std::uint64_t* to, const Domain& domain, const Event& event,
+                std::uint8_t flags) noexcept {
+  if ((flags & raw::kHasDomain) != 0) *to++ = std::uint64_t{event.category} << 32 | domain.id;
+  if ((flags & raw::kHasColor) != 0) *to++ = event.color;
+  if ((flags & raw::kHasValue) != 0) {
+    *to++ = static_cast<std::uint32_t>(event.value_type);
+    *to++ = event.value;
+  }
+}
+
+bool define(ThreadLog& log, ThreadRanges& mine, const Domain& domain, const Event& event,
+            std::uint32_t& slot) noexcept {
+  if (domain.id != 0 && !log.define_domain(domain.id, domain.view())) return false;
+  if (event.payload_count != 0 && !define_schemas(log, mine.schemas_defined)) return false;
+  slot = 0;
+  if (!event.has_name) return true;
+  if (event.serial != 0) return log.intern_registered(event.serial, event.name, slot);
+  return log.intern(event.name, slot);
+}
+
+// Writes a kPush, kStart or kMark and what it needs. Returns whether it is in the log; for kStart
+// `id` becomes the range's.
+bool write_event(ThreadRanges& mine, raw::Kind kind, Domain& domain, const Given& given,
+                 std::uint64_t* id) noexcept {
+  LogLease log = recording_log();
+  if (!log) return false;
+  mine.see(*log);
+  const Event event(domain, given);
+  std::uint32_t slot;
+  if (!define(*log, mine, domain, event, slot)) return false;
+  const EventShape shape = shape_of(domain, event);
+  const std::size_t fixed = id == nullptr ? 2 : 3;
+  std::uint64_t* room = log->reserve(fixed + shape.words);
+  if (room == nullptr) return false;
+  if (id != nullptr) room[2] = *id = log->next_range_id();
+  put_fields(room + fixed, domain, event, shape.flags);
+  room[1] = static_cast<std::uint64_t>(now_ns());  // last: what it took is not the program's
+  log->commit(room, kind, shape.flags, fixed + shape.words, slot, true);
+  if (event.payload_count != 0) write_payloads(*log, domain, event.payloads, event.payload_count);
+  return true;
+}
+
+// Writes a kPop or kStop and its payloads.
+void write_end(LogLease log, ThreadRanges& mine, Domain& domain, raw::Kind kind, std::uint64_t id,
+               const Given& end) noexcept {
+  const bool is_stop = kind == raw::Kind::kStop;
+  const std::size_t words = is_stop ? 3 : 2;
+  const auto now = static_cast<std::uint64_t>(now_ns());  // first, for the same reason
+  if (end.count != 0 && !define_schemas(*log, mine.schemas_defined)) return;
+  std::uint64_t* room = log->reserve(words);
+  if (room == nullptr) return;
+  room[1] = now;
+  if (is_stop) room[2] = id;
+  log->commit(room, kind, 0, words, is_stop ? 0 : domain.id, false);
+  if (end.count == 0) return;
+  write_payloads(*log, domain, static_cast<const Payload*>(end.data), end.count);
+}
+
+}  // namespace
+
+Event::Event(Domain& domain, const Given& given) noexcept {
+  switch (given.form) {
+    case Given::Form::kText:
+      set_name(static_cast<const char*>(given.data));
+      return;
+    case Given::Form::kWide:
+      has_name = given.data != nullptr;
+      if (has_name) name = converted.from_wide(static_cast<const wchar_t*>(given.data));
+      return;
+    case Given::Form::kAttributes:
+      if (given.data != nullptr) read(*static_cast<const EventAttributes*>(given.data));
+      break;
+    case Given::Form::kPayloads:
+      payloads = static_cast<const Payload*>(given.data);
+      payload_count = payloads == nullptr ? 0 : given.count;
+      break;
+  }
+  if (payload_count != 0) read_payload_attributes(domain, *this);
+}
+
+// Reads the members that the program's struct has: older programs have fewer, newer ones more.
+void Event::read(const EventAttributes& attributes) noexcept {
+  const auto has = [&attributes](std::size_t end) { return attributes.bytes >= end; };
+  if (!has(offsetof(EventAttributes, value_type))) return;
+  category = attributes.category;
+  has_color = attributes.color_type == kColorArgb;
+  color = attributes.color;
+  if (has(offsetof(EventAttributes, message_type))) {
+    if (attributes.value_type == kValuePayloads) {
+      payloads = reinterpret_cast<const Payload*>(attributes.value.bits);
+      const bool has_payloads = payloads != nullptr && attributes.payload_count > 0;
+      payload_count = has_payloads ? static_cast<std::size_t>(attributes.payload_count) : 0;
+    } else if (attributes.value_type >= kValueUint64 && attributes.value_type <= kValueFloat) {
+      value_type = attributes.value_type;
+      value = value_type >= kValueUint32 ? attributes.value.low_bits : attributes.value.bits;
+    }
+  }
+  if (!has(sizeof(EventAttributes))) return;
+  const MessageValue& message = attributes.message;
+  if (attributes.message_type == kMessageRegistered) {
+    set_name(message.registered);
+  } else if (attributes.message_type == kMessageText) {
+    set_name(message.text);
+  } else if (attributes.message_type == kMessageWide && message.wide != nullptr) {
+    set_name(converted.from_wide(message.wide));
+  }
+}
+
+void Event::set_name(const char* text) noexcept {
+  if (text != nullptr) set_name(bounded(text));
+}
+
+void Event::set_name(std::string_view text) noexcept {
+  has_name = true;
+  serial = 0;
+  name = text;
+}
+
+void Event::set_name(const RegisteredText* text) noexcept {
+  if (text == nullptr) return;
+  set_name(text->view());
+  serial = text->serial;
+}
+
+void mark(Domain& domain, const Given& given) noexcept {
+  if (is_enabled(domain)) write_event(t_ranges, raw::Kind::kMark, domain, given, nullptr);
+}
+
+int push_range(Domain& domain, const Given& given) noexcept {
+  const raw::RangeMode wanted = ranges_wanted();
+  if (!is_enabled(domain)) {
+    if (wanted == raw::RangeMode::kSteps) see_step(t_ranges, domain, given);
+    return kNotTracked;
+  }
+  ThreadRanges& mine = t_ranges;
+  OpenRanges* open = mine.of(domain);
+  if (wanted == raw::RangeMode::kSteps) [[unlikely]] {
+    const bool is_step = see_step(mine, domain, given);
+    if (is_step && open != nullptr) {
+      mine.step_domain = &domain;
+      mine.step_depth = open->depth;
+      mine.step_generation = g_process->generation.load(std::memory_order_relaxed);
+    }
+  }
+  if (open == nullptr) {
+    ++mine.unplaced;
+    write_event(mine, raw::Kind::kPush, domain, given, nullptr);
+    return kNotTracked;
+  }
+  if (wanted == raw::RangeMode::kNvtx) [[unlikely]] {
+    open_window_of_push(mine, domain, given, open->depth);
+  }
+  const bool is_recorded =
+      open->can_record() && write_event(mine, raw::Kind::kPush, domain, given, nullptr);
+  return open->push(is_recorded);
+}
+
+int pop_range(Domain& domain, const Given& end) noexcept {
+  if (!is_enabled(domain)) return kNotTracked;
+  ThreadRanges& mine = t_ranges;
+  OpenRanges* open = mine.of(domain);
+  const bool is_placed = open != nullptr && open->depth != 0;
+  if (!is_placed) {
+    if (mine.unplaced == 0) return kNothingOpen;
+    --mine.unplaced;
+  }
+  if (!is_placed || open->pop()) {
+    LogLease log = recording_log();
+    if (log && mine.is_in(*log)) {
+      write_end(static_cast<LogLease&&>(log), mine, domain, raw::Kind::kPop, 0, end);
+    }
+  }
+  if (!is_placed) return kNotTracked;
+  if (mine.window_count != 0) [[unlikely]] close_window_of_pop(mine, domain, open->depth);
+  if (mine.step_domain == &domain && open->depth <= mine.step_depth) mine.step_domain = nullptr;
+  return static_cast<int>(open->depth);
+}
+
+std::uint64_t start_range(Domain& domain, const Given& given) noexcept {
+  const raw::RangeMode wanted = ranges_wanted();
+  ThreadRanges& mine = t_ranges;
+  if (wanted == raw::RangeMode::kSteps) [[unlikely]] see_step(mine, domain, given);
+  if (!is_enabled(domain)) return 0;
+  const bool is_window =
+      wanted == raw::RangeMode::kNvtx && opens_window(mine, domain, given);
+  if (is_window) begin_window();
+  std::uint64_t id = 0;
+  if (!write_event(mine, raw::Kind::kStart, domain, given, &id)) id = 0;
+  if (is_window && (id == 0 || !keep_window_id(id))) end_window();
+  return id;
+}
+
+void stop_range(Domain& domain, std::uint64_t id, const Given& end) noexcept {
+  if (id == 0) return;
+  if (LogLease log = recording_log()) {
+    ThreadRanges& mine = t_ranges;
+    mine.see(*log);
+    write_end(static_cast<LogLease&&>(log), mine, domain, raw::Kind::kStop, id, end);
+  }
+  if (g_window_id_count.load(std::memory_order_acquire) != 0) [[unlikely]] close_window_of_stop(id);
+}
+
+// --- What the instances of NVTX call -------------------------------------------------------------
+
+namespace {
+
+constexpr Given kNoPayloads{Given::Form::kPayloads, nullptr, 0};
+
+void mark_ex(const EventAttributes* attributes) {
+  mark(default_domain(), Given::attributes(attributes));
+}
+void mark_a(const char* text) { mark(default_domain(), Given::text(text)); }
+void mark_w(const wchar_t* text) { mark(default_domain(), Given::wide(text)); }
+std::uint64_t start_ex(const EventAttributes* attributes) {
+  return start_range(default_domain(), Given::attributes(attributes));
+}
+std::uint64_t start_a(const char* text) { return start_range(default_domain(), Given::text(text)); }
+std::uint64_t start_w(const wchar_t* text) {
+  return start_range(default_domain(), Given::wide(text));
+}
+void end(std::uint64_t id) { stop_range(default_domain(), id, kNoPayloads); }
+int push_ex(const EventAttributes* attributes) {
+  return push_range(default_domain(), Given::attributes(attributes));
+}
+int push_a(const char* text) { return push_range(default_domain(), Given::text(text)); }
+int push_w(const wchar_t* text) { return push_range(default_domain(), Given::wide(text)); }
+int pop() { return pop_range(default_domain(), kNoPayloads); }
+
+void name_category_a(std::uint32_t category, const char* name) {
+  if (name != nullptr) name_category(default_domain(), category, bounded(name));
+}
+void name_category_w(std::uint32_t category, const wchar_t* name) {
+  Utf8Text text;
+  if (name != nullptr) name_category(default_domain(), category, text.from_wide(name));
+}
+void name_thread_a(std::uint32_t tid, const char* name) {
+  if (name != nullptr) name_thread(tid, bounded(name));
+}
+void name_thread_w(std::uint32_t tid, const wchar_t* name) {
+  Utf8Text text;
+  if (name != nullptr) name_thread(tid, text.from_wide(name));
+}
+
+void domain_mark_ex(Domain* domain, const EventAttributes* attributes) {
+  mark(domain_of(domain), Given::attributes(attributes));
+}
+std::uint64_t domain_start_ex(Domain* domain, const EventAttributes* attributes) {
+  return start_range(domain_of(domain), Given::attributes(attributes));
+}
+void domain_end(Domain* domain, std::uint64_t id) {
+  stop_range(domain_of(domain), id, kNoPayloads);
+}
+int domain_push_ex(Domain* domain, const EventAttributes* attributes) {
+  return push_range(domain_of(domain), Given::attributes(attributes));
+}
+int domain_pop(Domain* domain) { return pop_range(domain_of(domain), kNoPayloads); }
+
+void name_resource_or_thread(const ResourceAttributes& attributes, std::string_view name) noexcept {
+  const auto type = static_cast<std::uint32_t>(attributes.type);
+  if (type == kResourceNativeThread) {
+    name_thread(static_cast<std::uint32_t>(attributes.identifier), name);
+  } else {
+    name_resource(type, attributes.identifier, name);
+  }
+}
+
+void* resource_create(Domain*, const ResourceAttributes* attributes) {
+  static char resource;  // programs only hand it to resource_destroy
+  if (attributes == nullptr || attributes->bytes < sizeof *attributes) return nullptr;
+  const MessageValue& message = attributes->message;
+  Utf8Text text;
+  if (attributes->message_type == kMessageText && message.text != nullptr) {
+    name_resource_or_thread(*attributes, bounded(message.text));
+  } else if (attributes->message_type == kMessageWide && message.wide != nullptr) {
+    name_resource_or_thread(*attributes, text.from_wide(message.wide));
+  } else if (attributes->message_type == kMessageRegistered && message.registered != nullptr) {
+    name_resource_or_thread(*attributes, message.registered->view());
+  }
+  return &resource;
+}
+void resource_destroy(void*) {}
+
+void domain_name_category_a(Domain* domain, std::uint32_t category, const char* name) {
+  if (name != nullptr) name_category(domain_of(domain), category, bounded(name));
+}
+void domain_name_category_w(Domain* domain, std::uint32_t category, const wchar_t* name) {
+  Utf8Text text;
+  if (name != nullptr) name_category(domain_of(domain), category, text.from_wide(name));
+}
+const RegisteredText* register_a(Domain*, const char* text) {
+  return text == nullptr ? nullptr : register_text(bounded(text));
+}
+const RegisteredText* register_w(Domain*, const wchar_t* wide) {
+  Utf8Text text;
+  return wide == nullptr ? nullptr : register_text(text.from_wide(wide));
+}
+Domain* domain_create_a(const char* name) {
+  return name == nullptr ? nullptr : create_domain(bounded(name));
+}
+Domain* domain_create_w(const wchar_t* name) {
+  Utf8Text text;
+  return name == nullptr ? nullptr : create_domain(text.from_wide(name));
+}
+// The handle stays good: another thread may use it, and the name may be created again.
+void domain_destroy(Domain*) {}
+void initialize(const void*) {}
+
+template <std::uint32_t kType, class Identifier>
+void name_object(Identifier object, const char* name) {
+  if (name == nullptr) return;
+  name_resource(kType, static_cast<std::uint64_t>(object), bounded(name));
+}
+template <std::uint32_t kType, class Identifier>
+void name_object_w(Identifier object, const wchar_t* name) {
+  Utf8Text text;
+  if (name == nullptr) return;
+  name_resource(kType, static_cast<std::uint64_t>(object), text.from_wide(name));
+}
+
+struct Place {
+  unsigned int at;
+  Function function;
+};
+
+template <class Called>
+Place place(unsigned int at, Called* function) {
+  return {at, reinterpret_cast<Function>(function)};
+}
+
+// Device numbers are ints, other objects pointers, passed alike.
+template <std::uint32_t kType>
+Place place_device(unsigned int at) {
+  return place(at, name_object<kType, int>);
+}
+template <std::uint32_t kType>
+Place place_device_w(unsigned int at) {
+  return place(at, name_object_w<kType, int>);
+}
+template <std::uint32_t kType>
+Place place_object(unsigned int at) {
+  return place(at, name_object<kType, std::uintptr_t>);
+}
+template <std::uint32_t kType>
+Place place_object_w(unsigned int at) {
+  return place(at, name_object_w<kType, std::uintptr_t>);
+}
+
+template <std::size_t kCount>
+bool fill(const CallbackExport& callbacks, Module module, const Place (&places)[kCount]) {
+  FunctionTable table = nullptr;
+  unsigned int size = 0;
+  if (callbacks.get_table(module, &table, &size) == 0 || table == nullptr) return false;
+  for (const Place& place : places) {
+    if (place.at < size && table[place.at] != nullptr) *table[place.at] = place.function;
+  }
+  return true;
+}
+
+bool fill_core(const CallbackExport& callbacks) {
+  const Place core[] = {
+      place(kMarkEx, mark_ex),
+      place(kMarkA, mark_a),
+      place(kMarkW, mark_w),
+      place(kRangeStartEx, start_ex),
+      place(kRangeStartA, start_a),
+      place(kRangeStartW, start_w),
+      place(kRangeEnd, end),
+      place(kRangePushEx, push_ex),
+      place(kRangePushA, push_a),
+      place(kRangePushW, push_w),
+      place(kRangePop, pop),
+      place(kNameCategoryA, name_category_a),
+      place(kNameCategoryW, name_category_w),
+      place(kNameOsThreadA, name_thread_a),
+      place(kNameOsThreadW, name_thread_w),
+  };
+  const Place core2[] = {
+      place(kDomainMarkEx, domain_mark_ex),
+      place(kDomainRangeStartEx, domain_start_ex),
+      place(kDomainRangeEnd, domain_end),
+      place(kDomainRangePushEx, domain_push_ex),
+      place(kDomainRangePop, domain_pop),
+      place(kDomainResourceCreate, resource_create),
+      place(kDomainResourceDestroy, resource_destroy),
+      place(kDomainNameCategoryA, domain_name_category_a),
+      place(kDomainNameCategoryW, domain_name_category_w),
+      place(kDomainRegisterStringA, register_a),
+      place(kDomainRegisterStringW, register_w),
+      place(kDomainCreateA, domain_create_a),
+      place(kDomainCreateW, domain_create_w),
+      place(kDomainDestroy, domain_destroy),
+      place(kInitialize, initialize),
+  };
+  const bool has_core = fill(callbacks, kModuleCore, core);
+  return fill(callbacks, kModuleCore2, core2) && has_core;
+}
+
+void fill_cuda(const CallbackExport& callbacks) {
+  constexpr std::uint32_t kDriver = kGroupCudaDriver;
+  constexpr std::uint32_t kRuntime = kGroupCudaRuntime;
+  const Place driver[] = {
+      place_device<resource_type(kDriver, 1)>(kNameCuDeviceA),
+      place_device_w<resource_type(kDriver, 1)>(kNameCuDeviceW),
+      place_object<resource_type(kDriver, 2)>(kNameCuContextA),
+      place_object_w<resource_type(kDriver, 2)>(kNameCuContextW),
+      place_object<resource_type(kDriver, 3)>(kNameCuStreamA),
+      place_object_w<resource_type(kDriver, 3)>(kNameCuStreamW),
+      place_object<resource_type(kDriver, 4)>(kNameCuEventA),
+      place_object_w<resource_type(kDriver, 4)>(kNameCuEventW),
+  };
+  const Place runtime[] = {
+      place_device<resource_type(kRuntime, 0)>(kNameCudaDeviceA),
+      place_device_w<resource_type(kRuntime, 0)>(kNameCudaDeviceW),
+      place_object<resource_type(kRuntime, 1)>(kNameCudaStreamA),
+      place_object_w<resource_type(kRuntime, 1)>(kNameCudaStreamW),
+      place_object<resource_type(kRuntime, 2)>(kNameCudaEventA),
+      place_object_w<resource_type(kRuntime, 2)>(kNameCudaEventW),
+  };
+  fill(callbacks, kModuleCuda, driver);
+  fill(callbacks, kModuleCudaRt, runtime);
+}
+
+void tell_version(GetExportTable get_table) {
+  const auto* version = static_cast<const VersionExport*>(get_table(kExportVersion));
+  if (version != nullptr && version->bytes >= sizeof *version &&
+      version->set_tool_version != nullptr) {
+    version->set_tool_version(kVersion);
+  }
+}
+
+const char* file_of(GetExportTable get_table) {
+  Dl_info where;
+  const bool is_found = dladdr(reinterpret_cast<const void*>(get_table), &where) != 0;
+  return is_found ? where.dli_fname : nullptr;
+}
+
+}  // namespace
+}  // namespace warpline::agent::nvtx
+
+// Called once by every instance of NVTX. Returning 0 makes its functions do nothing from then on.
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
+    warpline::agent::nvtx::GetExportTable get_table) {
+  using namespace warpline::agent;
+  if (get_table == nullptr || !ensure_attached()) return 0;
+  const auto* callbacks =
+      static_cast<const nvtx::CallbackExport*>(get_table(nvtx::kExportCallbacks));
+  if (callbacks == nullptr || callbacks->bytes < sizeof *callbacks) return 0;
+  if (!nvtx::fill_core(*callbacks)) return 0;
+  nvtx::fill_cuda(*callbacks);
+  nvtx::tell_version(get_table);
+  note_nvtx_bound(nvtx::file_of(get_table));
+  return 1;
+}

@@ -1,0 +1,187 @@
+#include "session/config.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+namespace warpline::agent {
+namespace {
+
+constexpr std::string_view kDefaultDomain = "default";
+constexpr std::uint64_t kMinBlockBytes = 128u << 10;  // holds the largest record
+constexpr std::uint64_t kMaxBlockBytes = 64u << 20;
+constexpr std::size_t kMaxConfigBytes = 1u << 20;
+constexpr std::uint64_t kMinCudaBufferBytes = 64u << 10;
+constexpr std::uint64_t kMaxCudaBuffers = 1024;
+
+int digit_of(char symbol) {
+  if (symbol >= '0' && symbol <= '9') return symbol - '0';
+  if (symbol >= 'a' && symbol <= 'f') return symbol - 'a' + 10;
+  if (symbol >= 'A' && symbol <= 'F') return symbol - 'A' + 10;
+  return -1;
+}
+
+std::string decode(std::string_view text) {
+  std::string plain;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool is_escape = text[at] == '%' && at + 2 < text.size() &&
+                           digit_of(text[at + 1]) >= 0 && digit_of(text[at + 2]) >= 0;
+    if (is_escape) {
+      plain += static_cast<char>(digit_of(text[at + 1]) * 16 + digit_of(text[at + 2]));
+      at += 2;
+    } else {
+      plain += text[at];
+    }
+  }
+  return plain;
+}
+
+std::uint64_t number(const std::string& text, std::uint64_t otherwise) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
+}
+
+struct CudaSwitch {
+  std::string_view key;
+  bool CudaConfig::*field;
+};
+constexpr CudaSwitch kCudaSwitches[] = {
+    {"cuda", &CudaConfig::is_on},           {"cuda_kernel", &CudaConfig::kernels},
+    {"cuda_memcpy", &CudaConfig::copies},   {"cuda_memset", &CudaConfig::fills},
+    {"cuda_sync", &CudaConfig::waits},      {"cuda_event", &CudaConfig::events},
+    {"cuda_memory", &CudaConfig::memory},   {"cuda_overhead", &CudaConfig::overhead},
+};
+
+constexpr std::string_view kChainKeys[kCallKinds] = {
+    "cuda_chains_kernel", "cuda_chains_memory", "cuda_chains_sync", "cuda_chains_other"};
+
+void set_chains(CudaConfig& config, std::string_view key, const std::string& value) {
+  constexpr std::uint64_t longest = std::uint64_t{1} << 60;
+  const std::uint64_t from_ns = number(value, longest + 1);
+  for (std::size_t kind = 0; kind < kCallKinds; ++kind) {
+    if (key != kChainKeys[kind] || from_ns > longest) continue;
+    config.chains_from_ns[kind] = static_cast<std::int64_t>(from_ns);
+  }
+}
+
+void set_cuda(CudaConfig& config, std::string_view key, const std::string& value) {
+  for (const CudaSwitch& known : kCudaSwitches) {
+    if (key == known.key) config.*known.field = value != "0";
+  }
+  set_chains(config, key, value);
+  if (key == "cupti_path") {
+    config.library_paths.push_back(value);
+  } else if (key == "cuda_api") {
+    config.calls = value == "none"  ? CudaCalls::kNone
+                   : value == "all" ? CudaCalls::kAll
+                                    : CudaCalls::kTelling;
+  } else if (key == "cuda_graph") {
+    config.graph_nodes = value != "graph";
+  } else if (key == "cuda_waits") {
+    config.cupti_waits = value == "cupti";
+  } else if (key == "cuda_flush_ms") {
+    config.flush_ms = std::clamp<std::uint64_t>(number(value, config.flush_ms), 10, 3'600'000);
+  } else if (key == "cuda_detach_ms") {
+    config.detach_ms = std::min<std::uint64_t>(number(value, config.detach_ms), 3'600'000);
+  } else if (key == "cuda_buffer_bytes") {
+    const std::uint64_t bytes = number(value, config.buffer_bytes);
+    config.buffer_bytes =
+        std::clamp(bytes, kMinCudaBufferBytes, kMaxBlockBytes) & ~std::uint64_t{4095};
+  } else if (key == "cuda_buffers") {
+    config.max_buffers =
+        std::clamp<std::uint64_t>(number(value, config.max_buffers), 2, kMaxCudaBuffers);
+  }
+}
+
+constexpr std::uint64_t kMaxSampleSteps = 0xffff;
+constexpr std::uint64_t kMaxSampleEvery = 0xffff'ffff;
+
+void set_sample(SampleConfig& config, std::string_view key, const std::string& value) {
+  if (key == "sample_steps") {
+    config.steps = std::min(number(value, 0), kMaxSampleSteps);
+  } else if (key == "sample_every") {
+    config.every = std::min(number(value, 0), kMaxSampleEvery);
+  } else if (key == "sample_duty_ppm") {
+    config.duty_ppm = std::min<std::uint64_t>(number(value, 0), 1'000'000);
+  } else if (key == "sample_calls") {
+    config.by_calls = value != "0";
+  } else if (key == "sample_range") {
+    config.range = value;
+  } else if (key == "sample_domain") {
+    config.any_domain = value == "*";
+    config.domain = config.any_domain || value == kDefaultDomain ? "" : value;
+  }
+}
+
+void set(Config& config, std::string_view key, const std::string& value) {
+  if (key == "nvtx") {
+    config.nvtx = value != "0";
+  } else if (key == "domain_include") {
+    config.include_domains.push_back(value);
+  } else if (key == "domain_exclude") {
+    config.exclude_domains.push_back(value);
+  } else if (key == "range_name") {
+    config.range_name = value;
+  } else if (key == "range_domain") {
+    config.any_range_domain = value == "*";
+    config.range_domain = config.any_range_domain || value == kDefaultDomain ? "" : value;
+  } else if (key == "block_bytes") {
+    const std::uint64_t bytes = number(value, config.block_bytes);
+    config.block_bytes = std::clamp(bytes, kMinBlockBytes, kMaxBlockBytes) & ~std::uint64_t{4095};
+  } else if (key == "keep_free_bytes") {
+    config.keep_free_bytes = number(value, config.keep_free_bytes);
+  } else if (key.starts_with("sample_")) {
+    set_sample(config.sample, key, value);
+  } else {
+    set_cuda(config.cuda, key, value);
+  }
+}
+
+bool holds(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+bool Config::is_domain_enabled(std::string_view name) const {
+  const std::string_view shown = name.empty() ? kDefaultDomain : name;
+  if (!include_domains.empty() && !holds(include_domains, shown)) return false;
+  return !holds(exclude_domains, shown);
+}
+
+bool Config::is_capture_range(std::string_view name, std::string_view domain) const {
+  return name == range_name && (any_range_domain || domain == range_domain);
+}
+
+Config parse_config(std::string_view text) {
+  Config config;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t equals = line.find('=');
+    if (equals != line.npos) set(config, line.substr(0, equals), decode(line.substr(equals + 1)));
+  }
+  return config;
+}
+
+int read_config(const std::string& path, Config& config) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return errno;
+  std::string text;
+  char part[4096];
+  ssize_t got = 0;
+  while ((got = read(file, part, sizeof part)) > 0 && text.size() < kMaxConfigBytes) {
+    text.append(part, static_cast<std::size_t>(got));
+  }
+  const int error = got < 0 ? errno : 0;
+  close(file);
+  if (error == 0) config = parse_config(text);
+  return error;
+}
+
+}  // namespace warpline::agent

@@ -1,0 +1,80 @@
+// The agent's configuration by the session: its agent.conf.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace warpline::agent {
+
+// Which of the program's CUDA calls are recorded.
+enum class CudaCalls { kNone, kTelling, kAll };
+
+// Kinds of calls that can have call chains.
+enum class CallKind : std::uint8_t { kKernel, kMemory, kSync, kOther };
+inline constexpr std::size_t kCallKinds = 4;
+inline constexpr std::int64_t kNoChains = -1;
+
+// The CUDA side: keys cuda and cuda_..., and cupti_path.
+struct CudaConfig {
+  bool is_on = false;
+  std::vector<std::string> library_paths;  // of CUPTI, tried first
+  CudaCalls calls = CudaCalls::kTelling;   // cuda_api=none|calls|all
+  bool kernels = true;                     // cuda_kernel, and so on, =0|1
+  bool copies = true;
+  bool fills = true;
+  bool waits = true;                       // cuda_sync
+  bool events = true;                      // cuda_event
+  // cuda_waits=calls|cupti: whether these are CUPTI's records, which add overhead to each launch. If
+  // not, they follow from the calls, and with no call recorded there are none.
+  bool cupti_waits = false;
+  bool memory = false;
+  bool overhead = true;
+  bool graph_nodes = true;                 // cuda_graph=node|graph: node-level tracing
+  // By CallKind, cuda_chains_kernel|memory|sync|other=NS: calls with at least this duration have a
+  // call chain.
+  std::int64_t chains_from_ns[kCallKinds] = {kNoChains, kNoChains, kNoChains, kNoChains};
+  std::uint64_t flush_ms = 1000;           // at most this much is missing if the program is killed
+  // CUPTI is detached in pauses expected to last at least this long (see cupti/detach.h); 0: never.
+  std::uint64_t detach_ms = 0;
+  std::uint64_t buffer_bytes = 2u << 20;
+  std::uint64_t max_buffers = 64;
+};
+
+// Step sampling: keys sample_..., used in range mode kSteps.
+struct SampleConfig {
+  std::uint64_t steps = 0;     // of each `every`; 0: chosen from the duration of steps
+  std::uint64_t every = 0;
+  std::uint64_t duty_ppm = 0;  // fraction of steps to record, in millionths, if it is chosen
+  bool by_calls = false;       // cudaProfilerStart starts a step; otherwise an NVTX range does
+  std::string range;           // a pattern with * and ?; empty: common names of steps
+  std::string domain;          // empty: the default domain
+  bool any_domain = true;
+};
+
+struct Config {
+  bool nvtx = true;
+  std::vector<std::string> include_domains;  // if any, only these; "default" is the default domain
+  std::vector<std::string> exclude_domains;
+  std::string range_name;                    // of the capture range
+  std::string range_domain;                  // empty: the default domain
+  bool any_range_domain = false;
+  SampleConfig sample;
+  std::uint64_t block_bytes = 1u << 20;
+  std::uint64_t keep_free_bytes = 64u << 20;
+  CudaConfig cuda;
+
+  bool is_domain_enabled(std::string_view name) const;
+  bool is_capture_range(std::string_view name, std::string_view domain) const;
+};
+
+// Parses lines of KEY=VALUE with percent-encoded values. Unknown keys and invalid lines are
+// ignored: a newer launcher may write keys unknown to this agent.
+Config parse_config(std::string_view text);
+
+// Reads the configuration of a session. Returns 0 or an errno value.
+int read_config(const std::string& path, Config& config);
+
+}  // namespace warpline::agent

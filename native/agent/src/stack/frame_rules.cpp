@@ -1,0 +1,456 @@
+// Written from the DWARF standard's chapter on call frames and the Linux Standard Base's on
+// .eh_frame_hdr. What compilers write for ordinary functions is understood; anything else, such as
+// a stack pointer given by an expression, is "unknown", and the walk ends there.
+#include "stack/frame_rules.h"
+
+#include <link.h>
+
+#include <cstddef>
+#include <cstring>
+
+namespace warpline::agent {
+namespace {
+
+// Registers, as the x86-64 psABI numbers them for DWARF.
+constexpr std::uint64_t kFramePointerRegister = 6;
+constexpr std::uint64_t kStackPointerRegister = 7;
+constexpr std::uint64_t kReturnAddressRegister = 16;
+
+// How a pointer is written: its form in the low four bits, what it counts from in the next three.
+constexpr std::uint8_t kAbsolute = 0x00;
+constexpr std::uint8_t kFromHere = 0x10;
+constexpr std::uint8_t kFromTable = 0x30;
+constexpr std::uint8_t kOmitted = 0xff;
+constexpr std::uint8_t kSearchTable = kFromTable | 0x0b;  // two signed 32-bit offsets an entry
+
+// Reads a stretch of memory; what lies beyond its end reads as zero and makes it unsound.
+class Bytes {
+ public:
+  Bytes(std::uint64_t at, std::uint64_t end) noexcept : at_(at), end_(end) {}
+
+  bool is_sound() const noexcept { return is_sound_; }
+  bool has_more() const noexcept { return is_sound_ && at_ < end_; }
+  std::uint64_t at() const noexcept { return at_; }
+
+  template <class Number>
+  Number read() noexcept {
+    Number number{};
+    if (is_sound_ && at_ <= end_ && end_ - at_ >= sizeof number) {
+      std::memcpy(&number, reinterpret_cast<const void*>(at_), sizeof number);
+      at_ += sizeof number;
+    } else {
+      is_sound_ = false;
+    }
+    return number;
+  }
+
+  void skip(std::uint64_t bytes) noexcept {
+    is_sound_ = is_sound_ && at_ <= end_ && bytes <= end_ - at_;
+    if (is_sound_) at_ += bytes;
+  }
+
+  // What follows, up to a length.
+  Bytes take(std::uint64_t bytes) noexcept {
+    const std::uint64_t from = at_;
+    skip(bytes);
+    return is_sound_ ? Bytes(from, from + bytes) : Bytes(from, from);
+  }
+
+  std::uint64_t read_unsigned() noexcept {
+    std::uint64_t number = 0;
+    unsigned shift = 0;
+    std::uint8_t byte;
+    do {
+      byte = read<std::uint8_t>();
+      if (shift < 64) number |= std::uint64_t{byte & 0x7fu} << shift;
+      shift += 7;
+    } while ((byte & 0x80) != 0 && is_sound_);
+    return number;
+  }
+
+  std::int64_t read_signed() noexcept {
+    std::uint64_t number = 0;
+    unsigned shift = 0;
+    std::uint8_t byte;
+    do {
+      byte = read<std::uint8_t>();
+      if (shift < 64) number |= std::uint64_t{byte & 0x7fu} << shift;
+      shift += 7;
+    } while ((byte & 0x80) != 0 && is_sound_);
+    if (shift < 64 && (byte & 0x40) != 0) number |= ~std::uint64_t{0} << shift;
+    return static_cast<std::int64_t>(number);
+  }
+
+  std::uint64_t read_pointer(std::uint8_t encoding, std::uint64_t table) noexcept {
+    const std::uint64_t here = at_;
+    const std::uint64_t number = read_form(encoding & 0x0f);
+    switch (encoding & 0x70) {
+      case kAbsolute: return number;
+      case kFromHere: return here + number;
+      case kFromTable: return table + number;
+      default: is_sound_ = false; return 0;
+    }
+  }
+
+  std::uint64_t read_form(std::uint8_t form) noexcept {
+    switch (form) {
+      case 0x00:
+      case 0x04:
+      case 0x0c: return read<std::uint64_t>();
+      case 0x01: return read_unsigned();
+      case 0x02: return read<std::uint16_t>();
+      case 0x03: return read<std::uint32_t>();
+      case 0x09: return static_cast<std::uint64_t>(read_signed());
+      case 0x0a: return static_cast<std::uint64_t>(std::int64_t{read<std::int16_t>()});
+      case 0x0b: return static_cast<std::uint64_t>(std::int64_t{read<std::int32_t>()});
+      default: is_sound_ = false; return 0;
+    }
+  }
+
+ private:
+  std::uint64_t at_;
+  std::uint64_t end_;
+  bool is_sound_ = true;
+};
+
+struct Stretch {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  bool holds(std::uint64_t address) const noexcept { return begin <= address && address < end; }
+};
+
+// What is true of all functions that share an entry (a CIE).
+struct Shared {
+  std::uint64_t code_unit = 1;
+  std::int64_t data_unit = 1;
+  std::uint8_t pointer_encoding = kAbsolute;
+  bool has_augmentation = false;
+  Bytes instructions{0, 0};
+};
+
+// Where a register was saved, from the caller's stack pointer.
+struct Saved {
+  bool is_saved = false;
+  bool is_undefined = false;
+  bool is_odd = false;  // in a way that is not followed
+  std::int64_t offset = 0;
+};
+
+struct Row {
+  std::uint64_t base = 0;  // a register
+  std::int64_t offset = 0;
+  bool is_odd = false;
+  Saved frame_pointer;
+  Saved return_address;
+
+  Saved* of(std::uint64_t number) noexcept {
+    if (number == kFramePointerRegister) return &frame_pointer;
+    return number == kReturnAddressRegister ? &return_address : nullptr;
+  }
+};
+
+// Runs the instructions of a function's entry up to one of its places.
+class Program {
+ public:
+  Program(const Shared& shared, std::uint64_t begin, std::uint64_t place) noexcept
+      : shared_(shared), at_(begin), place_(place) {}
+
+  bool run(Bytes code, bool is_shared) noexcept {
+    while (code.has_more() && at_ <= place_) {
+      const auto byte = code.read<std::uint8_t>();
+      if (!step(code, byte)) return false;
+    }
+    if (is_shared) first_ = row_;
+    return code.is_sound();
+  }
+
+  const Row& row() const noexcept { return row_; }
+
+ private:
+  bool step(Bytes& code, std::uint8_t byte) noexcept {
+    const std::uint8_t low = byte & 0x3f;
+    switch (byte & 0xc0) {
+      case 0x40: return advance(low);
+      case 0x80: save(low, code.read_unsigned()); return true;
+      case 0xc0: restore(low); return true;
+      default: return low < 0x0c ? simple(code, low) : defining(code, low);
+    }
+  }
+
+  bool simple(Bytes& code, std::uint8_t operation) noexcept {
+    switch (operation) {
+      case 0x00: return true;
+      case 0x01: at_ = code.read_pointer(shared_.pointer_encoding, 0); return true;
+      case 0x02: return advance(code.read<std::uint8_t>());
+      case 0x03: return advance(code.read<std::uint16_t>());
+      case 0x04: return advance(code.read<std::uint32_t>());
+      case 0x05: {
+        const std::uint64_t number = code.read_unsigned();
+        save(number, code.read_unsigned());
+        return true;
+      }
+      case 0x06: restore(code.read_unsigned()); return true;
+      case 0x07: set(code.read_unsigned(), {false, true, false, 0}); return true;
+      case 0x08: set(code.read_unsigned(), {}); return true;
+      case 0x09: {
+        const std::uint64_t number = code.read_unsigned();
+        code.read_unsigned();
+        set(number, {false, false, true, 0});
+        return true;
+      }
+      case 0x0a: return remember();
+      default: return recall();
+    }
+  }
+
+  bool defining(Bytes& code, std::uint8_t operation) noexcept {
+    switch (operation) {
+      case 0x0c:
+      case 0x12:
+        row_.base = code.read_unsigned();
+        row_.is_odd = false;
+        row_.offset = operation == 0x0c ? static_cast<std::int64_t>(code.read_unsigned())
+                                        : code.read_signed() * shared_.data_unit;
+        return true;
+      case 0x0d: row_.base = code.read_unsigned(); return true;
+      case 0x0e: row_.offset = static_cast<std::int64_t>(code.read_unsigned()); return true;
+      case 0x13: row_.offset = code.read_signed() * shared_.data_unit; return true;
+      case 0x0f:
+        code.skip(code.read_unsigned());
+        row_.is_odd = true;
+        return true;
+      case 0x10:
+      case 0x16: {
+        const std::uint64_t number = code.read_unsigned();
+        code.skip(code.read_unsigned());
+        set(number, {false, false, true, 0});
+        return true;
+      }
+      case 0x11: {
+        const std::uint64_t number = code.read_unsigned();
+        set(number, {true, false, false, code.read_signed() * shared_.data_unit});
+        return true;
+      }
+      case 0x2e: code.read_unsigned(); return true;  // size of arguments: of no use here
+      default: return false;
+    }
+  }
+
+  // Always true: whether the place was passed is seen before the next instruction.
+  bool advance(std::uint64_t units) noexcept {
+    at_ += units * shared_.code_unit;
+    return true;
+  }
+
+  void save(std::uint64_t number, std::uint64_t units) noexcept {
+    set(number, {true, false, false, static_cast<std::int64_t>(units) * shared_.data_unit});
+  }
+
+  void set(std::uint64_t number, const Saved& saved) noexcept {
+    if (Saved* found = row_.of(number)) *found = saved;
+  }
+
+  void restore(std::uint64_t number) noexcept {
+    if (Saved* found = row_.of(number)) *found = *first_.of(number);
+  }
+
+  bool remember() noexcept {
+    if (depth_ == kDepth) return false;
+    kept_[depth_++] = row_;
+    return true;
+  }
+
+  bool recall() noexcept {
+    if (depth_ == 0) return false;
+    row_ = kept_[--depth_];
+    return true;
+  }
+
+  static constexpr std::size_t kDepth = 8;
+
+  const Shared& shared_;
+  std::uint64_t at_;
+  std::uint64_t place_;
+  Row row_;
+  Row first_;
+  Row kept_[kDepth];
+  std::size_t depth_ = 0;
+};
+
+// Reads the length of an entry. Returns what it holds.
+Bytes open_entry(std::uint64_t at, const Stretch& bounds) noexcept {
+  Bytes bytes(at, bounds.end);
+  if (!bounds.holds(at)) return {0, 0};
+  std::uint64_t length = bytes.read<std::uint32_t>();
+  if (length == 0xffffffff) length = bytes.read<std::uint64_t>();
+  return bytes.take(length);
+}
+
+bool read_augmentation(Bytes& bytes, const char* letters, Shared& shared) noexcept {
+  shared.has_augmentation = true;
+  Bytes data = bytes.take(bytes.read_unsigned());
+  for (; *letters != '\0'; ++letters) {
+    switch (*letters) {
+      case 'L': data.read<std::uint8_t>(); break;
+      case 'P': {
+        const auto encoding = data.read<std::uint8_t>();
+        data.read_form(encoding & 0x0f);
+        break;
+      }
+      case 'R': shared.pointer_encoding = data.read<std::uint8_t>(); break;
+      case 'B': break;
+      default: return false;  // among them 'S', a signal's frame: what it interrupted is no call
+    }
+  }
+  return data.is_sound();
+}
+
+bool read_shared(std::uint64_t at, const Stretch& bounds, Shared& shared) noexcept {
+  Bytes bytes = open_entry(at, bounds);
+  if (bytes.read<std::uint32_t>() != 0) return false;
+  const auto version = bytes.read<std::uint8_t>();
+  char letters[8] = {};
+  for (std::size_t count = 0;; ++count) {
+    if (count == sizeof letters) return false;
+    letters[count] = bytes.read<char>();
+    if (letters[count] == '\0') break;
+  }
+  if (version != 1 && version != 3) return false;
+  shared.code_unit = bytes.read_unsigned();
+  shared.data_unit = bytes.read_signed();
+  const std::uint64_t number =
+      version == 1 ? bytes.read<std::uint8_t>() : bytes.read_unsigned();
+  if (number != kReturnAddressRegister) return false;
+  if (letters[0] == 'z' && !read_augmentation(bytes, letters + 1, shared)) return false;
+  if (letters[0] != 'z' && letters[0] != '\0') return false;
+  shared.instructions = bytes;
+  return bytes.is_sound();
+}
+
+bool fits(std::int64_t offset) noexcept { return offset >= -(1 << 29) && offset <= 1 << 29; }
+
+FrameRule rule_of(const Row& row) noexcept {
+  if (row.return_address.is_undefined) return {FrameRule::Base::kOutermost, 0, 0};
+  const bool is_plain = !row.is_odd && row.return_address.is_saved &&
+                        row.return_address.offset == -8 && !row.frame_pointer.is_odd &&
+                        fits(row.offset) && fits(row.frame_pointer.offset);
+  if (!is_plain) return {};
+  FrameRule rule;
+  if (row.base == kStackPointerRegister) rule.base = FrameRule::Base::kStackPointer;
+  if (row.base == kFramePointerRegister) rule.base = FrameRule::Base::kFramePointer;
+  rule.offset = static_cast<std::int32_t>(row.offset);
+  if (row.frame_pointer.is_saved) {
+    rule.frame_pointer = static_cast<std::int32_t>(row.frame_pointer.offset);
+  }
+  return rule;
+}
+
+// Reads the entry of one function (an FDE) that the search table has named.
+FrameRule rule_in(std::uint64_t entry, const Stretch& bounds, std::uint64_t place) noexcept {
+  Bytes bytes = open_entry(entry, bounds);
+  const std::uint64_t here = bytes.at();
+  const auto back = bytes.read<std::uint32_t>();
+  Shared shared;
+  if (back == 0 || !read_shared(here - back, bounds, shared)) return {};
+  Stretch function;
+  function.begin = bytes.read_pointer(shared.pointer_encoding, 0);
+  function.end = function.begin + bytes.read_form(shared.pointer_encoding & 0x0f);
+  if (shared.has_augmentation) bytes.skip(bytes.read_unsigned());
+  if (!bytes.is_sound() || !function.holds(place)) return {};
+  Program program(shared, function.begin, place);
+  if (!program.run(shared.instructions, true) || !program.run(bytes, false)) return {};
+  return rule_of(program.row());
+}
+
+struct TableEntry {
+  std::int32_t begin;
+  std::int32_t entry;
+};
+
+// Finds the function of a place in a module's search table. Returns its entry's address, or 0.
+std::uint64_t find_entry(std::uint64_t table, const Stretch& bounds, std::uint64_t place) noexcept {
+  Bytes bytes(table, bounds.end);
+  const auto version = bytes.read<std::uint8_t>();
+  const auto frames = bytes.read<std::uint8_t>();
+  const auto counted = bytes.read<std::uint8_t>();
+  const auto form = bytes.read<std::uint8_t>();
+  if (version != 1 || counted == kOmitted || form != kSearchTable) return 0;
+  bytes.read_pointer(frames, table);
+  const std::uint64_t count = bytes.read_pointer(counted, table);
+  const std::uint64_t first = bytes.at();
+  if (!bytes.is_sound() || count > (bounds.end - first) / sizeof(TableEntry)) return 0;
+  const auto entry_at = [first](std::uint64_t number) {
+    TableEntry entry;
+    std::memcpy(&entry, reinterpret_cast<const void*>(first + number * sizeof entry), sizeof entry);
+    return entry;
+  };
+  const auto begin_of = [&](std::uint64_t number) {
+    return table + static_cast<std::uint64_t>(std::int64_t{entry_at(number).begin});
+  };
+  std::uint64_t low = 0;
+  std::uint64_t high = count;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (begin_of(middle) <= place) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == 0) return 0;
+  return table + static_cast<std::uint64_t>(std::int64_t{entry_at(low - 1).entry});
+}
+
+struct Search {
+  std::uint64_t place;
+  FrameRule rule;
+};
+
+Stretch segment_with(const dl_phdr_info& module, std::uint64_t address) noexcept {
+  for (int i = 0; i < module.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = module.dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    const std::uint64_t begin = module.dlpi_addr + segment.p_vaddr;
+    const Stretch stretch{begin, begin + segment.p_memsz};
+    if (stretch.holds(address)) return stretch;
+  }
+  return {};
+}
+
+// The loader's lock is held: the module stays.
+int search_module(dl_phdr_info* module, std::size_t, void* data) noexcept {
+  Search& search = *static_cast<Search*>(data);
+  if (!segment_with(*module, search.place).holds(search.place)) return 0;
+  for (int i = 0; i < module->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = module->dlpi_phdr[i];
+    if (segment.p_type != PT_GNU_EH_FRAME) continue;
+    const std::uint64_t table = module->dlpi_addr + segment.p_vaddr;
+    const Stretch bounds = segment_with(*module, table);
+    if (!bounds.holds(table)) break;
+    const std::uint64_t entry = find_entry(table, bounds, search.place);
+    // The entries may lie in another segment than their search table.
+    if (entry != 0) search.rule = rule_in(entry, segment_with(*module, entry), search.place);
+  }
+  return 1;
+}
+
+int read_unloaded(dl_phdr_info* module, std::size_t, void* data) noexcept {
+  *static_cast<std::uint64_t*>(data) = module->dlpi_subs;
+  return 1;
+}
+
+}  // namespace
+
+FrameRule frame_rule_at(std::uint64_t instruction) noexcept {
+  Search search{instruction, {}};
+  dl_iterate_phdr(search_module, &search);
+  return search.rule;
+}
+
+std::uint64_t modules_unloaded() noexcept {
+  std::uint64_t count = 0;
+  dl_iterate_phdr(read_unloaded, &count);
+  return count;
+}
+
+}  // namespace warpline::agent

@@ -1,0 +1,172 @@
+#include "stack/walk.h"
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "stack/frame_rules.h"
+
+namespace warpline::agent {
+namespace {
+
+// The stack of one thread; `top` is beyond its end, 1 when that cannot be found out.
+struct ThreadStack {
+  std::uint64_t bottom;
+  std::uint64_t top;
+};
+thread_local constinit ThreadStack t_stack{0, 0};
+
+[[gnu::noinline]] void find_stack(ThreadStack& stack) noexcept {
+  stack = {0, 1};
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+  void* bottom = nullptr;
+  std::size_t bytes = 0;
+  if (pthread_attr_getstack(&attributes, &bottom, &bytes) == 0) {
+    stack.bottom = reinterpret_cast<std::uint64_t>(bottom);
+    stack.top = stack.bottom + bytes;
+  }
+  pthread_attr_destroy(&attributes);
+}
+
+struct Registers {
+  std::uint64_t instruction;
+  std::uint64_t stack_pointer;
+  std::uint64_t frame_pointer;
+};
+
+// A word of the stack that lies above the stack pointer; what is below it may change. It may belong
+// to anything, which a sanitizer does not like to see read.
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool read_word(const ThreadStack& stack, std::uint64_t low, std::uint64_t at,
+               std::uint64_t& word) noexcept {
+  if (at % 8 != 0 || at < low || at >= stack.top || stack.top - at < 8) return false;
+  word = *reinterpret_cast<const volatile std::uint64_t*>(at);
+  return true;
+}
+
+#if defined(__x86_64__)
+
+// Rules by return address. Threads read and write it at will: an entry's first word is its address
+// mixed with its rule, so that halves of two entries match none.
+struct KnownRule {
+  std::atomic<std::uint64_t> mixed;
+  std::atomic<std::uint64_t> rule;
+};
+constexpr std::size_t kKnownRules = 1u << 14;
+KnownRule g_known_rules[kKnownRules];
+std::atomic<std::uint64_t> g_unloaded{0};
+
+KnownRule& place_of(std::uint64_t address) noexcept {
+  return g_known_rules[address * 0x9e3779b97f4a7c15u >> 50];
+}
+static_assert(kKnownRules == 1u << (64 - 50));
+
+[[gnu::noinline]] FrameRule learn_rule(std::uint64_t address, bool is_return) noexcept {
+  const std::uint64_t unloaded = modules_unloaded();
+  if (g_unloaded.exchange(unloaded, std::memory_order_relaxed) != unloaded) {
+    for (KnownRule& known : g_known_rules) known.mixed.store(0, std::memory_order_relaxed);
+  }
+  // A call may be the last instruction of its function: what counts is the call, not what follows.
+  const FrameRule rule = frame_rule_at(address - (is_return ? 1 : 0));
+  const std::uint64_t packed = rule.packed();
+  KnownRule& known = place_of(address);
+  known.rule.store(packed, std::memory_order_relaxed);
+  known.mixed.store(address ^ packed, std::memory_order_relaxed);
+  return rule;
+}
+
+FrameRule rule_at(std::uint64_t address, bool is_return) noexcept {
+  const KnownRule& known = place_of(address);
+  const std::uint64_t packed = known.rule.load(std::memory_order_relaxed);
+  if ((known.mixed.load(std::memory_order_relaxed) ^ packed) == address) [[likely]] {
+    return FrameRule::unpacked(packed);
+  }
+  return learn_rule(address, is_return);
+}
+
+// Goes from a frame to its caller; false when there is none, or none that is plausible.
+bool go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept {
+  const FrameRule rule = rule_at(now.instruction, is_return);
+  if (rule.base == FrameRule::Base::kUnknown || rule.base == FrameRule::Base::kOutermost) {
+    return false;
+  }
+  const bool is_from_frame = rule.base == FrameRule::Base::kFramePointer;
+  const std::uint64_t base = is_from_frame ? now.frame_pointer : now.stack_pointer;
+  const std::uint64_t above = base + static_cast<std::uint64_t>(std::int64_t{rule.offset});
+  const std::uint64_t low = now.stack_pointer;
+  if (above <= low) return false;
+  Registers caller{0, above, now.frame_pointer};
+  if (!read_word(stack, low, above - 8, caller.instruction)) return false;
+  if (rule.frame_pointer != 0) {
+    const std::uint64_t saved =
+        above + static_cast<std::uint64_t>(std::int64_t{rule.frame_pointer});
+    if (!read_word(stack, low, saved, caller.frame_pointer)) return false;
+  }
+  now = caller;
+  return now.instruction > 4096;
+}
+
+[[gnu::always_inline]] inline Registers registers_here() noexcept {
+  Registers here;
+  asm volatile(
+      "leaq 0(%%rip), %0\n\t"
+      "movq %%rsp, %1\n\t"
+      "movq %%rbp, %2"
+      : "=r"(here.instruction), "=r"(here.stack_pointer), "=r"(here.frame_pointer));
+  return here;
+}
+
+#else
+
+// Elsewhere frame pointers are the rule: each frame begins with its caller's, then the address.
+bool go_up(const ThreadStack& stack, Registers& now, bool) noexcept {
+  const std::uint64_t frame = now.frame_pointer;
+  Registers caller{0, frame, 0};
+  if (frame < now.stack_pointer || frame % 16 != 0) return false;
+  if (!read_word(stack, now.stack_pointer, frame, caller.frame_pointer)) return false;
+  if (!read_word(stack, now.stack_pointer, frame + 8, caller.instruction)) return false;
+  if (caller.frame_pointer != 0 && caller.frame_pointer <= frame) return false;
+  now = caller;
+  return now.instruction > 4096;
+}
+
+[[gnu::always_inline]] inline Registers registers_here() noexcept {
+  const auto frame = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  return {0, frame, frame};
+}
+
+#endif
+
+// Where the agent's own code lies; the linker knows.
+extern "C" {
+extern const char __ehdr_start __attribute__((weak, visibility("hidden")));
+extern const char etext __attribute__((weak, visibility("hidden")));
+}
+
+bool is_own(std::uint64_t address) noexcept {
+  const auto begin = reinterpret_cast<std::uint64_t>(&__ehdr_start);
+  const auto end = reinterpret_cast<std::uint64_t>(&etext);
+  return begin != 0 && begin <= address && address < end;
+}
+
+}  // namespace
+
+[[gnu::noinline]] std::size_t walk_stack(std::uint64_t* frames) noexcept {
+  ThreadStack& stack = t_stack;
+  if (stack.top == 0) [[unlikely]] find_stack(stack);
+  Registers now = registers_here();
+  if (now.stack_pointer < stack.bottom || now.stack_pointer >= stack.top) return 0;
+  std::size_t count = 0;
+  bool is_return = false;
+  while (count < kMaxFrames && go_up(stack, now, is_return)) {
+    is_return = true;
+    if (count == 0 && is_own(now.instruction)) continue;
+    frames[count++] = now.instruction;
+  }
+  return count;
+}
+
+}  // namespace warpline::agent

@@ -1,0 +1,178 @@
+#include "raw/chains.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+#include <tuple>
+
+#include "raw/demangle.h"
+#include "raw/texts.h"
+#include "warpline_cuda.h"
+
+namespace warpline {
+
+namespace {
+
+constexpr std::size_t kMaxChains = 1U << 20;
+constexpr std::size_t kMaxFrames = 64;
+constexpr std::size_t kMaxModules = 1U << 16;  // of a process
+
+std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+bool is_profiler(const CodeModule *module) {
+  if (module == nullptr) return false;
+  const std::string_view name = file_name(module->path);
+  return name.starts_with("libcupti.so") || name.starts_with("libwarpline_agent");
+}
+
+// A call returns to what follows it, which may be another function.
+uint64_t call_of(uint64_t return_address) { return return_address - 1; }
+
+// Of modules that lay at the same place one after another, the last.
+const CodeModule *module_at(const std::vector<CodeModule> &modules, uint64_t address) {
+  const auto found = std::find_if(modules.rbegin(), modules.rend(), [&](const CodeModule &module) {
+    return module.begin <= address && address < module.end;
+  });
+  return found == modules.rend() ? nullptr : &*found;
+}
+
+// A place in a file, however often it is met.
+using Place = std::tuple<std::string, BuildId, uint64_t>;
+
+std::string hexadecimal(uint64_t number) {
+  std::array<char, 18> text{'0', 'x'};
+  const auto result = std::to_chars(text.data() + 2, text.data() + text.size(), number, 16);
+  return {text.data(), result.ptr};
+}
+
+// Finds the module of addresses of one process, each of them once.
+class Modules {
+ public:
+  explicit Modules(const CallChains &chains) : chains_(chains) {}
+
+  const CodeModule *at(int32_t process, uint64_t address) {
+    const auto [found, is_new] = known_.try_emplace({process, address}, nullptr);
+    const auto modules = chains_.modules.find(process);
+    if (is_new && modules != chains_.modules.end()) {
+      found->second = module_at(modules->second, call_of(address));
+    }
+    return found->second;
+  }
+
+ private:
+  const CallChains &chains_;
+  std::map<std::pair<int32_t, uint64_t>, const CodeModule *> known_;
+};
+
+Place place_in(const CodeModule &module, uint64_t address) {
+  return {module.path, module.build, call_of(address) - module.bias};
+}
+
+// Adds frames and stacks that are new.
+class Interned {
+ public:
+  explicit Interned(CallChains &chains) : chains_(chains) {}
+
+  // Returns the stack of a frame whose caller's stack is `parent`, -1 for none.
+  int32_t stack(int32_t parent, const CodeFrame &frame) {
+    const auto [known, is_new_frame] =
+        frames_.try_emplace(frame, static_cast<int32_t>(chains_.frames.size()));
+    if (is_new_frame) chains_.frames.push_back(frame);
+    const auto [found, is_new] = stacks_.try_emplace(
+        {parent, known->second}, static_cast<int32_t>(chains_.stacks.size()));
+    if (is_new) {
+      const int32_t depth =
+          parent < 0 ? 0 : chains_.stacks[static_cast<std::size_t>(parent)].depth + 1;
+      chains_.stacks.push_back({parent, known->second, depth});
+    }
+    return found->second;
+  }
+
+ private:
+  CallChains &chains_;
+  std::map<CodeFrame, int32_t> frames_;
+  std::map<std::pair<int32_t, int32_t>, int32_t> stacks_;  // parent, frame
+};
+
+// Names all places: each file is read once.
+void name_places(std::map<Place, std::string> &names) {
+  for (auto begin = names.begin(); begin != names.end();) {
+    const auto &[path, build, first] = begin->first;
+    auto end = begin;
+    std::vector<uint64_t> addresses;
+    while (end != names.end() && std::get<0>(end->first) == path &&
+           std::get<1>(end->first) == build) {
+      addresses.push_back(std::get<2>(end++->first));
+    }
+    const std::vector<std::string> found = function_names(path, build, addresses);
+    std::size_t number = 0;
+    for (auto place = begin; place != end; ++place) place->second = found[number++];
+    begin = end;
+  }
+}
+
+}  // namespace
+
+bool CallChains::add_chain(int32_t process, const uint64_t *record, std::size_t words) {
+  if (words < 3 || words > 2 + kMaxFrames) return false;
+  if (chains.size() >= kMaxChains) return true;
+  const auto number = static_cast<uint32_t>(chains.size() + 1);
+  if (!chain_of.try_emplace({process, record[1]}, number).second) return true;
+  chains.push_back({process, static_cast<uint32_t>(addresses.size()),
+                    static_cast<uint32_t>(words - 2), -1});
+  addresses.insert(addresses.end(), record + 2, record + words);
+  return true;
+}
+
+bool CallChains::add_module(int32_t process, const uint64_t *record, std::size_t words) {
+  if (words < 3 || record[2] > words * 8) return false;
+  const std::size_t bytes = record[2];
+  raw::ModuleText text;
+  if (3 + raw::words_for(bytes) != words || bytes < sizeof text) return false;
+  std::memcpy(&text, record + 3, sizeof text);
+  std::vector<CodeModule> &all = modules[process];
+  if (all.size() >= kMaxModules) return true;
+  CodeModule module{record[1], text.first_address, text.end_address, {}, {}};
+  std::memcpy(module.build.data(), text.build_id, sizeof text.build_id);
+  const auto *path = reinterpret_cast<const char *>(record + 3) + sizeof text;
+  module.path.assign(path, strnlen(path, bytes - sizeof text));
+  all.push_back(std::move(module));
+  return true;
+}
+
+uint32_t CallChains::find(int32_t process, uint64_t number) const {
+  const auto found = chain_of.find({process, number});
+  return found == chain_of.end() ? 0 : found->second;
+}
+
+void seal_chains(CallChains &chains, RawTexts &texts) {
+  Modules modules(chains);
+  std::map<Place, std::string> names;
+  for (const CallChain &chain : chains.chains) {
+    for (uint32_t i = 0; i < chain.count; ++i) {
+      const uint64_t address = chains.addresses[chain.first + i];
+      const CodeModule *module = modules.at(chain.process, address);
+      if (module != nullptr) names.try_emplace(place_in(*module, address));
+    }
+  }
+  name_places(names);
+  Interned interned(chains);
+  for (CallChain &chain : chains.chains) {
+    const uint64_t *addresses = chains.addresses.data() + chain.first;
+    uint32_t inner = 0;
+    while (inner < chain.count && is_profiler(modules.at(chain.process, addresses[inner]))) ++inner;
+    for (uint32_t i = chain.count; i > inner; --i) {  // outermost first
+      const uint64_t address = addresses[i - 1];
+      const CodeModule *module = modules.at(chain.process, address);
+      const std::string &name = module == nullptr ? std::string() : names[place_in(*module, address)];
+      const std::string shown = name.empty() ? hexadecimal(address) : demangle_kernel(name).full;
+      const std::string_view path = module == nullptr ? "[unknown]" : std::string_view(module->path);
+      chain.stack = interned.stack(
+          chain.stack, {texts.intern(shown), texts.intern(path), name.empty(), address});
+    }
+  }
+}
+
+}  // namespace warpline

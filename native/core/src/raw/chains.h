@@ -1,0 +1,71 @@
+// Backtraces: return addresses while logs are decoded, stacks of functions once they are sealed.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "raw/symbols.h"
+
+namespace warpline {
+
+class RawTexts;
+
+// A file that code of a process came from.
+struct CodeModule {
+  uint64_t bias = 0;  // what its own addresses were moved by
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  BuildId build{};
+  std::string path;
+};
+
+struct CallChain {
+  int32_t process = 0;
+  uint32_t first = 0;  // of its addresses
+  uint32_t count = 0;
+  int32_t stack = -1;  // once sealed; -1 for a chain without frames
+};
+
+struct CodeFrame {
+  int32_t symbol = 0;  // texts
+  int32_t module = 0;
+  bool is_unresolved = false;
+  uint64_t address = 0;
+
+  auto operator<=>(const CodeFrame &) const = default;
+};
+
+// A frame and the stack of its caller, an earlier row; -1 for the outermost.
+struct Stack {
+  int32_t parent = -1;
+  int32_t frame = 0;
+  int32_t depth = 0;
+};
+
+struct CallChains {
+  std::vector<CallChain> chains;
+  std::vector<uint64_t> addresses;
+  std::map<std::pair<int32_t, uint64_t>, uint32_t> chain_of;  // process, the agent's number
+  std::map<int32_t, std::vector<CodeModule>> modules;         // by process
+  std::vector<Stack> stacks;                                  // once sealed
+  std::vector<CodeFrame> frames;
+
+  // Each takes the whole record and returns whether it is sound.
+  bool add_chain(int32_t process, const uint64_t *record, std::size_t words);
+  bool add_module(int32_t process, const uint64_t *record, std::size_t words);
+
+  // Returns the chain of a number, counted from 1, or 0 if there is none.
+  uint32_t find(int32_t process, uint64_t number) const;
+  // Returns the stack of a chain, -1 if it has none.
+  int32_t stack_of(uint32_t chain) const { return chain == 0 ? -1 : chains[chain - 1].stack; }
+};
+
+// Makes functions of addresses; equal frames, and stacks of equal callers, share a row. Frames of the profiler at a chain's inner end are left out.
+void seal_chains(CallChains &chains, RawTexts &texts);
+
+}  // namespace warpline

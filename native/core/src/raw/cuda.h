@@ -1,0 +1,375 @@
+// What a raw session holds of CUDA: rows in the order of the logs until seal_cuda() joins, places
+// and sorts them. native/raw/warpline_cuda.h documents the records.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "raw/chains.h"
+#include "warpline_cuda.h"
+
+namespace warpline {
+
+struct RawTables;
+
+// Where device work ran: CUDA's numbers, and the rows that they become.
+struct CudaPlace {
+  int32_t process = 0;
+  uint32_t device = 0;
+  uint32_t context = 0;
+  uint32_t stream = 0;
+  int32_t device_row = 0;
+  int32_t context_row = 0;
+  int32_t stream_row = 0;
+  bool is_green = false;
+};
+
+// What all device work has. Times are CUPTI's until they are made the host's.
+struct CudaWork {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  uint32_t place = 0;
+  uint32_t correlation = 0;
+  uint64_t graph_node = 0;  // 0: none
+  uint32_t graph = 0;       // 0: not known
+};
+
+struct CudaKernel : CudaWork {
+  int32_t name = -1;  // text of the mangled name; once sealed, place in the names
+  std::array<uint32_t, 3> grid{};
+  std::array<uint16_t, 3> block{};
+  std::array<uint16_t, 3> cluster{};  // zeros: launched without
+  uint32_t registers = 0;
+  uint32_t static_shared = 0;
+  uint32_t dynamic_shared = 0;
+  uint32_t executed_shared = 0;
+  uint32_t local_per_thread = 0;
+  uint64_t local_total = 0;
+  uint8_t launch_kind = 1;
+};
+
+struct CudaCopy : CudaWork {
+  uint64_t bytes = 0;
+  uint32_t count = 1;
+  int32_t source = -1;       // device row of a peer copy; until it is sealed CUDA's number
+  int32_t destination = -1;
+  uint8_t kind = 0;
+  uint8_t source_memory = 0;
+  uint8_t destination_memory = 0;
+};
+
+struct CudaFill : CudaWork {
+  uint64_t bytes = 0;
+  uint32_t value = 0;
+  uint8_t memory = 0;
+};
+
+struct CudaGraphLaunch : CudaWork {
+  uint32_t nodes = 0;    // 0: traced at graph level
+  uint32_t instance = 0;  // CUDA's id of the instantiated graph
+};
+
+struct CudaCall {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  uint32_t thread = 0;
+  uint32_t correlation = 0;
+  int32_t name = 0;  // place in the call names
+  int32_t status = 0;
+  uint32_t chain = 0;  // counted from 1; 0: none
+  uint8_t flags = 0;
+};
+
+// What a call does with the stream, event or context that it concerns.
+enum class CudaRole : uint8_t {
+  kNone,
+  kWaitForStream,   // the host waits
+  kWaitForContext,
+  kWaitForEvent,
+  kStreamWait,      // the stream is to wait for the event
+  kEventRecord,
+  kEventEnd,
+  kCaptureBegin,
+  kCaptureEnd,
+};
+
+// The name of a function, and what finishing must know of it.
+struct CudaCallName {
+  int32_t text = 0;
+  bool is_driver = false;
+  bool is_poll = false;    // it only asks whether something is done
+  bool is_kernel = false;  // it launches a kernel
+  bool is_copy = false;
+  bool is_fill = false;
+  CudaRole role = CudaRole::kNone;
+
+  bool begins_capture() const { return role == CudaRole::kCaptureBegin; }
+};
+
+// A call that said what it concerns.
+struct CudaTarget {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  uint64_t event = 0;  // the program's handle; 0: none
+  int32_t process = 0;
+  uint32_t context = 0;
+  uint32_t stream = 0;
+  uint32_t correlation = 0;
+  CudaRole role = CudaRole::kNone;
+};
+
+struct CudaWait {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  int32_t process = 0;
+  uint32_t context = 0;
+  uint32_t stream = 0;
+  uint32_t correlation = 0;
+  uint32_t event = 0;
+  uint64_t event_sync = 0;
+  uint32_t place = 0;  // once sealed
+  uint8_t kind = 0;
+};
+
+struct CudaEvent {
+  int32_t process = 0;
+  uint32_t device = 0;
+  uint32_t context = 0;
+  uint32_t stream = 0;
+  uint32_t correlation = 0;
+  uint32_t event = 0;
+  uint64_t event_sync = 0;
+  int64_t device_ns = 0;  // 0: not known
+  uint32_t place = 0;     // once sealed
+};
+
+struct CudaMemoryEvent {
+  int64_t time_ns = 0;
+  uint32_t place = 0;
+  uint32_t correlation = 0;
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+  uint64_t pool = 0;
+  int32_t name = -1;
+  bool has_pool = false;
+  bool is_release = false;
+  uint8_t memory = 0;
+};
+
+struct CudaGraphNode {
+  int64_t time_ns = 0;
+  uint64_t node = 0;
+  uint64_t original = 0;
+  uint32_t thread = 0;
+};
+
+struct CudaOverhead {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  int32_t process = 0;
+  uint32_t tid = 0;  // 0: none
+  int32_t thread = -1;  // once sealed
+  uint32_t kind = 0;
+  int32_t name = -1;  // once sealed
+};
+
+// A GPU as one process sees it.
+struct CudaDeviceFacts {
+  int32_t name = -1;
+  uint32_t multiprocessors = 0;
+  std::array<uint64_t, 2> uuid{};
+  uint64_t memory_bytes = 0;
+  uint64_t memory_bytes_per_s = 0;
+  uint64_t clock_hz = 0;
+  uint32_t l2_bytes = 0;
+  uint32_t compute_major = 0;
+  uint32_t compute_minor = 0;
+  uint64_t pci = ~uint64_t{0};
+  uint32_t number = 0;  // one more than among the machine's GPUs; 0: not known
+};
+
+struct CudaDevice {
+  int64_t index = 0;
+  int32_t name = -1;
+  int32_t uuid = -1;
+  int32_t bus = -1;
+  CudaDeviceFacts facts;
+};
+
+struct CudaContext {
+  uint32_t device = 0;
+  uint32_t null_stream = raw::kCudaNone;
+  uint32_t parent = 0;
+  bool is_green = false;
+};
+
+struct CudaStream {
+  bool has_priority = false;
+  int32_t priority = 0;
+  bool has_kind = false;
+  uint8_t kind = 0;
+};
+
+struct CudaContextRow {
+  int32_t process = 0;
+  int32_t device = 0;
+  uint32_t native = 0;
+  uint32_t parent = 0;
+  bool is_green = false;
+};
+
+struct CudaStreamRow {
+  int32_t process = 0;
+  int32_t context = 0;
+  uint32_t native = 0;
+  CudaStream facts;
+};
+
+// The forms of a kernel's name, as texts.
+struct CudaKernelName {
+  int32_t mangled = -1;
+  int32_t full = 0;
+  int32_t base = 0;
+};
+
+struct CudaClockPair {
+  int64_t cupti_ns = 0;
+  int64_t host_ns = 0;
+};
+
+// Facts about CUDA in one process.
+struct CudaFacts {
+  uint32_t collected = 0;  // bits of CudaCollects: what was recorded at any time
+  bool is_used = false;    // it has CUDA records
+  std::vector<std::pair<int64_t, uint32_t>> collecting;  // from when on, what
+  std::vector<CudaClockPair> clock;
+  int64_t dropped = 0;         // by CUPTI
+  int64_t without_time = 0;    // device work that CUPTI gave no times of
+  int64_t missing_kernels = 0;  // launched, but without a record
+  int64_t missing_graphs = 0;
+  int64_t missing_copies = 0;
+  int64_t missing_fills = 0;
+  int64_t last_buffer_ns = 0;
+};
+
+using CudaPlaceKey = std::tuple<int32_t, uint32_t, uint32_t, uint32_t>;
+
+struct CudaTables {
+  std::vector<CudaKernel> kernels;
+  std::vector<CudaCopy> copies;
+  std::vector<CudaFill> fills;
+  std::vector<CudaGraphLaunch> graphs;
+  std::vector<CudaCall> calls;
+  std::vector<CudaTarget> targets;  // until they are made into the three below
+  std::vector<CudaWait> host_waits;
+  std::vector<CudaWait> stream_waits;
+  std::vector<CudaEvent> events;
+  std::vector<CudaMemoryEvent> memory;
+  std::vector<CudaGraphNode> nodes;
+  std::vector<CudaOverhead> overhead;
+  std::vector<CudaPlace> places;
+  std::vector<CudaCallName> call_names;
+  std::vector<CudaKernelName> names;
+  std::vector<CudaFacts> facts;       // by process; grows as processes do
+  std::vector<uint64_t> lost_launches;  // process << 32 | correlation of work without times
+  // What was declared, by process and CUDA's number.
+  std::map<std::pair<int32_t, uint32_t>, CudaDeviceFacts> declared_devices;
+  std::map<std::pair<int32_t, uint32_t>, CudaContext> declared_contexts;
+  std::map<std::tuple<int32_t, uint32_t, uint32_t>, CudaStream> declared_streams;  // context, stream
+  std::map<CudaPlaceKey, uint32_t> place_of;
+  std::map<std::pair<int32_t, bool>, int32_t> call_name_of;  // text, is driver
+  CallChains chains;
+  // Dimensions, once sealed.
+  std::vector<CudaDevice> devices;
+  std::vector<CudaContextRow> contexts;
+  std::vector<CudaStreamRow> streams;
+  int32_t node_name = 0;      // text: what is said of every new node of a graph
+  int64_t beyond_limits = 0;  // rows left out because a table was full
+
+  CudaFacts &facts_of(int32_t process);
+};
+
+// Numbers that a log defines, and what they stand for: most are small.
+class CudaNumbers {
+ public:
+  void set(uint32_t number, int32_t value);
+  int32_t get(uint32_t number) const;  // -1: not defined
+
+ private:
+  std::vector<int32_t> near_;
+  std::unordered_map<uint32_t, int32_t> far_;
+};
+
+// Decodes the CUDA records of one log.
+class CudaDecoder {
+ public:
+  // Returned by decode().
+  struct Result {
+    bool is_sound = true;     // false: the log is damaged here
+    bool is_foreign = false;  // a kind that this version does not know
+    bool is_counted = false;  // in the header's number of records
+    uint64_t host_time = 0;   // the last time on the host's clock that it has, 0: none
+  };
+
+  CudaDecoder(RawTables &tables, int32_t process);
+
+  // `thread` is the row of the log's thread, if it has one.
+  Result decode(const uint64_t *record, std::size_t words, const uint32_t *thread);
+
+ private:
+  bool on_call_name(const uint64_t *record, std::size_t words);
+  bool on_name(const uint64_t *record, std::size_t words);
+  bool on_call(const uint64_t *record, std::size_t words, const uint32_t *thread);
+  void add_target(const uint64_t *record, const uint64_t *at, const CudaCall &call);
+  bool on_kernel(const uint64_t *record, std::size_t words);
+  bool on_copy(const uint64_t *record, std::size_t words);
+  bool on_fill(const uint64_t *record, std::size_t words);
+  bool on_graph(const uint64_t *record, std::size_t words);
+  bool on_wait(const uint64_t *record, std::size_t words);
+  bool on_event(const uint64_t *record, std::size_t words);
+  bool on_memory(const uint64_t *record, std::size_t words);
+  bool on_overhead(const uint64_t *record, std::size_t words);
+  bool on_device(const uint64_t *record, std::size_t words);
+  bool on_context(const uint64_t *record, std::size_t words);
+  bool on_stream(const uint64_t *record, std::size_t words);
+  bool on_graph_node(const uint64_t *record, std::size_t words, const uint32_t *thread);
+  bool on_lost(const uint64_t *record, std::size_t words);
+  bool on_buffer(const uint64_t *record, std::size_t words);
+  bool on_clock(const uint64_t *record, std::size_t words);
+  bool on_collecting(const uint64_t *record, std::size_t words);
+
+  // Reads the words that all device work has; false when CUPTI did not know the times.
+  bool read_work(const uint64_t *record, CudaWork &work);
+  uint32_t place_of(uint32_t device, uint32_t context, uint32_t stream);
+  template <typename Row>
+  void add(std::vector<Row> &rows, const Row &row);
+
+  struct RecentPlace {
+    uint32_t device = 0;
+    uint32_t context = 0;
+    uint32_t stream = 0;
+    uint32_t place = 0;
+    bool is_set = false;
+  };
+
+  RawTables &tables_;
+  CudaTables &cuda_;
+  int32_t process_;
+  uint64_t host_time_ = 0;
+  CudaNumbers names_;
+  CudaNumbers call_names_[3];  // unknown, driver, runtime
+  std::array<RecentPlace, 64> recent_{};
+};
+
+// Places, joins and sorts the CUDA tables; after seal(), which has the last word on processes.
+// Puts all times on the host's clock; device work that was recorded is a sign of life.
+void settle_cuda_times(RawTables &tables);
+void seal_cuda(RawTables &tables);
+
+}  // namespace warpline

@@ -1,0 +1,505 @@
+#include "raw/decode.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace warpline {
+
+using raw::Kind;
+
+namespace {
+
+constexpr uint32_t kNearSlots = 1U << 20;     // of a vector of 4 MiB; a hash table has the others
+constexpr int64_t kFarNs = int64_t{1} << 61;  // no clock goes there
+constexpr std::size_t kMaxNotes = 1'000'000;
+constexpr std::size_t kMaxSchemas = 100'000;
+constexpr int64_t kMinEventBytes = 16;
+
+std::string_view field_text(const char *field, std::size_t room) {
+  return {field, strnlen(field, room)};
+}
+
+std::string_view base_name(const raw::LogHeader &header) {
+  const std::string_view path = field_text(header.executable, sizeof header.executable);
+  return path.substr(path.rfind('/') + 1);
+}
+
+int64_t bounded(uint64_t count) {
+  return static_cast<int64_t>(std::min<uint64_t>(count, uint64_t{1} << 61));
+}
+
+// Returns the text behind a word that gives its bytes; false when it does not fill the record.
+bool text_at(const uint64_t *record, std::size_t words, std::size_t first, std::string_view &text) {
+  if (words <= first || record[first] > words * 8) return false;
+  const std::size_t bytes = record[first];
+  if (first + 1 + raw::words_for(bytes) != words) return false;
+  text = {reinterpret_cast<const char *>(record + first + 1), bytes};
+  return true;
+}
+
+}  // namespace
+
+RawDecoder::RawDecoder(RawTables &tables, std::size_t log, bool is_alive)
+    : tables_(tables), log_place_(log), log_(tables.logs[log].path) {
+  const raw::LogHeader &header = log_.header();
+  const auto [found, is_new] = tables.process_of.try_emplace(
+      {header.pid, header.incarnation}, static_cast<int32_t>(tables.processes.size()));
+  process_ = found->second;
+  if (is_new) {
+    RawProcess added;
+    added.pid = header.pid;
+    added.incarnation = header.incarnation;
+    added.forked_from_pid = header.forked_from_pid;
+    added.forked_from_incarnation = header.forked_from_incarnation;
+    added.host = tables.texts.intern(field_text(header.host, sizeof header.host));
+    added.executable = tables.texts.intern(base_name(header));
+    tables.processes.push_back(added);
+  }
+  RawProcess &process = tables.processes[static_cast<std::size_t>(process_)];
+  const bool is_closed = header.closed_ns > 0 && header.closed_ns <= kFarNs;
+  process.is_alive |= is_alive && !is_closed;
+  process.is_closed &= is_closed;
+  if (is_closed) process.last_ns = std::max(process.last_ns, header.closed_ns);
+  RawLogFacts &facts = tables.logs[log];
+  facts.process = process_;
+  facts.dropped_events = bounded(header.dropped_records);
+  facts.cut_texts = bounded(header.cut_texts);
+  cuda_.emplace(tables, process_);
+}
+
+bool RawDecoder::step(int64_t budget) {
+  const int64_t until = at_ + std::min(budget, log_.size());
+  while (!is_done_ && at_ < until) {
+    const uint64_t *record = log_.words(at_, 1);
+    if (record == nullptr || *record == 0) {
+      end();
+      break;
+    }
+    const std::size_t words = raw::words_of(*record);
+    record = log_.words(at_, words);
+    if (words == 0 || record == nullptr || !decode(record, words)) {
+      damaged();
+      break;
+    }
+    at_ += static_cast<int64_t>(words * 8);
+  }
+  return !is_done_;
+}
+
+bool RawDecoder::decode(const uint64_t *record, std::size_t words) {
+  switch (raw::kind_of(*record)) {
+    case Kind::kPad:
+      return true;
+    case Kind::kThread:
+      return on_thread(record, words);
+    case Kind::kThreadEnd:
+      return on_thread_end(record, words);
+    case Kind::kString:
+    case Kind::kDomain:
+    case Kind::kCategory:
+    case Kind::kThreadName:
+    case Kind::kResourceName:
+      return decode_text(record, words);
+    case Kind::kSchema:
+    case Kind::kEnum:
+      return on_schema(record, words);
+    case Kind::kWindow:
+      return on_window(record, words);
+    case Kind::kDropped:
+      return on_dropped(record, words);
+    case Kind::kClock:
+      return on_clock(record, words);
+    case Kind::kNote:
+      return on_note(record, words);
+    default:
+      if (raw::kind_of(*record) >= Kind::kCudaFirst) return on_cuda(record, words);
+      return has_thread_ && decode_event(record, words);
+  }
+}
+
+bool RawDecoder::decode_event(const uint64_t *record, std::size_t words) {
+  switch (raw::kind_of(*record)) {
+    case Kind::kPush:
+      return on_push(record, words);
+    case Kind::kPop:
+      return on_pop(record, words);
+    case Kind::kStart:
+      return on_start(record, words);
+    case Kind::kStop:
+      return on_stop(record, words);
+    case Kind::kMark:
+      return on_mark(record, words);
+    case Kind::kPayload:
+      return on_payload(record, words);
+    default:
+      return false;
+  }
+}
+
+bool RawDecoder::decode_text(const uint64_t *record, std::size_t words) {
+  const Kind kind = raw::kind_of(*record);
+  const uint32_t aux = raw::aux_of(*record);
+  const bool has_first = kind == Kind::kCategory || kind == Kind::kResourceName;
+  std::string_view text;
+  if (!text_at(record, words, has_first ? 2 : 1, text)) return false;
+  if (kind == Kind::kResourceName) return true;  // no table has resources
+  const int32_t number = tables_.texts.intern(text);
+  switch (kind) {
+    case Kind::kString:
+      define_slot(aux, number);
+      break;
+    case Kind::kDomain:
+      domain_of(aux).name = number;
+      break;
+    case Kind::kCategory:
+      tables_.categories[{process_, aux, static_cast<uint32_t>(record[1])}] = number;
+      break;
+    default:
+      tables_.thread_names[{process_, aux}] = number;
+  }
+  return true;
+}
+
+bool RawDecoder::on_thread_end(const uint64_t *record, std::size_t words) {
+  if (words != 2 || !see_time(record[1])) return false;
+  truncate_open(now_ns_);
+  has_owner_ = false;
+  return true;
+}
+
+bool RawDecoder::on_thread(const uint64_t *record, std::size_t words) {
+  note_silence();
+  if (words != 5 || !see_time(record[1])) return false;
+  truncate_open(now_ns_);  // of the thread that had this log before
+  has_owner_ = false;
+  const auto tid = static_cast<uint32_t>(record[2]);
+  const auto [found, is_new] = tables_.thread_of.try_emplace(
+      {process_, tid}, static_cast<uint32_t>(tables_.threads.size()));
+  thread_ = found->second;
+  has_thread_ = true;
+  if (is_new) tables_.threads.push_back({process_, tid, -1});
+  const auto name = field_text(reinterpret_cast<const char *>(record + 3), 16);
+  if (!name.empty()) tables_.threads[thread_].name = tables_.texts.intern(name);
+  return true;
+}
+
+bool RawDecoder::on_push(const uint64_t *record, std::size_t words) {
+  Fields fields;
+  if (words < 2 || !see_time(record[1]) || !read_fields(record, words, 2, fields)) return false;
+  event_ns_ = now_ns_;
+  ++events_;
+  Domain &domain = domain_of(fields.domain);
+  if (!add_range(record, fields, kOpen)) return true;
+  domain.open.push_back(owner_);
+  return true;
+}
+
+bool RawDecoder::on_pop(const uint64_t *record, std::size_t words) {
+  if (words != 2 || !see_time(record[1])) return false;
+  event_ns_ = now_ns_;
+  Domain &domain = domain_of(raw::aux_of(*record));
+  has_owner_ = !domain.open.empty();
+  if (!has_owner_) {
+    ++tables_.lonely_ends;
+    return true;
+  }
+  owner_kind_ = Owner::kRange;
+  owner_ = domain.open.back();
+  owner_domain_ = raw::aux_of(*record);
+  domain.open.pop_back();
+  RawRange &range = tables_.ranges[owner_];
+  range.end_ns = std::max(range.start_ns, now_ns_);
+  range.flags = static_cast<uint8_t>(range.flags & ~kOpen);
+  return true;
+}
+
+bool RawDecoder::on_start(const uint64_t *record, std::size_t words) {
+  Fields fields;
+  if (words < 3 || !see_time(record[1]) || !read_fields(record, words, 3, fields)) return false;
+  event_ns_ = now_ns_;
+  ++events_;
+  if (add_range(record, fields, kOpen | kStartEnd)) {
+    tables_.starts.push_back({record[2], static_cast<uint32_t>(process_), owner_});
+  }
+  return true;
+}
+
+bool RawDecoder::on_stop(const uint64_t *record, std::size_t words) {
+  if (words != 3 || !see_time(record[1])) return false;
+  event_ns_ = now_ns_;
+  has_owner_ = tables_.stops.size() < kMaxRows;
+  if (!has_owner_) return true;
+  owner_kind_ = Owner::kStop;
+  owner_ = static_cast<uint32_t>(tables_.stops.size());
+  owner_domain_ = 0;  // that of the range, which may not be known yet
+  tables_.stops.push_back({record[2], static_cast<uint32_t>(process_), thread_, now_ns_});
+  return true;
+}
+
+bool RawDecoder::on_mark(const uint64_t *record, std::size_t words) {
+  Fields fields;
+  if (words < 2 || !see_time(record[1]) || !read_fields(record, words, 2, fields)) return false;
+  event_ns_ = now_ns_;
+  ++events_;
+  has_owner_ = tables_.marks.size() < kMaxRows;
+  if (!has_owner_) {
+    ++tables_.beyond_limits;
+    return true;
+  }
+  owner_kind_ = Owner::kMark;
+  owner_ = static_cast<uint32_t>(tables_.marks.size());
+  owner_domain_ = fields.domain;
+  tables_.marks.push_back({now_ns_, thread_, place_of(fields.domain, fields.category),
+                           name_of(*record), fields.color,
+                           (raw::flags_of(*record) & raw::kHasColor) != 0});
+  if ((raw::flags_of(*record) & raw::kHasValue) != 0) add_value(fields);
+  return true;
+}
+
+bool RawDecoder::on_payload(const uint64_t *record, std::size_t words) {
+  if (words < 3 || record[2] > (words - 3) * 8) return false;
+  if (!has_owner_ || tables_.payloads.size() >= kMaxRows) return true;
+  tables_.payloads.push_back(
+      {at_, owner_, static_cast<uint32_t>(log_place_), owner_domain_, owner_kind_});
+  return true;
+}
+
+bool RawDecoder::on_schema(const uint64_t *record, std::size_t words) {
+  std::string_view bytes;
+  if (!text_at(record, words, 2, bytes)) return false;
+  auto &known = raw::kind_of(*record) == Kind::kSchema ? tables_.schemas : tables_.enums;
+  if (known.size() < kMaxSchemas) {
+    known.try_emplace({process_, raw::aux_of(*record), record[1]}, bytes);
+  }
+  return true;
+}
+
+bool RawDecoder::on_window(const uint64_t *record, std::size_t words) {
+  const uint32_t aux = raw::aux_of(*record);
+  const int64_t before = now_ns_;
+  if (words != 2 || aux > 1 || !see_time(record[1])) return false;
+  if (aux == 0) {
+    tables_.closings_ns.push_back(now_ns_);
+  } else {
+    tables_.resumes_ns.push_back(now_ns_);
+    void_open(std::max(before, now_ns_));
+  }
+  return true;
+}
+
+bool RawDecoder::on_dropped(const uint64_t *record, std::size_t words) {
+  if (words != 3 || !see_time(record[1])) return false;
+  void_open(now_ns_);
+  return true;
+}
+
+bool RawDecoder::on_clock(const uint64_t *record, std::size_t words) {
+  return words == 3 && see_time(record[1]);
+}
+
+bool RawDecoder::on_note(const uint64_t *record, std::size_t words) {
+  std::string_view text;
+  if (!text_at(record, words, 2, text) || !see_time(record[1])) return false;
+  if (tables_.notes.size() >= kMaxNotes) {
+    ++tables_.notes_left_out;
+    return true;
+  }
+  tables_.notes.push_back(
+      {now_ns_, process_, raw::aux_of(*record), tables_.texts.intern(text)});
+  return true;
+}
+
+bool RawDecoder::on_cuda(const uint64_t *record, std::size_t words) {
+  const CudaDecoder::Result found =
+      cuda_->decode(record, words, has_thread_ ? &thread_ : nullptr);
+  tables_.foreign_records += found.is_foreign;
+  if (!found.is_sound || (found.host_time != 0 && !see_time(found.host_time))) return false;
+  events_ += found.is_counted;
+  return true;
+}
+
+bool RawDecoder::read_fields(const uint64_t *record, std::size_t words, std::size_t first,
+                             Fields &fields) {
+  const uint8_t flags = raw::flags_of(*record);
+  constexpr uint8_t known =
+      raw::kHasDomain | raw::kHasColor | raw::kHasValue | raw::kHasNoName;
+  const std::size_t needed = first + ((flags & raw::kHasDomain) != 0) +
+                             ((flags & raw::kHasColor) != 0) + 2 * ((flags & raw::kHasValue) != 0);
+  if ((flags & ~known) != 0 || words != needed) return false;
+  const uint64_t *at = record + first;
+  if ((flags & raw::kHasDomain) != 0) {
+    fields.domain = static_cast<uint32_t>(*at);
+    fields.category = static_cast<uint32_t>(*at++ >> 32);
+  }
+  if ((flags & raw::kHasColor) != 0) fields.color = static_cast<uint32_t>(*at++);
+  if ((flags & raw::kHasValue) != 0) {
+    fields.value_type = *at++;
+    fields.value = *at++;
+  }
+  return true;
+}
+
+bool RawDecoder::add_range(const uint64_t *record, const Fields &fields, uint8_t flags) {
+  has_owner_ = tables_.ranges.size() < kMaxRows;
+  if (!has_owner_) {
+    ++tables_.beyond_limits;
+    return false;
+  }
+  owner_kind_ = Owner::kRange;
+  owner_ = static_cast<uint32_t>(tables_.ranges.size());
+  owner_domain_ = fields.domain;
+  RawRange range;
+  range.start_ns = now_ns_;
+  range.end_ns = now_ns_;
+  range.thread = thread_;
+  range.place = place_of(fields.domain, fields.category);
+  range.name = name_of(*record);
+  range.color = fields.color;
+  const bool has_color = (raw::flags_of(*record) & raw::kHasColor) != 0;
+  range.flags = static_cast<uint8_t>(flags | (has_color ? kHasColorFlag : 0));
+  tables_.ranges.push_back(range);
+  if ((raw::flags_of(*record) & raw::kHasValue) != 0) add_value(fields);
+  return true;
+}
+
+// The types are those that NVTX numbers: unsigned, signed and real of 64 bits, then of 32.
+void RawDecoder::add_value(const Fields &fields) {
+  if (tables_.values.size() >= kMaxRows) return;
+  RawValue value;
+  value.owner = owner_;
+  value.owner_kind = owner_kind_;
+  if (value_key_ < 0) value_key_ = tables_.texts.intern("payload");
+  value.key = value_key_;
+  const auto low = static_cast<uint32_t>(fields.value);
+  value.bits = static_cast<int64_t>(fields.value);
+  if (fields.value_type == 3) value.kind = ValueKind::kReal;
+  if (fields.value_type == 4) value.bits = low;
+  if (fields.value_type == 5) value.bits = static_cast<int32_t>(low);
+  if (fields.value_type == 6) {
+    float narrow = 0;
+    std::memcpy(&narrow, &low, sizeof narrow);
+    const double real = narrow;
+    std::memcpy(&value.bits, &real, sizeof real);
+    value.kind = ValueKind::kReal;
+  }
+  tables_.values.push_back(value);
+}
+
+bool RawDecoder::see_time(uint64_t word) {
+  const auto time_ns = static_cast<int64_t>(word);
+  if (time_ns < 0 || time_ns > kFarNs) return false;
+  now_ns_ = time_ns;
+  RawProcess &process = tables_.processes[static_cast<std::size_t>(process_)];
+  if (process.first_ns == 0 || time_ns < process.first_ns) process.first_ns = time_ns;
+  process.last_ns = std::max(process.last_ns, time_ns);
+  return true;
+}
+
+// What the thread had open may have ended unseen: it ends where something was last seen of it,
+// unless a capture range ended meanwhile.
+void RawDecoder::void_open(int64_t time_ns) {
+  for (auto &[number, domain] : domains_) {
+    for (const uint32_t open : domain.open) {
+      RawRange &range = tables_.ranges[open];
+      range.end_ns = std::max(range.start_ns, event_ns_);
+      range.flags = static_cast<uint8_t>((range.flags & ~kOpen) | kTruncated | kVoided);
+      tables_.voids.push_back({open, time_ns});
+    }
+    domain.open.clear();
+  }
+}
+
+void RawDecoder::truncate_open(int64_t time_ns) {
+  for (auto &[number, domain] : domains_) {
+    for (const uint32_t open : domain.open) {
+      RawRange &range = tables_.ranges[open];
+      range.end_ns = std::max(range.start_ns, time_ns);
+      range.flags = static_cast<uint8_t>((range.flags & ~kOpen) | kTruncated);
+    }
+    domain.open.clear();
+  }
+}
+
+// From here on nothing was seen of the thread that had this log.
+void RawDecoder::note_silence() {
+  if (!has_thread_) return;
+  RawThread &thread = tables_.threads[thread_];
+  thread.last_ns = std::max(thread.last_ns, now_ns_);
+}
+
+void RawDecoder::define_slot(uint32_t slot, int32_t text) {
+  if (slot >= kNearSlots) {
+    far_slots_[slot] = text;
+    return;
+  }
+  if (slot >= slots_.size()) {
+    slots_.resize(std::min<std::size_t>(kNearSlots, std::max<std::size_t>(1024, slot * 2)), -1);
+  }
+  slots_[slot] = text;
+}
+
+int32_t RawDecoder::name_of(uint64_t header) const {
+  if ((raw::flags_of(header) & raw::kHasNoName) != 0) return -1;
+  const uint32_t slot = raw::aux_of(header);
+  if (slot < slots_.size()) return slots_[slot];
+  const auto found = far_slots_.find(slot);
+  return found == far_slots_.end() ? -1 : found->second;
+}
+
+int32_t RawDecoder::place_of(uint32_t domain, uint32_t category) {
+  const uint64_t key = uint64_t{domain} << 32 | category;
+  if (last_place_ >= 0 && key == last_place_key_) return last_place_;
+  const auto [found, is_new] = places_.try_emplace(key, 0);
+  if (is_new) {
+    const auto [shared, is_first] = tables_.place_of.try_emplace(
+        {process_, domain, category}, static_cast<int32_t>(tables_.places.size()));
+    if (is_first) tables_.places.push_back({process_, domain, category, -1, -1});
+    found->second = shared->second;
+    RawPlace &place = tables_.places[static_cast<std::size_t>(found->second)];
+    if (domain != 0 && place.domain_name < 0) place.domain_name = domain_of(domain).name;
+  }
+  last_place_key_ = key;
+  last_place_ = found->second;
+  return last_place_;
+}
+
+RawDecoder::Domain &RawDecoder::domain_of(uint32_t domain) {
+  if (last_domain_ == nullptr || last_domain_key_ != domain) {
+    last_domain_ = &domains_[domain];
+    last_domain_key_ = domain;
+  }
+  return *last_domain_;
+}
+
+void RawDecoder::damaged() {
+  is_done_ = true;
+  RawLogFacts &facts = tables_.logs[log_place_];
+  facts.is_damaged = true;
+  const uint64_t used = log_.header().used_bytes;
+  const bool is_sane = used < uint64_t{kFarNs} && static_cast<int64_t>(used) > at_;
+  const int64_t until = is_sane ? std::min(static_cast<int64_t>(used), log_.size()) : log_.size();
+  facts.unread_bytes = std::max<int64_t>(0, until - at_);
+  const int64_t promised = bounded(log_.header().records) - events_;
+  const int64_t possible = is_sane ? (static_cast<int64_t>(used) - at_) / kMinEventBytes
+                                   : facts.unread_bytes / kMinEventBytes;
+  facts.unread_events = std::clamp<int64_t>(promised, 0, possible);
+  end();
+}
+
+// At a header of zero: nothing more was written, or its writer died before the record was whole.
+// The header's position is stored after the record, so one that lies further is a sign of damage.
+void RawDecoder::end() {
+  const auto last = static_cast<int64_t>(std::min<uint64_t>(log_.header().used_bytes, kFarNs));
+  if (!is_done_ && last > at_) {
+    damaged();
+    return;
+  }
+  is_done_ = true;
+  note_silence();
+  for (auto &[number, domain] : domains_) {
+    for (const uint32_t open : domain.open) tables_.ranges[open].end_ns = event_ns_;
+  }
+}
+
+}  // namespace warpline

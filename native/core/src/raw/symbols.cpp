@@ -1,0 +1,185 @@
+// ELF files are read with pread, a stretch at a time and none beyond reason: they may be gigabytes
+// large, damaged, made to mislead, or changing while they are read.
+#include "raw/symbols.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+
+namespace warpline {
+
+namespace {
+
+constexpr std::size_t kMaxSections = 65536;
+constexpr std::size_t kChunkSymbols = 65536;
+constexpr std::size_t kMaxNameBytes = 16384;
+constexpr uint64_t kMaxNoteBytes = 1U << 16;
+
+class ElfFile {
+ public:
+  explicit ElfFile(const std::string &path)
+      : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
+    struct stat facts {};
+    if (descriptor_ < 0 || fstat(descriptor_, &facts) != 0 || !S_ISREG(facts.st_mode)) return;
+    bytes_ = static_cast<uint64_t>(facts.st_size);
+    read_sections();
+  }
+  ~ElfFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  ElfFile(const ElfFile &) = delete;
+  ElfFile &operator=(const ElfFile &) = delete;
+
+  const std::vector<Elf64_Shdr> &sections() const { return sections_; }
+
+  // Reads what lies at a place, if all of it is there.
+  template <typename Item>
+  std::vector<Item> read(uint64_t at, uint64_t count) const {
+    if (at > bytes_ || count > (bytes_ - at) / sizeof(Item)) return {};
+    std::vector<Item> items(count);
+    std::size_t done = 0;
+    const std::size_t wanted = count * sizeof(Item);
+    while (done < wanted) {
+      const ssize_t got = pread(descriptor_, reinterpret_cast<char *>(items.data()) + done,
+                                wanted - done, static_cast<off_t>(at + done));
+      if (got <= 0) return {};
+      done += static_cast<std::size_t>(got);
+    }
+    return items;
+  }
+
+  // Reads the text at a place of a section that holds texts.
+  std::string text(const Elf64_Shdr &section, uint64_t at) const {
+    if (at >= section.sh_size || section.sh_offset > bytes_) return {};
+    const uint64_t from = section.sh_offset + at;
+    if (from < at || from >= bytes_) return {};
+    const uint64_t longest = std::min({section.sh_size - at, bytes_ - from, uint64_t{kMaxNameBytes}});
+    std::string found;
+    while (found.size() < longest) {  // most are short
+      const uint64_t step = std::min<uint64_t>(longest - found.size(), 256);
+      const std::vector<char> piece = read<char>(from + found.size(), step);
+      const auto end = std::find(piece.begin(), piece.end(), '\0');
+      found.append(piece.begin(), end);
+      if (end != piece.end() || piece.empty()) return found;
+    }
+    return {};  // it has no end
+  }
+
+ private:
+  void read_sections() {
+    const std::vector<Elf64_Ehdr> head = read<Elf64_Ehdr>(0, 1);
+    if (head.empty() || std::memcmp(head[0].e_ident, ELFMAG, SELFMAG) != 0) return;
+    const bool is_known = head[0].e_ident[EI_CLASS] == ELFCLASS64 &&
+                          head[0].e_ident[EI_DATA] == ELFDATA2LSB &&
+                          head[0].e_shentsize == sizeof(Elf64_Shdr);
+    if (!is_known) return;
+    uint64_t count = head[0].e_shnum;
+    if (count == 0) {  // more than fit: the first section says how many
+      const std::vector<Elf64_Shdr> first = read<Elf64_Shdr>(head[0].e_shoff, 1);
+      if (!first.empty()) count = first[0].sh_size;
+    }
+    if (count <= kMaxSections) sections_ = read<Elf64_Shdr>(head[0].e_shoff, count);
+  }
+
+  int descriptor_;
+  uint64_t bytes_ = 0;
+  std::vector<Elf64_Shdr> sections_;
+};
+
+// Looks for the build id among the notes of a section.
+std::optional<BuildId> build_id_in(const std::vector<char> &notes) {
+  std::size_t at = 0;
+  while (notes.size() - at >= sizeof(Elf64_Nhdr)) {
+    Elf64_Nhdr note;
+    std::memcpy(&note, notes.data() + at, sizeof note);
+    const uint64_t data = at + sizeof note + ((uint64_t{note.n_namesz} + 3) & ~uint64_t{3});
+    const uint64_t next = data + ((uint64_t{note.n_descsz} + 3) & ~uint64_t{3});
+    if (next > notes.size()) break;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+        std::memcmp(notes.data() + at + sizeof note, "GNU", 4) == 0) {
+      BuildId found{};
+      std::memcpy(found.data(), notes.data() + data,
+                  std::min<std::size_t>(found.size(), note.n_descsz));
+      return found;
+    }
+    at = next;
+  }
+  return std::nullopt;
+}
+
+BuildId build_id_of(const ElfFile &file) {
+  for (const Elf64_Shdr &section : file.sections()) {
+    if (section.sh_type != SHT_NOTE || section.sh_size > kMaxNoteBytes) continue;
+    const auto found = build_id_in(file.read<char>(section.sh_offset, section.sh_size));
+    if (found) return *found;
+  }
+  return {};
+}
+
+// The function found so far for an address.
+struct Match {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint32_t name = 0;  // place in the section of texts; 0: none
+};
+
+void match_symbol(const Elf64_Sym &symbol, const std::vector<uint64_t> &addresses,
+                  std::vector<Match> &matches) {
+  const unsigned char type = ELF64_ST_TYPE(symbol.st_info);
+  const bool is_function = type == STT_FUNC || type == STT_GNU_IFUNC;
+  if (!is_function || symbol.st_shndx == SHN_UNDEF || symbol.st_size == 0) return;
+  const uint64_t end = symbol.st_value + std::min(symbol.st_size, ~uint64_t{0} - symbol.st_value);
+  auto found = std::lower_bound(addresses.begin(), addresses.end(), symbol.st_value);
+  for (; found != addresses.end() && *found < end; ++found) {
+    Match &match = matches[static_cast<std::size_t>(found - addresses.begin())];
+    // Of names for the same code the first counts, of functions in each other the inner.
+    const bool is_better = match.name == 0 || end - symbol.st_value < match.end - match.begin;
+    if (is_better) match = {symbol.st_value, end, symbol.st_name};
+  }
+}
+
+void match_symbols(const ElfFile &file, const Elf64_Shdr &section,
+                   const std::vector<uint64_t> &addresses, std::vector<Match> &matches) {
+  const uint64_t count = section.sh_size / sizeof(Elf64_Sym);
+  for (uint64_t first = 0; first < count; first += kChunkSymbols) {
+    const uint64_t at = section.sh_offset + first * sizeof(Elf64_Sym);
+    const uint64_t some = std::min<uint64_t>(kChunkSymbols, count - first);
+    const std::vector<Elf64_Sym> symbols = file.read<Elf64_Sym>(at, some);
+    if (symbols.empty()) return;
+    for (const Elf64_Sym &symbol : symbols) match_symbol(symbol, addresses, matches);
+  }
+}
+
+// The symbols for debuggers are more than those for the loader, where they were kept.
+void name_from(const ElfFile &file, uint32_t type, const std::vector<uint64_t> &addresses,
+               std::vector<std::string> &names) {
+  for (const Elf64_Shdr &section : file.sections()) {
+    if (section.sh_type != type || section.sh_link >= file.sections().size()) continue;
+    std::vector<Match> matches(addresses.size());
+    match_symbols(file, section, addresses, matches);
+    for (std::size_t i = 0; i < matches.size(); ++i) {
+      if (!names[i].empty() || matches[i].name == 0) continue;
+      names[i] = file.text(file.sections()[section.sh_link], matches[i].name);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> function_names(const std::string &path, const BuildId &build,
+                                        const std::vector<uint64_t> &addresses) {
+  std::vector<std::string> names(addresses.size());
+  const ElfFile file(path);
+  if (file.sections().empty() || build_id_of(file) != build) return names;
+  name_from(file, SHT_SYMTAB, addresses, names);
+  name_from(file, SHT_DYNSYM, addresses, names);
+  return names;
+}
+
+}  // namespace warpline

@@ -1,0 +1,328 @@
+#include "sqlite/table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <string>
+
+#include "failure.h"
+#include "parallel.h"
+#include "sqlite/record.h"
+
+namespace warpline {
+namespace {
+
+constexpr int kMaxDepth = 20;  // sqlite3's own limit
+constexpr uint8_t kIndexInterior = 0x02;
+constexpr uint8_t kIndexLeaf = 0x0a;
+constexpr std::size_t kRunBytes = 256 * 1024;  // read at once: stays in the second-level cache
+constexpr std::size_t kMinLeavesPerThread = 64;
+constexpr double kExactReals = 9007199254740992.0;  // 2^53: whole reals up to here are exact
+
+// Calls on_page(index, page) for pages[begin..end), reading neighbours in the file at one go.
+template <typename OnPage>
+void for_each_page(const SqliteFile &file, const std::vector<uint32_t> &pages, std::size_t begin,
+                   std::size_t end, const OnPage &on_page) {
+  const std::size_t page_size = file.page_size();
+  const std::size_t most = std::min(std::max<std::size_t>(1, kRunBytes / page_size), end - begin);
+  std::vector<uint8_t> buffer(most * page_size + kPadding);
+  while (begin < end) {
+    std::size_t count = 1;
+    while (count < most && begin + count < end && pages[begin + count] == pages[begin] + count) {
+      ++count;
+    }
+    file.read_pages(pages[begin], static_cast<uint32_t>(count), buffer.data());
+    for (std::size_t i = 0; i < count; ++i) on_page(begin + i, buffer.data() + i * page_size);
+    begin += count;
+  }
+}
+
+// One level of a b-tree: what its pages are, and the pages below them.
+struct Level {
+  std::vector<PageHeader> headers;
+  std::vector<uint32_t> children;
+};
+
+void append_children(const SqliteFile &file, uint32_t page_number, const uint8_t *page,
+                     const PageHeader &header, std::vector<uint32_t> &children) {
+  for (uint32_t i = 0; i < header.cell_count; ++i) {
+    children.push_back(load_be32(page + cell_position(file, page_number, page, header, i)));
+  }
+  children.push_back(load_be32(page + header.pointers_at - 4));  // the right-most
+}
+
+Level read_level(const SqliteFile &file, const std::vector<uint32_t> &pages, int threads) {
+  const std::size_t slices = slice_count(pages.size(), kMinLeavesPerThread, threads);
+  Level level;
+  level.headers.resize(pages.size());
+  std::vector<std::vector<uint32_t>> children(slices);
+  for_each_slice(pages.size(), slices, [&](std::size_t slice, std::size_t begin, std::size_t end) {
+    for_each_page(file, pages, begin, end, [&](std::size_t i, const uint8_t *page) {
+      level.headers[i] = parse_page_header(file, pages[i], page);
+      if (level.headers[i].type == kTableInterior) {
+        append_children(file, pages[i], page, level.headers[i], children[slice]);
+      }
+    });
+  });
+  for (const auto &part : children) {
+    level.children.insert(level.children.end(), part.begin(), part.end());
+  }
+  return level;
+}
+
+void check_types(const std::vector<uint32_t> &pages, const Level &level, bool is_root) {
+  const uint8_t type = level.headers.front().type;
+  if (is_root && (type == kIndexInterior || type == kIndexLeaf)) {
+    throw Failure(WL_UNSUPPORTED, "the table has no rowid");
+  }
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    if (level.headers[i].type == kTableLeaf && type == kTableLeaf) continue;
+    if (level.headers[i].type == kTableInterior && type == kTableInterior) continue;
+    throw_corrupt(pages[i], "not the expected kind of table page");
+  }
+}
+
+// Every page may be met once: what is met twice would be read for ever.
+class Visited {
+ public:
+  explicit Visited(uint32_t page_count) : seen_(std::size_t{page_count} + 1) {}
+
+  void enter(uint32_t page, uint32_t from) {
+    if (page == 0 || page >= seen_.size()) {
+      throw_corrupt(from, "refers to page " + std::to_string(page) + ", of " +
+                              std::to_string(seen_.size() - 1) + " in the file");
+    }
+    if (seen_[page]) throw_corrupt(page, "used twice in one table");
+    seen_[page] = true;
+  }
+
+ private:
+  std::vector<bool> seen_;
+};
+
+enum class Fit { kValue, kNull, kMismatch };
+
+// The one place where a stored value meets the kind that was asked for.
+class ColumnWriter {
+ public:
+  ColumnWriter(const wl_sqlite_column &column, Tally &tally) : column_(column), tally_(tally) {}
+
+  void write(RecordReader &record, Field field, int64_t row) const {
+    Fit fit = Fit::kNull;
+    switch (column_.kind) {
+      case WL_KIND_INT64: fit = write_int64(record, field, row); break;
+      case WL_KIND_FLOAT64: fit = write_float64(record, field, row); break;
+      default: fit = write_length(field, row);
+    }
+    column_.valid[row] = fit == Fit::kValue;
+    if (fit == Fit::kValue) return;
+    ++tally_.invalid;
+    tally_.mismatched += fit == Fit::kMismatch;
+    tally_.short_rows += field.type == kAbsent;
+  }
+
+ private:
+  // sqlite3 stores whole numbers of REAL columns as integers, and gives them back as reals.
+  bool is_plain_integer(Field field) const { return is_integer(field.type) && !column_.is_real; }
+
+  bool load_real(RecordReader &record, Field field, double &value) const {
+    if (is_integer(field.type)) {
+      value = static_cast<double>(record.integer(field));
+    } else if (field.type == kReal) {
+      value = record.real(field);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  static Fit unfit(Field field) { return is_null(field.type) ? Fit::kNull : Fit::kMismatch; }
+
+  Fit write_int64(RecordReader &record, Field field, int64_t row) const {
+    int64_t &out = static_cast<int64_t *>(column_.values)[row];
+    if (is_plain_integer(field)) {
+      out = record.integer(field);
+      return Fit::kValue;
+    }
+    out = 0;
+    double value = 0;
+    if (!load_real(record, field, value)) return unfit(field);
+    if (std::isnan(value)) return Fit::kNull;  // sqlite3 knows no other NaN
+    if (std::fabs(value) > kExactReals || std::trunc(value) != value) return Fit::kMismatch;
+    out = static_cast<int64_t>(value);
+    return Fit::kValue;
+  }
+
+  Fit write_float64(RecordReader &record, Field field, int64_t row) const {
+    double &out = static_cast<double *>(column_.values)[row];
+    double value = 0;
+    const bool is_number = load_real(record, field, value);
+    out = is_number && !std::isnan(value) ? value : 0;
+    if (!is_number) return unfit(field);
+    return std::isnan(value) ? Fit::kNull : Fit::kValue;
+  }
+
+  Fit write_length(Field field, int64_t row) const {
+    int64_t &out = static_cast<int64_t *>(column_.values)[row + 1];
+    out = 0;
+    if (is_text(field.type) || (column_.kind == WL_KIND_BLOB && is_blob_or_text(field.type))) {
+      out = static_cast<int64_t>(stored_size(field.type));
+      return Fit::kValue;
+    }
+    return unfit(field);
+  }
+
+  const wl_sqlite_column &column_;
+  Tally &tally_;
+};
+
+bool holds_bytes(const wl_sqlite_column &column) {
+  return column.kind == WL_KIND_TEXT || column.kind == WL_KIND_BLOB;
+}
+
+Plan make_plan(const wl_sqlite_column *columns, std::size_t count) {
+  Plan plan;
+  for (std::size_t i = 0; i < count; ++i) {
+    const wl_sqlite_column &column = columns[i];
+    const bool is_known = column.kind >= WL_KIND_INT64 && column.kind <= WL_KIND_BLOB;
+    if (!is_known || column.position < WL_ROWID || !column.values || !column.valid) {
+      throw Failure(WL_BAD_ARGUMENT, "column " + std::to_string(i) + " is not declared correctly");
+    }
+    (column.position == WL_ROWID ? plan.rowids : plan.fields).push_back(i);
+  }
+  std::stable_sort(plan.fields.begin(), plan.fields.end(), [&](std::size_t a, std::size_t b) {
+    return columns[a].position < columns[b].position;
+  });
+  for (const std::size_t i : plan.fields) plan.positions.push_back(columns[i].position);
+  return plan;
+}
+
+void write_rowid(const wl_sqlite_column &column, int64_t rowid, int64_t row, Tally &tally) {
+  column.valid[row] = !holds_bytes(column);
+  if (holds_bytes(column)) {
+    static_cast<int64_t *>(column.values)[row + 1] = 0;
+    ++tally.invalid;
+    ++tally.mismatched;
+  } else if (column.kind == WL_KIND_FLOAT64) {
+    static_cast<double *>(column.values)[row] = static_cast<double>(rowid);
+  } else {
+    static_cast<int64_t *>(column.values)[row] = rowid;
+  }
+}
+
+}  // namespace
+
+SqliteTable::SqliteTable(const SqliteFile &file, uint32_t root_page, int threads) : file_(file) {
+  Visited visited(file.page_count());
+  visited.enter(root_page, root_page);
+  leaves_ = {root_page};
+  for (int depth = 0;; ++depth) {
+    if (depth == kMaxDepth) throw_corrupt(root_page, "the table's B-tree is too deep");
+    Level level = read_level(file, leaves_, threads);
+    check_types(leaves_, level, depth == 0);
+    if (level.headers.front().type == kTableLeaf) {
+      std::vector<uint32_t> cell_counts;
+      for (const PageHeader &header : level.headers) cell_counts.push_back(header.cell_count);
+      count_rows(cell_counts);
+      break;
+    }
+    const uint32_t parent = leaves_.front();
+    for (const uint32_t child : level.children) visited.enter(child, parent);
+    leaves_ = std::move(level.children);
+  }
+  file.check_unchanged();
+}
+
+void SqliteTable::count_rows(const std::vector<uint32_t> &cell_counts) {
+  first_rows_.reserve(cell_counts.size() + 1);
+  first_rows_.push_back(0);
+  for (const uint32_t count : cell_counts) first_rows_.push_back(first_rows_.back() + count);
+}
+
+// Calls on_row(record, row) for the rows of some leaves.
+template <typename OnRow>
+void SqliteTable::for_each_row(std::size_t first_leaf, std::size_t last_leaf,
+                               const OnRow &on_row) const {
+  RecordReader record(file_);
+  for_each_page(file_, leaves_, first_leaf, last_leaf, [&](std::size_t leaf, const uint8_t *page) {
+    const PageHeader header = parse_page_header(file_, leaves_[leaf], page);
+    const int64_t first = first_rows_[leaf];
+    if (header.type != kTableLeaf || first + header.cell_count != first_rows_[leaf + 1]) {
+      throw Failure(WL_CHANGED, "another program modified the file");
+    }
+    for (uint32_t i = 0; i < header.cell_count; ++i) {
+      record.open_cell(leaves_[leaf], page, cell_position(file_, leaves_[leaf], page, header, i));
+      on_row(record, first + i);
+    }
+  });
+}
+
+std::vector<Tally> SqliteTable::read_leaves(const wl_sqlite_column *columns, const Plan &plan,
+                                            std::size_t begin, std::size_t end) const {
+  std::vector<Tally> tally(plan.fields.size() + plan.rowids.size());
+  std::vector<ColumnWriter> writers;
+  for (const std::size_t i : plan.fields) writers.emplace_back(columns[i], tally[i]);
+  for_each_row(begin, end, [&](RecordReader &record, int64_t row) {
+    for (const std::size_t i : plan.rowids) write_rowid(columns[i], record.rowid(), row, tally[i]);
+    record.for_each_field(plan.positions, [&](std::size_t i, Field field) {
+      writers[i].write(record, field, row);
+    });
+  });
+  return tally;
+}
+
+void SqliteTable::read(wl_sqlite_column *columns, int32_t column_count, int threads) const {
+  const auto count = static_cast<std::size_t>(column_count);
+  const Plan plan = make_plan(columns, count);
+  const std::size_t slices = slice_count(leaves_.size(), kMinLeavesPerThread, threads);
+  std::vector<std::vector<Tally>> tallies(slices);
+  const auto read_slice = [&](std::size_t slice, std::size_t begin, std::size_t end) {
+    tallies[slice] = read_leaves(columns, plan, begin, end);
+  };
+  for_each_slice(leaves_.size(), slices, read_slice);
+  for (std::size_t i = 0; i < count; ++i) {
+    wl_sqlite_column &column = columns[i];
+    column.invalid = column.mismatched = column.short_rows = 0;
+    for (const std::vector<Tally> &tally : tallies) {
+      column.invalid += tally[i].invalid;
+      column.mismatched += tally[i].mismatched;
+      column.short_rows += tally[i].short_rows;
+    }
+    if (!holds_bytes(column)) continue;
+    auto *offsets = static_cast<int64_t *>(column.values);
+    offsets[0] = 0;
+    std::partial_sum(offsets, offsets + row_count() + 1, offsets);
+  }
+  file_.check_unchanged();
+}
+
+void SqliteTable::copy_bytes(const wl_sqlite_column &column, uint8_t *bytes, int64_t byte_count,
+                             int threads) const {
+  if (!holds_bytes(column) || column.position < 0 || !column.values || !column.valid) {
+    throw Failure(WL_BAD_ARGUMENT, "the column is not a byte column");
+  }
+  const auto *offsets = static_cast<const int64_t *>(column.values);
+  if (offsets[row_count()] != byte_count) {
+    throw Failure(WL_BAD_ARGUMENT, "the buffer size does not match the offsets");
+  }
+  const std::vector<int32_t> positions{column.position};
+  const std::size_t slices = slice_count(leaves_.size(), kMinLeavesPerThread, threads);
+  for_each_slice(leaves_.size(), slices, [&](std::size_t, std::size_t begin, std::size_t end) {
+    for_each_row(begin, end, [&](RecordReader &record, int64_t row) {
+      const int64_t size = offsets[row + 1] - offsets[row];
+      if (size == 0) return;
+      record.for_each_field(positions, [&](std::size_t, Field field) {
+        const auto wanted = static_cast<uint64_t>(size);
+        if (!is_blob_or_text(field.type) || stored_size(field.type) != wanted) {
+          throw Failure(WL_CHANGED, "another program modified the file");
+        }
+        const uint8_t *front = record.front(field.offset + wanted);
+        std::memcpy(bytes + offsets[row], front + field.offset, wanted);
+      });
+    });
+  });
+  file_.check_unchanged();
+}
+
+}  // namespace warpline
