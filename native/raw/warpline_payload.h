@@ -33,7 +33,7 @@
 //
 // kPayload, [schema id][bytes][the payload, as the program gave it, padded to words]. The schema
 // id may also be a PayloadType: then the payload is one value, an array of them or, for strings,
-// the characters; or kBlobReferenced or kBlobRaw. With the flag kHasTargets the payload holds
+// the characters; or kBlobReferenced or kBlobRaw. With the flag kPayloadHasTargets the payload holds
 // pointers, which mean nothing later, and what they pointed to follows:
 //     [targets], then for each: [offset of the pointer in the payload (low 32) | bytes << 32]
 //     [the bytes, padded to words]
@@ -53,9 +53,6 @@ inline constexpr std::uint16_t kPayloadTextVersion = 1;
 // entry flag 1 << 9 asks for a deep copy there, and types 67 and 68 are normalised integers.
 inline constexpr std::uint16_t kOldestCompatId = 0x0103;
 inline constexpr std::uint16_t kNewestCompatId = 0x0104;
-
-// Flag of a kPayload record.
-inline constexpr std::uint8_t kHasTargets = 1;
 
 // Schema ids that are not schemas.
 inline constexpr std::uint64_t kBlobReferenced = 1022;  // other payloads of the event point to it

@@ -16,11 +16,13 @@
 //
 // A record is a header word and payload words. The header is stored last: a reader that meets
 // zero has reached the end, or a record whose writer died. A log grows by blocks; a record never
-// spans two, a PAD record fills the rest of a block.
+// spans two, a kPad record fills the rest of a block. records.toml declares the records.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "warpline_records.h"
 
 namespace warpline::raw {
 
@@ -30,83 +32,10 @@ inline constexpr std::size_t kHeaderBytes = 4096;     // records begin here
 inline constexpr std::size_t kMaxTextBytes = 65535;   // longer texts are truncated, and counted
 inline constexpr std::size_t kMaxPayloadBytes = 65536;  // longer payloads are dropped, and counted
 
-// Header word: size_words (16 bits, the header included) << 48 | flags (8) << 40 | kind (8) << 32
-// | aux (32).
-enum class Kind : std::uint8_t {
-  kEnd = 0,
-  kPad = 1,           // fills a block; size_words counts, content does not
-  kThread = 2,        // [time][tid][16 bytes: the kernel's name of it]; aux: 0. Records after it are
-                      // this thread's. First in a log.
-  kString = 3,        // aux: slot. [bytes][text...]. Redefines the slot from here on. Slots are
-                      // sparse: below 1024 by hash, above by registered string
-  kDomain = 4,        // aux: domain. [bytes][text...]
-  kCategory = 5,      // aux: domain. [category][bytes][text...]
-  kThreadName = 6,    // aux: tid. [bytes][text...]
-  kResourceName = 7,  // aux: resource type, as NVTX numbers it. [identifier][bytes][text...]
-  kPush = 8,          // aux: slot of the name. [time] and fields by flags
-  kPop = 9,           // aux: domain. [time]
-  kStart = 10,        // aux: slot of the name. [time][range id] and fields by flags
-  kStop = 11,         // aux: 0. [time][range id]; any thread of the process
-  kMark = 12,         // aux: slot of the name. [time] and fields by flags
-  kPayload = 13,      // aux: place in the list of one event. [schema id][bytes][data...]:
-                      // belongs to the kPush, kStart, kMark, kPop or kStop before it
-  kSchema = 14,       // aux: domain. [schema id][bytes][SchemaText...], see warpline_payload.h
-  kEnum = 15,         // aux: domain. [schema id][bytes][EnumText...]
-  kWindow = 16,       // [time]. aux 1: recording was off and is on again, for this log: what this
-                      // thread had open is unknown, and its pops may be missing. aux 0: this
-                      // thread ended a capture range; recording may be off from here on
-  kDropped = 17,      // aux: 0. [time][records]: this many events were dropped for lack of space just
-                      // before here; as with kWindow 1, the open ranges of this thread are unknown
-  kClock = 18,        // [monotonic ns][UTC ns]: read together; one per block
-  kNote = 19,         // aux: Note. [time][bytes][text...]
-  kThreadEnd = 20,    // aux: 0. [time]: the thread has ended, and with it what it had pushed; another
-                      // thread may take the log over
-  kCudaFirst = 64,    // reserved for CUDA records
-};
+// Kinds from here on are skipped by a reader that does not know them; an unknown one below means that
+// the log is damaged.
+inline constexpr Kind kFirstSkipped{64};
 
-// Flags of kPush, kStart and kMark; the fields follow the fixed ones in this order.
-inline constexpr std::uint8_t kHasDomain = 1;    // [domain (low 32) | category (high 32)]
-inline constexpr std::uint8_t kHasColor = 2;     // [0xAARRGGBB]
-inline constexpr std::uint8_t kHasValue = 4;     // [value type, as NVTX numbers it][8 bytes]
-inline constexpr std::uint8_t kHasNoName = 8;    // the program gave no message; aux is 0
-
-// The kind of a kNote; its text has details.
-enum class Note : std::uint32_t {
-  kNvtxBound = 1,        // a library's NVTX was bound to the agent; text: its file, if known
-  kNvtxUnknownCall = 2,  // an NVTX function that is not recorded was offered; text: which
-  kPayloadUnknown = 3,   // unsupported version of an extension; text: which
-  kTooLong = 4,          // a text or payload was truncated or dropped
-  kFork = 5,             // this process is a fork; text: the parent's "PID-INCARNATION"
-  kSampleBegin = 6,      // this process records from here; text: the step's number where steps are
-                         // sampled, else nothing: a capture range begins
-  kSampleEnd = 7,        // and pauses from here; text: the number of the first step not recorded
-  kStepsByLaunch = 8,    // steps are detected from periodic launches; text: "PERIOD_NS LAUNCHES
-                         // BY_CLOCK": duration and launches of one, and 1 if pauses are timed
-};
-
-// The first page of a log. Strings end with a zero byte.
-struct LogHeader {
-  char magic[8];
-  std::uint32_t version;
-  std::uint32_t header_bytes;
-  std::uint32_t pid;
-  std::uint32_t ppid;
-  std::uint64_t incarnation;         // monotonic ns of the agent's start in this process image
-  std::uint32_t forked_from_pid;     // 0: not a fork of a process that the agent was in
-  std::uint32_t reserved0;
-  std::uint64_t forked_from_incarnation;
-  std::int64_t anchor_monotonic_ns;  // CLOCK_MONOTONIC and
-  std::int64_t anchor_utc_ns;        // CLOCK_REALTIME, read together when the log was made
-  // Live, by the writer:
-  std::uint64_t records;             // events committed: kPush to kMark but for kPop
-  std::uint64_t dropped_records;     // events dropped for lack of space
-  std::uint64_t cut_texts;           // texts cut and payloads left out, of every kind
-  std::int64_t closed_ns;            // when the process ended normally or detached; 0: it has not
-  std::uint64_t used_bytes;          // where the next record will be
-  char host[64];
-  char executable[512];
-  char reserved1[2056];              // zeros: the arguments of a process may hold secrets
-};
 static_assert(sizeof(LogHeader) <= kHeaderBytes);
 
 // The control page, mapped by the launcher and by every process of a session.
@@ -188,20 +117,5 @@ struct SamplePlan {
     return step < first ? first - step : every - (step - first) % every;
   }
 };
-
-constexpr std::uint64_t header_word(Kind kind, std::uint8_t flags, std::size_t words,
-                                    std::uint32_t aux) {
-  return std::uint64_t{words} << 48 | std::uint64_t{flags} << 40 |
-         std::uint64_t{static_cast<std::uint8_t>(kind)} << 32 | aux;
-}
-constexpr Kind kind_of(std::uint64_t header) {
-  return static_cast<Kind>(static_cast<std::uint8_t>(header >> 32));
-}
-constexpr std::uint8_t flags_of(std::uint64_t header) {
-  return static_cast<std::uint8_t>(header >> 40);
-}
-constexpr std::size_t words_of(std::uint64_t header) { return header >> 48; }
-constexpr std::uint32_t aux_of(std::uint64_t header) { return static_cast<std::uint32_t>(header); }
-constexpr std::size_t words_for(std::size_t bytes) { return (bytes + 7) / 8; }
 
 }  // namespace warpline::raw

@@ -1,4 +1,4 @@
-"""The CUDA records of raw logs, read in plain Python after ``native/raw/warpline_cuda.h``."""
+"""The CUDA records of raw logs, read in plain Python after ``native/raw/records.toml``."""
 
 from __future__ import annotations
 

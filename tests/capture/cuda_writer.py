@@ -1,6 +1,6 @@
 """Writes the CUDA records of raw logs, and whole raw sessions from exports of nsys.
 
-The layout is that of native/raw/warpline_cuda.h.
+The layout is that of native/raw/records.toml.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes logs of raw sessions, record by record: what the agent would write, and what it would not.
 
-The layout is that of native/raw/warpline_raw.h.
+The layout is that of native/raw/records.toml.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from warpline.trace import ProcessEnd, Trace, TraceMeta
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
-SAMPLE_BEGIN, SAMPLE_END = 6, 7  # of Note in native/raw/warpline_raw.h
+SAMPLE_BEGIN, SAMPLE_END = 6, 7  # of Note in native/raw/records.toml
 KILLED, SEGFAULT, STATUS_3 = 9, 11, 3 << 8
 
 

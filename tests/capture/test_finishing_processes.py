@@ -15,7 +15,7 @@ from warpline import native
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
 RANGE = ("start_ns", "end_ns", "name", "is_truncated")
-SAMPLE_BEGIN, SAMPLE_END = 6, 7  # of Note in native/raw/warpline_raw.h
+SAMPLE_BEGIN, SAMPLE_END = 6, 7  # of Note in native/raw/records.toml
 
 
 def test_threads_and_processes(tmp_path: Path) -> None:

@@ -56,16 +56,6 @@ def test_the_control_page_is_that_of_the_header():
     assert [name for _, name, _ in declared] == [field[0] for field in ControlPage._fields_]
 
 
-def test_the_log_header_is_that_of_the_header():
-    text = HEADER.read_text(encoding="utf-8")
-    body = re.search(r"struct LogHeader \{(.*?)\n\};", text, re.DOTALL)
-    assert body is not None
-    before = body[1].partition("records;")[0]
-    sizes = {"char magic[8]": 8, "std::uint32_t": 4, "std::uint64_t": 8, "std::int64_t": 8}
-    fields = re.findall(r"^  (char magic\[8\]|std::\w+)", before, re.MULTILINE)
-    assert sum(sizes[kind] for kind in fields[:-1]) == session._LOG_RECORDS_AT
-
-
 def test_a_page_begins_as_asked_for(folder):
     page = pages(folder, state=State.WAITING, mode=RangeMode.NVTX, windows_wanted=3)
     assert (folder / "control").stat().st_size == control.CONTROL_BYTES

@@ -1,7 +1,7 @@
 """An independent reader of raw recordings in plain Python: the agent's output as objects.
 
-It follows ``native/raw/warpline_raw.h`` and ``warpline_payload.h``, shares no code with Warpline's
-finishing, and rejects everything that those headers do not allow. It also creates sessions for
+It follows ``native/raw/records.toml`` and ``warpline_payload.h``, shares no code with Warpline's
+finishing, and rejects everything that those do not allow. It also creates sessions for
 tests that run programs.
 """
 

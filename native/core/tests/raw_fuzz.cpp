@@ -152,13 +152,13 @@ void add_chains(Writer &log, Chance &chance, const std::string &file) {
   if (chance.below(8) == 0) module = {chance.word(), chance.word(), {1}};
   std::string bytes(reinterpret_cast<const char *>(&module), sizeof module);
   bytes += chance.below(4) == 0 ? "/dev/zero" : file;
-  log.text(static_cast<Kind>(raw::CudaKind::kModule), 0, {0x10000}, bytes);
+  log.text(Kind::kModule, 0, {0x10000}, bytes);
   for (uint64_t number = 0; number < 4; ++number) {
     std::vector<uint64_t> body{number};
     for (uint64_t frames = chance.below(66); frames > 0; --frames) {
       body.push_back(chance.below(8) == 0 ? chance.word() : 0x10000 + chance.below(1 << 20));
     }
-    log.add(static_cast<Kind>(raw::CudaKind::kChain), 0, 0, body);
+    log.add(Kind::kChain, 0, 0, body);
   }
 }
 
@@ -180,9 +180,9 @@ std::vector<uint64_t> records(Chance &chance, const std::string &code) {
     for (uint64_t more = chance.below(4); more > 0; --more) add_cuda(log, chance, now);
     const auto flags = static_cast<uint8_t>(chance.below(16));
     std::vector<uint64_t> fields;
-    if (flags & raw::kHasDomain) fields.push_back(1 | 3ULL << 32);
-    if (flags & raw::kHasColor) fields.push_back(0xff00ff00);
-    if (flags & raw::kHasValue) fields.insert(fields.end(), {chance.below(8), chance.word()});
+    if (flags & raw::Push::kHasDomain) fields.push_back(1 | 3ULL << 32);
+    if (flags & raw::Push::kHasColor) fields.push_back(0xff00ff00);
+    if (flags & raw::Push::kHasValue) fields.insert(fields.end(), {chance.below(8), chance.word()});
     const auto with = [&](std::vector<uint64_t> fixed) {
       fixed.insert(fixed.end(), fields.begin(), fields.end());
       return fixed;
@@ -212,7 +212,7 @@ std::vector<uint64_t> records(Chance &chance, const std::string &code) {
       for (int word = 0; word < 5; ++word) body.push_back(chance.word());
       const bool has_targets = chance.below(2) == 0;
       if (has_targets) body.insert(body.end(), {1, 8 | 5ULL << 32, 0x6f6c6c6568});
-      log.add(Kind::kPayload, 0, has_targets ? raw::kHasTargets : 0, body);
+      log.add(Kind::kPayload, 0, has_targets ? raw::kPayloadHasTargets : 0, body);
     }
   }
   log.add(Kind::kDropped, 0, 0, {now, 5});

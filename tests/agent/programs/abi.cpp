@@ -1,5 +1,5 @@
 // Compares our declarations of NVTX with NVIDIA's. It is compiled, never run.
-#include "nvtx_abi.h"
+#include "nvtx/abi.h"
 #include "warpline_payload.h"
 
 #include <nvtx3/nvToolsExt.h>

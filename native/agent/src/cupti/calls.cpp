@@ -131,10 +131,10 @@ Call describe(const char* full_name, Domain domain, const CudaConfig& config) {
                    (calls == CudaCalls::kTelling &&
                     (is_work || begins_with_any(name, kTellingStarts)));
   // A host function occupies its stream but no device work answers to it.
-  if (is_work && !name.starts_with("LaunchHostFunc")) call.flags |= raw::kCallLaunches;
-  if (name.starts_with("GraphLaunch")) call.flags |= raw::kCallIsGraph;
+  if (is_work && !name.starts_with("LaunchHostFunc")) call.flags |= raw::Call::kLaunches;
+  if (name.starts_with("GraphLaunch")) call.flags |= raw::Call::kIsGraph;
   if (name.starts_with("StreamBeginCapture") || name.starts_with("StreamEndCapture")) {
-    call.flags |= raw::kCallCaptures;
+    call.flags |= raw::Call::kCaptures;
   }
   call.parameters = parameters_of(name, domain == Domain::kRuntime);
   call.signature = signature_form(name);
@@ -168,8 +168,7 @@ bool define_name(ThreadLog& log, std::uint32_t key, const Call& call) noexcept {
   }
   const std::size_t bit = ((key >> 16) - 1) * kMaxCalls + (key & 0xffff);
   if (t_calls.named[bit]) [[likely]] return true;
-  const auto kind = static_cast<raw::Kind>(raw::CudaKind::kCallName);
-  if (!log.define(kind, key, 0, call.name)) return false;
+  if (!log.define(raw::Kind::kCallName, key, 0, call.name)) return false;
   t_calls.named[bit] = true;
   return true;
 }
@@ -179,27 +178,23 @@ void record(std::uint32_t key, const Call& call, const cupti::CallData& data) no
   LogLease log = recording_log();
   if (!log || !define_name(*log, key, call)) return;
   const bool wants_chain = call.chain_from_ns >= 0 && end - t_calls.start >= call.chain_from_ns;
-  const std::uint64_t chain = wants_chain ? write_chain(*log) : 0;
-  Target target;
+  raw::Call record{
+      .flags = call.flags,
+      .call = key & 0xffff,
+      .api = key >> 16,
+      .start_ns = static_cast<std::uint64_t>(t_calls.start),
+      .end_ns = static_cast<std::uint64_t>(end),
+      .correlation = written_correlation(data.correlation),
+      .status = data.status == nullptr ? 0 : *static_cast<const std::uint32_t*>(data.status)};
+  if (wants_chain) record.chain = write_chain(*log);
+  if (record.chain != 0) record.flags |= raw::Call::kHasChain;
   if (call.parameters.concerns != Concerns::kNothing) {
-    target = target_of(g_functions, call.parameters, data);
+    add_target(g_functions, call.parameters, data, record);
   }
-  const std::size_t words = (chain == 0 ? 4 : 5) + target.count;
-  std::uint64_t* room = log->reserve(words);
-  if (room == nullptr) return;
-  const std::uint32_t status =
-      data.status == nullptr ? 0 : *static_cast<const std::uint32_t*>(data.status);
-  room[1] = static_cast<std::uint64_t>(t_calls.start);
-  room[2] = static_cast<std::uint64_t>(end);
-  room[3] = std::uint64_t{status} << 32 | written_correlation(data.correlation);
-  if (chain != 0) room[4] = chain;
-  std::copy_n(target.words, target.count, room + words - target.count);
-  unsigned flags = call.flags | target.flags | (chain != 0 ? raw::kCallHasChain : 0u);
   if (call.parameters.volume != Volume::kUnknown && moves_nothing(call.parameters.volume, data)) {
-    flags &= ~unsigned{raw::kCallLaunches};
+    record.flags &= static_cast<std::uint8_t>(~raw::Call::kLaunches);
   }
-  log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kCall), static_cast<std::uint8_t>(flags),
-              words, key, true);
+  log->put(record);
 }
 
 bool bounds_ranges() noexcept {
@@ -245,7 +240,7 @@ void leave(std::uint32_t key, const Call& call, const cupti::CallData& data,
     return;
   }
   if (call.is_chosen) record(key, call, data);
-  if ((call.flags & raw::kCallIsGraph) != 0) [[unlikely]] meet_graph();
+  if ((call.flags & raw::Call::kIsGraph) != 0) [[unlikely]] meet_graph();
   // After it, as recording may begin or end by that.
   if (sees_calls() && call.signature != SignatureForm::kNot) {
     see_call(signature_of(call.signature, key >> 16, key & 0xffff, data.parameters), t_calls.start);

@@ -129,17 +129,15 @@ std::uint32_t context_of(const cupti::Functions& functions, const cupti::CallDat
   return number;
 }
 
-void add(Target& target, std::uint8_t flag, std::uint64_t word) noexcept {
-  target.flags |= flag;
-  target.words[target.count++] = word;
+void add_place(raw::Call& record, std::uint32_t stream, std::uint32_t context) noexcept {
+  record.flags |= raw::Call::kHasPlace;
+  record.stream = stream;
+  record.context = context;
 }
 
-void add_place(Target& target, std::uint32_t stream, std::uint32_t context) noexcept {
-  add(target, raw::kCallHasPlace, std::uint64_t{context} << 32 | stream);
-}
-
-void add_event(Target& target, const void* event) noexcept {
-  add(target, raw::kCallHasEvent, reinterpret_cast<std::uintptr_t>(event));
+void add_event(raw::Call& record, const void* event) noexcept {
+  record.flags |= raw::Call::kHasEvent;
+  record.event = reinterpret_cast<std::uintptr_t>(event);
 }
 
 }  // namespace
@@ -148,47 +146,45 @@ Parameters parameters_of(std::string_view name, bool is_runtime) noexcept {
   return {concerns_of(name), volume_of(name, is_runtime), name.find("_ptsz") != name.npos};
 }
 
-Target target_of(const cupti::Functions& functions, Parameters parameters,
-                 const cupti::CallData& call) noexcept {
-  Target target;
+void add_target(const cupti::Functions& functions, Parameters parameters,
+                const cupti::CallData& call, raw::Call& record) noexcept {
   const auto stream = [&](void* handle) {
     return stream_of(functions, call, handle, parameters.is_per_thread);
   };
   if (parameters.concerns == Concerns::kCurrentContext) {
-    add_place(target, raw::kCudaNone, call.context_id);
-    return target;
+    add_place(record, raw::kCudaNone, call.context_id);
+    return;
   }
-  if (call.parameters == nullptr) return target;
+  if (call.parameters == nullptr) return;
   switch (parameters.concerns) {
     case Concerns::kNothing:
     case Concerns::kCurrentContext: break;
     case Concerns::kGivenContext:
-      add_place(target, raw::kCudaNone, context_of(functions, call));
+      add_place(record, raw::kCudaNone, context_of(functions, call));
       break;
     case Concerns::kStream:
-      add_place(target, stream(as<cupti::StreamParameters>(call).stream), call.context_id);
+      add_place(record, stream(as<cupti::StreamParameters>(call).stream), call.context_id);
       break;
     case Concerns::kStreamAndEvent: {
       const auto& both = as<cupti::StreamEventParameters>(call);
-      add_place(target, stream(both.stream), call.context_id);
-      add_event(target, both.event);
+      add_place(record, stream(both.stream), call.context_id);
+      add_event(record, both.event);
       break;
     }
     case Concerns::kEventAndStream: {
       const auto& both = as<cupti::EventStreamParameters>(call);
-      add_place(target, stream(both.stream), call.context_id);
-      add_event(target, both.event);
+      add_place(record, stream(both.stream), call.context_id);
+      add_event(record, both.event);
       break;
     }
     case Concerns::kEvent:
-      add_place(target, raw::kCudaNone, call.context_id);
-      add_event(target, as<cupti::EventParameters>(call).event);
+      add_place(record, raw::kCudaNone, call.context_id);
+      add_event(record, as<cupti::EventParameters>(call).event);
       break;
     case Concerns::kEventOnly:
-      add_event(target, as<cupti::EventParameters>(call).event);
+      add_event(record, as<cupti::EventParameters>(call).event);
       break;
   }
-  return target;
 }
 
 bool moves_nothing(Volume volume, const cupti::CallData& call) noexcept {

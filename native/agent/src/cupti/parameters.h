@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cupti/abi.h"
+#include "warpline_records.h"
 
 namespace warpline::agent {
 
@@ -33,17 +34,10 @@ struct Parameters {
 };
 Parameters parameters_of(std::string_view name, bool is_runtime) noexcept;
 
-// The words of a kCall record for its stream and event, and their flags.
-struct Target {
-  std::uint8_t flags = 0;
-  std::uint8_t count = 0;
-  std::uint64_t words[2];
-};
-
-// Reads the stream and event of a call. Queries CUPTI for stream ids, once per stream until
-// forget_streams(). At the exit of the call, in its thread.
-Target target_of(const cupti::Functions& functions, Parameters parameters,
-                 const cupti::CallData& call) noexcept;
+// Adds the stream and event of a call to its record. Queries CUPTI for stream ids, once per stream
+// until forget_streams(). At the exit of the call, in its thread.
+void add_target(const cupti::Functions& functions, Parameters parameters,
+                const cupti::CallData& call, raw::Call& record) noexcept;
 
 // Whether a copy or memset has no bytes, or involves no device: no record of GPU
 // work follows.

@@ -21,18 +21,7 @@
 namespace warpline::agent {
 namespace {
 
-using raw::CudaKind;
-
-constexpr raw::Kind raw_kind(CudaKind kind) { return static_cast<raw::Kind>(kind); }
-constexpr std::uint64_t pair(std::uint32_t low, std::uint32_t high) {
-  return std::uint64_t{high} << 32 | low;
-}
-constexpr std::uint64_t four(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) {
-  const auto part = [](std::uint32_t value, int shift) {
-    return std::uint64_t{value > 0xffff ? 0xffffu : value} << shift;
-  };
-  return part(a, 0) | part(b, 16) | part(c, 32) | part(d, 48);
-}
+constexpr std::uint32_t size(std::int32_t number) { return static_cast<std::uint32_t>(number); }
 
 // Numbers for the names of kernels. CUPTI's pointers are a hint only: when a module is unloaded,
 // another's name may take its place. Used with g_writing held.
@@ -137,9 +126,9 @@ class Writer {
   }
 
   void end(std::uint64_t records, std::uint64_t lost, std::uint32_t not_taken) noexcept {
-    const auto now = static_cast<std::uint64_t>(now_ns());
-    if (lost != 0) put(CudaKind::kLost, 0, 0, false, {now, lost});
-    put(CudaKind::kBuffer, 0, not_taken, false, {now, records});
+    const std::uint64_t now = timestamp();
+    if (lost != 0) log_.put(raw::Lost{.time_ns = now, .records = lost});
+    log_.put(raw::Buffer{.skipped = not_taken, .time_ns = now, .records = records});
     saw_written_correlation(largest_);
   }
 
@@ -155,13 +144,9 @@ class Writer {
     return id;
   }
 
-  template <std::size_t N>
-  bool put(CudaKind kind, std::uint8_t flags, std::uint32_t aux, bool is_event,
-           const std::uint64_t (&words)[N], std::size_t count = N) noexcept {
-    std::uint64_t* room = log_.reserve(1 + count);
-    if (room == nullptr) return true;  // the log counts what it has no space for
-    std::memcpy(room + 1, words, count * sizeof words[0]);
-    log_.commit(room, raw_kind(kind), flags, 1 + count, aux, is_event);
+  template <class Record>
+  bool put(const Record& record) noexcept {
+    log_.put(record);  // the log counts what it has no space for
     return true;
   }
 
@@ -170,155 +155,181 @@ class Writer {
     const std::uint32_t number = names().number(text);
     const bool is_remembered = number < NamesWritten::kRemembered;
     if (number == 0 || (is_remembered && written_[number])) return number;
-    if (!log_.define(raw_kind(CudaKind::kName), number, 0, text)) return 0;
+    if (!log_.define(raw::Kind::kCudaName, number, 0, text)) return 0;
     if (is_remembered) written_[number] = true;
     return number;
   }
 
+  // What all work on a device has.
+  template <class Record, class Theirs>
+  void add_work(Record& to, const Theirs& from) noexcept {
+    to.start_ns = from.start;
+    to.end_ns = from.end;
+    to.device = from.device;
+    to.context = from.context;
+    to.stream = from.stream;
+    to.correlation = written(from.correlation);
+  }
+
+  template <class Record, class Theirs>
+  static void add_graph_node(Record& to, const Theirs& from) noexcept {
+    if (from.graph_node == 0) return;
+    to.flags |= Record::kHasGraphNode;
+    to.graph_node = from.graph_node;
+    to.graph = from.graph;
+  }
+
   bool kernel(const cupti::KernelRecord& k) noexcept {
     if (reading_.kernel_spans != nullptr && !reading_.kernel_spans->holds(k.start)) return false;
-    std::uint8_t flags = k.launch_type == 1   ? raw::kIsCooperative
-                         : k.launch_type == 2 ? raw::kIsCooperativeMulti
-                                              : std::uint8_t{0};
-    std::uint64_t words[12] = {
-        k.start,
-        k.end,
-        pair(k.device, k.context),
-        pair(k.stream, written(k.correlation)),
-        std::uint64_t{static_cast<std::uint32_t>(k.grid[0])} |
-            (four(0, 0, static_cast<std::uint32_t>(k.grid[1]),
-                  static_cast<std::uint32_t>(k.grid[2]))),
-        four(static_cast<std::uint32_t>(k.block[0]), static_cast<std::uint32_t>(k.block[1]),
-             static_cast<std::uint32_t>(k.block[2]), k.registers_per_thread),
-        pair(static_cast<std::uint32_t>(k.static_shared_bytes),
-             static_cast<std::uint32_t>(k.dynamic_shared_bytes)),
-        pair(k.executed_shared_bytes, k.local_bytes_per_thread),
-        k.local_bytes,
-    };
-    std::size_t count = 9;
-    add_graph_node(words, count, flags, k.graph_node, k.graph);
+    raw::Kernel to{.name = name(k.name),
+                   .grid_x = size(k.grid[0]),
+                   .grid_y = size(k.grid[1]),
+                   .grid_z = size(k.grid[2]),
+                   .block_x = size(k.block[0]),
+                   .block_y = size(k.block[1]),
+                   .block_z = size(k.block[2]),
+                   .registers = k.registers_per_thread,
+                   .static_shared_bytes = size(k.static_shared_bytes),
+                   .dynamic_shared_bytes = size(k.dynamic_shared_bytes),
+                   .executed_shared_bytes = k.executed_shared_bytes,
+                   .local_bytes_per_thread = k.local_bytes_per_thread,
+                   .local_bytes = k.local_bytes};
+    add_work(to, k);
+    add_graph_node(to, k);
+    if (k.launch_type == 1) to.flags |= raw::Kernel::kIsCooperative;
+    if (k.launch_type == 2) to.flags |= raw::Kernel::kIsCooperativeMulti;
     if (k.cluster[0] > 1 || k.cluster[1] > 1 || k.cluster[2] > 1) {
-      words[count++] = four(k.cluster[0], k.cluster[1], k.cluster[2], k.cluster_policy);
-      flags |= raw::kHasCluster;
+      to.flags |= raw::Kernel::kHasCluster;
+      to.cluster_x = k.cluster[0];
+      to.cluster_y = k.cluster[1];
+      to.cluster_z = k.cluster[2];
+      to.cluster_policy = k.cluster_policy;
     }
-    if (has(cupti::kVersion13_0_0) && k.is_device_launched != 0) flags |= raw::kIsDeviceLaunched;
-    return put(CudaKind::kKernel, flags, name(k.name), true, words, count);
+    if (has(cupti::kVersion13_0_0) && k.is_device_launched != 0) {
+      to.flags |= raw::Kernel::kIsDeviceLaunched;
+    }
+    return put(to);
   }
 
-  static std::uint32_t copy_kinds(std::uint8_t kind, std::uint8_t source,
-                                  std::uint8_t destination, std::uint8_t flags) noexcept {
-    return std::uint32_t{kind} | std::uint32_t{source} << 8 | std::uint32_t{destination} << 16 |
-           std::uint32_t{flags} << 24;
-  }
-
-  template <std::size_t N>
-  static void add_graph_node(std::uint64_t (&words)[N], std::size_t& count, std::uint8_t& flags,
-                             std::uint64_t node, std::uint32_t graph) noexcept {
-    if (node == 0) return;
-    words[count++] = node;
-    words[count++] = graph;
-    flags |= raw::kHasGraphNode;
+  template <class Theirs>
+  raw::Copy copy_of(const Theirs& c) noexcept {
+    raw::Copy to{.copy_kind = c.copy_kind,
+                 .source_memory = c.source_memory,
+                 .destination_memory = c.destination_memory,
+                 .copy_flags = c.flags,
+                 .bytes = c.bytes};
+    add_work(to, c);
+    add_graph_node(to, c);
+    return to;
   }
 
   bool copy(const cupti::CopyRecord& c) noexcept {
-    std::uint64_t words[8] = {c.start, c.end, pair(c.device, c.context),
-                              pair(c.stream, written(c.correlation)), c.bytes};
-    std::size_t count = 5;
-    std::uint8_t flags = 0;
-    add_graph_node(words, count, flags, c.graph_node, c.graph);
+    raw::Copy to = copy_of(c);
     if (has(cupti::kVersion12_8) && c.copies > 1) {
-      words[count++] = c.copies;
-      flags |= raw::kHasCount;
+      to.flags |= raw::Copy::kHasCount;
+      to.copies = c.copies;
     }
-    const std::uint32_t aux =
-        copy_kinds(c.copy_kind, c.source_memory, c.destination_memory, c.flags);
-    return put(CudaKind::kCopy, flags, aux, true, words, count);
+    return put(to);
   }
 
   bool peer_copy(const cupti::PeerCopyRecord& c) noexcept {
-    std::uint64_t words[9] = {c.start, c.end, pair(c.device, c.context),
-                              pair(c.stream, written(c.correlation)), c.bytes};
-    std::size_t count = 5;
-    std::uint8_t flags = raw::kHasPeer;
-    add_graph_node(words, count, flags, c.graph_node, c.graph);
-    words[count++] = pair(c.source_device, c.destination_device);
-    words[count++] = pair(c.source_context, c.destination_context);
-    const std::uint32_t aux =
-        copy_kinds(c.copy_kind, c.source_memory, c.destination_memory, c.flags);
-    return put(CudaKind::kCopy, flags, aux, true, words, count);
+    raw::Copy to = copy_of(c);
+    to.flags |= raw::Copy::kHasPeer;
+    to.source_device = c.source_device;
+    to.destination_device = c.destination_device;
+    to.source_context = c.source_context;
+    to.destination_context = c.destination_context;
+    return put(to);
   }
 
   bool fill(const cupti::FillRecord& f) noexcept {
-    std::uint64_t words[8] = {f.start, f.end, pair(f.device, f.context),
-                              pair(f.stream, written(f.correlation)), f.bytes, pair(f.memory, f.flags)};
-    std::size_t count = 6;
-    std::uint8_t flags = 0;
-    add_graph_node(words, count, flags, f.graph_node, f.graph);
-    return put(CudaKind::kFill, flags, f.value, true, words, count);
+    raw::Fill to{.value = f.value, .bytes = f.bytes, .memory = f.memory, .fill_flags = f.flags};
+    add_work(to, f);
+    add_graph_node(to, f);
+    return put(to);
   }
 
   bool graph(const cupti::GraphRecord& g) noexcept {
     if (reading_.graph_spans != nullptr && !reading_.graph_spans->holds(g.start)) return false;
-    std::uint64_t words[6] = {g.start, g.end, pair(g.device, g.context),
-                              pair(g.stream, written(g.correlation))};
-    std::size_t count = 4;
-    std::uint8_t flags = 0;
+    raw::Graph to{.graph = g.graph};
+    add_work(to, g);
     if (has(cupti::kHasGraphEnd) && (g.end_device != g.device || g.end_context != g.context)) {
-      words[count++] = g.end_device;
-      words[count++] = g.end_context;
-      flags = raw::kHasPeer;
+      to.flags = raw::Graph::kHasPeer;
+      to.end_device = g.end_device;
+      to.end_context = g.end_context;
     }
-    return put(CudaKind::kGraph, flags, g.graph, true, words, count);
+    return put(to);
   }
 
   bool wait(const cupti::WaitRecord& w) noexcept {
     const bool has_sync = has(cupti::kHasEventSync);
-    return put(CudaKind::kWait, 0, w.type, false,
-               {w.start, w.end, pair(w.context, w.stream), pair(written(w.correlation), w.event),
-                has_sync ? w.event_sync : 0, has_sync ? w.status : 0});
+    return put(raw::Wait{.wait_kind = w.type,
+                         .start_ns = w.start,
+                         .end_ns = w.end,
+                         .context = w.context,
+                         .stream = w.stream,
+                         .correlation = written(w.correlation),
+                         .event = w.event,
+                         .event_sync = has_sync ? w.event_sync : 0,
+                         .status = has_sync ? w.status : 0});
   }
 
   bool event(const cupti::EventRecord& e) noexcept {
     const bool is_long = has(cupti::kHasEventSync);
-    const std::uint64_t words[4] = {
-        pair(e.context, e.stream), pair(written(e.correlation), is_long ? e.device : raw::kCudaNone),
-        is_long ? e.event_sync : 0, is_long ? e.device_time : 0};
-    const bool has_time = words[3] != 0;
-    return put(CudaKind::kEvent, has_time ? raw::kHasDeviceTime : 0, e.event, false, words,
-               has_time ? 4 : 3);
+    raw::Event to{.event = e.event,
+                  .context = e.context,
+                  .stream = e.stream,
+                  .correlation = written(e.correlation),
+                  .device = is_long ? e.device : raw::kCudaNone,
+                  .event_sync = is_long ? e.event_sync : 0,
+                  .device_time_ns = is_long ? e.device_time : 0};
+    if (to.device_time_ns != 0) to.flags = raw::Event::kHasDeviceTime;
+    return put(to);
   }
 
   bool memory(const cupti::MemoryRecord& m) noexcept {
-    std::uint64_t words[10] = {m.time, pair(m.device, m.context), pair(m.stream, written(m.correlation)),
-                               m.address, m.bytes};
-    std::size_t count = 5;
-    std::uint8_t flags = 0;
-    if (m.pool_type != 0) {
-      words[count++] = m.pool_address;
-      words[count++] = m.pool_size;
-      words[count++] = m.pool_used;
-      words[count++] = m.pool_threshold;
-      flags |= raw::kHasPool;
-    }
-    if (const std::uint32_t number = name(m.name); number != 0) {
-      words[count++] = number;
-      flags |= raw::kHasName;
-    }
-    const std::uint32_t aux = (m.operation & 0xff) | (m.memory & 0xff) << 8 |
-                              (m.is_async != 0 ? 1u : 0u) << 16 | (m.pool_type & 0xff) << 24;
-    return put(CudaKind::kMemory, flags, aux, false, words, count);
+    raw::Memory to{.operation = m.operation,
+                   .memory = m.memory,
+                   .is_async = m.is_async != 0,
+                   .pool_type = m.pool_type,
+                   .time_ns = m.time,
+                   .device = m.device,
+                   .context = m.context,
+                   .stream = m.stream,
+                   .correlation = written(m.correlation),
+                   .address = m.address,
+                   .bytes = m.bytes,
+                   .pool_address = m.pool_address,
+                   .pool_bytes = m.pool_size,
+                   .pool_used_bytes = m.pool_used,
+                   .pool_threshold_bytes = m.pool_threshold,
+                   .name = name(m.name)};
+    if (m.pool_type != 0) to.flags |= raw::Memory::kHasPool;
+    if (to.name != 0) to.flags |= raw::Memory::kHasName;
+    return put(to);
   }
 
   bool pool(const cupti::PoolRecord& p) noexcept {
-    return put(CudaKind::kPool, 0, (p.operation & 0xff) | (p.type & 0xff) << 8, false,
-               {p.time, pair(p.device, written(p.correlation)), p.address, p.size, p.used, p.threshold,
-                p.min_bytes_to_keep});
+    return put(raw::Pool{.operation = p.operation,
+                         .pool_type = p.type,
+                         .time_ns = p.time,
+                         .device = p.device,
+                         .correlation = written(p.correlation),
+                         .address = p.address,
+                         .bytes = p.size,
+                         .used_bytes = p.used,
+                         .threshold_bytes = p.threshold,
+                         .keep_bytes = p.min_bytes_to_keep});
   }
 
   bool overhead(const cupti::OverheadRecord& o) noexcept {
-    const std::uint32_t correlation = has(cupti::kHasOverheadCorrelation) ? written(o.correlation) : 0;
-    return put(CudaKind::kOverhead, 0, o.overhead, false,
-               {o.start, o.end, pair(o.object, o.ids[1]), correlation});
+    const bool has_correlation = has(cupti::kHasOverheadCorrelation);
+    return put(raw::Overhead{.overhead_kind = o.overhead,
+                             .start_ns = o.start,
+                             .end_ns = o.end,
+                             .object_kind = o.object,
+                             .object_id = o.ids[1],
+                             .correlation = has_correlation ? written(o.correlation) : 0});
   }
 
   // Kept for write_new_devices.
@@ -348,13 +359,18 @@ class Writer {
   bool context(const cupti::ContextRecord& c) noexcept {
     const bool has_green = has(cupti::kHasGreenContext);
     const bool is_green = has_green && c.is_green != 0;
-    return put(CudaKind::kContext, 0, c.context, false,
-               {pair(c.device, c.null_stream), pair(is_green ? c.parent : 0, is_green ? 1 : 0)});
+    return put(raw::Context{.context = c.context,
+                            .device = c.device,
+                            .null_stream = c.null_stream,
+                            .parent = is_green ? c.parent : 0,
+                            .is_green = is_green});
   }
 
   bool stream(const cupti::StreamRecord& s) noexcept {
-    return put(CudaKind::kStream, 0, s.stream, false,
-               {pair(s.context, static_cast<std::uint32_t>(s.priority)), pair(s.flag, 0)});
+    return put(raw::Stream{.stream = s.stream,
+                           .context = s.context,
+                           .priority = static_cast<std::int32_t>(s.priority),
+                           .stream_kind = s.flag});
   }
 
   const RecordReading& reading_;
@@ -391,22 +407,26 @@ bool write_device(CudaDevice& device) noexcept {
   if (!log) return false;
   tell_number(*log, device);
   const std::uint32_t name = names().number(device.name);
-  if (!log->define(raw_kind(CudaKind::kName), name, 0, device.name)) return false;
-  std::uint64_t* room = log->reserve(12);
-  if (room == nullptr) return false;
-  room[1] = pair(name, device.multiprocessors);
-  std::memcpy(room + 2, device.uuid, sizeof device.uuid);
-  room[4] = device.memory_bytes;
-  room[5] = device.memory_bytes_per_s;
-  room[6] = device.clock_hz;
-  room[7] = pair(device.l2_bytes, device.warp_size);
-  room[8] = pair(device.compute_major, device.compute_minor);
-  room[9] = device.pci;
-  room[10] = pair(device.max_threads_per_multiprocessor, device.max_shared_per_multiprocessor);
-  const std::uint32_t number = static_cast<std::uint32_t>(device.number + 1) << 8;
-  room[11] = pair(device.max_registers_per_multiprocessor, number | (device.is_mig ? 1 : 0));
-  log->commit(room, raw_kind(CudaKind::kDevice), 0, 12, device.id, false);
-  return true;
+  if (!log->define(raw::Kind::kCudaName, name, 0, device.name)) return false;
+  raw::Device to{.device = device.id,
+                 .name = name,
+                 .multiprocessors = device.multiprocessors,
+                 .memory_bytes = device.memory_bytes,
+                 .memory_bytes_per_s = device.memory_bytes_per_s,
+                 .clock_hz = device.clock_hz,
+                 .l2_bytes = device.l2_bytes,
+                 .warp_size = device.warp_size,
+                 .compute_major = device.compute_major,
+                 .compute_minor = device.compute_minor,
+                 .pci = device.pci,
+                 .max_threads = device.max_threads_per_multiprocessor,
+                 .max_shared_bytes = device.max_shared_per_multiprocessor,
+                 .max_registers = device.max_registers_per_multiprocessor,
+                 .is_mig = device.is_mig,
+                 .gpu_number = static_cast<std::uint32_t>(device.number + 1)};
+  std::memcpy(&to.uuid_low, device.uuid, 8);
+  std::memcpy(&to.uuid_high, device.uuid + 8, 8);
+  return log->put(to);
 }
 
 }  // namespace

@@ -44,10 +44,8 @@ void write_clock(const cupti::Functions& functions, bool is_first) noexcept {
   if (!read_clocks(functions, pair)) return;
   LogLease log = definition_log();
   if (!log) return;
-  if (std::uint64_t* room = log->reserve(3)) {
-    room[1] = pair.theirs;
-    room[2] = static_cast<std::uint64_t>(pair.ours);
-    log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kClock), 0, 3, 0, false);
+  if (log->put(raw::CudaClock{.cupti_ns = pair.theirs,
+                              .host_ns = static_cast<std::uint64_t>(pair.ours)})) {
     g_clock_written_ns.store(pair.ours, std::memory_order_relaxed);
   }
 }

@@ -152,7 +152,6 @@ bool is_asked_for(const Tracing& t, const KindChoice& choice) noexcept {
 
 // ---- what CUPTI calls
 
-std::uint64_t timestamp() { return static_cast<std::uint64_t>(now_ns()); }
 
 void on_buffer_wanted(std::uint8_t** buffer, std::size_t* bytes, std::size_t* max_records) {
   *max_records = 0;  // as many as fit
@@ -181,14 +180,11 @@ void on_graph_node(const cupti::ResourceData& resource) noexcept {
   }
   LogLease log = recording_log();
   if (!log) return;
-  std::uint64_t* room = log->reserve(5);
-  if (room == nullptr) return;
-  room[1] = timestamp();
-  room[2] = node;
-  room[3] = original;
-  room[4] = graph_id;
-  log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kGraphNode), 0, 5, graph->node_type,
-              false);
+  log->put(raw::GraphNode{.node_type = graph->node_type,
+                          .time_ns = timestamp(),
+                          .graph_node_id = node,
+                          .original_graph_node_id = original,
+                          .graph = graph_id});
 }
 
 // Enables graph-level tracing, which adds a microsecond of overhead to every launch. Any thread.
@@ -299,10 +295,7 @@ bool take_up(Tracing& t) noexcept {
 
 void tell_collecting(std::uint32_t collects) noexcept {
   if (LogLease log = definition_log()) {
-    if (std::uint64_t* room = log->reserve(2)) {
-      room[1] = timestamp();
-      log->commit(room, static_cast<raw::Kind>(raw::CudaKind::kCollecting), 0, 2, collects, false);
-    }
+    log->put(raw::Collecting{.kinds = collects, .time_ns = timestamp()});
   }
 }
 

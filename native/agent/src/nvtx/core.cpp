@@ -212,37 +212,24 @@ void close_window_of_stop(std::uint64_t id) noexcept {
   }
 }
 
-struct EventShape {
-  std::uint8_t flags;
-  std::size_t words;  // of the fields that the flags stand for
-};
-
-EventShape shape_of(const Domain& domain, const Event& event) noexcept {
-  EventShape shape{0, 0};
+// Adds what a raw::Push, Start or Mark has besides its time.
+template <class Record>
+void add_fields(Record& record, const Domain& domain, const Event& event) noexcept {
   if (domain.id != 0 || event.category != 0) {
-    shape.flags |= raw::kHasDomain;
-    shape.words += 1;
+    record.flags |= Record::kHasDomain;
+    record.domain = domain.id;
+    record.category = event.category;
   }
   if (event.has_color) {
-    shape.flags |= raw::kHasColor;
-    shape.words += 1;
+    record.flags |= Record::kHasColor;
+    record.color = event.color;
   }
   if (event.value_type != kValueNone) {
-    shape.flags |= raw::kHasValue;
-    shape.words += 2;
+    record.flags |= Record::kHasValue;
+    record.value_type = static_cast<std::uint32_t>(event.value_type);
+    record.value = event.value;
   }
-  if (!event.has_name) shape.flags |= raw::kHasNoName;
-  return shape;
-}
-
-void put_fields(std::uint64_t* to, const Domain& domain, const Event& event,
-                std::uint8_t flags) noexcept {
-  if ((flags & raw::kHasDomain) != 0) *to++ = std::uint64_t{event.category} << 32 | domain.id;
-  if ((flags & raw::kHasColor) != 0) *to++ = event.color;
-  if ((flags & raw::kHasValue) != 0) {
-    *to++ = static_cast<std::uint32_t>(event.value_type);
-    *to++ = event.value;
-  }
+  if (!event.has_name) record.flags |= Record::kHasNoName;
 }
 
 bool define(ThreadLog& log, ThreadRanges& mine, const Domain& domain, const Event& event,
@@ -255,41 +242,31 @@ bool define(ThreadLog& log, ThreadRanges& mine, const Domain& domain, const Even
   return log.intern(event.name, slot);
 }
 
-// Writes a kPush, kStart or kMark and what it needs. Returns whether it is in the log; for kStart
-// `id` becomes the range's.
-bool write_event(ThreadRanges& mine, raw::Kind kind, Domain& domain, const Given& given,
-                 std::uint64_t* id) noexcept {
+// Writes a raw::Push, Start or Mark and what it needs. Returns whether it is in the log.
+template <class Record>
+bool write_event(ThreadRanges& mine, Domain& domain, const Given& given, Record& record) noexcept {
   LogLease log = recording_log();
   if (!log) return false;
   mine.see(*log);
   const Event event(domain, given);
-  std::uint32_t slot;
-  if (!define(*log, mine, domain, event, slot)) return false;
-  const EventShape shape = shape_of(domain, event);
-  const std::size_t fixed = id == nullptr ? 2 : 3;
-  std::uint64_t* room = log->reserve(fixed + shape.words);
+  if (!define(*log, mine, domain, event, record.slot)) return false;
+  add_fields(record, domain, event);
+  if constexpr (requires { record.range_id; }) record.range_id = log->next_range_id();
+  std::uint64_t* room = log->reserve(record.words());
   if (room == nullptr) return false;
-  if (id != nullptr) room[2] = *id = log->next_range_id();
-  put_fields(room + fixed, domain, event, shape.flags);
-  room[1] = static_cast<std::uint64_t>(now_ns());  // last: what it took is not the program's
-  log->commit(room, kind, shape.flags, fixed + shape.words, slot, true);
+  record.time_ns = timestamp();  // last: what it took is not the program's
+  log->commit(room, record);
   if (event.payload_count != 0) write_payloads(*log, domain, event.payloads, event.payload_count);
   return true;
 }
 
-// Writes a kPop or kStop and its payloads.
-void write_end(LogLease log, ThreadRanges& mine, Domain& domain, raw::Kind kind, std::uint64_t id,
+// Writes a raw::Pop or Stop and its payloads.
+template <class Record>
+void write_end(LogLease log, ThreadRanges& mine, Domain& domain, Record record,
                const Given& end) noexcept {
-  const bool is_stop = kind == raw::Kind::kStop;
-  const std::size_t words = is_stop ? 3 : 2;
-  const auto now = static_cast<std::uint64_t>(now_ns());  // first, for the same reason
+  record.time_ns = timestamp();  // first, for the same reason
   if (end.count != 0 && !define_schemas(*log, mine.schemas_defined)) return;
-  std::uint64_t* room = log->reserve(words);
-  if (room == nullptr) return;
-  room[1] = now;
-  if (is_stop) room[2] = id;
-  log->commit(room, kind, 0, words, is_stop ? 0 : domain.id, false);
-  if (end.count == 0) return;
+  if (!log->put(record) || end.count == 0) return;
   write_payloads(*log, domain, static_cast<const Payload*>(end.data), end.count);
 }
 
@@ -360,7 +337,9 @@ void Event::set_name(const RegisteredText* text) noexcept {
 }
 
 void mark(Domain& domain, const Given& given) noexcept {
-  if (is_enabled(domain)) write_event(t_ranges, raw::Kind::kMark, domain, given, nullptr);
+  if (!is_enabled(domain)) return;
+  raw::Mark record;
+  write_event(t_ranges, domain, given, record);
 }
 
 int push_range(Domain& domain, const Given& given) noexcept {
@@ -379,16 +358,17 @@ int push_range(Domain& domain, const Given& given) noexcept {
       mine.step_generation = g_process->generation.load(std::memory_order_relaxed);
     }
   }
+  raw::Push record;
   if (open == nullptr) {
     ++mine.unplaced;
-    write_event(mine, raw::Kind::kPush, domain, given, nullptr);
+    write_event(mine, domain, given, record);
     return kNotTracked;
   }
   if (wanted == raw::RangeMode::kNvtx) [[unlikely]] {
     open_window_of_push(mine, domain, given, open->depth);
   }
   const bool is_recorded =
-      open->can_record() && write_event(mine, raw::Kind::kPush, domain, given, nullptr);
+      open->can_record() && write_event(mine, domain, given, record);
   return open->push(is_recorded);
 }
 
@@ -404,7 +384,7 @@ int pop_range(Domain& domain, const Given& end) noexcept {
   if (!is_placed || open->pop()) {
     LogLease log = recording_log();
     if (log && mine.is_in(*log)) {
-      write_end(static_cast<LogLease&&>(log), mine, domain, raw::Kind::kPop, 0, end);
+      write_end(static_cast<LogLease&&>(log), mine, domain, raw::Pop{.domain = domain.id}, end);
     }
   }
   if (!is_placed) return kNotTracked;
@@ -421,8 +401,8 @@ std::uint64_t start_range(Domain& domain, const Given& given) noexcept {
   const bool is_window =
       wanted == raw::RangeMode::kNvtx && opens_window(mine, domain, given);
   if (is_window) begin_window();
-  std::uint64_t id = 0;
-  if (!write_event(mine, raw::Kind::kStart, domain, given, &id)) id = 0;
+  raw::Start record;
+  const std::uint64_t id = write_event(mine, domain, given, record) ? record.range_id : 0;
   if (is_window && (id == 0 || !keep_window_id(id))) end_window();
   return id;
 }
@@ -432,7 +412,7 @@ void stop_range(Domain& domain, std::uint64_t id, const Given& end) noexcept {
   if (LogLease log = recording_log()) {
     ThreadRanges& mine = t_ranges;
     mine.see(*log);
-    write_end(static_cast<LogLease&&>(log), mine, domain, raw::Kind::kStop, id, end);
+    write_end(static_cast<LogLease&&>(log), mine, domain, raw::Stop{.range_id = id}, end);
   }
   if (g_window_id_count.load(std::memory_order_acquire) != 0) [[unlikely]] close_window_of_stop(id);
 }

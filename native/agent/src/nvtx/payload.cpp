@@ -643,7 +643,7 @@ void put_payload(ThreadLog& log, std::uint32_t place, const Payload& payload,
   std::uint64_t* to = room + 3;
   put_padded(to, payload.data, payload.bytes);
   if (has_targets) put_targets(to, *walk);
-  log.commit(room, raw::Kind::kPayload, has_targets ? raw::kHasTargets : std::uint8_t{0}, words,
+  log.commit(room, raw::Kind::kPayload, has_targets ? raw::kPayloadHasTargets : std::uint8_t{0}, words,
              place, false);
 }
 

@@ -16,4 +16,7 @@ inline std::int64_t read_clock_ns(clockid_t clock) noexcept {
 // CLOCK_MONOTONIC: the same in every process of a host, and kept at the right pace by NTP.
 inline std::int64_t now_ns() noexcept { return read_clock_ns(CLOCK_MONOTONIC); }
 
+// The same as records have it.
+inline std::uint64_t timestamp() noexcept { return static_cast<std::uint64_t>(now_ns()); }
+
 }  // namespace warpline::agent

@@ -218,12 +218,7 @@ void window_end() noexcept {
   if (read_switch(*session->control).mode() != raw::RangeMode::kSteps) {
     note_window(raw::Note::kSampleEnd, {});
   }
-  if (LogLease log = recording_log()) {
-    if (std::uint64_t* room = log->reserve(2)) {
-      room[1] = static_cast<std::uint64_t>(now_ns());
-      log->commit(room, raw::Kind::kWindow, 0, 2, 0, false);
-    }
-  }
+  if (LogLease log = recording_log()) log->put(raw::Window{.is_on = 0, .time_ns = timestamp()});
   close_window(*session->control, g_process->slot);
 }
 

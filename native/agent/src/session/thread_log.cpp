@@ -177,7 +177,7 @@ struct ThreadLogs {
   // Tells the log that recording was off since its last event, if it was.
   static bool is_up_to_date(ThreadLog& log, RecordingState now) noexcept {
     if (log.epoch_ == now.epoch) [[likely]] return true;
-    if (!log.put_note(raw::Kind::kWindow, 1, static_cast<std::uint64_t>(now_ns()), 0)) return false;
+    if (!log.put(raw::Window{.is_on = 1, .time_ns = timestamp()})) return false;
     log.epoch_ = now.epoch;
     return true;
   }
@@ -226,7 +226,7 @@ struct ThreadLogs {
   static void note_end_of_thread(ThreadLog& log) noexcept {
     const Session* session = g_session.load(std::memory_order_acquire);
     if (session == nullptr || session != log.session_ || !recording_state(*session).is_on) return;
-    log.put_note(raw::Kind::kThreadEnd, 0, static_cast<std::uint64_t>(now_ns()), 0);
+    log.put(raw::ThreadEnd{.time_ns = timestamp()});
   }
 
   // Tells why a log cannot be made, or not go on; once per process, but for a full disk.
@@ -338,15 +338,12 @@ struct ThreadLogs {
   }
 
   static bool name_thread(ThreadLog& log) noexcept {
-    std::uint64_t* room = log.reserve(5);
-    if (room == nullptr) return false;
-    room[1] = static_cast<std::uint64_t>(now_ns());
-    room[2] = static_cast<std::uint64_t>(syscall(SYS_gettid));
-    char name[16] = {};
+    std::uint64_t name[2] = {};  // 16 bytes of text
     prctl(PR_GET_NAME, name, 0, 0, 0);
-    std::memcpy(room + 3, name, sizeof name);
-    log.commit(room, raw::Kind::kThread, 0, 5, 0, false);
-    return true;
+    return log.put(raw::Thread{.time_ns = timestamp(),
+                               .tid = static_cast<std::uint64_t>(syscall(SYS_gettid)),
+                               .name_low = name[0],
+                               .name_high = name[1]});
   }
 
   // Unmaps a log that no thread has any more. With the lock held.
@@ -440,25 +437,12 @@ bool ThreadLog::map_next(std::size_t words) noexcept {
   next_ = static_cast<std::uint64_t*>(next);
   end_ = next_ + bytes / 8;
   const std::int64_t monotonic = now_ns();
-  put_note(raw::Kind::kClock, 0, static_cast<std::uint64_t>(monotonic),
-           static_cast<std::uint64_t>(read_clock_ns(CLOCK_REALTIME)));
+  put(raw::Clock{.monotonic_ns = static_cast<std::uint64_t>(monotonic),
+                 .utc_ns = static_cast<std::uint64_t>(read_clock_ns(CLOCK_REALTIME))});
   if (untold_dropped_ != 0) {
-    put_note(raw::Kind::kDropped, 0, static_cast<std::uint64_t>(monotonic), untold_dropped_);
+    put(raw::Dropped{.time_ns = static_cast<std::uint64_t>(monotonic), .events = untold_dropped_});
     untold_dropped_ = 0;
   }
-  return true;
-}
-
-// A record of two numbers; kWindow and kThreadEnd have one.
-bool ThreadLog::put_note(raw::Kind kind, std::uint32_t aux, std::uint64_t first,
-                         std::uint64_t second) noexcept {
-  const bool is_short = kind == raw::Kind::kWindow || kind == raw::Kind::kThreadEnd;
-  const std::size_t words = is_short ? 2 : 3;
-  std::uint64_t* room = reserve(words);
-  if (room == nullptr) return false;
-  room[1] = first;
-  if (words == 3) room[2] = second;
-  commit(room, kind, 0, words, aux, false);
   return true;
 }
 

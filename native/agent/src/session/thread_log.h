@@ -4,10 +4,7 @@
 //
 //     LogLease log = recording_log();
 //     if (!log) return;
-//     if (std::uint64_t* room = log->reserve(2)) {
-//       room[1] = time;
-//       log->commit(room, raw::Kind::kPop, 0, 2, domain, true);
-//     }
+//     log->put(raw::Pop{.domain = domain, .time_ns = time});
 //
 // A lease is held for the whole event, including definitions, and released when it goes out of
 // scope: while a thread holds one, an event of the same thread (from a signal's handler, or from
@@ -79,6 +76,21 @@ class ThreadLog {
     if (is_event) __atomic_store_n(&header_->records, ++records_, __ATOMIC_RELAXED);
   }
 
+  // Writes a record, one of warpline_records.h, to room reserved for its words. `put` does both and
+  // returns false when there is no space.
+  template <class Record>
+  void commit(std::uint64_t* room, const Record& record) noexcept {
+    record.write(room);
+    commit(room, Record::kKind, record.flags, record.words(), record.aux(), Record::kIsCounted);
+  }
+  template <class Record>
+  bool put(const Record& record) noexcept {
+    std::uint64_t* room = reserve(record.words());
+    if (room == nullptr) return false;
+    commit(room, record);
+    return true;
+  }
+
   // Finds the slot that stands for a text in this log until another text takes it: use it in the
   // very next record. Writes a kString record when the slot held another text. Texts longer than
   // kMaxTextBytes are cut (between characters of UTF-8) and counted. False when there is no space.
@@ -127,8 +139,6 @@ class ThreadLog {
   bool map_next(std::size_t words) noexcept;
   bool put_text(raw::Kind kind, std::uint32_t aux, const std::uint64_t* first,
                 std::string_view text) noexcept;
-  bool put_note(raw::Kind kind, std::uint32_t aux, std::uint64_t first,
-                std::uint64_t second) noexcept;
   std::string_view cut(std::string_view text) noexcept;
 
   // The hot part, one cache line.

@@ -132,7 +132,7 @@ bool write_module(ThreadLog& log, const dl_phdr_info& module) noexcept {
   read_segments(module, text);
   std::memcpy(bytes, &text, sizeof text);
   const std::size_t path = read_path(module, bytes + sizeof text);
-  return log.define(static_cast<raw::Kind>(raw::CudaKind::kModule), 0, module.dlpi_addr,
+  return log.define(raw::Kind::kModule, 0, module.dlpi_addr,
                     {bytes, sizeof text + path});
 }
 
@@ -179,7 +179,7 @@ bool write_frames(ThreadLog& log, std::uint64_t number, const std::uint64_t* fra
   if (room == nullptr) return false;
   room[1] = number;
   std::memcpy(room + 2, frames, count * sizeof *frames);
-  log.commit(room, static_cast<raw::Kind>(raw::CudaKind::kChain), 0, 2 + count, 0, false);
+  log.commit(room, raw::Kind::kChain, 0, 2 + count, 0, false);
   return true;
 }
 

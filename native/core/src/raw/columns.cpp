@@ -110,7 +110,7 @@ int64_t raw_rows(const RawTables &tables, std::string_view table) {
                    is("open", tables.opens.size()),
                    is("log", tables.logs.size()), is("note", tables.notes.size()),
                    is("session", 1), is("string", tables.texts.offsets().size()),
-                   cuda_rows(tables, table)});
+                   cuda_rows(tables, table), tables.rows.count(table)});
 }
 
 int64_t copy_raw_column(const RawTables &tables, std::string_view name, const RawPart &part) {
@@ -127,12 +127,11 @@ int64_t copy_raw_column(const RawTables &tables, std::string_view name, const Ra
   const Column *column = std::find_if(std::begin(kColumns), std::end(kColumns),
                                       [&](const Column &c) { return c.name == name; });
   if (column == std::end(kColumns)) column = find_cuda_column(name);
-  if (column == nullptr) return -1;
   const int64_t rows = raw_rows(tables, name.substr(0, name.find('/')));
   if (part.first < 0 || part.count < 0 || part.first > rows || part.count > rows - part.first) {
     return -1;
   }
-  return column->copy(tables, part);
+  return column == nullptr ? tables.rows.copy(tables, name, part) : column->copy(tables, part);
 }
 
 }  // namespace warpline

@@ -1,5 +1,5 @@
 // What a raw session holds of CUDA: rows in the order of the logs until seal_cuda() joins, places
-// and sorts them. native/raw/warpline_cuda.h documents the records.
+// and sorts them. native/raw/records.toml declares the records.
 #pragma once
 
 #include <array>
@@ -162,13 +162,6 @@ struct CudaMemoryEvent {
   uint8_t memory = 0;
 };
 
-struct CudaGraphNode {
-  int64_t time_ns = 0;
-  uint64_t node = 0;
-  uint64_t original = 0;
-  uint32_t thread = 0;
-};
-
 struct CudaOverhead {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -271,7 +264,6 @@ struct CudaTables {
   std::vector<CudaWait> stream_waits;
   std::vector<CudaEvent> events;
   std::vector<CudaMemoryEvent> memory;
-  std::vector<CudaGraphNode> nodes;
   std::vector<CudaOverhead> overhead;
   std::vector<CudaPlace> places;
   std::vector<CudaCallName> call_names;
@@ -289,7 +281,6 @@ struct CudaTables {
   std::vector<CudaDevice> devices;
   std::vector<CudaContextRow> contexts;
   std::vector<CudaStreamRow> streams;
-  int32_t node_name = 0;      // text: what is said of every new node of a graph
   int64_t beyond_limits = 0;  // rows left out because a table was full
 
   CudaFacts &facts_of(int32_t process);
@@ -325,27 +316,33 @@ class CudaDecoder {
  private:
   bool on_call_name(const uint64_t *record, std::size_t words);
   bool on_name(const uint64_t *record, std::size_t words);
-  bool on_call(const uint64_t *record, std::size_t words, const uint32_t *thread);
-  void add_target(const uint64_t *record, const uint64_t *at, const CudaCall &call);
-  bool on_kernel(const uint64_t *record, std::size_t words);
-  bool on_copy(const uint64_t *record, std::size_t words);
-  bool on_fill(const uint64_t *record, std::size_t words);
-  bool on_graph(const uint64_t *record, std::size_t words);
-  bool on_wait(const uint64_t *record, std::size_t words);
-  bool on_event(const uint64_t *record, std::size_t words);
-  bool on_memory(const uint64_t *record, std::size_t words);
-  bool on_overhead(const uint64_t *record, std::size_t words);
-  bool on_device(const uint64_t *record, std::size_t words);
-  bool on_context(const uint64_t *record, std::size_t words);
-  bool on_stream(const uint64_t *record, std::size_t words);
-  bool on_graph_node(const uint64_t *record, std::size_t words, const uint32_t *thread);
-  bool on_lost(const uint64_t *record, std::size_t words);
-  bool on_buffer(const uint64_t *record, std::size_t words);
-  bool on_clock(const uint64_t *record, std::size_t words);
-  bool on_collecting(const uint64_t *record, std::size_t words);
 
-  // Reads the words that all device work has; false when CUPTI did not know the times.
-  bool read_work(const uint64_t *record, CudaWork &work);
+  // Reads a record and takes in what it says. Each returns whether that can be true.
+  template <typename Record>
+  Result take(const uint64_t *record, std::size_t words);
+  bool on(const raw::Call &record);
+  bool on(const raw::Kernel &record);
+  bool on(const raw::Copy &record);
+  bool on(const raw::Fill &record);
+  bool on(const raw::Graph &record);
+  bool on(const raw::Wait &record);
+  bool on(const raw::Event &record);
+  bool on(const raw::Memory &record);
+  bool on(const raw::Pool &record);
+  bool on(const raw::Overhead &record);
+  bool on(const raw::Device &record);
+  bool on(const raw::Context &record);
+  bool on(const raw::Stream &record);
+  bool on(const raw::Lost &record);
+  bool on(const raw::Buffer &record);
+  bool on(const raw::CudaClock &record);
+  bool on(const raw::Collecting &record);
+
+  void add_target(const raw::Call &record, const CudaCall &call);
+
+  // Takes what all device work has; false when CUPTI did not know the times.
+  template <typename Record>
+  bool read_work(const Record &record, CudaWork &work);
   uint32_t place_of(uint32_t device, uint32_t context, uint32_t stream);
   template <typename Row>
   void add(std::vector<Row> &rows, const Row &row);
@@ -361,6 +358,7 @@ class CudaDecoder {
   RawTables &tables_;
   CudaTables &cuda_;
   int32_t process_;
+  const uint32_t *thread_ = nullptr;  // of the record that is being decoded
   uint64_t host_time_ = 0;
   CudaNumbers names_;
   CudaNumbers call_names_[3];  // unknown, driver, runtime

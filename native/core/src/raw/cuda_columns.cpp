@@ -29,7 +29,6 @@ const CudaWait &stream_wait(const RawTables &t, std::size_t row) {
 const CudaEvent &event(const RawTables &t, std::size_t row) { return cuda(t).events[row]; }
 const CudaMemoryEvent &memory(const RawTables &t, std::size_t row) { return cuda(t).memory[row]; }
 const CudaOverhead &overhead(const RawTables &t, std::size_t row) { return cuda(t).overhead[row]; }
-const CudaGraphNode &node(const RawTables &t, std::size_t row) { return cuda(t).nodes[row]; }
 const CudaDevice &device(const RawTables &t, std::size_t row) { return cuda(t).devices[row]; }
 const CudaContextRow &context(const RawTables &t, std::size_t row) { return cuda(t).contexts[row]; }
 const CudaStreamRow &stream(const RawTables &t, std::size_t row) { return cuda(t).streams[row]; }
@@ -161,13 +160,6 @@ const Column kColumns[] = {
               when(memory(t, row).has_pool, memory(t, row).pool)),
     WL_COLUMN("memory_event/name_id", int32_t, row_or_null(memory(t, row).name)),
 
-    WL_COLUMN("graph_node/time_ns", int64_t, known(node(t, row).time_ns - origin)),
-    WL_COLUMN("graph_node/process_id", int32_t, known(t.threads[node(t, row).thread].process)),
-    WL_COLUMN("graph_node/thread_id", int32_t, known(node(t, row).thread)),
-    WL_COLUMN("graph_node/graph_node_id", int64_t, whole(node(t, row).node)),
-    WL_COLUMN("graph_node/original_graph_node_id", int64_t, some(node(t, row).original)),
-    WL_COLUMN("graph_node/name_id", int32_t, known(cuda(t).node_name)),
-
     WL_SPAN("overhead", overhead),
     WL_COLUMN("overhead/thread_id", int32_t, row_or_null(overhead(t, row).thread)),
     WL_COLUMN("overhead/name_id", int32_t, known(overhead(t, row).name)),
@@ -230,8 +222,7 @@ int64_t cuda_rows(const RawTables &tables, std::string_view table) {
                    is("memset", t.fills.size()), is("graph_launch", t.graphs.size()),
                    is("api_call", t.calls.size()), is("host_wait", t.host_waits.size()),
                    is("stream_wait", t.stream_waits.size()), is("event_record", t.events.size()),
-                   is("memory_event", t.memory.size()), is("graph_node", t.nodes.size()),
-                   is("overhead", t.overhead.size()), is("device", t.devices.size()),
+                   is("memory_event", t.memory.size()), is("overhead", t.overhead.size()), is("device", t.devices.size()),
                    is("context", t.contexts.size()), is("stream", t.streams.size()),
                    is("stack", t.chains.stacks.size()), is("frame", t.chains.frames.size()),
                    is("cuda", t.facts.size()), is("cuda_session", 1)});

@@ -9,7 +9,7 @@
 
 namespace warpline {
 
-using raw::CudaKind;
+using raw::Kind;
 
 namespace {
 
@@ -18,11 +18,19 @@ constexpr uint64_t kFarNs = uint64_t{1} << 61;
 constexpr std::size_t kMaxDeclared = 1U << 20;  // devices, contexts or streams
 constexpr std::size_t kMaxClockPairs = 1U << 20;
 
-uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
-uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
-uint16_t part(uint64_t word, unsigned place) { return static_cast<uint16_t>(word >> (16 * place)); }
-uint8_t byte(uint32_t word, unsigned place) { return static_cast<uint8_t>(word >> (8 * place)); }
-bool has(uint64_t header, uint8_t flag) { return (raw::flags_of(header) & flag) != 0; }
+// Whether the times of a record can be true; CUPTI writes 0 where it has none.
+template <typename Record>
+bool has_times(const Record &record) {
+  const auto is_time = [](uint64_t time_ns) { return time_ns != 0 && time_ns <= kFarNs; };
+  return is_time(record.start_ns) && is_time(record.end_ns);
+}
+
+// Takes the times of a record; none ends before it began.
+template <typename Record, typename Row>
+void take_times(const Record &record, Row &row) {
+  row.start_ns = static_cast<int64_t>(record.start_ns);
+  row.end_ns = std::max(row.start_ns, static_cast<int64_t>(record.end_ns));
+}
 
 bool text_of(const uint64_t *record, std::size_t words, std::string_view &text) {
   if (words < 3 || record[2] > words * 8) return false;
@@ -41,7 +49,7 @@ uint8_t memory_kind(uint32_t cupti) {
   return static_cast<uint8_t>(cupti >= 1 && cupti <= 7 ? cupti - 1 : 7);
 }
 
-uint8_t copy_kind(uint8_t cupti) { return cupti <= 10 ? cupti : uint8_t{0}; }
+uint8_t copy_kind(uint32_t cupti) { return static_cast<uint8_t>(cupti <= 10 ? cupti : 0); }
 
 bool begins(std::string_view &name, std::string_view start) {
   if (!name.starts_with(start)) return false;
@@ -114,36 +122,38 @@ CudaDecoder::CudaDecoder(RawTables &tables, int32_t process)
 CudaDecoder::Result CudaDecoder::decode(const uint64_t *record, std::size_t words,
                                         const uint32_t *thread) {
   host_time_ = 0;
-  Result result;
-  switch (static_cast<CudaKind>(raw::kind_of(*record))) {
-    case CudaKind::kCallName: result.is_sound = on_call_name(record, words); break;
-    case CudaKind::kName: result.is_sound = on_name(record, words); break;
-    case CudaKind::kCall: result = {on_call(record, words, thread), false, true, 0}; break;
-    case CudaKind::kKernel: result = {on_kernel(record, words), false, true, 0}; break;
-    case CudaKind::kCopy: result = {on_copy(record, words), false, true, 0}; break;
-    case CudaKind::kFill: result = {on_fill(record, words), false, true, 0}; break;
-    case CudaKind::kGraph: result = {on_graph(record, words), false, true, 0}; break;
-    case CudaKind::kWait: result.is_sound = on_wait(record, words); break;
-    case CudaKind::kEvent: result.is_sound = on_event(record, words); break;
-    case CudaKind::kMemory: result.is_sound = on_memory(record, words); break;
-    case CudaKind::kPool: result.is_sound = words == 8; break;  // no table has pools
-    case CudaKind::kOverhead: result.is_sound = on_overhead(record, words); break;
-    case CudaKind::kDevice: result.is_sound = on_device(record, words); break;
-    case CudaKind::kContext: result.is_sound = on_context(record, words); break;
-    case CudaKind::kStream: result.is_sound = on_stream(record, words); break;
-    case CudaKind::kGraphNode: result.is_sound = on_graph_node(record, words, thread); break;
-    case CudaKind::kLost: result.is_sound = on_lost(record, words); break;
-    case CudaKind::kBuffer: result.is_sound = on_buffer(record, words); break;
-    case CudaKind::kClock: result.is_sound = on_clock(record, words); break;
-    case CudaKind::kCollecting: result.is_sound = on_collecting(record, words); break;
-    case CudaKind::kChain: result.is_sound = cuda_.chains.add_chain(process_, record, words); break;
-    case CudaKind::kModule:
-      result.is_sound = cuda_.chains.add_module(process_, record, words);
-      break;
-    default: result.is_foreign = true;
+  thread_ = thread;
+  switch (raw::kind_of(*record)) {
+    case Kind::kCallName: return {.is_sound = on_call_name(record, words)};
+    case Kind::kCudaName: return {.is_sound = on_name(record, words)};
+    case Kind::kChain: return {.is_sound = cuda_.chains.add_chain(process_, record, words)};
+    case Kind::kModule: return {.is_sound = cuda_.chains.add_module(process_, record, words)};
+    case Kind::kCall: return take<raw::Call>(record, words);
+    case Kind::kKernel: return take<raw::Kernel>(record, words);
+    case Kind::kCopy: return take<raw::Copy>(record, words);
+    case Kind::kFill: return take<raw::Fill>(record, words);
+    case Kind::kGraph: return take<raw::Graph>(record, words);
+    case Kind::kWait: return take<raw::Wait>(record, words);
+    case Kind::kEvent: return take<raw::Event>(record, words);
+    case Kind::kMemory: return take<raw::Memory>(record, words);
+    case Kind::kPool: return take<raw::Pool>(record, words);
+    case Kind::kOverhead: return take<raw::Overhead>(record, words);
+    case Kind::kDevice: return take<raw::Device>(record, words);
+    case Kind::kContext: return take<raw::Context>(record, words);
+    case Kind::kStream: return take<raw::Stream>(record, words);
+    case Kind::kLost: return take<raw::Lost>(record, words);
+    case Kind::kBuffer: return take<raw::Buffer>(record, words);
+    case Kind::kCudaClock: return take<raw::CudaClock>(record, words);
+    case Kind::kCollecting: return take<raw::Collecting>(record, words);
+    default: return {.is_foreign = true};
   }
-  result.host_time = host_time_;
-  return result;
+}
+
+template <typename Record>
+CudaDecoder::Result CudaDecoder::take(const uint64_t *record, std::size_t words) {
+  Record found;
+  const bool is_sound = found.read(record, words) && on(found);
+  return {.is_sound = is_sound, .is_counted = Record::kIsCounted, .host_time = host_time_};
 }
 
 bool CudaDecoder::on_call_name(const uint64_t *record, std::size_t words) {
@@ -167,38 +177,31 @@ bool CudaDecoder::on_name(const uint64_t *record, std::size_t words) {
   return true;
 }
 
-bool CudaDecoder::on_call(const uint64_t *record, std::size_t words, const uint32_t *thread) {
-  const bool has_chain = has(*record, raw::kCallHasChain);
-  const bool has_target = has(*record, raw::kCallHasPlace | raw::kCallHasEvent);
-  const std::size_t more = (has_chain ? 1U : 0U) + (has(*record, raw::kCallHasPlace) ? 1U : 0U) +
-                           (has(*record, raw::kCallHasEvent) ? 1U : 0U);
-  if (words != 4 + more || thread == nullptr) return false;
-  if (record[1] > kFarNs || record[2] > kFarNs) return false;
-  const uint32_t key = raw::aux_of(*record);
-  const uint32_t domain = std::min<uint32_t>(key >> 16, 3) % 3;
+bool CudaDecoder::on(const raw::Call &record) {
+  if (thread_ == nullptr || record.start_ns > kFarNs || record.end_ns > kFarNs) return false;
+  const uint32_t api = std::min<uint32_t>(record.api, 3) % 3;
   CudaCall call;
-  call.start_ns = static_cast<int64_t>(record[1]);
-  call.end_ns = std::max(call.start_ns, static_cast<int64_t>(record[2]));
-  call.thread = *thread;
-  call.correlation = low(record[3]);
-  call.status = static_cast<int32_t>(high(record[3]));
-  call.flags = raw::flags_of(*record);
-  if (has_chain) call.chain = cuda_.chains.find(process_, record[4]);
-  call.name = call_names_[domain].get(key & 0xffff);
+  take_times(record, call);
+  call.thread = *thread_;
+  call.correlation = record.correlation;
+  call.status = static_cast<int32_t>(record.status);
+  call.flags = record.flags;
+  if (record.has(raw::Call::kHasChain)) call.chain = cuda_.chains.find(process_, record.chain);
+  call.name = call_names_[api].get(record.call);
   if (call.name < 0) {
-    const std::string text = "[unknown call " + std::to_string(key & 0xffff) + "]";
+    const std::string text = "[unknown call " + std::to_string(record.call) + "]";
     const int32_t number = tables_.texts.intern(text);
     call.name = static_cast<int32_t>(cuda_.call_names.size());
-    cuda_.call_names.push_back(describe(number, text, domain == 1));
-    call_names_[domain].set(key & 0xffff, call.name);
+    cuda_.call_names.push_back(describe(number, text, api == 1));
+    call_names_[api].set(record.call, call.name);
   }
   host_time_ = static_cast<uint64_t>(call.end_ns);
   add(cuda_.calls, call);
-  if (has_target) add_target(record, record + (has_chain ? 5 : 4), call);
+  if (record.has(raw::Call::kHasPlace | raw::Call::kHasEvent)) add_target(record, call);
   return true;
 }
 
-void CudaDecoder::add_target(const uint64_t *record, const uint64_t *at, const CudaCall &call) {
+void CudaDecoder::add_target(const raw::Call &record, const CudaCall &call) {
   CudaTarget target;
   target.role = cuda_.call_names[static_cast<std::size_t>(call.name)].role;
   // A capture ends even where that fails. Of the others a failed call did nothing.
@@ -208,113 +211,92 @@ void CudaDecoder::add_target(const uint64_t *record, const uint64_t *at, const C
   target.end_ns = call.end_ns;
   target.process = process_;
   target.correlation = call.correlation;
-  target.stream = target.context = raw::kCudaNone;
-  if (has(*record, raw::kCallHasPlace)) {
-    target.stream = low(*at);
-    target.context = high(*at++);
-  }
-  if (has(*record, raw::kCallHasEvent)) target.event = *at;
+  const bool has_place = record.has(raw::Call::kHasPlace);
+  target.stream = has_place ? record.stream : raw::kCudaNone;
+  target.context = has_place ? record.context : raw::kCudaNone;
+  target.event = record.event;
   cuda_.facts_of(process_).is_used = true;
   add(cuda_.targets, target);
 }
 
-bool CudaDecoder::on_kernel(const uint64_t *record, std::size_t words) {
-  const std::size_t more = (has(*record, raw::kHasGraphNode) ? 2 : 0) +
-                           (has(*record, raw::kHasCluster) ? 1 : 0);
-  if (words != 10 + more) return false;
+bool CudaDecoder::on(const raw::Kernel &record) {
   CudaKernel kernel;
   if (!read_work(record, kernel)) return true;
-  const uint32_t number = raw::aux_of(*record);
-  if (number != 0) kernel.name = names_.get(number);
-  kernel.grid = {low(record[5]), part(record[5], 2), part(record[5], 3)};
-  kernel.block = {part(record[6], 0), part(record[6], 1), part(record[6], 2)};
-  kernel.registers = part(record[6], 3);
-  kernel.static_shared = low(record[7]);
-  kernel.dynamic_shared = high(record[7]);
-  kernel.executed_shared = low(record[8]);
-  kernel.local_per_thread = high(record[8]);
-  kernel.local_total = record[9];
-  const uint64_t *at = record + 10;
-  if (has(*record, raw::kHasGraphNode)) {
-    kernel.graph_node = *at++;
-    kernel.graph = low(*at++);
-  }
-  if (has(*record, raw::kHasCluster)) kernel.cluster = {part(*at, 0), part(*at, 1), part(*at, 2)};
-  if (has(*record, raw::kIsCooperative)) kernel.launch_kind = 2;
-  if (has(*record, raw::kIsCooperativeMulti)) kernel.launch_kind = 3;
+  if (record.name != 0) kernel.name = names_.get(record.name);
+  const auto narrow = [](uint32_t x, uint32_t y, uint32_t z) {
+    return std::array{static_cast<uint16_t>(x), static_cast<uint16_t>(y), static_cast<uint16_t>(z)};
+  };
+  kernel.grid = {record.grid_x, record.grid_y, record.grid_z};
+  kernel.block = narrow(record.block_x, record.block_y, record.block_z);
+  kernel.cluster = narrow(record.cluster_x, record.cluster_y, record.cluster_z);
+  kernel.registers = record.registers;
+  kernel.static_shared = record.static_shared_bytes;
+  kernel.dynamic_shared = record.dynamic_shared_bytes;
+  kernel.executed_shared = record.executed_shared_bytes;
+  kernel.local_per_thread = record.local_bytes_per_thread;
+  kernel.local_total = record.local_bytes;
+  kernel.graph_node = record.graph_node;
+  kernel.graph = record.graph;
+  if (record.has(raw::Kernel::kIsCooperative)) kernel.launch_kind = 2;
+  if (record.has(raw::Kernel::kIsCooperativeMulti)) kernel.launch_kind = 3;
   add(cuda_.kernels, kernel);
   return true;
 }
 
-bool CudaDecoder::on_copy(const uint64_t *record, std::size_t words) {
-  const std::size_t more = (has(*record, raw::kHasGraphNode) ? 2 : 0) +
-                           (has(*record, raw::kHasPeer) ? 2 : 0) +
-                           (has(*record, raw::kHasCount) ? 1 : 0);
-  if (words != 6 + more) return false;
+bool CudaDecoder::on(const raw::Copy &record) {
   CudaCopy copy;
   if (!read_work(record, copy)) return true;
-  const uint32_t kinds = raw::aux_of(*record);
-  copy.kind = copy_kind(byte(kinds, 0));
-  copy.source_memory = memory_kind(byte(kinds, 1));
-  copy.destination_memory = memory_kind(byte(kinds, 2));
-  copy.bytes = record[5];
-  const uint64_t *at = record + 6;
-  if (has(*record, raw::kHasGraphNode)) {
-    copy.graph_node = *at++;
-    copy.graph = low(*at++);
+  copy.kind = copy_kind(record.copy_kind);
+  copy.source_memory = memory_kind(record.source_memory);
+  copy.destination_memory = memory_kind(record.destination_memory);
+  copy.bytes = record.bytes;
+  copy.graph_node = record.graph_node;
+  copy.graph = record.graph;
+  if (record.has(raw::Copy::kHasPeer)) {
+    copy.source = static_cast<int32_t>(record.source_device & 0x7fffffff);
+    copy.destination = static_cast<int32_t>(record.destination_device & 0x7fffffff);
   }
-  if (has(*record, raw::kHasPeer)) {
-    copy.source = static_cast<int32_t>(low(*at) & 0x7fffffff);
-    copy.destination = static_cast<int32_t>(high(*at) & 0x7fffffff);
-    at += 2;
-  }
-  if (has(*record, raw::kHasCount)) copy.count = low(*at);
+  if (record.has(raw::Copy::kHasCount)) copy.count = static_cast<uint32_t>(record.copies);
   add(cuda_.copies, copy);
   return true;
 }
 
-bool CudaDecoder::on_fill(const uint64_t *record, std::size_t words) {
-  if (words != 7 + (has(*record, raw::kHasGraphNode) ? 2U : 0U)) return false;
+bool CudaDecoder::on(const raw::Fill &record) {
   CudaFill fill;
   if (!read_work(record, fill)) return true;
-  fill.value = raw::aux_of(*record);
-  fill.bytes = record[5];
-  fill.memory = memory_kind(low(record[6]));
-  if (has(*record, raw::kHasGraphNode)) {
-    fill.graph_node = record[7];
-    fill.graph = low(record[8]);
-  }
+  fill.value = record.value;
+  fill.bytes = record.bytes;
+  fill.memory = memory_kind(record.memory);
+  fill.graph_node = record.graph_node;
+  fill.graph = record.graph;
   add(cuda_.fills, fill);
   return true;
 }
 
-bool CudaDecoder::on_graph(const uint64_t *record, std::size_t words) {
-  if (words != 5 + (has(*record, raw::kHasPeer) ? 2U : 0U)) return false;
+bool CudaDecoder::on(const raw::Graph &record) {
   CudaGraphLaunch graph;
   if (!read_work(record, graph)) return true;
-  graph.instance = raw::aux_of(*record);
+  graph.instance = record.graph;
   add(cuda_.graphs, graph);
   return true;
 }
 
-bool CudaDecoder::on_wait(const uint64_t *record, std::size_t words) {
-  if (words != 7) return false;
+bool CudaDecoder::on(const raw::Wait &record) {
   CudaFacts &facts = cuda_.facts_of(process_);
   facts.is_used = true;
-  if (record[1] == 0 || record[2] == 0 || record[1] > kFarNs || record[2] > kFarNs) {
+  if (!has_times(record)) {
     ++facts.without_time;
     return true;
   }
   CudaWait wait;
-  wait.start_ns = static_cast<int64_t>(record[1]);
-  wait.end_ns = std::max(wait.start_ns, static_cast<int64_t>(record[2]));
+  take_times(record, wait);
   wait.process = process_;
-  wait.context = low(record[3]);
-  wait.stream = high(record[3]);
-  wait.correlation = low(record[4]);
-  wait.event = high(record[4]);
-  wait.event_sync = record[5] == raw::kCudaNone ? 0 : record[5];
-  const uint32_t kind = raw::aux_of(*record);
+  wait.context = record.context;
+  wait.stream = record.stream;
+  wait.correlation = record.correlation;
+  wait.event = record.event;
+  wait.event_sync = record.event_sync == raw::kCudaNone ? 0 : record.event_sync;
+  const uint32_t kind = record.wait_kind;
   // A wait of a stream that names no event is one of the host for the stream.
   const bool is_stream_wait = kind == 2 && wait.event != raw::kCudaNone;
   wait.kind = static_cast<uint8_t>(kind == 2 ? 3 : kind == 1 || kind == 3 || kind == 4 ? kind : 0);
@@ -322,144 +304,128 @@ bool CudaDecoder::on_wait(const uint64_t *record, std::size_t words) {
   return true;
 }
 
-bool CudaDecoder::on_event(const uint64_t *record, std::size_t words) {
-  const bool has_time = has(*record, raw::kHasDeviceTime);
-  if (words != 4 + (has_time ? 1U : 0U)) return false;
+bool CudaDecoder::on(const raw::Event &record) {
   CudaEvent event;
   event.process = process_;
-  event.event = raw::aux_of(*record);
-  event.context = low(record[1]);
-  event.stream = known(high(record[1]));
-  event.correlation = low(record[2]);
-  event.device = high(record[2]);
-  event.event_sync = record[3] == raw::kCudaNone ? 0 : record[3];
-  if (has_time && record[4] <= kFarNs) event.device_ns = static_cast<int64_t>(record[4]);
+  event.event = record.event;
+  event.context = record.context;
+  event.stream = known(record.stream);
+  event.correlation = record.correlation;
+  event.device = record.device;
+  event.event_sync = record.event_sync == raw::kCudaNone ? 0 : record.event_sync;
+  const uint64_t device_ns = record.device_time_ns;
+  if (device_ns <= kFarNs) event.device_ns = static_cast<int64_t>(device_ns);
   cuda_.facts_of(process_).is_used = true;
   add(cuda_.events, event);
   return true;
 }
 
-bool CudaDecoder::on_memory(const uint64_t *record, std::size_t words) {
-  const bool has_pool = has(*record, raw::kHasPool);
-  const bool has_name = has(*record, raw::kHasName);
-  if (words != 6 + (has_pool ? 4U : 0U) + (has_name ? 1U : 0U) || record[1] > kFarNs) return false;
-  const uint32_t aux = raw::aux_of(*record);
+bool CudaDecoder::on(const raw::Memory &record) {
+  if (record.time_ns > kFarNs) return false;
   CudaMemoryEvent event;
-  event.time_ns = static_cast<int64_t>(record[1]);
-  const uint32_t context = high(record[2]);
-  event.place = place_of(low(record[2]), context == 0 ? raw::kCudaNone : context, raw::kCudaNone);
-  event.correlation = high(record[3]);
-  event.address = record[4];
-  event.bytes = record[5];
-  event.is_release = byte(aux, 0) == 2;
-  event.memory = memory_kind(byte(aux, 1));
-  event.has_pool = has_pool;
-  if (has_pool) event.pool = record[6];
-  if (has_name) event.name = names_.get(low(record[words - 1]));
+  event.time_ns = static_cast<int64_t>(record.time_ns);
+  const uint32_t context = record.context == 0 ? raw::kCudaNone : record.context;
+  event.place = place_of(record.device, context, raw::kCudaNone);
+  event.correlation = record.correlation;
+  event.address = record.address;
+  event.bytes = record.bytes;
+  event.is_release = record.operation == 2;
+  event.memory = memory_kind(record.memory);
+  event.has_pool = record.has(raw::Memory::kHasPool);
+  event.pool = record.pool_address;
+  if (record.has(raw::Memory::kHasName)) event.name = names_.get(record.name);
   add(cuda_.memory, event);
   return true;
 }
 
-bool CudaDecoder::on_overhead(const uint64_t *record, std::size_t words) {
-  if (words != 5) return false;
-  if (record[1] == 0 || record[2] == 0 || record[1] > kFarNs || record[2] > kFarNs) return true;
+bool CudaDecoder::on(const raw::Pool &) { return true; }  // no table has pools
+
+bool CudaDecoder::on(const raw::Overhead &record) {
+  if (!has_times(record)) return true;
   CudaOverhead overhead;
-  overhead.start_ns = static_cast<int64_t>(record[1]);
-  overhead.end_ns = std::max(overhead.start_ns, static_cast<int64_t>(record[2]));
+  take_times(record, overhead);
   overhead.process = process_;
-  overhead.kind = raw::aux_of(*record);
-  if (low(record[3]) == 2) overhead.tid = high(record[3]);
+  overhead.kind = record.overhead_kind;
+  if (record.object_kind == 2) overhead.tid = record.object_id;
   add(cuda_.overhead, overhead);
   return true;
 }
 
-bool CudaDecoder::on_device(const uint64_t *record, std::size_t words) {
-  if (words != 12) return false;
+bool CudaDecoder::on(const raw::Device &record) {
   if (cuda_.declared_devices.size() >= kMaxDeclared) return true;
-  CudaDeviceFacts &device = cuda_.declared_devices[{process_, raw::aux_of(*record)}];
-  if (low(record[1]) != 0) device.name = names_.get(low(record[1]));
-  device.multiprocessors = high(record[1]);
-  device.uuid = {record[2], record[3]};
-  device.memory_bytes = record[4];
-  device.memory_bytes_per_s = record[5];
-  device.clock_hz = record[6];
-  device.l2_bytes = low(record[7]);
-  device.compute_major = low(record[8]);
-  device.compute_minor = high(record[8]);
-  device.pci = record[9];
-  device.number = high(record[11]) >> 8;
+  CudaDeviceFacts &device = cuda_.declared_devices[{process_, record.device}];
+  if (record.name != 0) device.name = names_.get(record.name);
+  device.multiprocessors = record.multiprocessors;
+  device.uuid = {record.uuid_low, record.uuid_high};
+  device.memory_bytes = record.memory_bytes;
+  device.memory_bytes_per_s = record.memory_bytes_per_s;
+  device.clock_hz = record.clock_hz;
+  device.l2_bytes = record.l2_bytes;
+  device.compute_major = record.compute_major;
+  device.compute_minor = record.compute_minor;
+  device.pci = record.pci;
+  device.number = record.gpu_number;
   return true;
 }
 
-bool CudaDecoder::on_context(const uint64_t *record, std::size_t words) {
-  if (words != 3) return false;
+bool CudaDecoder::on(const raw::Context &record) {
   if (cuda_.declared_contexts.size() >= kMaxDeclared) return true;
-  cuda_.declared_contexts[{process_, raw::aux_of(*record)}] = {
-      low(record[1]), high(record[1]), low(record[2]), (high(record[2]) & 1) != 0};
+  cuda_.declared_contexts[{process_, record.context}] = {
+      record.device, record.null_stream, record.parent, (record.is_green & 1) != 0};
   return true;
 }
 
-bool CudaDecoder::on_stream(const uint64_t *record, std::size_t words) {
-  if (words != 3) return false;
+bool CudaDecoder::on(const raw::Stream &record) {
   if (cuda_.declared_streams.size() >= kMaxDeclared) return true;
-  const uint32_t kind = low(record[2]);
-  cuda_.declared_streams[{process_, low(record[1]), raw::aux_of(*record)}] = {
-      true, static_cast<int32_t>(high(record[1])), true,
-      static_cast<uint8_t>(kind <= 3 ? kind : 0)};
+  const uint32_t kind = record.stream_kind;
+  cuda_.declared_streams[{process_, record.context, record.stream}] = {
+      true, record.priority, true, static_cast<uint8_t>(kind <= 3 ? kind : 0)};
   return true;
 }
 
-bool CudaDecoder::on_graph_node(const uint64_t *record, std::size_t words,
-                                const uint32_t *thread) {
-  if (words != 5 || record[1] > kFarNs || thread == nullptr) return false;
-  host_time_ = record[1];
-  add(cuda_.nodes, {static_cast<int64_t>(record[1]), record[2], record[3], *thread});
-  return true;
-}
-
-bool CudaDecoder::on_lost(const uint64_t *record, std::size_t words) {
-  if (words != 3 || record[1] > kFarNs) return false;
-  host_time_ = record[1];
+bool CudaDecoder::on(const raw::Lost &record) {
+  if (record.time_ns > kFarNs) return false;
+  host_time_ = record.time_ns;
   int64_t &dropped = cuda_.facts_of(process_).dropped;
-  dropped += static_cast<int64_t>(std::min<uint64_t>(record[2], uint64_t{1} << 40));
+  dropped += static_cast<int64_t>(std::min<uint64_t>(record.records, uint64_t{1} << 40));
   return true;
 }
 
-bool CudaDecoder::on_buffer(const uint64_t *record, std::size_t words) {
-  if (words != 3 || record[1] > kFarNs) return false;
-  host_time_ = record[1];
+bool CudaDecoder::on(const raw::Buffer &record) {
+  if (record.time_ns > kFarNs) return false;
+  host_time_ = record.time_ns;
   int64_t &last = cuda_.facts_of(process_).last_buffer_ns;
-  last = std::max(last, static_cast<int64_t>(record[1]));
+  last = std::max(last, static_cast<int64_t>(record.time_ns));
   return true;
 }
 
-bool CudaDecoder::on_clock(const uint64_t *record, std::size_t words) {
-  if (words != 3 || record[1] > kFarNs || record[2] > kFarNs) return false;
-  host_time_ = record[2];
+bool CudaDecoder::on(const raw::CudaClock &record) {
+  if (record.cupti_ns > kFarNs || record.host_ns > kFarNs) return false;
+  host_time_ = record.host_ns;
   std::vector<CudaClockPair> &clock = cuda_.facts_of(process_).clock;
   if (clock.size() < kMaxClockPairs) {
-    clock.push_back({static_cast<int64_t>(record[1]), static_cast<int64_t>(record[2])});
+    clock.push_back({static_cast<int64_t>(record.cupti_ns), static_cast<int64_t>(record.host_ns)});
   }
   return true;
 }
 
-bool CudaDecoder::on_collecting(const uint64_t *record, std::size_t words) {
-  if (words != 2 || record[1] > kFarNs) return false;
-  host_time_ = record[1];
+bool CudaDecoder::on(const raw::Collecting &record) {
+  if (record.time_ns > kFarNs) return false;
+  host_time_ = record.time_ns;
   CudaFacts &facts = cuda_.facts_of(process_);
-  const uint32_t mask = raw::aux_of(*record);
-  facts.collected |= mask;
+  facts.collected |= record.kinds;
   if (facts.collecting.size() < kMaxDeclared) {
-    facts.collecting.emplace_back(static_cast<int64_t>(record[1]), mask);
+    facts.collecting.emplace_back(static_cast<int64_t>(record.time_ns), record.kinds);
   }
   return true;
 }
 
-bool CudaDecoder::read_work(const uint64_t *record, CudaWork &work) {
+template <typename Record>
+bool CudaDecoder::read_work(const Record &record, CudaWork &work) {
   CudaFacts &facts = cuda_.facts_of(process_);
   facts.is_used = true;
-  work.correlation = high(record[4]);
-  if (record[1] == 0 || record[2] == 0 || record[1] > kFarNs || record[2] > kFarNs) {
+  work.correlation = record.correlation;
+  if (!has_times(record)) {
     ++facts.without_time;
     if (cuda_.lost_launches.size() < kMaxRows) {
       cuda_.lost_launches.push_back(uint64_t{static_cast<uint32_t>(process_)} << 32 |
@@ -467,9 +433,8 @@ bool CudaDecoder::read_work(const uint64_t *record, CudaWork &work) {
     }
     return false;
   }
-  work.start_ns = static_cast<int64_t>(record[1]);
-  work.end_ns = std::max(work.start_ns, static_cast<int64_t>(record[2]));
-  work.place = place_of(low(record[3]), known(high(record[3])), known(low(record[4])));
+  take_times(record, work);
+  work.place = place_of(record.device, known(record.context), known(record.stream));
   return true;
 }
 

@@ -111,7 +111,7 @@ void remove_graphs_at_rest(const RawTables &tables, CudaTables &cuda) {
   if (cuda.graphs.empty()) return;
   std::vector<uint64_t> launches;
   for (const CudaCall &call : cuda.calls) {
-    if ((call.flags & raw::kCallIsGraph) == 0) continue;
+    if ((call.flags & raw::Call::kIsGraph) == 0) continue;
     launches.push_back(join_key(tables.threads[call.thread].process, call.correlation));
   }
   sort_keys(launches);
@@ -151,7 +151,7 @@ std::vector<Captures> find_captures(const RawTables &tables) {
   const CudaTables &cuda = tables.cuda;
   std::vector<Captures> found(tables.processes.size());
   for (const CudaCall &call : cuda.calls) {
-    if ((call.flags & raw::kCallCaptures) == 0) continue;
+    if ((call.flags & raw::Call::kCaptures) == 0) continue;
     Captures &captures =
         found[static_cast<std::size_t>(tables.threads[call.thread].process)];
     if (!cuda.call_names[static_cast<std::size_t>(call.name)].begins_capture()) {
@@ -198,9 +198,9 @@ struct Expected {
 };
 
 Expected expected_of(const CudaCall &call, const CudaCallName &name) {
-  const bool launches = (call.flags & raw::kCallLaunches) != 0;
+  const bool launches = (call.flags & raw::Call::kLaunches) != 0;
   if (!launches || call.status != 0 || call.correlation == 0) return {};
-  if ((call.flags & raw::kCallIsGraph) != 0) {
+  if ((call.flags & raw::Call::kIsGraph) != 0) {
     return {raw::kCollectsKernels | raw::kCollectsGraphs, &CudaFacts::missing_graphs};
   }
   if (name.is_kernel) return {raw::kCollectsKernels, &CudaFacts::missing_kernels};
@@ -372,8 +372,6 @@ void sort_tables(CudaTables &cuda) {
               return std::tuple(cuda.places[e.place].process, static_cast<int64_t>(e.address),
                                 e.is_release);
             });
-  sort_rows(cuda.nodes, [](const CudaGraphNode &n) { return n.time_ns; },
-            [](const CudaGraphNode &n) { return static_cast<int64_t>(n.node); });
   sort_rows(cuda.overhead, [](const CudaOverhead &o) { return o.start_ns; },
             [](const CudaOverhead &o) { return std::pair(o.end_ns, o.thread); });
 }
@@ -412,7 +410,6 @@ void seal_cuda(RawTables &tables) {
   add_node_launches(cuda);
   complete_overhead(tables);
   seal_chains(cuda.chains, tables.texts);
-  if (!cuda.nodes.empty()) cuda.node_name = tables.texts.intern("Graph Node Creation");
   sort_tables(cuda);
 }
 

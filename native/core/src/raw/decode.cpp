@@ -113,7 +113,10 @@ bool RawDecoder::decode(const uint64_t *record, std::size_t words) {
     case Kind::kNote:
       return on_note(record, words);
     default:
-      if (raw::kind_of(*record) >= Kind::kCudaFirst) return on_cuda(record, words);
+      if (const raw::RowRecord *row = row_record(raw::kind_of(*record))) {
+        return on_row(*row, record, words);
+      }
+      if (raw::kind_of(*record) >= raw::kFirstSkipped) return on_cuda(record, words);
       return has_thread_ && decode_event(record, words);
   }
 }
@@ -162,7 +165,8 @@ bool RawDecoder::decode_text(const uint64_t *record, std::size_t words) {
 }
 
 bool RawDecoder::on_thread_end(const uint64_t *record, std::size_t words) {
-  if (words != 2 || !see_time(record[1])) return false;
+  raw::ThreadEnd found;
+  if (!found.read(record, words) || !see_time(found.time_ns)) return false;
   truncate_open(now_ns_);
   has_owner_ = false;
   return true;
@@ -170,35 +174,36 @@ bool RawDecoder::on_thread_end(const uint64_t *record, std::size_t words) {
 
 bool RawDecoder::on_thread(const uint64_t *record, std::size_t words) {
   note_silence();
-  if (words != 5 || !see_time(record[1])) return false;
+  raw::Thread found;
+  if (!found.read(record, words) || !see_time(found.time_ns)) return false;
   truncate_open(now_ns_);  // of the thread that had this log before
   has_owner_ = false;
-  const auto tid = static_cast<uint32_t>(record[2]);
-  const auto [found, is_new] = tables_.thread_of.try_emplace(
+  const auto tid = static_cast<uint32_t>(found.tid);
+  const auto [thread, is_new] = tables_.thread_of.try_emplace(
       {process_, tid}, static_cast<uint32_t>(tables_.threads.size()));
-  thread_ = found->second;
+  thread_ = thread->second;
   has_thread_ = true;
   if (is_new) tables_.threads.push_back({process_, tid, -1});
-  const auto name = field_text(reinterpret_cast<const char *>(record + 3), 16);
+  const uint64_t letters[] = {found.name_low, found.name_high};
+  const auto name = field_text(reinterpret_cast<const char *>(letters), sizeof letters);
   if (!name.empty()) tables_.threads[thread_].name = tables_.texts.intern(name);
   return true;
 }
 
 bool RawDecoder::on_push(const uint64_t *record, std::size_t words) {
-  Fields fields;
-  if (words < 2 || !see_time(record[1]) || !read_fields(record, words, 2, fields)) return false;
-  event_ns_ = now_ns_;
-  ++events_;
-  Domain &domain = domain_of(fields.domain);
-  if (!add_range(record, fields, kOpen)) return true;
+  raw::Push push;
+  if (!read_event(record, words, push)) return false;
+  Domain &domain = domain_of(push.domain);
+  if (!add_range(push, kOpen)) return true;
   domain.open.push_back(owner_);
   return true;
 }
 
 bool RawDecoder::on_pop(const uint64_t *record, std::size_t words) {
-  if (words != 2 || !see_time(record[1])) return false;
+  raw::Pop pop;
+  if (!pop.read(record, words) || !see_time(pop.time_ns)) return false;
   event_ns_ = now_ns_;
-  Domain &domain = domain_of(raw::aux_of(*record));
+  Domain &domain = domain_of(pop.domain);
   has_owner_ = !domain.open.empty();
   if (!has_owner_) {
     ++tables_.lonely_ends;
@@ -206,7 +211,7 @@ bool RawDecoder::on_pop(const uint64_t *record, std::size_t words) {
   }
   owner_kind_ = Owner::kRange;
   owner_ = domain.open.back();
-  owner_domain_ = raw::aux_of(*record);
+  owner_domain_ = pop.domain;
   domain.open.pop_back();
   RawRange &range = tables_.ranges[owner_];
   range.end_ns = std::max(range.start_ns, now_ns_);
@@ -215,33 +220,30 @@ bool RawDecoder::on_pop(const uint64_t *record, std::size_t words) {
 }
 
 bool RawDecoder::on_start(const uint64_t *record, std::size_t words) {
-  Fields fields;
-  if (words < 3 || !see_time(record[1]) || !read_fields(record, words, 3, fields)) return false;
-  event_ns_ = now_ns_;
-  ++events_;
-  if (add_range(record, fields, kOpen | kStartEnd)) {
-    tables_.starts.push_back({record[2], static_cast<uint32_t>(process_), owner_});
+  raw::Start start;
+  if (!read_event(record, words, start)) return false;
+  if (add_range(start, kOpen | kStartEnd)) {
+    tables_.starts.push_back({start.range_id, static_cast<uint32_t>(process_), owner_});
   }
   return true;
 }
 
 bool RawDecoder::on_stop(const uint64_t *record, std::size_t words) {
-  if (words != 3 || !see_time(record[1])) return false;
+  raw::Stop stop;
+  if (!stop.read(record, words) || !see_time(stop.time_ns)) return false;
   event_ns_ = now_ns_;
   has_owner_ = tables_.stops.size() < kMaxRows;
   if (!has_owner_) return true;
   owner_kind_ = Owner::kStop;
   owner_ = static_cast<uint32_t>(tables_.stops.size());
   owner_domain_ = 0;  // that of the range, which may not be known yet
-  tables_.stops.push_back({record[2], static_cast<uint32_t>(process_), thread_, now_ns_});
+  tables_.stops.push_back({stop.range_id, static_cast<uint32_t>(process_), thread_, now_ns_});
   return true;
 }
 
 bool RawDecoder::on_mark(const uint64_t *record, std::size_t words) {
-  Fields fields;
-  if (words < 2 || !see_time(record[1]) || !read_fields(record, words, 2, fields)) return false;
-  event_ns_ = now_ns_;
-  ++events_;
+  raw::Mark mark;
+  if (!read_event(record, words, mark)) return false;
   has_owner_ = tables_.marks.size() < kMaxRows;
   if (!has_owner_) {
     ++tables_.beyond_limits;
@@ -249,11 +251,10 @@ bool RawDecoder::on_mark(const uint64_t *record, std::size_t words) {
   }
   owner_kind_ = Owner::kMark;
   owner_ = static_cast<uint32_t>(tables_.marks.size());
-  owner_domain_ = fields.domain;
-  tables_.marks.push_back({now_ns_, thread_, place_of(fields.domain, fields.category),
-                           name_of(*record), fields.color,
-                           (raw::flags_of(*record) & raw::kHasColor) != 0});
-  if ((raw::flags_of(*record) & raw::kHasValue) != 0) add_value(fields);
+  owner_domain_ = mark.domain;
+  tables_.marks.push_back({now_ns_, thread_, place_of(mark.domain, mark.category), name_of(mark),
+                           static_cast<uint32_t>(mark.color), mark.has(raw::Mark::kHasColor)});
+  if (mark.has(raw::Mark::kHasValue)) add_value(mark);
   return true;
 }
 
@@ -276,10 +277,10 @@ bool RawDecoder::on_schema(const uint64_t *record, std::size_t words) {
 }
 
 bool RawDecoder::on_window(const uint64_t *record, std::size_t words) {
-  const uint32_t aux = raw::aux_of(*record);
+  raw::Window window;
   const int64_t before = now_ns_;
-  if (words != 2 || aux > 1 || !see_time(record[1])) return false;
-  if (aux == 0) {
+  if (!window.read(record, words) || window.is_on > 1 || !see_time(window.time_ns)) return false;
+  if (window.is_on == 0) {
     tables_.closings_ns.push_back(now_ns_);
   } else {
     tables_.resumes_ns.push_back(now_ns_);
@@ -289,13 +290,15 @@ bool RawDecoder::on_window(const uint64_t *record, std::size_t words) {
 }
 
 bool RawDecoder::on_dropped(const uint64_t *record, std::size_t words) {
-  if (words != 3 || !see_time(record[1])) return false;
+  raw::Dropped dropped;
+  if (!dropped.read(record, words) || !see_time(dropped.time_ns)) return false;
   void_open(now_ns_);
   return true;
 }
 
 bool RawDecoder::on_clock(const uint64_t *record, std::size_t words) {
-  return words == 3 && see_time(record[1]);
+  raw::Clock clock;
+  return clock.read(record, words) && see_time(clock.monotonic_ns);
 }
 
 bool RawDecoder::on_note(const uint64_t *record, std::size_t words) {
@@ -319,28 +322,33 @@ bool RawDecoder::on_cuda(const uint64_t *record, std::size_t words) {
   return true;
 }
 
-bool RawDecoder::read_fields(const uint64_t *record, std::size_t words, std::size_t first,
-                             Fields &fields) {
-  const uint8_t flags = raw::flags_of(*record);
-  constexpr uint8_t known =
-      raw::kHasDomain | raw::kHasColor | raw::kHasValue | raw::kHasNoName;
-  const std::size_t needed = first + ((flags & raw::kHasDomain) != 0) +
-                             ((flags & raw::kHasColor) != 0) + 2 * ((flags & raw::kHasValue) != 0);
-  if ((flags & ~known) != 0 || words != needed) return false;
-  const uint64_t *at = record + first;
-  if ((flags & raw::kHasDomain) != 0) {
-    fields.domain = static_cast<uint32_t>(*at);
-    fields.category = static_cast<uint32_t>(*at++ >> 32);
+bool RawDecoder::on_row(const raw::RowRecord &kind, const uint64_t *record, std::size_t words) {
+  if (words != kind.words || (kind.is_of_thread && !has_thread_)) return false;
+  std::vector<int64_t> values;
+  for (const raw::RowColumn &column : kind.columns) {
+    const int64_t value = number_in(column, record);
+    if (column.is == raw::RowColumn::kTime && !see_time(record[column.word])) return false;
+    const bool is_text = column.is == raw::RowColumn::kText;
+    values.push_back(is_text ? text_of(static_cast<uint32_t>(value)) : value);
   }
-  if ((flags & raw::kHasColor) != 0) fields.color = static_cast<uint32_t>(*at++);
-  if ((flags & raw::kHasValue) != 0) {
-    fields.value_type = *at++;
-    fields.value = *at++;
+  events_ += kind.is_counted;
+  if (!tables_.rows.add(kind, kind.is_of_thread ? int64_t{thread_} : process_, values)) {
+    ++tables_.beyond_limits;
   }
   return true;
 }
 
-bool RawDecoder::add_range(const uint64_t *record, const Fields &fields, uint8_t flags) {
+template <typename Record>
+bool RawDecoder::read_event(const uint64_t *record, std::size_t words, Record &event) {
+  if (!event.read(record, words) || (event.flags & ~Record::kFlags) != 0) return false;
+  if (!see_time(event.time_ns)) return false;
+  event_ns_ = now_ns_;
+  ++events_;
+  return true;
+}
+
+template <typename Record>
+bool RawDecoder::add_range(const Record &event, uint8_t flags) {
   has_owner_ = tables_.ranges.size() < kMaxRows;
   if (!has_owner_) {
     ++tables_.beyond_limits;
@@ -348,35 +356,36 @@ bool RawDecoder::add_range(const uint64_t *record, const Fields &fields, uint8_t
   }
   owner_kind_ = Owner::kRange;
   owner_ = static_cast<uint32_t>(tables_.ranges.size());
-  owner_domain_ = fields.domain;
+  owner_domain_ = event.domain;
   RawRange range;
   range.start_ns = now_ns_;
   range.end_ns = now_ns_;
   range.thread = thread_;
-  range.place = place_of(fields.domain, fields.category);
-  range.name = name_of(*record);
-  range.color = fields.color;
-  const bool has_color = (raw::flags_of(*record) & raw::kHasColor) != 0;
+  range.place = place_of(event.domain, event.category);
+  range.name = name_of(event);
+  range.color = static_cast<uint32_t>(event.color);
+  const bool has_color = event.has(Record::kHasColor);
   range.flags = static_cast<uint8_t>(flags | (has_color ? kHasColorFlag : 0));
   tables_.ranges.push_back(range);
-  if ((raw::flags_of(*record) & raw::kHasValue) != 0) add_value(fields);
+  if (event.has(Record::kHasValue)) add_value(event);
   return true;
 }
 
 // The types are those that NVTX numbers: unsigned, signed and real of 64 bits, then of 32.
-void RawDecoder::add_value(const Fields &fields) {
+template <typename Record>
+void RawDecoder::add_value(const Record &event) {
   if (tables_.values.size() >= kMaxRows) return;
   RawValue value;
   value.owner = owner_;
   value.owner_kind = owner_kind_;
   if (value_key_ < 0) value_key_ = tables_.texts.intern("payload");
   value.key = value_key_;
-  const auto low = static_cast<uint32_t>(fields.value);
-  value.bits = static_cast<int64_t>(fields.value);
-  if (fields.value_type == 3) value.kind = ValueKind::kReal;
-  if (fields.value_type == 4) value.bits = low;
-  if (fields.value_type == 5) value.bits = static_cast<int32_t>(low);
-  if (fields.value_type == 6) {
+  const auto low = static_cast<uint32_t>(event.value);
+  value.bits = static_cast<int64_t>(event.value);
+  if (event.value_type == 3) value.kind = ValueKind::kReal;
+  if (event.value_type == 4) value.bits = low;
+  if (event.value_type == 5) value.bits = static_cast<int32_t>(low);
+  if (event.value_type == 6) {
     float narrow = 0;
     std::memcpy(&narrow, &low, sizeof narrow);
     const double real = narrow;
@@ -439,12 +448,15 @@ void RawDecoder::define_slot(uint32_t slot, int32_t text) {
   slots_[slot] = text;
 }
 
-int32_t RawDecoder::name_of(uint64_t header) const {
-  if ((raw::flags_of(header) & raw::kHasNoName) != 0) return -1;
-  const uint32_t slot = raw::aux_of(header);
+int32_t RawDecoder::text_of(uint32_t slot) const {
   if (slot < slots_.size()) return slots_[slot];
   const auto found = far_slots_.find(slot);
   return found == far_slots_.end() ? -1 : found->second;
+}
+
+template <typename Record>
+int32_t RawDecoder::name_of(const Record &event) const {
+  return event.has(Record::kHasNoName) ? -1 : text_of(event.slot);
 }
 
 int32_t RawDecoder::place_of(uint32_t domain, uint32_t category) {

@@ -28,13 +28,6 @@ class RawDecoder {
     int32_t name = -1;
     std::vector<uint32_t> open;  // ranges, innermost last
   };
-  struct Fields {
-    uint32_t domain = 0;
-    uint32_t category = 0;
-    uint32_t color = 0;
-    uint64_t value_type = 0;
-    uint64_t value = 0;
-  };
 
   bool decode(const uint64_t *record, std::size_t words);
   bool decode_text(const uint64_t *record, std::size_t words);
@@ -53,16 +46,23 @@ class RawDecoder {
   bool on_clock(const uint64_t *record, std::size_t words);
   bool on_note(const uint64_t *record, std::size_t words);
   bool on_cuda(const uint64_t *record, std::size_t words);
+  bool on_row(const raw::RowRecord &kind, const uint64_t *record, std::size_t words);
 
-  bool read_fields(const uint64_t *record, std::size_t words, std::size_t first, Fields &fields);
-  bool add_range(const uint64_t *record, const Fields &fields, uint8_t flags);
-  void add_value(const Fields &fields);
+  // Reads a kPush, kStart or kMark, and its time; false unless it is sound.
+  template <typename Record>
+  bool read_event(const uint64_t *record, std::size_t words, Record &event);
+  template <typename Record>
+  bool add_range(const Record &event, uint8_t flags);
+  template <typename Record>
+  void add_value(const Record &event);
   bool see_time(uint64_t word);
   void void_open(int64_t time_ns);
   void truncate_open(int64_t time_ns);
   void note_silence();
   void define_slot(uint32_t slot, int32_t text);
-  int32_t name_of(uint64_t header) const;
+  int32_t text_of(uint32_t slot) const;
+  template <typename Record>
+  int32_t name_of(const Record &event) const;
   int32_t place_of(uint32_t domain, uint32_t category);
   Domain &domain_of(uint32_t domain);
   void damaged();

@@ -131,7 +131,7 @@ void decode_payloads(RawTables &tables) {
     if (record == nullptr || words < 3 || record[2] > (words - 3) * 8) continue;
     const std::size_t bytes = record[2];
     const std::size_t behind = 3 + raw::words_for(bytes);
-    const bool has_targets = (raw::flags_of(*record) & raw::kHasTargets) != 0;
+    const bool has_targets = (raw::flags_of(*record) & raw::kPayloadHasTargets) != 0;
     const Targets targets =
         has_targets ? read_targets(record + behind, words - behind) : Targets();
     layouts.choose(process_of(tables, payload), payload.domain);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "raw/cuda.h"
+#include "raw/rows.h"
 #include "raw/texts.h"
 
 namespace warpline {
@@ -175,6 +176,7 @@ struct RawTables {
   int64_t beyond_limits = 0;  // events left out because a table was full
   int64_t notes_left_out = 0;
   CudaTables cuda;
+  RawRows rows;
   int64_t foreign_records = 0;  // of kinds that this version does not read
 };
 

@@ -6,30 +6,39 @@ from collections.abc import Mapping
 
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import INFO, WARNING, Told
+from warpline.capture.session.raw_numbers import CudaCollects as Collects
+from warpline.capture.session.raw_numbers import CudaNote
 from warpline.units import plural
 
 CUDA = "cuda"
 DIMENSIONS = ("device", "context", "stream")
 
-# Tables, and the bits of CudaCollects in native/raw/warpline_cuda.h that indicate their recording.
-_KERNELS, _GRAPHS, _GRAPH_NODES, _TARGETS = 2, 16, 512, 1024
-_COLLECTED: Mapping[str, int] = {
-    "kernel": _KERNELS,
-    "memcpy": 4,
-    "memset": 8,
-    "graph_launch": _KERNELS | _GRAPHS,
-    "api_call": 1,
-    "host_wait": 32 | _TARGETS,
-    "stream_wait": 32 | _TARGETS,
-    "event_record": 64 | _TARGETS,
-    "memory_event": 128,
-    "graph_node": _GRAPH_NODES,
-    "overhead": 256,
+# Tables, and what was collected if they were recorded.
+_COLLECTED: Mapping[str, Collects] = {
+    "kernel": Collects.KERNELS,
+    "memcpy": Collects.COPIES,
+    "memset": Collects.FILLS,
+    "graph_launch": Collects.KERNELS | Collects.GRAPHS,
+    "api_call": Collects.CALLS,
+    "host_wait": Collects.WAITS | Collects.TARGETS,
+    "stream_wait": Collects.WAITS | Collects.TARGETS,
+    "event_record": Collects.EVENTS | Collects.TARGETS,
+    "memory_event": Collects.MEMORY,
+    "graph_node": Collects.GRAPH_NODES,
+    "overhead": Collects.OVERHEAD,
 }
 TABLES = (*_COLLECTED, *DIMENSIONS, "stack", "frame")
 
-# The default bits, for when no process got far enough to log its own.
-_DEFAULT = 1 | _KERNELS | 4 | 8 | _GRAPH_NODES | _TARGETS | 256
+# The default, for when no process got far enough to log its own.
+_DEFAULT = (
+    Collects.CALLS
+    | Collects.KERNELS
+    | Collects.COPIES
+    | Collects.FILLS
+    | Collects.GRAPH_NODES
+    | Collects.TARGETS
+    | Collects.OVERHEAD
+)
 
 # GPU work that calls launch, by name in the facts: singular and plural.
 _WORK: Mapping[str, tuple[str, str]] = {
@@ -39,14 +48,14 @@ _WORK: Mapping[str, tuple[str, str]] = {
     "fills": ("memset", "memsets"),
 }
 
-# CudaNote in native/raw/warpline_cuda.h: CUDA was not recorded.
-_UNAVAILABLE = (65, 66)
+# CUDA was not recorded.
+_UNAVAILABLE = (CudaNote.UNAVAILABLE, CudaNote.OTHER_PROFILER)
 # Others -> severity and sentence.
-_NOTES = {
-    64: (INFO, "CUDA is recorded through {}"),
-    67: (WARNING, "CUDA is recorded, but {}"),
-    68: (WARNING, "CUDA is recorded in part: {}"),
-    69: (INFO, "CUPTI is shared with {}"),
+_NOTES: Mapping[int, tuple[int, str]] = {
+    CudaNote.USING: (INFO, "CUDA is recorded through {}"),
+    CudaNote.DOUBT: (WARNING, "CUDA is recorded, but {}"),
+    CudaNote.KIND_FAILED: (WARNING, "CUDA is recorded in part: {}"),
+    CudaNote.SHARED: (INFO, "CUPTI is shared with {}"),
 }
 
 
@@ -103,7 +112,7 @@ def _tell_dropped(told: Told, session: RawSession) -> None:
 
 def _tell_peer_copies(told: Told, session: RawSession) -> None:
     """Warn about peer copies, which graph-level tracing excludes, if there are several GPUs."""
-    is_whole = any(mask & _GRAPHS for mask in session.facts("cuda", "collected"))
+    is_whole = any(mask & Collects.GRAPHS for mask in session.facts("cuda", "collected"))
     if is_whole and session.rows("device") > 1:
         told.warnings.append(
             "copies between GPUs are not recorded with --cuda-graph-trace=graph; use"

@@ -17,10 +17,10 @@ from typing import Any
 from warpline.capture.finishing.raw_session import LogFile, RawSession
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.exits import Exit, read_exits, signal_name
+from warpline.capture.session.raw_numbers import Note
 from warpline.errors import CaptureError
 
-# kSampleBegin and kSampleEnd of Note in native/raw/warpline_raw.h
-_SAMPLE_BEGIN, _SAMPLE_END = 6, 7
+_WINDOWS = (Note.SAMPLE_BEGIN, Note.SAMPLE_END)
 _MOST = 256  # processes to list
 _CRASHES = {
     *(signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE),
@@ -196,9 +196,9 @@ def _rests_since(session: RawSession, facts: Facts) -> dict[int, int]:
         return {}
     columns = (session.facts("note", name) for name in ("time_ns", "kind", "process_id"))
     notes = sorted(zip(*columns, strict=True))
-    last = {place: kind for _, kind, place in notes if kind in {_SAMPLE_BEGIN, _SAMPLE_END}}
+    last = {place: kind for _, kind, place in notes if kind in _WINDOWS}
     processes = range(session.rows("process"))
-    return {place: max(ends) for place in processes if last.get(place) != _SAMPLE_BEGIN}
+    return {place: max(ends) for place in processes if last.get(place) != Note.SAMPLE_BEGIN}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from warpline import native
 from warpline.capture.session.facts import read_facts
+from warpline.capture.session.raw_numbers import LogHeader
 from warpline.capture.session.session import FOLDER_ENDING, LOG_ENDING
 from warpline.errors import AgentMissingError, CaptureError
 
@@ -24,10 +25,7 @@ _CHUNK_ROWS = 1 << 16
 _MESSAGE_BYTES = 256
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
-# magic, version, header bytes, pid, ppid, incarnation, fork's pid, reserved, fork's incarnation,
-# monotonic and UTC anchor: the start of LogHeader in native/raw/warpline_raw.h.
-_HEADER = struct.Struct("<8s4IQ2IQ2q")
-_HOST_AT, _HOST_BYTES = 104, 64
+_HEAD_BYTES = LogHeader.executable.offset  # all that is needed of the first page
 
 
 @dataclass(frozen=True)
@@ -60,17 +58,18 @@ class LogFile:
             return cls(path, 0)
         try:
             facts = os.fstat(descriptor)
-            head = os.pread(descriptor, _HOST_AT + _HOST_BYTES, 0)
+            head = os.pread(descriptor, _HEAD_BYTES, 0)
         except OSError:
             return cls(path, 0)
         finally:
             os.close(descriptor)
         size = facts.st_size if stat.S_ISREG(facts.st_mode) else 0
-        if len(head) < _HOST_AT + _HOST_BYTES or not head.startswith(_LOG_MAGIC):
+        if len(head) < _HEAD_BYTES or not head.startswith(_LOG_MAGIC):
             return cls(path, size)
-        fields = _HEADER.unpack_from(head)
-        host = head[_HOST_AT:].split(b"\0", 1)[0].decode("utf-8", "replace")
-        return cls(path, size, fields[3], fields[5], fields[10] - fields[9], host)
+        header = LogHeader.from_buffer_copy(head.ljust(ctypes.sizeof(LogHeader), b"\0"))
+        offset_ns = header.anchor_utc_ns - header.anchor_monotonic_ns
+        host = header.host.decode("utf-8", "replace")
+        return cls(path, size, header.pid, header.incarnation, offset_ns, host)
 
 
 def log_files(folder: Path) -> list[LogFile]:

@@ -11,11 +11,10 @@ from typing import Any
 
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.session.control import Counters
+from warpline.capture.session.raw_numbers import Note
 from warpline.capture.session.sampling import WINDOW_S, Sampling
 from warpline.units import format_ns, plural
 
-# kSampleBegin, kSampleEnd and kStepsByLaunch of Note in native/raw/warpline_raw.h
-_BEGIN, _END, _BY_LAUNCH = 6, 7, 8
 _MOST_TOLD = 3  # patterns to list individually
 
 Window = tuple[int, int]
@@ -122,7 +121,7 @@ def _patterns(session: RawSession) -> list[Pattern]:
     for _, kind, text, process in sorted(
         zip(*(session.facts("note", name) for name in names), strict=True)
     ):
-        pattern = Pattern.of(session.text(text)) if kind == _BY_LAUNCH else None
+        pattern = Pattern.of(session.text(text)) if kind == Note.STEPS_BY_LAUNCH else None
         if pattern is not None:
             found.setdefault(process, []).append(pattern)
     return max(found.values(), key=len, default=[])
@@ -183,10 +182,10 @@ def _noted(session: RawSession, lived_until_ns: Sequence[int | None]) -> tuple[l
     for time_ns, kind, process, text in sorted(
         zip(*(session.facts("note", name) for name in names), strict=True)
     ):
-        if kind == _BEGIN:
+        if kind == Note.SAMPLE_BEGIN:
             opened.setdefault(process, time_ns)
             samples += bool(session.text(text))  # the step's number
-        elif kind == _END and process in opened:
+        elif kind == Note.SAMPLE_END and process in opened:
             windows.append((opened.pop(process), time_ns))
     windows += [(start, max(start, ends[process])) for process, start in opened.items()]
     return windows, samples

@@ -10,6 +10,7 @@ from warpline.capture.finishing.ends import Cause, Life
 from warpline.capture.finishing.raw_session import LogFile, RawSession
 from warpline.capture.session.control import Counters
 from warpline.capture.session.exits import Exit
+from warpline.capture.session.raw_numbers import Note
 from warpline.schema.unrecorded import Unrecorded
 from warpline.units import plural
 
@@ -18,13 +19,12 @@ PROCESSES = ("process", "processes")
 _MOST = 1 << 61  # limit for sums of damaged counters, so that they fit a recording
 _SHOWN = 3  # processes or logs to list individually
 
-# Note in native/raw/warpline_raw.h -> severity and sentence. A fork's note is left out: the log's
-# header has the same facts.
-_NOTES = {
-    1: (INFO, "NVTX is recorded: {}"),
-    2: (WARNING, "NVTX calls of this kind are not recorded: {}"),
-    3: (WARNING, "unknown NVTX extension: {}"),
-    4: (INFO, "text or payload truncated or dropped: {}"),
+# Severity and sentence. A fork's note is left out: the log's header has the same facts.
+_NOTES: Mapping[int, tuple[int, str]] = {
+    Note.NVTX_BOUND: (INFO, "NVTX is recorded: {}"),
+    Note.NVTX_UNKNOWN_CALL: (WARNING, "NVTX calls of this kind are not recorded: {}"),
+    Note.PAYLOAD_UNKNOWN: (WARNING, "unknown NVTX extension: {}"),
+    Note.TOO_LONG: (INFO, "text or payload truncated or dropped: {}"),
 }
 
 

@@ -20,6 +20,7 @@ from warpline.capture.machine.agent import CUDA_INJECTION_VARIABLE, INJECTION_VA
 from warpline.capture.session.agent_config import CONFIG_NAME, AgentConfig
 from warpline.capture.session.control import ControlFile, RangeMode, State
 from warpline.capture.session.facts import Facts, write_facts
+from warpline.capture.session.raw_numbers import LogHeader
 from warpline.errors import CaptureError
 
 LOG_ENDING = ".wlraw"
@@ -28,7 +29,7 @@ FOLDER_ENDING = ".raw"
 SESSION_VARIABLE = "WARPLINE_SESSION"
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
-_LOG_RECORDS_AT = 64  # records, dropped_records, cut_texts: LogHeader in warpline_raw.h
+_LOG_RECORDS_AT = LogHeader.records.offset  # and dropped_records after it
 _ATTEMPTS = 1000
 
 

@@ -1,0 +1,103 @@
+"""The numbers in raw logs.
+
+Generated from native/raw/records.toml by `python native/raw/generate`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+from collections.abc import Mapping
+
+
+class Note(enum.IntEnum):
+    """The kind of a Note record."""
+
+    # a library's NVTX was bound to the agent; text: its file, if known
+    NVTX_BOUND = 1
+    # an NVTX function that is not recorded was offered; text: which
+    NVTX_UNKNOWN_CALL = 2
+    # unsupported version of an extension; text: which
+    PAYLOAD_UNKNOWN = 3
+    # a text or payload was truncated or dropped
+    TOO_LONG = 4
+    # this process is a fork; text: the parent's "PID-INCARNATION"
+    FORK = 5
+    # this process records from here; text: the step's number where steps are sampled, else
+    # nothing: a capture range begins
+    SAMPLE_BEGIN = 6
+    # and pauses from here; text: the number of the first step not recorded
+    SAMPLE_END = 7
+    # steps are detected from periodic launches; text: "PERIOD_NS LAUNCHES BY_CLOCK": duration
+    # and launches of one, and 1 if pauses are timed
+    STEPS_BY_LAUNCH = 8
+
+
+class CudaNote(enum.IntEnum):
+    """More kinds of a Note record; their text is shown to the user."""
+
+    # CUPTI's version and file: "CUPTI 130001 PATH"
+    USING = 64
+    # CUDA is not recorded in this process; text: the reason
+    UNAVAILABLE = 65
+    # it is not, because another profiler uses CUPTI; text: which, a tab, and "held" (CUPTI
+    # supports one), or "unshared" (that one does not share it)
+    OTHER_PROFILER = 66
+    # it is, with a known limitation; text: which
+    DOUBT = 67
+    # one kind of record could not be enabled; text: which, and why
+    KIND_FAILED = 68
+    # it is, and CUPTI is shared with another profiler; text: which
+    SHARED = 69
+
+
+class CudaCollects(enum.IntFlag):
+    """What is collected: the bits of a Collecting record."""
+
+    CALLS = 1
+    KERNELS = 2
+    COPIES = 4
+    FILLS = 8
+    # graph level: kernels of graphs are then not recorded
+    GRAPHS = 16
+    WAITS = 32
+    EVENTS = 64
+    MEMORY = 128
+    OVERHEAD = 256
+    GRAPH_NODES = 512
+    # calls say which stream and event they concern: waits, stream waits and event records
+    # follow from that, in place of Wait and Event
+    TARGETS = 1024
+
+
+class LogHeader(ctypes.LittleEndianStructure):
+    """The first page of a log."""
+
+    _fields_ = (
+        ("magic", ctypes.c_char * 8),
+        ("version", ctypes.c_uint32),
+        ("header_bytes", ctypes.c_uint32),
+        ("pid", ctypes.c_uint32),
+        ("ppid", ctypes.c_uint32),
+        ("incarnation", ctypes.c_uint64),
+        ("forked_from_pid", ctypes.c_uint32),
+        ("reserved0", ctypes.c_uint32),
+        ("forked_from_incarnation", ctypes.c_uint64),
+        ("anchor_monotonic_ns", ctypes.c_int64),
+        ("anchor_utc_ns", ctypes.c_int64),
+        ("records", ctypes.c_uint64),
+        ("dropped_records", ctypes.c_uint64),
+        ("cut_texts", ctypes.c_uint64),
+        ("closed_ns", ctypes.c_int64),
+        ("used_bytes", ctypes.c_uint64),
+        ("host", ctypes.c_char * 64),
+        ("executable", ctypes.c_char * 512),
+        ("reserved1", ctypes.c_char * 2056),
+    )
+
+
+# The tables whose rows are records.
+ROW_TABLES: tuple[str, ...] = ("graph_node",)
+
+# What -t can name beside CUDA and NVTX, and the table that it adds.
+COLLECTORS: Mapping[str, str] = {}
