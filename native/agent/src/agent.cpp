@@ -1,7 +1,7 @@
 // The C ABI of warpline_agent.h.
 #include "warpline_agent.h"
 
-#include "cupti/tracing.h"
+#include "session/collector.h"
 #include "session/process.h"
 #include "session/thread_log.h"
 
@@ -12,7 +12,7 @@ using namespace warpline::agent;
 WL_EXPORT int32_t wl_agent_abi_version(void) { return WL_AGENT_ABI_VERSION; }
 WL_EXPORT int32_t wl_agent_attach(const char* session_folder) { return attach(session_folder); }
 WL_EXPORT int32_t wl_agent_detach(void) {
-  end_cuda_tracing();  // records still in CUPTI belong to this session
+  end_collectors();  // records still in CUPTI belong to this session
   const int error = detach();
   if (error == 0) close_logs();
   return error;

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +21,9 @@
 #include "cupti/shared.h"
 #include "machine/cuda_devices.h"
 #include "session/clock.h"
+#include "session/collector.h"
 #include "session/lock.h"
+#include "session/own_thread.h"
 #include "session/process.h"
 #include "session/thread_log.h"
 #include "steps/launch_watch.h"
@@ -506,18 +507,12 @@ bool start_watcher(std::uint64_t flush_ms) noexcept {
   pthread_cond_init(&g_watch_wake, &attributes);
   pthread_condattr_destroy(&attributes);
   g_watch_ends = g_flush_is_wanted = false;
-  // The program's signals are for its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   auto* argument = reinterpret_cast<void*>(static_cast<std::intptr_t>(flush_ms * 1'000'000));
-  const bool is_started = pthread_create(&g_watcher, nullptr, watch, argument) == 0;
+  const bool is_started = start_own_thread(g_watcher, watch, argument);
   {
     const Lock lock(g_watch_lock);
     g_watch_runs = is_started;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return is_started;
 }
 
@@ -720,6 +715,12 @@ void follow_recording_state() noexcept {
   }
   pthread_mutex_unlock(&g_lock);
 }
+
+namespace {
+
+const Collector g_collector("cuda", nullptr, end_cuda_tracing);  // begun by the driver, see below
+
+}  // namespace
 
 }  // namespace warpline::agent
 

@@ -120,6 +120,8 @@ void set_sample(SampleConfig& config, std::string_view key, const std::string& v
 void set(Config& config, std::string_view key, const std::string& value) {
   if (key == "nvtx") {
     config.nvtx = value != "0";
+  } else if (key == "collect") {
+    config.collect.push_back(value);
   } else if (key == "domain_include") {
     config.include_domains.push_back(value);
   } else if (key == "domain_exclude") {

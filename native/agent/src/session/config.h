@@ -56,6 +56,7 @@ struct SampleConfig {
 
 struct Config {
   bool nvtx = true;
+  std::vector<std::string> collect;          // names of collectors
   std::vector<std::string> include_domains;  // if any, only these; "default" is the default domain
   std::vector<std::string> exclude_domains;
   std::string range_name;                    // of the capture range

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "session/clock.h"
+#include "session/collector.h"
 #include "session/thread_log.h"
 
 namespace warpline::agent {
@@ -90,7 +91,10 @@ ProcessLock::~ProcessLock() {
 
 bool holds_process_lock() noexcept { return t_holds_lock; }
 
-int attach(const char* folder) noexcept {
+namespace {
+
+// `attached` is the session, if this has made it.
+int join(const char* folder, Session*& attached) noexcept {
   static const bool is_ready = make_process_state();
   if (!is_ready) return ENOMEM;
   if (folder == nullptr || *folder == '\0') return EINVAL;
@@ -119,10 +123,20 @@ int attach(const char* folder) noexcept {
     begin_incarnation();
     join_session(*session);
     g_session.store(session, std::memory_order_release);
+    attached = session;
   } catch (...) {
     return ENOMEM;
   }
   return 0;
+}
+
+}  // namespace
+
+int attach(const char* folder) noexcept {
+  Session* attached = nullptr;
+  const int error = join(folder, attached);
+  if (attached != nullptr) begin_collectors(*attached);
+  return error;
 }
 
 int detach() noexcept {

@@ -1,6 +1,7 @@
 #include "raw/rows.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "raw/column.h"
@@ -93,6 +94,8 @@ int64_t number_in(const RowColumn &column, const uint64_t *record) {
   const int down = 64 - column.bits;
   return column.is_signed ? static_cast<int64_t>(top) >> down : static_cast<int64_t>(top >> down);
 }
+
+RawRows::RawRows() : tables_(std::size(raw::kRowRecords)) {}
 
 bool RawRows::add(const RowRecord &record, int64_t owner, std::span<const int64_t> values) {
   RawRowTable &table = tables_[place_of(record)];

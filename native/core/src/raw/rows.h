@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -24,6 +23,8 @@ struct RawRowTable {
 
 class RawRows {
  public:
+  RawRows();
+
   // Adds a row; `owner` is the thread or the process, `values` has one of each column. False when the
   // table is full.
   bool add(const raw::RowRecord &record, int64_t owner, std::span<const int64_t> values);
@@ -38,7 +39,7 @@ class RawRows {
   int64_t copy(const RawTables &tables, std::string_view name, const RawPart &part) const;
 
  private:
-  RawRowTable tables_[std::size(raw::kRowRecords)];
+  std::vector<RawRowTable> tables_;  // by place in raw::kRowRecords
 };
 
 // Returns what is declared of a kind of record if its records are rows, else null.

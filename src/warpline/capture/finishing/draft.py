@@ -13,6 +13,7 @@ from warpline.capture.finishing.clock import Clock
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import Told
 from warpline.capture.session.facts import Facts, texts_of
+from warpline.capture.session.raw_numbers import COLLECTORS, ROW_TABLES
 from warpline.container import META, ContainerWriter
 from warpline.redaction import join_command
 from warpline.schema import TABLES, DType
@@ -58,7 +59,7 @@ class Draft:
             (item.time_ns - clock.origin_ns, item.severity, session.intern(item.text), item.process)
             for item in told.diagnostics
         )
-        tables = (*_EVENTS, *_DIMENSIONS, *cuda_tables.TABLES)
+        tables = (*_EVENTS, *_DIMENSIONS, *cuda_tables.TABLES, *ROW_TABLES)
         self.rows = {name: session.rows(name) for name in tables}
         self.rows["diagnostic"] = len(self._diagnostics)
         collected = facts.get("collected", [_NVTX])
@@ -67,6 +68,7 @@ class Draft:
         # A recorded table is present even without rows: there were no such events.
         there = {*_DIMENSIONS, *cuda_tables.recorded(session, is_asked_for=is_cuda)}
         there |= {name for name, rows in self.rows.items() if rows}
+        there |= {table for name, table in COLLECTORS.items() if name in collected}
         if _NVTX in collected:
             there |= {*_EVENTS, "diagnostic"}
         self._tables = [name for name in self.rows if name in there]

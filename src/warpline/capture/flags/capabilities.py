@@ -1,12 +1,14 @@
 """The APIs that this version can record, defined here only.
 
-To make an API recordable, move its name from `NOT_YET` to `COLLECTED`. Flags, their warnings and
-the summary follow.
+A collector adds its name by its declaration in native/raw/records.toml. Flags, their warnings and
+the summary follow. Names of nsys's that are recorded by now are left out of `NOT_YET`.
 """
 
 from __future__ import annotations
 
-COLLECTED = ("cuda", "nvtx")
+from warpline.capture.session.raw_numbers import COLLECTORS
+
+COLLECTED = ("cuda", "nvtx", *COLLECTORS)
 DEFAULT = ("cuda", "nvtx")
 
 # Values of `-t`, as nsys names them. A name with a "-" suffix is a variant of the API before it.
@@ -58,6 +60,11 @@ WHY_NOT = f"this version records only {' and '.join(name.upper() for name in COL
 def lacking(wanted: tuple[str, ...]) -> list[str]:
     """Return the requested APIs that cannot be recorded, in the requested order."""
     return [name for name in dict.fromkeys(wanted) if name not in (*COLLECTED, NOTHING)]
+
+
+def collectors(wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the requested collectors: what is neither CUDA nor NVTX."""
+    return tuple(name for name in COLLECTORS if name in wanted)
 
 
 def collected(wanted: tuple[str, ...]) -> list[str]:

@@ -82,6 +82,7 @@ class Profile:
             domain_include=tuple(nvtx_domain_include),
             domain_exclude=tuple(nvtx_domain_exclude),
             cuda=_cuda() if "cuda" in self._trace else None,
+            collect=capabilities.collectors(self._trace),
         )
         self._overwrite = overwrite
         self._keep_environment = keep_environment

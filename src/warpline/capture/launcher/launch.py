@@ -242,6 +242,7 @@ def _config(settings: CaptureSettings, environment: Mapping[str, str], path: Pat
         range_name=name,
         range_domain=domain,
         cuda=_cuda(settings, environment, path),
+        collect=capabilities.collectors(settings.trace),
     )
 
 

@@ -103,6 +103,7 @@ class AgentConfig:
         block_bytes: Increment by which a log grows.
         keep_free_bytes: Logs stop growing when the file system has less space left.
         cuda: What is recorded of CUDA, or None.
+        collect: The collectors that run, besides NVTX and CUDA.
     """
 
     nvtx: bool = True
@@ -114,6 +115,7 @@ class AgentConfig:
     block_bytes: int = 1 << 20
     keep_free_bytes: int = 64 << 20
     cuda: CudaConfig | None = None
+    collect: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return the content of agent.conf."""
@@ -130,6 +132,7 @@ class AgentConfig:
         pairs.append(("keep_free_bytes", str(self.keep_free_bytes)))
         if self.cuda is not None:
             pairs += self.cuda.pairs()
+        pairs += [("collect", name) for name in self.collect]
         return "".join(
             f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs
         )
