@@ -44,6 +44,7 @@ format: $(VENV)/lint-installed  ## Format the code
 	$(BIN)/ruff format .
 
 docs: $(VENV)/installed  ## Write the generated pages and the output shown in the README
+	$(BIN)/python native/raw/generate
 	$(BIN)/python docs/generate.py
 
 viewer:  ## Rebuild the timeline after a change to viewer/ (needs npm)
