@@ -66,10 +66,10 @@ def write(path: Path, language: str, content: str) -> None:
         content = path.read_text(encoding="utf-8") + "\n" + content
     if language == "diff":
         lines = content.splitlines(keepends=True)
-        before = "".join(line[1:] for line in lines if line[0] == " ")
+        before = "".join(line[1:] for line in lines if line[0] in " -")
         text = path.read_text(encoding="utf-8")
         assert text.count(before) == 1
-        content = text.replace(before, "".join(line[1:] for line in lines))
+        content = text.replace(before, "".join(line[1:] for line in lines if line[0] in " +"))
     path.write_text(content, encoding="utf-8")
 
 
