@@ -115,3 +115,23 @@ def test_what_changes_nothing_saves_nothing(trace: Trace) -> None:
 
 def test_the_cost_of_recording_is_known_of_known_producers(trace: Trace) -> None:
     assert unprofiled_step_ns(Run(trace)) is None
+
+
+def test_generic_ones_come_by_what_remains_for_them(trace: Trace) -> None:
+    """Of 820 us per step, the first kernel takes 500 us and the second one 300 us."""
+    half_of_first = generic("half of first", 0, 0.5)
+    half_of_second = generic("half of second", 1, 0.5)
+    most_of_first = generic("most of first", 0, 0.2)
+    priced = price(Run(trace), [half_of_first, half_of_second, most_of_first])
+    # Alone they save 250, 150 and 400 us. But the largest one leaves 100 us of the first kernel,
+    # half of which is less than half of the second kernel.
+    assert [item.rule for item in priced] == ["most of first", "half of second", "half of first"]
+    assert [item.saving_ns for item in priced] == [400_000, 150_000, 50_000]
+    assert [item.cumulative_saving_ns for item in priced] == [400_000, 550_000, 600_000]
+    assert [item.share for item in priced] == [400 / 820, 150 / 820, 50 / 820]
+
+
+def generic(rule: str, place: int, factor: float) -> Finding:
+    """Return a generic finding that shortens one kernel of each step."""
+    exactly = Range(factor, factor, factor)
+    return finding(rule, ScaleOperations(kernels(place), exactly), is_generic=True)
