@@ -1,0 +1,54 @@
+"""Which steps of a simulation count, and how long they take, in programs with known times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from support.programs import Program, predicted
+
+
+def busy(program: Program, lengths_ns: Sequence[int], rank: int = 0) -> None:
+    """Keep a rank's GPU busy: one kernel per step, all launched far ahead."""
+    done = 10_000
+    for number, length in enumerate(lengths_ns):
+        at = number * 10_000
+        thread, work = 2 * rank, (done, done + length)
+        program.launch(at, at + 5_000, work, thread=thread, stream=2 * rank)
+        program.step(number, at, at + 9_000, thread=thread)
+        done += length
+
+
+def medians(*lengths_ns: Sequence[int]) -> tuple[int, int]:
+    """Return the median step as recorded and as simulated; each argument is one rank's kernels."""
+    program = Program()
+    for rank, lengths in enumerate(lengths_ns):
+        busy(program, lengths, rank)
+    found = predicted(program.trace())
+    return found.measured_ns, found.unchanged_ns
+
+
+@pytest.mark.parametrize(
+    ("lengths_ns", "median_ns"),
+    [
+        # A step counts from the end of the step before it: the first one has no such end, and the
+        # second one's may include what the program did before the first step.
+        ((90_000, 100_000, 110_000, 120_000, 130_000), 120_000),
+        ((90_000, 100_000, 110_000, 120_000), 115_000),
+        ((90_000, 100_000, 110_000), 110_000),
+        # With two steps there is no other one than the second.
+        ((90_000, 100_000), 100_000),
+    ],
+)
+def test_steps_count_from_the_third(lengths_ns: Sequence[int], median_ns: int) -> None:
+    assert medians(lengths_ns) == (median_ns, median_ns)
+
+
+def test_of_several_ranks_the_slowest_counts() -> None:
+    slow, fast = (90_000, 100_000, 110_000, 120_000, 130_000), (40_000,) * 5
+    assert medians(slow, fast) == medians(fast, slow) == (120_000, 120_000)
+
+
+def test_the_first_steps_of_every_rank_are_left_out() -> None:
+    first, second = (90_000, 100_000, 110_000, 120_000), (190_000, 200_000, 220_000, 240_000)
+    assert medians(first, second) == medians(second, first) == (230_000, 230_000)
