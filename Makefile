@@ -17,6 +17,7 @@ done
 endef
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help demo test harm lint format docs viewer clean
 
 help:  ## Show this help
@@ -27,7 +28,7 @@ demo: $(VENV)/installed  ## Analyze a bundled recording and write its report
 	@$(BIN)/warpline demo
 
 test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
-	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto) $(ARGS)
+	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto --dist=worksteal) $(ARGS)
 
 # Uses the Python that has the frameworks, not that of .venv: PYTHON=/path/to/python3.
 harm:  ## Check that recording changes no program (needs a GPU, see docs/harm.md)
@@ -71,7 +72,8 @@ $(VENV)/installed: $(BUILD_INPUTS) | $(BIN)/python
 	@$(PIP_INSTALL) --editable '.[test]'
 	@touch $@
 
-$(VENV)/lint-installed: $(VENV)/installed
-	@echo "Installing the checkers into $(VENV)." >&2
+# Includes what tests need: one installation where there is none.
+$(VENV)/lint-installed: $(BUILD_INPUTS) | $(BIN)/python
+	@echo "Installing Warpline, its test requirements and the checkers into $(VENV)." >&2
 	@$(PIP_INSTALL) --editable '.[lint]'
-	@touch $@
+	@touch $(VENV)/installed $@
