@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
-from support.programs import Program, predicted
+from support.programs import Program, after, predicted
+
+from warpline.result.changes import RemoveHostTime
 
 
 def busy(program: Program, lengths_ns: Sequence[int], rank: int = 0) -> None:
@@ -33,7 +36,7 @@ def medians(*lengths_ns: Sequence[int]) -> tuple[int, int]:
     [
         # A step counts from the end of the step before it: the first one has no such end, and the
         # second one's may include what the program did before the first step.
-        ((90_000, 100_000, 110_000, 120_000, 130_000), 120_000),
+        ((90_000, 100_000, 110_000, 120_000, 150_000), 120_000),
         ((90_000, 100_000, 110_000, 120_000), 115_000),
         ((90_000, 100_000, 110_000), 110_000),
         # With two steps there is no other one than the second.
@@ -45,10 +48,41 @@ def test_steps_count_from_the_third(lengths_ns: Sequence[int], median_ns: int) -
 
 
 def test_of_several_ranks_the_slowest_counts() -> None:
-    slow, fast = (90_000, 100_000, 110_000, 120_000, 130_000), (40_000,) * 5
+    slow, fast = (90_000, 100_000, 110_000, 120_000, 150_000), (40_000,) * 5
     assert medians(slow, fast) == medians(fast, slow) == (120_000, 120_000)
 
 
 def test_the_first_steps_of_every_rank_are_left_out() -> None:
     first, second = (90_000, 100_000, 110_000, 120_000), (190_000, 200_000, 220_000, 240_000)
     assert medians(first, second) == medians(second, first) == (230_000, 230_000)
+
+
+def test_a_step_is_not_done_before_its_range_ends_on_its_own_cpu() -> None:
+    """Rank 1 returns from a call 1 us before each range ends, and the GPUs are done long before."""
+    program, begin = Program(), 0
+    for number, length in enumerate((40_000, 50_000, 60_000, 70_000)):
+        for rank, last in ((0, 10_000), (1, length)):
+            thread, end = 2 * rank, begin + last
+            program.launch(
+                begin, begin + 2_000, (begin + 4_000, begin + 5_000), thread=thread, stream=thread
+            )
+            program.call("cudaGetDevice_v3020", end - 3_000, end - 1_000, thread=thread)
+            program.step(number, begin, end, thread=thread)
+        begin += length
+    trace = program.trace()
+    found = predicted(trace)
+    # The ranges of rank 1 follow one another: 60 and 70 us count. Those of rank 0 end 10 us after
+    # the step began: 50 and 60 us.
+    assert (found.measured_ns, found.unchanged_ns) == (65_000, 65_000)
+    starts = np.array([10_000, 50_000, 100_000, 160_000])
+    # In rank 1, 5 us of each step go away; rank 0 has 55 us as before.
+    assert after(trace, RemoveHostTime(2, starts, starts + 5_000)) == 60_000
+    assert after(trace, RemoveHostTime(0, starts, starts + 5_000)) == 65_000
+
+
+def test_without_steps_the_whole_time_counts_from_the_first_event() -> None:
+    program = Program()
+    program.launch(100_000, 105_000, (107_000, 130_000))
+    program.call("cudaGetDevice_v3020", 140_000, 142_000)
+    found = predicted(program.trace())
+    assert (found.measured_ns, found.unchanged_ns) == (42_000, 42_000)
