@@ -133,5 +133,5 @@ def test_generic_ones_come_by_what_remains_for_them(trace: Trace) -> None:
 
 def generic(rule: str, place: int, factor: float) -> Finding:
     """Return a generic finding that shortens one kernel of each step."""
-    exactly = Range(factor, factor, factor)
+    exactly = Estimate(factor, factor, factor)
     return finding(rule, ScaleOperations(kernels(place), exactly), is_generic=True)

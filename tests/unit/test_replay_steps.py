@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from support.programs import Program, after, predicted
 
+from warpline.replay.window import replay_window
 from warpline.result.changes import RemoveHostTime
+from warpline.trace import Run
 
 
 def busy(program: Program, lengths_ns: Sequence[int], rank: int = 0) -> None:
@@ -86,3 +88,29 @@ def test_without_steps_the_whole_time_counts_from_the_first_event() -> None:
     program.call("cudaGetDevice_v3020", 140_000, 142_000)
     found = predicted(program.trace())
     assert (found.measured_ns, found.unchanged_ns) == (42_000, 42_000)
+
+
+def test_long_programs_are_simulated_from_two_steps_before_the_included_ones() -> None:
+    program = Program()
+    # The first five steps are ten times as long as the others: warm-up.
+    busy(program, [500_000] * 5 + [50_000] * 25)
+    window = replay_window(Run(program.trace()))
+    # Of the included steps, 5 to 28, the first 20. Each range takes 9 us of its 10 us.
+    assert window.step.tolist() == list(range(3, 25))
+    assert (window.start_ns, window.end_ns) == (30_000, 249_000)
+
+
+def test_short_programs_are_simulated_from_their_first_to_their_last_step() -> None:
+    program = Program()
+    busy(program, [500_000] * 5 + [50_000] * 17)
+    window = replay_window(Run(program.trace()))
+    assert window.step.tolist() == list(range(22))
+    assert (window.start_ns, window.end_ns) == (0, 219_000)
+
+
+def test_without_steps_everything_is_simulated() -> None:
+    program = Program()
+    program.launch(100_000, 105_000, (107_000, 130_000))
+    window = replay_window(Run(program.trace()))
+    assert window.step.tolist() == []
+    assert (window.start_ns, window.end_ns) == (100_000, 130_001)
