@@ -12,6 +12,7 @@ from warpline.replay import predict, replay_quality
 from warpline.replay.draft import Draft
 from warpline.replay.graph import event_graph
 from warpline.replay.host import NONE, host_side
+from warpline.replay.meetings import meetings
 from warpline.result.changes import (
     DropOperations,
     ScaleOperations,
@@ -68,6 +69,19 @@ def test_threads_at_the_same_time_do_not_wait_for_each_other() -> None:
         )
     host = host_side(Run(program.trace()))
     assert np.array_equal(host.before, host.previous)
+
+
+def test_one_call_beside_another_thread_is_no_concurrent_program() -> None:
+    program = Program()
+    program.launch(0, 5_000, (6_000, 8_000), thread=0)
+    program.launch(7_000, 12_000, (13_500, 15_000), thread=1)
+    program.launch(11_000, 16_000, (17_500, 19_000), thread=0)
+    program.launch(20_000, 25_000, (26_500, 28_000), thread=1)
+    program.launch(30_000, 35_000, (36_500, 38_000), thread=0)
+    host = host_side(Run(program.trace()))
+    # The fourth call's thread was still busy when the third one began: no handover. The fifth call
+    # follows the fourth.
+    assert host.before.tolist() == [NONE, 0, 0, 1, 3]
 
 
 def test_a_call_inside_another_is_part_of_it() -> None:
@@ -149,6 +163,25 @@ def test_ranks_meet_in_collectives() -> None:
     # Both ranks are earlier by the 30 us by which the slow one was late.
     assert at.item_end_ns[item].tolist() == [107_600 - 30_000]
     assert replay_quality(Run(trace)).error_ratio < 0.03
+
+
+def test_sends_and_receives_meet_by_their_order() -> None:
+    """No recording has sizes or ids for them; rank 1 begins each 30 us later."""
+    program = Program()
+    for number in range(3):
+        for rank, late in ((0, 0), (1, 30_000)):
+            own, at = 2 * rank, number * 100_000
+            work = (at + 10_000 + late, at + 60_000)
+            name = "ncclDevKernel_SendRecv"
+            program.launch(at, at + 5_000, work, name, thread=own, stream=own)
+            program.step(number, at, at + 90_000, thread=own)
+    trace = program.trace()
+    found = meetings(Run(trace))
+    assert found.n_meetings == 3
+    lanes = event_graph(Run(trace)).lanes
+    start = operations(trace).start_ns[lanes.operation]
+    assert found.of_item.tolist() == (start // 100_000).tolist()
+    assert found.offset_ns.tolist() == [0, 0]
 
 
 def test_a_trace_without_calls_has_nothing_to_replay() -> None:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from support.programs import (
     ALL_REDUCE,
+    D2H,
+    PINNED,
     Program,
     after,
     late_rank,
@@ -41,6 +43,19 @@ def test_dropped_calls_take_their_gaps_with_them_unless_these_stay() -> None:
     # Without the call (5 us) and the time before it (5 us), everything after it is 10 us earlier.
     assert after(trace, DropCalls(rows(middle))) == 20_000
     assert after(trace, DropCalls(rows(middle), keeps_gap=True)) == 25_000
+
+
+def test_dropped_operations_take_the_usual_gap_before_their_launch_with_them() -> None:
+    program, end = Program(), 0
+    for gap in (5_000, 5_000, 15_000, 5_000, 5_000):
+        start = end + gap
+        end = start + 5_000
+        program.launch(start, end, (start + 6_000, start + 8_000))
+    trace = program.trace()
+    assert predicted(trace).unchanged_ns == 58_000
+    # The launch takes 5 us. Of the time before it, at most 1.2 times the usual 5 us goes too.
+    assert after(trace, DropOperations(rows(1))) == 58_000 - 5_000 - 5_000
+    assert after(trace, DropOperations(rows(2))) == 58_000 - 5_000 - 6_000
 
 
 def test_calls_that_only_prepare_a_dropped_one_go_with_it() -> None:
@@ -115,6 +130,30 @@ def test_copies_in_their_own_stream_run_while_the_device_computes() -> None:
     ahead = MakeAsync(work.call[copies], copies, Estimate(20e9, 20e9, 20e9))
     # Copies take 500 us and overlap the kernels of 1 ms, one after the other.
     assert after(trace, ahead, DropCalls(waits)) == pytest.approx(1_000_000, rel=0.02)
+
+
+def test_what_needs_a_copy_waits_for_it_unless_it_came_a_step_ahead() -> None:
+    program = Program()
+    program.copy(0, 1_010_000, (8_000, 1_008_000), 10_000_000)
+    program.launch(1_020_000, 1_025_000, (1_026_500, 2_026_500))
+    trace = program.trace()
+    work = operations(trace)
+    copies = work.of_table("memcpy")
+    found = predicted(trace, MakeAsync(work.call[copies], copies)).step_ns
+    # Both take 1 ms; the copy starts as soon after its call as the kernel did, after 6.5 us.
+    assert found.central == 6_500 + 1_000_000 + 1_000_000
+    assert found.low < 1_000_000  # both at once, on a GPU that is 5% faster
+
+
+def test_work_behind_a_moved_copy_does_not_wait_for_other_streams() -> None:
+    program = Program()
+    program.launch(0, 5_000, (6_000, 1_006_000), stream=0)
+    program.copy(10_000, 15_000, (20_000, 120_000), 10_000_000, D2H, host=PINNED, stream=1)
+    program.launch(20_000, 25_000, (121_200, 221_200), stream=1)
+    trace = program.trace()
+    work = operations(trace)
+    copies = work.of_table("memcpy")
+    assert after(trace, MakeAsync(work.call[copies], copies)) == 1_006_000
 
 
 def test_work_that_stays_in_its_stream_keeps_its_order() -> None:
@@ -219,9 +258,17 @@ def test_collectives_overlap_what_makes_their_data() -> None:
         program.step(step, begin, begin + 1_990_000)
     trace = program.trace()
     collectives = np.flatnonzero(operations(trace).stream == 1)
-    found = after(trace, OverlapCollectives(collectives, 4))
-    # 800 us after 930 us of kernels become at most a quarter, overlapped with the last two thirds.
-    assert found < predicted(trace).unchanged_ns - 400_000
+    # Of each collective 20 us are latency: 8 in one bucket take 20 us and 8 times 80 us.
+    # The last 20 kernels make their data, one every 31 us; the last one ends after 935.5 us.
+    made = 935_500
+    # Then a kernel, the end of the wait for it, and the time to the next step.
+    end = 10_000 + 5_000 + 225_000
+    assert after(trace, OverlapCollectives(collectives, 1)) == made + 660_000 + end
+    # The first of two buckets starts when half of these kernels are done, 10 times 31 us before.
+    in_two = made - 310_000 + 340_000 + 1_000 + 340_000
+    assert after(trace, OverlapCollectives(collectives, 2)) == in_two + end
+    in_four = made - 15 * 31_000 + 4 * 180_000 + 3 * 1_000
+    assert after(trace, OverlapCollectives(collectives, 4)) == in_four + end
 
 
 def test_collectives_with_nothing_beside_them_still_move_their_data() -> None:
