@@ -88,7 +88,8 @@ def test_a_wait_that_becomes_necessary_takes_as_long_to_wake_up_as_others() -> N
     # The second kernel ends at 117 us instead of 77. Then 4 us until the wait returns, 1 us to the
     # next launch, and 16.5 us from there.
     assert (
-        after(trace, ScaleOperations(rows(1), Range(5, 5, 5))) == 117_000 + 4_000 + 1_000 + 16_500
+        after(trace, ScaleOperations(rows(1), Estimate(5, 5, 5)))
+        == 117_000 + 4_000 + 1_000 + 16_500
     )
 
 
@@ -98,7 +99,7 @@ def test_work_beside_longer_work_of_its_stream_is_not_what_the_next_waits_for() 
     program.launch(3_000, 5_000, (50_000, 60_000))
     program.launch(6_000, 8_000, (107_000, 127_000))
     trace = program.trace()
-    assert after(trace, ScaleOperations(rows(0), Range(0.9, 0.9, 0.9))) == 127_000 - 10_000
+    assert after(trace, ScaleOperations(rows(0), Estimate(0.9, 0.9, 0.9))) == 127_000 - 10_000
 
 
 def test_a_wait_in_a_stream_that_was_not_recorded_is_inferred_from_the_end_before() -> None:
