@@ -14,8 +14,7 @@ from support import kineto_files
 from support.scans import arguments_of, events_of
 
 from warpline import native
-from warpline.readers.kineto import scan as plain
-from warpline.readers.kineto import scan_native
+from warpline.readers.kineto import scan_native, scan_python
 from warpline.readers.kineto.scan import Scan
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
@@ -110,7 +109,7 @@ def both(raw: bytes, wanted: frozenset[str] | None) -> tuple[Scan, Scan]:
         path.write_bytes(raw)
         native_scan = scan_native.scan(path, wanted)
         assert native_scan is not None
-        return plain.scan(path, wanted), native_scan
+        return scan_python.scan(path, wanted), native_scan
 
 
 def check_events(expected: Scan, found: Scan) -> None:
@@ -151,7 +150,7 @@ def test_captures_give_the_same(name: str, tmp_path: Path) -> None:
     path = kineto_files.unpack(name, tmp_path)
     found = scan_native.scan(path, None)
     assert found is not None
-    expected = plain.scan(path, None)
+    expected = scan_python.scan(path, None)
     check_events(expected, found)
     assert found.top == expected.top
     assert found.lost == expected.lost == ()

@@ -17,7 +17,7 @@ from warpline.derived.steps.ranges import _STEP, _UNIT_OF_WORK, _number
 from warpline.presentation.kernel_names import without_noise
 from warpline.readers.kineto.dimensions import _STREAM_NAME
 from warpline.readers.kineto.events import number_in
-from warpline.readers.kineto.scan import to_ns
+from warpline.readers.kineto.scan_python import to_ns
 from warpline.readers.nsys.meta import _loss
 from warpline.render import Options, screen
 from warpline.render.markdown import code

@@ -15,7 +15,7 @@ from warpline.errors import CorruptTraceError
 from warpline.ops.arrays import F64, I32, I64, BoolArray
 from warpline.ops.group import factorize
 from warpline.ops.join import lookup_rows
-from warpline.readers.kineto import scan, scan_native
+from warpline.readers.kineto import scan_native, scan_python
 from warpline.readers.kineto.kinds import Kind, kinds_of
 from warpline.readers.kineto.scan import (
     BOOL,
@@ -348,7 +348,7 @@ def number_in(text: str) -> int | None:
 
 def _scan(path: Path, wanted: frozenset[str] | None) -> Scan:
     found = scan_native.scan(path, wanted)
-    return scan.scan(path, wanted) if found is None else found
+    return scan_python.scan(path, wanted) if found is None else found
 
 
 def _integer(raw: bytes) -> int | None:

@@ -1,4 +1,4 @@
-"""The native implementation of `scan.scan`: a hundred times as fast, in bounded memory."""
+"""The scan of a Chrome trace by the native core: in pieces, in bounded memory."""
 
 from __future__ import annotations
 
