@@ -74,9 +74,14 @@ values = st.recursive(
     max_leaves=8,
 )
 arguments = objects(member(st.sampled_from(ARGUMENTS), values), 5)
-# Fields with a text or a number's literal: the Python scan writes -0 and NaN differently.
+# Fields with a text or a number's literal: the Python scan writes -0 differently.
 short = st.one_of(
-    st.sampled_from(INTEGERS), st.sampled_from(REALS), st.sampled_from(WORDS), texts, arguments
+    st.sampled_from(INTEGERS),
+    st.sampled_from(REALS),
+    st.sampled_from(WORDS),
+    st.sampled_from(NOT_FINITE),
+    texts,
+    arguments,
 )
 fields = st.one_of(
     member(st.sampled_from(("ph", "cat", "name", "pid", "tid", "id")), short),
@@ -164,3 +169,38 @@ def test_what_is_no_utf_8_is_replaced_alike(extreme: bytes) -> None:
     expected, found = both(raw, None)
     check_events(expected, found)
     assert "\ufffd" in found.texts[int(found.name[0])].decode()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"traceEvents":[{},{}],"a":1,"traceEvents":[{"name":"x"}],"a":2}',
+        b'{"traceEvents":[{},{}],"traceEvents":null}',
+        b'[{"name":"x","name":"y","args":{"k":1},"args":{"k":2,"k":"3","l":1,"l":null}}]',
+    ],
+)
+def test_of_two_keys_both_keep_the_last(raw: bytes) -> None:
+    expected, found = both(raw, None)
+    check_events(expected, found)
+    assert found.top == expected.top
+
+
+@pytest.mark.parametrize("digits", [19, 4300, 100_000])
+def test_an_integer_of_any_length_is_kept_as_written(digits: int) -> None:
+    number = b"9" * digits
+    expected, found = both(b'[{"ts":%b,"pid":%b,"args":{"k":-%b}},{}]' % ((number,) * 3), None)
+    check_events(expected, found)
+    assert len(found) == 2
+    assert found.texts[int(found.pid[0])] == number
+
+
+@pytest.mark.parametrize("levels", [255, 600, 100_000])
+def test_what_is_nested_too_deeply_is_skipped_and_told(levels: int) -> None:
+    deep = b"[" * levels + b"]" * levels
+    raw = b'{"a":%b,"traceEvents":[{"args":{"deep":%b}},{"name":"x"}],"b":1}' % (deep, deep)
+    expected, found = both(raw, None)
+    is_kept = levels < 256
+    assert (b"deep" in expected.args) == is_kept
+    assert any("nested too deeply" in told for told in expected.lost) != is_kept
+    assert events_of(expected)["name"][-1] == b"x"
+    assert expected.top["b"] == found.top["b"] == 1

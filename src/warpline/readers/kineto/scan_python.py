@@ -1,4 +1,4 @@
-"""The scan of a Chrome trace in pure Python, for installations without the native core."""
+"""The scan of a Chrome trace without the native core: by the `json` module, element by element."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import json
 import re
 import struct
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpline.errors import CorruptTraceError, InputError
+from warpline.errors import InputError
 from warpline.readers.kineto.chunks import chunks
 from warpline.readers.kineto.scan import (
     BOOL,
@@ -28,18 +29,19 @@ from warpline.readers.kineto.scan import (
     Scan,
 )
 
-MAX_DEPTH = 512  # nesting depth of arrays and objects in a value; deeper ones are skipped
+MAX_DEPTH = 256  # nesting depth of a value; deeper ones are skipped
 MAX_TEXT_BYTES = 1 << 20  # longer texts are truncated
-_MAX_TOP_CHARACTERS = 1 << 22
-_MAX_TOP_MEMBERS = 1 << 10
 _MAX_BYTES = 1 << 30
+_MAX_TIME_NS = 1 << 62
+_MAX_DIGITS = 4000  # Python converts few more of them to an integer
+_NS = Decimal("0.001")  # in microseconds
 _BITS, _REAL = struct.Struct("<q"), struct.Struct("<d")
-_INT64 = range(-(1 << 63), 1 << 63)
-_MAX_US = 1 << 62
+_DEEP = object()  # a value that was skipped
+_TOO_DEEP = "values nested too deeply were skipped"
+_NO_EVENT = "events are not JSON objects"
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_SIMPLE_US = re.compile(r"(-?)([0-9]{1,17})(?:\.([0-9]{1,3}))?")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+_NUMBER = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+("?)|[\[\]{}]', re.DOTALL)
 
@@ -50,91 +52,25 @@ class _Literal(str):
     __slots__ = ()
 
 
-class _Columns:
-    """The columns of a scan while it grows."""
+class _Large(str):
+    """An integer of more digits than Python converts."""
 
-    def __init__(self, wanted: frozenset[str] | None) -> None:
-        self.wanted = wanted
-        self.number: dict[str, int] = {}
-        self.phase = bytearray()
-        self.ints = {name: array("i") for name in ("name", "cat", "pid", "tid", "id")}
-        self.times = {name: array("q") for name in ("ts", "dur")}
-        self.has_time = {name: bytearray() for name in ("ts", "dur")}
-        self.args: dict[str, tuple[array[int], bytearray, array[int]]] = {}
-        self.counts: dict[str, int] = {}
-
-    def text(self, text: str) -> int:
-        """Return the number of a text."""
-        number = self.number.get(text)
-        if number is None:
-            clean = _LONE_SURROGATE.sub("\ufffd", text)
-            if len(clean) > MAX_TEXT_BYTES >> 2 and len(clean.encode()) > MAX_TEXT_BYTES:
-                clean = clean.encode()[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
-                self.count("text cut")
-            number = self.number.setdefault(clean, len(self.number))
-        return number
-
-    def count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
-
-    def add(self, event: dict[str, Any]) -> None:
-        """Append one event."""
-        phase = event.get("ph")
-        code = ord(phase[0]) if _is_text(phase) and phase else 0
-        self.phase.append(code if code < 128 else 0)
-        for name, column in self.ints.items():
-            column.append(self._short(event.get(name)))
-        for name in self.times:
-            self._add_time(name, event.get(name))
-        args = event.get("args")
-        if isinstance(args, dict):
-            row = len(self.phase) - 1
-            for key, value in args.items():
-                if self.wanted is None or key in self.wanted:
-                    self._add_arg(row, key, value)
-
-    def _short(self, value: Any) -> int:
-        if isinstance(value, str):
-            return self.text(value)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return self.text(str(value)) if is_number else NO_TEXT
-
-    def _add_time(self, name: str, value: Any) -> None:
-        time_ns = None if value is None else to_ns(value)
-        if time_ns is None and value is not None:
-            self.count(f"bad {name}")
-        self.times[name].append(time_ns or 0)
-        self.has_time[name].append(time_ns is not None)
-
-    def _add_arg(self, row: int, key: str, value: Any) -> None:
-        found = self.args.get(key)
-        if found is None:
-            found = self.args[key] = (array("i"), bytearray(), array("q"))
-        kind, number = self._kind_and_value(value)
-        found[0].append(row)
-        found[1].append(kind)
-        found[2].append(number)
-
-    def _kind_and_value(self, value: Any) -> tuple[int, int]:
-        if value is None:
-            return NULL, 0
-        if isinstance(value, bool):
-            return BOOL, int(value)
-        if isinstance(value, int):
-            return (INT, value) if value in _INT64 else (LARGE, self.text(str(value)))
-        if isinstance(value, (_Literal, float)):
-            return REAL, _BITS.unpack(_REAL.pack(float(value)))[0]
-        if isinstance(value, str):
-            return TEXT, self.text(value)
-        return JSON, self.text(json.dumps(_plain(value), ensure_ascii=False))
+    __slots__ = ()
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and not isinstance(value, _Literal)
+def _decoder(**more: Any) -> Callable[[str, int], tuple[Any, int]]:
+    literal = {"parse_float": _Literal, "parse_constant": _Literal}
+    return json.JSONDecoder(strict=False, **literal, **more).raw_decode
+
+
+_decode = _decoder()  # without a function for integers: it would be called for most values
+_decode_any_integer = _decoder(
+    parse_int=lambda digits: int(digits) if len(digits) < _MAX_DIGITS else _Large(digits)
+)
 
 
 def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan:
-    """Read a Chrome trace, plain or gzip, in pure Python.
+    """Read a Chrome trace, plain or gzip.
 
     Args:
         path: The file.
@@ -142,43 +78,20 @@ def scan(path: Path, wanted_keys: frozenset[str] | None) -> Scan:
 
     Raises:
         CorruptTraceError: Nothing of it can be read.
-        InputError: The file cannot be opened.
+        InputError: The file cannot be opened, or is too large.
     """
     lost: list[str] = []
-    raw = read_bytes(path, lost)
-    text = as_text(raw, path)
-    columns = _Columns(wanted_keys)
-    top: dict[str, Any] = {}
-    walker = _Walker(text, columns, top, lost)
+    raw = _read(path, lost)
+    reading = _Reading(raw.decode("utf-8-sig", "replace"), wanted_keys)
     try:
-        walker.walk()
+        reading.trace()
     except _StopError as stop:
-        is_cut = _SPACE.match(text, stop.place).end() >= len(text)  # type: ignore[union-attr]
-        is_cut |= stop.place >= len(text) - 1
-        what = "the file is truncated" if is_cut else "the rest is not JSON"
-        place = len(text[: stop.place].encode("utf-8", "surrogatepass"))
-        lost.append(f"{what}: byte {place:,} of {len(raw):,}")
-    lost += [_told(what, count) for what, count in columns.counts.items()]
-    return _finish(columns, top, lost, len(raw))
+        before = reading.text[: stop.place].encode("utf-8", "surrogatepass")
+        lost.append(f"{stop}: byte {len(before):,} of {len(raw):,}")
+    return reading.columns.finish(reading.top, lost, len(raw))
 
 
-def _told(what: str, count: int) -> str:
-    told = {
-        "text cut": "texts longer than 1 MiB were truncated",
-        "bad ts": "events have an invalid time",
-        "bad dur": "events have an invalid duration",
-        "deep": "values nested too deeply were skipped",
-        "not an object": "events are not JSON objects",
-    }
-    return f"{count:,} {told[what]}"
-
-
-def read_bytes(path: Path, lost: list[str]) -> bytes:
-    """Return the decompressed content of a file; `lost` receives what a truncated gzip lacks.
-
-    Raises InputError if it is too large: this implementation holds the text and all values in
-    memory.
-    """
+def _read(path: Path, lost: list[str]) -> bytes:
     pieces, length = [], 0
     for piece in chunks(path, lost):
         length += len(piece)
@@ -192,158 +105,208 @@ def read_bytes(path: Path, lost: list[str]) -> bytes:
     return b"".join(pieces)
 
 
-def as_text(raw: bytes, path: Path) -> str:
-    """Return JSON text from its bytes. Raises CorruptTraceError for UTF-16 and UTF-32."""
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or raw[:4].count(0) >= 2:
-        raise CorruptTraceError(
-            f"{path}: its text is UTF-16 or UTF-32", hint="convert it to UTF-8, which JSON requires"
-        )
-    return raw.decode("utf-8-sig", "replace")
-
-
 class _StopError(Exception):
     """The text ends, or stops being JSON, at a position."""
 
-    def __init__(self, place: int) -> None:
-        super().__init__(place)
+    def __init__(self, place: int, what: str = "the rest is not JSON") -> None:
+        super().__init__(what)
         self.place = place
 
 
-class _Walker:
-    """Walks the top level of a trace, and its events one by one."""
+class _Reading:
+    """A place in a trace's text, and what was found before it."""
 
-    def __init__(self, text: str, columns: _Columns, top: dict[str, Any], lost: list[str]) -> None:
-        self._text = text
-        self._columns = columns
-        self._top = top
-        self._lost = lost
-        self._decode = json.JSONDecoder(strict=False, parse_float=_Literal).raw_decode
+    def __init__(self, text: str, wanted: frozenset[str] | None) -> None:
+        self.text = text
+        self.columns = _Columns(wanted)
+        self.top: dict[str, Any] = {}
+        self._place = 0
 
-    def walk(self) -> None:
-        place = self._skip(0)
-        if self._at(place) == "[":
-            place = self._events(place)
-        elif self._at(place) == "{":
-            place = self._object(place)
+    def trace(self) -> None:
+        """Read the text. Raises _StopError where it is not JSON."""
+        if self._peek() == "[":
+            self._events()
         else:
-            raise _StopError(place)
-        rest = self._skip(place)
-        if rest < len(self._text):
-            self._lost.append(
-                f"{len(self._text) - rest:,} characters after the end of the trace were not read"
-            )
+            for _ in self._items("{}"):
+                self._member()
+        rest = len(self.text[self._place :].strip(" \t\n\r\0"))
+        if rest:
+            self.columns.lost["characters after the end of the trace were not read"] = rest
 
-    def _object(self, place: int) -> int:
-        for key, start in self._members(place):
-            if key == "traceEvents" and self._at(start) == "[":
-                end = self._events(start)
-            else:
-                end, value = self._value(start)
-                is_kept = end - start <= _MAX_TOP_CHARACTERS and len(self._top) < _MAX_TOP_MEMBERS
-                if is_kept:
-                    self._top[key] = _plain(value)
-            self._place = end
-        return self._place
+    def _member(self) -> None:
+        if self._peek() != '"':
+            raise _StopError(self._place)
+        key = self._value()
+        self._take(":")
+        is_events = key == "traceEvents"
+        if is_events:  # the last of two members counts
+            self.columns = _Columns(self.columns.wanted)
+        if self._peek() == "[" and is_events:
+            self._events()
+        elif (value := _plain(self._value())) is _DEEP:
+            self.columns.lost[_TOO_DEEP] += 1
+        elif not is_events:
+            self.top[key] = value
 
-    def _members(self, place: int) -> Iterator[tuple[str, int]]:
-        """Yield the key and the position of the value of each member; the caller sets `_place`."""
-        self._place = place + 1
-        is_first = True
-        while True:
-            place = self._skip(self._place)
-            if self._at(place) == "}":
-                self._place = place + 1
-                return
-            if not is_first:
-                place = self._skip(self._after(place, ","))
-            if self._at(place) != '"':
-                raise _StopError(place)
-            end, key = self._value(place)
-            yield str(key), self._skip(self._after(self._skip(end), ":"))
-            is_first = False
-
-    def _events(self, place: int) -> int:
-        place, is_first = place + 1, True
-        while True:
-            place = self._skip(place)
-            if self._at(place) == "]":
-                return place + 1
-            if not is_first:
-                place = self._skip(self._after(place, ","))
-                if self._at(place) == "]":  # a trailing comma, which some writers leave
-                    return place + 1
-            place, event = self._value(place)
+    def _events(self) -> None:
+        for _ in self._items("[]"):
+            event = self._value()
             if isinstance(event, dict):
-                self._columns.add(event)
+                self.columns.add(event)
             else:
-                self._columns.count("not an object")
-            is_first = False
+                self.columns.lost[_TOO_DEEP if event is _DEEP else _NO_EVENT] += 1
 
-    def _value(self, place: int) -> tuple[int, Any]:
+    def _items(self, brackets: str) -> Iterator[None]:
+        """Stop at each item of an array or object; the caller reads it."""
+        self._take(brackets[0])
+        while self._peek() != brackets[1]:
+            yield
+            if self._peek() != brackets[1]:
+                self._take(",")
+        self._take(brackets[1])
+
+    def _peek(self) -> str:
+        self._place = _SPACE.match(self.text, self._place).end()  # type: ignore[union-attr]
+        return self.text[self._place : self._place + 1]
+
+    def _take(self, mark: str) -> None:
+        found = self._peek()
+        if found != mark:
+            raise _StopError(self._place) if found else self._cut()
+        self._place += 1
+
+    def _value(self) -> Any:
+        """Return the value here, or _DEEP instead of one that is nested too deeply."""
+        self._peek()
+        start = self._place
         try:
-            value, end = self._decode(self._text, place)
-        except (ValueError, RecursionError) as error:
-            return self._value_apart(place, error)
-        is_suspect = isinstance(value, (dict, list)) and self._opens(place, end) > MAX_DEPTH
-        return self._value_apart(place, None) if is_suspect else (end, value)
+            value, self._place = _decode(self.text, start)
+        except RecursionError:
+            self._place = self._end_of_nested(start)
+            return _DEEP
+        except json.JSONDecodeError as error:
+            self._end_of_nested(start)
+            raise _StopError(error.pos) from None
+        except ValueError:
+            value, self._place = _decode_any_integer(self.text, start)
+        return value
 
-    def _opens(self, start: int, end: int) -> int:
-        return self._text.count("[", start, end) + self._text.count("{", start, end)
-
-    def _value_apart(self, place: int, error: Exception | None) -> tuple[int, Any]:
-        """Return a value without its too deeply nested parts."""
-        end, cuts = self._extent(place)
-        if error is not None and not cuts:
-            raise _StopError(min(getattr(error, "pos", place), len(self._text)))
-        text, at = "", place
-        for start, stop in cuts:
-            self._columns.count("deep")
-            text, at = f"{text}{self._text[at:start]}null", stop
-        try:
-            return end, json.loads(text + self._text[at:end], strict=False, parse_float=_Literal)
-        except (ValueError, RecursionError):
-            raise _StopError(place) from None
-
-    def _extent(self, place: int) -> tuple[int, list[tuple[int, int]]]:
-        """Return where a value ends, and the extents of its too deeply nested parts."""
-        depth, cuts, cut_start = 0, [], 0
-        for found in _STRING_OR_BRACKET.finditer(self._text, place):
-            mark = found[0][0]
-            if mark == '"' and not found[1]:  # the text ends inside it
-                break
-            if mark in "[{":
-                depth += 1
-                if depth == MAX_DEPTH + 1:
-                    cut_start = found.start()
-            elif mark in "]}":
-                if depth == MAX_DEPTH + 1:
-                    cuts.append((cut_start, found.end()))
-                depth -= 1
+    def _end_of_nested(self, start: int) -> int:
+        depth = 0
+        for found in _STRING_OR_BRACKET.finditer(self.text, start):
+            if found[0][0] == '"':
+                if not found[1]:
+                    break
+            else:
+                depth += 1 if found[0] in "[{" else -1
             if depth <= 0:
-                return found.end(), cuts
-        raise _StopError(len(self._text))
+                return found.end()
+        raise self._cut()
 
-    def _skip(self, place: int) -> int:
-        return _SPACE.match(self._text, place).end()  # type: ignore[union-attr]
-
-    def _at(self, place: int) -> str:
-        return self._text[place : place + 1]
-
-    def _after(self, place: int, mark: str) -> int:
-        if self._at(place) != mark:
-            raise _StopError(place)
-        return place + 1
+    def _cut(self) -> _StopError:
+        return _StopError(len(self.text), "the file is truncated")
 
 
-def _plain(value: Any) -> Any:
-    """Return a value with literals converted to numbers."""
-    if isinstance(value, _Literal):
-        return float(value)
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
+class _Columns:
+    """The columns of a scan while it grows."""
+
+    def __init__(self, wanted: frozenset[str] | None) -> None:
+        self.wanted = wanted
+        self.lost: Counter[str] = Counter()
+        self._numbers: dict[str, int] = {}
+        self._phase = array("B")
+        self._texts = {name: array("i") for name in ("name", "cat", "pid", "tid", "id")}
+        self._times_ns = {name: array("q") for name in ("ts", "dur")}
+        self._has_time = {name: array("B") for name in ("ts", "dur")}
+        self._args: dict[str, tuple[array[int], array[int], array[int]]] = {}
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Append one event."""
+        row = len(self._phase)
+        phase = event.get("ph")
+        code = ord(phase[0]) if type(phase) is str and phase else 0
+        self._phase.append(code if code < 128 else 0)
+        for name, numbers in self._texts.items():
+            value = event.get(name)
+            is_kept = isinstance(value, (str, int)) and not isinstance(value, bool)
+            numbers.append(self._number(str(value)) if is_kept else NO_TEXT)
+        for name, times_ns in self._times_ns.items():
+            value = event.get(name)
+            time_ns = None if value is None else to_ns(value)
+            if time_ns is None and value is not None:
+                self.lost[f"events have an invalid {'time' if name == 'ts' else 'duration'}"] += 1
+            times_ns.append(time_ns or 0)
+            self._has_time[name].append(time_ns is not None)
+        args = event.get("args")
+        for key, value in args.items() if isinstance(args, dict) else ():
+            if self.wanted is None or key in self.wanted:
+                self._add_argument(row, key, value)
+
+    def _add_argument(self, row: int, key: str, value: Any) -> None:
+        found = self._args.get(key)
+        if found is None:
+            clean = _LONE_SURROGATE.sub("\ufffd", key)
+            found = self._args[key] = self._args.setdefault(
+                clean, (array("i"), array("B"), array("q"))
+            )
+        kind, number = self._kind_and_value(value)
+        if number is not None:
+            rows, kinds, numbers = found
+            rows.append(row)
+            kinds.append(kind)
+            numbers.append(number)
+
+    def _kind_and_value(self, value: Any) -> tuple[int, int | None]:
+        if type(value) in (str, _Large):
+            return TEXT if type(value) is str else LARGE, self._number(value)
+        if type(value) is int:
+            is_small = -(1 << 63) <= value < 1 << 63
+            return (INT, value) if is_small else (LARGE, self._number(str(value)))
+        if isinstance(value, _Literal):
+            return REAL, _BITS.unpack(_REAL.pack(float(value)))[0]
+        if value is None or isinstance(value, bool):
+            return (NULL, 0) if value is None else (BOOL, int(value))
+        plain = _plain(value)
+        if plain is _DEEP:
+            self.lost[_TOO_DEEP] += 1
+            return JSON, None
+        return JSON, self._number(json.dumps(plain, ensure_ascii=False))
+
+    def _number(self, text: str) -> int:
+        """Return the number of a text."""
+        number = self._numbers.get(text)
+        if number is None:
+            clean = _LONE_SURROGATE.sub("\ufffd", text)
+            if len(clean) > MAX_TEXT_BYTES >> 2 and len(clean.encode()) > MAX_TEXT_BYTES:
+                clean = clean.encode()[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
+                self.lost["texts longer than 1 MiB were truncated"] += 1
+            number = self._numbers.setdefault(clean, len(self._numbers))
+        return number
+
+    def finish(self, top: Mapping[str, Any], lost: Sequence[str], n_bytes: int) -> Scan:
+        """Return the columns as a scan."""
+        texts = {name: np.asarray(numbers) for name, numbers in self._texts.items()}
+        return Scan(
+            phase=np.asarray(self._phase),
+            name=texts["name"],
+            category=texts["cat"],
+            pid=texts["pid"],
+            tid=texts["tid"],
+            id=texts["id"],
+            ts_ns=np.asarray(self._times_ns["ts"]),
+            dur_ns=np.asarray(self._times_ns["dur"]),
+            has_ts=np.asarray(self._has_time["ts"]).view(np.bool_),
+            has_dur=np.asarray(self._has_time["dur"]).view(np.bool_),
+            args={
+                _LONE_SURROGATE.sub("\ufffd", key).encode(): Argument(*map(np.asarray, columns))
+                for key, columns in self._args.items()
+                if columns[0]
+            },
+            texts=[text.encode() for text in self._numbers],
+            top=top,
+            lost=(*lost, *(f"{count:,} {told}" for told, count in self.lost.items())),
+            n_bytes=n_bytes,
+        )
 
 
 def to_ns(value: object) -> int | None:
@@ -351,61 +314,27 @@ def to_ns(value: object) -> int | None:
 
     Half ns round away from zero.
     """
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value * 1000 if abs(value) * 1000 < _MAX_US else None
-    if not isinstance(value, str):
-        return None
-    simple = _SIMPLE_US.fullmatch(value)
-    if simple is None:
-        return _decimal_ns(value)
-    sign, whole, part = simple.groups()
-    time_ns = int(whole) * 1000 + (int(part.ljust(3, "0")) if part else 0)
-    if time_ns >= _MAX_US:
-        return None
-    return -time_ns if sign else time_ns
-
-
-def _decimal_ns(text: str) -> int | None:
-    if not _NUMBER.fullmatch(text):
+    text = str(value) if type(value) is int and abs(value) < _MAX_TIME_NS else value
+    if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         return None
     try:
         exact = Decimal(text)
     except InvalidOperation:  # an exponent out of range
         return None
-    if not exact.is_finite() or exact.adjusted() > 17:
+    if exact.adjusted() > 17 and exact:
         return None
-    if exact.adjusted() < -5:
-        return 0
-    scaled = int(exact.scaleb(6))  # thousandths of a ns are enough to see a half
-    rounded = (abs(scaled) + 500) // 1000
-    if rounded >= _MAX_US:
-        return None
-    return -rounded if scaled < 0 else rounded
+    time_ns = int(exact.quantize(_NS, ROUND_HALF_UP).scaleb(3)) if exact else 0
+    return time_ns if abs(time_ns) < _MAX_TIME_NS else None
 
 
-def _finish(columns: _Columns, top: Mapping[str, Any], lost: Sequence[str], n_bytes: int) -> Scan:
-    def of(values: array[Any] | bytearray, dtype: str) -> np.ndarray[Any, Any]:
-        return np.frombuffer(values, dtype) if len(values) else np.zeros(0, dtype)
-
-    return Scan(
-        phase=of(columns.phase, "uint8"),
-        name=of(columns.ints["name"], "int32"),
-        category=of(columns.ints["cat"], "int32"),
-        pid=of(columns.ints["pid"], "int32"),
-        tid=of(columns.ints["tid"], "int32"),
-        id=of(columns.ints["id"], "int32"),
-        ts_ns=of(columns.times["ts"], "int64"),
-        dur_ns=of(columns.times["dur"], "int64"),
-        has_ts=of(columns.has_time["ts"], "bool"),
-        has_dur=of(columns.has_time["dur"], "bool"),
-        args={
-            _LONE_SURROGATE.sub("\ufffd", key).encode(): Argument(
-                of(event, "int32"), of(kind, "uint8"), of(value, "int64")
-            )
-            for key, (event, kind, value) in columns.args.items()
-        },
-        texts=[text.encode() for text in columns.number],
-        top=top,
-        lost=tuple(lost),
-        n_bytes=n_bytes,
-    )
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Return a value with literals converted to numbers; _DEEP if it is nested too deeply."""
+    if isinstance(value, _Literal):
+        return float(value)
+    if not isinstance(value, (dict, list)):
+        return str(value) if isinstance(value, _Large) else value
+    items = value.values() if isinstance(value, dict) else value
+    plain = [_plain(item, depth + 1) for item in items] if depth < MAX_DEPTH else [_DEEP]
+    if _DEEP in plain:
+        return _DEEP
+    return dict(zip(value, plain, strict=True)) if isinstance(value, dict) else plain
