@@ -178,7 +178,7 @@ def test_sends_and_receives_meet_by_their_order() -> None:
     trace = program.trace()
     found = meetings(Run(trace))
     assert found.n_meetings == 3
-    lanes = event_graph(Run(trace)).lanes
+    lanes = event_graph(Run(trace)).queued
     start = operations(trace).start_ns[lanes.operation]
     assert found.of_item.tolist() == (start // 100_000).tolist()
     assert found.offset_ns.tolist() == [0, 0]
