@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -218,3 +219,23 @@ def test_segments_of_a_part_of_a_recording_are_those_of_the_part(
     found = device_segments(part)
     assert (int(found.start_ns[0]), int(found.end_ns[-1])) == part.span()
     assert (found.start_ns[1:] == found.end_ns[:-1]).all()
+
+
+@pytest.mark.parametrize("steps", ["step_?", "step_1", "forward"])
+def test_tables_are_about_the_chosen_steps(opened: Callable[[str], Trace], steps: str):
+    trace = opened("ddp_serial.bad.rank0")
+    diagnosis = warpline.analyze(trace, steps=steps)
+    (whole,), (overlap,) = diagnosis.breakdown, diagnosis.overlaps
+    breakdown = warpline.stats(trace, f"breakdown:name={steps}")
+    assert dict(named_rows(breakdown, "category", "total_ns")) == {
+        part.category: part.ns for part in whole.parts
+    }
+    measured = dict(
+        named_rows(warpline.stats(trace, f"overlap:name={steps}"), "measure", "total_ns")
+    )
+    assert measured["communication"] == overlap.communication_ns
+
+
+def named_rows(result: Result, *names: str) -> list[tuple[Any, ...]]:
+    places = [[field.name for field in result.fields].index(name) for name in names]
+    return [tuple(row[place] for place in places) for row in result.rows()]

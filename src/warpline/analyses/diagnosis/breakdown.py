@@ -14,6 +14,7 @@ from warpline.derived.breakdown.partition import (
     step_partition,
 )
 from warpline.derived.kernels.rules import Origin
+from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.steps.times import steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
@@ -67,6 +68,7 @@ class _Cells(NamedTuple):
     arguments={
         STEPS: "One row per step and part.",
         ORIGIN: "Divide busy time further by library.",
+        **STEP_ARGUMENT,
     },
     missing_hint="profile a program that uses a GPU with --trace=cuda",
 )
@@ -95,7 +97,8 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
         without it the launch-bound share is smaller.
     Source: Warpline.
     """
-    found, by_step = step_partition(Run(trace)), STEPS in arguments
+    run, by_step = run_of(trace, arguments), STEPS in arguments
+    found = step_partition(run)
     ns = _by_origin(trace, found) if ORIGIN in arguments else found.ns[:, :, None]
     windows = np.concatenate([np.zeros(0, np.int64), *(rank.windows for rank in found.ranks)])
     rank_of = np.repeat(np.arange(len(found.ranks)), [len(rank.windows) for rank in found.ranks])
@@ -114,11 +117,11 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
     counts = np.minimum(counts, 1) if by_step else counts
     values["per_step_ns"] = Numbers(cells.ns / np.maximum(counts, 1), counts > 0)
     if by_step:
-        values["step"] = _step_labels(trace, found, windows[cells.interval])
+        values["step"] = _step_labels(run, found, windows[cells.interval])
     fields = (*FIELDS, *(_ADDED[name] for name in (STEPS, ORIGIN) if name in arguments))
     columns = {field.name: values[field.name] for field in fields}
     key = tuple(field.name for field in fields if field.name in _KEYS)
-    return Result(":".join((NAME, *arguments)), TITLE, fields, columns, key, _notes(trace, found))
+    return Result(":".join((NAME, *arguments)), TITLE, fields, columns, key, _notes(run, found))
 
 
 def _by_origin(trace: Trace, found: Partition) -> I64:
@@ -152,8 +155,8 @@ def _part_values(cells: _Cells, ns: I64) -> dict[str, Values]:
     }
 
 
-def _step_labels(trace: Trace, found: Partition, window: I64) -> Texts:
-    labels = steps(Run(trace)).label
+def _step_labels(run: Run, found: Partition, window: I64) -> Texts:
+    labels = steps(run).label
     step = found.windows.step[window]
     known = step >= 0
     codes = np.full(len(step), -1, np.int32)
@@ -166,14 +169,14 @@ def _step_count(found: Partition, rank: RankWindows) -> int:
     return int(np.count_nonzero(found.windows.step[rank.windows] >= 0))
 
 
-def _notes(trace: Trace, found: Partition) -> tuple[str, ...]:
+def _notes(run: Run, found: Partition) -> tuple[str, ...]:
     """Return notes on the time that the parts divide."""
     counts = [_step_count(found, rank) for rank in found.ranks]
     if not counts:
         return ()
     if not any(counts):
         return ("no steps found: times run from a GPU's first to its last operation",)
-    source = steps(Run(trace)).source
+    source = steps(run).source
     each = (
         plural(counts[0], "step")
         if len({*counts}) == 1

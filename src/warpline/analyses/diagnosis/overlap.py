@@ -8,10 +8,11 @@ import numpy as np
 
 from warpline.derived.breakdown.overlaps import OverlapKind, Overlaps, step_overlaps
 from warpline.derived.breakdown.partition import rank_owners, ranks_of
+from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
-from warpline.trace import Run, Trace
+from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "overlap"
@@ -45,6 +46,7 @@ _WHOLE: Mapping[OverlapKind, OverlapKind] = {
     title=TITLE,
     fields=FIELDS,
     needs=DEVICE_TABLES,
+    arguments=STEP_ARGUMENT,
     missing_hint="profile a program that uses a GPU with --trace=cuda",
 )
 def overlap(trace: Trace, arguments: Arguments) -> Result:
@@ -62,7 +64,7 @@ def overlap(trace: Trace, arguments: Arguments) -> Result:
         other ranks.
     Source: Warpline.
     """
-    found = step_overlaps(Run(trace))
+    found = step_overlaps(run_of(trace, arguments))
     ranks = ranks_of(found.windows)
     sums = [found.ns[rank.windows].sum(axis=0) for rank in ranks]
     ns = np.array(sums, np.int64).reshape(len(ranks), len(OverlapKind))
