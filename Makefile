@@ -16,6 +16,9 @@ for candidate in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python
 done
 endef
 
+# Set in many containers: each of a thousand processes that tests start would compile all modules.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test harm lint format docs viewer clean
