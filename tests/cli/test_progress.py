@@ -145,3 +145,41 @@ def test_reading_reports_every_byte(tmp_path):
             main(["stats", "-q", "-r", "recording", "-o", str(tmp_path / "o.csv"), str(path)]) == 0
         )
     assert seen[:2] == [("Reading trace.json", path.stat().st_size), path.stat().st_size]
+
+
+def test_the_bar_stays_away_while_a_line_is_written(monkeypatch):
+    drawn = []
+    ours = bar._Bar(0)
+    monkeypatch.setattr(bar, "_new_progress", lambda: Drawn(drawn))
+    with ours.task("Work", None):
+        assert drawn
+        with ours.hidden():
+            before = len(drawn)
+            other = threading.Thread(target=ours._draw)
+            other.start()
+            other.join(0.3)  # it waits for us
+            assert len(drawn) == before
+        other.join()
+        assert len(drawn) > before
+
+
+class Drawn:
+    """Counts what is drawn in place of rich's bar."""
+
+    def __init__(self, drawn: list[str]):
+        self.drawn = drawn
+
+    def start(self):
+        self.drawn.append("start")
+
+    def refresh(self):
+        self.drawn.append("refresh")
+
+    def add_task(self, *_, **__):
+        return 1
+
+    def update(self, *_, **__):
+        pass
+
+    def stop(self):
+        pass

@@ -48,7 +48,7 @@ def _is_terminal() -> bool:
 
 @contextlib.contextmanager
 def _shown(bar: _Bar) -> Iterator[None]:
-    with progress.observed(bar.task), talk.interrupting(bar.hide):
+    with progress.observed(bar.task), talk.interrupting(bar.hidden):
         yield
 
 
@@ -85,7 +85,7 @@ class _Bar:
         self._delay_s = delay_s
         self._tasks: list[_Task] = []
         self._drawn: Progress | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may write a line, too
         self._over: threading.Event | None = None  # ends the thread that draws
 
     @contextlib.contextmanager
@@ -98,10 +98,12 @@ class _Bar:
         finally:
             self._end(task)
 
-    def hide(self) -> None:
-        """Take the bar off the screen until the next tick, so that a line can be written."""
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Keep the bar off the screen while the block writes a line."""
         with self._lock:
             self._clear()
+            yield
 
     def _begin(self, task: _Task) -> None:
         with self._lock:

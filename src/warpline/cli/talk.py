@@ -6,8 +6,10 @@ import contextlib
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
-_before: list[Callable[[], None]] = []
+# What makes room for a line, such as a progress bar that is taken off the screen meanwhile.
+_rooms: list[Callable[[], AbstractContextManager[None]]] = []
 
 
 def failure(message: str, hint: str | None, *, debug: bool) -> None:
@@ -46,22 +48,21 @@ def _line(kind: str, message: str) -> None:
 
 
 @contextlib.contextmanager
-def interrupting(hide: Callable[[], None]) -> Iterator[None]:
-    """Call a function before each line, such as one that hides a progress bar."""
-    _before.append(hide)
+def interrupting(room: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Write each line within the context that a function returns: one that hides a progress bar."""
+    _rooms.append(room)
     try:
         yield
     finally:
-        _before.remove(hide)
+        _rooms.remove(room)
 
 
 def _write(text: str) -> None:
     if sys.stderr is None:  # closed by the parent process
         return
-    for hide in _before:
-        hide()
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except OSError:
-        return  # no reader
+    with contextlib.ExitStack() as stack:
+        for room in _rooms:
+            stack.enter_context(room())
+        with contextlib.suppress(OSError):  # no reader
+            sys.stderr.write(text)
+            sys.stderr.flush()
