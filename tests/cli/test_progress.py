@@ -148,7 +148,7 @@ def test_reading_reports_every_byte(tmp_path):
 
 
 def test_the_bar_stays_away_while_a_line_is_written(monkeypatch):
-    drawn = []
+    drawn: list[str] = []
     ours = bar._Bar(0)
     monkeypatch.setattr(bar, "_new_progress", lambda: Drawn(drawn))
     with ours.task("Work", None):
