@@ -9,6 +9,7 @@ from support import kineto_files
 from support.kineto_files import PID, event, write
 
 import warpline
+from warpline.derived.memory.allocations import memory_peaks
 from warpline.trace import MemorySource, Trace
 
 ON_DEVICE = 1
@@ -149,6 +150,23 @@ def test_the_drivers_memory_is_counted_by_its_kind():
     assert [(row["memory"], row["in_use_bytes"], row["time_ns"]) for row in peaks] == [
         ("Device", 10, 0),
         ("Pinned", 7, 1),
+    ]
+
+
+def test_equal_addresses_of_two_kinds_of_memory_are_two_blocks():
+    events = {
+        "time_ns": [0, 1, 2],
+        "process_id": [0] * 3,
+        "device_id": [0] * 3,
+        "operation": [0] * 3,
+        "memory": [2, 1, 2],
+        "bytes": [10, 7, 5],
+        "address": [1, 1, 2],
+    }
+    peaks = memory_peaks(Trace(MemorySource({"memory_event": events})))
+    assert [(peak.pool.memory, peak.allocated_bytes, peak.blocks.tolist()) for peak in peaks] == [
+        ("Pinned", 7, [1]),
+        ("Device", 15, [0, 2]),
     ]
 
 

@@ -243,6 +243,22 @@ def test_a_missing_file_of_rules_is_named(tmp_path, monkeypatch):
             CollectiveKernel("AllReduce", "RING", "LL", "u8", "Max", "nccl", True),
         ),
         (
+            "ncclDevKernel_Reduce_PreMulSum_u8_TREE_LL(x)",
+            CollectiveKernel("Reduce", "TREE", "LL", "u8", "PreMulSum", "nccl", True),
+        ),
+        (
+            "ncclKernel_ReduceScatter_RING_SIMPLE_Prod_int32_t(ncclWorkElem)",
+            CollectiveKernel("ReduceScatter", "RING", "SIMPLE", "i32", "Prod", "nccl"),
+        ),
+        (
+            "ncclKernel_AllReduce_TREE_SIMPLE_Min_uint64_t(ncclWorkElem)",
+            CollectiveKernel("AllReduce", "TREE", "SIMPLE", "u64", "Min", "nccl"),
+        ),
+        (
+            "ncclDevKernel_AllToAll_RING_SIMPLE(x)",
+            CollectiveKernel("AllToAll", "RING", "SIMPLE", None, None, "nccl"),
+        ),
+        (
             "_Z40ncclDevKernel_AllReduce_Sum_bf16_TREE_LLP11ncclDevCommmP8ncclWork",
             CollectiveKernel("AllReduce", "TREE", "LL", "bf16", "Sum", "nccl", True),
         ),

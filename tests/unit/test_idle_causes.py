@@ -478,6 +478,37 @@ def test_every_part_has_a_meaning_and_every_cause_comes_from_somewhere():
     assert call_kind("cudaMemcpyAsync_v3020") == CallKind.OTHER
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("cudaMalloc_v3020", "allocator"),
+        ("cudaFreeHost_v3020", "allocator"),
+        ("cudaIpcOpenMemHandle", "allocator"),
+        ("cuMemMap", "allocator"),
+        ("cuMemUnmap", "allocator"),
+        ("cuMemAddressReserve", "allocator"),
+        ("cuMemSetAccess", "allocator"),
+        ("hipMalloc", "allocator"),
+        ("cudaGraphInstantiate_v12000", "graph-instantiation"),
+        ("cudaGraphLaunch_v10000", "graph-launch"),
+        ("cudaStreamBeginCapture", "begin-capture"),
+        ("cudaStreamEndCapture", "end-capture"),
+        ("cuModuleLoadData", "module-load-or-JIT"),
+        ("cuLibraryLoadData", "module-load-or-JIT"),
+        ("cuFuncGetAttribute", "module-load-or-JIT"),
+        ("cuKernelGetName", "module-load-or-JIT"),
+        ("cudaEventSynchronize_v3020", "host-sync"),
+        ("cuCtxSynchronize", "host-sync"),
+        ("cudaMemcpy_v3020", "copy"),
+        ("cuMemcpyHtoD_v2", "copy"),
+        ("cuMemcpyHtoDAsync_v2", ""),
+        ("cudaGetDevice_v3020", ""),
+    ],
+)
+def test_kinds_of_calls(name, kind):
+    assert CALL_KINDS[call_kind(name)] == kind
+
+
 def test_an_empty_trace_has_no_segments():
     found = device_segments(Trace(MemorySource({})))
     assert len(found) == 0

@@ -57,6 +57,8 @@ def test_the_straggler_is_found_whatever_the_clocks_say(clock_ns, kernel_name, h
     # Each wait is off by no more than the remaining clock error.
     assert np.abs(found.wait_ns - true_wait).max() <= 25_000 * run.count
     assert found.wait_ns[run.straggler] == found.wait_ns.min()
+    true_behind = np.median(arrival - arrival.min(axis=0), axis=1)
+    assert np.abs(found.median_behind_ns - true_behind).max() <= 25_000
 
 
 @pytest.mark.parametrize("clock_ns", CLOCKS.values(), ids=CLOCKS)

@@ -224,7 +224,13 @@ def test_without_calls_work_belongs_to_the_step_in_which_it_ran():
         ("epoch 0 step {}", "epoch * step *"),
         ("global_step={}", "global_step=*"),
         ("frame {}", "frame *"),
+        ("token {}", "token *"),
+        ("request {}", "request *"),
+        ("query {}", "query *"),
         ("decode", "decode"),
+        ("generate", "generate"),
+        ("inference {}", "inference *"),
+        ("predict {}", "predict *"),
     ],
 )
 def test_names_of_steps(name: str, pattern: str):
