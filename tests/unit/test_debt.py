@@ -6,9 +6,9 @@ import numpy as np
 
 from warpline.derived.idle.debt import Charged, Idle, charge
 from warpline.derived.idle.host_blocking import Blocking
-from warpline.derived.idle.kinds import IDLE_CAUSES
+from warpline.derived.time_parts import TimePart
 
-SYNC, INPUT, ALLOCATOR = (IDLE_CAUSES.index(name) for name in ("host-sync", "input", "allocator"))
+SYNC, INPUT, ALLOCATOR = map(int, (TimePart.HOST_SYNC, TimePart.INPUT, TimePart.ALLOCATOR))
 
 
 def blocking(*calls: tuple[int, int, int, int]) -> Blocking:
@@ -24,7 +24,7 @@ def charged(holds: Blocking, devices: int, *idle: tuple[int, int, int, int]) -> 
 
 
 def causes(found: Charged) -> list[int]:
-    return found.cause[found.ns > 0].tolist()
+    return [int(cause) for cause in found.cause[found.ns > 0]]
 
 
 def test_idle_time_is_charged_until_the_lost_time_is_used_up() -> None:
