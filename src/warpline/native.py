@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0

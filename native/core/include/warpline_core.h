@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every incompatible change below; the loader compares it. */
-#define WL_ABI_VERSION 4
+#define WL_ABI_VERSION 5
 
 /* wl_status */
 #define WL_OK 0

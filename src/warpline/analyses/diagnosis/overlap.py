@@ -83,7 +83,9 @@ def overlap(trace: Trace, arguments: Arguments) -> Result:
         **_shares(ns, rank, kind),
         "meaning": Texts(kind.astype(np.int32), [kind.meaning for kind in OverlapKind]),
     }
-    return Result(NAME, TITLE, FIELDS, values, ("pid", "gpu_index", "measure"))
+    return Result(
+        ":".join((NAME, *arguments)), TITLE, FIELDS, values, ("pid", "gpu_index", "measure")
+    )
 
 
 def _step_count(found: Overlaps, windows: I64) -> int:
