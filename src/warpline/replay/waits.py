@@ -188,7 +188,7 @@ def _told(run: Run, what: I8) -> list[Waits]:
     on_event = np.flatnonzero((what == WaitsFor.EVENT) & (record >= 0))
     told = np.zeros(len(host), np.bool_)
     told[rows.call] = True
-    untold = np.flatnonzero(np.isin(what, [1, 2]) & ~told)
+    untold = np.flatnonzero(np.isin(what, [WaitsFor.STREAM, WaitsFor.EVENT]) & ~told)
     return [
         Waits(on_stream, queue.last_before(stream[on_stream], host.start_ns[on_stream])),
         Waits(on_event, record[on_event]),
