@@ -129,6 +129,7 @@ def test_own_recordings(program: str, rule: str, recording: Callable[[str], Trac
     assert first.evidence[0].count > 0
     for item in found.findings:
         assert_title_agrees_with_claim(item)
+        assert item.on_devices or item.rule in {"capture-quality", "debug-switch"}
 
 
 # A quantity with its unit, or a count with what it counts.

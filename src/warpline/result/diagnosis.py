@@ -58,8 +58,9 @@ class OnDevice:
         rank: The process's rank in a distributed program, if known.
         device: Index of the GPU, as recorded.
         steps: Number of included steps of the process; 0 if the whole trace is analyzed.
-        ns: Time on the device in these steps; divide by `steps` for the time per step.
-        number: Number of operations in these steps; None for idle time.
+        ns: Time of operations or idle time of the device in these steps, or the CPU time of calls
+            for it, as the claim says; divide by `steps` for the time per step.
+        number: Number of operations or calls in these steps; None for idle time.
     """
 
     process: int | None
@@ -92,7 +93,10 @@ class Finding(Displayed):
         fix_cuda: The fix in CUDA C++, if that differs.
         is_generic: Whether its saving is estimated after fixing all findings that are not generic.
         changes: The changes that the fix makes to the run, the input of the simulation.
-        on_devices: The facts per process and device, ascending; empty if it is not about devices.
+        on_devices: The facts per process and device, ascending. The sum of their times, divided by
+            the number of steps of all processes, is the time in the claim; of ranks that wait, the
+            mean is. Empty if it is not about devices, or about calls of threads that launched work
+            on several.
     """
 
     rule: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_calls import working_calls
 from warpline.derived.idle.kinds import CallKind
@@ -38,10 +36,7 @@ def allocator(run: Run) -> list[Finding] | Skipped:
     scope, calls = step_scope(run), working_calls(trace)
     rows = calls.row[calls.kind == CallKind.ALLOCATOR]
     counted = rows[scope.calls[rows]]
-    count = len(counted) / scope.count
-    columns = trace.columns("api_call", "start_ns", "end_ns")
-    length = columns["end_ns"].values[counted] - columns["start_ns"].values[counted]
-    each = float(np.maximum(length, 0).sum()) / scope.count
+    count, each = len(counted) / scope.count, scope.call_ns_of(rows)
     if not scope.has_steps or count < 0.5 or scope.share(each) < 0.01:
         return []
     many = plural(max(round(count), 1), "call")
@@ -61,5 +56,6 @@ def allocator(run: Run) -> list[Finding] | Skipped:
             fix_cuda="Allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync"
             " with a pool that has a high cudaMemPoolAttrReleaseThreshold.",
             changes=(DropCalls(rows, keeps_gap=True),),
+            on_devices=scope.calls_on_devices(rows),
         )
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
+from warpline.derived.breakdown.partition import ranks_of
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.collectives.matches import collective_matches
 from warpline.derived.kernels.categories import operation_categories
@@ -16,7 +17,7 @@ from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.arrays import BoolArray
-from warpline.result import Evidence, Finding, rule
+from warpline.result import Evidence, Finding, OnDevice, rule
 from warpline.result.changes import OverlapCollectives
 from warpline.trace import Run, Trace
 from warpline.units import format_ns, format_ratio, plural
@@ -86,8 +87,25 @@ def exposed_communication(run: Run) -> list[Finding]:
             fix_cuda="Group small buffers into buckets of tens of MB (ncclGroupStart). Launch each"
             " bucket on a separate stream, after an event of its last producer.",
             changes=(OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(run.trace)),),
+            on_devices=_on_devices(run, collectives),
         )
     ]
+
+
+def _on_devices(run: Run, collectives: BoolArray) -> tuple[OnDevice, ...]:
+    """Return the number of collectives per rank, and their exposed time without waits."""
+    overlaps, waits, work = step_overlaps(run), rank_waits(run), operations(run.trace)
+    scope, facts = step_scope(run), []
+    for rank in ranks_of(overlaps.windows):
+        exposed = overlaps.ns[rank.windows, OverlapKind.EXPOSED_COMMUNICATION].sum()
+        waiting = waits.exposed_wait_ns[rank.owns(waits.process, waits.device)].sum()
+        own = collectives & scope.operations & rank.owns(work.process, work.device)
+        number = int(np.count_nonzero(own))
+        if number:
+            # A wait in a collective that ends after the step is longer than its part of the step.
+            ns = max(int(exposed - waiting), 0)
+            facts.append(scope.on_device(rank.process, rank.device, ns, number))
+    return tuple(facts)
 
 
 def _collectives(trace: Trace) -> BoolArray:

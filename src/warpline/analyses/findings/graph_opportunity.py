@@ -8,7 +8,6 @@ from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs, step_launches
-from warpline.derived.time_parts import TimePart
 from warpline.result import Finding, rule
 from warpline.result.changes import LaunchAsGraph
 from warpline.trace import Run
@@ -37,7 +36,7 @@ def graph_opportunity(run: Run) -> list[Finding]:
     Source: CUDA C++ Programming Guide, CUDA graphs; measured on a program with and without one.
     """
     scope = step_scope(run)
-    idle_ns = scope.idle_ns(TimePart.LAUNCH_BOUND) - scope.paused_ns
+    idle_ns = scope.launch_bound_ns
     share = scope.share(idle_ns)
     if share < _LEAST_SHARE or not could_be_graphs(run):
         return []
@@ -72,5 +71,6 @@ def graph_opportunity(run: Run) -> list[Finding]:
             " cudaGraphInstantiate). Call cudaGraphLaunch in each step.",
             is_generic=True,
             changes=(LaunchAsGraph(groups),),
+            on_devices=scope.launch_bound_on_devices(),
         )
     ]

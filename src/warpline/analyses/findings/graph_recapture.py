@@ -51,7 +51,9 @@ def graph_recapture(run: Run) -> list[Finding] | Skipped:
     if not scope.has_steps or count < 0.5:
         return []
     rows = _making(calls)
-    each = _making_ns(calls, rows[scope.calls[rows]]) / scope.count
+    making = rows[scope.calls[rows]]
+    spent = _making_ns(calls, making)
+    each = float(spent.sum()) / scope.count
     share = scope.share(each)
     if share < _LEAST_SHARE:
         return []
@@ -71,6 +73,7 @@ def graph_recapture(run: Run) -> list[Finding] | Skipped:
             fix_cuda="Keep the cudaGraphExec_t and launch it again. Change arguments with"
             " cudaGraphExecKernelNodeSetParams or cudaGraphExecUpdate.",
             changes=_changes(trace, calls, rows),
+            on_devices=scope.calls_on_devices(making, spent, np.isin(making, made)),
         )
     ]
 
@@ -91,16 +94,16 @@ def _making(calls: WorkingCalls) -> I64:
     return np.sort(calls.row[chosen])
 
 
-def _making_ns(calls: WorkingCalls, rows: I64) -> float:
-    """Return how long some calls take on the CPU, with the time between consecutive ones."""
-    total = 0
+def _making_ns(calls: WorkingCalls, rows: I64) -> I64:
+    """Return how long each call takes on the CPU, with the time since it follows another one."""
+    spent = np.zeros(len(calls.row), np.int64)
     for places in by_group(calls.thread):
         own = np.isin(calls.row[places], rows)
         began, ended = calls.start_ns[places], np.maximum.accumulate(calls.end_ns[places])
         follows = np.append(False, own[1:] & own[:-1])
         since = np.where(follows, np.append(0, ended[:-1]), began)
-        total += int(np.maximum(ended - since, 0)[own].sum())
-    return float(total)
+        spent[places] = np.maximum(ended - since, 0)
+    return spent[np.searchsorted(calls.row, rows)]
 
 
 def _changes(trace: Trace, calls: WorkingCalls, rows: I64) -> tuple[Change, ...]:

@@ -60,9 +60,7 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
     count = int(np.count_nonzero(scope.calls[waits])) / scope.count
     if count < 0.5 or not scope.has_steps:
         return []
-    calls = trace.columns("api_call", "start_ns", "end_ns")
-    chosen = waits[scope.calls[waits]]
-    spent = (calls["end_ns"].values - calls["start_ns"].values)[chosen].sum() / scope.count
+    spent = scope.call_ns_of(waits)
     fed = _bool(len(operations(trace)), reads.feeding)
     for_reads = scope.number_of(fed)
     number = max(round(count), 1)
@@ -87,6 +85,7 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
             " calls, and steps are shorter.",
             fix_cuda=_FIX_CUDA,
             changes=_changes(trace, waits),
+            on_devices=scope.calls_on_devices(waits),
         )
     ]
 
@@ -117,14 +116,12 @@ def _large_copies(trace: Trace) -> I64:
 
 def _spent_ns(trace: Trace, scope: StepScope) -> float:
     """Return the CPU time per step in waits and in launches of kernels that serve only reads."""
-    reads, waits = result_reads(trace), _waits(trace)
+    reads = result_reads(trace)
     calls = trace.columns("api_call", "start_ns", "end_ns")
-    chosen = waits[scope.calls[waits]]
-    spent = (calls["end_ns"].values - calls["start_ns"].values)[chosen].sum()
     fed = reads.feeding[scope.operations[reads.feeding]]
     launches = operations(trace).call[fed]
     cost = calls["end_ns"].values[launches] - calls["start_ns"].values[launches]
-    return float(spent + cost.sum()) / scope.count
+    return scope.call_ns_of(_waits(trace)) + float(cost.sum()) / scope.count
 
 
 def _changes(trace: Trace, waits: I64) -> tuple[Change, ...]:

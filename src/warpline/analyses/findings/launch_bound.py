@@ -8,7 +8,6 @@ from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
-from warpline.derived.time_parts import TimePart
 from warpline.estimate import Estimate
 from warpline.result import Evidence, Finding, rule
 from warpline.result.changes import Change, RemoveHostTime
@@ -45,7 +44,7 @@ def launch_bound(run: Run) -> list[Finding]:
     Source: Warpline.
     """
     scope = step_scope(run)
-    idle_ns = scope.idle_ns(TimePart.LAUNCH_BOUND) - scope.paused_ns
+    idle_ns = scope.launch_bound_ns
     findings = []
     if scope.paused_ns:
         findings.append(_pauses(scope, host_pauses(run)))
@@ -69,6 +68,7 @@ def _launches(scope: StepScope, idle_ns: float) -> Finding:
         fix_cuda="Merge small kernels. Launch repeated parts as CUDA graphs. Launch from a"
         " dedicated thread.",
         is_generic=True,
+        on_devices=scope.launch_bound_on_devices(),
     )
 
 
@@ -109,4 +109,5 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
         changes=changes if often else (),
         share=share,
+        on_devices=scope.windows_on_devices(pauses.idle_ns),
     )

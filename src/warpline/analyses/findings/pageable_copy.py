@@ -112,11 +112,7 @@ def _held_ns(trace: Trace, scope: StepScope, calls: I64) -> float:
     """Return the time per step in these calls, which also wait for earlier GPU work."""
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return 0.0
-    rows = np.unique(calls[calls >= 0])
-    rows = rows[scope.calls[rows]]
-    columns = trace.columns("api_call", "start_ns", "end_ns")
-    spent = columns["end_ns"].values[rows] - columns["start_ns"].values[rows]
-    return float(spent.sum()) / scope.count
+    return scope.call_ns_of(np.unique(calls[calls >= 0]))
 
 
 def _speed(trace: Trace, scope: StepScope) -> Estimate:

@@ -18,8 +18,8 @@ from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import rank_label
 from warpline.estimate import Estimate
-from warpline.ops.arrays import F64, I64
-from warpline.result import Evidence, Finding, Skipped, rule
+from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.result import Evidence, Finding, OnDevice, Skipped, rule
 from warpline.result.changes import CatchUp, Change
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
@@ -128,6 +128,7 @@ def _one_rank(run: Run, ranks: RankWaits, worst: int, waits: _Waits) -> Finding:
         "Profile all ranks again: `warpline stats -r stragglers` shows less waiting for it.",
         is_generic=True,
         changes=_changes(run, process, device),
+        on_devices=_on_devices(run, worst, ranks),
     )
 
 
@@ -159,6 +160,7 @@ def _each_in_turn(run: Run, ranks: RankWaits, waits: _Waits) -> Finding:
         " processes to cores near their GPU. Run garbage collection at the same step on all ranks."
         " Prefetch data.",
         "Profile all ranks again: `warpline stats -r stragglers` shows less waiting.",
+        on_devices=_on_devices(run, None, ranks),
     )
 
 
@@ -188,17 +190,39 @@ def _fix(excess: _Excess) -> str:
     )
 
 
+def _on_devices(run: Run, worst: int | None, ranks: RankWaits) -> tuple[OnDevice, ...]:
+    """Return how long each rank waits for a rank, or for any, and in how many collectives."""
+    waits, scope = collective_waits(run), step_scope(run)
+    is_behind, facts = _is_behind(run, worst, ranks)[waits.collective], []
+    process, device = (
+        rows[waits.rank] for rows in (waits.matches.rank_process, waits.matches.rank_device)
+    )
+    for place, owner in enumerate(zip(ranks.process.tolist(), ranks.device.tolist(), strict=True)):
+        parts = np.flatnonzero(is_behind & (process == owner[0]) & (device == owner[1]))
+        if place != worst:
+            ns = int(waits.wait_ns[parts].sum())
+            facts.append(scope.on_device(*owner, ns, len(parts)))
+    return tuple(facts)
+
+
+def _is_behind(run: Run, worst: int | None, ranks: RankWaits) -> BoolArray:
+    """Return in which collectives a rank, or any rank, arrived last, shape (collectives,)."""
+    waits = collective_waits(run)
+    if worst is None:
+        return np.ones(waits.count, np.bool_)
+    last, matches = waits.rank[waits.last], waits.matches
+    is_own = matches.rank_process[last] == ranks.process[worst]
+    is_own &= matches.rank_device[last] == ranks.device[worst]
+    is_behind: BoolArray = is_own
+    return is_behind
+
+
 def _latest(run: Run, worst: int | None, ranks: RankWaits) -> Evidence:
     """Return the collectives in which a rank, or any rank, arrived latest."""
     waits = collective_waits(run)
-    matches, last = waits.matches, waits.last
-    chosen = np.arange(waits.count)
-    if worst is not None:
-        rank = waits.rank[last]
-        is_own = matches.rank_process[rank] == ranks.process[worst]
-        chosen = np.flatnonzero(is_own & (matches.rank_device[rank] == ranks.device[worst]))
+    chosen = np.flatnonzero(_is_behind(run, worst, ranks))
     latest = chosen[np.argsort(-waits.late_ns[chosen], kind="stable")][:_SHOWN]
-    kernels = waits.operation[last[latest]]
+    kernels = waits.operation[waits.last[latest]]
     start = operations(run.trace).start_ns[kernels]
     windows = zip((start - waits.late_ns[latest]).tolist(), start.tolist(), strict=True)
     median = float(np.median(waits.late_ns[chosen])) if len(chosen) else 0.0

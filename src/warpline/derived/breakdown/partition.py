@@ -35,6 +35,14 @@ class RankWindows(NamedTuple):
     device: int
     windows: I64
 
+    def owns(self, process: I64, device: I64) -> BoolArray:
+        """Return which pairs of a process and a device are this rank.
+
+        Without a process, it owns all work on its device.
+        """
+        is_own: BoolArray = device == self.device
+        return is_own & (process == self.process) if self.process >= 0 else is_own
+
 
 @dataclass(frozen=True)
 class Partition:

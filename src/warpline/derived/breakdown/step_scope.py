@@ -10,7 +10,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.breakdown.host_pauses import host_pauses
 from warpline.derived.breakdown.partition import step_partition
-from warpline.derived.idle.host_calls import launch_period_ns
+from warpline.derived.idle.host_calls import device_of_thread, launch_period_ns
 from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.steps.times import measure_windows, step_of_operations, steps
 from warpline.derived.time_parts import IDLE, TimePart
@@ -110,6 +110,11 @@ class StepScope:
         length = np.where(self.operations, work.end_ns - work.start_ns, 0)
         return float(length[places].sum()) / self.count
 
+    def call_ns_of(self, calls: I64) -> float:
+        """Return the CPU time per step in the included ones of some calls, rows of api_call."""
+        chosen = calls[self.calls[calls]]
+        return float(self._durations(chosen).sum()) / self.count
+
     def number_of(self, places: BoolArray) -> float:
         """Return the number per step of the included ones of some operations."""
         return int(np.count_nonzero(places & self.operations)) / self.count
@@ -135,23 +140,76 @@ class StepScope:
         chosen = np.flatnonzero(places & self.operations)
         if not len(chosen):
             return ()
-        ranks = factorize_rows(work.process[chosen], work.device[chosen])
-        stats = group_stats(ranks.codes, (work.end_ns - work.start_ns)[chosen], ranks.n_groups)
-        first = chosen[ranks.first]
-        sums = zip(work.process[first], work.device[first], stats.sum, stats.count, strict=True)
-        return tuple(self._on_device(*map(int, facts)) for facts in sums)
+        ns, each = (work.end_ns - work.start_ns)[chosen], np.ones(len(chosen), np.int64)
+        return self._summed(work.process[chosen], work.device[chosen], ns, each)
+
+    def calls_on_devices(
+        self, calls: I64, ns: I64 | None = None, counted: BoolArray | None = None
+    ) -> tuple[OnDevice, ...]:
+        """Return the CPU time in the included ones of some calls, per process and device.
+
+        A call belongs to the device of its thread, see `device_of_thread`. Empty if one has none:
+        the sum over devices, divided by the number of steps, is the time of all calls.
+
+        Args:
+            calls: Shape (n,), int64, rows of api_call.
+            ns: Shape (n,), int64, their times; by default, from their starts to their ends.
+            counted: Shape (n,), bool, which of them are counted; by default, all.
+        """
+        chosen = self.calls[calls]
+        rows = calls[chosen]
+        if not len(rows):
+            return ()
+        columns = self.run.trace.columns("api_call", "thread_id", "process_id")
+        device = device_of_thread(self.run.trace)[columns["thread_id"].values[rows]]
+        if (device < 0).any():
+            return ()
+        length = self._durations(rows) if ns is None else ns[chosen]
+        each = np.ones(len(rows), np.bool_) if counted is None else counted[chosen]
+        process = columns["process_id"].values[rows].astype(np.int64)
+        return self._summed(process, device, length, each.astype(np.int64))
+
+    def _durations(self, calls: I64) -> I64:
+        columns = self.run.trace.columns("api_call", "start_ns", "end_ns")
+        start, end = (columns[key].values[calls] for key in ("start_ns", "end_ns"))
+        durations: I64 = np.maximum(end - start, 0)
+        return durations
+
+    def _summed(self, process: I64, device: I64, ns: I64, number: I64) -> tuple[OnDevice, ...]:
+        """Return the sums of times and numbers per process and device."""
+        ranks = factorize_rows(process, device)
+        sums = (group_stats(ranks.codes, values, ranks.n_groups).sum for values in (ns, number))
+        facts = zip(process[ranks.first], device[ranks.first], *sums, strict=True)
+        return tuple(self.on_device(*map(int, each)) for each in facts)
 
     def idle_on_devices(self, *causes: TimePart) -> tuple[OnDevice, ...]:
         """Return the idle time per process and device, for some causes or all, where there is any.
 
         The sum over devices, divided by the number of steps, is `idle_ns`.
         """
-        parts = step_partition(self.run)
-        chosen = list(causes or IDLE)
-        idle = ((rank, int(parts.total(rank)[chosen].sum())) for rank in parts.ranks)
-        return tuple(self._on_device(rank.process, rank.device, ns) for rank, ns in idle if ns)
+        return self.windows_on_devices(step_partition(self.run).ns[:, list(causes or IDLE)])
 
-    def _on_device(self, process: int, device: int, ns: int, number: int | None = None) -> OnDevice:
+    def launch_bound_on_devices(self) -> tuple[OnDevice, ...]:
+        """Return the idle time per process and device that is `launch_bound_ns` per step."""
+        idle = step_partition(self.run).ns[:, TimePart.LAUNCH_BOUND]
+        return self.windows_on_devices(
+            idle - host_pauses(self.run).idle_ns if self.paused_ns else idle
+        )
+
+    def windows_on_devices(self, ns: I64) -> tuple[OnDevice, ...]:
+        """Return times of windows summed per process and device, where there is any.
+
+        Args:
+            ns: Shape (windows of `measure_windows`, ...), int64.
+        """
+        ranks = step_partition(self.run).ranks
+        sums = ((rank, int(ns[rank.windows].sum())) for rank in ranks)
+        return tuple(
+            self.on_device(rank.process, rank.device, total) for rank, total in sums if total
+        )
+
+    def on_device(self, process: int, device: int, ns: int, number: int | None = None) -> OnDevice:
+        """Return a fact about a process (row of its table; -1 if unknown) on a device."""
         owner = owner_of(self.run.trace, process, device)
         run_steps = steps(self.run)
         count = int(np.count_nonzero(run_steps.included & (run_steps.process == process)))
@@ -177,6 +235,11 @@ class StepScope:
         parts = step_partition(self.run)
         chosen = list(causes or IDLE)
         return sum(float(parts.total(rank)[chosen].sum()) for rank in parts.ranks) / self.count
+
+    @property
+    def launch_bound_ns(self) -> float:
+        """Launch-bound idle time of the devices per step, without `paused_ns`."""
+        return self.idle_ns(TimePart.LAUNCH_BOUND) - self.paused_ns
 
     def show_operations(self, text: str, places: BoolArray) -> Evidence:
         """Return included operations as evidence, of the table with the most of them."""

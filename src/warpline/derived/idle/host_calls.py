@@ -59,6 +59,23 @@ def working_threads(trace: Trace) -> BoolArray:
 
 
 @derived
+def device_of_thread(trace: Trace) -> I64:
+    """Return the device on which each thread launched all its work, shape (threads,), int64.
+
+    -1 for threads that launched work on several devices, or none.
+    """
+    count = len(working_threads(trace))
+    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
+    work = operations(trace)
+    launched = np.flatnonzero(work.call >= 0)
+    if len(launched):
+        threads = trace.columns("api_call", "thread_id")["thread_id"].values
+        np.minimum.at(first, threads[work.call[launched]], work.device[launched])
+        np.maximum.at(last, threads[work.call[launched]], work.device[launched])
+    return np.where(first == last, last, -1)
+
+
+@derived
 def host_calls(trace: Trace) -> HostCalls:
     """Return the outermost calls of threads that launched device work; none without calls."""
     calls = working_calls(trace)

@@ -95,10 +95,8 @@ def waiting_ns(run: Run, rank: RankWindows) -> int | None:
         rank: One of the ranks of `step_partition`.
     """
     waits, windows = collective_waits(run), measure_windows(run)
-    process = waits.matches.rank_process[waits.rank]
-    own = waits.matches.rank_device[waits.rank] == rank.device
-    if rank.process >= 0:
-        own &= process == rank.process
+    matches = waits.matches
+    own = rank.owns(matches.rank_process[waits.rank], matches.rank_device[waits.rank])
     if not own.any():
         return None
     start = operations(run.trace).start_ns[waits.operation[own]]
