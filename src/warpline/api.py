@@ -257,9 +257,9 @@ def make_report(
         UsageError: The report cannot be made that small.
     """
     run = Run(opened(trace), steps)
-    found, shown = reports.content(run)
+    judged, shown = reports.content(run)
     with progress.task("Writing the report"):
-        return pages.make_report(run, found, shown, max_bytes=max_bytes, first_page=first_page)
+        return pages.make_report(run, judged, shown, max_bytes=max_bytes, first_page=first_page)
 
 
 def serve(

@@ -22,5 +22,5 @@ def crc32(data: memoryview) -> int:
     core = native.core() if data.nbytes >= _LEAST_NATIVE_BYTES else None
     if core is None:
         return zlib.crc32(data)
-    found = core.wl_crc32(np.frombuffer(data, np.uint8).ctypes.data, data.nbytes, 0, 0)
-    return found if found >= 0 else zlib.crc32(data)  # out of memory for threads
+    crc = core.wl_crc32(np.frombuffer(data, np.uint8).ctypes.data, data.nbytes, 0, 0)
+    return crc if crc >= 0 else zlib.crc32(data)  # out of memory for threads

@@ -97,14 +97,14 @@ def document(trace: Trace, sql: str) -> Document:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """Number repeated names: SQL allows columns of the same name, a table does not."""
-    found: list[str] = []
+    distinct: list[str] = []
     for name in names:
         count, wanted = 1, name
-        while wanted in found:
+        while wanted in distinct:
             count += 1
             wanted = f"{name}_{count}"
-        found.append(wanted)
-    return found
+        distinct.append(wanted)
+    return distinct
 
 
 def _run(trace: Trace, sql: str) -> Answer:
@@ -221,7 +221,7 @@ def _table_hint(trace: Trace, base: sqlite3.Connection, missing: str) -> str:
 def _run_polars(trace: Trace, sql: str, names: list[str]) -> Answer:
     context = pl.SQLContext({name: trace[name] for name in names}, eager=True)
     try:
-        found = context.execute(sql)
+        table = context.execute(sql)
     except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
         raise UsageError(f"SQL: {str(error).splitlines()[0]}") from None
-    return Answer(tuple(found.columns), found.rows())
+    return Answer(tuple(table.columns), table.rows())

@@ -51,17 +51,17 @@ def places(archive: zipfile.ZipFile, data: memoryview) -> list[Place]:
     """
     infos = archive.infolist()
     _check_end(archive, data, len(infos))
-    found, reached = [], 0
+    listed, reached = [], 0
     for info in sorted(infos, key=lambda info: info.header_offset):
         place = _place(info, data)
         if info.header_offset < reached:
             raise ValueError(f"{info.filename} overlaps the previous member")
         reached = place.end
         if not info.is_dir():
-            found.append(place)
+            listed.append(place)
     if reached > archive.start_dir:
         raise ValueError("the directory overlaps the last member")
-    return found
+    return listed
 
 
 def sealed(tail: bytes) -> bytes:

@@ -73,16 +73,20 @@ def run(args: Namespace) -> int:
         )
     require_recordings(args)
     output = Output(args, _renderers(checklist=args.checklist))
-    found: list[Diagnosis] = []
-    output.write_all(_documents(args, output.format, found), as_list=args.each)
-    for item in (item for diagnosis in found for item in diagnosis.not_judged if item.is_failure):
+    diagnoses: list[Diagnosis] = []
+    output.write_all(_documents(args, output.format, diagnoses), as_list=args.each)
+    for item in (
+        item for diagnosis in diagnoses for item in diagnosis.not_judged if item.is_failure
+    ):
         talk.failure(f"{item.name}: {item.reason}", item.hint, debug=False)
-    if any(item.is_failure for diagnosis in found for item in diagnosis.not_judged):
+    if any(item.is_failure for diagnosis in diagnoses for item in diagnosis.not_judged):
         return 1
     if args.fail_on is None:
         return 0
     grave = result.SEVERITIES[: result.SEVERITIES.index(args.fail_on) + 1]
-    has_found = any(item.severity in grave for diagnosis in found for item in diagnosis.findings)
+    has_found = any(
+        item.severity in grave for diagnosis in diagnoses for item in diagnosis.findings
+    )
     return _FOUND if has_found else 0
 
 
@@ -97,12 +101,12 @@ def _renderers(*, checklist: bool) -> Mapping[str, Render]:
     return {"text": text.render, "json": json.render, "markdown": markdown.render}
 
 
-def _documents(args: Namespace, format: str, found: list[Diagnosis]) -> Iterator[Diagnosis]:  # noqa: A002
+def _documents(args: Namespace, format: str, diagnoses: list[Diagnosis]) -> Iterator[Diagnosis]:  # noqa: A002
     """Yield the documents to write, and append each diagnosis to `found`."""
     groups = [[path] for path in args.recordings] if args.each else [args.recordings]
     for paths in groups:
         diagnosis = _diagnose(Namespace(**{**vars(args), "recordings": paths}))
-        found.append(diagnosis)
+        diagnoses.append(diagnosis)
         table = "checklist" if args.checklist else "breakdown"
         yield _one_table(diagnosis, table, is_named=args.each) if format == "csv" else diagnosis
 

@@ -66,9 +66,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the checks; status 1 if Warpline cannot read recordings."""
-    found = facts()
-    write_facts(args, found, text)
-    return 0 if found["is_usable"] else 1
+    setup = facts()
+    write_facts(args, setup, text)
+    return 0 if setup["is_usable"] else 1
 
 
 def facts() -> dict[str, Any]:
@@ -91,19 +91,19 @@ def facts() -> dict[str, Any]:
     }
 
 
-def text(found: Facts) -> str:
+def text(setup: Facts) -> str:
     """Return the facts as lines, each with its status in front."""
     lines = [
-        f"Warpline {found['version']}, Python {found['python']} ({found['executable']})",
-        found["platform"],
+        f"Warpline {setup['version']}, Python {setup['python']} ({setup['executable']})",
+        setup["platform"],
         "",
-        *_native_lines(found["native"]),
-        _agent_line(found["agent"]),
-        *_cuda_lines(found["cuda"]),
-        *(_package_line(item) for item in found["packages"]),
-        *_surroundings(found),
+        *_native_lines(setup["native"]),
+        _agent_line(setup["agent"]),
+        *_cuda_lines(setup["cuda"]),
+        *(_package_line(item) for item in setup["packages"]),
+        *_surroundings(setup),
         "",
-        "This installation works." if found["is_usable"] else "This installation does not work.",
+        "This installation works." if setup["is_usable"] else "This installation does not work.",
     ]
     return "\n".join(lines)
 
@@ -138,16 +138,16 @@ def _package_line(item: Facts) -> str:
     return f"-     {item['name']}: not installed; optional, for {item['purpose']}"
 
 
-def _surroundings(found: Facts) -> list[str]:
-    terminal = found["terminal"]
+def _surroundings(setup: Facts) -> list[str]:
+    terminal = setup["terminal"]
     kind = "a terminal" if terminal["is_terminal"] else "not a terminal"
     lines = [f"ok    output: {kind}, {terminal['encoding']}, {terminal['columns']} columns"]
     readers = ", ".join(
-        f"{item['name']} ({' '.join(item['extensions'])})" for item in found["readers"]
+        f"{item['name']} ({' '.join(item['extensions'])})" for item in setup["readers"]
     )
     if readers:
         lines.append(f"ok    readable formats: {readers}")
-    installed = [f"{item['version']} ({item['path']})" for item in found["nsys"]]
+    installed = [f"{item['version']} ({item['path']})" for item in setup["nsys"]]
     if installed:
         lines.append(f"ok    nsys {', '.join(installed)}")
     else:

@@ -66,38 +66,38 @@ def facts() -> Facts:
     }
 
 
-def text(found: Facts) -> str:
+def text(available: Facts) -> str:
     """Return the lists as text."""
     tables = [
         (f"{'*' if item['is_default'] else ' '} {_called(item)}", item["title"])
-        for item in found["tables"]
+        for item in available["tables"]
     ]
     readers = [
         (f"  {item['name']} ({' '.join(item['extensions'])})", item["doc"])
-        for item in found["readers"]
+        for item in available["readers"]
     ]
     return "\n\n".join(
         [
             _block("Tables: warpline stats -r NAME (*: printed by default)", tables),
             _block(
                 "Rules of warpline analyze: warpline explain NAME",
-                ((f"  {item['name']}", item["title"]) for item in found["rules"]),
+                ((f"  {item['name']}", item["title"]) for item in available["rules"]),
             ),
             _block(
                 "Trace tables, the input of the tables above: warpline explain NAME",
                 (
                     (f"  {item['name']}", item["doc"].partition(". ")[0].rstrip(".") + ".")
-                    for item in found["trace_tables"]
+                    for item in available["trace_tables"]
                 ),
             ),
             _block("Readable formats", readers),
             _block(
                 "Output formats: --format NAME",
-                ((f"  {_called(item)}", item["doc"]) for item in found["formats"]),
+                ((f"  {_called(item)}", item["doc"]) for item in available["formats"]),
             ),
             _block(
                 "Export formats: warpline export -t NAME",
-                ((f"  {item['name']}", item["doc"]) for item in found["export_formats"]),
+                ((f"  {item['name']}", item["doc"]) for item in available["export_formats"]),
             ),
         ]
     )

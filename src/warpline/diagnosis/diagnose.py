@@ -59,20 +59,20 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
 
 
 def _steps(run: Run) -> StepSummary:
-    found = steps(run)
-    times, labels = found.times(), found.label.to_list()
+    run_steps = steps(run)
+    times, labels = run_steps.times(), run_steps.label.to_list()
     excluded = tuple(
         ExcludedStep(
-            int(found.index[item.step]),
+            int(run_steps.index[item.step]),
             labels[item.step],
-            pid_of(run.trace, int(found.process[item.step])),
+            pid_of(run.trace, int(run_steps.process[item.step])),
             item.reason,
         )
-        for item in found.excluded
+        for item in run_steps.excluded
     )
     return StepSummary(
-        found.source,
-        steps_counted(found),
+        run_steps.source,
+        steps_counted(run_steps),
         times.median_ns,
         times.p95_ns,
         times.host_median_ns,
@@ -81,11 +81,11 @@ def _steps(run: Run) -> StepSummary:
 
 
 def _table(run: Run, table: str, attempt: Attempt) -> Result | Skipped:
-    found = ANALYSES.get(table)
-    if not any(run.trace.has(need) and run.trace.row_count(need) for need in found.needs):
-        return Skipped(table, "no GPU work was recorded", found.missing_hint)
+    analysis = ANALYSES.get(table)
+    if not any(run.trace.has(need) and run.trace.row_count(need) for need in analysis.needs):
+        return Skipped(table, "no GPU work was recorded", analysis.missing_hint)
     arguments = () if run.steps is None else (f"name={run.steps}",)
-    return attempt(table, partial(found.compute, run.trace, arguments))
+    return attempt(table, partial(analysis.compute, run.trace, arguments))
 
 
 def _candidates(table: Result | Skipped) -> tuple[CounterCandidate, ...]:

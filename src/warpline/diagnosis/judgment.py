@@ -44,24 +44,24 @@ class Judgment(NamedTuple):
 
 def judge(run: Run, attempt: Attempt) -> Judgment:
     """Ask all rules, and estimate the savings if the simulation is accurate enough."""
-    found, not_judged = _judged(run, attempt)
+    findings, not_judged = _judged(run, attempt)
     replay = attempt("replay", partial(_replay, run))
     if isinstance(replay, Skipped):
-        return Judgment(_ranked(found), (*not_judged, replay), None)
-    return Judgment(_ranked(_priced(run, attempt, found)), tuple(not_judged), replay)
+        return Judgment(_ranked(findings), (*not_judged, replay), None)
+    return Judgment(_ranked(_priced(run, attempt, findings)), tuple(not_judged), replay)
 
 
 def _judged(run: Run, attempt: Attempt) -> tuple[tuple[Finding, ...], list[Skipped]]:
     """Return the findings of the rules, and the rules that were skipped."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     not_judged: list[Skipped] = []
     for rule in RULES:
         judged = attempt(rule.name, partial(rule.judge, run))
         if isinstance(judged, Skipped):
             not_judged.append(judged)
         else:
-            found += judged
-    return tuple(found), not_judged
+            findings += judged
+    return tuple(findings), not_judged
 
 
 def _replay(run: Run) -> Replay | Skipped:
@@ -76,13 +76,13 @@ def _replay(run: Run) -> Replay | Skipped:
     return Replay(quality.error_ratio, quality.unexplained_ratio, measured.measured_ns, *times)
 
 
-def _priced(run: Run, attempt: Attempt, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _priced(run: Run, attempt: Attempt, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return the findings with estimated savings; unchanged if the estimation fails."""
-    priced = attempt("pricing", partial(price, run, found))
-    return found if isinstance(priced, Skipped) else priced
+    priced = attempt("pricing", partial(price, run, findings))
+    return findings if isinstance(priced, Skipped) else priced
 
 
-def _ranked(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _ranked(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return findings numbered in order of severity; the sort is stable.
 
     Within a severity, a finding without a saving comes first if it concerns most of the time.
@@ -92,5 +92,5 @@ def _ranked(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
         has_most = item.saving_ns is None and (item.share or 0.0) > _MOST
         return severity_rank(item.severity), not has_most
 
-    ranked = sorted(found, key=order)
+    ranked = sorted(findings, key=order)
     return tuple(replace(item, id=f"F{n}") for n, item in enumerate(ranked, 1))

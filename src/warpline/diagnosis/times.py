@@ -38,26 +38,26 @@ def phases(run: Run) -> tuple[Phase, ...]:
     """Return the time of each range's work, in program order; none without GPU work."""
     if not step_partition(run).ranks:
         return ()
-    found = derived_phases(run)
-    totals = found.total_ns.sum(axis=1)
-    least = _LEAST_PHASE * float(found.self_ns.sum())
-    rows = np.flatnonzero((totals > 0) & ((totals >= least) | ~found.tree.has_parent))
+    tree_times = derived_phases(run)
+    totals = tree_times.total_ns.sum(axis=1)
+    least = _LEAST_PHASE * float(tree_times.self_ns.sum())
+    rows = np.flatnonzero((totals > 0) & ((totals >= least) | ~tree_times.tree.has_parent))
     return tuple(
         Phase(
-            found.path(row),
-            int(found.calls[row]),
+            tree_times.path(row),
+            int(tree_times.calls[row]),
             int(totals[row]),
-            int(found.self_ns[row].sum()),
-            _parts(found.total_ns[row]),
+            int(tree_times.self_ns[row].sum()),
+            _parts(tree_times.total_ns[row]),
         )
         for row in rows.tolist()
     )
 
 
 def _breakdown(run: Run, rank: RankWindows, by_origin: I64) -> Breakdown:
-    found = step_partition(run)
-    sums = found.total(rank)
-    count = int(np.count_nonzero(found.windows.step[rank.windows] >= 0))
+    parts = step_partition(run)
+    sums = parts.total(rank)
+    count = int(np.count_nonzero(parts.windows.step[rank.windows] >= 0))
     owner = owner_of(run.trace, rank.process, rank.device)
     return Breakdown(
         process=owner.pid,
@@ -77,14 +77,14 @@ def _breakdown(run: Run, rank: RankWindows, by_origin: I64) -> Breakdown:
 
 def _origin_sums(run: Run) -> I64:
     """Return the busy time of each rank by library, shape (ranks, `Origin`), int64."""
-    found, segments = step_partition(run), device_segments(run.trace)
-    rank_of = np.zeros(len(found.windows.device), np.int64)
-    for place, rank in enumerate(found.ranks):
+    parts, segments = step_partition(run), device_segments(run.trace)
+    rank_of = np.zeros(len(parts.windows.device), np.int64)
+    for place, rank in enumerate(parts.ranks):
         rank_of[rank.windows] = place
-    pieces = window_segments(run.trace, found.windows)
+    pieces = window_segments(run.trace, parts.windows)
     busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
     owner = segments.operation[pieces.row[busy]]
-    sums = np.zeros((len(found.ranks), len(Origin)), np.int64)
+    sums = np.zeros((len(parts.ranks), len(Origin)), np.int64)
     cells = rank_of[pieces.span[busy]], operation_origins(run.trace)[owner]
     np.add.at(sums, cells, (pieces.end_ns - pieces.start_ns)[busy])
     return sums

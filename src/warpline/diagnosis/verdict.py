@@ -115,13 +115,13 @@ def _step_ns(item: Breakdown) -> float:
     return counted_ns(item) / max(item.count, 1)
 
 
-def _busy_clause(item: Breakdown, found: Overlap | None) -> str:
+def _busy_clause(item: Breakdown, overlap: Overlap | None) -> str:
     whole_ns = counted_ns(item)
     exposed = []
-    if found is not None:
+    if overlap is not None:
         exposed = [
-            (found.exposed_communication_ns, _communication(found)),
-            (found.exposed_copy_ns, "exposed copies"),
+            (overlap.exposed_communication_ns, _communication(overlap)),
+            (overlap.exposed_copy_ns, "exposed copies"),
         ]
     said = [
         f"{format_ratio(ns / whole_ns)} is {text}"
@@ -139,12 +139,12 @@ def _busy_clause(item: Breakdown, found: Overlap | None) -> str:
     return f", mostly {text}" if largest.ns > _MOST * busy_ns else f". Largest part: {text}"
 
 
-def _communication(found: Overlap) -> str:
+def _communication(overlap: Overlap) -> str:
     text = "exposed communication"
-    waiting_ns = found.waiting_ns or 0
-    if not waiting_ns or waiting_ns < _MOST * found.communication_ns:
+    waiting_ns = overlap.waiting_ns or 0
+    if not waiting_ns or waiting_ns < _MOST * overlap.communication_ns:
         return text
-    share = format_ratio(waiting_ns / found.communication_ns)
+    share = format_ratio(waiting_ns / overlap.communication_ns)
     return f"{text} ({share} of communication time is waiting for other ranks)"
 
 

@@ -32,14 +32,14 @@ _TABLES = (
 
 def content(run: Run) -> tuple[Diagnosis, list[pack.TableOfStats]]:
     """Return the diagnosis and the tables of a report, without tables that fail."""
-    found = diagnosis(run, keep_going=True)
+    judged = diagnosis(run, keep_going=True)
     tables = []
     with progress.task("Computing tables", len(_TABLES)) as advance:
         for name in _TABLES:
             tables.append(failures.marked(name, partial(compute, run.trace, name)))
             advance(1)
     recordings = shlex.join(path.name for path in run.trace.meta.paths)
-    return found, [
+    return judged, [
         pack.TableOfStats(item, f"warpline stats -r {item.name} {recordings}")
         for item in tables
         if isinstance(item, Result) and len(item)

@@ -91,8 +91,8 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
 
 
 def _extract(trace: Trace, part: _Extract) -> Result | Skipped:
-    found = [compute(trace, table) for table in part.tables]
-    full = next((item for item in found if isinstance(item, Result) and len(item)), found[0])
+    tables = [compute(trace, table) for table in part.tables]
+    full = next((item for item in tables if isinstance(item, Result) and len(item)), tables[0])
     if isinstance(full, Skipped):
         return full
     fields = {field.name: field for field in full.fields}

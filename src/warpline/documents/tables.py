@@ -32,31 +32,35 @@ def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:
     """
     plugins.load("analyses")
     name, *arguments = text.split(":")
-    found = ANALYSES.get(name)
+    analysis = ANALYSES.get(name)
     for argument in arguments:
-        if argument.split("=")[0] not in found.arguments:
-            known = ", ".join(found.arguments) or "none"
+        if argument.split("=")[0] not in analysis.arguments:
+            known = ", ".join(analysis.arguments) or "none"
             raise UsageError(
-                f"unknown argument {argument!r} of table {found.name!r}",
+                f"unknown argument {argument!r} of table {analysis.name!r}",
                 hint=f"arguments: {known}",
             )
-    return found, tuple(arguments)
+    return analysis, tuple(arguments)
 
 
 def compute(trace: Trace, table: str) -> Result | Skipped:
     """Compute one table, or return why the trace has no data for it."""
-    found, arguments = split_name(table)
-    if found.needs and not any(trace.has(need) and trace.row_count(need) for need in found.needs):
-        return _skipped(trace, table, found)
-    return found.compute(trace, arguments)
+    analysis, arguments = split_name(table)
+    if analysis.needs and not any(
+        trace.has(need) and trace.row_count(need) for need in analysis.needs
+    ):
+        return _skipped(trace, table, analysis)
+    return analysis.compute(trace, arguments)
 
 
-def _skipped(trace: Trace, table: str, found: Analysis) -> Skipped:
-    if not any(trace.has(need) for need in found.needs) and _OF_CUDA.intersection(found.needs):
+def _skipped(trace: Trace, table: str, analysis: Analysis) -> Skipped:
+    if not any(trace.has(need) for need in analysis.needs) and _OF_CUDA.intersection(
+        analysis.needs
+    ):
         for cause in cuda_unrecorded(trace):
             return Skipped(table, f"CUDA was not recorded: {cause.why}", cause.hint)
-    hint = FILTER_HINT if _is_filtered_out(trace, found.needs) else found.missing_hint
-    return Skipped(table, _reason(trace, found), hint)
+    hint = FILTER_HINT if _is_filtered_out(trace, analysis.needs) else analysis.missing_hint
+    return Skipped(table, _reason(trace, analysis), hint)
 
 
 def _is_filtered_out(trace: Trace, needs: Sequence[str]) -> bool:
@@ -65,11 +69,11 @@ def _is_filtered_out(trace: Trace, needs: Sequence[str]) -> bool:
     return not trace.is_whole and any(whole.has(need) and whole.row_count(need) for need in needs)
 
 
-def _reason(trace: Trace, found: Analysis) -> str:
-    events = " or ".join(need.replace("_", " ") for need in found.needs)
-    if _is_filtered_out(trace, found.needs):
+def _reason(trace: Trace, analysis: Analysis) -> str:
+    events = " or ".join(need.replace("_", " ") for need in analysis.needs)
+    if _is_filtered_out(trace, analysis.needs):
         return f"the filters exclude all {events} events"
-    recorded = any(trace.has(need) for need in found.needs)
+    recorded = any(trace.has(need) for need in analysis.needs)
     return f"no {events} events" + ("" if recorded else " were recorded")
 
 

@@ -44,10 +44,10 @@ def peaks_of(name: str) -> Peaks | None:
 
 @cache
 def _by_name() -> Mapping[str, Peaks]:
-    found: dict[str, Peaks] = {}
+    by_name: dict[str, Peaks] = {}
     for file in files("warpline.hardware").iterdir():
         if file.name.endswith(".json"):
             facts = json.loads(file.read_text("utf-8"))
             peaks = Peaks(*(facts[field] for field in Peaks._fields))
-            found.update(dict.fromkeys(facts["names"], peaks))
-    return found
+            by_name.update(dict.fromkeys(facts["names"], peaks))
+    return by_name

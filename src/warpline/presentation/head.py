@@ -44,9 +44,9 @@ def _facts(diagnosis: Diagnosis) -> Iterator[str]:
 
 def cards(diagnosis: Diagnosis) -> Iterator[Block]:
     """Yield the numbers to see first: step time, busy and idle time, overlap, checklist."""
-    found = tuple(_cards(diagnosis))
-    if found:
-        yield Section("", (Cards(found), Commands(("warpline analyze",))))
+    items = tuple(_cards(diagnosis))
+    if items:
+        yield Section("", (Cards(items), Commands(("warpline analyze",))))
 
 
 def _cards(diagnosis: Diagnosis) -> Iterator[Card]:

@@ -14,11 +14,11 @@ _LEAST_OVERLAP = 0.005
 
 def overlaps(diagnosis: Diagnosis, *, most: int | None = None) -> Iterator[Block]:
     """Yield the overlap worth showing; of several GPUs, each text names its own."""
-    found = zip(diagnosis.overlaps, diagnosis.breakdown, strict=False)
+    pairs = zip(diagnosis.overlaps, diagnosis.breakdown, strict=False)
     is_one = len(diagnosis.breakdown) < 2
     texts = [
         text if is_one else f"{text} (GPU {item.device})"
-        for item, whole in found
+        for item, whole in pairs
         for text in _texts(item, whole)
     ]
     if texts:

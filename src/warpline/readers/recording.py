@@ -211,18 +211,18 @@ class RecordingSource:
 
     def _array(self, place: str, dtype: str | None = None) -> Array:
         """Return a view of an intact array in the file; `dtype` is its required type."""
-        found = self._array_place(place, dtype)
-        return np.frombuffer(self._container.elements(place + ARRAY_ENDING, found), found.dtype)
+        array = self._array_place(place, dtype)
+        return np.frombuffer(self._container.elements(place + ARRAY_ENDING, array), array.dtype)
 
     def _array_place(self, place: str, dtype: str | None) -> ArrayPlace:
         """Return where an array lies. Damage is reported first, as it may hide the array."""
         member = self._container.members.get(place + ARRAY_ENDING)
-        found = member.array if member else None
-        if found is None or (dtype is not None and found.dtype != dtype):
+        array = member.array if member else None
+        if array is None or (dtype is not None and array.dtype != dtype):
             if member is not None:
                 self._container.member_bytes(place + ARRAY_ENDING)
             raise self._corrupt(f"{place} is not an array of {dtype or 'numbers'}")
-        return found
+        return array
 
     def _flags(self, place: str) -> Array:
         values = self._array(place, "|b1")
@@ -377,8 +377,8 @@ class _MetaReader:
 
     def _unrecorded(self) -> tuple[Unrecorded, ...]:
         """Return why events are missing. Causes of a newer version are warnings only."""
-        found = map(Unrecorded.from_json, self._values("unrecorded", list, dict))
-        return tuple(cause for cause in found if cause is not None)
+        causes = map(Unrecorded.from_json, self._values("unrecorded", list, dict))
+        return tuple(cause for cause in causes if cause is not None)
 
     def _windows(self) -> tuple[tuple[int, int], ...] | None:
         if self._facts.get("windows_ns") is None:
@@ -394,13 +394,13 @@ class _MetaReader:
 
     def _end(self, item: dict[str, Any]) -> ProcessEnd:
         """Return how a process ended. Keys of a newer version are ignored."""
-        found = {
+        facts = {
             name: self._checked("ends", item.get(name, default), kind)
             for name, (kind, default) in _END_FIELDS.items()
         }
-        path = [self._checked("ends", name, str) for name in found.pop("path")]
+        path = [self._checked("ends", name, str) for name in facts.pop("path")]
         is_program = self._truth("ends", item.get("is_program", False))
-        return ProcessEnd(**found, path=tuple(path), is_program=is_program)
+        return ProcessEnd(**facts, path=tuple(path), is_program=is_program)
 
     def _truth(self, key: str, value: Any) -> bool:
         if not isinstance(value, bool):
@@ -412,8 +412,8 @@ class _MetaReader:
         return dict(self._facts.get(key) or {})
 
     def _values(self, key: str, container: type, kind: Any) -> list[Any]:
-        found = self._checked(key, self._facts.get(key, container()), container)
-        values = found.values() if isinstance(found, dict) else found
+        given = self._checked(key, self._facts.get(key, container()), container)
+        values = given.values() if isinstance(given, dict) else given
         return [self._checked(key, value, kind) for value in values]
 
     def _checked(self, key: str, value: Any, kind: Any) -> Any:

@@ -134,8 +134,8 @@ class _Walk:
 
     def _existing(self, word: str) -> str:
         """Return the path of an existing script or configuration; mask anything else."""
-        found = self._project.config(word) if self._project.has_config(word) else None
-        return found or MASK
+        shown = self._project.config(word) if self._project.has_config(word) else None
+        return shown or MASK
 
     def _assign(self, word: str) -> bool:
         """Handle ``NAME=VALUE``; return whether the word is one."""

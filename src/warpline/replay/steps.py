@@ -62,12 +62,12 @@ def step_times(run: Run, graph: EventGraph, at: Timing) -> ReplayedSteps:
     if not len(chosen):
         return ReplayedSteps(none, none, _whole(at), 0)
     done = done_ns(run, graph, at)
-    found = steps(run)
-    loop = found.loop[chosen]
+    run_steps = steps(run)
+    loop = run_steps.loop[chosen]
     follows = np.flatnonzero((np.diff(loop) == 0) & (np.diff(chosen) == 1)) + 1
     # The last step of the window may have no period on a device, but its end is known.
     ends = np.append(loop[1:] != loop[:-1], True)[: len(loop)]
-    counts = follows[(found.included[chosen] | ends)[follows]]
+    counts = follows[(run_steps.included[chosen] | ends)[follows]]
     # The first step may still include earlier work.
     second = counts[(counts >= 2) & (loop[counts - 2] == loop[counts])]
     counts = second if len(second) else counts if len(counts) else follows
@@ -104,21 +104,21 @@ def _whole(at: Timing) -> int:
 
 @derived
 def _anchors(run: Run) -> _Anchors:
-    graph, found = event_graph(run), steps(run)
+    graph, run_steps = event_graph(run), steps(run)
     chosen = replay_window(run).step
-    of_step = np.full(len(found) + 1, NONE)
+    of_step = np.full(len(run_steps) + 1, NONE)
     of_step[chosen] = np.arange(len(chosen))
     operation = graph.queued.operation
     step = np.where(operation >= 0, step_of_operations(run)[operation], NONE)
     of_item = np.where(step >= 0, of_step[step], NONE)
     call, rest = np.full(len(chosen), NONE), np.zeros(len(chosen), np.int64)
-    for process in np.unique(found.process[chosen]).tolist():
+    for process in np.unique(run_steps.process[chosen]).tolist():
         own = np.flatnonzero(graph.host.process == process)
         if not len(own):
             continue
         own = own[np.argsort(graph.host.end_ns[own], kind="stable")]
-        mine = np.flatnonzero(found.process[chosen] == process)
-        ends = found.host_end_ns[chosen[mine]]
+        mine = np.flatnonzero(run_steps.process[chosen] == process)
+        ends = run_steps.host_end_ns[chosen[mine]]
         place = np.searchsorted(graph.host.end_ns[own], ends, side="right") - 1
         mine, place, ends = mine[place >= 0], place[place >= 0], ends[place >= 0]
         call[mine], rest[mine] = own[place], ends - graph.host.end_ns[own[place]]

@@ -34,30 +34,30 @@ class ReplayWindow(NamedTuple):
 @derived
 def replay_window(run: Run) -> ReplayWindow:
     """Return the steps to simulate: at most `MOST_STEPS` representative ones per loop."""
-    found = steps(run)
-    parts = [_of_loop(found, loop) for loop in np.unique(found.loop).tolist()]
+    run_steps = steps(run)
+    parts = [_of_loop(run_steps, loop) for loop in np.unique(run_steps.loop).tolist()]
     chosen = np.concatenate([np.zeros(0, np.int64), *parts])
     if not len(chosen):
         low, high = run.trace.span()
         return ReplayWindow(low, high + 1, chosen)
-    low, high = found.host_start_ns[chosen].min(), found.host_end_ns[chosen].max()
+    low, high = run_steps.host_start_ns[chosen].min(), run_steps.host_end_ns[chosen].max()
     return ReplayWindow(int(low), int(high), chosen)
 
 
-def _of_loop(found: Steps, loop: int) -> I64:
+def _of_loop(run_steps: Steps, loop: int) -> I64:
     """Return the steps of one loop, from its first or from shortly before the included ones."""
-    places = np.flatnonzero(found.loop == loop)
-    included = np.flatnonzero(found.included[places])
+    places = np.flatnonzero(run_steps.loop == loop)
+    included = np.flatnonzero(run_steps.included[places])
     if not len(included):
         return places[:MOST_STEPS]
     first = 0 if len(places) <= MOST_STEPS + _LEAD_STEPS else max(included[0] - _LEAD_STEPS, 0)
     last = included[min(len(included), MOST_STEPS) - 1]
-    if last + 2 == len(places) and _is_only_last(found, int(places[-1])):
+    if last + 2 == len(places) and _is_only_last(run_steps, int(places[-1])):
         last += 1
     return places[first : last + 1]
 
 
-def _is_only_last(found: Steps, step: int) -> bool:
+def _is_only_last(run_steps: Steps, step: int) -> bool:
     """Return whether a step is excluded only because it is the last and has no period."""
-    reasons = {reason for place, reason in found.excluded if place == step}
-    return found.has_ranges and reasons == {"last"}
+    reasons = {reason for place, reason in run_steps.excluded if place == step}
+    return run_steps.has_ranges and reasons == {"last"}

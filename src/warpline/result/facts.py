@@ -72,23 +72,23 @@ def describe_meta(trace: Trace) -> Mapping[str, Any]:
 def warnings_of(trace: Trace) -> tuple[str, ...]:
     """Return the warnings about a recording: dropped events first, then damaged tables."""
     meta = trace.meta
-    found = [
+    warnings = [
         f"dropped while recording: {subject}" + ("" if count is None else f" ({count:,})")
         for subject, count in meta.lost.items()
     ]
-    found += [f"table {table!r} cannot be read: {why}" for table, why in meta.damaged.items()]
-    return (*found, *meta.warnings)
+    warnings += [f"table {table!r} cannot be read: {why}" for table, why in meta.damaged.items()]
+    return (*warnings, *meta.warnings)
 
 
 def cuda_unrecorded(trace: Trace) -> list[Unrecorded]:
     """Return why a recording has no CUDA events of a process, for each cause."""
     meta = trace.meta
-    found = [cause for cause in meta.unrecorded if cause.api == _CUDA]
+    causes = [cause for cause in meta.unrecorded if cause.api == _CUDA]
     # Earlier versions, and files that are exported from recordings, have the sentences only.
-    known = {cause.text for cause in found}
+    known = {cause.text for cause in causes}
     sentences = (text for text in dict.fromkeys(meta.warnings) if text not in known)
     told = (Unrecorded.from_sentence(_CUDA, text) for text in sentences)
-    return [*found, *(cause for cause in told if cause is not None)]
+    return [*causes, *(cause for cause in told if cause is not None)]
 
 
 def source_name(paths: Sequence[Path]) -> str:

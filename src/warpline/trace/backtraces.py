@@ -99,8 +99,8 @@ class DerivedTable:
 
     def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
         """Return columns, without those that are null."""
-        found = self._build()
-        return {name: found[name] for name in columns if name in found}
+        table = self._build()
+        return {name: table[name] for name in columns if name in table}
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,13 @@ def _frame_columns(parts: Sequence[FrameRows]) -> list[str]:
 
 
 def _joined(parts: Sequence[FrameRows], name: str) -> ColumnData:
-    spec, found = _FRAME.column(name), []
+    spec, pieces = _FRAME.column(name), []
     for part in parts:
         data, count = part.columns.get(name), len(part.chain)
         if data is None and spec.nullable:
             data = null_column(spec, count)
-        found.append(make_column(spec, np.zeros(count)) if data is None else data)
-    return concatenate(found) if found else null_column(spec, 0)
+        pieces.append(make_column(spec, np.zeros(count)) if data is None else data)
+    return concatenate(pieces) if pieces else null_column(spec, 0)
 
 
 def _frames(columns: Mapping[str, ColumnData], count: int) -> tuple[I64, I64]:

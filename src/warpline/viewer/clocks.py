@@ -41,10 +41,10 @@ def _errors(trace: Trace) -> dict[int, int]:
     files = trace.meta.file_of_process
     if len(set(files)) < 2:
         return {}
-    found = collective_matches(trace)
+    matches = collective_matches(trace)
     of_file: dict[int, float] = {}
-    for lead in found.leads:
-        pair = {files[int(found.rank_process[rank])] for rank in (lead.first, lead.second)}
+    for lead in matches.leads:
+        pair = {files[int(matches.rank_process[rank])] for rank in (lead.first, lead.second)}
         error = abs(lead.lead_ns) + lead.spread_ns
         for file in pair - {files[0]} if len(pair) > 1 else ():
             of_file[file] = max(of_file.get(file, 0.0), error)

@@ -32,48 +32,55 @@ def step_lists(run: Run, offset_ns: int) -> list[dict[str, Any]]:
         run: The trace, and the choice of its steps.
         offset_ns: Subtracted from all times.
     """
-    found = steps(run)
-    if not len(found):
+    run_steps = steps(run)
+    if not len(run_steps):
         return []
     lists = []
-    for device in _by_median(found):
-        places = np.flatnonzero(found.window_device == device)
-        places = places[np.argsort(found.window_start_ns[places], kind="stable")]
-        step = found.window_step[places]
-        windows = found.window_start_ns[places], found.window_end_ns[places]
+    for device in _by_median(run_steps):
+        places = np.flatnonzero(run_steps.window_device == device)
+        places = places[np.argsort(run_steps.window_start_ns[places], kind="stable")]
+        step = run_steps.window_step[places]
+        windows = run_steps.window_start_ns[places], run_steps.window_end_ns[places]
         rows = [f"gpu{device}"]
-        lists.append(_list(found, device_label(run.trace, device), rows, step, windows, offset_ns))
+        lists.append(
+            _list(run_steps, device_label(run.trace, device), rows, step, windows, offset_ns)
+        )
     if lists:
         return lists
-    order = np.argsort(found.host_start_ns, kind="stable")
-    windows = found.host_start_ns[order], found.host_end_ns[order]
-    rows = [f"process{process}" for process in np.unique(found.process).tolist()]
-    return [_list(found, "CPU", rows, order, windows, offset_ns)]
+    order = np.argsort(run_steps.host_start_ns, kind="stable")
+    windows = run_steps.host_start_ns[order], run_steps.host_end_ns[order]
+    rows = [f"process{process}" for process in np.unique(run_steps.process).tolist()]
+    return [_list(run_steps, "CPU", rows, order, windows, offset_ns)]
 
 
-def _by_median(found: Steps) -> list[int]:
+def _by_median(run_steps: Steps) -> list[int]:
     """Return the devices with steps by falling median of the included steps."""
-    length = found.window_end_ns - found.window_start_ns
-    included = found.included[found.window_step]
+    length = run_steps.window_end_ns - run_steps.window_start_ns
+    included = run_steps.included[run_steps.window_step]
     medians = {}
-    for device in np.unique(found.window_device).tolist():
-        here = found.window_device == device
+    for device in np.unique(run_steps.window_device).tolist():
+        here = run_steps.window_device == device
         chosen = length[here & included]
         medians[device] = float(np.median(chosen if len(chosen) else length[here]))
     return sorted(medians, key=lambda device: -medians[device])
 
 
 def _list(
-    found: Steps, label: str, rows: list[str], step: I64, windows: tuple[I64, I64], offset_ns: int
+    run_steps: Steps,
+    label: str,
+    rows: list[str],
+    step: I64,
+    windows: tuple[I64, I64],
+    offset_ns: int,
 ) -> dict[str, Any]:
-    texts = found.label.to_list()
+    texts = run_steps.label.to_list()
     return {
         "label": label,
         "rows": rows,
         "start_ns": (windows[0] - offset_ns).tolist(),
         "end_ns": (windows[1] - offset_ns).tolist(),
-        "text": [texts[place] or str(found.index[place]) for place in step.tolist()],
-        "excluded": (~found.included[step]).tolist(),
+        "text": [texts[place] or str(run_steps.index[place]) for place in step.tolist()],
+        "excluded": (~run_steps.included[step]).tolist(),
     }
 
 

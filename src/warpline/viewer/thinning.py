@@ -82,16 +82,18 @@ def kept_windows(run: Run, diagnosis: Diagnosis) -> tuple[I64, I64]:
         for item in finding.evidence
         for window in item.windows_ns[:2]
     ][:_MOST_WINDOWS]
-    found = steps(run)
-    period = found.period_ns
-    chosen = np.flatnonzero(found.included & (period > 0))
+    run_steps = steps(run)
+    period = run_steps.period_ns
+    chosen = np.flatnonzero(run_steps.included & (period > 0))
     if len(chosen):
         distance = np.abs(period[chosen] - np.median(period[chosen]))
         nearest = chosen[np.argsort(distance, kind="stable")][:_KEPT_STEPS]
         for step in nearest.tolist():
-            device = np.flatnonzero(found.window_step == step)
-            low = min(int(found.host_start_ns[step]), int(found.window_start_ns[device].min()))
-            high = max(int(found.host_end_ns[step]), int(found.window_end_ns[device].max()))
+            device = np.flatnonzero(run_steps.window_step == step)
+            low = min(
+                int(run_steps.host_start_ns[step]), int(run_steps.window_start_ns[device].min())
+            )
+            high = max(int(run_steps.host_end_ns[step]), int(run_steps.window_end_ns[device].max()))
             windows.append((low, high))
     start, end = (np.array([window[side] for window in windows], np.int64) for side in (0, 1))
     return union(start, np.maximum(start, end))

@@ -29,9 +29,9 @@ def copies_overlapped(run: Run) -> Outcome:
     )
     ratio = measured.worst(exposed_ns)
     overlapped = 1 - int(exposed_ns.sum()) / max(int(copy_ns.sum()), 1)
-    found = f"{format_ratio(ratio)} exposed, {format_ratio(overlapped)} of copy time overlapped"
+    text = f"{format_ratio(ratio)} exposed, {format_ratio(overlapped)} of copy time overlapped"
     return Outcome(
         at_most(ratio, _EXPOSED_COPIES),
-        found if copy_ns.any() else "no copies",
+        text if copy_ns.any() else "no copies",
         ratio,
     )

@@ -62,9 +62,9 @@ def _in_optimizer_ranges(measured: MeasuredTime) -> BoolArray | None:
     inside, n_kernels = launched_inside(trace, "kernel"), trace.row_count("kernel")
     n_open = np.bincount(inside.first[is_optimizer], minlength=n_kernels + 1)
     n_open -= np.bincount(inside.last[is_optimizer], minlength=n_kernels + 1)
-    found = np.zeros(n_kernels, np.bool_)
-    found[inside.order[np.cumsum(n_open)[: len(inside.order)] > 0]] = True
+    is_inside = np.zeros(n_kernels, np.bool_)
+    is_inside[inside.order[np.cumsum(n_open)[: len(inside.order)] > 0]] = True
     mask = np.zeros(len(measured.work), np.bool_)
     kernels = measured.work.of_table("kernel")
-    mask[kernels] = found[measured.work.row[kernels]]
+    mask[kernels] = is_inside[measured.work.row[kernels]]
     return mask

@@ -38,10 +38,10 @@ def few_short_kernels(run: Run) -> Outcome:
     each = n_short / measured.count
     is_storm = each >= _STORM and ratio > _SHORT_RATIO
     of_all = f"{each:,.0f} of {len(single) / measured.count:,.0f} kernels{measured.each}"
-    found = f"{format_ratio(ratio)} below 10 us: {of_all}"
+    text = f"{format_ratio(ratio)} below 10 us: {of_all}"
     if not len(single):
-        found = "all kernels are in CUDA graphs"
-    return Outcome("fail" if is_storm else "pass", found, ratio)
+        text = "all kernels are in CUDA graphs"
+    return Outcome("fail" if is_storm else "pass", text, ratio)
 
 
 def _of_graphs(measured: MeasuredTime, rows: I64) -> BoolArray:

@@ -98,36 +98,36 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline.
     """
     run, by_step = run_of(trace, arguments), STEPS in arguments
-    found = step_partition(run)
-    ns = _by_origin(trace, found) if ORIGIN in arguments else found.ns[:, :, None]
-    windows = np.concatenate([np.zeros(0, np.int64), *(rank.windows for rank in found.ranks)])
-    rank_of = np.repeat(np.arange(len(found.ranks)), [len(rank.windows) for rank in found.ranks])
+    parts = step_partition(run)
+    ns = _by_origin(trace, parts) if ORIGIN in arguments else parts.ns[:, :, None]
+    windows = np.concatenate([np.zeros(0, np.int64), *(rank.windows for rank in parts.ranks)])
+    rank_of = np.repeat(np.arange(len(parts.ranks)), [len(rank.windows) for rank in parts.ranks])
     if by_step:
         ns = ns[windows]
     else:
-        sums = [ns[rank.windows].sum(axis=0) for rank in found.ranks]
+        sums = [ns[rank.windows].sum(axis=0) for rank in parts.ranks]
         ns = np.array(sums, np.int64).reshape(len(sums), *ns.shape[1:])
     cells = _cells(ns)
     rank = rank_of[cells.interval] if by_step else cells.interval
-    owners = rank_owners(trace, found.ranks)
+    owners = rank_owners(trace, parts.ranks)
     values = _part_values(cells, ns)
     values["pid"] = Numbers(owners.pid[rank], owners.has_pid[rank])
     values["gpu_index"] = Numbers(owners.gpu_index[rank])
-    counts = np.array([_step_count(found, each) for each in found.ranks], np.int64)[rank]
+    counts = np.array([_step_count(parts, each) for each in parts.ranks], np.int64)[rank]
     counts = np.minimum(counts, 1) if by_step else counts
     values["per_step_ns"] = Numbers(cells.ns / np.maximum(counts, 1), counts > 0)
     if by_step:
-        values["step"] = _step_labels(run, found, windows[cells.interval])
+        values["step"] = _step_labels(run, parts, windows[cells.interval])
     fields = (*FIELDS, *(_ADDED[name] for name in (STEPS, ORIGIN) if name in arguments))
     columns = {field.name: values[field.name] for field in fields}
     key = tuple(field.name for field in fields if field.name in _KEYS)
-    return Result(":".join((NAME, *arguments)), TITLE, fields, columns, key, _notes(run, found))
+    return Result(":".join((NAME, *arguments)), TITLE, fields, columns, key, _notes(run, parts))
 
 
-def _by_origin(trace: Trace, found: Partition) -> I64:
+def _by_origin(trace: Trace, parts: Partition) -> I64:
     """Return the time of each window by part and origin; idle time has the index after the last."""
-    split = busy_by_origin(trace, found.windows)
-    idle = np.where(_PART_IS_BUSY, 0, found.ns)
+    split = busy_by_origin(trace, parts.windows)
+    idle = np.where(_PART_IS_BUSY, 0, parts.ns)
     return np.concatenate((split, idle[:, :, None]), axis=2)
 
 
@@ -155,23 +155,23 @@ def _part_values(cells: _Cells, ns: I64) -> dict[str, Values]:
     }
 
 
-def _step_labels(run: Run, found: Partition, window: I64) -> Texts:
+def _step_labels(run: Run, parts: Partition, window: I64) -> Texts:
     labels = steps(run).label
-    step = found.windows.step[window]
+    step = parts.windows.step[window]
     known = step >= 0
     codes = np.full(len(step), -1, np.int32)
     codes[known] = labels.codes[step[known]]
     return Texts(codes, labels.values)
 
 
-def _step_count(found: Partition, rank: RankWindows) -> int:
+def _step_count(parts: Partition, rank: RankWindows) -> int:
     """Return the number of steps among the windows of a rank."""
-    return int(np.count_nonzero(found.windows.step[rank.windows] >= 0))
+    return int(np.count_nonzero(parts.windows.step[rank.windows] >= 0))
 
 
-def _notes(run: Run, found: Partition) -> tuple[str, ...]:
+def _notes(run: Run, parts: Partition) -> tuple[str, ...]:
     """Return notes on the time that the parts divide."""
-    counts = [_step_count(found, rank) for rank in found.ranks]
+    counts = [_step_count(parts, rank) for rank in parts.ranks]
     if not counts:
         return ()
     if not any(counts):

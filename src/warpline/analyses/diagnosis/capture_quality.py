@@ -73,7 +73,7 @@ def capture_quality(run: Run) -> list[Finding]:
     """
     trace = run.trace
     chosen = find_steps(run)
-    found = [
+    findings = [
         *_dropped(trace),
         *_damaged(trace),
         *_not_recorded(trace),
@@ -86,7 +86,7 @@ def capture_quality(run: Run) -> list[Finding]:
         *_missing_ranks(trace),
         *_unread(trace),
     ]
-    return sorted(found, key=lambda item: severity_rank(item.severity))
+    return sorted(findings, key=lambda item: severity_rank(item.severity))
 
 
 def _finding(
@@ -243,9 +243,9 @@ def _busy_ns(work: DeviceWork) -> int:
     return int(work.busy_ns(work.device_id, n_devices).sum())
 
 
-def _steps(found: Steps) -> Iterator[Finding]:
+def _steps(run_steps: Steps) -> Iterator[Finding]:
     verify = "warpline stats -r steps RECORDING lists all steps and which are analyzed."
-    if not len(found):
+    if not len(run_steps):
         yield _finding(
             "low",
             "No steps were found",
@@ -255,22 +255,24 @@ def _steps(found: Steps) -> Iterator[Finding]:
             verify,
         )
         return
-    count = steps_counted(found)
-    first = tuple(np.flatnonzero(found.included)[:_ROWS_SHOWN].tolist()) or (0,)
-    windows = tuple((int(found.host_start_ns[row]), int(found.host_end_ns[row])) for row in first)
+    count = steps_counted(run_steps)
+    first = tuple(np.flatnonzero(run_steps.included)[:_ROWS_SHOWN].tolist()) or (0,)
+    windows = tuple(
+        (int(run_steps.host_start_ns[row]), int(run_steps.host_end_ns[row])) for row in first
+    )
     if not count:
-        reasons = ", ".join(dict.fromkeys(item.reason for item in found.excluded))
+        reasons = ", ".join(dict.fromkeys(item.reason for item in run_steps.excluded))
         yield _finding(
             "medium",
             "No representative step",
-            f"All {len(found):,} steps are excluded ({reasons}). The whole recording is analyzed"
-            " instead. Steady steps may look different.",
-            Evidence(f"0 of {plural(len(found), 'step')} analyzed", windows_ns=windows),
+            f"All {len(run_steps):,} steps are excluded ({reasons}). The whole recording is"
+            " analyzed instead. Steady steps may look different.",
+            Evidence(f"0 of {plural(len(run_steps), 'step')} analyzed", windows_ns=windows),
             f"Record at least {ENOUGH_STEPS} steps after warm-up.",
             verify,
         )
     elif count < ENOUGH_STEPS:
-        most = int(np.bincount(found.process).max())
+        most = int(np.bincount(run_steps.process).max())
         yield _finding(
             "low" if count < _FEW_STEPS else "info",
             "Too few steps",
@@ -282,10 +284,10 @@ def _steps(found: Steps) -> Iterator[Finding]:
         )
 
 
-def _cost(run: Run, found: Steps) -> Iterator[Finding]:
+def _cost(run: Run, run_steps: Steps) -> Iterator[Finding]:
     # Overhead on a CPU that runs ahead of its GPU does not slow the program down.
     waiting_ratio, _ = _idle(run, *(cause for cause in IDLE if cause not in _NOT_THE_HOST))
-    own_ratio, own_text = _own_cost(run.trace, found)
+    own_ratio, own_text = _own_cost(run.trace, run_steps)
     known_ratio, known_ns = _idle(run, TimePart.PROFILER_OVERHEAD)
     known_text = f"GPUs were idle for {format_ns(known_ns)} in total during profiler overhead"
     cost = max((min(own_ratio, waiting_ratio), own_text), (known_ratio, known_text))
@@ -307,9 +309,9 @@ def _idle(run: Run, *causes: TimePart) -> tuple[float, int]:
 
     Without steps, shares are of the time from a device's first to its last operation.
     """
-    found = step_partition(run)
-    sums = [found.total(rank) for rank in found.ranks]
-    if not (found.windows.step >= 0).any():
+    parts = step_partition(run)
+    sums = [parts.total(rank) for rank in parts.ranks]
+    if not (parts.windows.step >= 0).any():
         for each in sums:
             each[TimePart.TAIL] = 0
     idle_ns = [int(each[list(causes)].sum()) for each in sums]
@@ -317,9 +319,9 @@ def _idle(run: Run, *causes: TimePart) -> tuple[float, int]:
     return max(ratios, default=0.0), sum(idle_ns)
 
 
-def _own_cost(trace: Trace, found: Steps) -> tuple[float, str]:
+def _own_cost(trace: Trace, run_steps: Steps) -> tuple[float, str]:
     """Return the overhead that Warpline measured itself, as a share of a step and as text."""
-    step_ns = found.times().host_median_ns
+    step_ns = run_steps.times().host_median_ns
     cost = ANALYSES.get("profiling_cost").compute(trace, ())
     if not isinstance(cost, Result) or not step_ns:
         return 0.0, ""
@@ -370,14 +372,14 @@ def _missing_ranks(trace: Trace) -> Iterator[Finding]:
     widest = int(np.argmax(size))
     same = communicator == communicator[widest]
     present = len(np.unique(rank[same]))
-    found = f"{present} of {int(size[widest])} ranks"
+    ranks = f"{present} of {int(size[widest])} ranks"
     if present < int(size[widest]):
         yield _finding(
             "info",
             "Some ranks are missing",
-            f"{found} of a communicator are recorded. Waiting for other ranks cannot be separated"
+            f"{ranks} of a communicator are recorded. Waiting for other ranks cannot be separated"
             " from data transfer.",
-            Evidence(found, "collective", count=int(same.sum())),
+            Evidence(ranks, "collective", count=int(same.sum())),
             "Analyze the recordings of all ranks together: warpline analyze RANK0 RANK1 ...",
             "This finding is gone with all ranks.",
         )

@@ -168,13 +168,13 @@ def _with_calls(
 
 def _of_calls(trace: Trace, column: str, call: I64) -> I64:
     """Return a string column of the calls, -1 where empty."""
-    found = np.full(len(call), -1, np.int64)
+    of_call = np.full(len(call), -1, np.int64)
     is_called = np.flatnonzero(call >= 0)
     if len(is_called):
         values = trace.columns("collective", column)[column]
         rows = call[is_called]
-        found[is_called] = np.where(values.is_valid()[rows], values.values[rows], -1)
-    return found
+        of_call[is_called] = np.where(values.is_valid()[rows], values.values[rows], -1)
+    return of_call
 
 
 def _text(trace: Trace, row: int) -> str | None:

@@ -102,10 +102,10 @@ def collective_waits_table(trace: Trace, arguments: Arguments) -> Result | Skipp
     skipped = cannot_match(trace, NAME)
     if skipped is not None:
         return skipped
-    found = collective_waits(run)
-    each = _collectives(found)
-    first = np.flatnonzero(np.diff(found.collective, prepend=-1))
-    kinds = collective_kinds(trace, found.operation[first])
+    waits = collective_waits(run)
+    each = _collectives(waits)
+    first = np.flatnonzero(np.diff(waits.collective, prepend=-1))
+    kinds = collective_kinds(trace, waits.operation[first])
     groups = factorize_rows(kinds.operation, kinds.communicator, each.ranks)
     codes, n = groups.codes.astype(np.int64), groups.n_groups
     kernel, wait = (group_stats(codes, ns, n).sum for ns in (each.kernel_ns, each.wait_ns))
@@ -128,24 +128,24 @@ def collective_waits_table(trace: Trace, arguments: Arguments) -> Result | Skipp
         "bytes": Numbers(size[order], is_sized[order]),
         "algorithm_bytes_per_s": Numbers(rate[order], is_sized[order]),
     }
-    notes = found.matches.notes
+    notes = waits.matches.notes
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, values, _KEY, notes)
 
 
-def _collectives(found: CollectiveWaits) -> _Collectives:
-    first = np.flatnonzero(np.diff(found.collective, prepend=-1))
+def _collectives(waits: CollectiveWaits) -> _Collectives:
+    first = np.flatnonzero(np.diff(waits.collective, prepend=-1))
     if not len(first):
         return _Collectives(*(np.zeros(0, np.int64) for _ in range(5)))
-    wait = np.add.reduceat(found.wait_ns, first)
-    arrived = np.minimum.reduceat(found.arrival_ns, first)
-    latest = found.arrival_ns[found.last]
+    wait = np.add.reduceat(waits.wait_ns, first)
+    arrived = np.minimum.reduceat(waits.arrival_ns, first)
+    latest = waits.arrival_ns[waits.last]
     # A kernel can end before the last rank arrives due to clock errors: its transfer time is 0.
     return _Collectives(
-        wait + np.add.reduceat(found.transfer_ns, first),
+        wait + np.add.reduceat(waits.transfer_ns, first),
         wait,
-        np.diff(np.append(first, len(found.collective))),
+        np.diff(np.append(first, len(waits.collective))),
         latest - arrived,
-        np.maximum.reduceat(found.transfer_ns, first),
+        np.maximum.reduceat(waits.transfer_ns, first),
     )
 
 

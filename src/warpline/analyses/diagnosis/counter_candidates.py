@@ -75,12 +75,12 @@ def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
     texts = trace.strings.texts(names.uniques.tolist())
     # Order kernels of equal time by name: the numbers of strings depend on the file.
     order = sorted(range(names.n_groups), key=lambda code: (-int(sums[code]), texts[code]))[:_MOST]
-    found = [
+    candidates = [
         _candidate(trace, rows[names.codes == code], int(sums[code]), whole_ns)
         for code in order
         if sums[code] >= _LEAST_SHARE * whole_ns
     ]
-    columns = {field.name: column_of([row[field.name] for row in found]) for field in FIELDS}
+    columns = {field.name: column_of([row[field.name] for row in candidates]) for field in FIELDS}
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, columns, ("name",))
 
 

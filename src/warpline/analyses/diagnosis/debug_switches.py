@@ -215,13 +215,13 @@ def debug_switch(run: Run) -> list[Finding]:
     Source: The documentation of environment variables of CUDA, NCCL, cuBLAS, cuDNN and PyTorch.
     """
     blocking = _blocking_launches(run.trace)
-    found = [*_by_environment(run.trace.meta.environment, blocking)]
-    if blocking is not None and not any("CUDA_LAUNCH_BLOCKING" in item.claim for item in found):
-        found.append(_launches_block(blocking))
+    findings = [*_by_environment(run.trace.meta.environment, blocking)]
+    if blocking is not None and not any("CUDA_LAUNCH_BLOCKING" in item.claim for item in findings):
+        findings.append(_launches_block(blocking))
     anomaly = _anomaly_mode(run.trace)
     if anomaly is not None:
-        found.append(anomaly)
-    return sorted(found, key=lambda item: severity_rank(item.severity))
+        findings.append(anomaly)
+    return sorted(findings, key=lambda item: severity_rank(item.severity))
 
 
 def _by_environment(environment: Mapping[str, str], blocking: Evidence | None) -> Iterator[Finding]:
@@ -276,19 +276,19 @@ def _kernels(trace: Trace) -> _Launched | None:
 
 def _blocking_launches(trace: Trace) -> Evidence | None:
     """Return evidence of synchronous launches, if there is any."""
-    found = _kernels(trace)
-    if found is None or len(found.row) < _LEAST_LAUNCHES:
+    kernels = _kernels(trace)
+    if kernels is None or len(kernels.row) < _LEAST_LAUNCHES:
         return None
-    waited = np.flatnonzero(found.call_end_ns >= found.end_ns)
-    if len(waited) < _BLOCKING_RATIO * len(found.row):
+    waited = np.flatnonzero(kernels.call_end_ns >= kernels.end_ns)
+    if len(waited) < _BLOCKING_RATIO * len(kernels.row):
         return None
-    first = waited[np.argsort(found.call_start_ns[waited], kind="stable")[:_ROWS_SHOWN]]
-    times = (found.call_start_ns, found.call_end_ns)
+    first = waited[np.argsort(kernels.call_start_ns[waited], kind="stable")[:_ROWS_SHOWN]]
+    times = (kernels.call_start_ns, kernels.call_end_ns)
     windows = zip(*(time[first].tolist() for time in times), strict=True)
     return Evidence(
-        f"{len(waited):,} of {len(found.row):,} launch calls ended after their kernel",
+        f"{len(waited):,} of {len(kernels.row):,} launch calls ended after their kernel",
         "kernel",
-        tuple(found.row[first].tolist()),
+        tuple(kernels.row[first].tolist()),
         len(waited),
         tuple(windows),
     )

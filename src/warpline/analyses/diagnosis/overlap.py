@@ -64,14 +64,14 @@ def overlap(trace: Trace, arguments: Arguments) -> Result:
         other ranks.
     Source: Warpline.
     """
-    found = step_overlaps(run_of(trace, arguments))
-    ranks = ranks_of(found.windows)
-    sums = [found.ns[rank.windows].sum(axis=0) for rank in ranks]
+    overlaps = step_overlaps(run_of(trace, arguments))
+    ranks = ranks_of(overlaps.windows)
+    sums = [overlaps.ns[rank.windows].sum(axis=0) for rank in ranks]
     ns = np.array(sums, np.int64).reshape(len(ranks), len(OverlapKind))
     rank, kind = np.nonzero(ns)
     owners = rank_owners(trace, ranks)
-    steps = np.array([_step_count(found, each.windows) for each in ranks], np.int64)[rank]
-    length = found.windows.end_ns - found.windows.start_ns
+    steps = np.array([_step_count(overlaps, each.windows) for each in ranks], np.int64)[rank]
+    length = overlaps.windows.end_ns - overlaps.windows.start_ns
     totals = np.array([length[each.windows].sum() for each in ranks], np.int64)[rank]
     values: dict[str, Values] = {
         "pid": Numbers(owners.pid[rank], owners.has_pid[rank]),
@@ -88,8 +88,8 @@ def overlap(trace: Trace, arguments: Arguments) -> Result:
     )
 
 
-def _step_count(found: Overlaps, windows: I64) -> int:
-    return int(np.count_nonzero(found.windows.step[windows] >= 0))
+def _step_count(overlaps: Overlaps, windows: I64) -> int:
+    return int(np.count_nonzero(overlaps.windows.step[windows] >= 0))
 
 
 def _shares(ns: I64, rank: I64, kind: I64) -> dict[str, Values]:

@@ -76,27 +76,27 @@ def phases(trace: Trace, arguments: Arguments) -> Result | Skipped:
     run = run_of(trace, arguments)
     if not trace.has("range") or not trace.row_count("range"):
         return Skipped(NAME, "no ranges were recorded", "profile with --trace=cuda,nvtx")
-    found = find_phases(run)
-    rows = np.flatnonzero(found.total_ns.any(axis=1) | (found.calls > 0))
-    columns = _values(found, rows)
+    tree_times = find_phases(run)
+    rows = np.flatnonzero(tree_times.total_ns.any(axis=1) | (tree_times.calls > 0))
+    columns = _values(tree_times, rows)
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, columns, ("path",))
 
 
-def _values(found: Phases, rows: I64) -> dict[str, Values]:
-    total = found.total_ns[rows]
+def _values(tree_times: Phases, rows: I64) -> dict[str, Values]:
+    total = tree_times.total_ns[rows]
     sums = total.sum(axis=1)
     largest = np.argmax(total, axis=1) if len(rows) else np.zeros(0, np.int64)
     largest_ns = total[np.arange(len(rows)), largest]
-    whole_ns = int(found.self_ns.sum())
-    paths = ["/".join(found.path(row)) or OUTSIDE for row in rows.tolist()]
+    whole_ns = int(tree_times.self_ns.sum())
+    paths = ["/".join(tree_times.path(row)) or OUTSIDE for row in rows.tolist()]
     parts = np.where(largest_ns > 0, largest, -1).astype(np.int32)
     return {
         "path": column_of(paths) if paths else Texts(np.zeros(0, np.int32), ()),
-        "depth": Numbers(found.tree.depth[rows].astype(np.int64)),
-        "calls": Numbers(found.calls[rows]),
+        "depth": Numbers(tree_times.tree.depth[rows].astype(np.int64)),
+        "calls": Numbers(tree_times.calls[rows]),
         "time_ratio": Numbers(sums / max(whole_ns, 1)),
         "total_ns": Numbers(sums),
-        "self_ns": Numbers(found.self_ns[rows].sum(axis=1)),
+        "self_ns": Numbers(tree_times.self_ns[rows].sum(axis=1)),
         "compute_ns": Numbers(total[:, COMPUTE].sum(axis=1)),
         "communication_ns": Numbers(total[:, COMMUNICATION].sum(axis=1)),
         "copy_ns": Numbers(total[:, _COPIES].sum(axis=1)),

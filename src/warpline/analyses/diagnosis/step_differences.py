@@ -98,18 +98,18 @@ def step_differences(trace: Trace, arguments: Arguments) -> Result | Skipped:
         Steps within 2% of the median are not slow. With few steps, the median is uncertain.
     Source: Warpline.
     """
-    found = find_steps(run_of(trace, arguments))
-    if not len(found):
+    run_steps = find_steps(run_of(trace, arguments))
+    if not len(run_steps):
         return Skipped(NAME, "no steps found", "mark each step with a range")
-    if not found.included[found.slowest_window >= 0].any():
+    if not run_steps.included[run_steps.slowest_window >= 0].any():
         return Skipped(NAME, "no step has both a start and an end", "record more steps")
-    usual_ns = _usual_ns(found)
-    slow = _slow_steps(found, usual_ns, _top(arguments))
-    parts = [_on_device(trace, found), _calls(trace, found), _ranges(trace, found)]
-    rows = [_differences(found, part, slow, usual_ns) for part in parts]
-    columns = _columns(trace, found, usual_ns, parts, rows)
+    usual_ns = _usual_ns(run_steps)
+    slow = _slow_steps(run_steps, usual_ns, _top(arguments))
+    parts = [_on_device(trace, run_steps), _calls(trace, run_steps), _ranges(trace, run_steps)]
+    rows = [_differences(run_steps, part, slow, usual_ns) for part in parts]
+    columns = _columns(trace, run_steps, usual_ns, parts, rows)
     key = ("pid", "index", "place", "kind", "name")
-    notes = _notes(found, slow, usual_ns)
+    notes = _notes(run_steps, slow, usual_ns)
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, columns, key, notes)
 
 
@@ -125,34 +125,34 @@ def _top(arguments: Arguments) -> int:
     return int(text)
 
 
-def _usual_ns(found: Steps) -> F64:
+def _usual_ns(run_steps: Steps) -> F64:
     """Return for each step the median period of the included steps of its loop."""
-    usual = np.zeros(len(found), np.float64)
-    for loop in np.unique(found.loop).tolist():
-        own = found.loop == loop
-        counted = own & found.included & (found.slowest_window >= 0)
-        usual[own] = np.median(found.period_ns[counted]) if counted.any() else np.inf
+    usual = np.zeros(len(run_steps), np.float64)
+    for loop in np.unique(run_steps.loop).tolist():
+        own = run_steps.loop == loop
+        counted = own & run_steps.included & (run_steps.slowest_window >= 0)
+        usual[own] = np.median(run_steps.period_ns[counted]) if counted.any() else np.inf
     return usual
 
 
-def _slow_steps(found: Steps, usual_ns: F64, top: int) -> I64:
+def _slow_steps(run_steps: Steps, usual_ns: F64, top: int) -> I64:
     """Return the steps with the most extra time, slowest first."""
-    extra = found.period_ns - usual_ns
-    slow = np.flatnonzero(found.period_ns > _LEAST_EXTRA * usual_ns)
+    extra = run_steps.period_ns - usual_ns
+    slow = np.flatnonzero(run_steps.period_ns > _LEAST_EXTRA * usual_ns)
     return slow[np.argsort(-extra[slow], kind="stable")][:top]
 
 
-def _on_device(trace: Trace, found: Steps) -> _Times:
+def _on_device(trace: Trace, run_steps: Steps) -> _Times:
     """Return the operations and idle causes of each step's period on its slowest device."""
-    chosen = found.slowest_window[found.slowest_window >= 0]
-    pieces = window_segments(trace, found.windows(chosen))
+    chosen = run_steps.slowest_window[run_steps.slowest_window >= 0]
+    pieces = window_segments(trace, run_steps.windows(chosen))
     segments = device_segments(trace)
     part, operation = segments.part[pieces.row], segments.operation[pieces.row]
     codes, names = _operation_names(trace)
     busy = is_busy(part)
     item = np.where(busy, codes[operation], len(names) + part.astype(np.int64))
     named = [*names, *(("device", "idle", part.label) for part in TimePart)]
-    step = found.window_step[chosen][pieces.span]
+    step = run_steps.window_step[chosen][pieces.span]
     return _Times(step, item, pieces.end_ns - pieces.start_ns, tuple(named))
 
 
@@ -183,32 +183,32 @@ def _operation_names(trace: Trace) -> tuple[I64, list[tuple[str, str, str]]]:
     return codes, names
 
 
-def _calls(trace: Trace, found: Steps) -> _Times:
+def _calls(trace: Trace, run_steps: Steps) -> _Times:
     """Return the calls of each step's process that began in the step."""
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return _nothing()
     calls = trace.columns("api_call", "start_ns", "end_ns", "process_id", "thread_id")
     start, end = calls["start_ns"].values, calls["end_ns"].values
-    step = _step_at(found, start, calls["process_id"].values, calls["thread_id"].values)
+    step = _step_at(run_steps, start, calls["process_id"].values, calls["thread_id"].values)
     rows = np.flatnonzero(step >= 0)
     names = function_names(trace, rows)
     texts = tuple(("host", "call", text) for text in names.values)
     return _Times(step[rows], names.codes.astype(np.int64), (end - start)[rows], texts)
 
 
-def _ranges(trace: Trace, found: Steps) -> _Times:
+def _ranges(trace: Trace, run_steps: Steps) -> _Times:
     """Return the ranges directly inside the ranges of steps."""
-    if not trace.has("range") or not found.has_ranges:
+    if not trace.has("range") or not run_steps.has_ranges:
         return _nothing()
     nesting = range_nesting(trace)
     columns = trace.columns("range", "start_ns", "end_ns", "process_id", "thread_id", "name_id")
     start, end = columns["start_ns"].values, columns["end_ns"].values
     thread = columns["thread_id"].values
-    step = _step_at(found, start, columns["process_id"].values, thread)
+    step = _step_at(run_steps, start, columns["process_id"].values, thread)
     parent = nesting.parent
-    inside = (step >= 0) & nesting.has_parent & (thread == found.thread[step])
-    inside &= (start[parent] == found.host_start_ns[step]) & (
-        end[parent] == found.host_end_ns[step]
+    inside = (step >= 0) & nesting.has_parent & (thread == run_steps.thread[step])
+    inside &= (start[parent] == run_steps.host_start_ns[step]) & (
+        end[parent] == run_steps.host_end_ns[step]
     )
     rows = np.flatnonzero(inside & columns["name_id"].is_valid())
     codes, distinct = number_texts(columns["name_id"].values[rows], len(trace.strings))
@@ -216,18 +216,18 @@ def _ranges(trace: Trace, found: Steps) -> _Times:
     return _Times(step[rows], codes.astype(np.int64), (end - start)[rows], texts)
 
 
-def _step_at(found: Steps, time_ns: I64, process: I64, thread: I64) -> I64:
+def _step_at(run_steps: Steps, time_ns: I64, process: I64, thread: I64) -> I64:
     """Return the step at each CPU time, which lasts until the next step starts; -1 for none."""
     step = np.full(len(time_ns), -1)
-    first = np.flatnonzero(np.diff(found.loop, prepend=-1))
-    ends = np.append(first[1:], len(found))
-    several = np.bincount(found.process[first]) > 1
+    first = np.flatnonzero(np.diff(run_steps.loop, prepend=-1))
+    ends = np.append(first[1:], len(run_steps))
+    several = np.bincount(run_steps.process[first]) > 1
     for low, high in zip(first.tolist(), ends.tolist(), strict=True):
-        own = process == found.process[low]
-        if several[found.process[low]]:
-            own &= thread == found.thread[low]
+        own = process == run_steps.process[low]
+        if several[run_steps.process[low]]:
+            own &= thread == run_steps.thread[low]
         rows = np.flatnonzero(own)
-        place = np.searchsorted(found.host_start_ns[low:high], time_ns[rows], side="right") - 1
+        place = np.searchsorted(run_steps.host_start_ns[low:high], time_ns[rows], side="right") - 1
         inside = (place >= 0) & (place < high - low - 1)  # the last one has no period
         step[rows[inside]] = low + place[inside]
     return step
@@ -238,20 +238,20 @@ def _nothing() -> _Times:
     return _Times(nothing, nothing, nothing, ())
 
 
-def _differences(found: Steps, times: _Times, slow: I64, usual_ns: F64) -> _Rows:
+def _differences(run_steps: Steps, times: _Times, slow: I64, usual_ns: F64) -> _Rows:
     """Return what took longer in slow steps than in the included steps of their loop."""
     n_items = max(len(times.names), 1)
-    loop_item = found.loop[times.step] * n_items + times.item
+    loop_item = run_steps.loop[times.step] * n_items + times.item
     cells = factorize_rows(loop_item, times.step)
     ns = np.bincount(cells.codes, times.ns, minlength=cells.n_groups).astype(np.int64)
     step, item = times.step[cells.first], times.item[cells.first]
-    counted = found.included & (found.slowest_window >= 0)
-    medians = _medians(found.loop[step] * n_items + item, ns, counted[step], found, n_items)
-    usual = medians[found.loop[step] * n_items + item]
+    counted = run_steps.included & (run_steps.slowest_window >= 0)
+    medians = _medians(run_steps.loop[step] * n_items + item, ns, counted[step], run_steps, n_items)
+    usual = medians[run_steps.loop[step] * n_items + item]
     extra = ns - usual
-    least = _LEAST_PART * (found.period_ns - usual_ns)[step]
+    least = _LEAST_PART * (run_steps.period_ns - usual_ns)[step]
     rows = np.flatnonzero(np.isin(step, slow) & (extra > 0) & (extra >= least))
-    rank = np.zeros(len(found), np.int64)
+    rank = np.zeros(len(run_steps), np.int64)
     rank[slow] = np.arange(len(slow))
     rows = rows[np.lexsort((item[rows], -extra[rows], rank[step[rows]]))]
     begins = np.flatnonzero(np.diff(step[rows], prepend=-1))
@@ -260,13 +260,13 @@ def _differences(found: Steps, times: _Times, slow: I64, usual_ns: F64) -> _Rows
     return _Rows(step[rows], item[rows], ns[rows], usual[rows])
 
 
-def _medians(key: I64, ns: I64, counted: BoolArray, found: Steps, n_items: int) -> F64:
+def _medians(key: I64, ns: I64, counted: BoolArray, run_steps: Steps, n_items: int) -> F64:
     """Return the median of each loop's items over the counted steps; absent items count as 0."""
-    n_loops = int(found.loop[-1]) + 1
+    n_loops = int(run_steps.loop[-1]) + 1
     rows = np.flatnonzero(counted)
     stats = group_stats(key[rows], ns[rows], n_loops * n_items)
-    has_period = found.included & (found.slowest_window >= 0)
-    n_steps = np.repeat(np.bincount(found.loop[has_period], minlength=n_loops), n_items)
+    has_period = run_steps.included & (run_steps.slowest_window >= 0)
+    n_steps = np.repeat(np.bincount(run_steps.loop[has_period], minlength=n_loops), n_items)
     absent = n_steps - stats.count  # this many zeros precede the sorted values
     ordered = np.append(stats.ordered, 0)
     middle = []
@@ -279,7 +279,7 @@ def _medians(key: I64, ns: I64, counted: BoolArray, found: Steps, n_items: int) 
 
 
 def _columns(
-    trace: Trace, found: Steps, usual_ns: F64, parts: list[_Times], rows: list[_Rows]
+    trace: Trace, run_steps: Steps, usual_ns: F64, parts: list[_Times], rows: list[_Rows]
 ) -> dict[str, Values]:
     step, slow_ns, usual = (np.concatenate([part[at] for part in rows]) for at in (0, 2, 3))
     names = [
@@ -287,7 +287,7 @@ def _columns(
         for times, part in zip(parts, rows, strict=True)
         for item in part.item.tolist()
     ]
-    whole = found.period_ns[step] - usual_ns[step]
+    whole = run_steps.period_ns[step] - usual_ns[step]
     place = np.repeat(np.arange(len(rows)), [len(part.step) for part in rows])
     order = np.lexsort((-(slow_ns - usual), place, step, -whole))
     pids = trace.columns("process", "pid")["pid"].values
@@ -298,9 +298,9 @@ def _columns(
         "extra_ns": Numbers(slow_ns - usual),
         "slow_ns": Numbers(slow_ns),
         "usual_ns": Numbers(usual),
-        "pid": Numbers(pids[found.process[step]]),
-        "index": Numbers(found.index[step]),
-        "step": Texts(found.label.codes[step], found.label.values),
+        "pid": Numbers(pids[run_steps.process[step]]),
+        "index": Numbers(run_steps.index[step]),
+        "step": Texts(run_steps.label.codes[step], run_steps.label.values),
         "place": _texts(texts[0]),
         "kind": _texts(texts[1]),
         "name": _texts(texts[2]),
@@ -312,16 +312,16 @@ def _texts(texts: list[str]) -> Texts:
     return Texts(np.array([places[text] for text in texts], np.int32), [*places])
 
 
-def _notes(found: Steps, slow: I64, usual_ns: F64) -> tuple[str, ...]:
+def _notes(run_steps: Steps, slow: I64, usual_ns: F64) -> tuple[str, ...]:
     usual = format_ns(float(np.median(usual_ns[np.isfinite(usual_ns)])))
     if not len(slow):
         return (f"no step is more than {_LEAST_EXTRA - 1:.0%} above the median of {usual}",)
-    reasons = dict(found.excluded)
-    labels, is_numbered = found.label.to_list(), len(found.label.values) == len(found)
+    reasons = dict(run_steps.excluded)
+    labels, is_numbered = run_steps.label.to_list(), len(run_steps.label.values) == len(run_steps)
     listed = [
         f"{labels[step]}"
-        + ("" if is_numbered else f" no. {found.index[step]}")
-        + f" ({format_ns(int(found.period_ns[step]))}"
+        + ("" if is_numbered else f" no. {run_steps.index[step]}")
+        + f" ({format_ns(int(run_steps.period_ns[step]))}"
         + (f", excluded: {reasons[step]})" if step in reasons else ")")
         for step in slow.tolist()
     ]

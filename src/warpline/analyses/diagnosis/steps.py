@@ -78,42 +78,42 @@ def steps(trace: Trace, arguments: Arguments) -> Result | Skipped:
     Source: Warpline.
     """
     run = run_of(trace, arguments)
-    found = find_steps(run)
-    if not len(found):
+    run_steps = find_steps(run)
+    if not len(run_steps):
         return Skipped(NAME, "no steps found", "mark each step with a range")
-    busy, device = _slowest(trace, found)
-    launches, kernels = _launched(trace, step_of_operations(run), len(found))
-    has_period = found.slowest_window >= 0
-    period = found.period_ns
+    busy, device = _slowest(trace, run_steps)
+    launches, kernels = _launched(trace, step_of_operations(run), len(run_steps))
+    has_period = run_steps.slowest_window >= 0
+    period = run_steps.period_ns
     values: dict[str, Values] = {
         "device_ns": Numbers(period, has_period),
-        "host_ns": Numbers(found.host_period_ns, found.has_next),
+        "host_ns": Numbers(run_steps.host_period_ns, run_steps.has_next),
         "busy_ratio": Numbers(busy / np.maximum(period, 1), has_period),
         "busy_ns": Numbers(busy, has_period),
         "launches": Numbers(launches),
         "kernels": Numbers(kernels),
         "gpu_index": Numbers(device, has_period),
-        "start_ns": Numbers(found.host_start_ns),
-        "range_ns": Numbers(found.host_end_ns - found.host_start_ns),
-        "pid": Numbers(trace.columns("process", "pid")["pid"].values[found.process]),
-        "index": Numbers(found.index),
-        "state": _states(found),
-        "step": found.label,
+        "start_ns": Numbers(run_steps.host_start_ns),
+        "range_ns": Numbers(run_steps.host_end_ns - run_steps.host_start_ns),
+        "pid": Numbers(trace.columns("process", "pid")["pid"].values[run_steps.process]),
+        "index": Numbers(run_steps.index),
+        "state": _states(run_steps),
+        "step": run_steps.label,
     }
     name = ":".join((NAME, *arguments))
-    return Result(name, TITLE, FIELDS, values, ("pid", "index"), _notes(found))
+    return Result(name, TITLE, FIELDS, values, ("pid", "index"), _notes(run_steps))
 
 
-def _slowest(trace: Trace, found: Steps) -> tuple[I64, Integers]:
+def _slowest(trace: Trace, run_steps: Steps) -> tuple[I64, Integers]:
     """Return the busy time and the index of each step's slowest device; 0 for none."""
-    busy_ns, gpu_index = np.zeros(len(found), np.int64), np.zeros(len(found), np.int64)
-    rows = np.flatnonzero(found.slowest_window >= 0)
+    busy_ns, gpu_index = np.zeros(len(run_steps), np.int64), np.zeros(len(run_steps), np.int64)
+    rows = np.flatnonzero(run_steps.slowest_window >= 0)
     if len(rows):
-        chosen = found.slowest_window[rows]
-        parts = partition(trace, found.windows(chosen)).ns
+        chosen = run_steps.slowest_window[rows]
+        parts = partition(trace, run_steps.windows(chosen)).ns
         busy_ns[rows] = parts[:, np.array([part.is_busy for part in TimePart])].sum(axis=1)
         devices = trace.columns("device", "gpu_index")["gpu_index"].values
-        gpu_index[rows] = devices[found.window_device[chosen]]
+        gpu_index[rows] = devices[run_steps.window_device[chosen]]
     return busy_ns, gpu_index
 
 
@@ -127,19 +127,19 @@ def _launched(trace: Trace, step: I64, n_steps: int) -> tuple[I64, I64]:
     return np.bincount(step[calls], minlength=n_steps), kernels
 
 
-def _states(found: Steps) -> Texts:
-    states = [_COUNTED, *dict.fromkeys(reason for _, reason in found.excluded)]
-    codes = np.zeros(len(found), np.int32)
-    for step, reason in found.excluded:
+def _states(run_steps: Steps) -> Texts:
+    states = [_COUNTED, *dict.fromkeys(reason for _, reason in run_steps.excluded)]
+    codes = np.zeros(len(run_steps), np.int32)
+    for step, reason in run_steps.excluded:
         codes[step] = states.index(reason)
     return Texts(codes, states)
 
 
-def _notes(found: Steps) -> tuple[str, ...]:
-    times = found.times()
+def _notes(run_steps: Steps) -> tuple[str, ...]:
+    times = run_steps.times()
     counted = plural(times.count, "step is", "steps are")
-    of_each = " of each process" if found.loop[-1] > 0 else ""
-    text = f"{counted} analyzed{of_each}, from {found.source}"
+    of_each = " of each process" if run_steps.loop[-1] > 0 else ""
+    text = f"{counted} analyzed{of_each}, from {run_steps.source}"
     if times.median_ns is not None and times.p95_ns is not None:
         text += f": median {format_ns(times.median_ns)}, p95 {format_ns(times.p95_ns)}"
         if times.jitter_ratio is not None:
@@ -147,4 +147,4 @@ def _notes(found: Steps) -> tuple[str, ...]:
         text += " on the slowest GPU"
     if times.host_median_ns is not None:
         text += f"; CPU median {format_ns(times.host_median_ns)}"
-    return (text, *found.notes)
+    return (text, *run_steps.notes)

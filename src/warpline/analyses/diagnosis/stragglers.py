@@ -71,25 +71,25 @@ def stragglers(trace: Trace, arguments: Arguments) -> Result | Skipped:
     skipped = cannot_match(trace, NAME)
     if skipped is not None:
         return skipped
-    found = rank_waits(run)
-    order = np.lexsort((found.device, found.process, -found.caused_ns))
-    rank = rank_of_process(trace)[found.process[order]]
-    kernel_ns = (found.wait_ns + found.transfer_ns)[order]
+    waits = rank_waits(run)
+    order = np.lexsort((waits.device, waits.process, -waits.caused_ns))
+    rank = rank_of_process(trace)[waits.process[order]]
+    kernel_ns = (waits.wait_ns + waits.transfer_ns)[order]
     values: dict[str, Values] = {
         "rank": Numbers(rank, rank != UNKNOWN),
-        "caused_ns": Numbers(found.caused_ns[order]),
-        "exposed_ns": Numbers(found.exposed_ns[order]),
-        "caused_ratio": Numbers(found.caused_ns[order] / max(int(found.caused_ns.sum()), 1)),
-        "last": Numbers(found.last[order]),
-        "last_ratio": Numbers(found.last[order] / np.maximum(found.collectives[order], 1)),
-        "late_ns": Numbers(found.late_ns[order]),
-        "wait_ns": Numbers(found.wait_ns[order]),
-        "transfer_ns": Numbers(found.transfer_ns[order]),
-        "wait_ratio": Numbers(found.wait_ns[order] / np.maximum(kernel_ns, 1)),
-        "median_behind_ns": Numbers(found.median_behind_ns[order]),
-        "collectives": Numbers(found.collectives[order]),
-        "pid": Numbers(_values(trace, "process", "pid")[found.process[order]]),
-        "gpu_index": Numbers(_values(trace, "device", "gpu_index")[found.device[order]]),
+        "caused_ns": Numbers(waits.caused_ns[order]),
+        "exposed_ns": Numbers(waits.exposed_ns[order]),
+        "caused_ratio": Numbers(waits.caused_ns[order] / max(int(waits.caused_ns.sum()), 1)),
+        "last": Numbers(waits.last[order]),
+        "last_ratio": Numbers(waits.last[order] / np.maximum(waits.collectives[order], 1)),
+        "late_ns": Numbers(waits.late_ns[order]),
+        "wait_ns": Numbers(waits.wait_ns[order]),
+        "transfer_ns": Numbers(waits.transfer_ns[order]),
+        "wait_ratio": Numbers(waits.wait_ns[order] / np.maximum(kernel_ns, 1)),
+        "median_behind_ns": Numbers(waits.median_behind_ns[order]),
+        "collectives": Numbers(waits.collectives[order]),
+        "pid": Numbers(_values(trace, "process", "pid")[waits.process[order]]),
+        "gpu_index": Numbers(_values(trace, "device", "gpu_index")[waits.device[order]]),
     }
     notes = _notes(trace, collective_waits(run))
     return Result(
@@ -101,20 +101,20 @@ def _values(trace: Trace, table: str, column: str) -> np.ndarray[tuple[int], np.
     return trace.columns(table, column)[column].values.astype(np.int64)
 
 
-def _notes(trace: Trace, found: CollectiveWaits) -> tuple[str, ...]:
-    notes = list(found.matches.notes)
-    left_out = found.matches.count - found.count
+def _notes(trace: Trace, waits: CollectiveWaits) -> tuple[str, ...]:
+    notes = list(waits.matches.notes)
+    left_out = waits.matches.count - waits.count
     if left_out:
         notes.append(
             f"{plural(left_out, 'collective')} outside the included steps"
             f" {'is' if left_out == 1 else 'are'} excluded"
         )
-    if found.count and found.error_ns.any():
+    if waits.count and waits.error_ns.any():
         notes.append(
             "clocks of different files agree within"
-            f" {format_ns(int(found.error_ns.max()))}, based on the ends of collectives"
+            f" {format_ns(int(waits.error_ns.max()))}, based on the ends of collectives"
         )
-    together = found.count - int(found.is_late.sum())
+    together = waits.count - int(waits.is_late.sum())
     if together:
         notes.append(f"in {plural(together, 'collective')}, no rank is clearly last")
     return tuple(notes)

@@ -147,7 +147,7 @@ def _rows(trace: Trace, place: int, peak: Peak, labels: _Labels) -> list[_Row]:
     known = int(size.sum())
     whole = max(peak.allocated_bytes, known, 1)
     groups = factorize_rows(labels.operator[blocks], labels.module[blocks])
-    found = []
+    rows = []
     for number, first in enumerate(groups.first.tolist()):
         members = groups.codes == number
         bytes_ = int(size[members].sum())
@@ -162,11 +162,11 @@ def _rows(trace: Trace, place: int, peak: Peak, labels: _Labels) -> list[_Row]:
             labels.modules[module] if module >= 0 else None,
             labels.operators[operator] if operator >= 0 else None,
         )
-        found.append(row)
+        rows.append(row)
     rest = peak.allocated_bytes - known
     if rest > 0:
-        found.append(_Row(place, rest, rest / whole, None, None, None, None, None))
-    return sorted(found, key=lambda row: -row.in_use_bytes)
+        rows.append(_Row(place, rest, rest / whole, None, None, None, None, None))
+    return sorted(rows, key=lambda row: -row.in_use_bytes)
 
 
 def _integers(values: Sequence[int | None]) -> Numbers:

@@ -103,10 +103,10 @@ def op_kern_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
 def _by_text(trace: Trace, ids: I32) -> tuple[I64, tuple[str, ...]]:
     """Return each name's place among the distinct texts, and these in ascending order."""
     codes, distinct = number_texts(ids, len(trace.strings))
-    found = trace.strings.texts(distinct.tolist())
-    texts = tuple(sorted(set(found)))
+    names = trace.strings.texts(distinct.tolist())
+    texts = tuple(sorted(set(names)))
     place = {text: number for number, text in enumerate(texts)}
-    return np.array([place[text] for text in found], np.int64)[codes], texts
+    return np.array([place[text] for text in names], np.int64)[codes], texts
 
 
 def _of_call(values: np.ndarray, call: I64) -> I64:

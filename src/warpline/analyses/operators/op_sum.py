@@ -181,12 +181,12 @@ def _memory(
 ) -> dict[str, Numbers]:
     memory = memory_of_calls(trace)
     is_there = trace.has("allocator_event") and trace.row_count("allocator_event") > 0
-    found = {}
+    columns = {}
     for place, values in (("device", memory.device_bytes), ("host", memory.host_bytes)):
         for name, sums in (("self_", own(values)), ("", whole(calls.inclusive(values)))):
             valid = None if is_there else np.zeros(len(sums), np.bool_)
-            found[f"{name}{place}_bytes"] = Numbers(sums, valid)
-    return found
+            columns[f"{name}{place}_bytes"] = Numbers(sums, valid)
+    return columns
 
 
 def _flops(trace: Trace, calls: OperatorCalls, own: Callable[[I64], I64]) -> Numbers:
@@ -226,9 +226,9 @@ def _take(column: Numbers, order: I64) -> Numbers:
 
 
 def _notes(trace: Trace) -> tuple[str, ...]:
-    found = work_of_calls(trace).found
-    free = len(found) - int(np.count_nonzero(found))
+    has_row = work_of_calls(trace).found
+    free = len(has_row) - int(np.count_nonzero(has_row))
     if not free:
         return ()
     why = "launched outside all operators and annotations, or the launch call was not recorded"
-    return (f"{free:,} of {len(found):,} GPU operations belong to no row: {why}",)
+    return (f"{free:,} of {len(has_row):,} GPU operations belong to no row: {why}",)

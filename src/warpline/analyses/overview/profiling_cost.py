@@ -65,8 +65,8 @@ class _Steps:
     end_ns: int = 0
 
     def holds(self, times_ns: I64) -> BoolArray:
-        found: BoolArray = (times_ns >= self.start_ns) & (times_ns < self.end_ns)
-        return found
+        is_inside: BoolArray = (times_ns >= self.start_ns) & (times_ns < self.end_ns)
+        return is_inside
 
 
 @dataclass(frozen=True)

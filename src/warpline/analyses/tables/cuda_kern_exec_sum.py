@@ -63,30 +63,30 @@ def cuda_kern_exec_sum(trace: Trace, arguments: Arguments) -> Result:
     Source: Rows, columns and order of `nsys stats -r cuda_kern_exec_sum`; P95 and P99 are added by
         Warpline.
     """
-    found = kernel_launches(trace)
-    functions, names = function_names(trace, found.call), kernel_texts(trace, arguments)
-    kernel = names.codes[found.kernel]
-    keys = found.pid, found.tid, found.device, functions.codes, _ascending(names)[kernel]
+    launches = kernel_launches(trace)
+    functions, names = function_names(trace, launches.call), kernel_texts(trace, arguments)
+    kernel = names.codes[launches.kernel]
+    keys = launches.pid, launches.tid, launches.device, functions.codes, _ascending(names)[kernel]
     groups = factorize_rows(*keys)
-    queued = np.flatnonzero(found.has_queue)
+    queued = np.flatnonzero(launches.has_queue)
 
     def stats(values: I64, codes: I32 = groups.codes) -> GroupStats:
         return group_stats(codes, values, groups.n_groups)
 
-    total = stats(found.total_ns)
-    queue = stats(found.queue_ns[queued], groups.codes[queued])
+    total = stats(launches.total_ns)
+    queue = stats(launches.queue_ns[queued], groups.codes[queued])
     phases = {
         "total_": total,
-        "api_": stats(found.api_ns),
+        "api_": stats(launches.api_ns),
         "queue_": queue,
-        "kernel_": stats(found.kernel_ns),
+        "kernel_": stats(launches.kernel_ns),
     }
     order = np.argsort(-total.mean, kind="stable")
     first = groups.first[order]
     values: dict[str, Values] = {
-        "pid": Numbers(found.pid[first]),
-        "tid": Numbers(found.tid[first]),
-        "device": Numbers(found.device[first]),
+        "pid": Numbers(launches.pid[first]),
+        "tid": Numbers(launches.tid[first]),
+        "device": Numbers(launches.device[first]),
         "instances": Numbers(total.count[order]),
         "queued": Numbers(queue.count[order]),
         **_spreads(phases, order, extra=False),

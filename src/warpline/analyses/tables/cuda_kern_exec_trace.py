@@ -63,22 +63,22 @@ def cuda_kern_exec_trace(trace: Trace, arguments: Arguments) -> Result:
         The cause of the wait is not shown. Kernels without a recorded launch call are not listed.
     Source: Rows, columns and order of `nsys stats -r cuda_kern_exec_trace`.
     """
-    found, names = kernel_launches(trace), kernel_texts(trace, arguments)
+    launches, names = kernel_launches(trace), kernel_texts(trace, arguments)
     values: dict[str, Values] = {
-        "start_ns": Numbers(found.api_start_ns),
-        "api_ns": Numbers(found.api_ns),
-        "start_queue_ns": Numbers(found.api_start_ns + found.api_ns, found.has_queue),
-        "queue_ns": Numbers(found.queue_ns, found.has_queue),
-        "start_kernel_ns": Numbers(found.kernel_start_ns),
-        "kernel_ns": Numbers(found.kernel_ns),
-        "total_ns": Numbers(found.total_ns),
-        "pid": Numbers(found.pid),
-        "tid": Numbers(found.tid),
-        "device": Numbers(found.device),
-        "api_name": function_names(trace, found.call),
-        "grid": _sizes(trace, "grid", found.kernel),
-        "block": _sizes(trace, "block", found.kernel),
-        "name": Texts(names.codes[found.kernel], names.values),
+        "start_ns": Numbers(launches.api_start_ns),
+        "api_ns": Numbers(launches.api_ns),
+        "start_queue_ns": Numbers(launches.api_start_ns + launches.api_ns, launches.has_queue),
+        "queue_ns": Numbers(launches.queue_ns, launches.has_queue),
+        "start_kernel_ns": Numbers(launches.kernel_start_ns),
+        "kernel_ns": Numbers(launches.kernel_ns),
+        "total_ns": Numbers(launches.total_ns),
+        "pid": Numbers(launches.pid),
+        "tid": Numbers(launches.tid),
+        "device": Numbers(launches.device),
+        "api_name": function_names(trace, launches.call),
+        "grid": _sizes(trace, "grid", launches.kernel),
+        "block": _sizes(trace, "block", launches.kernel),
+        "name": Texts(names.codes[launches.kernel], names.values),
     }
     key = ("start_ns", "tid", "start_kernel_ns", "name")
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, values, key, graph_notes(trace))

@@ -62,12 +62,12 @@ def nvtx_gpu_proj_sum(trace: Trace, arguments: Arguments) -> Result:
     Source: Rows, columns and order of `nsys stats -r nvtx_gpu_proj_sum`; P95, P99 and Operations
         are added by Warpline.
     """
-    found, names = projected_ranges(trace), range_names(trace)
-    styles = (~push_pop_ranges(trace)[found.row]).astype(np.int32)
-    groups = factorize_rows(names.codes[found.row], styles)
-    projected = group_stats(groups.codes, found.end_ns - found.start_ns, groups.n_groups)
+    ranges, names = projected_ranges(trace), range_names(trace)
+    styles = (~push_pop_ranges(trace)[ranges.row]).astype(np.int32)
+    groups = factorize_rows(names.codes[ranges.row], styles)
+    projected = group_stats(groups.codes, ranges.end_ns - ranges.start_ns, groups.n_groups)
     columns = trace.columns("range", "start_ns", "end_ns")
-    lasted = (columns["end_ns"].values - columns["start_ns"].values)[found.row]
+    lasted = (columns["end_ns"].values - columns["start_ns"].values)[ranges.row]
     order = np.argsort(-projected.sum, kind="stable")
     first = groups.first[order]
 
@@ -75,9 +75,9 @@ def nvtx_gpu_proj_sum(trace: Trace, arguments: Arguments) -> Result:
         of_group = group_stats(groups.codes, values, groups.n_groups)
         return of_group.sum[order], of_group.mean[order]
 
-    launches, launches_mean = stats(found.launches)
+    launches, launches_mean = stats(ranges.launches)
     values: dict[str, Values] = {
-        "name": labelled(names.codes[found.row[first]], names.texts),
+        "name": labelled(names.codes[ranges.row[first]], names.texts),
         "style": Texts(styles[first], ["PushPop", "StartEnd"]),
         "projected_total_ns": Numbers(projected.sum[order]),
         "range_total_ns": Numbers(stats(lasted)[0]),
@@ -85,9 +85,9 @@ def nvtx_gpu_proj_sum(trace: Trace, arguments: Arguments) -> Result:
         **spread(projected, "projected_", order),
         "launches": Numbers(launches),
         "launches_mean": Numbers(launches_mean),
-        "depth_mean": Numbers(stats(found.depth)[1]),
-        "children_mean": Numbers(stats(found.children)[1]),
+        "depth_mean": Numbers(stats(ranges.depth)[1]),
+        "children_mean": Numbers(stats(ranges.children)[1]),
         **spread(projected, "projected_", order, extra=True),
-        "operations": Numbers(stats(found.operations)[0]),
+        "operations": Numbers(stats(ranges.operations)[0]),
     }
     return Result(NAME, TITLE, FIELDS, values, ("name", "style"), graph_notes(trace))

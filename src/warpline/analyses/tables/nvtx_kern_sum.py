@@ -66,29 +66,29 @@ def nvtx_kern_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
     name = ":".join((NAME, *arguments))
     if not trace.has("kernel"):
         return Skipped(name, "no kernels were recorded", _HINT)
-    found = range_kernels(trace, kernel_name_column(arguments))
-    stats = group_stats(found.codes, found.durations_ns, len(found.ranges))
+    kernels = range_kernels(trace, kernel_name_column(arguments))
+    stats = group_stats(kernels.codes, kernels.durations_ns, len(kernels.ranges))
     threads = trace.columns("thread", "tid", "process_id")
     pids = trace.columns("process", "pid")["pid"].values[threads["process_id"].values]
-    known = found.thread >= 0
+    known = kernels.thread >= 0
     pid, tid = (
-        np.append(ids, 0)[np.where(known, found.thread, -1)]
+        np.append(ids, 0)[np.where(known, kernels.thread, -1)]
         for ids in (pids, threads["tid"].values)
     )
     order = np.lexsort(
-        (found.kernel_name, found.style, -stats.sum, tid, pid, known, found.range_name)
+        (kernels.kernel_name, kernels.style, -stats.sum, tid, pid, known, kernels.range_name)
     )
-    range_texts, styles = range_names(trace).texts, found.style[order].astype(np.int32)
+    range_texts, styles = range_names(trace).texts, kernels.style[order].astype(np.int32)
     values: dict[str, Values] = {
-        "range": labelled(found.range_name[order], range_texts, found.range_name[order] >= 0),
+        "range": labelled(kernels.range_name[order], range_texts, kernels.range_name[order] >= 0),
         "style": Texts(styles, ["PushPop", "StartEnd"]),
         "pid": Numbers(pid[order], known[order]),
         "tid": Numbers(tid[order], known[order]),
-        "ranges": Numbers(found.ranges[order]),
+        "ranges": Numbers(kernels.ranges[order]),
         "instances": Numbers(stats.count[order]),
         "total_ns": Numbers(stats.sum[order]),
         **spread(stats, "", order),
-        "name": labelled(found.kernel_name[order], found.kernel_names),
+        "name": labelled(kernels.kernel_name[order], kernels.kernel_names),
         **spread(stats, "", order, extra=True),
     }
     key = ("range", "style", "pid", "tid", "name")

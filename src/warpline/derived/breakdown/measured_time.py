@@ -61,9 +61,9 @@ class MeasuredTime:
 
     def together_ns(self, kind: OverlapKind) -> I64:
         """Return the time of a kind of overlap by rank."""
-        found = step_overlaps(self.run).ns[:, kind]
+        ns = step_overlaps(self.run).ns[:, kind]
         ranks = step_partition(self.run).ranks
-        return np.array([found[rank.windows].sum() for rank in ranks], np.int64)
+        return np.array([ns[rank.windows].sum() for rank in ranks], np.int64)
 
     def worst(self, ns: I64, of_ns: I64 | None = None) -> float:
         """Return the largest share among ranks, of each rank's time or of `of_ns`."""
@@ -72,8 +72,8 @@ class MeasuredTime:
 
     @cached_property
     def _sums(self) -> I64:
-        found = step_partition(self.run)
-        sums = [found.total(rank) for rank in found.ranks]
+        parts = step_partition(self.run)
+        sums = [parts.total(rank) for rank in parts.ranks]
         return np.array(sums, np.int64).reshape(len(sums), len(TimePart))
 
     @cached_property

@@ -119,18 +119,18 @@ class Collectives:
         """Return the events that name a collective."""
         events = self._reading.events
         rows = events.rows(kind)
-        numbers, found = events.texts_of(rows, _NAME)
-        rows, texts = rows[found], events.pool.texts(numbers[found])
+        numbers, has_text = events.texts_of(rows, _NAME)
+        rows, texts = rows[has_text], events.pool.texts(numbers[has_text])
         return rows[np.array([text.lower() not in _NO_COLLECTIVES for text in texts], np.bool_)]
 
     def _texts(self, *keys: str) -> list[str | None]:
-        numbers, found = self._reading.events.texts_of(self._rows, *keys)
+        numbers, has_text = self._reading.events.texts_of(self._rows, *keys)
         texts = self._reading.events.pool.texts(numbers)
-        return [text if ok else None for text, ok in zip(texts, found.tolist(), strict=True)]
+        return [text if ok else None for text, ok in zip(texts, has_text.tolist(), strict=True)]
 
     def _integers(self, *keys: str) -> list[int | None]:
-        values, found = self._reading.events.integers(self._rows, *keys)
-        is_told = found & (values >= 0)
+        values, has_value = self._reading.events.integers(self._rows, *keys)
+        is_told = has_value & (values >= 0)
         return [v if ok else None for v, ok in zip(values.tolist(), is_told.tolist(), strict=True)]
 
     def _bytes(self) -> Values:
@@ -180,11 +180,11 @@ class Collectives:
         )
         order = np.lexsort((self._hosts, events.scan.ts_ns[self._hosts])).tolist()
         seen: dict[tuple[int, str | None], int] = {}
-        found = [0] * len(owners)
+        sequence = [0] * len(owners)
         for place in order:
-            found[place] = seen.get(owners[place], 0)
-            seen[owners[place]] = found[place] + 1
-        return found
+            sequence[place] = seen.get(owners[place], 0)
+            seen[owners[place]] = sequence[place] + 1
+        return sequence
 
 
 def _element_bytes(dtype: str) -> int | None:
@@ -197,7 +197,7 @@ def _element_bytes(dtype: str) -> int | None:
 def _members(text: str | None) -> list[int]:
     """Return the ranks in a text such as "[0, 1]", none if it is truncated or something else."""
     try:
-        found = json.loads(text or "[]")
+        members = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return []
-    return found if isinstance(found, list) else []
+    return members if isinstance(members, list) else []

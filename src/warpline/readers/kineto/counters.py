@@ -50,8 +50,8 @@ class Counters:
             return make_column(spec, events.scan.ts_ns[samples.event] - self._reading.origin_ns)
         if name == "device_id":
             numbers = events.per_pid(samples.event)
-            rows, found = self._reading.dimensions.devices_of(numbers)
-            return make_column(spec, rows, found)
+            rows, known = self._reading.dimensions.devices_of(numbers)
+            return make_column(spec, rows, known)
         return make_column(spec, samples.metric if name == "metric_id" else samples.value)
 
     @property

@@ -71,10 +71,10 @@ def dimension(key: str, axis: int) -> Field:
     """Return one axis of the grid or the block."""
 
     def load(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-        values, found = reading.events.triples(rows, key)
+        values, has_value = reading.events.triples(rows, key)
         if spec.nullable:
-            return make_column(spec, values[:, axis], found)
-        missing = np.flatnonzero(~found)
+            return make_column(spec, values[:, axis], has_value)
+        missing = np.flatnonzero(~has_value)
         if len(missing):  # a ROCm trace records it with the launch
             calls, is_known = calls_of(reading, rows[missing])
             values[missing] = reading.events.triples(calls, key)[0]
@@ -86,8 +86,8 @@ def dimension(key: str, axis: int) -> Field:
 
 def copied_bytes(reading: Reading, rows: I64, spec: Column) -> ColumnData:
     """Return the bytes of copies and memsets."""
-    values, found = reading.events.integers(rows, "bytes", "size")
-    missing = np.flatnonzero(~found)
+    values, has_value = reading.events.integers(rows, "bytes", "size")
+    missing = np.flatnonzero(~has_value)
     if len(missing):
         calls, is_known = calls_of(reading, rows[missing])
         told = reading.events.integers(calls, "size", "bytes")[0]
@@ -114,9 +114,9 @@ def peer(*keys: str) -> Field:
     """Return one of the devices of a device-to-device copy."""
 
     def load(reading: Reading, rows: I64, spec: Column) -> ColumnData:
-        numbers, found = reading.events.integers(rows, *keys)
+        numbers, has_value = reading.events.integers(rows, *keys)
         devices, is_one = reading.dimensions.devices_of(numbers)
-        return make_column(spec, devices, found & is_one)
+        return make_column(spec, devices, has_value & is_one)
 
     return load
 
@@ -176,8 +176,8 @@ def calls_of(reading: Reading, rows: I64) -> tuple[I64, BoolArray]:
     keys, is_key = events.correlations(calls)
     calls, keys = calls[is_key], keys[is_key]
     owners = dimensions.places.process[dimensions.places_of(rows)]
-    found = lookup_rows((owners, wanted), (dimensions.processes_of(calls), keys))
-    known = found.found & has_one
+    at = lookup_rows((owners, wanted), (dimensions.processes_of(calls), keys))
+    known = at.found & has_one
     if not len(calls):
         return np.zeros(len(rows), np.int64), known
-    return calls[found.row], known
+    return calls[at.row], known

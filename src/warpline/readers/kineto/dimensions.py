@@ -105,9 +105,9 @@ class Dimensions:
 
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
         """Return columns of a dimension, without those that are entirely null."""
-        found, loaded = self._table(table), {}
+        table_columns, loaded = self._table(table), {}
         for name in columns:
-            values = found.get(name)
+            values = table_columns.get(name)
             if values is not None:
                 spec = TABLES[table].column(name)
                 plain = [self._plain(value) for value in values]
@@ -130,8 +130,8 @@ class Dimensions:
 
     def devices_of(self, numbers: I64) -> tuple[I32, BoolArray]:
         """Return the rows of devices by the producer's numbers, and which exist."""
-        found = lookup(numbers, np.array(self.device_numbers, np.int64))
-        return found.row.astype(np.int32), found.found
+        at = lookup(numbers, np.array(self.device_numbers, np.int64))
+        return at.row.astype(np.int32), at.found
 
     @cached_property
     def places(self) -> Places:
@@ -196,15 +196,15 @@ class Dimensions:
             return set()
         rows = self._events.rows(Kind.ALLOCATION)
         kinds, _ = self._events.integers(rows, "Device Type")
-        devices, found = self._events.integers(rows, "Device Id")
-        return set(np.unique(devices[found & (kinds != 0) & (devices >= 0)]).tolist())
+        devices, has_value = self._events.integers(rows, "Device Id")
+        return set(np.unique(devices[has_value & (kinds != 0) & (devices >= 0)]).tolist())
 
     @cached_property
     def _properties(self) -> dict[int, Mapping[str, Any]]:
         """The file's properties of each device."""
         listed = self._events.scan.top.get("deviceProperties")
-        found = listed if isinstance(listed, list) else []
-        devices = [item for item in found if isinstance(item, dict)]
+        items = listed if isinstance(listed, list) else []
+        devices = [item for item in items if isinstance(item, dict)]
         return {item["id"]: item for item in devices if _integer(item.get("id")) is not None}
 
     @cached_property
@@ -253,8 +253,8 @@ class Dimensions:
 
     def _number(self, rows: I64, keys: tuple[str, ...], otherwise: I32) -> I64:
         """Return an argument, or the number in the event's pid or tid."""
-        values, found = self._events.integers(rows, *keys)
-        missing = np.flatnonzero(~found)
+        values, has_value = self._events.integers(rows, *keys)
+        missing = np.flatnonzero(~has_value)
         if len(missing):
             groups = factorize(otherwise[rows[missing]])
             numbers = [number_in(self._events.text(text)) or 0 for text in groups.uniques.tolist()]
@@ -272,9 +272,9 @@ class Dimensions:
             process[:] = int(np.bincount(owners).argmax())
         wanted, has_one = self._events.correlations(rows)
         keys, is_key = self._events.correlations(calls)
-        found = lookup(wanted, keys[is_key])
-        known = found.found & has_one
-        process[known] = owners[is_key][found.row[known]]
+        at = lookup(wanted, keys[is_key])
+        known = at.found & has_one
+        process[known] = owners[is_key][at.row[known]]
         return process
 
     @cached_property
@@ -303,9 +303,9 @@ class Dimensions:
         return rows[np.isin(scan.name[rows], texts)]
 
     def _argument_texts(self, rows: I64, key: str) -> list[str | None]:
-        numbers, found = self._events.texts_of(rows, key)
+        numbers, has_text = self._events.texts_of(rows, key)
         texts = self._events.pool.texts(numbers)
-        return [text if ok else None for text, ok in zip(texts, found.tolist(), strict=True)]
+        return [text if ok else None for text, ok in zip(texts, has_text.tolist(), strict=True)]
 
     @cached_property
     def _process_names(self) -> dict[int, str]:
@@ -318,16 +318,16 @@ class Dimensions:
     def _thread_names(self) -> dict[tuple[int, int], str]:
         """Name of each (process, text number of the tid). The first informative one counts."""
         rows, scan = self._metadata("thread_name"), self._events.scan
-        found: dict[tuple[int, int], str] = {}
+        names: dict[tuple[int, int], str] = {}
         keys = zip(scan.pid[rows].tolist(), scan.tid[rows].tolist(), strict=True)
         for (pid, tid), name in zip(keys, self._argument_texts(rows, "name"), strict=True):
             inner = _THREAD_NAME.fullmatch(name or "")
             shown = inner[1] if inner else name
             if pid in self._pids and shown and not _STREAM_NAME.fullmatch(shown):
                 key = (int(self._process_of_pid[pid]), tid)
-                if key not in found or found[key] == self._process_names.get(pid):
-                    found[key] = shown
-        return found
+                if key not in names or names[key] == self._process_names.get(pid):
+                    names[key] = shown
+        return names
 
     def _table(self, name: str) -> dict[str, Sequence[Any]]:
         if name not in self._tables:
@@ -376,15 +376,15 @@ class Dimensions:
         }
 
     def _devices(self) -> dict[str, Sequence[Any]]:
-        found = [self._properties.get(number, {}) for number in self.device_numbers]
+        properties = [self._properties.get(number, {}) for number in self.device_numbers]
         columns: dict[str, Sequence[Any]] = {
-            column: [_integer(item.get(key)) for item in found]
+            column: [_integer(item.get(key)) for item in properties]
             for key, column in _PROPERTIES.items()
         }
         texts = {"name_id": "name", "uuid_id": "uuid"}
         for column, key in texts.items():
             columns[column] = [
-                item[key] if isinstance(item.get(key), str) else None for item in found
+                item[key] if isinstance(item.get(key), str) else None for item in properties
             ]
         return {"gpu_index": self.device_numbers, **columns}
 
@@ -409,10 +409,10 @@ class Dimensions:
 
     def _priorities(self, count: int) -> list[int | None]:
         """Return the priority of each stream, if its operations have one."""
-        values, found = self._events.integers(self.places.rows, "priority")
+        values, has_value = self._events.integers(self.places.rows, "priority")
         rows, has_stream = self.stream_row
         known: list[int | None] = [None] * count
-        for place in np.flatnonzero(found & has_stream).tolist() if found.any() else ():
+        for place in np.flatnonzero(has_value & has_stream).tolist() if has_value.any() else ():
             known[rows[place]] = int(values[place])
         return known
 

@@ -199,7 +199,7 @@ class Events:
 
         This reads all arguments of the file.
         """
-        found = {}
+        by_name = {}
         scanned = self._scanned(None).scan
         for name, argument in scanned.args.items():
             is_number = (argument.kind == INT) | (argument.kind == REAL)
@@ -209,38 +209,38 @@ class Events:
                 is_real = argument.kind[places] == REAL
                 values = np.where(is_real, value.view(np.float64), value.astype(np.float64))
                 owners = argument.event[places].astype(np.int64)
-                found[name.decode("utf-8", "replace")] = owners, values
-        return found
+                by_name[name.decode("utf-8", "replace")] = owners, values
+        return by_name
 
     def integers(self, rows: I64, *keys: str) -> tuple[I64, BoolArray]:
         """Return the first of some arguments that is an integer, and the mask.
 
         A number in a text counts.
         """
-        values, found = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
+        values, has_value = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
         for key in keys:
             texts = self._owner(key)
             fresh, valid = texts.integers(texts.find(rows, key))
-            valid &= ~found
+            valid &= ~has_value
             values[valid] = fresh[valid]
-            found |= valid
-        return values, found
+            has_value |= valid
+        return values, has_value
 
     def correlations(self, rows: I64) -> tuple[I64, BoolArray]:
         """Return the correlation of GPU operations and calls, and the mask.
 
         An event without one may be the end of an arrow, whose number counts.
         """
-        values, found = self.integers(rows, "correlation")
-        missing = np.flatnonzero(~found)
+        values, has_value = self.integers(rows, "correlation")
+        missing = np.flatnonzero(~has_value)
         links, numbers = self._links if len(missing) else (missing, missing)
         if len(links):
             scan, chosen = self.scan, rows[missing]
             columns = (scan.pid, scan.tid, scan.ts_ns)
             at = lookup_rows([c[chosen] for c in columns], [c[links] for c in columns])
             linked = missing[at.found]
-            values[linked], found[linked] = numbers[at.row[at.found]], True
-        return values, found
+            values[linked], has_value[linked] = numbers[at.row[at.found]], True
+        return values, has_value
 
     @cached_property
     def _links(self) -> tuple[I64, I64]:
@@ -254,14 +254,14 @@ class Events:
 
     def texts_of(self, rows: I64, *keys: str) -> tuple[I32, BoolArray]:
         """Return the pool's rows of the first of some arguments that is a text or JSON."""
-        values, found = np.zeros(len(rows), np.int32), np.zeros(len(rows), np.bool_)
+        values, has_text = np.zeros(len(rows), np.int32), np.zeros(len(rows), np.bool_)
         for key in keys:
             texts = self._owner(key)
             numbers = texts.find(rows, key).text
-            valid = (numbers != NO_TEXT) & ~found
+            valid = (numbers != NO_TEXT) & ~has_text
             values[valid] = texts.pool_rows(numbers[valid])
-            found |= valid
-        return values, found
+            has_text |= valid
+        return values, has_text
 
     def triples(self, rows: I64, key: str) -> tuple[I64, BoolArray]:
         """Return an argument that is a list of up to three integers: shape (n, 3), and the mask."""
@@ -308,19 +308,19 @@ class _ArgumentTexts:
         kind = np.where(found, argument.kind[at], NULL).astype(np.uint8)
         return Values(kind, np.where(found, argument.value[at], 0))
 
-    def integers(self, found: Values) -> tuple[I64, BoolArray]:
+    def integers(self, given: Values) -> tuple[I64, BoolArray]:
         """Return arguments as integers, and the mask."""
-        valid = (found.kind == INT) | (found.kind == BOOL)
-        values = np.where(valid, found.value, 0)
-        reals = np.flatnonzero(found.kind == REAL)
+        valid = (given.kind == INT) | (given.kind == BOOL)
+        values = np.where(valid, given.value, 0)
+        reals = np.flatnonzero(given.kind == REAL)
         if len(reals):
-            real = found.value[reals].view(np.float64)
+            real = given.value[reals].view(np.float64)
             real = np.where(np.abs(real) < 2**53, real, 0.5)
             is_whole = real == np.trunc(real)
             values[reals], valid[reals] = np.where(is_whole, real, 0).astype(np.int64), is_whole
-        places = np.flatnonzero((found.kind == TEXT) | (found.kind == LARGE))
+        places = np.flatnonzero((given.kind == TEXT) | (given.kind == LARGE))
         if len(places):
-            groups = factorize(found.value[places])
+            groups = factorize(given.value[places])
             parsed = [_integer(self.scan.texts[number]) for number in groups.uniques.tolist()]
             table = np.array([0 if value is None else value for value in parsed], np.int64)
             values[places] = table[groups.codes]
@@ -347,8 +347,8 @@ def number_in(text: str) -> int | None:
 
 
 def _scan(path: Path, wanted: frozenset[str] | None) -> Scan:
-    found = scan_native.scan(path, wanted)
-    return scan_python.scan(path, wanted) if found is None else found
+    scanned = scan_native.scan(path, wanted)
+    return scan_python.scan(path, wanted) if scanned is None else scanned
 
 
 def _integer(raw: bytes) -> int | None:

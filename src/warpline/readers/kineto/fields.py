@@ -61,27 +61,27 @@ def name(reading: Reading, rows: I64, spec: Column) -> ColumnData:
 
 def launcher(reading: Reading, rows: I64, spec: Column) -> ColumnData:
     """Return the process that launched GPU operations."""
-    found = reading.dimensions
-    return make_column(spec, found.places.process[found.places_of(rows)])
+    dimensions = reading.dimensions
+    return make_column(spec, dimensions.places.process[dimensions.places_of(rows)])
 
 
 def device(reading: Reading, rows: I64, spec: Column) -> ColumnData:
     """Return the device of GPU operations."""
-    found = reading.dimensions
-    return make_column(spec, found.device_row[found.places_of(rows)])
+    dimensions = reading.dimensions
+    return make_column(spec, dimensions.device_row[dimensions.places_of(rows)])
 
 
 def context(reading: Reading, rows: I64, spec: Column) -> ColumnData:
     """Return the context of GPU operations."""
-    found = reading.dimensions
-    return make_column(spec, found.context_row[found.places_of(rows)])
+    dimensions = reading.dimensions
+    return make_column(spec, dimensions.context_row[dimensions.places_of(rows)])
 
 
 def stream(reading: Reading, rows: I64, spec: Column) -> ColumnData:
     """Return the stream of GPU operations, null if unnamed."""
-    found = reading.dimensions
-    values, valid = found.stream_row
-    places = found.places_of(rows)
+    dimensions = reading.dimensions
+    values, valid = dimensions.stream_row
+    places = dimensions.places_of(rows)
     return make_column(spec, values[places], valid[places] if spec.nullable else None)
 
 

@@ -71,9 +71,9 @@ def allocation_memory(reading: Reading, rows: I64, spec: Column) -> ColumnData:
 
 def allocated_on(reading: Reading, rows: I64, spec: Column) -> ColumnData:
     """Return the device of allocated memory, null for host memory."""
-    numbers, found = reading.events.integers(rows, "Device Id")
+    numbers, has_value = reading.events.integers(rows, "Device Id")
     devices, is_one = reading.dimensions.devices_of(numbers)
-    return make_column(spec, devices, found & is_one & _is_on_device(reading, rows))
+    return make_column(spec, devices, has_value & is_one & _is_on_device(reading, rows))
 
 
 def released_or_not(reading: Reading, rows: I64, spec: Column) -> ColumnData:
@@ -88,8 +88,8 @@ def allocation(reading: Reading, rows: I64, spec: Column) -> ColumnData:
 
 
 def _is_on_device(reading: Reading, rows: I64) -> BoolArray:
-    kinds, found = reading.events.integers(rows, "Device Type")
-    is_there: BoolArray = found & (kinds != 0)
+    kinds, has_value = reading.events.integers(rows, "Device Type")
+    is_there: BoolArray = has_value & (kinds != 0)
     return is_there
 
 

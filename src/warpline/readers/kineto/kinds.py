@@ -138,15 +138,15 @@ def _table(scan: Scan, kinds: Mapping[str, int]) -> I8:
 def _is_text(scan: Scan, column: np.ndarray, text: str) -> BoolArray:
     wanted = text.encode()
     used = np.unique(column)
-    found = [number for number in used.tolist() if number >= 0 and scan.texts[number] == wanted]
-    is_it: BoolArray = np.isin(column, found)
+    numbers = [number for number in used.tolist() if number >= 0 and scan.texts[number] == wanted]
+    is_it: BoolArray = np.isin(column, numbers)
     return is_it
 
 
 def _begins_with(scan: Scan, column: np.ndarray, beginnings: tuple[bytes, ...]) -> BoolArray:
     used = np.unique(column)
-    found = [n for n in used.tolist() if n >= 0 and scan.texts[n].startswith(beginnings)]
-    begins: BoolArray = np.isin(column, found)
+    numbers = [n for n in used.tolist() if n >= 0 and scan.texts[n].startswith(beginnings)]
+    begins: BoolArray = np.isin(column, numbers)
     return begins
 
 

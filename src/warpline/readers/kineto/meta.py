@@ -120,21 +120,21 @@ def _lost(events: Events) -> dict[str, int | None]:
 
 def _unread(events: Events) -> dict[str, int]:
     """Return the counts of unread events, by phase and category."""
-    found: dict[str, int] = {}
+    unread: dict[str, int] = {}
     rows, scan = events.rows(Kind.OTHER), events.scan
     # An annotation's GPU side follows from the operations launched inside it, so skipping it
     # loses nothing unless the annotation itself is missing.
     shown, marked = (events.rows(kind) for kind in (Kind.PROJECTION, Kind.ANNOTATION))
     orphans = int(np.count_nonzero(~np.isin(scan.name[shown], scan.name[marked])))
     if orphans:
-        found[_PROJECTIONS] = orphans
+        unread[_PROJECTIONS] = orphans
     if len(rows):
         keys = scan.category[rows].astype(np.int64) * 256 + scan.phase[rows]
         for key, count in zip(*np.unique(keys, return_counts=True), strict=True):
             category, phase = divmod(int(key), 256)
             label = events.text(category) or "no category"
-            found[f"{label} of phase {chr(phase) if phase else 'none'}"] = int(count)
-    return found
+            unread[f"{label} of phase {chr(phase) if phase else 'none'}"] = int(count)
+    return unread
 
 
 def _told(top: Mapping[str, Any]) -> list[str]:

@@ -212,8 +212,8 @@ def _finish(scanning: _Scanning, lost: list[str]) -> Scan:
     top = _members(scanning, lost)
     lost += _losses(facts)
     columns = {name: scanning.column(name, dtype) for name, dtype in _COLUMNS.items()}
-    found = (_argument(scanning, texts, number) for number in range(facts[_ARGUMENTS]))
-    arguments = {name: argument for name, argument in found if len(argument.event)}
+    named = (_argument(scanning, texts, number) for number in range(facts[_ARGUMENTS]))
+    arguments = {name: argument for name, argument in named if len(argument.event)}
     return Scan(**columns, args=arguments, texts=texts, top=top, lost=tuple(lost), n_bytes=facts[0])
 
 

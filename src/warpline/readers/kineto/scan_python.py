@@ -170,9 +170,9 @@ class _Reading:
         return self.text[self._place : self._place + 1]
 
     def _take(self, mark: str) -> None:
-        found = self._peek()
-        if found != mark:
-            raise _StopError(self._place) if found else self._cut()
+        character = self._peek()
+        if character != mark:
+            raise _StopError(self._place) if character else self._cut()
         self._place += 1
 
     def _value(self) -> Any:

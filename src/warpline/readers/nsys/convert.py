@@ -86,9 +86,9 @@ def read_report(path: Path) -> NsysSource:
 def installed_nsys(root: Path = Path("/")) -> list[Nsys]:
     """Return every nsys on PATH and in the usual places below `root`, oldest first."""
     on_path = shutil.which("nsys")
-    found = [Path(on_path)] if on_path else []
-    found += [path for place in _PLACES for path in root.glob(place) if os.access(path, os.X_OK)]
-    by_file = {path.resolve(): path for path in reversed(found) if path.is_file()}
+    paths = [Path(on_path)] if on_path else []
+    paths += [path for place in _PLACES for path in root.glob(place) if os.access(path, os.X_OK)]
+    by_file = {path.resolve(): path for path in reversed(paths) if path.is_file()}
     versions = ((_version_of(path), path) for path in by_file.values())
     return sorted(Nsys(version, path) for version, path in versions if version)
 

@@ -173,7 +173,7 @@ class NsysSource:
 
     def _frame_rows(self) -> list[FrameRows]:
         """Return the frames of each table of backtraces, none for a damaged one."""
-        found, spec = [], TABLES["frame"]
+        frame_rows, spec = [], TABLES["frame"]
         for mapped in FRAME_ROWS:
             table = SourceTable(self._export, mapped.source)
             fields = mapped.fields.values()
@@ -185,8 +185,8 @@ class NsysSource:
                 for name, field in mapped.fields.items()
             }
             chain, position = table.ints("id").filled(0), table.ints("stackDepth").filled(0)
-            found.append(FrameRows(chain, position, columns))
-        return found
+            frame_rows.append(FrameRows(chain, position, columns))
+        return frame_rows
 
     @cached_property
     def _recorded(self) -> list[str]:
