@@ -1,4 +1,4 @@
-"""Reader of Warpline's own recording files: their columns are mapped, not read."""
+"""The tables of a recording file: their columns are mapped, not read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from warpline import progress
-from warpline.container import ARRAY_ENDING, ArrayPlace, Container, is_container
+from warpline.container import ARRAY_ENDING, ArrayPlace, Container
 from warpline.errors import CorruptTraceError, InputError, SchemaError, UnsupportedVersionError
 from warpline.estimate import Estimate
 from warpline.ops.stacks import check
@@ -33,7 +33,6 @@ from warpline.trace.backtraces import Backtraces, DerivedTable, FrameRows
 from warpline.trace.collectives import RangeCollectives
 from warpline.trace.column import Array, ColumnData, make_column, null_column
 from warpline.trace.meta import ProcessEnd, TraceMeta
-from warpline.trace.reading import READERS, Reader
 from warpline.trace.strings import StringPool
 
 _VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
@@ -425,15 +424,3 @@ class _MetaReader:
 
     def _refuse(self, key: str) -> None:
         raise CorruptTraceError(f"{self._path}: meta.json: invalid value of {key}", hint=_HINT)
-
-
-READERS.add(
-    FORMAT,
-    Reader(
-        name=FORMAT,
-        doc="Warpline recordings. warpline export -t warpline converts other formats.",
-        extensions=(".warpline",),
-        sniff=lambda _, head: is_container(head),
-        read=RecordingSource,
-    ),
-)
