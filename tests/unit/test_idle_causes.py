@@ -2,92 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
+from support.idle_programs import (
+    DEFAULT_STREAM,
+    DEVICE,
+    PAGEABLE,
+    PINNED,
+    TO_DEVICE,
+    TO_HOST,
+    US,
+    Idle,
+    Program,
+    started,
+)
 
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.idle.causes import DEFAULT_LATENCY_NS, launch_latency_ns
 from warpline.derived.idle.kinds import CallKind, call_kind, overhead_cause
 from warpline.derived.time_parts import BUSY, IDLE, TimePart, is_busy
-from warpline.trace import MemorySource, Trace, TraceMeta
-
-US = 1_000
-Row = Mapping[str, Any]
-Idle = list[tuple[float, float, str]]
-
-# Thread 0 and 1 belong to the first process, thread 2 to the second.
-PROCESS_OF = [0, 0, 1]
-DIMENSIONS = {
-    "process": {"pid": [1, 2]},
-    "thread": {"process_id": PROCESS_OF, "tid": [10, 11, 20]},
-    "device": {"gpu_index": [0, 1]},
-    "context": {"process_id": [0, 1], "device_id": [0, 0], "native_id": [1, 1]},
-    "stream": {"process_id": [0, 0, 1], "context_id": [0, 0, 1], "native_id": [7, 8, 7]},
-}
-
-DEFAULT_STREAM: Row = {"device_id": 0, "stream_id": 0, "process_id": 0, "context_id": 0}
-
-
-class Program:
-    """What some threads called and a device ran, from which a trace is made."""
-
-    def __init__(self, **meta: Any) -> None:
-        self.tables: dict[str, list[Row]] = {}
-        self.meta = meta
-        self.calls = 0
-
-    def add(self, table: str, start: float, end: float, **more: Any) -> None:
-        """Add a row with its times."""
-        row = {"start_ns": int(start * US), "end_ns": int(end * US), **more}
-        self.tables.setdefault(table, []).append(row)
-
-    def call(self, start: float, end: float, name: str, thread: int = 0) -> int:
-        """Add a call, and return its correlation."""
-        self.calls += 1
-        whose = {"thread_id": thread, "process_id": PROCESS_OF[thread]}
-        self.add("api_call", start, end, name=name, correlation_id=self.calls, **whose)
-        return self.calls
-
-    def kernel(self, start: float, end: float, call: int | None, **more: Any) -> None:
-        """Add a kernel that a call launched."""
-        name = {"name": "k", "short_name": "k"}
-        self.add("kernel", start, end, correlation_id=call, **{**DEFAULT_STREAM, **name, **more})
-
-    def launch(self, at: float, start: float, end: float, thread: int = 0, **more: Any) -> None:
-        """Add a kernel and its launch of 4 us."""
-        call = self.call(at, at + 4, "cudaLaunchKernel_v7000", thread)
-        self.kernel(start, end, call, process_id=PROCESS_OF[thread], **more)
-
-    def copy(self, start: float, end: float, call: int, **more: Any) -> None:
-        """Add a copy that a call made."""
-        self.add("memcpy", start, end, correlation_id=call, **{**DEFAULT_STREAM, **more})
-
-    def trace(self) -> Trace:
-        """Return the trace; its columns are those of the first row of each table."""
-        tables: dict[str, Any] = dict(DIMENSIONS)
-        for name, rows in self.tables.items():
-            tables[name] = {key: [row[key] for row in rows] for key in rows[0]}
-        return Trace(MemorySource(tables, TraceMeta((), "test", **self.meta)))
-
-    def idle(self, device: int = 0) -> Idle:
-        """Return the idle time between the first operation and the last one."""
-        found = device_segments(self.trace())
-        rows = zip(found.start_ns.tolist(), found.end_ns.tolist(), found.part.tolist(), strict=True)
-        of_device = [row for row, each in zip(rows, found.device, strict=True) if each == device]
-        return [
-            (start / US, end / US, TimePart.at(part).label)
-            for start, end, part in of_device
-            if part >= len(BUSY) and TimePart.at(part).label != "tail"
-        ]
-
-
-def started(**meta: Any) -> Program:
-    """Return a program whose first kernel runs until 100."""
-    program = Program(**meta)
-    program.launch(0, 7, 100)
-    return program
+from warpline.trace import MemorySource, Trace
 
 
 def test_a_launch_after_the_device_was_done_is_launch_bound():
@@ -144,47 +77,6 @@ def test_between_samples_nothing_is_known():
         if TimePart.at(part).label == "tail"
     ]
     assert tails == [(0, 7), (100, 150), (300, 317), (500, 600)]
-
-
-def test_a_wait_is_charged_what_the_host_lost_in_it():
-    program = started()
-    program.call(10, 104, "cudaStreamSynchronize_v3020")
-    program.launch(150, 157, 200)
-    # Inside the call until 104; lost in it while the device ran: 94 - 5 - 4 us.
-    assert program.idle() == [(100, 157, "host-sync")]
-    program.launch(300, 307, 310)
-    program.launch(315, 322, 330)
-    left = 85 - 53
-    assert program.idle() == [
-        (100, 157, "host-sync"),
-        (200, 200 + left, "host-sync"),
-        (200 + left, 307, "launch-bound"),
-        (310, 322, "launch-bound"),
-    ]
-
-
-def test_a_wait_that_cost_nothing_is_not_blamed():
-    program = started()
-    program.call(101, 104, "cudaStreamSynchronize_v3020")
-    program.launch(150, 157, 200)
-    assert program.idle() == [
-        (100, 101, "launch-bound"),
-        (101, 104, "host-sync"),
-        (104, 157, "launch-bound"),
-    ]
-
-
-def test_a_smaller_wait_does_not_take_the_place_of_a_larger_one():
-    program = started()
-    program.call(10, 102, "cudaFree_v3020")
-    program.call(103, 120, "cudaStreamSynchronize_v3020")
-    program.launch(150, 157, 160)
-    # cudaFree lost 90 us while the device ran. The wait after it lost nothing then.
-    assert program.idle() == [
-        (100, 103, "allocator"),
-        (103, 120, "host-sync"),
-        (120, 157, "allocator"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -266,10 +158,6 @@ def test_a_slow_first_launch_of_a_graph_uploads_it():
     ]
 
 
-PAGEABLE, PINNED, DEVICE = 0, 1, 2
-TO_DEVICE, TO_HOST = 1, 2
-
-
 def copied(kind: int, host: int, size: int, name: str) -> Program:
     """Return a program that copies in a call from 110 to 500, on the device from 400 to 490."""
     program = started()
@@ -337,87 +225,6 @@ def test_a_capture_builds_a_graph_from_its_beginning_to_its_end():
     ]
 
 
-def test_a_thread_that_was_silent_was_held_by_the_one_that_handed_over():
-    program = started()
-    program.launch(10, 100, 101, thread=1)
-    program.call(102, 200, "cudaStreamSynchronize_v3020", thread=1)
-    program.launch(220, 227, 300)
-    assert program.idle() == [
-        (101, 102, "launch-bound"),
-        (102, 200, "host-sync"),
-        (200, 227, "launch-bound"),
-    ]
-
-
-def test_a_thread_that_only_waits_does_not_hold_the_others():
-    program = started()
-    program.call(0, 1000, "cudaEventSynchronize_v3020", thread=1)
-    program.launch(220, 227, 300)
-    assert program.idle() == [(100, 227, "launch-bound")]
-
-
-def test_a_wait_costs_nothing_while_another_thread_issues_work():
-    program = Program()
-    program.launch(0, 7, 100)
-    program.call(10, 100, "cudaStreamSynchronize_v3020")
-    program.call(10, 98, "cudaEventQuery_v3020", thread=1)
-    program.launch(102, 109, 151, thread=1)
-    program.launch(152, 159, 300)
-    # Thread 0 lost 85 us in its wait, but thread 1 was in calls for 88 us of it.
-    assert program.idle() == [(100, 109, "launch-bound"), (151, 159, "launch-bound")]
-
-
-def test_another_process_has_its_own_debts():
-    program = started()
-    program.call(10, 100, "cudaStreamSynchronize_v3020")
-    program.launch(120, 127, 130, thread=2, stream_id=2, context_id=1)
-    program.launch(150, 157, 160)
-    assert program.idle() == [(100, 127, "launch-bound"), (130, 157, "host-sync")]
-
-
-def test_waiting_in_the_system_before_a_copy_is_waiting_for_data():
-    program = started()
-    program.add("os_call", 110, 300, process_id=0, thread_id=0, name="poll")
-    call = program.call(310, 314, "cudaMemcpyAsync_v3020")
-    memory = {"src_memory": PINNED, "dst_memory": DEVICE}
-    program.copy(317, 400, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
-    assert program.idle() == [
-        (100, 110, "launch-bound"),
-        (110, 300, "input"),
-        (300, 317, "launch-bound"),
-    ]
-
-
-def test_waiting_in_the_system_before_a_kernel_says_nothing():
-    program = started()
-    program.add("os_call", 110, 300, process_id=0, thread_id=0, name="poll")
-    program.launch(310, 317, 400)
-    assert program.idle() == [(100, 317, "launch-bound")]
-
-
-def test_a_long_silence_before_a_batch_is_copied_is_the_making_of_data():
-    for size, cause in ((1 << 15, "input"), (8, "launch-bound")):
-        program = started()
-        call = program.call(700, 704, "cudaMemcpyAsync_v3020")
-        memory = {"src_memory": PINNED, "dst_memory": DEVICE}
-        program.copy(707, 800, call, kind=TO_DEVICE, bytes=size, **memory)
-        causes = [(start, end) for start, end, found in program.idle() if found == cause]
-        # From the copy's call on, data is charged for what it cost while the device ran.
-        assert causes == [(100, 707)]
-
-
-def test_waiting_for_a_thread_that_issues_work_is_not_waiting_for_data():
-    program = started()
-    program.add("os_call", 5, 900, process_id=0, thread_id=0, name="pthread_cond_wait")
-    for at in range(110, 900, 20):
-        program.launch(at, at + 7, at + 10, thread=1)
-    call = program.call(905, 909, "cudaMemcpyAsync_v3020")
-    memory = {"src_memory": PINNED, "dst_memory": DEVICE}
-    program.copy(912, 1000, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
-    waited = [(start, end) for start, end, cause in program.idle() if cause == "input"]
-    assert waited == []
-
-
 def test_what_was_launched_before_a_part_of_a_recording_came_in_time():
     program = started()
     program.launch(20, 102, 200)
@@ -434,30 +241,6 @@ def test_what_was_launched_before_a_part_of_a_recording_came_in_time():
         (100, 102, "dependency"),
         (200, 217, "launch-bound"),
         (300, 301, "unknown"),
-    ]
-
-
-def test_time_off_the_processor_before_a_copy_is_waiting_for_data():
-    program = started()
-    for time, runs in ((110, False), (300, True), (305, False), (308, True)):
-        row = {"time_ns": time * US, "cpu": 0, "thread_id": 0, "is_sched_in": runs}
-        program.tables.setdefault("sched_event", []).append(row)
-    call = program.call(310, 314, "cudaMemcpyAsync_v3020")
-    memory = {"src_memory": PINNED, "dst_memory": DEVICE}
-    program.copy(317, 400, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
-    # The absence of 3 us is too short to say anything.
-    assert [row for row in program.idle() if row[2] == "input"] == [(110, 300, "input")]
-
-
-def test_the_loader_of_pytorch_is_waiting_for_data():
-    program = started()
-    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-    program.add("range", 110, 300, process_id=0, thread_id=0, name=name, source_id=0)
-    program.launch(310, 317, 400)
-    assert program.idle() == [
-        (100, 110, "launch-bound"),
-        (110, 300, "input"),
-        (300, 317, "launch-bound"),
     ]
 
 
