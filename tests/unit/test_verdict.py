@@ -12,7 +12,7 @@ from warpline.result import Breakdown, Finding, Overlap, Part, Severity
 MS = 1_000_000
 
 
-def lane(*parts, count=10, process=7, device=0):
+def breakdown(*parts, count=10, process=7, device=0):
     """Return the time of a device from (category, ms per step); idle ones are the last two."""
     busy = {"gemm", "copy-h2d", "collective"}
     made = tuple(
@@ -33,7 +33,7 @@ def test_nothing_ran():
 
 
 def test_idle_by_its_main_cause_and_the_next():
-    item = lane(("gemm", 4), ("launch-bound", 5), ("host-sync", 1))
+    item = breakdown(("gemm", 4), ("launch-bound", 5), ("host-sync", 1))
     assert verdict([item], [overlap()]) == (
         "GPU busy 40.0% of a 10.0 ms step."
         " GPU idle 6.00 ms per step, mostly launch-bound (5.00 ms), then host-sync (1.00 ms)."
@@ -41,33 +41,33 @@ def test_idle_by_its_main_cause_and_the_next():
 
 
 def test_one_cause_alone():
-    item = lane(("gemm", 4), ("input", 6))
+    item = breakdown(("gemm", 4), ("input", 6))
     assert verdict([item], [overlap()]).endswith(
         " GPU idle 6.00 ms per step, nearly all input-bound."
     )
-    item = lane(("gemm", 4), ("dependency", 6))
+    item = breakdown(("gemm", 4), ("dependency", 6))
     assert verdict([item], [overlap()]).endswith("nearly all due to dependency.")
 
 
 def test_no_cause_has_most():
     causes = [("launch-bound", 2), ("input", 1.9), ("host-sync", 1.8)]
-    said = verdict([lane(("gemm", 4), *causes)], [overlap()])
+    said = verdict([breakdown(("gemm", 4), *causes)], [overlap()])
     assert " in part launch-bound (2.00 ms), then input-bound (1.90 ms)." in said
 
 
 def test_steps_of_which_some_are_much_longer():
-    item = lane(("gemm", 4), ("launch-bound", 6))
+    item = breakdown(("gemm", 4), ("launch-bound", 6))
     assert "40.0% of a 10.0 ms step." in verdict([item], [overlap()], 7 * MS)
     said = verdict([item], [overlap()], 5 * MS)
     assert "40.0% of a 10.0 ms step (mean; the median is 5.00 ms)." in said
 
 
 def test_a_busy_device_by_what_it_does():
-    item = lane(("gemm", 9.5), ("launch-bound", 0.5))
+    item = breakdown(("gemm", 9.5), ("launch-bound", 0.5))
     assert verdict([item], [overlap()]) == (
         "GPU busy 95.0% of a 10.0 ms step, mostly GEMM (95.0%)."
     )
-    several = lane(("gemm", 4), ("copy-h2d", 3.5), ("collective", 2), ("input", 0.5))
+    several = breakdown(("gemm", 4), ("copy-h2d", 3.5), ("collective", 2), ("input", 0.5))
     assert verdict([several], [overlap()]) == (
         "GPU busy 95.0% of a 10.0 ms step. Largest part: GEMM (40.0%)."
     )
@@ -77,11 +77,11 @@ def test_a_busy_device_by_what_it_does():
     ("ms", "said"), [(8, "an 8.00 ms step"), (11, "an 11.0 ms step"), (110, "a 110 ms step")]
 )
 def test_the_article_before_a_number(ms, said):
-    assert said in verdict([lane(("gemm", ms))], [overlap()])
+    assert said in verdict([breakdown(("gemm", ms))], [overlap()])
 
 
 def test_busy_with_nothing_computed():
-    item = lane(("gemm", 4), ("collective", 3), ("copy-h2d", 3))
+    item = breakdown(("gemm", 4), ("collective", 3), ("copy-h2d", 3))
     assert verdict([item], [overlap(3, 2)]) == (
         "GPU busy 100.0% of a 10.0 ms step, but 30.0% is exposed communication and 20.0% is"
         " exposed copies."
@@ -89,7 +89,7 @@ def test_busy_with_nothing_computed():
 
 
 def test_without_steps_from_the_first_operation_to_the_last():
-    item = lane(("gemm", 99), ("launch-bound", 1), ("tail", 900), count=0)
+    item = breakdown(("gemm", 99), ("launch-bound", 1), ("tail", 900), count=0)
     assert counted_ns(item) == 100 * MS
     assert verdict([item], [overlap()]) == (
         "GPU busy 99.0% of the 100 ms from its first to its last operation, mostly GEMM (99.0%)."
@@ -97,8 +97,8 @@ def test_without_steps_from_the_first_operation_to_the_last():
 
 
 def test_of_several_the_slowest_is_told():
-    fast = lane(("gemm", 9), ("input", 1))
-    slow = lane(("gemm", 9), ("input", 3), process=8, device=1)
+    fast = breakdown(("gemm", 9), ("input", 1))
+    slow = breakdown(("gemm", 9), ("input", 3), process=8, device=1)
     said = verdict([fast, slow], [overlap(), overlap()])
     assert said.startswith("The slowest of 2 GPUs, GPU 1 (process 8), is busy 75.0%")
     assert said.endswith(" This GPU is idle 3.00 ms per step, nearly all input-bound.")
@@ -107,7 +107,7 @@ def test_of_several_the_slowest_is_told():
 
 
 def test_no_time_at_all():
-    assert "no measurable duration" in verdict([lane(("gemm", 0))], [overlap()])
+    assert "no measurable duration" in verdict([breakdown(("gemm", 0))], [overlap()])
 
 
 def finding(severity: Severity, saving_ns: int | None = None, title: str = "A fault") -> Finding:
