@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from warpline.result.changes import Change
 from warpline.result.display import Displayed
@@ -16,11 +16,11 @@ from warpline.result.tables import Document, Skipped
 SCHEMA_VERSION = 2
 
 Severity = Literal["high", "medium", "low", "info"]
-SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 PartKind = Literal["busy", "idle"]
-PART_KINDS: tuple[PartKind, ...] = ("busy", "idle")
+PART_KINDS: tuple[PartKind, ...] = get_args(PartKind)
 CheckState = Literal["pass", "fail", "unknown"]
-CHECK_STATES: tuple[CheckState, ...] = ("pass", "fail", "unknown")
+CHECK_STATES: tuple[CheckState, ...] = get_args(CheckState)
 # The cause of idle time before the first and after the last operation.
 TAIL = "tail"
 
