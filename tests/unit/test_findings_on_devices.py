@@ -102,6 +102,14 @@ def test_calls_of_a_thread_with_two_devices_belong_to_none_of_them() -> None:
     assert item.on_devices == ()
 
 
+def test_processes_that_share_a_device_stay_apart() -> None:
+    program = ranks(synchronizing)
+    for row in program.rows["kernel"]:
+        row["device_id"] = 0
+    item = finding("host-sync", program)
+    assert facts(item) == [(1, 0, SHOWN, 5 * 16_000, 5), (2, 0, SHOWN, 5 * 36_000, 10)]
+
+
 def allocating(rank: Rank) -> None:
     rank.call(ALLOCATE, 0, 8)
     rank.launch(10, (13, 90))

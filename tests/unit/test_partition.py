@@ -14,7 +14,7 @@ from support import captures
 import warpline
 from warpline import api
 from warpline.derived.breakdown.overlaps import OverlapKind, overlaps, step_overlaps
-from warpline.derived.breakdown.partition import partition, step_partition
+from warpline.derived.breakdown.partition import RankWindows, partition, step_partition
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.steps.times import NO_STEP, Windows, measure_windows
 from warpline.derived.time_parts import BUSY, TimePart
@@ -239,3 +239,13 @@ def test_tables_are_about_the_chosen_steps(opened: Callable[[str], Trace], steps
 def named_rows(result: Result, *names: str) -> list[tuple[Any, ...]]:
     places = [[field.name for field in result.fields].index(name) for name in names]
     return [tuple(row[place] for place in places) for row in result.rows()]
+
+
+@pytest.mark.parametrize(
+    ("process", "owned"), [(0, [True, False, False]), (-1, [True, False, True])]
+)
+def test_a_rank_is_a_process_on_a_device_or_all_work_of_a_device(
+    process: int, owned: list[bool]
+) -> None:
+    rank = RankWindows(process, 1, np.zeros(0, np.int64))
+    assert rank.owns(np.array([0, 0, 1]), np.array([1, 0, 1])).tolist() == owned
