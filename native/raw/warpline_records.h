@@ -6,8 +6,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string_view>
 
 namespace warpline::raw {
 
@@ -1609,44 +1607,6 @@ struct Collecting {
     time_ns = static_cast<std::uint64_t>(record[1]);
     return true;
   }
-};
-
-// A column of a table whose rows are records.
-struct RowColumn {
-  enum Is : std::uint8_t { kNumber, kReal, kTime, kText, kLabel, kFlag, kConstant };
-  std::string_view name;
-  Is is;
-  std::uint8_t word;  // 0 is the header, whose low bits are aux
-  std::uint8_t shift;
-  std::uint8_t bits;
-  bool is_signed;
-  bool is_nullable;       // 0 is null
-  std::string_view text;  // of a constant
-};
-
-// A kind of record that is a row of a table.
-struct RowRecord {
-  Kind kind;
-  std::string_view table;
-  std::size_t words;
-  bool is_of_thread;  // the row has the thread of the log, else only its process
-  bool is_counted;
-  std::span<const RowColumn> columns;
-  std::uint8_t order[4];  // columns that rows are sorted by, as many as are `sorted`
-  std::uint8_t sorted;
-};
-
-inline constexpr RowColumn kGraphNodeColumns[] = {
-    {"node_type", RowColumn::kNumber, 0, 0, 32, false, false, {}},
-    {"time_ns", RowColumn::kTime, 1, 0, 64, false, false, {}},
-    {"graph_node_id", RowColumn::kNumber, 2, 0, 64, false, false, {}},
-    {"original_graph_node_id", RowColumn::kNumber, 3, 0, 64, false, true, {}},
-    {"graph", RowColumn::kNumber, 4, 0, 32, false, false, {}},
-    {"name_id", RowColumn::kConstant, 0, 0, 0, false, false, "Graph Node Creation"},
-};
-inline constexpr RowRecord kRowRecords[] = {
-    {Kind::kGraphNode, "graph_node", 5, true, false,
-     kGraphNodeColumns, {1, 2}, 2},
 };
 
 }  // namespace warpline::raw

@@ -15,8 +15,14 @@ from support import raw_logs
 
 from warpline.schema import TABLES, DType
 
-# How a part of a record becomes a column of the recording.
-TYPES = {"text": DType.INT32, "label": DType.INT32, "flag": DType.BOOL, "f64": DType.FLOAT64}
+# What a function of conversions.h returns, and the kinds of parts that one is named after.
+TYPES = {"Number": DType.INT64, "Label": DType.INT32, "Flag": DType.BOOL}
+KINDS = {"text": DType.INT32, "label": DType.INT32, "flag": DType.BOOL, "f64": DType.FLOAT64}
+OWNERS = {
+    "process": {"process_id"},
+    "thread": {"process_id", "thread_id"},
+    "place": {"process_id", "device_id", "context_id", "stream_id"},
+}
 # The second decoders' names, where they are shorter.
 SHORT = {"CudaName": "NAME", "CudaClock": "CLOCK"}
 
@@ -40,19 +46,48 @@ def test_numbers_are_those_of_the_second_decoder(records: list[dict[str, Any]]) 
         assert getattr(decoder, name.upper()) == record["number"]
 
 
-def test_rows_are_those_of_the_schema(records: list[dict[str, Any]]) -> None:
-    rows = [record for record in records if "table" in record]
-    assert rows
-    for record in rows:
-        table = TABLES[record["table"]]
-        found = {"process_id": DType.INT32, **dict.fromkeys(record["constants"], DType.INT32)}
-        if record["row_of"] == "thread":
-            found["thread_id"] = DType.INT32
-        for part in re.split(r"[|]", "|".join([*record["words"], record.get("aux", "0")])):
-            name, _, kind = part.strip().partition(":")
-            column = f"{name}_id" if kind == "text" else name.removesuffix("?")
-            found[column] = TYPES.get(kind, DType.INT64)
-            if table.has(column):
-                assert table.column(column).nullable == name.endswith("?")
-        assert {column.name: column.dtype for column in table.columns}.items() <= found.items()
-        assert table.order == ("time_ns", *record.get("order", ()))
+@pytest.fixture(scope="module")
+def conversions(repository: Path) -> dict[str, DType]:
+    """The functions that make a column, and its type."""
+    header = repository / "native" / "core" / "src" / "raw" / "conversions.h"
+    made = re.findall(r"^inline (\w+) (\w+)\(const SealedTables", header.read_text(), re.MULTILINE)
+    return {name: TYPES[of] for of, name in made if of in TYPES}
+
+
+def columns_of(
+    record: dict[str, Any], table: dict[str, Any], conversions: dict[str, DType]
+) -> dict[str, tuple[DType, bool]]:
+    """Return the columns that are declared: their types, and whether zeros are null."""
+    words = [*record["words"], record.get("aux", "0"), *table.get("joined", ())]
+    words += [word for flag in record.get("optional", ()) for word in flag.get("words", ())]
+    kinds = {}
+    for part in re.split(r"[|]", "|".join(words)):
+        name, _, kind = part.strip().partition(":")
+        kinds[name.removesuffix("?")] = kind
+    own = dict.fromkeys([*OWNERS[table["row_of"]], *table.get("constants", ())], DType.INT32)
+    found = {name: (dtype, False) for name, dtype in own.items()}
+    every = re.findall(r"(\w+\??)(?::\w+)?", " ".join(record["words"]))
+    for text in table.get("columns", every):
+        name, _, made = text.rpartition(" = ")
+        function, is_call, _ = made.partition("(")
+        part = function.removesuffix("?")
+        if name == "":
+            name = f"{part}_id" if kinds.get(part) == "text" else part
+        dtype = conversions[function] if is_call else KINDS.get(kinds.get(part, ""), DType.INT64)
+        found[name] = (dtype, function.endswith("?"))
+    return found
+
+
+def test_tables_are_those_of_the_schema(
+    records: list[dict[str, Any]], conversions: dict[str, DType]
+) -> None:
+    declared = [(record, table) for record in records for table in record.get("table", ())]
+    assert {"kernel", "memory_event", "graph_node"} <= {table["name"] for _, table in declared}
+    for record, table in declared:
+        spec = TABLES[table["name"]]
+        found = columns_of(record, table, conversions)
+        for column in spec.columns:
+            dtype, is_nullable = found[column.name]
+            assert column.dtype == dtype, f"{spec.name}/{column.name}"
+            assert column.nullable or not is_nullable, f"{spec.name}/{column.name}"
+        assert spec.order == tuple(table.get("order", ["time_ns"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from records import Declarations, Field, Numbers, Part, Record, Row, Word
+from records import Declarations, Field, Numbers, Part, Record, Word
 
 _FIELD_TYPES = {"u32": "std::uint32_t", "u64": "std::uint64_t", "i64": "std::int64_t"}
 
@@ -16,8 +16,6 @@ _BEGIN = """\
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string_view>
 
 namespace warpline::raw {
 """
@@ -56,33 +54,6 @@ constexpr std::uint64_t bits_of(std::uint64_t word, unsigned shift) {
 // whose size is not what its flags imply; members whose flag is not set stay as they were.
 """
 
-_ROWS = """\
-// A column of a table whose rows are records.
-struct RowColumn {
-  enum Is : std::uint8_t { kNumber, kReal, kTime, kText, kLabel, kFlag, kConstant };
-  std::string_view name;
-  Is is;
-  std::uint8_t word;  // 0 is the header, whose low bits are aux
-  std::uint8_t shift;
-  std::uint8_t bits;
-  bool is_signed;
-  bool is_nullable;       // 0 is null
-  std::string_view text;  // of a constant
-};
-
-// A kind of record that is a row of a table.
-struct RowRecord {
-  Kind kind;
-  std::string_view table;
-  std::size_t words;
-  bool is_of_thread;  // the row has the thread of the log, else only its process
-  bool is_counted;
-  std::span<const RowColumn> columns;
-  std::uint8_t order[4];  // columns that rows are sorted by, as many as are `sorted`
-  std::uint8_t sorted;
-};
-"""
-
 
 def header_file(declared: Declarations) -> str:
     """Return the header, without the line that says what made it."""
@@ -92,10 +63,11 @@ def header_file(declared: Declarations) -> str:
     lines += [*_log_header(declared.header), _TOOLS]
     for record in declared.records:
         lines += _struct(record) if record.has_struct else _flags(record)
-    return "\n".join([*lines, *_rows(declared.records), "}  // namespace warpline::raw", ""])
+    return "\n".join([*lines, "}  // namespace warpline::raw", ""])
 
 
-def _comment(text: str, indent: str = "") -> list[str]:
+def comment(text: str, indent: str = "") -> list[str]:
+    """Return the lines of a comment."""
     start = f"{indent}// "
     return textwrap.wrap(text, 100, initial_indent=start, subsequent_indent=start)
 
@@ -115,17 +87,17 @@ def _kinds(records: tuple[Record, ...]) -> Iterator[str]:
         if not record.has_struct:
             aux = f" aux: {_shown(record.aux)}" if record.aux else ""
             words = "".join(map(_shown, record.words)) + record.rest
-            yield from _comment(f"{record.doc}{aux}{' words: ' if words else ''}{words}", "    ")
+            yield from comment(f"{record.doc}{aux}{' words: ' if words else ''}{words}", "    ")
     yield "};\n"
 
 
 def _numbers(numbers: Numbers) -> Iterator[str]:
-    yield from _comment(numbers.doc)
+    yield from comment(numbers.doc)
     # Bits are put together, so they are no class; their names say whose they are.
     prefix = f"k{numbers.name.removeprefix('Cuda')}" if numbers.are_bits else "k"
     yield f"enum {'' if numbers.are_bits else 'class '}{numbers.name} : std::uint32_t {{"
     for value in numbers.values:
-        yield from _comment(value.doc, "  ")
+        yield from comment(value.doc, "  ")
         yield f"  {prefix}{value.name} = {value.number},"
     yield "};\n"
 
@@ -134,7 +106,7 @@ def _log_header(fields: tuple[Field, ...]) -> Iterator[str]:
     yield "// The first page of a log."
     yield "struct LogHeader {"
     for field in fields:
-        yield from _comment(field.doc, "  ")
+        yield from comment(field.doc, "  ")
         count = f"[{field.count}]" if field.count > 1 else ""
         yield f"  {_FIELD_TYPES.get(field.type, field.type)} {field.name}{count};"
     yield "};\n"
@@ -142,17 +114,17 @@ def _log_header(fields: tuple[Field, ...]) -> Iterator[str]:
 
 def _flags(record: Record) -> Iterator[str]:
     for flag in record.flags:
-        yield from _comment(f"Of a k{record.name}: {flag.doc}.")
+        yield from comment(f"Of a k{record.name}: {flag.doc}.")
         yield f"inline constexpr std::uint8_t k{record.name}{flag.name} = {flag.bit};\n"
 
 
 def _struct(record: Record) -> Iterator[str]:
-    yield from _comment(record.doc)
+    yield from comment(record.doc)
     yield f"struct {record.name} {{"
     yield f"  static constexpr Kind kKind = Kind::k{record.name};"
     yield f"  static constexpr bool kIsCounted = {_flag(record.is_counted)};"
     for flag in record.flags:
-        yield from _comment(flag.doc, "  ")
+        yield from comment(flag.doc, "  ")
         yield f"  static constexpr std::uint8_t k{flag.name} = {flag.bit};"
     yield f"  static constexpr std::uint8_t kFlags = {sum(flag.bit for flag in record.flags)};\n"
     yield "  std::uint8_t flags = 0;"
@@ -175,7 +147,7 @@ def _struct(record: Record) -> Iterator[str]:
 
 
 def _type(part: Part) -> str:
-    if part.column == "Real":
+    if part.kind == "real":
         return "double"
     sign = "" if part.is_signed else "u"
     return f"std::{sign}int{64 if part.bits > 32 else 32}_t"
@@ -186,7 +158,7 @@ def _packed(word: Word) -> str:
 
 
 def _put(part: Part) -> str:
-    if part.column == "Real":
+    if part.kind == "real":
         return f"std::bit_cast<std::uint64_t>({part.name})"
     value = f"static_cast<std::uint{part.bits}_t>({part.name})" if part.is_signed else part.name
     if part.bits < 64:
@@ -196,7 +168,7 @@ def _put(part: Part) -> str:
 
 
 def _got(part: Part, word: str) -> str:
-    if part.column == "Real":
+    if part.kind == "real":
         return f"std::bit_cast<double>({word})"
     bits = word if part.bits == 64 else f"bits_of<{part.bits}>({word}, {part.shift})"
     return f"static_cast<{_type(part)}>({bits})"
@@ -231,31 +203,3 @@ def _read(record: Record) -> Iterator[str]:
         yield "    }"
     yield "    return true;"
     yield "  }"
-
-
-def _rows(records: tuple[Record, ...]) -> Iterator[str]:
-    yield _ROWS
-    rows = [(record, record.row) for record in records if record.row is not None]
-    for record, row in rows:
-        yield f"inline constexpr RowColumn k{record.name}Columns[] = {{"
-        for part in record.parts:
-            name = f"{part.name}_id" if part.column == "Text" else part.name
-            bits = f"{part.word}, {part.shift}, {part.bits}"
-            signs = f"{_flag(part.is_signed)}, {_flag(part.is_nullable)}"
-            yield f'    {{"{name}", RowColumn::k{part.column}, {bits}, {signs}, {{}}}},'
-        for name, text in row.constants.items():
-            yield f'    {{"{name}", RowColumn::kConstant, 0, 0, 0, false, false, "{text}"}},'
-        yield "};"
-    yield "inline constexpr RowRecord kRowRecords[] = {"
-    yield from (_row_record(record, row) for record, row in rows)
-    yield "};\n"
-
-
-def _row_record(record: Record, row: Row) -> str:
-    names = [part.name for part in record.parts]
-    order = ", ".join(str(names.index(name)) for name in row.order)
-    whose = f"{_flag(row.is_of_thread)}, {_flag(record.is_counted)}"
-    return (
-        f'    {{Kind::k{record.name}, "{row.table}", {1 + len(record.words)}, {whose},\n'
-        f"     k{record.name}Columns, {{{order}}}, {len(row.order)}}},"
-    )

@@ -30,13 +30,13 @@ def module(declared: Declarations) -> str:
     for numbers in declared.numbers:
         lines += _enum(numbers)
     lines += _log_header(declared.header)
-    rows = [record.row for record in declared.records if record.row is not None]
-    collectors = [f'    "{row.collector}": "{row.table}",' for row in rows if row.collector]
-    tables = "".join(f'"{row.table}", ' for row in rows).removesuffix(" ")
+    rows = [table for record in declared.records for table in record.tables]
+    collectors = [f'    "{row.collector}": "{row.name}",' for row in rows if row.collector]
+    tables = "".join(f'\n    "{row.name}",' for row in rows)
     lines += [
         "",
         "# The tables whose rows are records.",
-        f"ROW_TABLES: tuple[str, ...] = ({tables})",
+        f"ROW_TABLES: tuple[str, ...] = ({tables}\n)",
         "",
         "# What -t can name beside CUDA and NVTX, and the table that it adds.",
         "COLLECTORS: Mapping[str, str] = {" + "".join(f"\n{line}" for line in collectors),

@@ -5,13 +5,23 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _PART = re.compile(r"(?P<name>\w+)(?P<null>\?)?(?::(?P<kind>\w+))?")
-# Kinds of a part that are no plain number -> bits, and how it becomes a column.
-_KINDS = {"f64": (64, "Real"), "text": (32, "Text"), "label": (32, "Label"), "flag": (8, "Flag")}
-_MAX_SORTED = 4  # columns, the time included: RowRecord::order
+# Kinds of a part that are no plain number, and their bits.
+_KINDS = {"f64": (64, "real"), "text": (32, "text"), "label": (32, "label"), "flag": (8, "flag")}
+_COLUMN = re.compile(r"(?:(?P<name>\w+) = )?(?P<of>\w+)(?P<null>\?)?(?:\((?P<arguments>[^()]*)\))?")
+_OWNERS = {  # whose a row is -> the columns of that, each made of the member with the owner's name
+    "process": {"process_id": "row_id"},
+    "thread": {"process_id": "process_of_thread", "thread_id": "row_id"},
+    "place": {
+        "device_id": "device_of",
+        "context_id": "context_of",
+        "stream_id": "stream_of",
+        "process_id": "process_of_place",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -23,7 +33,7 @@ class Part:
         word: The word's number in the record; 0 is the header, whose low bits are aux.
         shift: Where its bits begin.
         bits: How many there are.
-        column: How it becomes a column: Number, Real, Time, Text, Label or Flag.
+        kind: What it is: number, real, time, text, label or flag.
         is_signed: Whether it may be negative.
         is_nullable: Whether 0 is null.
     """
@@ -32,7 +42,7 @@ class Part:
     word: int
     shift: int
     bits: int
-    column: str = "Number"
+    kind: str = "number"
     is_signed: bool = False
     is_nullable: bool = False
 
@@ -51,14 +61,50 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Row:
-    """How a record is a row of a table: see records.toml."""
+class Column:
+    """A column: a function of native/core/src/raw/conversions.h makes it of members of the row."""
 
-    table: str
-    is_of_thread: bool
+    name: str
+    function: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose rows are records: see records.toml.
+
+    Attributes:
+        name: Its name.
+        owner: Whose a row is: process, thread or place.
+        kept: The parts of the record that a row has.
+        joined: The members that code fills in.
+        columns: What is stored.
+        constants: Columns with one text.
+        order: The columns by which rows are sorted.
+        is_on_gpu_clock: Whether its times are CUPTI's.
+        collector: The name that `-t` has for it.
+        collected: Bits of CudaCollects: what was collected if the table was recorded.
+    """
+
+    name: str
+    owner: str
+    kept: tuple[Part, ...]
+    joined: tuple[Part, ...]
+    columns: tuple[Column, ...]
     constants: dict[str, str]
     order: tuple[str, ...]
+    is_on_gpu_clock: bool
     collector: str | None
+    collected: tuple[str, ...]
+
+    @property
+    def has_flags(self) -> bool:
+        """Whether a row has the flags of its record."""
+        return any(part.name == "flags" for part in self.kept)
+
+    def column(self, name: str) -> Column:
+        """Return a column by its name."""
+        return next(column for column in self.columns if column.name == name)
 
 
 @dataclass(frozen=True)
@@ -73,7 +119,7 @@ class Record:
     flags: tuple[Flag, ...]
     rest: str
     is_counted: bool
-    row: Row | None
+    tables: tuple[Table, ...] = ()
 
     @property
     def parts(self) -> list[Part]:
@@ -156,13 +202,13 @@ def parse_word(text: str, place: int, bits: int = 64) -> Word:
         match = _PART.fullmatch(part)
         if match is None or (match["kind"] is None and len(texts) > 2):
             raise ValueError(f"{text!r}: {part!r} is not a part of a word")
-        kind = match["kind"] or f"u{bits // len(texts)}"
-        width, column = _KINDS[kind] if kind in _KINDS else (int(kind[1:]), "Number")
+        said = match["kind"] or f"u{bits // len(texts)}"
+        width, kind = _KINDS[said] if said in _KINDS else (int(said[1:]), "number")
         name = match["name"]
         if name != "0":
-            column = "Time" if name == "time_ns" else column
+            kind = "time" if name.endswith("_ns") and kind == "number" else kind
             is_nullable = match["null"] is not None
-            found.append(Part(name, place, shift, width, column, kind[0] == "i", is_nullable))
+            found.append(Part(name, place, shift, width, kind, said[0] == "i", is_nullable))
         shift += width
     if shift > bits:
         raise ValueError(f"{text!r} has more than {bits} bits")
@@ -192,29 +238,56 @@ def _record(entry: dict[str, Any], flags: dict[str, Any]) -> Record:
         ),
         rest=f"[bytes][{text}]" if text else f"[{tail}...]" if tail else "",
         is_counted=entry.get("counted", False),
-        row=_row(entry) if "table" in entry else None,
     )
-    if record.row is not None:
-        _check_row(record, record.row)
-    return record
+    tables = tuple(_table(record, table) for table in entry.get("table", ()))
+    return replace(record, tables=tables)
 
 
-def _row(entry: dict[str, Any]) -> Row:
-    return Row(
-        table=entry["table"],
-        is_of_thread={"thread": True, "process": False}[entry["row_of"]],
+def _table(record: Record, entry: dict[str, Any]) -> Table:
+    owner, order = entry["row_of"], tuple(entry.get("order", ["time_ns"]))
+    joined = tuple(part for text in entry.get("joined", ()) for part in parse_word(text, 0))
+    optional = [part for flag in record.flags for word in flag.words for part in word]
+    # What is joined hides what the record calls the same; what a row is of is no part of it.
+    parts = {part.name: part for part in (*record.parts, *optional, *joined, Part(owner, 0, 0, 32))}
+    flags = [flag.name for flag in record.flags]
+    own = (Column(name, how, (owner,)) for name, how in _OWNERS[owner].items())
+    texts = entry.get("columns") or [f"{p.name}{'?' * p.is_nullable}" for p in record.parts]
+    columns = (*own, *(_column(text, parts, flags) for text in texts))
+    used = {name for column in columns for name in column.arguments} | {*entry.get("kept", ())}
+    has_flags = not used.isdisjoint([*flags, "flags"])
+    hidden = {part.name for part in joined}
+    table = Table(
+        name=entry["name"],
+        owner=owner,
+        kept=(
+            *(p for p in (*record.parts, *optional) if p.name in used - hidden),
+            *((Part("flags", 0, 0, 8),) if has_flags else ()),
+        ),
+        joined=joined,
+        columns=columns,
         constants=entry.get("constants", {}),
-        order=("time_ns", *entry.get("order", [])),
+        order=order,
+        is_on_gpu_clock={"host": False, "gpu": True}[entry.get("clock", "host")],
         collector=entry.get("collector"),
+        collected=tuple(entry.get("collected", ())),
     )
+    if not record.has_struct or not {*order} <= {column.name for column in columns}:
+        raise ValueError(f"{table.name}: its record has a fixed size, and its order names columns")
+    return table
 
 
-def _check_row(record: Record, row: Row) -> None:
-    names = {part.name for part in record.parts}
-    if not record.has_struct or any(flag.words for flag in record.flags):
-        raise ValueError(f"{record.name}: the words of a row have fixed places")
-    if not {*row.order} <= names or len(row.order) > _MAX_SORTED:
-        raise ValueError(f"{record.name}: a row has time_ns and the columns in its order")
+def _column(text: str, parts: dict[str, Part], flags: Sequence[str]) -> Column:
+    match = _COLUMN.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a column")
+    if match["arguments"] is None:
+        part = parts[match["of"]]
+        name = match["name"] or (f"{part.name}_id" if part.kind == "text" else part.name)
+        return Column(name, part.kind + ("_or_null" if match["null"] else ""), (part.name,))
+    arguments = tuple(name.strip() for name in match["arguments"].split(","))
+    if unknown := {*arguments} - {*parts, *flags, "flags"}:
+        raise ValueError(f"{text!r}: the record has no {', '.join(sorted(unknown))}")
+    return Column(match["name"], match["of"], arguments)
 
 
 def _numbers(entry: dict[str, Any]) -> Numbers:

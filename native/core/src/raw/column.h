@@ -19,7 +19,7 @@ struct Maybe {
 };
 
 inline Maybe known(int64_t value) { return {value, true}; }
-inline Maybe row_or_null(int64_t row) { return {std::max<int64_t>(row, 0), row >= 0}; }
+inline Maybe row_or_null(int64_t row) { return {row, row >= 0}; }
 
 struct Column {
   std::string_view name;

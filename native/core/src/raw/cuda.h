@@ -1,5 +1,5 @@
-// What a raw session holds of CUDA: rows in the order of the logs until seal_cuda() joins, places
-// and sorts them. native/raw/records.toml declares the records.
+// What a raw session holds of CUDA beside the rows of its tables: what they are joined with. The
+// records, the rows and their tables are declared in native/raw/records.toml.
 #pragma once
 
 #include <array>
@@ -12,11 +12,17 @@
 #include <vector>
 
 #include "raw/chains.h"
+#include "raw/rows.h"
 #include "warpline_cuda.h"
 
 namespace warpline {
 
 struct RawTables;
+
+inline constexpr int64_t kFarNs = int64_t{1} << 61;  // no time is later
+
+// The number of a device at one end of a copy.
+constexpr uint32_t peer_number(uint32_t device) { return device & 0x7fffffff; }
 
 // Where device work ran: CUDA's numbers, and the rows that they become.
 struct CudaPlace {
@@ -28,62 +34,6 @@ struct CudaPlace {
   int32_t context_row = 0;
   int32_t stream_row = 0;
   bool is_green = false;
-};
-
-// What all device work has. Times are CUPTI's until they are made the host's.
-struct CudaWork {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-  uint32_t place = 0;
-  uint32_t correlation = 0;
-  uint64_t graph_node = 0;  // 0: none
-  uint32_t graph = 0;       // 0: not known
-};
-
-struct CudaKernel : CudaWork {
-  int32_t name = -1;  // text of the mangled name; once sealed, place in the names
-  std::array<uint32_t, 3> grid{};
-  std::array<uint16_t, 3> block{};
-  std::array<uint16_t, 3> cluster{};  // zeros: launched without
-  uint32_t registers = 0;
-  uint32_t static_shared = 0;
-  uint32_t dynamic_shared = 0;
-  uint32_t executed_shared = 0;
-  uint32_t local_per_thread = 0;
-  uint64_t local_total = 0;
-  uint8_t launch_kind = 1;
-};
-
-struct CudaCopy : CudaWork {
-  uint64_t bytes = 0;
-  uint32_t count = 1;
-  int32_t source = -1;       // device row of a peer copy; until it is sealed CUDA's number
-  int32_t destination = -1;
-  uint8_t kind = 0;
-  uint8_t source_memory = 0;
-  uint8_t destination_memory = 0;
-};
-
-struct CudaFill : CudaWork {
-  uint64_t bytes = 0;
-  uint32_t value = 0;
-  uint8_t memory = 0;
-};
-
-struct CudaGraphLaunch : CudaWork {
-  uint32_t nodes = 0;    // 0: traced at graph level
-  uint32_t instance = 0;  // CUDA's id of the instantiated graph
-};
-
-struct CudaCall {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-  uint32_t thread = 0;
-  uint32_t correlation = 0;
-  int32_t name = 0;  // place in the call names
-  int32_t status = 0;
-  uint32_t chain = 0;  // counted from 1; 0: none
-  uint8_t flags = 0;
 };
 
 // What a call does with the stream, event or context that it concerns.
@@ -122,54 +72,6 @@ struct CudaTarget {
   uint32_t stream = 0;
   uint32_t correlation = 0;
   CudaRole role = CudaRole::kNone;
-};
-
-struct CudaWait {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-  int32_t process = 0;
-  uint32_t context = 0;
-  uint32_t stream = 0;
-  uint32_t correlation = 0;
-  uint32_t event = 0;
-  uint64_t event_sync = 0;
-  uint32_t place = 0;  // once sealed
-  uint8_t kind = 0;
-};
-
-struct CudaEvent {
-  int32_t process = 0;
-  uint32_t device = 0;
-  uint32_t context = 0;
-  uint32_t stream = 0;
-  uint32_t correlation = 0;
-  uint32_t event = 0;
-  uint64_t event_sync = 0;
-  int64_t device_ns = 0;  // 0: not known
-  uint32_t place = 0;     // once sealed
-};
-
-struct CudaMemoryEvent {
-  int64_t time_ns = 0;
-  uint32_t place = 0;
-  uint32_t correlation = 0;
-  uint64_t address = 0;
-  uint64_t bytes = 0;
-  uint64_t pool = 0;
-  int32_t name = -1;
-  bool has_pool = false;
-  bool is_release = false;
-  uint8_t memory = 0;
-};
-
-struct CudaOverhead {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-  int32_t process = 0;
-  uint32_t tid = 0;  // 0: none
-  int32_t thread = -1;  // once sealed
-  uint32_t kind = 0;
-  int32_t name = -1;  // once sealed
 };
 
 // A GPU as one process sees it.
@@ -254,17 +156,7 @@ struct CudaFacts {
 using CudaPlaceKey = std::tuple<int32_t, uint32_t, uint32_t, uint32_t>;
 
 struct CudaTables {
-  std::vector<CudaKernel> kernels;
-  std::vector<CudaCopy> copies;
-  std::vector<CudaFill> fills;
-  std::vector<CudaGraphLaunch> graphs;
-  std::vector<CudaCall> calls;
-  std::vector<CudaTarget> targets;  // until they are made into the three below
-  std::vector<CudaWait> host_waits;
-  std::vector<CudaWait> stream_waits;
-  std::vector<CudaEvent> events;
-  std::vector<CudaMemoryEvent> memory;
-  std::vector<CudaOverhead> overhead;
+  std::vector<CudaTarget> targets;  // until they are made into waits and event records
   std::vector<CudaPlace> places;
   std::vector<CudaCallName> call_names;
   std::vector<CudaKernelName> names;
@@ -279,6 +171,7 @@ struct CudaTables {
   CallChains chains;
   // Dimensions, once sealed.
   std::vector<CudaDevice> devices;
+  std::map<std::pair<int32_t, uint32_t>, int32_t> device_rows;  // process, CUDA's number
   std::vector<CudaContextRow> contexts;
   std::vector<CudaStreamRow> streams;
   int64_t beyond_limits = 0;  // rows left out because a table was full
@@ -300,36 +193,46 @@ class CudaNumbers {
 // Decodes the CUDA records of one log.
 class CudaDecoder {
  public:
-  // Returned by decode().
-  struct Result {
-    bool is_sound = true;     // false: the log is damaged here
-    bool is_foreign = false;  // a kind that this version does not know
-    bool is_counted = false;  // in the header's number of records
-    uint64_t host_time = 0;   // the last time on the host's clock that it has, 0: none
-  };
-
   CudaDecoder(RawTables &tables, int32_t process);
 
   // `thread` is the row of the log's thread, if it has one.
-  Result decode(const uint64_t *record, std::size_t words, const uint32_t *thread);
+  Taken decode(const uint64_t *record, std::size_t words, const uint32_t *thread);
+
+  // ---- for the tables whose rows are records
+
+  int32_t process() const { return process_; }
+  const uint32_t *thread() const { return thread_; }  // of the record, null: none
+
+  // The text of a CudaName record's number, -1 if there is none.
+  int32_t text_of(uint32_t number) const { return number == 0 ? -1 : names_.get(number); }
+
+  // The number of the place of a record.
+  template <typename Record>
+  uint32_t place_of(const Record &record) {
+    return place_of(record.device, or_zero(record.context), or_zero(record.stream));
+  }
+  uint32_t place_of(const raw::Memory &record);
+
+  // Notes that a device had work, and whether CUPTI knew its times.
+  void see_work(uint32_t correlation, bool has_times);
+
+  template <typename Row>
+  void add(std::vector<Row> &rows, const Row &row);
 
  private:
+  // What runs on a device has a context and a stream, even if nobody says which.
+  static uint32_t or_zero(uint32_t number) { return number == raw::kCudaNone ? 0 : number; }
+
   bool on_call_name(const uint64_t *record, std::size_t words);
   bool on_name(const uint64_t *record, std::size_t words);
 
   // Reads a record and takes in what it says. Each returns whether that can be true.
   template <typename Record>
-  Result take(const uint64_t *record, std::size_t words);
+  Taken take(const uint64_t *record, std::size_t words);
   bool on(const raw::Call &record);
-  bool on(const raw::Kernel &record);
-  bool on(const raw::Copy &record);
-  bool on(const raw::Fill &record);
-  bool on(const raw::Graph &record);
   bool on(const raw::Wait &record);
   bool on(const raw::Event &record);
-  bool on(const raw::Memory &record);
   bool on(const raw::Pool &record);
-  bool on(const raw::Overhead &record);
   bool on(const raw::Device &record);
   bool on(const raw::Context &record);
   bool on(const raw::Stream &record);
@@ -338,14 +241,11 @@ class CudaDecoder {
   bool on(const raw::CudaClock &record);
   bool on(const raw::Collecting &record);
 
-  void add_target(const raw::Call &record, const CudaCall &call);
+  void add_target(const raw::Call &record, const ApiCallRow &call);
 
-  // Takes what all device work has; false when CUPTI did not know the times.
-  template <typename Record>
-  bool read_work(const Record &record, CudaWork &work);
-  uint32_t place_of(uint32_t device, uint32_t context, uint32_t stream);
   template <typename Row>
-  void add(std::vector<Row> &rows, const Row &row);
+  void add_wait(const raw::Wait &record, std::vector<Row> &rows);
+  uint32_t place_of(uint32_t device, uint32_t context, uint32_t stream);
 
   struct RecentPlace {
     uint32_t device = 0;
@@ -365,9 +265,19 @@ class CudaDecoder {
   std::array<RecentPlace, 64> recent_{};
 };
 
-// Places, joins and sorts the CUDA tables; after seal(), which has the last word on processes.
+template <typename Row>
+void CudaDecoder::add(std::vector<Row> &rows, const Row &row) {
+  if (rows.size() < kMaxRows) {
+    rows.push_back(row);
+  } else {
+    ++cuda_.beyond_limits;
+  }
+}
+
 // Puts all times on the host's clock; device work that was recorded is a sign of life.
 void settle_cuda_times(RawTables &tables);
+
+// Places and joins the rows of CUDA; after seal(), which has the last word on processes.
 void seal_cuda(RawTables &tables);
 
 }  // namespace warpline

@@ -14,7 +14,6 @@ using raw::Kind;
 namespace {
 
 constexpr uint32_t kNearNumbers = 1U << 20;
-constexpr uint64_t kFarNs = uint64_t{1} << 61;
 constexpr std::size_t kMaxDeclared = 1U << 20;  // devices, contexts or streams
 constexpr std::size_t kMaxClockPairs = 1U << 20;
 
@@ -25,31 +24,13 @@ bool has_times(const Record &record) {
   return is_time(record.start_ns) && is_time(record.end_ns);
 }
 
-// Takes the times of a record; none ends before it began.
-template <typename Record, typename Row>
-void take_times(const Record &record, Row &row) {
-  row.start_ns = static_cast<int64_t>(record.start_ns);
-  row.end_ns = std::max(row.start_ns, static_cast<int64_t>(record.end_ns));
-}
-
-bool text_of(const uint64_t *record, std::size_t words, std::string_view &text) {
+bool text_at(const uint64_t *record, std::size_t words, std::string_view &text) {
   if (words < 3 || record[2] > words * 8) return false;
   const std::size_t bytes = record[2];
   if (3 + raw::words_for(bytes) != words) return false;
   text = {reinterpret_cast<const char *>(record + 3), bytes};
   return true;
 }
-
-// What runs on a device has a context and a stream, even if nobody says which.
-uint32_t known(uint32_t number) { return number == raw::kCudaNone ? 0 : number; }
-
-// CUPTI counts kinds of memory from 1 and calls the unknown 0; the schema counts from 0 and calls
-// it 7.
-uint8_t memory_kind(uint32_t cupti) {
-  return static_cast<uint8_t>(cupti >= 1 && cupti <= 7 ? cupti - 1 : 7);
-}
-
-uint8_t copy_kind(uint32_t cupti) { return static_cast<uint8_t>(cupti <= 10 ? cupti : 0); }
 
 bool begins(std::string_view &name, std::string_view start) {
   if (!name.starts_with(start)) return false;
@@ -119,7 +100,7 @@ int32_t CudaNumbers::get(uint32_t number) const {
 CudaDecoder::CudaDecoder(RawTables &tables, int32_t process)
     : tables_(tables), cuda_(tables.cuda), process_(process) {}
 
-CudaDecoder::Result CudaDecoder::decode(const uint64_t *record, std::size_t words,
+Taken CudaDecoder::decode(const uint64_t *record, std::size_t words,
                                         const uint32_t *thread) {
   host_time_ = 0;
   thread_ = thread;
@@ -129,15 +110,9 @@ CudaDecoder::Result CudaDecoder::decode(const uint64_t *record, std::size_t word
     case Kind::kChain: return {.is_sound = cuda_.chains.add_chain(process_, record, words)};
     case Kind::kModule: return {.is_sound = cuda_.chains.add_module(process_, record, words)};
     case Kind::kCall: return take<raw::Call>(record, words);
-    case Kind::kKernel: return take<raw::Kernel>(record, words);
-    case Kind::kCopy: return take<raw::Copy>(record, words);
-    case Kind::kFill: return take<raw::Fill>(record, words);
-    case Kind::kGraph: return take<raw::Graph>(record, words);
     case Kind::kWait: return take<raw::Wait>(record, words);
     case Kind::kEvent: return take<raw::Event>(record, words);
-    case Kind::kMemory: return take<raw::Memory>(record, words);
     case Kind::kPool: return take<raw::Pool>(record, words);
-    case Kind::kOverhead: return take<raw::Overhead>(record, words);
     case Kind::kDevice: return take<raw::Device>(record, words);
     case Kind::kContext: return take<raw::Context>(record, words);
     case Kind::kStream: return take<raw::Stream>(record, words);
@@ -145,12 +120,15 @@ CudaDecoder::Result CudaDecoder::decode(const uint64_t *record, std::size_t word
     case Kind::kBuffer: return take<raw::Buffer>(record, words);
     case Kind::kCudaClock: return take<raw::CudaClock>(record, words);
     case Kind::kCollecting: return take<raw::Collecting>(record, words);
-    default: return {.is_foreign = true};
+    default: {
+      AnyRows *rows = tables_.rows.of_kind(raw::kind_of(*record));
+      return rows == nullptr ? Taken{.is_foreign = true} : rows->take(*this, record, words);
+    }
   }
 }
 
 template <typename Record>
-CudaDecoder::Result CudaDecoder::take(const uint64_t *record, std::size_t words) {
+Taken CudaDecoder::take(const uint64_t *record, std::size_t words) {
   Record found;
   const bool is_sound = found.read(record, words) && on(found);
   return {.is_sound = is_sound, .is_counted = Record::kIsCounted, .host_time = host_time_};
@@ -158,7 +136,7 @@ CudaDecoder::Result CudaDecoder::take(const uint64_t *record, std::size_t words)
 
 bool CudaDecoder::on_call_name(const uint64_t *record, std::size_t words) {
   std::string_view text;
-  if (!text_of(record, words, text)) return false;
+  if (!text_at(record, words, text)) return false;
   const uint32_t key = raw::aux_of(*record);
   const uint32_t domain = std::min<uint32_t>(key >> 16, 3) % 3;
   const bool is_driver = domain == 1;
@@ -172,7 +150,7 @@ bool CudaDecoder::on_call_name(const uint64_t *record, std::size_t words) {
 
 bool CudaDecoder::on_name(const uint64_t *record, std::size_t words) {
   std::string_view text;
-  if (!text_of(record, words, text)) return false;
+  if (!text_at(record, words, text)) return false;
   names_.set(raw::aux_of(*record), tables_.texts.intern(text));
   return true;
 }
@@ -180,30 +158,30 @@ bool CudaDecoder::on_name(const uint64_t *record, std::size_t words) {
 bool CudaDecoder::on(const raw::Call &record) {
   if (thread_ == nullptr || record.start_ns > kFarNs || record.end_ns > kFarNs) return false;
   const uint32_t api = std::min<uint32_t>(record.api, 3) % 3;
-  CudaCall call;
-  take_times(record, call);
+  ApiCallRow call;
+  call.take(record, nullptr);
+  call.end_ns = std::max(call.start_ns, call.end_ns);
   call.thread = *thread_;
-  call.correlation = record.correlation;
-  call.status = static_cast<int32_t>(record.status);
-  call.flags = record.flags;
-  if (record.has(raw::Call::kHasChain)) call.chain = cuda_.chains.find(process_, record.chain);
-  call.name = call_names_[api].get(record.call);
-  if (call.name < 0) {
+  if (record.has(raw::Call::kHasChain)) {
+    call.chain_number = cuda_.chains.find(process_, record.chain);
+  }
+  call.call_name = call_names_[api].get(record.call);
+  if (call.call_name < 0) {
     const std::string text = "[unknown call " + std::to_string(record.call) + "]";
     const int32_t number = tables_.texts.intern(text);
-    call.name = static_cast<int32_t>(cuda_.call_names.size());
+    call.call_name = static_cast<int32_t>(cuda_.call_names.size());
     cuda_.call_names.push_back(describe(number, text, api == 1));
-    call_names_[api].set(record.call, call.name);
+    call_names_[api].set(record.call, call.call_name);
   }
   host_time_ = static_cast<uint64_t>(call.end_ns);
-  add(cuda_.calls, call);
+  add(tables_.rows.of<ApiCallRow>(), call);
   if (record.has(raw::Call::kHasPlace | raw::Call::kHasEvent)) add_target(record, call);
   return true;
 }
 
-void CudaDecoder::add_target(const raw::Call &record, const CudaCall &call) {
+void CudaDecoder::add_target(const raw::Call &record, const ApiCallRow &call) {
   CudaTarget target;
-  target.role = cuda_.call_names[static_cast<std::size_t>(call.name)].role;
+  target.role = cuda_.call_names[static_cast<std::size_t>(call.call_name)].role;
   // A capture ends even where that fails. Of the others a failed call did nothing.
   if (target.role == CudaRole::kNone) return;
   if (call.status != 0 && target.role != CudaRole::kCaptureEnd) return;
@@ -219,68 +197,6 @@ void CudaDecoder::add_target(const raw::Call &record, const CudaCall &call) {
   add(cuda_.targets, target);
 }
 
-bool CudaDecoder::on(const raw::Kernel &record) {
-  CudaKernel kernel;
-  if (!read_work(record, kernel)) return true;
-  if (record.name != 0) kernel.name = names_.get(record.name);
-  const auto narrow = [](uint32_t x, uint32_t y, uint32_t z) {
-    return std::array{static_cast<uint16_t>(x), static_cast<uint16_t>(y), static_cast<uint16_t>(z)};
-  };
-  kernel.grid = {record.grid_x, record.grid_y, record.grid_z};
-  kernel.block = narrow(record.block_x, record.block_y, record.block_z);
-  kernel.cluster = narrow(record.cluster_x, record.cluster_y, record.cluster_z);
-  kernel.registers = record.registers;
-  kernel.static_shared = record.static_shared_bytes;
-  kernel.dynamic_shared = record.dynamic_shared_bytes;
-  kernel.executed_shared = record.executed_shared_bytes;
-  kernel.local_per_thread = record.local_bytes_per_thread;
-  kernel.local_total = record.local_bytes;
-  kernel.graph_node = record.graph_node;
-  kernel.graph = record.graph;
-  if (record.has(raw::Kernel::kIsCooperative)) kernel.launch_kind = 2;
-  if (record.has(raw::Kernel::kIsCooperativeMulti)) kernel.launch_kind = 3;
-  add(cuda_.kernels, kernel);
-  return true;
-}
-
-bool CudaDecoder::on(const raw::Copy &record) {
-  CudaCopy copy;
-  if (!read_work(record, copy)) return true;
-  copy.kind = copy_kind(record.copy_kind);
-  copy.source_memory = memory_kind(record.source_memory);
-  copy.destination_memory = memory_kind(record.destination_memory);
-  copy.bytes = record.bytes;
-  copy.graph_node = record.graph_node;
-  copy.graph = record.graph;
-  if (record.has(raw::Copy::kHasPeer)) {
-    copy.source = static_cast<int32_t>(record.source_device & 0x7fffffff);
-    copy.destination = static_cast<int32_t>(record.destination_device & 0x7fffffff);
-  }
-  if (record.has(raw::Copy::kHasCount)) copy.count = static_cast<uint32_t>(record.copies);
-  add(cuda_.copies, copy);
-  return true;
-}
-
-bool CudaDecoder::on(const raw::Fill &record) {
-  CudaFill fill;
-  if (!read_work(record, fill)) return true;
-  fill.value = record.value;
-  fill.bytes = record.bytes;
-  fill.memory = memory_kind(record.memory);
-  fill.graph_node = record.graph_node;
-  fill.graph = record.graph;
-  add(cuda_.fills, fill);
-  return true;
-}
-
-bool CudaDecoder::on(const raw::Graph &record) {
-  CudaGraphLaunch graph;
-  if (!read_work(record, graph)) return true;
-  graph.instance = record.graph;
-  add(cuda_.graphs, graph);
-  return true;
-}
-
 bool CudaDecoder::on(const raw::Wait &record) {
   CudaFacts &facts = cuda_.facts_of(process_);
   facts.is_used = true;
@@ -288,68 +204,42 @@ bool CudaDecoder::on(const raw::Wait &record) {
     ++facts.without_time;
     return true;
   }
-  CudaWait wait;
-  take_times(record, wait);
-  wait.process = process_;
-  wait.context = record.context;
-  wait.stream = record.stream;
-  wait.correlation = record.correlation;
-  wait.event = record.event;
-  wait.event_sync = record.event_sync == raw::kCudaNone ? 0 : record.event_sync;
-  const uint32_t kind = record.wait_kind;
   // A wait of a stream that names no event is one of the host for the stream.
-  const bool is_stream_wait = kind == 2 && wait.event != raw::kCudaNone;
-  wait.kind = static_cast<uint8_t>(kind == 2 ? 3 : kind == 1 || kind == 3 || kind == 4 ? kind : 0);
-  add(is_stream_wait ? cuda_.stream_waits : cuda_.host_waits, wait);
+  if (record.wait_kind == 2 && record.event != raw::kCudaNone) {
+    add_wait(record, tables_.rows.of<StreamWaitRow>());
+  } else {
+    add_wait(record, tables_.rows.of<HostWaitRow>());
+  }
   return true;
+}
+
+template <typename Row>
+void CudaDecoder::add_wait(const raw::Wait &record, std::vector<Row> &rows) {
+  Row wait;
+  wait.take(record, nullptr);
+  wait.end_ns = std::max(wait.start_ns, wait.end_ns);
+  wait.process = process_;
+  if (record.event_sync == raw::kCudaNone) wait.event_sync = 0;
+  if constexpr (requires { wait.wait_kind; }) {
+    const uint32_t kind = record.wait_kind;
+    wait.wait_kind = kind == 2 ? 3 : kind == 1 || kind == 3 || kind == 4 ? kind : 0;
+  }
+  add(rows, wait);
 }
 
 bool CudaDecoder::on(const raw::Event &record) {
-  CudaEvent event;
+  EventRecordRow event;
+  event.take(record, nullptr);
   event.process = process_;
-  event.event = record.event;
-  event.context = record.context;
-  event.stream = known(record.stream);
-  event.correlation = record.correlation;
-  event.device = record.device;
-  event.event_sync = record.event_sync == raw::kCudaNone ? 0 : record.event_sync;
-  const uint64_t device_ns = record.device_time_ns;
-  if (device_ns <= kFarNs) event.device_ns = static_cast<int64_t>(device_ns);
+  event.stream = or_zero(record.stream);
+  if (record.event_sync == raw::kCudaNone) event.event_sync = 0;
+  if (record.device_time_ns > kFarNs) event.device_time_ns = 0;
   cuda_.facts_of(process_).is_used = true;
-  add(cuda_.events, event);
-  return true;
-}
-
-bool CudaDecoder::on(const raw::Memory &record) {
-  if (record.time_ns > kFarNs) return false;
-  CudaMemoryEvent event;
-  event.time_ns = static_cast<int64_t>(record.time_ns);
-  const uint32_t context = record.context == 0 ? raw::kCudaNone : record.context;
-  event.place = place_of(record.device, context, raw::kCudaNone);
-  event.correlation = record.correlation;
-  event.address = record.address;
-  event.bytes = record.bytes;
-  event.is_release = record.operation == 2;
-  event.memory = memory_kind(record.memory);
-  event.has_pool = record.has(raw::Memory::kHasPool);
-  event.pool = record.pool_address;
-  if (record.has(raw::Memory::kHasName)) event.name = names_.get(record.name);
-  add(cuda_.memory, event);
+  add(tables_.rows.of<EventRecordRow>(), event);
   return true;
 }
 
 bool CudaDecoder::on(const raw::Pool &) { return true; }  // no table has pools
-
-bool CudaDecoder::on(const raw::Overhead &record) {
-  if (!has_times(record)) return true;
-  CudaOverhead overhead;
-  take_times(record, overhead);
-  overhead.process = process_;
-  overhead.kind = record.overhead_kind;
-  if (record.object_kind == 2) overhead.tid = record.object_id;
-  add(cuda_.overhead, overhead);
-  return true;
-}
 
 bool CudaDecoder::on(const raw::Device &record) {
   if (cuda_.declared_devices.size() >= kMaxDeclared) return true;
@@ -420,22 +310,20 @@ bool CudaDecoder::on(const raw::Collecting &record) {
   return true;
 }
 
-template <typename Record>
-bool CudaDecoder::read_work(const Record &record, CudaWork &work) {
+void CudaDecoder::see_work(uint32_t correlation, bool has_times) {
   CudaFacts &facts = cuda_.facts_of(process_);
   facts.is_used = true;
-  work.correlation = record.correlation;
-  if (!has_times(record)) {
-    ++facts.without_time;
-    if (cuda_.lost_launches.size() < kMaxRows) {
-      cuda_.lost_launches.push_back(uint64_t{static_cast<uint32_t>(process_)} << 32 |
-                                    work.correlation);
-    }
-    return false;
+  if (has_times) return;
+  ++facts.without_time;
+  if (cuda_.lost_launches.size() < kMaxRows) {
+    cuda_.lost_launches.push_back(uint64_t{static_cast<uint32_t>(process_)} << 32 | correlation);
   }
-  take_times(record, work);
-  work.place = place_of(record.device, known(record.context), known(record.stream));
-  return true;
+}
+
+// Memory is of no stream, and not always of a context.
+uint32_t CudaDecoder::place_of(const raw::Memory &record) {
+  const uint32_t context = record.context == 0 ? raw::kCudaNone : record.context;
+  return place_of(record.device, context, raw::kCudaNone);
 }
 
 uint32_t CudaDecoder::place_of(uint32_t device, uint32_t context, uint32_t stream) {
@@ -449,15 +337,6 @@ uint32_t CudaDecoder::place_of(uint32_t device, uint32_t context, uint32_t strea
   if (is_new) cuda_.places.push_back({process_, device, context, stream, 0, 0, 0, false});
   recent = {device, context, stream, found->second, true};
   return found->second;
-}
-
-template <typename Row>
-void CudaDecoder::add(std::vector<Row> &rows, const Row &row) {
-  if (rows.size() < kMaxRows) {
-    rows.push_back(row);
-  } else {
-    ++cuda_.beyond_limits;
-  }
 }
 
 }  // namespace warpline

@@ -51,16 +51,17 @@ class ContextDevices {
   std::map<std::pair<int32_t, uint32_t>, uint32_t> device_of_;
 };
 
-void place_waits(CudaTables &cuda, const ContextDevices &devices, std::vector<CudaWait> &waits) {
-  for (CudaWait &wait : waits) {
+void place_waits(CudaTables &cuda, const ContextDevices &devices, auto &waits) {
+  for (auto &wait : waits) {
     if (wait.context == raw::kCudaNone) wait.context = devices.first_of(wait.process);
     const uint32_t device = devices.device_of(wait.process, wait.context);
     wait.place = place_in(cuda, wait.process, device, wait.context, wait.stream);
   }
 }
 
-void place_events(CudaTables &cuda, const ContextDevices &devices) {
-  for (CudaEvent &event : cuda.events) {
+void place_events(CudaTables &cuda, const ContextDevices &devices,
+                  std::vector<EventRecordRow> &events) {
+  for (EventRecordRow &event : events) {
     if (event.context == raw::kCudaNone) event.context = devices.first_of(event.process);
     if (event.device == raw::kCudaNone) {
       event.device = devices.device_of(event.process, event.context);
@@ -110,15 +111,23 @@ class Gpus {
     for (const auto &[key, facts] : cuda_.declared_devices) see(key);
     for (const auto &[key, context] : cuda_.declared_contexts) see({key.first, context.device});
     for (const auto &[key, place] : cuda_.place_of) see({std::get<0>(key), std::get<1>(key)});
-    for (const CudaCopy &copy : cuda_.copies) {
+    for (const MemcpyRow &copy : tables.rows.of<MemcpyRow>()) {
+      if (!copy.has(raw::Copy::kHasPeer)) continue;
       const int32_t process = cuda_.places[copy.place].process;
-      if (copy.source >= 0) see({process, static_cast<uint32_t>(copy.source)});
-      if (copy.destination >= 0) see({process, static_cast<uint32_t>(copy.destination)});
+      see({process, peer_number(copy.source_device)});
+      see({process, peer_number(copy.destination_device)});
     }
     number_rows();
   }
 
   int32_t row_of(DeviceKey key) const { return row_of_.at(gpu_of_.at(key)); }
+
+  // The rows of all that processes see.
+  std::map<DeviceKey, int32_t> rows() const {
+    std::map<DeviceKey, int32_t> rows;
+    for (const auto &[key, gpu] : gpu_of_) rows[key] = row_of_.at(gpu);
+    return rows;
+  }
 
  private:
   void see(DeviceKey key) {
@@ -236,10 +245,11 @@ std::map<CudaPlaceKey, int32_t> number_streams(CudaTables &cuda,
 void number_dimensions(RawTables &tables) {
   CudaTables &cuda = tables.cuda;
   const ContextDevices devices(cuda);
-  place_waits(cuda, devices, cuda.host_waits);
-  place_waits(cuda, devices, cuda.stream_waits);
-  place_events(cuda, devices);
+  place_waits(cuda, devices, tables.rows.of<HostWaitRow>());
+  place_waits(cuda, devices, tables.rows.of<StreamWaitRow>());
+  place_events(cuda, devices, tables.rows.of<EventRecordRow>());
   const Gpus gpus(tables);
+  cuda.device_rows = gpus.rows();
   const std::map<ContextKey, int32_t> contexts = number_contexts(cuda, gpus);
   const std::map<CudaPlaceKey, int32_t> streams = number_streams(cuda, contexts);
   for (CudaPlace &place : cuda.places) {
@@ -252,12 +262,6 @@ void number_dimensions(RawTables &tables) {
     if (context != contexts.end()) {
       const auto row = static_cast<std::size_t>(place.context_row);
       place.is_green = cuda.contexts[row].is_green;
-    }
-  }
-  for (CudaCopy &copy : cuda.copies) {
-    const int32_t process = cuda.places[copy.place].process;
-    for (int32_t *peer : {&copy.source, &copy.destination}) {
-      if (*peer >= 0) *peer = gpus.row_of({process, static_cast<uint32_t>(*peer)});
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include "radix_sort.h"
 #include "raw/cuda.h"
+#include "raw/cuda_clock.h"
 #include "raw/cuda_dimensions.h"
 #include "raw/cuda_waits.h"
 #include "raw/demangle.h"
@@ -15,72 +16,22 @@ namespace warpline {
 
 namespace {
 
-constexpr int64_t kFarNs = int64_t{1} << 61;
-
-// Turns times of CUPTI's clock into the host's, along the lines between the pairs read together.
-class Clock {
- public:
-  explicit Clock(std::vector<CudaClockPair> &pairs) : pairs_(pairs) {
-    std::sort(pairs_.begin(), pairs_.end(), [](const CudaClockPair &a, const CudaClockPair &b) {
-      return std::pair(a.cupti_ns, a.host_ns) < std::pair(b.cupti_ns, b.host_ns);
-    });
-  }
-
-  int64_t host_ns(int64_t cupti_ns) const {
-    const auto after = std::upper_bound(
-        pairs_.begin(), pairs_.end(), cupti_ns,
-        [](int64_t time, const CudaClockPair &pair) { return time < pair.cupti_ns; });
-    // The line between the two pairs around it, or the outermost two.
-    const auto last = pairs_.end() - 1;
-    const auto left = after == pairs_.begin() ? after : std::min(after - 1, last - (last > pairs_.begin()));
-    const auto right = left == last ? left : left + 1;
-    const int64_t step = right->cupti_ns - left->cupti_ns;
-    const auto distance = static_cast<double>(cupti_ns - left->cupti_ns);
-    const double rate =
-        step <= 0 ? 1.0
-                  : static_cast<double>(right->host_ns - left->host_ns) / static_cast<double>(step);
-    const double moved = std::clamp(distance * rate, -2e18, 2e18);
-    return std::clamp<int64_t>(left->host_ns + static_cast<int64_t>(moved), 0, kFarNs);
-  }
-
- private:
-  std::vector<CudaClockPair> &pairs_;
-};
-
-template <typename Rows, typename ProcessOf>
-void convert_spans(Rows &rows, const Clock &clock, int32_t process, const ProcessOf &process_of) {
-  for (auto &row : rows) {
-    if (process_of(row) != process) continue;
-    row.start_ns = clock.host_ns(row.start_ns);
-    row.end_ns = std::max(row.start_ns, clock.host_ns(row.end_ns));
+void convert_times(RawTables &tables) {
+  std::vector<CudaFacts> &facts = tables.cuda.facts;
+  for (std::size_t process = 0; process < facts.size(); ++process) {
+    if (facts[process].clock.empty()) continue;
+    const CudaClock clock(facts[process].clock);
+    tables.rows.settle_times(tables, static_cast<int32_t>(process), clock);
   }
 }
 
-void convert_times(CudaTables &cuda) {
-  for (std::size_t place = 0; place < cuda.facts.size(); ++place) {
-    if (cuda.facts[place].clock.empty()) continue;
-    const auto process = static_cast<int32_t>(place);
-    const Clock clock(cuda.facts[place].clock);
-    const auto of_work = [&](const CudaWork &work) { return cuda.places[work.place].process; };
-    const auto of_row = [](const auto &row) { return row.process; };
-    convert_spans(cuda.kernels, clock, process, of_work);
-    convert_spans(cuda.copies, clock, process, of_work);
-    convert_spans(cuda.fills, clock, process, of_work);
-    convert_spans(cuda.graphs, clock, process, of_work);
-    convert_spans(cuda.host_waits, clock, process, of_row);
-    convert_spans(cuda.stream_waits, clock, process, of_row);
-    convert_spans(cuda.overhead, clock, process, of_row);
-    for (CudaMemoryEvent &event : cuda.memory) {
-      if (cuda.places[event.place].process == process) {
-        event.time_ns = clock.host_ns(event.time_ns);
-      }
-    }
-    for (CudaEvent &event : cuda.events) {
-      if (event.process == process && event.device_ns != 0) {
-        event.device_ns = clock.host_ns(event.device_ns);
-      }
-    }
-  }
+// Calls visit(rows) for the tables of work on a device.
+template <typename Tables, typename Visit>
+void for_work(Tables &tables, const Visit &visit) {
+  visit(tables.rows.template of<KernelRow>());
+  visit(tables.rows.template of<MemcpyRow>());
+  visit(tables.rows.template of<MemsetRow>());
+  visit(tables.rows.template of<GraphLaunchRow>());
 }
 
 uint64_t join_key(int32_t process, uint32_t correlation) {
@@ -93,29 +44,32 @@ void sort_keys(std::vector<uint64_t> &keys) {
 }
 
 // What calls that only ask waited is no wait: it stays among the calls.
-void remove_polls(const RawTables &tables, CudaTables &cuda) {
+void remove_polls(RawTables &tables) {
+  const CudaTables &cuda = tables.cuda;
   std::vector<uint64_t> polls;
-  for (const CudaCall &call : cuda.calls) {
-    if (!cuda.call_names[static_cast<std::size_t>(call.name)].is_poll) continue;
+  for (const ApiCallRow &call : tables.rows.of<ApiCallRow>()) {
+    if (!cuda.call_names[static_cast<std::size_t>(call.call_name)].is_poll) continue;
     polls.push_back(join_key(tables.threads[call.thread].process, call.correlation));
   }
   if (polls.empty()) return;
   sort_keys(polls);
-  std::erase_if(cuda.host_waits, [&](const CudaWait &wait) {
+  std::erase_if(tables.rows.of<HostWaitRow>(), [&](const HostWaitRow &wait) {
     return std::binary_search(polls.begin(), polls.end(), join_key(wait.process, wait.correlation));
   });
 }
 
 // Graphs stay recorded while recording rests: one launched then has no call, and is left out.
-void remove_graphs_at_rest(const RawTables &tables, CudaTables &cuda) {
-  if (cuda.graphs.empty()) return;
+void remove_graphs_at_rest(RawTables &tables) {
+  CudaTables &cuda = tables.cuda;
+  std::vector<GraphLaunchRow> &graphs = tables.rows.of<GraphLaunchRow>();
+  if (graphs.empty()) return;
   std::vector<uint64_t> launches;
-  for (const CudaCall &call : cuda.calls) {
+  for (const ApiCallRow &call : tables.rows.of<ApiCallRow>()) {
     if ((call.flags & raw::Call::kIsGraph) == 0) continue;
     launches.push_back(join_key(tables.threads[call.thread].process, call.correlation));
   }
   sort_keys(launches);
-  std::erase_if(cuda.graphs, [&](const CudaGraphLaunch &graph) {
+  std::erase_if(graphs, [&](const GraphLaunchRow &graph) {
     const int32_t process = cuda.places[graph.place].process;
     if ((cuda.facts_of(process).collected & raw::kCollectsCalls) == 0) return false;
     return !std::binary_search(launches.begin(), launches.end(),
@@ -150,11 +104,11 @@ class Captures {
 std::vector<Captures> find_captures(const RawTables &tables) {
   const CudaTables &cuda = tables.cuda;
   std::vector<Captures> found(tables.processes.size());
-  for (const CudaCall &call : cuda.calls) {
+  for (const ApiCallRow &call : tables.rows.of<ApiCallRow>()) {
     if ((call.flags & raw::Call::kCaptures) == 0) continue;
     Captures &captures =
         found[static_cast<std::size_t>(tables.threads[call.thread].process)];
-    if (!cuda.call_names[static_cast<std::size_t>(call.name)].begins_capture()) {
+    if (!cuda.call_names[static_cast<std::size_t>(call.call_name)].begins_capture()) {
       captures.add(call.end_ns, -1);
     } else if (call.status == 0) {
       captures.add(call.start_ns, 1);
@@ -172,20 +126,17 @@ uint32_t collected_at(const CudaFacts &facts, int64_t time_ns) {
   return after == facts.collecting.begin() ? 0 : (after - 1)->second;
 }
 
-std::vector<uint64_t> work_keys(CudaTables &cuda) {
-  std::vector<uint64_t> keys = std::move(cuda.lost_launches);
-  cuda.lost_launches = {};
-  keys.reserve(keys.size() + cuda.kernels.size() + cuda.copies.size() + cuda.fills.size() +
-               cuda.graphs.size());
-  const auto add = [&](const auto &rows) {
-    for (const CudaWork &work : rows) {
+std::vector<uint64_t> work_keys(RawTables &tables) {
+  CudaTables &cuda = tables.cuda;
+  std::vector<uint64_t> keys = std::exchange(cuda.lost_launches, {});
+  std::size_t count = keys.size();
+  for_work(tables, [&](const auto &rows) { count += rows.size(); });
+  keys.reserve(count);
+  for_work(tables, [&](const auto &rows) {
+    for (const auto &work : rows) {
       keys.push_back(join_key(cuda.places[work.place].process, work.correlation));
     }
-  };
-  add(cuda.kernels);
-  add(cuda.copies);
-  add(cuda.fills);
-  add(cuda.graphs);
+  });
   sort_keys(keys);
   return keys;
 }
@@ -197,7 +148,7 @@ struct Expected {
   int64_t CudaFacts::*missing = nullptr;
 };
 
-Expected expected_of(const CudaCall &call, const CudaCallName &name) {
+Expected expected_of(const ApiCallRow &call, const CudaCallName &name) {
   const bool launches = (call.flags & raw::Call::kLaunches) != 0;
   if (!launches || call.status != 0 || call.correlation == 0) return {};
   if ((call.flags & raw::Call::kIsGraph) != 0) {
@@ -212,22 +163,23 @@ Expected expected_of(const CudaCall &call, const CudaCallName &name) {
 // Counts calls that succeeded and should have led to work on a device, but did not.
 void count_missing(RawTables &tables) {
   CudaTables &cuda = tables.cuda;
-  const auto expected = [&](const CudaCall &call) {
-    return expected_of(call, cuda.call_names[static_cast<std::size_t>(call.name)]);
+  const std::vector<ApiCallRow> &calls = tables.rows.of<ApiCallRow>();
+  const auto expected = [&](const ApiCallRow &call) {
+    return expected_of(call, cuda.call_names[static_cast<std::size_t>(call.call_name)]);
   };
   std::vector<Keyed> launches;
-  for (std::size_t row = 0; row < cuda.calls.size(); ++row) {
-    const CudaCall &call = cuda.calls[row];
+  for (std::size_t row = 0; row < calls.size(); ++row) {
+    const ApiCallRow &call = calls[row];
     if (expected(call).collected == 0) continue;
     launches.push_back({join_key(tables.threads[call.thread].process, call.correlation),
                         static_cast<uint32_t>(row)});
   }
-  const std::vector<uint64_t> keys = work_keys(cuda);
+  const std::vector<uint64_t> keys = work_keys(tables);
   const std::vector<Captures> captures = find_captures(tables);
   const std::vector<uint32_t> rows = rows_of(launches);
   auto key = keys.begin();
   for (const uint32_t row : rows) {
-    const CudaCall &call = cuda.calls[row];
+    const ApiCallRow &call = calls[row];
     const auto process = static_cast<std::size_t>(tables.threads[call.thread].process);
     const uint64_t wanted = join_key(static_cast<int32_t>(process), call.correlation);
     while (key != keys.end() && *key < wanted) ++key;
@@ -242,48 +194,56 @@ void count_missing(RawTables &tables) {
 
 // One operation of a graph that was recorded node by node.
 struct NodeWork {
-  CudaWork work;
+  int64_t start_ns;
+  int64_t end_ns;
+  uint32_t place;
+  uint32_t correlation;
+  uint32_t graph;
   uint32_t device;
   int32_t process;
 };
 
 void add_nodes(const CudaTables &cuda, const auto &rows, std::vector<NodeWork> &nodes) {
-  for (const CudaWork &work : rows) {
+  for (const auto &work : rows) {
     if (work.graph_node == 0 || work.correlation == 0) continue;
     const CudaPlace &place = cuda.places[work.place];
-    nodes.push_back({work, place.device, place.process});
+    nodes.push_back({work.start_ns, work.end_ns, work.place, work.correlation, work.graph,
+                     place.device, place.process});
   }
 }
 
 // Adds a launch for every call and device whose work names nodes. It spans the work; context and
 // stream are those of what began first.
-void add_node_launches(CudaTables &cuda) {
+void add_node_launches(RawTables &tables) {
   std::vector<NodeWork> nodes;
-  add_nodes(cuda, cuda.kernels, nodes);
-  add_nodes(cuda, cuda.copies, nodes);
-  add_nodes(cuda, cuda.fills, nodes);
+  add_nodes(tables.cuda, tables.rows.of<KernelRow>(), nodes);
+  add_nodes(tables.cuda, tables.rows.of<MemcpyRow>(), nodes);
+  add_nodes(tables.cuda, tables.rows.of<MemsetRow>(), nodes);
   if (nodes.empty()) return;
   std::vector<NodeWork> scratch(nodes.size());
   const auto sort = [&](const auto &key) {
     radix_sort(nodes.data(), scratch.data(), nodes.size(), key);
   };
-  sort([](const NodeWork &n) { return ordered_bits(n.work.start_ns); });
+  sort([](const NodeWork &n) { return ordered_bits(n.start_ns); });
   sort([](const NodeWork &n) { return uint64_t{n.device}; });
-  sort([](const NodeWork &n) { return join_key(n.process, n.work.correlation); });
+  sort([](const NodeWork &n) { return join_key(n.process, n.correlation); });
+  std::vector<GraphLaunchRow> &launches = tables.rows.of<GraphLaunchRow>();
   const NodeWork *before = nullptr;
   for (const NodeWork &node : nodes) {
     const bool is_same = before != nullptr && before->process == node.process &&
-                         before->work.correlation == node.work.correlation &&
-                         before->device == node.device;
+                         before->correlation == node.correlation && before->device == node.device;
     before = &node;
     if (!is_same) {
-      CudaGraphLaunch launch;
-      static_cast<CudaWork &>(launch) = node.work;
-      cuda.graphs.push_back(launch);
+      GraphLaunchRow launch;
+      launch.start_ns = node.start_ns;
+      launch.end_ns = node.end_ns;
+      launch.place = node.place;
+      launch.correlation = node.correlation;
+      launches.push_back(launch);
     }
-    CudaGraphLaunch &launch = cuda.graphs.back();
-    launch.end_ns = std::max(launch.end_ns, node.work.end_ns);
-    launch.graph = std::max(launch.graph, node.work.graph);
+    GraphLaunchRow &launch = launches.back();
+    launch.end_ns = std::max(launch.end_ns, node.end_ns);
+    launch.source_graph = std::max(launch.source_graph, node.graph);
     ++launch.nodes;
   }
 }
@@ -295,7 +255,7 @@ void name_kernels(RawTables &tables) {
   std::unordered_map<int32_t, int32_t> name_of;
   int32_t last_text = -2;
   int32_t last_name = -1;
-  for (CudaKernel &kernel : cuda.kernels) {
+  for (KernelRow &kernel : tables.rows.of<KernelRow>()) {
     if (kernel.name != last_text) {
       last_text = kernel.name;
       const auto [found, is_new] =
@@ -333,66 +293,24 @@ std::string overhead_name(uint32_t kind) {
   }
 }
 
-void complete_overhead(RawTables &tables) {
-  for (CudaOverhead &overhead : tables.cuda.overhead) {
-    overhead.name = tables.texts.intern(overhead_name(overhead.kind));
-    const auto thread = tables.thread_of.find({overhead.process, overhead.tid});
-    if (overhead.tid != 0 && thread != tables.thread_of.end()) {
-      overhead.thread = static_cast<int32_t>(thread->second);
-    }
+void name_overhead(RawTables &tables) {
+  for (OverheadRow &overhead : tables.rows.of<OverheadRow>()) {
+    overhead.name = tables.texts.intern(overhead_name(overhead.overhead_kind));
   }
-}
-
-template <typename Row>
-void sort_work(const CudaTables &cuda, std::vector<Row> &rows) {
-  sort_rows(rows, [](const Row &row) { return row.start_ns; },
-            [&](const Row &row) {
-              const CudaPlace &place = cuda.places[row.place];
-              return std::tuple(row.end_ns, place.device_row, place.stream_row, row.correlation);
-            });
-}
-
-void sort_tables(CudaTables &cuda) {
-  sort_work(cuda, cuda.kernels);
-  sort_work(cuda, cuda.copies);
-  sort_work(cuda, cuda.fills);
-  sort_work(cuda, cuda.graphs);
-  sort_rows(cuda.calls, [](const CudaCall &c) { return c.start_ns; },
-            [](const CudaCall &c) { return std::tuple(c.end_ns, c.thread, c.correlation); });
-  for (std::vector<CudaWait> *waits : {&cuda.host_waits, &cuda.stream_waits}) {
-    sort_rows(*waits, [](const CudaWait &w) { return w.start_ns; },
-              [](const CudaWait &w) { return std::tuple(w.end_ns, w.process, w.correlation); });
-  }
-  sort_rows(cuda.events, [](const CudaEvent &e) { return int64_t{e.process}; },
-            [](const CudaEvent &e) {
-              return std::tuple(e.correlation, static_cast<int64_t>(e.event_sync));
-            });
-  sort_rows(cuda.memory, [](const CudaMemoryEvent &e) { return e.time_ns; },
-            [&](const CudaMemoryEvent &e) {
-              return std::tuple(cuda.places[e.place].process, static_cast<int64_t>(e.address),
-                                e.is_release);
-            });
-  sort_rows(cuda.overhead, [](const CudaOverhead &o) { return o.start_ns; },
-            [](const CudaOverhead &o) { return std::pair(o.end_ns, o.thread); });
 }
 
 }  // namespace
 
 void settle_cuda_times(RawTables &tables) {
-  CudaTables &cuda = tables.cuda;
-  cuda.facts.resize(tables.processes.size());
-  convert_times(cuda);
-  const auto see = [&](const auto &rows) {
-    for (const CudaWork &work : rows) {
-      const int32_t process = cuda.places[work.place].process;
+  tables.cuda.facts.resize(tables.processes.size());
+  convert_times(tables);
+  for_work(tables, [&](const auto &rows) {
+    for (const auto &work : rows) {
+      const int32_t process = tables.cuda.places[work.place].process;
       int64_t &last_ns = tables.processes[static_cast<std::size_t>(process)].last_ns;
-      if (work.end_ns <= kFarNs) last_ns = std::max(last_ns, work.end_ns);
+      if (work.end_ns <= int64_t{kFarNs}) last_ns = std::max(last_ns, work.end_ns);
     }
-  };
-  see(cuda.kernels);
-  see(cuda.copies);
-  see(cuda.fills);
-  see(cuda.graphs);
+  });
 }
 
 void seal_cuda(RawTables &tables) {
@@ -401,16 +319,15 @@ void seal_cuda(RawTables &tables) {
     std::stable_sort(facts.collecting.begin(), facts.collecting.end(),
                      [](const auto &a, const auto &b) { return a.first < b.first; });
   }
-  remove_polls(tables, cuda);
+  remove_polls(tables);
   derive_waits(tables);
-  remove_graphs_at_rest(tables, cuda);
+  remove_graphs_at_rest(tables);
   count_missing(tables);
   name_kernels(tables);
   number_dimensions(tables);
-  add_node_launches(cuda);
-  complete_overhead(tables);
+  add_node_launches(tables);
+  name_overhead(tables);
   seal_chains(cuda.chains, tables.texts);
-  sort_tables(cuda);
 }
 
 }  // namespace warpline

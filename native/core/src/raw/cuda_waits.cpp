@@ -15,6 +15,7 @@
 
 #include "raw/cuda.h"
 #include "raw/order.h"
+#include "raw/tables.h"
 
 namespace warpline {
 
@@ -117,7 +118,7 @@ struct Event {
 // Goes through the calls of one process, in the order in which they began.
 class Replay {
  public:
-  Replay(CudaTables &cuda, const CudaFacts &facts) : cuda_(cuda), facts_(facts) {}
+  Replay(RawRows &rows, const CudaFacts &facts) : rows_(rows), facts_(facts) {}
 
   void take(const CudaTarget &call) {
     forget_unseen(call.start_ns);
@@ -153,8 +154,9 @@ class Replay {
     return found->second;
   }
 
-  static CudaWait wait_of(const CudaTarget &call, const Event *event) {
-    CudaWait wait;
+  template <typename Row>
+  static Row wait_of(const CudaTarget &call, const Event *event) {
+    Row wait;
     wait.start_ns = call.start_ns;
     wait.end_ns = call.end_ns;
     wait.process = call.process;
@@ -167,10 +169,10 @@ class Replay {
   }
 
   void add_host_wait(const CudaTarget &call, uint8_t kind, const Event *event) {
-    CudaWait wait = wait_of(call, event);
-    wait.kind = kind;
+    auto wait = wait_of<HostWaitRow>(call, event);
+    wait.wait_kind = kind;
     if (event != nullptr && event->sync != 0) wait.context = event->context;
-    cuda_.host_waits.push_back(wait);
+    rows_.of<HostWaitRow>().push_back(wait);
   }
 
   void order(const CudaTarget &call, const Stream &stream) {
@@ -178,7 +180,7 @@ class Replay {
     if (captures_.is_open(event.capture)) {
       captures_.join(stream, event.capture);
     } else if (captures_.capture_of(stream) == 0) {
-      cuda_.stream_waits.push_back(wait_of(call, &event));
+      rows_.of<StreamWaitRow>().push_back(wait_of<StreamWaitRow>(call, &event));
     }
   }
 
@@ -188,7 +190,7 @@ class Replay {
     event.sync = event.capture == 0 ? ++recordings_ : 0;
     event.context = call.context;
     if (event.capture != 0) return;
-    CudaEvent row;
+    EventRecordRow row;
     row.process = call.process;
     row.device = raw::kCudaNone;
     row.context = call.context;
@@ -196,10 +198,10 @@ class Replay {
     row.correlation = call.correlation;
     row.event = event.number;
     row.event_sync = event.sync;
-    cuda_.events.push_back(row);
+    rows_.of<EventRecordRow>().push_back(row);
   }
 
-  CudaTables &cuda_;
+  RawRows &rows_;
   const CudaFacts &facts_;
   std::size_t seen_ = 0;  // of when what was recorded
   uint32_t event_numbers_ = 0;
@@ -222,7 +224,7 @@ void derive_waits(RawTables &tables) {
   for (const CudaTarget &target : targets) {
     auto found = replays.find(target.process);
     if (found == replays.end()) {
-      found = replays.try_emplace(target.process, cuda, cuda.facts_of(target.process)).first;
+      found = replays.try_emplace(target.process, tables.rows, cuda.facts_of(target.process)).first;
     }
     found->second.take(target);
   }

@@ -11,7 +11,6 @@ using raw::Kind;
 namespace {
 
 constexpr uint32_t kNearSlots = 1U << 20;     // of a vector of 4 MiB; a hash table has the others
-constexpr int64_t kFarNs = int64_t{1} << 61;  // no clock goes there
 constexpr std::size_t kMaxNotes = 1'000'000;
 constexpr std::size_t kMaxSchemas = 100'000;
 constexpr int64_t kMinEventBytes = 16;
@@ -113,9 +112,6 @@ bool RawDecoder::decode(const uint64_t *record, std::size_t words) {
     case Kind::kNote:
       return on_note(record, words);
     default:
-      if (const raw::RowRecord *row = row_record(raw::kind_of(*record))) {
-        return on_row(*row, record, words);
-      }
       if (raw::kind_of(*record) >= raw::kFirstSkipped) return on_cuda(record, words);
       return has_thread_ && decode_event(record, words);
   }
@@ -314,27 +310,11 @@ bool RawDecoder::on_note(const uint64_t *record, std::size_t words) {
 }
 
 bool RawDecoder::on_cuda(const uint64_t *record, std::size_t words) {
-  const CudaDecoder::Result found =
+  const Taken found =
       cuda_->decode(record, words, has_thread_ ? &thread_ : nullptr);
   tables_.foreign_records += found.is_foreign;
   if (!found.is_sound || (found.host_time != 0 && !see_time(found.host_time))) return false;
   events_ += found.is_counted;
-  return true;
-}
-
-bool RawDecoder::on_row(const raw::RowRecord &kind, const uint64_t *record, std::size_t words) {
-  if (words != kind.words || (kind.is_of_thread && !has_thread_)) return false;
-  std::vector<int64_t> values;
-  for (const raw::RowColumn &column : kind.columns) {
-    const int64_t value = number_in(column, record);
-    if (column.is == raw::RowColumn::kTime && !see_time(record[column.word])) return false;
-    const bool is_text = column.is == raw::RowColumn::kText;
-    values.push_back(is_text ? text_of(static_cast<uint32_t>(value)) : value);
-  }
-  events_ += kind.is_counted;
-  if (!tables_.rows.add(kind, kind.is_of_thread ? int64_t{thread_} : process_, values)) {
-    ++tables_.beyond_limits;
-  }
   return true;
 }
 

@@ -46,7 +46,6 @@ class RawDecoder {
   bool on_clock(const uint64_t *record, std::size_t words);
   bool on_note(const uint64_t *record, std::size_t words);
   bool on_cuda(const uint64_t *record, std::size_t words);
-  bool on_row(const raw::RowRecord &kind, const uint64_t *record, std::size_t words);
 
   // Reads a kPush, kStart or kMark, and its time; false unless it is sound.
   template <typename Record>

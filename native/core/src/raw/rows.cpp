@@ -1,155 +1,193 @@
 #include "raw/rows.h"
 
 #include <algorithm>
-#include <iterator>
-#include <numeric>
+#include <map>
+#include <utility>
 
 #include "raw/column.h"
+#include "raw/conversions.h"
+#include "raw/cuda_clock.h"
+#include "raw/order.h"
 #include "raw/tables.h"
 
 namespace warpline {
 
 namespace {
 
-using raw::RowColumn;
-using raw::RowRecord;
+template <typename Row>
+concept HasSpan = requires(Row row) { row.start_ns, row.end_ns; };
+template <typename Row>
+concept HasTime = requires(Row row) { row.time_ns; };
 
-std::size_t place_of(const RowRecord &record) {
-  return static_cast<std::size_t>(&record - raw::kRowRecords);
+template <typename Row>
+int32_t process_of(const RawTables &tables, const Row &row) {
+  if constexpr (requires { row.process; }) {
+    return row.process;
+  } else if constexpr (Row::kOwner == RowOf::kThread) {
+    return tables.threads[row.thread].process;
+  } else {
+    return tables.cuda.places[row.place].process;
+  }
 }
 
-// Cells of a row.
-std::size_t width_of(const RowRecord &record) { return 1 + record.columns.size(); }
-
-std::size_t rows_of(const RowRecord &record, const RawRowTable &table) {
-  return table.cells.size() / width_of(record);
-}
-
-const RowRecord *find_table(std::string_view table) {
-  const auto *found = std::find_if(std::begin(raw::kRowRecords), std::end(raw::kRowRecords),
-                                   [&](const RowRecord &record) { return record.table == table; });
-  return found == std::end(raw::kRowRecords) ? nullptr : found;
-}
-
-void sort_rows(const RowRecord &record, std::vector<int64_t> &cells) {
-  const std::size_t width = width_of(record);
-  std::vector<uint32_t> order(cells.size() / width);
-  std::iota(order.begin(), order.end(), 0U);
-  const auto is_before = [&](uint32_t left, uint32_t right) {
-    for (const uint8_t column : std::span(record.order, record.sorted)) {
-      const int64_t a = cells[left * width + 1 + column];
-      const int64_t b = cells[right * width + 1 + column];
-      if (a != b) return a < b;
+// Takes the times of a row that has them; returns whether it has those that it should.
+template <typename Row>
+bool take_times(const typename Row::Record &record, Row &row, Taken &taken) {
+  if constexpr (HasSpan<Row>) {
+    const auto is_far = [](uint64_t time_ns) { return time_ns > kFarNs; };
+    const bool is_unknown = Row::kIsOnGpuClock && (record.start_ns == 0 || record.end_ns == 0);
+    if (is_unknown || is_far(record.start_ns) || is_far(record.end_ns)) {
+      taken.is_sound = Row::kIsOnGpuClock;  // CUPTI may not know them
+      return false;
     }
-    return false;
+    row.end_ns = std::max(row.start_ns, row.end_ns);
+    if (!Row::kIsOnGpuClock) taken.host_time = static_cast<uint64_t>(row.end_ns);
+  }
+  if constexpr (HasTime<Row>) {
+    taken.is_sound = record.time_ns <= kFarNs;
+    if (!Row::kIsOnGpuClock) taken.host_time = record.time_ns;
+  }
+  return taken.is_sound;
+}
+
+template <typename Row>
+class Table final : public RowsOf<Row> {
+ public:
+  using RowsOf<Row>::rows;
+
+  std::size_t size() const override { return rows.size(); }
+
+  Taken take(CudaDecoder &decoder, const uint64_t *record, std::size_t words) override {
+    using Record = typename Row::Record;
+    Taken taken{.is_counted = Record::kIsCounted};
+    Record found;
+    Row row;
+    if (!found.read(record, words)) return {.is_sound = false};
+    row.take(found, [&](uint32_t number) { return decoder.text_of(number); });
+    const bool has_times = take_times(found, row, taken);
+    if constexpr (Row::kOwner == RowOf::kThread) {
+      if (decoder.thread() == nullptr) return {.is_sound = false};
+      row.thread = *decoder.thread();
+    } else if constexpr (Row::kOwner == RowOf::kProcess) {
+      row.process = decoder.process();
+    } else if constexpr (requires { found.device, found.context, found.stream; }) {
+      if (HasSpan<Row>) decoder.see_work(found.correlation, has_times);
+      if (has_times) row.place = decoder.place_of(found);
+    }
+    if (has_times) decoder.add(rows, row);
+    return taken;
+  }
+
+  void settle_times(const RawTables &tables, int32_t process, const CudaClock &clock) override {
+    if constexpr (Row::kIsOnGpuClock) {
+      for (Row &row : rows) {
+        if (process_of(tables, row) == process) convert(row, clock);
+      }
+    }
+  }
+
+  void seal(RawTables &tables) override {
+    if (rows.empty()) return;
+    ColumnsOf<Row>::visit(Constants{[&](std::string_view name, std::string_view text) {
+      constants_[name] = tables.texts.intern(text);
+    }});
+    const SealedTables in{tables, 0};
+    sort_rows(rows, [&](const Row &row) { return ColumnsOf<Row>::first(in, row); },
+              [&](const Row &row) { return ColumnsOf<Row>::others(in, row); });
+  }
+
+  int64_t copy(const RawTables &tables, std::string_view column,
+               const RawPart &part) const override {
+    Copied copied{*this, {tables, part.origin_ns}, column, part};
+    ColumnsOf<Row>::visit(copied);
+    return copied.nulls;
+  }
+
+ private:
+  template <typename Each>
+  struct Constants {
+    Each each;
+
+    void operator()(std::string_view, const auto &) const {}
+    void constant(std::string_view name, std::string_view text) const { each(name, text); }
   };
-  if (std::is_sorted(order.begin(), order.end(), is_before)) return;
-  std::stable_sort(order.begin(), order.end(), is_before);
-  std::vector<int64_t> sorted;
-  sorted.reserve(cells.size());
-  for (const uint32_t row : order) {
-    const auto first = cells.begin() + static_cast<std::ptrdiff_t>(row * width);
-    sorted.insert(sorted.end(), first, first + static_cast<std::ptrdiff_t>(width));
-  }
-  cells = std::move(sorted);
-}
 
-// Copies values in the size that their column has in the schema.
-template <typename Get>
-int64_t copy_as(RowColumn::Is is, const RawPart &part, const Get &get) {
-  switch (is) {
-    case RowColumn::kNumber:
-    case RowColumn::kReal:
-    case RowColumn::kTime:
-      return copy_values<int64_t>(part, get);
-    case RowColumn::kText:
-    case RowColumn::kLabel:
-    case RowColumn::kConstant:
-      return copy_values<int32_t>(part, get);
-    case RowColumn::kFlag:
-      return copy_values<uint8_t>(part, get);
-  }
-  return -1;
-}
+  // Copies the column of a name when it comes by.
+  struct Copied {
+    const Table &table;
+    SealedTables in;
+    std::string_view column;
+    const RawPart &part;
+    mutable int64_t nulls = -1;
 
-Maybe value_of(const RowColumn &column, int64_t cell, int64_t origin_ns) {
-  if (column.is == RowColumn::kTime) return known(cell - origin_ns);
-  if (column.is == RowColumn::kText) return row_or_null(cell);
-  return {cell, !column.is_nullable || cell != 0};
-}
+    template <typename Get>
+    void operator()(std::string_view name, const Get &get) const {
+      if (name != column) return;
+      using Stored = typename decltype(get(in, table.rows[0]))::Stored;
+      nulls = copy_values<Stored>(part, [&](std::size_t row) { return get(in, table.rows[row]); });
+    }
+
+    void constant(std::string_view name, std::string_view) const {
+      if (name != column) return;
+      const auto found = table.constants_.find(name);
+      const int32_t text = found == table.constants_.end() ? -1 : found->second;
+      nulls = copy_values<int32_t>(part, [&](std::size_t) { return row_or_null(text); });
+    }
+  };
+
+  static void convert(Row &row, const CudaClock &clock) {
+    if constexpr (HasSpan<Row>) {
+      row.start_ns = clock.host_ns(row.start_ns);
+      row.end_ns = std::max(row.start_ns, clock.host_ns(row.end_ns));
+    }
+    if constexpr (HasTime<Row>) row.time_ns = clock.host_ns(row.time_ns);
+    if constexpr (requires { row.device_time_ns; }) {
+      if (row.device_time_ns != 0) row.device_time_ns = clock.host_ns(row.device_time_ns);
+    }
+  }
+
+  std::map<std::string_view, int32_t> constants_;  // texts; once sealed
+};
 
 }  // namespace
 
-const RowRecord *row_record(raw::Kind kind) {
-  for (const RowRecord &record : raw::kRowRecords) {
-    if (record.kind == kind) return &record;
-  }
-  return nullptr;
+RawRows::RawRows() { make(AllRows{}); }
+
+template <typename... Row>
+void RawRows::make(RowTypes<Row...>) {
+  const auto add = [&]<typename Each>(const Each *) {
+    tables_.push_back(std::make_unique<Table<Each>>());
+    names_.push_back(Each::kTable);
+    AnyRows *&taking = by_kind_[static_cast<uint8_t>(Each::Record::kKind)];
+    if (taking == nullptr) taking = tables_.back().get();
+  };
+  (add(static_cast<const Row *>(nullptr)), ...);
 }
 
-int64_t number_in(const RowColumn &column, const uint64_t *record) {
-  if (column.bits == 0) return 0;
-  // To the top of the word, and down again with the sign, if it has one.
-  const uint64_t top = record[column.word] << (64 - column.shift - column.bits);
-  const int down = 64 - column.bits;
-  return column.is_signed ? static_cast<int64_t>(top) >> down : static_cast<int64_t>(top >> down);
+void RawRows::settle_times(const RawTables &tables, int32_t process, const CudaClock &clock) {
+  for (const auto &table : tables_) table->settle_times(tables, process, clock);
 }
 
-RawRows::RawRows() : tables_(std::size(raw::kRowRecords)) {}
-
-bool RawRows::add(const RowRecord &record, int64_t owner, std::span<const int64_t> values) {
-  RawRowTable &table = tables_[place_of(record)];
-  if (rows_of(record, table) >= kMaxRows) return false;
-  table.cells.push_back(owner);
-  table.cells.insert(table.cells.end(), values.begin(), values.end());
-  return true;
+void RawRows::seal(RawTables &tables) {
+  for (const auto &table : tables_) table->seal(tables);
 }
 
-void RawRows::seal(RawTexts &texts) {
-  for (const RowRecord &record : raw::kRowRecords) {
-    RawRowTable &table = tables_[place_of(record)];
-    if (table.cells.empty()) continue;
-    for (const RowColumn &column : record.columns) {
-      const bool is_constant = column.is == RowColumn::kConstant;
-      table.constants.push_back(is_constant ? texts.intern(column.text) : -1);
-    }
-    sort_rows(record, table.cells);
-  }
+const AnyRows *RawRows::find(std::string_view table) const {
+  const auto found = std::find(names_.begin(), names_.end(), table);
+  if (found == names_.end()) return nullptr;
+  return tables_[static_cast<std::size_t>(found - names_.begin())].get();
 }
 
 int64_t RawRows::count(std::string_view table) const {
-  const RowRecord *record = find_table(table);
-  if (record == nullptr) return -1;
-  return static_cast<int64_t>(rows_of(*record, tables_[place_of(*record)]));
+  const AnyRows *found = find(table);
+  return found == nullptr ? -1 : static_cast<int64_t>(found->size());
 }
 
 int64_t RawRows::copy(const RawTables &tables, std::string_view name, const RawPart &part) const {
   const std::size_t slash = name.find('/');
-  const RowRecord *record = find_table(name.substr(0, slash));
-  if (record == nullptr || slash == name.npos) return -1;
-  name.remove_prefix(slash + 1);
-  const RawRowTable &table = tables_[place_of(*record)];
-  const auto cell = [&](std::size_t row, std::size_t column) {
-    return table.cells[row * width_of(*record) + column];
-  };
-  if (name == "process_id") {
-    return copy_values<int32_t>(part, [&](std::size_t row) {
-      const auto owner = static_cast<std::size_t>(cell(row, 0));
-      return known(record->is_of_thread ? tables.threads[owner].process : cell(row, 0));
-    });
-  }
-  if (name == "thread_id" && record->is_of_thread) {
-    return copy_values<int32_t>(part, [&](std::size_t row) { return known(cell(row, 0)); });
-  }
-  for (std::size_t place = 0; place < record->columns.size(); ++place) {
-    const RowColumn &column = record->columns[place];
-    if (column.name != name) continue;
-    return copy_as(column.is, part, [&](std::size_t row) {
-      if (column.is == RowColumn::kConstant) return known(table.constants[place]);
-      return value_of(column, cell(row, 1 + place), part.origin_ns);
-    });
-  }
-  return -1;
+  const AnyRows *found = find(name.substr(0, slash));
+  if (found == nullptr || slash == name.npos) return -1;
+  return found->copy(tables, name.substr(slash + 1), part);
 }
 
 }  // namespace warpline

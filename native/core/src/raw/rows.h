@@ -1,51 +1,91 @@
-// Tables whose rows are records as they are: records.toml says which, and no code knows one of them.
+// The tables whose rows are records: native/raw/records.toml declares them, and the code here is
+// the same for all.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <string_view>
 #include <vector>
 
-#include "warpline_records.h"
+#include "warpline_tables.h"
 
 namespace warpline {
 
-class RawTexts;
+class CudaClock;
+class CudaDecoder;
 struct RawPart;
 struct RawTables;
 
-// The rows of one kind of record.
-struct RawRowTable {
-  std::vector<int64_t> cells;      // of each row: its thread or process, then its columns
-  std::vector<int32_t> constants;  // texts, by column; once sealed
+// Rows refer to each other by int32_t, as in the schema.
+inline constexpr std::size_t kMaxRows = 0x7fffffff;
+
+// What became of a record.
+struct Taken {
+  bool is_sound = true;     // false: the log is damaged here
+  bool is_foreign = false;  // a kind that this version does not know
+  bool is_counted = false;  // in the header's number of records
+  uint64_t host_time = 0;   // the last time on the host's clock that it has, 0: none
+};
+
+// A table, whatever its rows are.
+class AnyRows {
+ public:
+  virtual ~AnyRows() = default;
+
+  virtual std::size_t size() const = 0;
+  // Makes a row of a record of the table's kind.
+  virtual Taken take(CudaDecoder &decoder, const uint64_t *record, std::size_t words) = 0;
+  // Puts the times of a process on the host's clock, if they are CUPTI's.
+  virtual void settle_times(const RawTables &tables, int32_t process, const CudaClock &clock) = 0;
+  // Sorts the rows.
+  virtual void seal(RawTables &tables) = 0;
+  // Copies part of a column and returns how many values are null; -1: there is no such column.
+  virtual int64_t copy(const RawTables &tables, std::string_view column,
+                       const RawPart &part) const = 0;
+};
+
+// The rows of a table, for code that joins them.
+template <typename Row>
+class RowsOf : public AnyRows {
+ public:
+  std::vector<Row> rows;
 };
 
 class RawRows {
  public:
   RawRows();
 
-  // Adds a row; `owner` is the thread or the process, `values` has one of each column. False when the
-  // table is full.
-  bool add(const raw::RowRecord &record, int64_t owner, std::span<const int64_t> values);
+  template <typename Row>
+  std::vector<Row> &of() {
+    return static_cast<RowsOf<Row> &>(*tables_[Row::kNumber]).rows;
+  }
+  template <typename Row>
+  const std::vector<Row> &of() const {
+    return static_cast<const RowsOf<Row> &>(*tables_[Row::kNumber]).rows;
+  }
 
-  // Sorts the rows.
-  void seal(RawTexts &texts);
+  // Returns the table whose rows are records of a kind, or null.
+  AnyRows *of_kind(raw::Kind kind) { return by_kind_[static_cast<uint8_t>(kind)]; }
+
+  void settle_times(const RawTables &tables, int32_t process, const CudaClock &clock);
+  void seal(RawTables &tables);
 
   // The number of rows of a table, or -1 if it is none of these.
   int64_t count(std::string_view table) const;
 
-  // Copies a part of a column and returns how many values are null; -1: there is no such column.
+  // Copies part of the column "TABLE/COLUMN", as AnyRows does.
   int64_t copy(const RawTables &tables, std::string_view name, const RawPart &part) const;
 
  private:
-  std::vector<RawRowTable> tables_;  // by place in raw::kRowRecords
+  template <typename... Row>
+  void make(RowTypes<Row...>);
+  const AnyRows *find(std::string_view table) const;
+
+  std::vector<std::unique_ptr<AnyRows>> tables_;
+  std::vector<std::string_view> names_;
+  std::array<AnyRows *, 256> by_kind_{};
 };
-
-// Returns what is declared of a kind of record if its records are rows, else null.
-const raw::RowRecord *row_record(raw::Kind kind);
-
-// Returns what a record has for a column; 0 for a constant.
-int64_t number_in(const raw::RowColumn &column, const uint64_t *record);
 
 }  // namespace warpline

@@ -51,7 +51,7 @@ void RawSession::finish(int64_t origin_ns, int64_t end_ns) {
   settle_cuda_times(tables_);
   seal(tables_, end_ns);
   seal_cuda(tables_);
-  tables_.rows.seal(tables_.texts);
+  tables_.rows.seal(tables_);
 }
 
 }  // namespace warpline

@@ -16,9 +16,6 @@
 
 namespace warpline {
 
-// Rows refer to each other by int32_t, as in the schema.
-inline constexpr std::size_t kMaxRows = 0x7fffffff;
-
 inline constexpr int64_t kUnknownTime = INT64_MIN;
 
 struct RawProcess {

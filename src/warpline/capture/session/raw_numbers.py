@@ -97,7 +97,19 @@ class LogHeader(ctypes.LittleEndianStructure):
 
 
 # The tables whose rows are records.
-ROW_TABLES: tuple[str, ...] = ("graph_node",)
+ROW_TABLES: tuple[str, ...] = (
+    "api_call",
+    "kernel",
+    "memcpy",
+    "memset",
+    "graph_launch",
+    "host_wait",
+    "stream_wait",
+    "event_record",
+    "memory_event",
+    "overhead",
+    "graph_node",
+)
 
 # What -t can name beside CUDA and NVTX, and the table that it adds.
 COLLECTORS: Mapping[str, str] = {}

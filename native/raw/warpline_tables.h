@@ -1,0 +1,930 @@
+// The tables of a raw session.
+// Generated from native/raw/records.toml by `python native/raw/generate`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "warpline_records.h"
+
+namespace warpline {
+
+// Whose a row is.
+enum class RowOf : std::uint8_t { kProcess, kThread, kPlace };
+
+// In a row `take` copies what it has of its record; `text_of` returns the text of a CudaName
+// record's number. In ColumnsOf a row, `visit` calls visitor(name, a function of a row) for every
+// column, and visitor.constant(name, text); `first` and `others` are what rows are sorted by. The
+// functions that make a column are those of raw/conversions.h.
+template <typename Row>
+struct ColumnsOf;
+
+// A row of api_call, made of a Call record.
+struct ApiCallRow {
+  using Record = raw::Call;
+  static constexpr std::size_t kNumber = 0;
+  static constexpr std::string_view kTable = "api_call";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint32_t thread = 0;
+  std::int32_t call_name = -1;
+  std::uint32_t chain_number = 0;
+  std::uint32_t correlation = 0;
+  std::uint32_t status = 0;
+  std::uint8_t flags = 0;
+
+  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    correlation = static_cast<std::uint32_t>(record.correlation);
+    status = static_cast<std::uint32_t>(record.status);
+    flags = static_cast<std::uint8_t>(record.flags);
+  }
+};
+
+template <>
+struct ColumnsOf<ApiCallRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const ApiCallRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const ApiCallRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("start_ns", [](const auto &in, const ApiCallRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const ApiCallRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("correlation_id", [](const auto &in, const ApiCallRow &row) {
+      return number_or_null(in, row.correlation);
+    });
+    visitor("name_id", [](const auto &in, const ApiCallRow &row) {
+      return call_text(in, row.call_name);
+    });
+    visitor("api", [](const auto &in, const ApiCallRow &row) {
+      return call_api(in, row.call_name);
+    });
+    visitor("return_value", [](const auto &in, const ApiCallRow &row) {
+      return signed_number(in, row.status);
+    });
+    visitor("stack_id", [](const auto &in, const ApiCallRow &row) {
+      return stack_of(in, row.chain_number);
+    });
+  }
+  static auto first(const auto &in, const ApiCallRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const ApiCallRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      row_id(in, row.thread).value,
+                      number_or_null(in, row.correlation).value);
+  }
+};
+
+// A row of kernel, made of a Kernel record.
+struct KernelRow {
+  using Record = raw::Kernel;
+  static constexpr std::size_t kNumber = 1;
+  static constexpr std::string_view kTable = "kernel";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = true;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint64_t local_bytes = 0;
+  std::uint64_t graph_node = 0;
+  std::uint32_t place = 0;
+  std::int32_t name = -1;
+  std::uint32_t correlation = 0;
+  std::uint32_t grid_x = 0;
+  std::uint32_t static_shared_bytes = 0;
+  std::uint32_t dynamic_shared_bytes = 0;
+  std::uint32_t executed_shared_bytes = 0;
+  std::uint32_t local_bytes_per_thread = 0;
+  std::uint32_t graph = 0;
+  std::uint16_t grid_y = 0;
+  std::uint16_t grid_z = 0;
+  std::uint16_t block_x = 0;
+  std::uint16_t block_y = 0;
+  std::uint16_t block_z = 0;
+  std::uint16_t registers = 0;
+  std::uint16_t cluster_x = 0;
+  std::uint16_t cluster_y = 0;
+  std::uint16_t cluster_z = 0;
+  std::uint8_t flags = 0;
+
+  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    name = text_of(record.name);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    correlation = static_cast<std::uint32_t>(record.correlation);
+    grid_x = static_cast<std::uint32_t>(record.grid_x);
+    grid_y = static_cast<std::uint16_t>(record.grid_y);
+    grid_z = static_cast<std::uint16_t>(record.grid_z);
+    block_x = static_cast<std::uint16_t>(record.block_x);
+    block_y = static_cast<std::uint16_t>(record.block_y);
+    block_z = static_cast<std::uint16_t>(record.block_z);
+    registers = static_cast<std::uint16_t>(record.registers);
+    static_shared_bytes = static_cast<std::uint32_t>(record.static_shared_bytes);
+    dynamic_shared_bytes = static_cast<std::uint32_t>(record.dynamic_shared_bytes);
+    executed_shared_bytes = static_cast<std::uint32_t>(record.executed_shared_bytes);
+    local_bytes_per_thread = static_cast<std::uint32_t>(record.local_bytes_per_thread);
+    local_bytes = static_cast<std::uint64_t>(record.local_bytes);
+    graph_node = static_cast<std::uint64_t>(record.graph_node);
+    graph = static_cast<std::uint32_t>(record.graph);
+    cluster_x = static_cast<std::uint16_t>(record.cluster_x);
+    cluster_y = static_cast<std::uint16_t>(record.cluster_y);
+    cluster_z = static_cast<std::uint16_t>(record.cluster_z);
+    flags = static_cast<std::uint8_t>(record.flags);
+  }
+};
+
+template <>
+struct ColumnsOf<KernelRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const KernelRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const KernelRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const KernelRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const KernelRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("start_ns", [](const auto &in, const KernelRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const KernelRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("correlation_id", [](const auto &in, const KernelRow &row) {
+      return number_or_null(in, row.correlation);
+    });
+    visitor("name_id", [](const auto &in, const KernelRow &row) {
+      return kernel_name(in, row.name);
+    });
+    visitor("short_name_id", [](const auto &in, const KernelRow &row) {
+      return kernel_short_name(in, row.name);
+    });
+    visitor("mangled_name_id", [](const auto &in, const KernelRow &row) {
+      return kernel_mangled_name(in, row.name);
+    });
+    visitor("grid_x", [](const auto &in, const KernelRow &row) {
+      return number(in, row.grid_x);
+    });
+    visitor("grid_y", [](const auto &in, const KernelRow &row) {
+      return number(in, row.grid_y);
+    });
+    visitor("grid_z", [](const auto &in, const KernelRow &row) {
+      return number(in, row.grid_z);
+    });
+    visitor("block_x", [](const auto &in, const KernelRow &row) {
+      return number(in, row.block_x);
+    });
+    visitor("block_y", [](const auto &in, const KernelRow &row) {
+      return number(in, row.block_y);
+    });
+    visitor("block_z", [](const auto &in, const KernelRow &row) {
+      return number(in, row.block_z);
+    });
+    visitor("cluster_x", [](const auto &in, const KernelRow &row) {
+      return number_or_null(in, row.cluster_x);
+    });
+    visitor("cluster_y", [](const auto &in, const KernelRow &row) {
+      return number_or_null(in, row.cluster_y);
+    });
+    visitor("cluster_z", [](const auto &in, const KernelRow &row) {
+      return number_or_null(in, row.cluster_z);
+    });
+    visitor("registers_per_thread", [](const auto &in, const KernelRow &row) {
+      return number(in, row.registers);
+    });
+    visitor("static_shared_bytes", [](const auto &in, const KernelRow &row) {
+      return number(in, row.static_shared_bytes);
+    });
+    visitor("dynamic_shared_bytes", [](const auto &in, const KernelRow &row) {
+      return number(in, row.dynamic_shared_bytes);
+    });
+    visitor("executed_shared_bytes", [](const auto &in, const KernelRow &row) {
+      return number(in, row.executed_shared_bytes);
+    });
+    visitor("local_per_thread_bytes", [](const auto &in, const KernelRow &row) {
+      return number(in, row.local_bytes_per_thread);
+    });
+    visitor("local_total_bytes", [](const auto &in, const KernelRow &row) {
+      return number(in, row.local_bytes);
+    });
+    visitor("launch_kind", [](const auto &in, const KernelRow &row) {
+      return launch_kind(in, row.has(raw::Kernel::kIsCooperative), row.has(raw::Kernel::kIsCooperativeMulti));
+    });
+    visitor("graph_node_id", [](const auto &in, const KernelRow &row) {
+      return number_or_null(in, row.graph_node);
+    });
+    visitor("graph_id", [](const auto &in, const KernelRow &row) {
+      return number_or_null(in, row.graph);
+    });
+    visitor("green_context_id", [](const auto &in, const KernelRow &row) {
+      return green_context_of(in, row.place);
+    });
+  }
+  static auto first(const auto &in, const KernelRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const KernelRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      device_of(in, row.place).value,
+                      stream_of(in, row.place).value,
+                      number_or_null(in, row.correlation).value);
+  }
+};
+
+// A row of memcpy, made of a Copy record.
+struct MemcpyRow {
+  using Record = raw::Copy;
+  static constexpr std::size_t kNumber = 2;
+  static constexpr std::string_view kTable = "memcpy";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = true;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t graph_node = 0;
+  std::uint64_t copies = 0;
+  std::uint32_t place = 0;
+  std::uint32_t correlation = 0;
+  std::uint32_t graph = 0;
+  std::uint32_t source_device = 0;
+  std::uint32_t destination_device = 0;
+  std::uint8_t copy_kind = 0;
+  std::uint8_t source_memory = 0;
+  std::uint8_t destination_memory = 0;
+  std::uint8_t flags = 0;
+
+  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    copy_kind = static_cast<std::uint8_t>(record.copy_kind);
+    source_memory = static_cast<std::uint8_t>(record.source_memory);
+    destination_memory = static_cast<std::uint8_t>(record.destination_memory);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    correlation = static_cast<std::uint32_t>(record.correlation);
+    bytes = static_cast<std::uint64_t>(record.bytes);
+    graph_node = static_cast<std::uint64_t>(record.graph_node);
+    graph = static_cast<std::uint32_t>(record.graph);
+    source_device = static_cast<std::uint32_t>(record.source_device);
+    destination_device = static_cast<std::uint32_t>(record.destination_device);
+    copies = static_cast<std::uint64_t>(record.copies);
+    flags = static_cast<std::uint8_t>(record.flags);
+  }
+};
+
+template <>
+struct ColumnsOf<MemcpyRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const MemcpyRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const MemcpyRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const MemcpyRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const MemcpyRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("start_ns", [](const auto &in, const MemcpyRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const MemcpyRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("correlation_id", [](const auto &in, const MemcpyRow &row) {
+      return number_or_null(in, row.correlation);
+    });
+    visitor("bytes", [](const auto &in, const MemcpyRow &row) {
+      return number(in, row.bytes);
+    });
+    visitor("kind", [](const auto &in, const MemcpyRow &row) {
+      return copy_kind(in, row.copy_kind);
+    });
+    visitor("src_memory", [](const auto &in, const MemcpyRow &row) {
+      return memory_kind(in, row.source_memory);
+    });
+    visitor("dst_memory", [](const auto &in, const MemcpyRow &row) {
+      return memory_kind(in, row.destination_memory);
+    });
+    visitor("src_device_id", [](const auto &in, const MemcpyRow &row) {
+      return peer_device(in, row.has(raw::Copy::kHasPeer), row.place, row.source_device);
+    });
+    visitor("dst_device_id", [](const auto &in, const MemcpyRow &row) {
+      return peer_device(in, row.has(raw::Copy::kHasPeer), row.place, row.destination_device);
+    });
+    visitor("copy_count", [](const auto &in, const MemcpyRow &row) {
+      return copy_count(in, row.has(raw::Copy::kHasCount), row.copies);
+    });
+    visitor("graph_node_id", [](const auto &in, const MemcpyRow &row) {
+      return number_or_null(in, row.graph_node);
+    });
+    visitor("green_context_id", [](const auto &in, const MemcpyRow &row) {
+      return green_context_of(in, row.place);
+    });
+  }
+  static auto first(const auto &in, const MemcpyRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const MemcpyRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      device_of(in, row.place).value,
+                      stream_of(in, row.place).value,
+                      number_or_null(in, row.correlation).value);
+  }
+};
+
+// A row of memset, made of a Fill record.
+struct MemsetRow {
+  using Record = raw::Fill;
+  static constexpr std::size_t kNumber = 3;
+  static constexpr std::string_view kTable = "memset";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = true;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t graph_node = 0;
+  std::uint32_t place = 0;
+  std::uint32_t value = 0;
+  std::uint32_t correlation = 0;
+  std::uint32_t memory = 0;
+  std::uint32_t graph = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    value = static_cast<std::uint32_t>(record.value);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    correlation = static_cast<std::uint32_t>(record.correlation);
+    bytes = static_cast<std::uint64_t>(record.bytes);
+    memory = static_cast<std::uint32_t>(record.memory);
+    graph_node = static_cast<std::uint64_t>(record.graph_node);
+    graph = static_cast<std::uint32_t>(record.graph);
+  }
+};
+
+template <>
+struct ColumnsOf<MemsetRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const MemsetRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const MemsetRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const MemsetRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const MemsetRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("start_ns", [](const auto &in, const MemsetRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const MemsetRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("correlation_id", [](const auto &in, const MemsetRow &row) {
+      return number_or_null(in, row.correlation);
+    });
+    visitor("bytes", [](const auto &in, const MemsetRow &row) {
+      return number(in, row.bytes);
+    });
+    visitor("value", [](const auto &in, const MemsetRow &row) {
+      return number(in, row.value);
+    });
+    visitor("memory", [](const auto &in, const MemsetRow &row) {
+      return memory_kind(in, row.memory);
+    });
+    visitor("graph_node_id", [](const auto &in, const MemsetRow &row) {
+      return number_or_null(in, row.graph_node);
+    });
+    visitor("green_context_id", [](const auto &in, const MemsetRow &row) {
+      return green_context_of(in, row.place);
+    });
+  }
+  static auto first(const auto &in, const MemsetRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const MemsetRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      device_of(in, row.place).value,
+                      stream_of(in, row.place).value,
+                      number_or_null(in, row.correlation).value);
+  }
+};
+
+// A row of graph_launch, made of a Graph record.
+struct GraphLaunchRow {
+  using Record = raw::Graph;
+  static constexpr std::size_t kNumber = 4;
+  static constexpr std::string_view kTable = "graph_launch";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = true;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint32_t place = 0;
+  std::uint32_t nodes = 0;
+  std::uint32_t source_graph = 0;
+  std::uint32_t graph = 0;
+  std::uint32_t correlation = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    graph = static_cast<std::uint32_t>(record.graph);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    correlation = static_cast<std::uint32_t>(record.correlation);
+  }
+};
+
+template <>
+struct ColumnsOf<GraphLaunchRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const GraphLaunchRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const GraphLaunchRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const GraphLaunchRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const GraphLaunchRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("start_ns", [](const auto &in, const GraphLaunchRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const GraphLaunchRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("correlation_id", [](const auto &in, const GraphLaunchRow &row) {
+      return number_or_null(in, row.correlation);
+    });
+    visitor("level", [](const auto &in, const GraphLaunchRow &row) {
+      return graph_level(in, row.nodes);
+    });
+    visitor("node_count", [](const auto &in, const GraphLaunchRow &row) {
+      return number(in, row.nodes);
+    });
+    visitor("graph_id", [](const auto &in, const GraphLaunchRow &row) {
+      return number_or_null(in, row.source_graph);
+    });
+    visitor("graph_exec_id", [](const auto &in, const GraphLaunchRow &row) {
+      return number_or_null(in, row.graph);
+    });
+  }
+  static auto first(const auto &in, const GraphLaunchRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const GraphLaunchRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      device_of(in, row.place).value,
+                      stream_of(in, row.place).value,
+                      number_or_null(in, row.correlation).value);
+  }
+};
+
+// A row of host_wait, made of a Wait record.
+struct HostWaitRow {
+  using Record = raw::Wait;
+  static constexpr std::size_t kNumber = 5;
+  static constexpr std::string_view kTable = "host_wait";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = true;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint64_t event_sync = 0;
+  std::uint32_t place = 0;
+  std::int32_t process = -1;
+  std::uint32_t wait_kind = 0;
+  std::uint32_t context = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t correlation = 0;
+  std::uint32_t event = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    wait_kind = static_cast<std::uint32_t>(record.wait_kind);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    context = static_cast<std::uint32_t>(record.context);
+    stream = static_cast<std::uint32_t>(record.stream);
+    correlation = static_cast<std::uint32_t>(record.correlation);
+    event = static_cast<std::uint32_t>(record.event);
+    event_sync = static_cast<std::uint64_t>(record.event_sync);
+  }
+};
+
+template <>
+struct ColumnsOf<HostWaitRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const HostWaitRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const HostWaitRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const HostWaitRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const HostWaitRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("kind", [](const auto &in, const HostWaitRow &row) {
+      return label(in, row.wait_kind);
+    });
+    visitor("start_ns", [](const auto &in, const HostWaitRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const HostWaitRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("correlation_id", [](const auto &in, const HostWaitRow &row) {
+      return number_or_null(in, row.correlation);
+    });
+    visitor("event_id", [](const auto &in, const HostWaitRow &row) {
+      return event_or_null(in, row.event);
+    });
+    visitor("event_sync_id", [](const auto &in, const HostWaitRow &row) {
+      return number_or_null(in, row.event_sync);
+    });
+  }
+  static auto first(const auto &in, const HostWaitRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const HostWaitRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      process_of_place(in, row.place).value,
+                      number_or_null(in, row.correlation).value);
+  }
+};
+
+// A row of stream_wait, made of a Wait record.
+struct StreamWaitRow {
+  using Record = raw::Wait;
+  static constexpr std::size_t kNumber = 6;
+  static constexpr std::string_view kTable = "stream_wait";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = true;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint64_t event_sync = 0;
+  std::uint32_t place = 0;
+  std::int32_t process = -1;
+  std::uint32_t context = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t correlation = 0;
+  std::uint32_t event = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    context = static_cast<std::uint32_t>(record.context);
+    stream = static_cast<std::uint32_t>(record.stream);
+    correlation = static_cast<std::uint32_t>(record.correlation);
+    event = static_cast<std::uint32_t>(record.event);
+    event_sync = static_cast<std::uint64_t>(record.event_sync);
+  }
+};
+
+template <>
+struct ColumnsOf<StreamWaitRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const StreamWaitRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const StreamWaitRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const StreamWaitRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const StreamWaitRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("start_ns", [](const auto &in, const StreamWaitRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const StreamWaitRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("correlation_id", [](const auto &in, const StreamWaitRow &row) {
+      return number_or_null(in, row.correlation);
+    });
+    visitor("event_id", [](const auto &in, const StreamWaitRow &row) {
+      return event_or_null(in, row.event);
+    });
+    visitor("event_sync_id", [](const auto &in, const StreamWaitRow &row) {
+      return number_or_null(in, row.event_sync);
+    });
+  }
+  static auto first(const auto &in, const StreamWaitRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const StreamWaitRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      process_of_place(in, row.place).value,
+                      number_or_null(in, row.correlation).value);
+  }
+};
+
+// A row of event_record, made of a Event record.
+struct EventRecordRow {
+  using Record = raw::Event;
+  static constexpr std::size_t kNumber = 7;
+  static constexpr std::string_view kTable = "event_record";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = true;
+
+  std::uint64_t event_sync = 0;
+  std::int64_t device_time_ns = 0;
+  std::uint32_t place = 0;
+  std::int32_t process = -1;
+  std::uint32_t event = 0;
+  std::uint32_t context = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t correlation = 0;
+  std::uint32_t device = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    event = static_cast<std::uint32_t>(record.event);
+    context = static_cast<std::uint32_t>(record.context);
+    stream = static_cast<std::uint32_t>(record.stream);
+    correlation = static_cast<std::uint32_t>(record.correlation);
+    device = static_cast<std::uint32_t>(record.device);
+    event_sync = static_cast<std::uint64_t>(record.event_sync);
+    device_time_ns = static_cast<std::int64_t>(record.device_time_ns);
+  }
+};
+
+template <>
+struct ColumnsOf<EventRecordRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const EventRecordRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const EventRecordRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const EventRecordRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const EventRecordRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("correlation_id", [](const auto &in, const EventRecordRow &row) {
+      return number_or_null(in, row.correlation);
+    });
+    visitor("event_id", [](const auto &in, const EventRecordRow &row) {
+      return number(in, row.event);
+    });
+    visitor("event_sync_id", [](const auto &in, const EventRecordRow &row) {
+      return number_or_null(in, row.event_sync);
+    });
+    visitor("device_time_ns", [](const auto &in, const EventRecordRow &row) {
+      return time_or_null(in, row.device_time_ns);
+    });
+  }
+  static auto first(const auto &in, const EventRecordRow &row) {
+    return process_of_place(in, row.place).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const EventRecordRow &row) {
+    return std::tuple(number_or_null(in, row.correlation).value,
+                      number_or_null(in, row.event_sync).value);
+  }
+};
+
+// A row of memory_event, made of a Memory record.
+struct MemoryEventRow {
+  using Record = raw::Memory;
+  static constexpr std::size_t kNumber = 8;
+  static constexpr std::string_view kTable = "memory_event";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = true;
+
+  std::int64_t time_ns = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t pool_address = 0;
+  std::uint32_t place = 0;
+  std::uint32_t correlation = 0;
+  std::int32_t name = -1;
+  std::uint8_t operation = 0;
+  std::uint8_t memory = 0;
+  std::uint8_t flags = 0;
+
+  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    operation = static_cast<std::uint8_t>(record.operation);
+    memory = static_cast<std::uint8_t>(record.memory);
+    time_ns = static_cast<std::int64_t>(record.time_ns);
+    correlation = static_cast<std::uint32_t>(record.correlation);
+    address = static_cast<std::uint64_t>(record.address);
+    bytes = static_cast<std::uint64_t>(record.bytes);
+    pool_address = static_cast<std::uint64_t>(record.pool_address);
+    name = text_of(record.name);
+    flags = static_cast<std::uint8_t>(record.flags);
+  }
+};
+
+template <>
+struct ColumnsOf<MemoryEventRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const MemoryEventRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const MemoryEventRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const MemoryEventRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const MemoryEventRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("time_ns", [](const auto &in, const MemoryEventRow &row) {
+      return time(in, row.time_ns);
+    });
+    visitor("correlation_id", [](const auto &in, const MemoryEventRow &row) {
+      return number_or_null(in, row.correlation);
+    });
+    visitor("operation", [](const auto &in, const MemoryEventRow &row) {
+      return is_release(in, row.operation);
+    });
+    visitor("memory", [](const auto &in, const MemoryEventRow &row) {
+      return memory_kind(in, row.memory);
+    });
+    visitor("bytes", [](const auto &in, const MemoryEventRow &row) {
+      return number(in, row.bytes);
+    });
+    visitor("address", [](const auto &in, const MemoryEventRow &row) {
+      return number(in, row.address);
+    });
+    visitor("pool_address", [](const auto &in, const MemoryEventRow &row) {
+      return number_if(in, row.has(raw::Memory::kHasPool), row.pool_address);
+    });
+    visitor("name_id", [](const auto &in, const MemoryEventRow &row) {
+      return text(in, row.name);
+    });
+  }
+  static auto first(const auto &in, const MemoryEventRow &row) {
+    return time(in, row.time_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const MemoryEventRow &row) {
+    return std::tuple(process_of_place(in, row.place).value,
+                      number(in, row.address).value,
+                      is_release(in, row.operation).value);
+  }
+};
+
+// A row of overhead, made of a Overhead record.
+struct OverheadRow {
+  using Record = raw::Overhead;
+  static constexpr std::size_t kNumber = 9;
+  static constexpr std::string_view kTable = "overhead";
+  static constexpr RowOf kOwner = RowOf::kProcess;
+  static constexpr bool kIsOnGpuClock = true;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::int32_t process = 0;
+  std::int32_t name = -1;
+  std::uint32_t overhead_kind = 0;
+  std::uint32_t object_kind = 0;
+  std::uint32_t object_id = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    overhead_kind = static_cast<std::uint32_t>(record.overhead_kind);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    object_kind = static_cast<std::uint32_t>(record.object_kind);
+    object_id = static_cast<std::uint32_t>(record.object_id);
+  }
+};
+
+template <>
+struct ColumnsOf<OverheadRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const OverheadRow &row) {
+      return row_id(in, row.process);
+    });
+    visitor("start_ns", [](const auto &in, const OverheadRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const OverheadRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("thread_id", [](const auto &in, const OverheadRow &row) {
+      return thread_of(in, row.process, row.object_kind, row.object_id);
+    });
+    visitor("name_id", [](const auto &in, const OverheadRow &row) {
+      return text(in, row.name);
+    });
+  }
+  static auto first(const auto &in, const OverheadRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const OverheadRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      thread_of(in, row.process, row.object_kind, row.object_id).value);
+  }
+};
+
+// A row of graph_node, made of a GraphNode record.
+struct GraphNodeRow {
+  using Record = raw::GraphNode;
+  static constexpr std::size_t kNumber = 10;
+  static constexpr std::string_view kTable = "graph_node";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+
+  std::int64_t time_ns = 0;
+  std::uint64_t graph_node_id = 0;
+  std::uint64_t original_graph_node_id = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t node_type = 0;
+  std::uint32_t graph = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    node_type = static_cast<std::uint32_t>(record.node_type);
+    time_ns = static_cast<std::int64_t>(record.time_ns);
+    graph_node_id = static_cast<std::uint64_t>(record.graph_node_id);
+    original_graph_node_id = static_cast<std::uint64_t>(record.original_graph_node_id);
+    graph = static_cast<std::uint32_t>(record.graph);
+  }
+};
+
+template <>
+struct ColumnsOf<GraphNodeRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const GraphNodeRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const GraphNodeRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("node_type", [](const auto &in, const GraphNodeRow &row) {
+      return number(in, row.node_type);
+    });
+    visitor("time_ns", [](const auto &in, const GraphNodeRow &row) {
+      return time(in, row.time_ns);
+    });
+    visitor("graph_node_id", [](const auto &in, const GraphNodeRow &row) {
+      return number(in, row.graph_node_id);
+    });
+    visitor("original_graph_node_id", [](const auto &in, const GraphNodeRow &row) {
+      return number_or_null(in, row.original_graph_node_id);
+    });
+    visitor("graph", [](const auto &in, const GraphNodeRow &row) {
+      return number(in, row.graph);
+    });
+    visitor.constant("name_id", "Graph Node Creation");
+  }
+  static auto first(const auto &in, const GraphNodeRow &row) {
+    return time(in, row.time_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const GraphNodeRow &row) {
+    return std::tuple(number(in, row.graph_node_id).value);
+  }
+};
+
+// All of them.
+template <typename... Row>
+struct RowTypes {};
+using AllRows = RowTypes<ApiCallRow,
+                         KernelRow,
+                         MemcpyRow,
+                         MemsetRow,
+                         GraphLaunchRow,
+                         HostWaitRow,
+                         StreamWaitRow,
+                         EventRecordRow,
+                         MemoryEventRow,
+                         OverheadRow,
+                         GraphNodeRow>;
+
+}  // namespace warpline
