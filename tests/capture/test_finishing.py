@@ -57,6 +57,7 @@ def test_the_facts_of_the_session(tmp_path: Path) -> None:
 def test_a_session_without_an_event_is_a_recording(tmp_path: Path) -> None:
     trace, finished = read(tmp_path)
     assert finished.ranges == finished.processes == 0
+    assert finished.is_empty
     assert {"range", "mark", "process", "thread"} <= set(trace.tables)
     assert len(trace["range"]) == len(trace["mark"]) == 0
     assert not trace.has("kernel")

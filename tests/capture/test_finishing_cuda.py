@@ -31,6 +31,19 @@ def test_a_core_of_another_version_is_refused(
     assert f"together with {path}" in (raised.value.hint or "")
 
 
+def test_a_recording_with_an_event_of_any_kind_is_not_empty(tmp_path: Path) -> None:
+    silent = of_process()
+    silent.overhead(1, 5, 6)
+    _, finished = read_cuda(tmp_path, silent)
+    assert finished.is_empty  # profiling itself is no event of the program
+    for number, add in enumerate((CudaLog.fill, CudaLog.copy)):
+        log = of_process()
+        add(log, 10, 20, 1, 64)
+        (tmp_path / str(number)).mkdir()
+        _, finished = read_cuda(tmp_path / str(number), log)
+        assert (finished.kernels, finished.cuda_calls, finished.is_empty) == (0, 0, False)
+
+
 def test_polls_are_no_waits(tmp_path: Path) -> None:
     log = of_process()
     log.call("cudaEventQuery_v3020", 10, 12, 1)

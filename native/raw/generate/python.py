@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from records import Declarations, Field, Numbers
+from records import Declarations, Field, Numbers, Table
 
 _TYPES = {
     "char": "ctypes.c_char",
@@ -30,18 +30,33 @@ def module(declared: Declarations) -> str:
     for numbers in declared.numbers:
         lines += _enum(numbers)
     lines += _log_header(declared.header)
-    rows = [table for record in declared.records for table in record.tables]
-    collectors = [f'    "{row.collector}": "{row.name}",' for row in rows if row.collector]
-    tables = "".join(f'\n    "{row.name}",' for row in rows)
+    tables = [(record, table) for record in declared.records for table in record.tables]
+    collectors = [f'"{table.collector}": "{table.name}"' for _, table in tables if table.collector]
+    collected = [f'"{table.name}": {_bits(table)}' for _, table in tables if table.collected]
+    counted = [f'"{t.name}"' for record, t in tables if record.is_counted or t.collector]
     lines += [
         "",
         "# The tables whose rows are records.",
-        f"ROW_TABLES: tuple[str, ...] = ({tables}\n)",
-        "",
+        *_display("ROW_TABLES: tuple[str, ...]", [f'"{t.name}"' for _, t in tables], "()"),
+        "# Those with what a program did: a recording that has no row of any is empty.",
+        *_display("EVENT_TABLES: tuple[str, ...]", counted, "()"),
+        "# CUDA's tables, and what was collected if one was recorded.",
+        *_display("CUDA_TABLES: Mapping[str, CudaCollects]", collected, "{}"),
         "# What -t can name beside CUDA and NVTX, and the table that it adds.",
-        "COLLECTORS: Mapping[str, str] = {" + "".join(f"\n{line}" for line in collectors),
+        *_display("COLLECTORS: Mapping[str, str]", collectors, "{}"),
     ]
-    return "\n".join(lines) + ("\n}\n" if collectors else "}\n")
+    return "\n".join(lines)
+
+
+def _display(name: str, items: Sequence[str], brackets: str) -> list[str]:
+    """Return the lines of a tuple or a dictionary."""
+    if not items:
+        return [f"{name} = {brackets}", ""]
+    return [f"{name} = {brackets[0]}", *(f"    {item}," for item in items), brackets[1], ""]
+
+
+def _bits(table: Table) -> str:
+    return " | ".join(f"CudaCollects.{_snake(name)}" for name in table.collected)
 
 
 def _snake(name: str) -> str:

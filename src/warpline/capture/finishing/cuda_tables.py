@@ -6,28 +6,14 @@ from collections.abc import Mapping
 
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import INFO, WARNING, Told
+from warpline.capture.session.raw_numbers import CUDA_TABLES, CudaNote
 from warpline.capture.session.raw_numbers import CudaCollects as Collects
-from warpline.capture.session.raw_numbers import CudaNote
 from warpline.units import plural
 
 CUDA = "cuda"
 DIMENSIONS = ("device", "context", "stream")
 
-# Tables, and what was collected if they were recorded.
-_COLLECTED: Mapping[str, Collects] = {
-    "kernel": Collects.KERNELS,
-    "memcpy": Collects.COPIES,
-    "memset": Collects.FILLS,
-    "graph_launch": Collects.KERNELS | Collects.GRAPHS,
-    "api_call": Collects.CALLS,
-    "host_wait": Collects.WAITS | Collects.TARGETS,
-    "stream_wait": Collects.WAITS | Collects.TARGETS,
-    "event_record": Collects.EVENTS | Collects.TARGETS,
-    "memory_event": Collects.MEMORY,
-    "graph_node": Collects.GRAPH_NODES,
-    "overhead": Collects.OVERHEAD,
-}
-TABLES = (*_COLLECTED, *DIMENSIONS, "stack", "frame")
+TABLES = (*CUDA_TABLES, *DIMENSIONS, "stack", "frame")
 
 # The default, for when no process got far enough to log its own.
 _DEFAULT = (
@@ -74,7 +60,7 @@ def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
         said |= mask
     if not said and is_asked_for and not {*session.facts("note", "kind")} & set(_UNAVAILABLE):
         said = _DEFAULT
-    tables = [name for name, bits in _COLLECTED.items() if said & bits or session.rows(name)]
+    tables = [name for name, bits in CUDA_TABLES.items() if said & bits or session.rows(name)]
     is_any = bool(tables) or any(session.rows(name) for name in DIMENSIONS)
     return [*tables, *DIMENSIONS] if is_any else []
 

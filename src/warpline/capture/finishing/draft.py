@@ -13,7 +13,7 @@ from warpline.capture.finishing.clock import Clock
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import Told
 from warpline.capture.session.facts import Facts, texts_of
-from warpline.capture.session.raw_numbers import COLLECTORS, ROW_TABLES
+from warpline.capture.session.raw_numbers import COLLECTORS, EVENT_TABLES, ROW_TABLES
 from warpline.container import META, ContainerWriter
 from warpline.redaction import join_command
 from warpline.schema import TABLES, DType
@@ -72,6 +72,11 @@ class Draft:
         if _NVTX in collected:
             there |= {*_EVENTS, "diagnostic"}
         self._tables = [name for name in self.rows if name in there]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing that a program did was recorded."""
+        return not any(self.rows[name] for name in ("range", "mark", *EVENT_TABLES))
 
     def write(self, output: Path, progress: Progress) -> None:
         """Write the recording; OSError if that fails."""

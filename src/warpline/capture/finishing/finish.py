@@ -37,6 +37,7 @@ class Finished:
         output: The recording.
         processes, threads, ranges, marks, payloads, diagnostics, kernels, cuda_calls: Rows of its
             tables.
+        is_empty: Whether nothing that a program did was recorded, by any collector.
         lost: Events that were dropped while recording, or could not be read.
         truncated: Ranges that were open when their process, or recording, ended.
         damaged_logs: Logs that could not be read completely.
@@ -56,6 +57,7 @@ class Finished:
     diagnostics: int
     kernels: int
     cuda_calls: int
+    is_empty: bool
     lost: int
     truncated: int
     damaged_logs: int
@@ -128,6 +130,7 @@ def finish(
         diagnostics=rows["diagnostic"],
         kernels=rows["kernel"],
         cuda_calls=rows["api_call"],
+        is_empty=draft.is_empty,
         lost=told.lost + sum(told.more_lost.values()),
         truncated=told.truncated,
         damaged_logs=told.damaged_logs,

@@ -40,7 +40,6 @@ from warpline.errors import CaptureError
 from warpline.redaction import Project, redact_command, redact_environment
 
 _DETACH_MS = 1000  # attaching CUPTI again takes 11 ms (H200, CUDA 13.0)
-_RECORDED = ("ranges", "marks", "kernels", "cuda_calls")  # a recording without any is empty
 
 Say = Callable[[str], None]
 
@@ -123,7 +122,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     counters = session.control.counters()
     finished = _finish(session, settings, ending, talk)
     reason = None
-    if not any(finished.get(name) for name in _RECORDED):
+    if finished["is_empty"]:
         unrecorded = tuple(finished.get("unrecorded", ()))
         evidence = reasons.Evidence(settings, counters, ending, path, seconds, unrecorded)
         reason = reasons.why_nothing(evidence)

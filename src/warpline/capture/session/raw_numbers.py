@@ -111,5 +111,29 @@ ROW_TABLES: tuple[str, ...] = (
     "graph_node",
 )
 
+# Those with what a program did: a recording that has no row of any is empty.
+EVENT_TABLES: tuple[str, ...] = (
+    "api_call",
+    "kernel",
+    "memcpy",
+    "memset",
+    "graph_launch",
+)
+
+# CUDA's tables, and what was collected if one was recorded.
+CUDA_TABLES: Mapping[str, CudaCollects] = {
+    "api_call": CudaCollects.CALLS,
+    "kernel": CudaCollects.KERNELS,
+    "memcpy": CudaCollects.COPIES,
+    "memset": CudaCollects.FILLS,
+    "graph_launch": CudaCollects.KERNELS | CudaCollects.GRAPHS,
+    "host_wait": CudaCollects.WAITS | CudaCollects.TARGETS,
+    "stream_wait": CudaCollects.WAITS | CudaCollects.TARGETS,
+    "event_record": CudaCollects.EVENTS | CudaCollects.TARGETS,
+    "memory_event": CudaCollects.MEMORY,
+    "overhead": CudaCollects.OVERHEAD,
+    "graph_node": CudaCollects.GRAPH_NODES,
+}
+
 # What -t can name beside CUDA and NVTX, and the table that it adds.
 COLLECTORS: Mapping[str, str] = {}
