@@ -114,36 +114,39 @@ def test_a_collector_is_known_once_it_is_declared(with_collector: Path) -> None:
 
 
 def newest_build(repository: Path) -> Path:
-    """Return the folder of the newest build of native/; installing leaves one, also in CI."""
-    found = repository.glob("build/*/libwarpline_agent.so")
-    builds = [agent.parent for agent in sorted(found, key=lambda path: path.stat().st_mtime)]
-    plain = [build for build in builds if not is_sanitized(build)]
-    if not plain or shutil.which("c++") is None:
+    """Return the folder of the newest build that an installation left; CI installs, too."""
+    found = [path.parents[3] for path in repository.glob(f"build/*/{batches('agent')}")]
+    if not found or shutil.which("c++") is None:
         pytest.skip("no build of native/, or no compiler: run make test")
-    return plain[-1]
+    return max(found, key=lambda build: (build / "CMakeCache.txt").stat().st_mtime)
 
 
-def is_sanitized(build: Path) -> bool:
-    """Return whether a build has sanitizers, which programs would have to load first."""
-    cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
-    return re.search(r"^WARPLINE_SANITIZE:STRING=.", cache, re.MULTILINE) is not None
+def batches(part: str) -> Path:
+    """Return where a build has the files that include several sources each, and their objects."""
+    return Path(part, "CMakeFiles", f"{part}_objects.dir", "Unity")
 
 
 def link(part: str, sources: list[str], root: Path, build: Path) -> Path:
-    """Link a library of its objects in a build, those of some sources compiled again."""
-    native, folder = root / "native", root / "objects" / part
+    """Link a library of a build's objects; what holds some sources is compiled again."""
+    native, objects = root / "native", []
     flags = ["-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique"]
     flags += [f"-I{native / place}" for place in (f"{part}/include", f"{part}/src", "raw")]
-    for source in sources:
-        made = folder / f"{source}.o"
-        made.parent.mkdir(parents=True, exist_ok=True)
-        run("c++", *flags, "-c", native / part / "src" / source, "-o", made, cwd=root)
-    built = build / part / "CMakeFiles" / f"{part}_objects.dir" / "src"
-    mine = {str(path.relative_to(folder)): path for path in folder.rglob("*.o")}
-    theirs = {str(path.relative_to(built)): path for path in built.rglob("*.o")}
+    changed = {str(native / part / "src" / source) for source in sources}
+    stale = []
+    for batch in sorted((build / batches(part)).glob("*.cxx")):
+        text = batch.read_text().replace(str(build.parents[1] / "native"), str(native))
+        if mine := {path for path in changed if f'"{path}"' in text}:
+            changed -= mine
+            stale.append(root / batch.name)
+            stale[-1].write_text(text)
+        else:
+            objects.append(batch.with_name(batch.name + ".o"))
+    for source in (*stale, *map(Path, sorted(changed))):
+        objects.append(root / f"{source.name}.o")
+        run("c++", *flags, "-c", source, "-o", objects[-1], cwd=root)
     library = root / f"libwarpline_{part}.so"
     options = ["-shared", "-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL", "-ldl"]
-    run("c++", *{**theirs, **mine}.values(), *options, "-lpthread", "-o", library, cwd=root)
+    run("c++", *objects, *options, "-lpthread", "-o", library, cwd=root)
     return library
 
 

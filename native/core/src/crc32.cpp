@@ -15,12 +15,12 @@
 namespace warpline {
 namespace {
 
-constexpr uint32_t kPolynomial = 0xedb88320, kOne = 0x80000000;  // of bits, the highest comes first
+constexpr uint32_t kPolynomial = 0xedb88320, kTopBit = 0x80000000;  // of bits, the highest is first
 constexpr std::size_t kTableSlices = 16;
 constexpr std::size_t kMinThreadBytes = std::size_t{8} << 20;  // below, a busy machine loses more
 
-using Table = std::array<uint32_t, 256>;
-using Tables = std::array<Table, kTableSlices>;
+using SliceTable = std::array<uint32_t, 256>;
+using SliceTables = std::array<SliceTable, kTableSlices>;
 using Powers = std::array<uint32_t, 64>;
 
 // In here, `state` is a checksum with all bits inverted: a polynomial below the 32nd degree, which
@@ -32,7 +32,7 @@ constexpr uint32_t times_x(uint32_t state) {
 
 constexpr uint32_t product(uint32_t one, uint32_t other) {
   uint32_t sum = 0;
-  for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
+  for (uint32_t bit = kTopBit; bit != 0; bit >>= 1) {
     if ((one & bit) != 0) sum ^= other;
     other = times_x(other);
   }
@@ -40,8 +40,8 @@ constexpr uint32_t product(uint32_t one, uint32_t other) {
 }
 
 // tables[n][byte] is what `byte` becomes when n zero bytes follow it.
-constexpr Tables make_tables() {
-  Tables tables{};
+constexpr SliceTables make_tables() {
+  SliceTables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
     uint32_t state = byte;
     for (int bit = 0; bit < 8; ++bit) state = times_x(state);
@@ -59,12 +59,12 @@ constexpr Tables make_tables() {
 // powers[n] is what a state is multiplied with when 2^n bytes follow it.
 constexpr Powers make_powers() {
   Powers powers{};
-  powers[0] = kOne >> 8;
+  powers[0] = kTopBit >> 8;
   for (std::size_t n = 1; n < powers.size(); ++n) powers[n] = product(powers[n - 1], powers[n - 1]);
   return powers;
 }
 
-constexpr Tables kTables = make_tables();
+constexpr SliceTables kTables = make_tables();
 constexpr Powers kPowers = make_powers();
 
 // Returns the state after `count` zero bytes.

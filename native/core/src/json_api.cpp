@@ -37,7 +37,7 @@ struct EventColumn {
   Values (*get)(const JsonScan &scan);
 };
 
-constexpr EventColumn kColumns[] = {
+constexpr EventColumn kEventColumns[] = {
     {"phase", [](const JsonScan &scan) { return all_of(scan.events().phase); }},
     {"name", [](const JsonScan &scan) { return all_of(scan.events().name); }},
     {"category", [](const JsonScan &scan) { return all_of(scan.events().category); }},
@@ -125,7 +125,7 @@ int32_t wl_json_finish(wl_json *scan, char *message, int64_t message_bytes) {
 int64_t wl_json_column(const wl_json *scan, const char *column, const void **values) {
   if (scan == nullptr || column == nullptr || values == nullptr) return -WL_BAD_ARGUMENT;
   if (column == std::string_view("fact")) return give(all_of(scan->facts), values);
-  for (const EventColumn &known : kColumns) {
+  for (const EventColumn &known : kEventColumns) {
     if (known.name == column) return give(known.get(scan->scan), values);
   }
   return -WL_BAD_ARGUMENT;

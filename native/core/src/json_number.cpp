@@ -11,7 +11,7 @@ namespace warpline {
 namespace {
 
 constexpr int64_t kMaxExponent = 1'000'000'000'000;  // more makes no difference
-constexpr uint64_t kPowers[] = {1, 10, 100, 1000};
+constexpr uint64_t kPowersOf10[] = {1, 10, 100, 1000};
 
 bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
@@ -121,7 +121,7 @@ std::optional<int64_t> plain_us_to_ns(std::string_view text) {
       value = value * 10 + static_cast<uint64_t>(text[at] - '0');
     }
   }
-  return with_sign(value * kPowers[3 - behind], is_negative);  // 19 digits fit
+  return with_sign(value * kPowersOf10[3 - behind], is_negative);  // 19 digits fit
 }
 
 bool is_word(std::string_view text, std::string_view lower) {

@@ -401,7 +401,7 @@ std::uint64_t find_entry(std::uint64_t table, const Stretch& bounds, std::uint64
   return table + static_cast<std::uint64_t>(std::int64_t{entry_at(low - 1).entry});
 }
 
-struct Search {
+struct RuleSearch {
   std::uint64_t place;
   FrameRule rule;
 };
@@ -419,7 +419,7 @@ Stretch segment_with(const dl_phdr_info& module, std::uint64_t address) noexcept
 
 // The loader's lock is held: the module stays.
 int search_module(dl_phdr_info* module, std::size_t, void* data) noexcept {
-  Search& search = *static_cast<Search*>(data);
+  RuleSearch& search = *static_cast<RuleSearch*>(data);
   if (!segment_with(*module, search.place).holds(search.place)) return 0;
   for (int i = 0; i < module->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = module->dlpi_phdr[i];
@@ -442,7 +442,7 @@ int read_unloaded(dl_phdr_info* module, std::size_t, void* data) noexcept {
 }  // namespace
 
 FrameRule frame_rule_at(std::uint64_t instruction) noexcept {
-  Search search{instruction, {}};
+  RuleSearch search{instruction, {}};
   dl_iterate_phdr(search_module, &search);
   return search.rule;
 }

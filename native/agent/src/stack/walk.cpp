@@ -59,7 +59,7 @@ constexpr std::size_t kKnownRules = 1u << 14;
 KnownRule g_known_rules[kKnownRules];
 std::atomic<std::uint64_t> g_unloaded{0};
 
-KnownRule& place_of(std::uint64_t address) noexcept {
+KnownRule& rule_slot_of(std::uint64_t address) noexcept {
   return g_known_rules[address * 0x9e3779b97f4a7c15u >> 50];
 }
 static_assert(kKnownRules == 1u << (64 - 50));
@@ -72,14 +72,14 @@ static_assert(kKnownRules == 1u << (64 - 50));
   // A call may be the last instruction of its function: what counts is the call, not what follows.
   const FrameRule rule = frame_rule_at(address - (is_return ? 1 : 0));
   const std::uint64_t packed = rule.packed();
-  KnownRule& known = place_of(address);
+  KnownRule& known = rule_slot_of(address);
   known.rule.store(packed, std::memory_order_relaxed);
   known.mixed.store(address ^ packed, std::memory_order_relaxed);
   return rule;
 }
 
 FrameRule rule_at(std::uint64_t address, bool is_return) noexcept {
-  const KnownRule& known = place_of(address);
+  const KnownRule& known = rule_slot_of(address);
   const std::uint64_t packed = known.rule.load(std::memory_order_relaxed);
   if ((known.mixed.load(std::memory_order_relaxed) ^ packed) == address) [[likely]] {
     return FrameRule::unpacked(packed);

@@ -13,7 +13,7 @@ constexpr std::size_t kAllBytes = kSeenThreads * SeenCalls::kMost * sizeof(Obser
 
 ObservedCall* g_memory = nullptr;  // mapped once, kept
 std::atomic<std::uint32_t> g_round{0};
-thread_local constinit SeenCalls* t_mine = nullptr;
+thread_local constinit SeenCalls* t_seen = nullptr;
 thread_local constinit std::uint32_t t_refused_in = 0;  // the round in which none was free
 
 bool lives(std::uint32_t thread) noexcept {
@@ -79,25 +79,25 @@ std::size_t seen_calls() noexcept {
 }
 
 void keep_call(CallSignature signature, std::int64_t time_ns) noexcept {
-  if (t_mine == nullptr) [[unlikely]] {
+  if (t_seen == nullptr) [[unlikely]] {
     const std::uint32_t round = g_round.load(std::memory_order_relaxed);
     if (t_refused_in == round) return;
     const auto me = static_cast<std::uint32_t>(syscall(SYS_gettid));
     for (SeenCalls& one : g_seen_calls) {
       if (!one.take(me)) continue;
-      t_mine = &one;
+      t_seen = &one;
       break;
     }
-    if (t_mine == nullptr) {
+    if (t_seen == nullptr) {
       t_refused_in = round;
       return;
     }
   }
-  t_mine->keep({signature, time_ns});
+  t_seen->keep({signature, time_ns});
 }
 
 bool is_of_this_thread(const SeenCalls* calls) noexcept {
-  return t_mine != nullptr && t_mine == calls;
+  return t_seen != nullptr && t_seen == calls;
 }
 
 }  // namespace warpline::agent

@@ -12,7 +12,7 @@ namespace {
 const RawRange &range(const RawTables &t, std::size_t row) { return t.ranges[t.range_order[row]]; }
 const RawMark &mark(const RawTables &t, std::size_t row) { return t.marks[t.mark_order[row]]; }
 const RawValue &value(const RawTables &t, std::size_t row) { return t.values[t.value_order[row]]; }
-const RawRange &open(const RawTables &t, std::size_t row) { return t.ranges[t.opens[row].range]; }
+const RawRange &open_range(const RawTables &t, std::size_t row) { return t.ranges[t.opens[row].range]; }
 const RawPlace &place(const RawTables &t, int32_t row) {
   return t.places[static_cast<std::size_t>(row)];
 }
@@ -73,14 +73,14 @@ const Column kColumns[] = {
     WL_COLUMN("process/is_closed", int64_t, known(t.processes[row].is_closed)),
     WL_COLUMN("process/is_alive", int64_t, known(t.processes[row].is_alive)),
     WL_COLUMN("process/truncated", int64_t, known(t.processes[row].truncated)),
-    WL_COLUMN("open/process_id", int64_t, known(t.threads[open(t, row).thread].process)),
-    WL_COLUMN("open/thread_id", int64_t, known(open(t, row).thread)),
-    WL_COLUMN("open/tid", int64_t, known(t.threads[open(t, row).thread].tid)),
-    WL_COLUMN("open/start_ns", int64_t, known(open(t, row).start_ns)),
-    WL_COLUMN("open/end_ns", int64_t, known(open(t, row).end_ns)),
-    WL_COLUMN("open/last_ns", int64_t, known(t.threads[open(t, row).thread].last_ns)),
-    WL_COLUMN("open/name_id", int64_t, known(open(t, row).name)),
-    WL_COLUMN("open/style", int64_t, known((open(t, row).flags & kStartEnd) != 0)),
+    WL_COLUMN("open/process_id", int64_t, known(t.threads[open_range(t, row).thread].process)),
+    WL_COLUMN("open/thread_id", int64_t, known(open_range(t, row).thread)),
+    WL_COLUMN("open/tid", int64_t, known(t.threads[open_range(t, row).thread].tid)),
+    WL_COLUMN("open/start_ns", int64_t, known(open_range(t, row).start_ns)),
+    WL_COLUMN("open/end_ns", int64_t, known(open_range(t, row).end_ns)),
+    WL_COLUMN("open/last_ns", int64_t, known(t.threads[open_range(t, row).thread].last_ns)),
+    WL_COLUMN("open/name_id", int64_t, known(open_range(t, row).name)),
+    WL_COLUMN("open/style", int64_t, known((open_range(t, row).flags & kStartEnd) != 0)),
     WL_COLUMN("log/process_id", int64_t, known(t.logs[row].process)),
     WL_COLUMN("log/is_damaged", int64_t, known(t.logs[row].is_damaged)),
     WL_COLUMN("log/unread_bytes", int64_t, known(t.logs[row].unread_bytes)),

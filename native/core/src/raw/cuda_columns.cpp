@@ -22,7 +22,7 @@ const Stack &stack(const RawTables &t, std::size_t row) { return cuda(t).chains.
 const CodeFrame &frame(const RawTables &t, std::size_t row) { return cuda(t).chains.frames[row]; }
 const CudaFacts &facts(const RawTables &t, std::size_t row) { return cuda(t).facts[row]; }
 
-const Column kColumns[] = {
+const Column kCudaColumns[] = {
     WL_COLUMN("stack/parent_id", int32_t, row_or_null(stack(t, row).parent)),
     WL_COLUMN("stack/frame_id", int32_t, known(stack(t, row).frame)),
     WL_COLUMN("stack/depth", int64_t, known(stack(t, row).depth)),
@@ -77,9 +77,9 @@ const Column kColumns[] = {
 }  // namespace
 
 const Column *find_cuda_column(std::string_view name) {
-  const Column *found = std::find_if(std::begin(kColumns), std::end(kColumns),
+  const Column *found = std::find_if(std::begin(kCudaColumns), std::end(kCudaColumns),
                                      [&](const Column &c) { return c.name == name; });
-  return found == std::end(kColumns) ? nullptr : found;
+  return found == std::end(kCudaColumns) ? nullptr : found;
 }
 
 int64_t cuda_rows(const RawTables &tables, std::string_view table) {

@@ -15,7 +15,7 @@ namespace warpline {
 
 namespace {
 
-constexpr int kMaxDepth = 200;
+constexpr int kMaxNameDepth = 200;
 constexpr std::size_t kMaxText = 65535;
 
 // Thrown for what is no mangled name, is of a kind that no kernel has, or unfolds beyond reason.
@@ -87,9 +87,9 @@ constexpr Builtin kStandard[] = {
     {"Sd", "std::iostream"},
 };
 
-class Reader {
+class NameReader {
  public:
-  explicit Reader(std::string_view mangled)
+  explicit NameReader(std::string_view mangled)
       : rest_(mangled), budget_(mangled.size() * 256 + kMaxText) {}
 
   KernelName read() {
@@ -103,15 +103,15 @@ class Reader {
  private:
   class Deeper {
    public:
-    explicit Deeper(Reader &reader) : reader_(reader) {
-      if (++reader_.depth_ > kMaxDepth) throw Unreadable();
+    explicit Deeper(NameReader &reader) : reader_(reader) {
+      if (++reader_.depth_ > kMaxNameDepth) throw Unreadable();
     }
     ~Deeper() { --reader_.depth_; }
     Deeper(const Deeper &) = delete;
     Deeper &operator=(const Deeper &) = delete;
 
    private:
-    Reader &reader_;
+    NameReader &reader_;
   };
 
   char peek(std::size_t ahead = 0) const { return ahead < rest_.size() ? rest_[ahead] : '\0'; }
@@ -679,7 +679,7 @@ class Reader {
 KernelName demangle_kernel(std::string_view mangled) {
   if (mangled.starts_with("_Z")) {
     try {
-      return Reader(mangled).read();
+      return NameReader(mangled).read();
     } catch (const Unreadable &) {  // as it is, then
     }
   }

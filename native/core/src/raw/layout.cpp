@@ -12,7 +12,7 @@ namespace warpline {
 
 namespace {
 
-constexpr int kMaxDepth = 8;
+constexpr int kMaxNesting = 8;
 constexpr std::string_view kNoKey = "payload";
 
 // The bytes do not have the layout that was declared.
@@ -120,7 +120,7 @@ class Decoder {
     const bool is_union = schema.type == static_cast<uint32_t>(raw::SchemaType::kUnion) ||
                           schema.type ==
                               static_cast<uint32_t>(raw::SchemaType::kUnionInternalSelector);
-    if (is_union || depth > kMaxDepth) throw Undecodable();
+    if (is_union || depth > kMaxNesting) throw Undecodable();
     std::vector<uint64_t> numbers;  // of the entries so far, for those that they count
     std::size_t position = start;
     for (const RawEntry &entry : schema.entries) {
@@ -294,7 +294,7 @@ class Decoder {
     } else {
       selected = number_at(entry.detail, spot);
     }
-    if (selected >= schema.entries.size() || spot.depth >= kMaxDepth) throw Undecodable();
+    if (selected >= schema.entries.size() || spot.depth >= kMaxNesting) throw Undecodable();
     const RawEntry &chosen = schema.entries[selected];
     if (chosen.offset > spot.payload.size()) throw Undecodable();
     Spot there = spot;

@@ -11,9 +11,9 @@ namespace warpline {
 namespace {
 
 // Reads values one after another; false from the first one on that is not there.
-class Reader {
+class SchemaReader {
  public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  explicit SchemaReader(std::string_view bytes) : rest_(bytes) {}
 
   template <typename Value>
   bool read(Value &value) {
@@ -37,13 +37,13 @@ class Reader {
   std::string_view rest_;
 };
 
-bool read_version(Reader &reader) {
+bool read_version(SchemaReader &reader) {
   uint16_t version = 0;
   uint16_t compat_id = 0;
   return reader.read(version) && reader.read(compat_id) && version == raw::kPayloadTextVersion;
 }
 
-bool read_entry(Reader &reader, RawEntry &entry) {
+bool read_entry(SchemaReader &reader, RawEntry &entry) {
   std::string description;
   return reader.read(entry.flags) && reader.read(entry.type) && reader.read(entry.detail) &&
          reader.read(entry.offset) && reader.read(entry.bytes) && reader.read(entry.align) &&
@@ -53,7 +53,7 @@ bool read_entry(Reader &reader, RawEntry &entry) {
 }  // namespace
 
 std::optional<RawSchema> parse_schema(std::string_view bytes) {
-  Reader reader(bytes);
+  SchemaReader reader(bytes);
   RawSchema schema;
   uint64_t flags = 0;
   uint64_t pack_align = 0;
@@ -75,7 +75,7 @@ std::optional<RawSchema> parse_schema(std::string_view bytes) {
 }
 
 std::optional<RawEnum> parse_enum(std::string_view bytes) {
-  Reader reader(bytes);
+  SchemaReader reader(bytes);
   RawEnum found;
   std::string name;
   uint32_t count = 0;

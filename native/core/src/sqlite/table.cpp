@@ -13,7 +13,7 @@
 namespace warpline {
 namespace {
 
-constexpr int kMaxDepth = 20;  // sqlite3's own limit
+constexpr int kMaxTreeDepth = 20;  // sqlite3's own limit
 constexpr uint8_t kIndexInterior = 0x02;
 constexpr uint8_t kIndexLeaf = 0x0a;
 constexpr std::size_t kRunBytes = 256 * 1024;  // read at once: stays in the second-level cache
@@ -218,7 +218,7 @@ SqliteTable::SqliteTable(const SqliteFile &file, uint32_t root_page, int threads
   visited.enter(root_page, root_page);
   leaves_ = {root_page};
   for (int depth = 0;; ++depth) {
-    if (depth == kMaxDepth) throw_corrupt(root_page, "the table's B-tree is too deep");
+    if (depth == kMaxTreeDepth) throw_corrupt(root_page, "the table's B-tree is too deep");
     Level level = read_level(file, leaves_, threads);
     check_types(leaves_, level, depth == 0);
     if (level.headers.front().type == kTableLeaf) {
