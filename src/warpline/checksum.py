@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,15 @@ if TYPE_CHECKING:
 else:  # the capture side imports this module without calling it
     np = lazy("numpy")
 
-# For smaller buffers, taking the address is slower than zlib.
-_LEAST_NATIVE_BYTES = 4096
+# For smaller buffers zlib is faster than taking the address, or than importing numpy, which does it.
+_LEAST_NATIVE_BYTES = 1 << 12
+_LEAST_IMPORT_BYTES = 1 << 26
 
 
 def crc32(data: memoryview) -> int:
     """Return the CRC-32 of contiguous bytes. Releases the GIL for large buffers."""
-    core = native.core() if data.nbytes >= _LEAST_NATIVE_BYTES else None
+    least = _LEAST_NATIVE_BYTES if "numpy" in sys.modules else _LEAST_IMPORT_BYTES
+    core = native.core() if data.nbytes >= least else None
     if core is None:
         return zlib.crc32(data)
     crc = core.wl_crc32(np.frombuffer(data, np.uint8).ctypes.data, data.nbytes, 0, 0)
