@@ -7,8 +7,10 @@ import subprocess
 
 import pytest
 
-# By how much a busy machine may be late.
-LATE_S = 0.5
+# When a part begins or ends, and when the program ends. A busy machine may be late by what is
+# between them.
+PART_S, WHOLE_S = "0.6", "3"
+LATE_S = 30.0  # for programs that would go on for ever
 
 
 def span_s(found):
@@ -18,12 +20,12 @@ def span_s(found):
 
 
 def test_a_delay(lab):
-    run = lab.profile(lab.program("steps", "until", "1.8"), flags=["--delay", "1.2"])
+    run = lab.profile(lab.program("steps", "until", WHOLE_S), flags=["--delay", PART_S])
     assert run.status == 0, run.said
     found = run.recording
     first, _ = span_s(found)
     began_ns, ended_ns = found.trace.meta.span_ns
-    assert 1.2 <= began_ns / 1e9 <= first < 1.2 + LATE_S
+    assert float(PART_S) <= began_ns / 1e9 <= first
     assert span_s(found)[1] <= ended_ns / 1e9
     recorded, noted = found.totals()["step"], lab.noted().popitem()[1]["step"]
     assert 0 < recorded < noted
@@ -45,10 +47,10 @@ def test_a_delay_longer_than_the_run(lab):
     ],
 )
 def test_a_duration_ends_the_program(lab, way, kill, status):
-    run = lab.profile(lab.program("steps", way), flags=["--duration", "1.2", "--kill", kill])
+    run = lab.profile(lab.program("steps", way), flags=["--duration", PART_S, "--kill", kill])
     assert run.status == status, run.said
     found = run.recording
-    assert 1.1 < span_s(found)[1] < 1.2 + LATE_S
+    assert float(PART_S) - 0.1 < span_s(found)[1] < LATE_S
     assert "use -x false to keep it running" in run.said
     assert found.truncated() == ["started", "whole run"]
     assert found.lost == 0
@@ -57,32 +59,31 @@ def test_a_duration_ends_the_program(lab, way, kill, status):
 
 
 def test_a_duration_that_ends_the_recording_only(lab):
-    flags = ["--duration", "1.2", "--kill", "none"]
-    run = lab.profile(lab.program("steps", "until", "1.8"), flags=flags)
+    flags = ["--duration", PART_S, "--kill", "none"]
+    run = lab.profile(lab.program("steps", "until", WHOLE_S), flags=flags)
     assert run.status == 0, run.said
     recorded, noted = run.recording.totals()["step"], lab.noted().popitem()[1]["step"]
     assert 0 < recorded < noted
-    assert span_s(run.recording)[1] < 1.2 + LATE_S
     assert (lab.folder / "ledger.done").exists()
 
 
 def test_stop_on_exit_false_lets_the_program_go_on(lab):
-    flags = ["--duration", "1.2", "-x", "false"]
-    run = lab.profile(lab.program("steps", "until", "1.8"), flags=flags)
+    flags = ["--duration", PART_S, "-x", "false"]
+    run = lab.profile(lab.program("steps", "until", WHOLE_S), flags=flags)
     assert run.status == 0, run.said
-    assert span_s(run.recording)[1] < 1.2 + LATE_S
+    assert 0 < run.recording.totals()["step"] < lab.noted().popitem()[1]["step"]
     assert (lab.folder / "ledger.done").exists()
 
 
 def test_a_program_that_does_not_hear_the_signal(lab):
-    launcher = lab.start(lab.profiled(lab.program("steps", "deaf"), ["-d", "1.2"]))
+    launcher = lab.start(lab.profiled(lab.program("steps", "deaf"), ["-d", PART_S]))
     lab.wait_for("ready")
     with pytest.raises(subprocess.TimeoutExpired):
         launcher.wait(timeout=2)
     launcher.send_signal(signal.SIGINT)  # passed on
     run = lab.end(launcher)
     assert run.status == -signal.SIGINT, run.said
-    assert span_s(run.recording)[1] < 1.2 + LATE_S
+    assert 0 < run.recording.totals()["step"] < lab.noted().popitem()[1]["step"]
 
 
 def windows(lab, *arguments, flags=(), linger="0"):

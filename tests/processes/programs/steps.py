@@ -43,7 +43,7 @@ def until(seconds: str) -> None:
     end = time.monotonic() + float(seconds)
     while time.monotonic() < end:
         work("step")
-        time.sleep(0.002)
+        time.sleep(0.02)
     tell("done")
 
 
