@@ -53,7 +53,7 @@ def chromium(playwright: Playwright) -> Iterator[Browser]:
     """A headless Chromium that resolves only the names of this machine."""
     program = browsing.find_program("WARPLINE_CHROMIUM", browsing.CHROMIUM)
     if program is None:
-        leave_out("no Chromium; apt-get install chromium")
+        leave_out("no Chromium; apt-get install chromium-headless-shell")
     rules = "MAP attacker.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
     browser = playwright.chromium.launch(
         executable_path=program, args=["--disable-gpu", f"--host-resolver-rules={rules}"]

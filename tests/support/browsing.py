@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # test modules must import without Playwright
     from playwright.sync_api import BrowserContext, ConsoleMessage, Frame, Locator, Page, Request
 
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+# First the same engine without the windows around pages: they take half of the time of the tests.
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FIREFOX = ("firefox-esr", "firefox")
 REQUIRE = "WARPLINE_REQUIRE_BROWSER"
 
