@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,6 +41,13 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return the path of a capture in tests/data/nsys by its name; see support/captures.py."""
     folder = tmp_path_factory.mktemp("captures")
     return lambda name: captures.unpack(name, folder)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One and a half workers per core: for a third of the time tests wait for others' programs."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return cores + (cores + 1) // 2
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
