@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 else:  # the capture side imports this module without calling it
     np = lazy("numpy")
 
-# For smaller buffers zlib is faster than taking the address, or than importing numpy, which does it.
+# For smaller buffers zlib is faster than taking the address, or than importing numpy for that.
 _LEAST_NATIVE_BYTES = 1 << 12
 _LEAST_IMPORT_BYTES = 1 << 26
 
