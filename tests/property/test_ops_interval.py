@@ -56,6 +56,12 @@ def test_covered_and_total(pairs: Rows) -> None:
     assert interval.total(*columns(pairs)) == sum(end - start for start, end in pairs)
 
 
+@given(rows, st.lists(st.integers(-10, 32)))
+def test_covered_until(pairs: Rows, moments: list[int]) -> None:
+    found = interval.covered_until(interval.union(*columns(pairs)), np.array(moments, np.int64))
+    assert found.tolist() == [sum(t < moment for t in points(pairs)) for moment in moments]
+
+
 @given(extreme_rows)
 def test_lengths_are_exact_at_the_ends_of_int64(pairs: Rows) -> None:
     assert interval.total(*columns(pairs)) == sum(end - start for start, end in pairs)

@@ -46,6 +46,27 @@ def test_a_smaller_wait_does_not_take_the_place_of_a_larger_one():
     ]
 
 
+def test_what_came_before_the_first_operation_is_owed_nothing_later():
+    program = Program()
+    program.call(0, 2_000_000, "cudaMalloc_v3020")  # creates the context
+    program.launch(2_000_010, 2_000_017, 2_000_030)
+    program.launch(2_000_090, 2_000_097, 2_000_120)
+    assert program.idle() == [(2_000_030, 2_000_097, "launch-bound")]
+
+
+def test_time_lost_while_nothing_ran_is_owed_nothing_later():
+    program = started()
+    program.call(90, 300, "cudaMalloc_v3020")
+    program.launch(310, 317, 330)
+    program.launch(400, 407, 430)
+    # Of the 210 us in the call, the device was busy for 10: only they come back later.
+    assert program.idle() == [
+        (100, 310, "allocator"),
+        (310, 317, "launch-bound"),
+        (330, 407, "launch-bound"),
+    ]
+
+
 def test_a_thread_that_was_silent_was_held_by_the_one_that_handed_over():
     program = started()
     program.launch(10, 100, 101, thread=1)

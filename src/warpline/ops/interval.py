@@ -93,6 +93,18 @@ def covered(start: Integers, end: Integers) -> int:
     return total(*union(start, end))
 
 
+def covered_until(times: Intervals, moments: I64) -> I64:
+    """Return the time that disjoint, ascending intervals cover before each moment.
+
+    Shape (moments,), int64 ns.
+    """
+    place = np.searchsorted(times.start, moments, side="right")
+    length = np.append(0, np.cumsum(times.end - times.start))
+    last = np.append(np.iinfo(np.int64).min, times.end)[place]
+    before: I64 = length[place] - np.where(last > moments, last - moments, 0)
+    return before
+
+
 def intersect(a: tuple[Integers, Integers], b: tuple[Integers, Integers]) -> Intervals:
     """Return the intersection of two sets, each given as a pair (start, end)."""
     return _combine(a, b, lambda in_a, in_b: in_a & in_b)

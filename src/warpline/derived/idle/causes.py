@@ -40,9 +40,10 @@ from warpline.derived.idle.host_blocking import Blocking, blocking
 from warpline.derived.idle.host_calls import HostCalls, host_calls
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
-from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.busy import DEVICE_TABLES, device_work
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.interval import covered_until, union
 from warpline.ops.join import lookup_rows
 from warpline.ops.tiling import Cuts, Grouped, by_group, cut, rest
 from warpline.trace import Trace
@@ -248,11 +249,19 @@ def _host_side(trace: Trace, gaps: Gaps, spans: _Spans) -> list[Pieces]:
 def _lost(trace: Trace, holds: Blocking, held: Cuts, device: I64) -> I64:
     """Return the CPU time that each blocking call cost while each device was busy.
 
-    Shape (holds, devices).
+    Shape (holds, devices). A device without work meanwhile, as before the first operation, had
+    nothing that the CPU could have run ahead of.
     """
     idle = np.zeros((len(holds.cause), trace.row_count("device")), np.int64)
     np.add.at(idle, (held.row, device), held.end_ns - held.start_ns)
-    left: I64 = np.maximum(holds.lost_ns[:, None] - idle, 0)
+    busy = np.zeros_like(idle)
+    work = device_work(trace)
+    for rows in by_group(work.device_id):
+        times = union(work.start_ns[rows], work.end_ns[rows])
+        busy[:, work.device_id[rows[0]]] = covered_until(times, holds.end_ns) - covered_until(
+            times, holds.start_ns
+        )
+    left: I64 = np.clip(holds.lost_ns[:, None] - idle, 0, busy)
     return left
 
 

@@ -39,7 +39,7 @@ from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize, group_stats
-from warpline.ops.interval import Intervals, subtract, union
+from warpline.ops.interval import Intervals, covered_until, subtract, union
 from warpline.ops.tiling import Grouped, by_group, cut, tile
 from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
@@ -298,8 +298,8 @@ def _without_concurrency(trace: Trace, holds: Blocking) -> Blocking:
             _issuing(calls, calls_of[each], blocked, holds, holds_of.get(each)) for each in threads
         ]
         busy = union(*(np.concatenate(side) for side in zip(*issuing, strict=True)))
-        before = _covered_until(busy, holds.start_ns[rows])
-        lost[rows] -= _covered_until(busy, holds.end_ns[rows]) - before
+        before = covered_until(busy, holds.start_ns[rows])
+        lost[rows] -= covered_until(busy, holds.end_ns[rows]) - before
     return holds._replace(lost_ns=np.maximum(lost, 0))
 
 
@@ -316,15 +316,6 @@ def _issuing(
         return union(inside.start_ns, inside.end_ns)
     held_times = holds.start_ns[held], holds.end_ns[held]
     return subtract((inside.start_ns, inside.end_ns), held_times)
-
-
-def _covered_until(times: Intervals, moments: I64) -> I64:
-    """Return the covered time before each moment; intervals are disjoint and ascending."""
-    place = np.searchsorted(times.start, moments, side="right")
-    length = np.append(0, np.cumsum(times.end - times.start))
-    last = np.append(np.iinfo(np.int64).min, times.end)[place]
-    covered: I64 = length[place] - np.where(last > moments, last - moments, 0)
-    return covered
 
 
 def _overhead_code(name: str) -> int:
