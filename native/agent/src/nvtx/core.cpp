@@ -8,6 +8,7 @@
 #include "nvtx/abi.h"
 #include "nvtx/events.h"
 #include "nvtx/names.h"
+#include "nvtx/schemas.h"
 #include "session/clock.h"
 #include "session/process.h"
 #include "session/thread_log.h"

@@ -67,9 +67,6 @@ void stop_range(Domain& domain, std::uint64_t id, const Given& end) noexcept;
 // Applies payload fields about the event itself (its name, category, color).
 void read_payload_attributes(Domain& domain, Event& event) noexcept;
 
-// Writes schemas missing in this log, before payloads.
-bool define_schemas(ThreadLog& log, std::uint64_t& defined) noexcept;
-
 // Writes the payloads of the last committed event.
 void write_payloads(ThreadLog& log, Domain& domain, const Payload* payloads,
                     std::size_t count) noexcept;
