@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
+from warpline.derived.program import program_kind
 from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side
@@ -52,7 +53,7 @@ def judge(run: Run, attempt: Attempt) -> Judgment:
 
 
 def _judged(run: Run, attempt: Attempt) -> tuple[tuple[Finding, ...], list[Skipped]]:
-    """Return the findings of the rules, and the rules that were skipped."""
+    """Return the findings of the rules, worded for the program, and the rules that were skipped."""
     findings: list[Finding] = []
     not_judged: list[Skipped] = []
     for rule in RULES:
@@ -60,7 +61,7 @@ def _judged(run: Run, attempt: Attempt) -> tuple[tuple[Finding, ...], list[Skipp
         if isinstance(judged, Skipped):
             not_judged.append(judged)
         else:
-            findings += judged
+            findings += (item.for_program(program_kind(run.trace)) for item in judged)
     return tuple(findings), not_judged
 
 

@@ -17,6 +17,8 @@ SCHEMA_VERSION = 2
 
 Severity = Literal["high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+# The kinds of programs that advice differs by. "cuda" is any program without a known framework.
+Program = Literal["pytorch", "jax", "cuda"]
 PartKind = Literal["busy", "idle"]
 PART_KINDS: tuple[PartKind, ...] = get_args(PartKind)
 CheckState = Literal["pass", "fail", "unknown"]
@@ -81,7 +83,7 @@ class Finding(Displayed):
         title: A few words.
         claim: A sentence or two: the facts, and why they matter here.
         evidence: The facts in the recording that support the claim.
-        fix: What to change.
+        fix: What to change. A rule gives it for PyTorch, a diagnosis for the recorded program.
         verify: A command or sentence on how to check whether the fix helped.
         id: ``F1``, ``F2``... in the order of the diagnosis; empty before that.
         saving_ns: Estimated saving per step; None if not predicted.
@@ -91,6 +93,7 @@ class Finding(Displayed):
         share: The saving as a share of the step. If not predicted, the share of the measured time
             that the claim concerns, or None.
         fix_cuda: The fix in CUDA C++, if that differs.
+        fix_in: The fix in the words of other kinds of programs, where the rule has one.
         is_generic: Whether its saving is estimated after fixing all findings that are not generic.
         changes: The changes that the fix makes to the run, the input of the simulation.
         on_devices: The facts per process and device, ascending. The sum of their times, divided by
@@ -113,6 +116,7 @@ class Finding(Displayed):
     cumulative_saving_ns: int | None = None
     share: float | None = None
     fix_cuda: str = ""
+    fix_in: Mapping[Program, str] = field(default_factory=dict, compare=False)
     is_generic: bool = False
     changes: tuple[Change, ...] = field(default=(), compare=False)
     on_devices: tuple[OnDevice, ...] = ()
@@ -120,6 +124,16 @@ class Finding(Displayed):
     def __repr__(self) -> str:
         name = " ".join(part for part in (self.id, self.severity, self.rule) if part)
         return f"<Finding {name}: {self.title}>"
+
+    def for_program(self, program: Program | None) -> Finding:
+        """Return the finding with the fix for a kind of program; unchanged if that is unknown.
+
+        A program without advice of its own gets that for CUDA C++.
+        """
+        if program is None or program == "pytorch":
+            return self
+        fix = self.fix_in.get(program) or self.fix_cuda or self.fix
+        return replace(self, fix=fix, fix_cuda="" if fix == self.fix_cuda else self.fix_cuda)
 
 
 @dataclass(frozen=True)
@@ -379,7 +393,7 @@ class Diagnosis(Document):
 
 def _finding_facts(item: Finding) -> dict[str, Any]:
     facts = asdict(replace(item, changes=()))
-    del facts["changes"]
+    del facts["changes"], facts["fix_in"]
     return {"id": item.id, **facts}
 
 

@@ -55,6 +55,11 @@ def allocator(run: Run) -> list[Finding] | Skipped:
             " within steps.",
             fix_cuda="Allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync"
             " with a pool that has a high cudaMemPoolAttrReleaseThreshold.",
+            fix_in={
+                "jax": "Leave XLA's preallocation on: unset XLA_PYTHON_CLIENT_PREALLOCATE=false"
+                " and XLA_PYTHON_CLIENT_ALLOCATOR=platform. If memory is tight, lower"
+                " XLA_PYTHON_CLIENT_MEM_FRACTION."
+            },
             changes=(DropCalls(rows, keeps_gap=True),),
             on_devices=scope.calls_on_devices(rows),
         )

@@ -64,6 +64,10 @@ def cast_copies(run: Run) -> list[Finding]:
             "Profile again: `warpline stats -r breakdown` shows cast-copy at 5% or less.",
             fix_cuda="Store the operands in the data type of the GEMM, or convert in its prologue"
             " or epilogue (cublasLt accepts other types for C and D).",
+            fix_in={
+                "jax": "Store parameters and activations in the dtype in which they are used"
+                " (jnp.bfloat16). Avoid alternating .astype() calls between layers."
+            },
             changes=(DropOperations(np.flatnonzero(casts), remaining=_REMAINING),),
             on_devices=weight.on_devices,
         )

@@ -86,6 +86,11 @@ def exposed_communication(run: Run) -> list[Finding]:
             "Profile again: `warpline stats -r overlap` shows less exposed communication.",
             fix_cuda="Group small buffers into buckets of tens of MB (ncclGroupStart). Launch each"
             " bucket on a separate stream, after an event of its last producer.",
+            fix_in={
+                "jax": "Let XLA overlap collectives with compute: set"
+                " --xla_gpu_enable_latency_hiding_scheduler=true in XLA_FLAGS, and compile"
+                " the whole step with one jax.jit."
+            },
             changes=(OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(run.trace)),),
             on_devices=_on_devices(run, collectives),
         )

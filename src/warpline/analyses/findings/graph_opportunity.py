@@ -69,6 +69,11 @@ def graph_opportunity(run: Run) -> list[Finding]:
             " launch-bound time in `warpline stats -r breakdown`.",
             fix_cuda="Capture the step once (cudaStreamBeginCapture, cudaStreamEndCapture,"
             " cudaGraphInstantiate). Call cudaGraphLaunch in each step.",
+            fix_in={
+                "jax": "Compile the whole step with one jax.jit, and run several steps per call"
+                " with lax.scan. XLA then launches kernels as CUDA graphs, unless XLA_FLAGS"
+                " turns them off (--xla_gpu_enable_command_buffer=)."
+            },
             is_generic=True,
             changes=(LaunchAsGraph(groups),),
             on_devices=scope.launch_bound_on_devices(),

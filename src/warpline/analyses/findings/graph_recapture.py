@@ -72,6 +72,10 @@ def graph_recapture(run: Run) -> list[Finding] | Skipped:
             " steps.",
             fix_cuda="Keep the cudaGraphExec_t and launch it again. Change arguments with"
             " cudaGraphExecKernelNodeSetParams or cudaGraphExecUpdate.",
+            fix_in={
+                "jax": "Keep shapes, dtypes, and static arguments of functions under jax.jit"
+                " constant, so that XLA compiles once and reuses its CUDA graphs."
+            },
             changes=_changes(trace, calls, rows),
             on_devices=scope.calls_on_devices(making, spent, np.isin(making, made)),
         )

@@ -32,6 +32,11 @@ _FIX_CUDA = (
     " the value in a later step, once cudaEventQuery succeeds. Remove cudaStreamSynchronize and"
     " cudaDeviceSynchronize from the loop."
 )
+_FIX_JAX = (
+    "Keep results on the GPU, and read them every N steps: float(x), .item(), np.asarray(x),"
+    " print(x), jax.device_get, and block_until_ready wait for the GPU. Replace branches on arrays"
+    " with jnp.where or lax.cond."
+)
 
 
 @rule(name=NAME, title=TITLE)
@@ -84,6 +89,7 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
             "Profile again: `warpline stats -r cuda_api_sum` shows fewer cudaStreamSynchronize"
             " calls, and steps are shorter.",
             fix_cuda=_FIX_CUDA,
+            fix_in={"jax": _FIX_JAX},
             changes=_changes(trace, waits),
             on_devices=scope.calls_on_devices(waits),
         )

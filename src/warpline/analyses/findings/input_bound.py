@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
+from warpline.derived.program import is_training
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.estimate import Estimate
@@ -22,6 +23,14 @@ _SHOWN = 5
 _MOST_STEPS = 0.5  # of the steps: a wait in fewer steps does not affect the median step
 # Of the time to make a batch: fetching a ready one from a queue takes a little, too.
 _REMAINING = Estimate(0.0, 0.02, 0.05)
+_FIX_TRAINING = (
+    "Raise num_workers and prefetch_factor of the DataLoader. Set pin_memory=True. Move decoding"
+    " and augmentation to workers or the GPU."
+)
+_FIX = (
+    "Prepare the next batch ahead, in other threads or processes. Put it into pinned memory, and"
+    " copy it with non_blocking=True while the GPU processes the current one."
+)
 
 
 @rule(name=NAME, title=TITLE, aliases=("data-starved",))
@@ -66,11 +75,15 @@ def input_bound(run: Run) -> list[Finding]:
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
             f" or prepares data.{where}",
             (Evidence(text, None, (), len(rows), tuple(windows)),),
-            "Raise num_workers and prefetch_factor of the DataLoader. Set pin_memory=True. Move"
-            " decoding and augmentation to workers or the GPU.",
+            _FIX_TRAINING if is_training(run.trace) else _FIX,
             "Profile again: `warpline analyze` shows no idle time of the cause input.",
             fix_cuda="Fill pinned buffers in other threads. Copy the next batch with"
             " cudaMemcpyAsync on a second stream while the GPU processes the current one.",
+            fix_in={
+                "jax": "Prepare the next batches ahead, in other threads or processes, and"
+                " prefetch them to the device: call jax.device_put one or two batches before"
+                " their use."
+            },
             changes=changes if often else (),
             share=share,
             on_devices=scope.idle_on_devices(TimePart.INPUT),

@@ -67,6 +67,11 @@ def _launches(scope: StepScope, idle_ns: float) -> Finding:
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
         fix_cuda="Merge small kernels. Launch repeated parts as CUDA graphs. Launch from a"
         " dedicated thread.",
+        fix_in={
+            "jax": "Compile the whole step with one jax.jit instead of several small ones, and run"
+            " several steps per call with lax.scan. Move logging, metrics, and data"
+            " preparation off the main thread."
+        },
         is_generic=True,
         on_devices=scope.launch_bound_on_devices(),
     )

@@ -71,6 +71,10 @@ def no_tensor_cores(run: Run) -> list[Finding]:
             " bf16.",
             fix_cuda="Use cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) or"
             " CUBLAS_COMPUTE_32F_FAST_TF32, and CUDNN_TENSOR_OP_MATH for cuDNN.",
+            fix_in={
+                "jax": "Enable TF32 with jax.config.update('jax_default_matmul_precision',"
+                " 'tensorfloat32'), or compute in BF16 (jnp.bfloat16)."
+            },
             changes=_changes(run.trace, scope, np.flatnonzero(products)),
             on_devices=weight.on_devices,
         )

@@ -86,6 +86,11 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
             fix_cuda="Allocate once with cudaHostAlloc, or register once with cudaHostRegister."
             " Copy with cudaMemcpyAsync on a second stream. Call cudaStreamWaitEvent before the"
             " first use.",
+            fix_in={
+                "jax": "Call jax.device_put on the next batch before the current step: it copies"
+                " asynchronously. Keep data that stays on the host in pinned memory (a"
+                " sharding with memory_kind='pinned_host')."
+            },
             changes=(
                 MakeAsync(np.unique(calls[calls >= 0]), places, speed),
                 DropCalls(waits_behind(trace, calls)),

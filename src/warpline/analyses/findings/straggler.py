@@ -182,7 +182,7 @@ def _fix(excess: _Excess) -> str:
             " logging kernels) or a slower GPU."
         )
     if excess.part == TimePart.INPUT:
-        return "Check the DataLoader workers, disk, and shard of this rank."
+        return "Check data loading on this rank: its worker processes, disk, and shard."
     return (
         "Check for logging, checkpoints, or metrics on this rank only, competing processes, CPU"
         " affinity (numactl), and garbage collection. Compare `warpline stats -r cuda_api_sum`"

@@ -58,6 +58,10 @@ def unfused_epilogue(run: Run) -> list[Finding]:
             "Profile again: `warpline stats -r kernel_class_sum` shows fewer elementwise kernels.",
             fix_cuda="Use cublasLtMatmul with CUBLASLT_EPILOGUE_BIAS, RELU_BIAS, or GELU_BIAS, or"
             " a CUTLASS kernel with a custom epilogue.",
+            fix_in={
+                "jax": "Compile the GEMM and the operations after it with one jax.jit, so that XLA"
+                " fuses them."
+            },
             changes=(DropOperations(np.flatnonzero(chains), remaining=_REMAINING),),
             on_devices=weight.on_devices,
         )

@@ -81,6 +81,10 @@ def unfused_optimizer(run: Run) -> list[Finding]:
             " kernels for the update.",
             fix_cuda="Update all tensors in one kernel that takes a list of pointers and sizes, as"
             " multi_tensor_apply does, or keep parameters in one flat buffer.",
+            fix_in={
+                "jax": "Compile the update of all parameters with the gradients in one jax.jit, so"
+                " that XLA fuses it."
+            },
             changes=(_fused(run.trace, runs.groups),),
             on_devices=scope.on_devices(places),
         )

@@ -1,0 +1,82 @@
+"""What kind of program a trace shows: its framework, and whether it trains a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from warpline.derived import derived
+from warpline.derived.ranges.names import range_names
+from warpline.result import Program
+from warpline.trace import Trace
+
+# An optimizer as a word, also in CamelCase: torch.compile calls every module OptimizedModule.
+OPTIMIZER = re.compile(
+    r"(?:(?<![A-Za-z])(?:optim|OPTIM)|(?<![A-Z])Optim)(?:i[sz]ers?|I[SZ]ERS?)?(?![a-z])"
+)
+_BACKWARD = re.compile(
+    r"[Bb]ackward|autograd::engine|pt_autograd|_bwd|dgrad|wgrad|multi_tensor_apply"
+)
+# PyTorch's own kernels, also mangled ones, and those that its compiler writes.
+_PYTORCH_KERNELS = re.compile(
+    r"\b(?:at|c10|at_cuda_detail)::|_ZNK?(?:2at|3c10)|^triton_[a-z]+_fused_"
+)
+_PYTORCH_RANGES = re.compile(
+    r"aten::|autograd::engine::|Optimizer\.(?:step|zero_grad)#|ProfilerStep#"
+    r"|Torch-Compiled Region|DistributedDataParallel\.|nccl:[a-z_]+$"
+)
+_PYTORCH_THREADS = re.compile(r"pt_[a-z]+")
+# XLA names its kernels after the kind of fusion, or after the one instruction that they wrap.
+_JAX_KERNELS = re.compile(
+    r"(?:(?:loop|input)_(?:\w+_)?|gemm_)fusion(?:_|$)"
+    r"|wrapped_(?:add|broadcast|concatenate|convert|copy|gather|multiply|pad|reduce|reverse|scatter"
+    r"|slice|sort|transpose)(?:_\d+)?$"
+)
+_JAX_RANGES = re.compile(r"TSL:|XlaModule\b|Thunk:|PjitFunction\b|PjRt|jit\(")
+_JAX_THREADS = re.compile(r"py_xla|tf_xla|jax|pjrt", re.IGNORECASE)
+_LONGEST_NAME = 4096  # the start of a name tells; templates make names of many kB
+
+
+@derived
+def program_kind(trace: Trace) -> Program | None:
+    """Return the framework of the program, "cuda" if it has none, or None if nothing tells.
+
+    Kernels decide if they can, then ranges and operators, then names of threads. A trace whose
+    kernels show no framework is a program in CUDA C++, Fortran, or the like. One without kernels,
+    for example of CUDA graphs traced at graph level, tells nothing by that.
+    """
+    kernels = _names(trace, "kernel")
+    shown = (
+        (kernels, _PYTORCH_KERNELS.search, _JAX_KERNELS.match),
+        (_labels(trace), _PYTORCH_RANGES.match, _JAX_RANGES.match),
+        (_names(trace, "thread"), _PYTORCH_THREADS.match, _JAX_THREADS.match),
+    )
+    for names, is_pytorch, is_jax in shown:
+        if any(map(is_pytorch, names)):
+            return "pytorch"
+        if any(map(is_jax, names)):
+            return "jax"
+    return "cuda" if kernels else None
+
+
+@derived
+def is_training(trace: Trace) -> bool:
+    """Return whether the trace shows a backward pass or an optimizer."""
+    names = (_labels(trace), _names(trace, "thread"), _names(trace, "kernel"))
+    return any(
+        _BACKWARD.search(name) or OPTIMIZER.search(name) for of_kind in names for name in of_kind
+    )
+
+
+def _labels(trace: Trace) -> Iterable[str]:
+    """Return the names of ranges, ``domain:name``, and of operators."""
+    ranges = range_names(trace).texts if trace.has("range") else ()
+    return [*_names(trace, "op"), *(text[:_LONGEST_NAME] for text in ranges if text)]
+
+
+def _names(trace: Trace, table: str) -> list[str]:
+    """Return the distinct names in a table, long ones truncated."""
+    if not trace.has(table):
+        return []
+    ids = set(trace.columns(table, "name_id")["name_id"].filled(-1).tolist()) - {-1}
+    return [text[:_LONGEST_NAME] for text in trace.strings.texts(sorted(ids))]

@@ -1,0 +1,240 @@
+"""Advice in the words of the recorded program: PyTorch, JAX, or neither."""
+
+from __future__ import annotations
+
+import importlib
+import lzma
+import pkgutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.any_trace import empty_trace
+from support.programs import Program
+
+import warpline
+from warpline.analyses import findings as rules
+from warpline.derived.program import is_training, program_kind
+from warpline.presentation.blocks import Block, FindingBlock, Section
+from warpline.presentation.findings import findings, findings_in_short
+from warpline.result import RULES, Finding
+from warpline.trace import Run, Trace
+
+for module in pkgutil.iter_modules(rules.__path__):
+    importlib.import_module(f"{rules.__name__}.{module.name}")
+
+PYTORCH = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>(int)"
+MANGLED = "_ZN2at6native29vectorized_elementwise_kernelILi4E"
+XLA = "loop_add_multiply_fusion_3"
+OWN = "saxpy(double *, double *, double *, double)"
+GEMM = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x64x8_stage3"
+LAYOUT = "void cudnn::ops::nchwToNhwcKernel<float>(int)"
+CONVOLUTION = "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc"
+STEP_NS = 100_000
+
+
+def program(*kernels: str, ranges: tuple[str, ...] = (), waits: bool = True) -> Trace:
+    """Return six steps that each launch 20 us kernels, and wait for the last."""
+    made = Program()
+    for number in range(6):
+        start = number * STEP_NS
+        made.step(number, start, start + STEP_NS)
+        for place, name in enumerate(kernels):
+            begun = start + 5_000 + place * 20_000
+            call, work = start + 1_000 * place, (begun, begun + 20_000)
+            made.launch(call, call + 500, work, name)
+        if waits:
+            made.wait_for_stream(start + 10_000, start + 5_000 + len(kernels) * 20_000)
+    for place, name in enumerate(ranges):
+        made.rows["range"].append({**made.rows["range"][0], "name": name, "source_id": 100 + place})
+    return made.trace()
+
+
+def finding(trace: Trace, rule: str) -> Finding:
+    return next(item for item in warpline.analyze(trace).findings if item.rule == rule)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ranges", "wanted"),
+    [
+        (PYTORCH, (), "pytorch"),
+        (MANGLED, (), "pytorch"),
+        ("triton_poi_fused_add_mul_0", (), "pytorch"),
+        (GEMM, ("aten::mm, seq = 12",), "pytorch"),
+        (GEMM, ("Optimizer.step#AdamW.step",), "pytorch"),
+        (XLA, (), "jax"),
+        ("input_reduce_fusion", (), "jax"),
+        ("gemm_fusion_dot_12", (), "jax"),
+        ("wrapped_transpose", (), "jax"),
+        (GEMM, ("TSL:XlaModule:#hlo_module=jit_train_step,program_id=3#",), "jax"),
+        (GEMM, (), "cuda"),
+        (OWN, ("solve", "exchange halo"), "cuda"),
+        ("sensor_fusion(float *)", ("jit_compile",), "cuda"),
+        ("data::native::add(float *)", (), "cuda"),
+        ("nvkernel_MAIN__F1L12_2_", (), "cuda"),
+    ],
+)
+def test_kinds_of_programs(kernel: str, ranges: tuple[str, ...], wanted: str) -> None:
+    assert program_kind(program(kernel, ranges=ranges)) == wanted
+
+
+def test_pytorch_with_xla_like_kernels_is_pytorch() -> None:
+    assert program_kind(program(XLA, PYTORCH)) == "pytorch"
+
+
+def test_without_kernels_nothing_tells() -> None:
+    assert program_kind(empty_trace()) is None
+    copies = Program()
+    copies.copy(0, 1_000, (2_000, 9_000), 1 << 20)
+    assert program_kind(copies.trace()) is None
+
+
+def section_of(blocks: Iterable[Block]) -> Iterable[Block]:
+    (section,) = blocks
+    assert isinstance(section, Section)
+    return section.blocks
+
+
+def facts_in(blocks: Iterable[Block]) -> list[tuple[str, str]]:
+    return [fact for block in blocks if isinstance(block, FindingBlock) for fact in block.facts]
+
+
+SYNC_CUDA = (
+    "Copy results to pinned memory with cudaMemcpyAsync and record an event after the copy. Read"
+    " the value in a later step, once cudaEventQuery succeeds. Remove cudaStreamSynchronize and"
+    " cudaDeviceSynchronize from the loop."
+)
+SYNC_PYTORCH = (
+    "Accumulate metrics in a GPU tensor and read them every N steps. Replace .item(), float(),"
+    " print(), nonzero(), and branches on tensors with torch.where or masks. Copy to pinned memory"
+    " with non_blocking=True."
+)
+SYNC_JAX = (
+    "Keep results on the GPU, and read them every N steps: float(x), .item(), np.asarray(x),"
+    " print(x), jax.device_get, and block_until_ready wait for the GPU. Replace branches on arrays"
+    " with jnp.where or lax.cond."
+)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "fix", "fix_cuda"),
+    [
+        (PYTORCH, SYNC_PYTORCH, SYNC_CUDA),
+        (XLA, SYNC_JAX, SYNC_CUDA),
+        (OWN, SYNC_CUDA, ""),
+    ],
+)
+def test_the_fix_is_for_the_program(kernel: str, fix: str, fix_cuda: str) -> None:
+    diagnosis = warpline.analyze(program(kernel))
+    facts = next(item for item in diagnosis.to_dict()["findings"] if item["rule"] == "host-sync")
+    assert (facts["fix"], facts["fix_cuda"]) == (fix, fix_cuda)
+    assert "fix_in" not in facts
+    assert ("Fix", fix) in facts_in(section_of(findings_in_short(diagnosis)))
+    whole = facts_in(findings(diagnosis))
+    assert ("Fix", fix) in whole
+    assert (("In CUDA C++", SYNC_CUDA) in whole) == bool(fix_cuda)
+
+
+def advice(**more: Any) -> Finding:
+    return Finding("x", "low", "A title", "A claim.", (), "Use torch.", "Look.", **more)
+
+
+def test_advice_falls_back_to_cuda_then_to_what_there_is() -> None:
+    both = advice(fix_cuda="Use CUDA.")
+    assert both.for_program("jax").fix == both.for_program("cuda").fix == "Use CUDA."
+    assert both.for_program("jax").fix_cuda == ""
+    assert both.for_program("pytorch") == both.for_program(None) == both
+    assert advice().for_program("cuda") == advice()
+    own = advice(fix_cuda="Use CUDA.", fix_in={"jax": "Use jit."})
+    assert (own.for_program("jax").fix, own.for_program("jax").fix_cuda) == (
+        "Use jit.",
+        "Use CUDA.",
+    )
+
+
+def test_layout_advice_names_channels_last_only_with_convolutions() -> None:
+    convolutions = finding(program(LAYOUT, CONVOLUTION, PYTORCH), "layout-copies")
+    assert "torch.channels_last" in convolutions.fix
+    assert "NHWC" in convolutions.fix_cuda
+    language = finding(program(LAYOUT, GEMM, PYTORCH), "layout-copies")
+    assert language.fix == (
+        "Remove pairs of .contiguous(), .transpose(), and .permute(). Store tensors in the order of"
+        " dimensions in which the next operators read them: GEMMs and many other operators also"
+        " take strided tensors."
+    )
+    assert language.fix_cuda == (
+        "Read with strides instead of transposing first. Fold transposes into the GEMM"
+        " (CUBLAS_OP_T)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("backward", True),
+        ("optimizer_step", True),
+        ("Optimizer.step#AdamW.step", True),
+        ("autograd::engine::evaluate_function: AddmmBackward0", True),
+        ("OptimizedModule", False),
+        ("forward", False),
+        ("decode", False),
+    ],
+)
+def test_training_has_a_backward_pass_or_an_optimizer(name: str, wanted: bool) -> None:
+    assert is_training(program(PYTORCH, ranges=(name,))) is wanted
+
+
+def fed(*ranges: str) -> Trace:
+    """Return six steps of 2 ms whose batch takes 1.5 ms on the CPU."""
+    made = Program()
+    for number in range(6):
+        start = number * 2_000_000
+        made.step(number, start, start + 2_000_000)
+        copied = start + 1_500_000
+        made.copy(copied, copied + 5_000, (copied + 6_000, copied + 50_000), 1 << 20)
+        made.launch(copied + 10_000, copied + 15_000, (copied + 60_000, copied + 400_000), PYTORCH)
+    for place, name in enumerate(ranges):
+        made.rows["range"].append({**made.rows["range"][0], "name": name, "source_id": 100 + place})
+    return made.trace()
+
+
+def test_only_training_is_told_about_the_data_loader() -> None:
+    assert finding(fed("backward"), "input-bound").fix == (
+        "Raise num_workers and prefetch_factor of the DataLoader. Set pin_memory=True. Move"
+        " decoding and augmentation to workers or the GPU."
+    )
+    assert finding(fed("prefill"), "input-bound").fix == (
+        "Prepare the next batch ahead, in other threads or processes. Put it into pinned memory,"
+        " and copy it with non_blocking=True while the GPU processes the current one."
+    )
+
+
+@pytest.mark.parametrize(
+    ("recording", "rule", "words"),
+    [
+        ("host_sync", "host-sync", ("block_until_ready", "jax.device_get", "float(x)")),
+        ("tiny_kernels", "graph-opportunity", ("jax.jit", "lax.scan")),
+        ("loader", "input-bound", ("prefetch", "jax.device_put")),
+        ("allocator", "allocator", ("XLA_PYTHON_CLIENT_PREALLOCATE",)),
+        ("fp32_matmul", "no-tensor-cores", ("jax_default_matmul_precision", "BF16")),
+    ],
+)
+def test_rules_have_advice_for_jax(
+    recording: str, rule: str, words: tuple[str, ...], data_dir: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / f"{recording}.warpline"
+    packed = (data_dir / "faults" / f"{recording}.bad.warpline.xz").read_bytes()
+    path.write_bytes(lzma.decompress(packed))
+    (found,) = RULES.get(rule).judge(Run(warpline.open(path)))  # type: ignore[misc]
+    assert isinstance(found, Finding)
+    told = found.for_program("jax").fix
+    assert all(word in told for word in words)
+    assert "torch" not in told
+
+
+def test_real_pytorch_programs_are_known(data_dir: Path, tmp_path: Path) -> None:
+    for packed in sorted((data_dir / "faults").glob("*.bad.warpline.xz")):
+        path = tmp_path / packed.stem
+        path.write_bytes(lzma.decompress(packed.read_bytes()))
+        assert program_kind(warpline.open(path)) == "pytorch", packed.name
