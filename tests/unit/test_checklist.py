@@ -181,6 +181,26 @@ def test_optimizer_launches_in_its_ranges(count, wanted):
     assert (line["state"], line["value"]) == (wanted, count)
 
 
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("OptimizedModule", "unknown"),
+        ("torch/_dynamo/eval_frame.py: OptimizedModule.forward", "unknown"),
+        ("optimization pass", "unknown"),
+        ("optimize_layout", "unknown"),
+        ("optim", "pass"),
+        ("torch.optim", "pass"),
+        ("optimizer_step", "pass"),
+        ("run_optimizer", "pass"),
+        ("AdamOptimizer.step", "pass"),
+        ("OPTIMIZER", "pass"),
+    ],
+)
+def test_optimizers_are_named_by_a_word(name, wanted):
+    trace = run_of([kernel(100, 8_000, "k")], ranges=[(name, 0, 990_000)])
+    assert state(trace, "few-optimizer-launches") == wanted
+
+
 @pytest.mark.parametrize(("ns", "wanted"), [(100_000, "fail"), (20_000, "pass")])
 def test_epilogues(ns, wanted):
     after = [kernel(100, 800_000), kernel(800_000, 800_000 + ns, ELEMENTWISE)]

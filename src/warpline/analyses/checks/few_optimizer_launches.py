@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from warpline.derived.breakdown.measured_time import MeasuredTime, measured_time
+from warpline.derived.program import OPTIMIZER
 from warpline.derived.ranges.stacks import launched_inside
 from warpline.derived.time_parts import TimePart
 from warpline.ops.arrays import BoolArray
@@ -15,7 +14,6 @@ from warpline.trace import Run
 from warpline.units import format_ns, plural
 
 _OPTIMIZER_LAUNCHES = 20
-_OPTIMIZER = re.compile(r"optim", re.IGNORECASE)
 
 
 @check(
@@ -35,7 +33,7 @@ def few_optimizer_launches(run: Run) -> Outcome:
     if in_ranges is not None:
         launched |= in_ranges & measured.counted
     if not launched.any():
-        why = "no optimizer kernels and no ranges named *optim*"
+        why = "no optimizer kernels and no ranges named optimizer"
         return Outcome("unknown", why)
     each = int(np.count_nonzero(launched)) / measured.count
     ns = int((measured.work.end_ns - measured.work.start_ns)[launched].sum()) / measured.count
@@ -56,7 +54,7 @@ def _in_optimizer_ranges(measured: MeasuredTime) -> BoolArray | None:
     ids = trace.columns("range", "name_id")["name_id"].filled(-1)
     known, place = np.unique(ids, return_inverse=True)
     texts = ("" if row < 0 else trace.strings.text(row) for row in known.tolist())
-    is_optimizer = np.array([bool(_OPTIMIZER.search(text)) for text in texts], np.bool_)[place]
+    is_optimizer = np.array([bool(OPTIMIZER.search(text)) for text in texts], np.bool_)[place]
     if not is_optimizer.any():
         return None
     inside, n_kernels = launched_inside(trace, "kernel"), trace.row_count("kernel")

@@ -49,7 +49,8 @@ def checklist(trace: Trace, arguments: Arguments) -> Result:
         tables breakdown and overlap. A kernel is short below 10 us. Kernels of CUDA graphs are
         excluded, as they need no launches of their own. An elementwise kernel is an unfused
         epilogue if it directly follows a GEMM or convolution on its stream. Optimizer launches are
-        kernels of that category, and all kernels launched in ranges with "optim" in their names.
+        kernels of that category, and all kernels launched in ranges with the word "optim" or
+        "optimizer" in their names.
     Limits: Targets are rules of thumb. A check whose data is missing from the recording is
         unknown: it neither passes nor fails.
     Source: Warpline.
