@@ -83,7 +83,7 @@ def test_pytorch_with_xla_like_kernels_is_pytorch() -> None:
     assert program_kind(program(XLA, PYTORCH)) == "pytorch"
 
 
-def test_without_kernels_nothing_tells() -> None:
+def test_without_kernels_the_program_is_unknown() -> None:
     assert program_kind(empty_trace()) is None
     copies = Program()
     copies.copy(0, 1_000, (2_000, 9_000), 1 << 20)

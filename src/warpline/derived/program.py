@@ -34,16 +34,16 @@ _JAX_KERNELS = re.compile(
 )
 _JAX_RANGES = re.compile(r"TSL:|XlaModule\b|Thunk:|PjitFunction\b|PjRt|jit\(")
 _JAX_THREADS = re.compile(r"py_xla|tf_xla|jax|pjrt", re.IGNORECASE)
-_LONGEST_NAME = 4096  # the start of a name tells; templates make names of many kB
+_LONGEST_NAME = 4096  # the start of a name identifies it; templates make names of many kB
 
 
 @derived
 def program_kind(trace: Trace) -> Program | None:
-    """Return the framework of the program, "cuda" if it has none, or None if nothing tells.
+    """Return the framework of the program, "cuda" if it has none, or None if unknown.
 
     Kernels decide if they can, then ranges and operators, then names of threads. A trace whose
     kernels show no framework is a program in CUDA C++, Fortran, or the like. One without kernels,
-    for example of CUDA graphs traced at graph level, tells nothing by that.
+    for example of CUDA graphs traced at graph level, shows nothing by that.
     """
     kernels = _names(trace, "kernel")
     shown = (
