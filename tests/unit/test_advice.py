@@ -19,7 +19,7 @@ from warpline.derived.program import is_training, program_kind
 from warpline.presentation.blocks import Block, FindingBlock, Section
 from warpline.presentation.findings import findings, findings_in_short
 from warpline.result import RULES, Finding
-from warpline.trace import Run, Trace
+from warpline.trace import MemorySource, Run, Trace
 
 for module in pkgutil.iter_modules(rules.__path__):
     importlib.import_module(f"{rules.__name__}.{module.name}")
@@ -88,6 +88,27 @@ def test_without_kernels_the_program_is_unknown() -> None:
     copies = Program()
     copies.copy(0, 1_000, (2_000, 9_000), 1 << 20)
     assert program_kind(copies.trace()) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "wanted"),
+    [
+        ("/usr/bin/python3.12", GEMM, None),  # a framework that only calls libraries, perhaps
+        ("python3", PYTORCH, "pytorch"),
+        ("python3", "cupy_add__float32_float32_float32", "cuda"),
+        ("python", "_ZN6cudapy8__main__4axpyB2v1", "cuda"),
+        ("./pythonia", GEMM, "cuda"),
+    ],
+)
+def test_in_python_a_library_s_kernels_tell_nothing(
+    name: str, kernel: str, wanted: str | None
+) -> None:
+    tables: dict[str, dict[str, list[Any]]] = {
+        "process": {"pid": [1], "name": [name]},
+        "device": {"gpu_index": [0]},
+        "kernel": {"start_ns": [0], "end_ns": [1_000], "name": [kernel], "device_id": [0]},
+    }
+    assert program_kind(Trace(MemorySource(tables))) == wanted
 
 
 def section_of(blocks: Iterable[Block]) -> Iterable[Block]:

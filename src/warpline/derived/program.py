@@ -33,6 +33,9 @@ _JAX_KERNELS = re.compile(
     r"|slice|sort|transpose)(?:_\d+)?$"
 )
 _JAX_RANGES = re.compile(r"TSL:|XlaModule\b|Thunk:|PjitFunction\b|PjRt|jit\(")
+# CuPy's and Numba's.
+_OTHER_PYTHON_KERNELS = re.compile(r"cupy_|cudapy::|_ZN6cudapy")
+_PYTHON = re.compile(r"(?:.*/)?python[\d.]*$")
 _JAX_THREADS = re.compile(r"py_xla|tf_xla|jax|pjrt", re.IGNORECASE)
 _LONGEST_NAME = 4096  # the start of a name identifies it; templates make names of many kB
 
@@ -42,8 +45,9 @@ def program_kind(trace: Trace) -> Program | None:
     """Return the framework of the program, "cuda" if it has none, or None if unknown.
 
     Kernels decide if they can, then ranges and operators, then names of threads. A trace whose
-    kernels show no framework is a program in CUDA C++, Fortran, or the like. One without kernels,
-    for example of CUDA graphs traced at graph level, shows nothing by that.
+    kernels show no framework is a program in CUDA C++, Fortran, or the like. In Python a framework
+    may only call libraries, so there it is CuPy or Numba, or unknown. One without kernels, for
+    example of CUDA graphs traced at graph level, shows nothing by that.
     """
     kernels = _names(trace, "kernel")
     shown = (
@@ -56,6 +60,9 @@ def program_kind(trace: Trace) -> Program | None:
             return "pytorch"
         if any(map(is_jax, names)):
             return "jax"
+    is_python = any(map(_PYTHON.match, _names(trace, "process")))
+    if is_python and not any(map(_OTHER_PYTHON_KERNELS.match, kernels)):
+        return None
     return "cuda" if kernels else None
 
 
