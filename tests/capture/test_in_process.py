@@ -219,10 +219,11 @@ def work():
         with warpline.annotate("outer", domain="d"):
             with warpline.annotate("inner"): pass
             warpline.end_range(warpline.start_range("s"))
+            time.sleep(0.0005)
 threads = [threading.Thread(target=work) for _ in range(3)]
 for thread in threads: thread.start()
 for number in range(6):
-    with warpline.profile(f"run{number}") as run: time.sleep(0.02)
+    with warpline.profile(f"run{number}") as run: time.sleep(0.1)
     print(run.finished["ranges"] > 30, run.finished["lost"], run.finished["truncated"] <= 9)
 over.set()
 """)
