@@ -65,6 +65,7 @@ def test_an_arrow_leads_from_work_to_its_launch_and_back(opened, trace, ask_file
     opened.wait(f"model.arrows.value.some(({{ to }}) => to.id === 'kernel:{row}')")
     arrows = opened.ask("model.arrows.value.map(({ from, to }) => [from.start, to.start])")
     assert [call[0], start] in arrows
+    opened.frame()
     details = opened.find("[aria-label='Selected event']").inner_text()
     assert "launched" in details.replace("launched by", "")
     assert opened.walk("]") == f"kernel:{row}"

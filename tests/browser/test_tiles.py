@@ -146,9 +146,9 @@ def test_events_are_selected_walked_and_followed(open_viewer, report, serve):
         seen = []
         viewer.ask("model.selectId('kernel:40')")
         viewer.wait("model.selected.value?.id === 'kernel:40' && model.linked.value.length > 0")
-        seen.append(
-            viewer.find("[aria-label='Selected event']").inner_text().split("Enclosing ranges")[0]
-        )
+        details = viewer.find("[aria-label='Selected event']")
+        details.get_by_text("Enclosing ranges").wait_for()  # they arrive by themselves
+        seen.append(details.inner_text().split("Enclosing ranges")[0])
         seen.append(viewer.walk("."))
         seen.append(viewer.walk(","))
         seen.append(viewer.walk("["))
