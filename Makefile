@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 PYTHON ?=
 NATIVE := $(shell find native -type f 2>/dev/null)
 BUILD_INPUTS := pyproject.toml $(NATIVE)
-# Modules are compiled when they are first imported: most never are.
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# CI compiles modules when they are first imported: most never are.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CI),--no-compile)
 
 # The first interpreter that runs, is recent enough and can create environments.
 define FIND_PYTHON
