@@ -14,6 +14,7 @@ LAUNCH_NS = 6_000  # from the start of a call to the start of its work
 GAP_NS = 1_200  # between two operations of a stream
 WAKE_NS = 5_000  # from the end of the work to the return of a call that waits
 CALL_NS = 5_000
+QUEUE = 1_023  # launches that a stream takes before the next one has to wait
 PAGEABLE_BYTES_PER_S = 8e9
 PINNED_BYTES_PER_S = 50e9
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
@@ -35,6 +36,7 @@ class Machine:
         self.now = 1_000_000
         self.program = Program()
         self._end = [0, 0, 0]  # of each stream's last operation
+        self._ends: list[list[int]] = [[], [], []]  # of all of its kernels
         self.steps = 0
         self._begun = self.now
 
@@ -43,12 +45,13 @@ class Machine:
         self.now += ns
 
     def launch(self, ns: int, name: str = GEMM, stream: int = 0) -> None:
-        """Launch a kernel asynchronously."""
+        """Launch a kernel asynchronously, once its stream has room for it."""
         start, self._end[stream] = self._queued(stream, ns)
-        self.program.launch(
-            self.now, self.now + CALL_NS, (start, self._end[stream]), name, stream=stream
-        )
-        self.now += CALL_NS + 1_000
+        room = self._ends[stream][-QUEUE] if len(self._ends[stream]) >= QUEUE else 0
+        self._ends[stream].append(self._end[stream])
+        returns = max(self.now + CALL_NS, room)
+        self.program.launch(self.now, returns, (start, self._end[stream]), name, stream=stream)
+        self.now = returns + 1_000
 
     def copy(self, size: int, *, pinned: bool, to_host: bool = False, stream: int = 0) -> None:
         """Copy between host and device; a pageable copy returns when it is done."""

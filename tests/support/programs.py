@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from warpline.replay import predict
 from warpline.replay.prediction import Prediction
 from warpline.result.changes import Change
 from warpline.trace import MemorySource, Run, Trace
+from warpline.trace.meta import TraceMeta
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 EXACT = Estimate(1, 1, 1)
@@ -28,7 +30,7 @@ class Program:
     def call(self, name: str, start: int, end: int, thread: int = 0) -> int:
         """Make a call; its correlation is the number of calls before it."""
         number = len(self.rows.get("api_call", []))
-        self._add(
+        self.add(
             "api_call",
             name=name,
             start_ns=start,
@@ -87,7 +89,7 @@ class Program:
 
     def step(self, number: int, start: int, end: int, thread: int = 0) -> None:
         """Add a step."""
-        self._add(
+        self.add(
             "range",
             name=f"step_{number}",
             start_ns=start,
@@ -97,8 +99,8 @@ class Program:
             source_id=len(self.rows.get("range", [])),
         )
 
-    def trace(self, gpu: str | None = None) -> Trace:
-        """Return the program's recording, on GPUs with the given name."""
+    def trace(self, gpu: str | None = None, **facts: Any) -> Trace:
+        """Return the program's recording, on GPUs with the given name, and with facts about it."""
         tables: dict[str, dict[str, Sequence[Any]]] = {
             name: {key: [row[key] for row in rows] for key in rows[0]}
             for name, rows in self.rows.items()
@@ -116,13 +118,14 @@ class Program:
                         "context_id": [0, 0, 1, 1],
                         "native_id": [7, 13, 7, 13],
                     },
-                }
+                },
+                TraceMeta((Path("memory"),), "memory", **facts),
             )
         )
 
     def _work(self, table: str, call: int, work: tuple[int, int], stream: int, **more: Any) -> None:
         place = stream // 2
-        self._add(
+        self.add(
             table,
             start_ns=work[0],
             end_ns=work[1],
@@ -135,7 +138,7 @@ class Program:
         )
 
     def _event(self, table: str, call: int, stream: int, **more: Any) -> None:
-        self._add(
+        self.add(
             table,
             device_id=0,
             context_id=0,
@@ -145,7 +148,8 @@ class Program:
             **more,
         )
 
-    def _add(self, table: str, **row: Any) -> None:
+    def add(self, table: str, **row: Any) -> None:
+        """Add a row to a table."""
         self.rows.setdefault(table, []).append(row)
 
 

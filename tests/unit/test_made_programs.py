@@ -104,6 +104,14 @@ def casts_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
         machine.launch(400_000)
 
 
+def casts_behind_a_full_queue(machine: Machine, bad: bool) -> None:
+    """Each launch waits until the GPU has taken an earlier one from the stream's queue."""
+    for _ in range(600):
+        if bad:
+            machine.launch(10_000, CAST)
+        machine.launch(5_000)
+
+
 def short_casts_by_a_host_that_is_late(machine: Machine, bad: bool) -> None:
     """The casts run in no time on the GPU: their launches take the time."""
     for _ in range(40):
@@ -143,6 +151,7 @@ def an_optimizer_that_the_device_waits_for(machine: Machine, bad: bool) -> None:
         (other_work_between_steps, "launch-bound"),
         (memory_from_the_driver, "allocator"),
         (casts_that_the_device_waits_for, "cast-copies"),
+        (casts_behind_a_full_queue, "cast-copies"),
         (short_casts_by_a_host_that_is_late, "cast-copies"),
         (short_layout_copies_by_a_host_that_is_late, "layout-copies"),
         (an_optimizer_that_the_device_waits_for, "unfused-optimizer"),

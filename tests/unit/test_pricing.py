@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.programs import Program
 
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.replay import predict
-from warpline.replay.pricing import price, unprofiled_step_ns
+from warpline.replay.prediction import Baseline
+from warpline.replay.pricing import price
 from warpline.result import Finding
-from warpline.result.changes import Change, DropOperations, ScaleOperations
+from warpline.result.changes import Change, DropOperations, RemoveHostTime, ScaleOperations
 from warpline.trace import MemorySource, Run, Trace
 
 COUNT = 6
@@ -113,10 +115,6 @@ def test_what_changes_nothing_saves_nothing(trace: Trace) -> None:
     assert whole.step_ns.central == whole.unchanged_ns == whole.measured_ns
 
 
-def test_the_cost_of_recording_is_known_of_known_producers(trace: Trace) -> None:
-    assert unprofiled_step_ns(Run(trace)) is None
-
-
 def test_generic_ones_come_by_what_remains_for_them(trace: Trace) -> None:
     """Of 820 us per step, the first kernel takes 500 us and the second one 300 us."""
     half_of_first = generic("half of first", 0, 0.5)
@@ -129,6 +127,69 @@ def test_generic_ones_come_by_what_remains_for_them(trace: Trace) -> None:
     assert [item.saving_ns for item in priced] == [400_000, 150_000, 50_000]
     assert [item.cumulative_saving_ns for item in priced] == [400_000, 550_000, 600_000]
     assert [item.share for item in priced] == [400 / 820, 150 / 820, 50 / 820]
+
+
+EXACT = Estimate(2_000, 2_000, 2_000)
+
+
+def slowed(**facts: Any) -> Trace:
+    """Steps of 100 us: ten calls of 5 us, 5 us apart, with short kernels."""
+    program = Program()
+    for number in range(4):
+        begin = number * 100_000
+        for place in range(10):
+            at = begin + place * 10_000
+            program.launch(at, at + 5_000, (at + 6_500, at + 8_500))
+        program.step(number, begin, begin + 99_000)
+    return program.trace(**facts)
+
+
+def test_savings_are_of_the_program_without_a_profiler() -> None:
+    starts = np.arange(40, dtype=np.int64) * 10_000 - 2_000
+    gaps = finding("gaps", RemoveHostTime(0, starts, starts + 1_000))
+    (recorded,) = price(Run(slowed()), [gaps])
+    assert (recorded.saving_ns, recorded.predicted_step_ns) == (10_000, 90_000)
+    (item,) = price(Run(slowed(call_cost_ns=EXACT)), [gaps])
+    # Without the overhead of 2 us per call, a step takes 80 us.
+    assert (item.saving_ns, item.predicted_step_ns) == (10_000, 70_000)
+    assert item.share == 10 / 80
+    # CPU speed is the only uncertainty: 80 us take 64 to 96 us, the step after it 56 to 84.
+    assert (item.predicted_step_low_ns, item.predicted_step_high_ns) == (56_000, 84_000)
+    assert (item.saving_low_ns, item.saving_high_ns) == (8_000, 12_000)
+
+
+def test_the_overhead_of_operators_counts_before_the_next_call() -> None:
+    program = Program()
+    for number in range(4):
+        begin = number * 100_000
+        for place in range(10):
+            at = begin + place * 10_000
+            program.launch(at, at + 5_000, (at + 6_500, at + 8_500))
+            for start in (at + 6_000, at + 7_000):
+                program.add("op", start_ns=start, end_ns=start + 500, process_id=0, thread_id=0)
+        program.step(number, begin, begin + 99_000)
+    nothing = Estimate(0, 0, 0)
+    trace = program.trace(call_cost_ns=nothing, operator_cost_ns=Estimate(500, 1_000, 1_500))
+    step = Baseline(Run(trace), host_speed=Estimate(1, 1, 1)).step_ns
+    assert step.central == 80_000  # two operators between calls
+    assert (step.low, step.high) == (70_000, 90_000)
+
+
+def test_nothing_saves_more_than_the_gpu_leaves() -> None:
+    """The CPU gap may take 7 of 10 us per launch, but kernels take 4 us of them."""
+    program = Program()
+    for number in range(4):
+        begin = number * 100_000
+        for place in range(10):
+            at = begin + place * 10_000
+            program.launch(at, at + 3_000, (at + 3_500, at + 7_500))
+        program.step(number, begin, begin + 99_000)
+    starts = np.arange(40, dtype=np.int64) * 10_000 - 7_000
+    gaps = finding("gaps", RemoveHostTime(0, starts, starts + 7_000))
+    (item,) = price(Run(program.trace()), [gaps])
+    assert item.saving_high_ns is not None
+    assert item.saving_high_ns <= 100_000 - 10 * 4_000
+    assert (item.predicted_step_ns or 0) >= 10 * 4_000
 
 
 def generic(rule: str, place: int, factor: float) -> Finding:

@@ -16,6 +16,7 @@ from warpline.result import (
     CounterCandidate,
     Diagnosis,
     ExcludedStep,
+    Replay,
     Result,
     Skipped,
     StepSummary,
@@ -35,9 +36,11 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         run: The trace, and the choice of its steps.
         attempt: Runs each table and rule, so that a defect in one does not affect the others.
     """
-    devices, together, counted = breakdowns(run), overlaps(run), _steps(run)
+    devices, together = breakdowns(run), overlaps(run)
     judged = judge(run, attempt)
+    counted = _steps(run, judged.replay)
     first = what_first(judged.findings, devices, is_priced=bool(devices and judged.replay))
+    said = verdict(devices, together, counted.median_ns, judged.replay)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
     failed = [item for item in tables.values() if isinstance(item, Skipped) and item.is_failure]
     return Diagnosis(
@@ -45,7 +48,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         meta=_meta(run.trace),
         sections=tuple(item for item in tables.values() if isinstance(item, Result)),
         warnings=warnings_of(run.trace),
-        verdict=" ".join(filter(None, (verdict(devices, together, counted.median_ns), first))),
+        verdict=" ".join(filter(None, (said, first))),
         steps=counted,
         breakdown=devices,
         findings=judged.findings,
@@ -58,7 +61,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     )
 
 
-def _steps(run: Run) -> StepSummary:
+def _steps(run: Run, replay: Replay | None) -> StepSummary:
     run_steps = steps(run)
     times, labels = run_steps.times(), run_steps.label.to_list()
     excluded = tuple(
@@ -77,7 +80,14 @@ def _steps(run: Run) -> StepSummary:
         times.p95_ns,
         times.host_median_ns,
         excluded,
+        *_unprofiled(replay),
     )
+
+
+def _unprofiled(replay: Replay | None) -> tuple[int | None, int | None, int | None]:
+    if replay is None:
+        return None, None, None
+    return replay.unprofiled_ns, replay.unprofiled_low_ns, replay.unprofiled_high_ns
 
 
 def _table(run: Run, table: str, attempt: Attempt) -> Result | Skipped:

@@ -11,7 +11,7 @@ from warpline.derived.program import program_kind
 from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side
-from warpline.replay.pricing import price, unprofiled_step_ns
+from warpline.replay.pricing import price
 from warpline.result import RULES, Finding, Replay, Skipped, severity_rank
 from warpline.trace import Run
 
@@ -72,8 +72,8 @@ def _replay(run: Run) -> Replay | Skipped:
     quality, measured = replay_quality(run), predict(run, ())
     if not measured.unchanged_ns or quality.error_ratio > _WORST_REPLAY:
         return Skipped("replay", "the simulation is not accurate enough to predict savings")
-    unprofiled = unprofiled_step_ns(run)
-    times = () if unprofiled is None else tuple(round(unprofiled[at]) for at in (1, 0, 2))
+    is_known = run.trace.meta.call_cost_ns is not None
+    times = tuple(round(measured.before_ns[at]) for at in (1, 0, 2)) if is_known else ()
     return Replay(quality.error_ratio, quality.unexplained_ratio, measured.measured_ns, *times)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from warpline.result import TAIL, Breakdown, Finding, Overlap, Part
-from warpline.result.savings import short_saving_text
+from warpline.result import TAIL, Breakdown, Finding, Overlap, Part, Replay
+from warpline.result.savings import short_saving_text, unprofiled_text
 from warpline.units import format_ns, format_ratio
 
 _MATTERS = 0.10  # idle time below this share of a step is not mentioned
@@ -31,7 +31,10 @@ _ADJECTIVES = ("launch-bound", "input-bound", "of unknown cause")
 
 
 def verdict(
-    breakdown: Sequence[Breakdown], overlaps: Sequence[Overlap], median_ns: float | None = None
+    breakdown: Sequence[Breakdown],
+    overlaps: Sequence[Overlap],
+    median_ns: float | None = None,
+    replay: Replay | None = None,
 ) -> str:
     """Return how busy the slowest GPU is, and the main reasons why it does not do more.
 
@@ -39,6 +42,7 @@ def verdict(
         breakdown: From the diagnosis; empty without GPU work.
         overlaps: From the diagnosis, in the same order.
         median_ns: The median step; mentioned where it is far from the mean, the base of shares.
+        replay: The simulation; the step without profiling is mentioned where that is shorter.
     """
     if not breakdown:
         return "No GPU work was recorded."
@@ -54,6 +58,8 @@ def verdict(
         of_what = f"{_article(format_ns(mean_ns))} step"
         if median_ns is not None and mean_ns > _UNEVEN * median_ns:
             of_what += f" (mean; the median is {format_ns(median_ns)})"
+        elif unprofiled := unprofiled_text(replay):
+            of_what += f" ({unprofiled})"
     said = f"{_subject(item, breakdown)} busy {format_ratio(busy)} of {of_what}"
     said += _busy_clause(item, overlaps[place] if place < len(overlaps) else None)
     idle = _idle_clause(item)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from warpline.presentation.blocks import Block, Cell, FindingBlock, Line, Section
 from warpline.result import Diagnosis, Finding
-from warpline.result.savings import saving_text
+from warpline.result.savings import base_text, saving_text
 
 _PER_STEP = " per step"
 
@@ -16,12 +16,13 @@ def findings_in_short(diagnosis: Diagnosis) -> Iterator[Block]:
     step = _step(diagnosis)
     blocks = tuple(_block(item, step, (("Fix", item.fix),)) for item in diagnosis.findings)
     if blocks:
-        yield Section("Findings", blocks)
+        yield Section("Findings", (*_base(diagnosis), *blocks))
 
 
 def findings(diagnosis: Diagnosis) -> Iterator[Block]:
     """Yield each finding with all its facts."""
     step = _step(diagnosis)
+    yield from _base(diagnosis)
     yield from (_whole(item, step) for item in diagnosis.findings)
 
 
@@ -56,6 +57,14 @@ def _block(item: Finding, step: str, facts: tuple[tuple[str, str], ...]) -> Find
         saving=saving_text(item, step),
         facts=facts,
     )
+
+
+def _base(diagnosis: Diagnosis) -> tuple[Line, ...]:
+    """Return a line on which step the savings are of, if there are any."""
+    if all(item.saving_ns is None for item in diagnosis.findings):
+        return ()
+    text = base_text(diagnosis.replay, _step(diagnosis))
+    return (Line(text),) if text else ()
 
 
 def _step(diagnosis: Diagnosis) -> str:

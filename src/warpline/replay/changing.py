@@ -200,7 +200,9 @@ def _(change: kinds.RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) 
     every = working_calls(trace).row
     inside = outermost_of(trace, host, every)
     records = np.bincount(inside[inside >= 0], minlength=len(host))
-    cost = np.rint(records * _of(change.call_ns, side, reverse=True)).astype(np.int64)
+    cost = records * _of(change.call_ns, side, reverse=True)
+    cost += _operators_before(trace, draft) * _of(change.operator_ns, side, reverse=True)
+    cost = np.rint(cost).astype(np.int64)
     calls = np.arange(len(host))
     gap, own = draft.gaps_before(calls), draft.length_ns[calls] // 2
     for rows in by_group(host.thread):
@@ -208,6 +210,21 @@ def _(change: kinds.RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) 
         cost[rows] = _spread(cost[rows], (gap + own)[rows])
     of_own = np.minimum(cost, own)
     draft.remove_host_time(calls, cost - of_own, of_own)
+
+
+def _operators_before(trace: Trace, draft: Draft) -> I64:
+    """Return how many operators began between each call and the previous one of its thread."""
+    host = draft.graph.host
+    count = np.zeros(len(host), np.int64)
+    if not trace.has("op") or not trace.row_count("op"):
+        return count
+    columns = trace.columns("op", "start_ns", "thread_id")
+    start, thread = columns["start_ns"].values, columns["thread_id"].filled(NONE)
+    for rows in by_group(host.thread):
+        own = np.sort(start[thread == host.thread[rows[0]]])
+        begun = np.searchsorted(own, host.start_ns[rows])
+        count[rows[1:]] = np.diff(begun)
+    return count
 
 
 def _spread(cost_ns: I64, most_ns: I64) -> I64:

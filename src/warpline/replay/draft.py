@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
@@ -18,6 +19,14 @@ class Draft:
 
     Dropped nodes stay in the graph with zero length, so their successors still come after their
     predecessors.
+
+    Attributes:
+        graph: The graph without edits.
+        weight_ns: As in the graph, shape (edges,), int64.
+        length_ns: As in the graph, shape (nodes,), int64.
+        earliest_ns: As in the graph, shape (nodes,), int64.
+        moved: The items of each separate stream.
+        more: Further dependencies: target, source, weight.
     """
 
     def __init__(self, graph: EventGraph) -> None:
@@ -27,8 +36,16 @@ class Draft:
         self.earliest_ns = graph.earliest_ns.copy()
         self._edges = graph.edges
         self._target = graph.edges.target
-        self._moved: list[I64] = []
-        self._more: list[tuple[I64, I64, I64]] = []
+        self.moved: list[I64] = []
+        self.more: list[tuple[I64, I64, I64]] = []
+
+    def copy(self) -> Draft:
+        """Return a draft with the same edits, which can get others."""
+        other = copy(self)
+        other.weight_ns, other.length_ns = self.weight_ns.copy(), self.length_ns.copy()
+        other.earliest_ns = self.earliest_ns.copy()
+        other.moved, other.more = [*self.moved], [*self.more]
+        return other
 
     def timing(self) -> Timing:
         """Return the times with the edits."""
@@ -98,14 +115,14 @@ class Draft:
 
         Items of the same stream in one call of this method form one new stream.
         """
-        self._moved.append(np.sort(items))
+        self.moved.append(np.sort(items))
 
     def add_dependencies(self, items: I64, after: I64) -> None:
         """Make items start only when others are done; NONE among the others is ignored."""
         known = after >= 0
         nodes = self.graph.item_node[items[known]]
         zeros = np.zeros(len(nodes), np.int64)
-        self._more.append((nodes, self.graph.item_done[after[known]], zeros))
+        self.more.append((nodes, self.graph.item_done[after[known]], zeros))
 
     def unlaunch(self, items: I64) -> None:
         """Let operations start regardless of their launch."""
@@ -200,11 +217,11 @@ class Draft:
 
     def _with_moves(self) -> tuple[Edges, I64]:
         """Return edges and weights with the moves to separate streams applied."""
-        if not self._moved and not self._more:
+        if not self.moved and not self.more:
             return self._edges, self.weight_ns
         weight = self.weight_ns.copy()
-        added = list(self._more)
-        if self._moved:
+        added = list(self.more)
+        if self.moved:
             added.extend(self._bypass(weight))
         target = np.concatenate([self._target, *(part[0] for part in added)])
         source = np.concatenate([self._edges.source, *(part[1] for part in added)])
@@ -221,7 +238,7 @@ class Draft:
         """Disconnect moved operations from their streams, and reconnect the remaining items."""
         graph, queue = self.graph, self.graph.queued
         is_moved = np.zeros(len(queue), np.bool_)
-        is_moved[np.concatenate(self._moved)] = True
+        is_moved[np.concatenate(self.moved)] = True
         touches = np.zeros(len(self.length_ns), np.bool_)
         moved = np.flatnonzero(is_moved)
         touches[graph.item_node[moved]] = True
@@ -234,7 +251,7 @@ class Draft:
         after = after[last[after] >= 0]
         gap = graph.latencies.usual_gap_ns
         joined = [(graph.item_node[after], graph.item_done[last[after]], gap[after])]
-        for items in self._moved:
+        for items in self.moved:
             order = items[np.argsort(queue.stream[items], kind="stable")]
             same = np.flatnonzero(queue.stream[order][1:] == queue.stream[order][:-1])
             later = order[same + 1]

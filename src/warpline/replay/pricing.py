@@ -2,7 +2,7 @@
 
 Specific findings come first, each simulated alone. Generic findings, whose changes would also
 remove effects of other problems, are simulated on the remaining time. The cumulative saving is that
-of a finding and all findings before it.
+of a finding and all findings before it. All are of the program without a profiler.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
-from warpline.estimate import Estimate
-from warpline.replay.prediction import Prediction, predict
+from warpline.replay.prediction import Baseline, Prediction
 from warpline.result import Finding
-from warpline.result.changes import Change, RemoveProfilerCost
+from warpline.result.changes import Change
 from warpline.trace import Run
 
 
@@ -32,39 +31,41 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     generic = [item for item in findings if item.changes and item.is_generic]
     if not specific and not generic:
         return tuple(findings)
-    whole = predict(run, ())
-    priced = [_priced(item, whole, predict(run, item.changes)) for item in specific]
-    done = _accumulated(run, sorted(priced, key=_saving, reverse=True), whole)
-    made = [change for item in done if _is_measurable(item, whole) for change in item.changes]
-    after = _on_what_remains(run, generic, made, whole)
+    whole = Baseline(run)
+    step_ns = whole.step_ns.central
+    priced = [_priced(item, whole.predict(item.changes), step_ns) for item in specific]
+    done = _accumulated(whole, sorted(priced, key=_saving, reverse=True))
+    made = [
+        change
+        for item in done
+        if _saving(item) >= MEASURABLE_RATIO * step_ns
+        for change in item.changes
+    ]
+    after = _on_what_remains(run, generic, made, step_ns)
     return (*done, *after, *(item for item in findings if not item.changes))
 
 
 def _on_what_remains(
-    run: Run,
-    generic: Sequence[Finding],
-    made: Sequence[Change],
-    whole: Prediction,
+    run: Run, generic: Sequence[Finding], made: Sequence[Change], whole_ns: float
 ) -> list[Finding]:
     """Return generic findings with their savings after the changes of earlier findings.
 
     The finding with the largest remaining saving comes next.
     """
     made, left, findings = list(made), list(generic), []
-    before = predict(run, made).step_ns.central
     while left:
-        each = [predict(run, (*made, *item.changes)) for item in left]
-        place = min(range(len(left)), key=lambda place: each[place].step_ns.central)
-        item, after = left.pop(place), each[place]
-        cumulative = round(max(whole.unchanged_ns - after.step_ns.central, 0))
-        priced = _priced(item, whole, after, before)
+        before = Baseline(run, made)
+        each = [before.after(item.changes) for item in left]
+        place = min(range(len(left)), key=each.__getitem__)
+        item = left.pop(place)
+        cumulative = round(max(whole_ns - each[place], 0))
+        priced = _priced(item, before.predict(item.changes), whole_ns)
         findings.append(replace(priced, cumulative_saving_ns=cumulative))
         made += item.changes
-        before = after.step_ns.central
     return findings
 
 
-def _accumulated(run: Run, findings: Sequence[Finding], whole: Prediction) -> list[Finding]:
+def _accumulated(whole: Baseline, findings: Sequence[Finding]) -> list[Finding]:
     """Return findings with their cumulative savings.
 
     A finding that adds nothing to those before it, for example because they already remove its
@@ -72,29 +73,24 @@ def _accumulated(run: Run, findings: Sequence[Finding], whole: Prediction) -> li
     """
     made: list[Change] = []
     accumulated: list[Finding] = []
+    step_ns = whole.step_ns.central
     for place, item in enumerate(findings):
         made += item.changes
         together, severity = _saving(item), item.severity
         if place:
-            step = predict(run, made).step_ns.central
-            together = round(max(whole.unchanged_ns - step, 0))
+            together = round(max(step_ns - whole.after(made), 0))
             more = together - (accumulated[-1].cumulative_saving_ns or 0)
-            if more < MEASURABLE_RATIO * whole.unchanged_ns:
+            if more < MEASURABLE_RATIO * step_ns:
                 severity = "low"
         accumulated.append(replace(item, cumulative_saving_ns=together, severity=severity))
     return accumulated
 
 
-def _priced(
-    item: Finding, whole: Prediction, after: Prediction, before_ns: float | None = None
-) -> Finding:
-    """Return a finding with its saving, bounds, share, and severity."""
-    before = float(whole.unchanged_ns) if before_ns is None else before_ns
-    low, central, high = (
-        max(round(before - step), 0)
-        for step in (after.step_ns.high, after.step_ns.central, after.step_ns.low)
-    )
-    share = central / whole.unchanged_ns if whole.unchanged_ns else 0.0
+def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
+    """Return a finding with its saving, the step after it, share, and severity."""
+    low, central, high = (round(value) for value in predicted.saving_ns)
+    step_low, step, step_high = (round(value) for value in predicted.step_ns)
+    share = central / whole_ns if whole_ns else 0.0
     return replace(
         item,
         severity=severity_of(share),
@@ -102,20 +98,11 @@ def _priced(
         saving_low_ns=low,
         saving_high_ns=high,
         share=share,
+        predicted_step_ns=step,
+        predicted_step_low_ns=step_low,
+        predicted_step_high_ns=step_high,
     )
 
 
 def _saving(item: Finding) -> int:
     return item.saving_ns or 0
-
-
-def _is_measurable(item: Finding, whole: Prediction) -> bool:
-    return _saving(item) >= MEASURABLE_RATIO * whole.unchanged_ns
-
-
-def unprofiled_step_ns(run: Run) -> Estimate | None:
-    """Return the step time without a profiler; None if the profiler's overhead is unknown."""
-    cost = run.trace.meta.call_cost_ns
-    if cost is None:
-        return None
-    return predict(run, (RemoveProfilerCost(cost),)).step_ns

@@ -11,13 +11,18 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import step_of_operations, steps
+from warpline.derived.time_parts import OF_KERNELS, TimePart
 from warpline.ops.arrays import I64
+from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.graph import EventGraph, Timing, event_graph
 from warpline.replay.host import NONE
 from warpline.replay.window import replay_window
 from warpline.trace import Run
+
+_COMPUTE = [*(part for part in OF_KERNELS if part != TimePart.COLLECTIVE), TimePart.GRAPH]
 
 
 class ReplayedSteps(NamedTuple):
@@ -28,12 +33,14 @@ class ReplayedSteps(NamedTuple):
         length_ns: Shape (k,), int64, step times.
         median_ns: The median of the loop with the longest steps; the whole time without steps.
         n_steps: Number of counted steps in that loop.
+        loop: That loop, or NONE without steps.
     """
 
     step: I64
     length_ns: I64
     median_ns: int
     n_steps: int
+    loop: int
 
 
 class _Anchors(NamedTuple):
@@ -57,11 +64,45 @@ def recorded(graph: EventGraph) -> Timing:
 
 def step_times(run: Run, graph: EventGraph, at: Timing) -> ReplayedSteps:
     """Return the times of the included steps."""
-    chosen = replay_window(run).step
     none = np.zeros(0, np.int64)
-    if not len(chosen):
-        return ReplayedSteps(none, none, _whole(at), 0)
-    done = done_ns(run, graph, at)
+    counted = _counted(run)
+    if not len(counted):
+        return ReplayedSteps(none, none, _whole(at), 0, NONE)
+    done, chosen = done_ns(run, graph, at), replay_window(run).step
+    length, loop = done[counted] - done[counted - 1], steps(run).loop[chosen[counted]]
+    slowest, n, longest = 0, 0, int(loop[0])
+    for each in np.unique(loop).tolist():
+        own = length[loop == each]
+        if (median := round(float(np.median(own)))) >= slowest:
+            slowest, n, longest = median, len(own), each
+    return ReplayedSteps(chosen[counted], length, slowest, n, longest)
+
+
+def step_busy_ns(run: Run, graph: EventGraph, at: Timing, loop: int) -> int:
+    """Return how long the kernels of a step keep the busiest stream of a loop busy: the median.
+
+    A step cannot take less. Without steps, this is the time of the whole trace. Copies and
+    collectives do not count: they may run beside other work, and collectives may wait for others.
+    """
+    queue = graph.queued
+    items = np.flatnonzero((queue.operation >= 0) & (at.item_start_ns != NEVER))
+    items = items[np.isin(operation_categories(run.trace)[queue.operation[items]], _COMPUTE)]
+    counted, chosen = _counted(run), replay_window(run).step
+    step = _anchors(run).of_item[items] if len(counted) else np.zeros(len(items), np.int64)
+    items, step = items[step >= 0], step[step >= 0]
+    most = np.zeros(len(chosen) or 1, np.int64)
+    for rows in by_group(queue.stream[items]):
+        busy_ns = np.zeros_like(most)
+        np.add.at(busy_ns, step[rows], (at.item_end_ns - at.item_start_ns)[items[rows]])
+        most = np.maximum(most, busy_ns)
+    of_loop = counted[steps(run).loop[chosen[counted]] == loop] if len(counted) else [0]
+    return round(float(np.median(most[of_loop])))
+
+
+@derived
+def _counted(run: Run) -> I64:
+    """Return the places in the window of the steps whose times count; none without steps."""
+    chosen = replay_window(run).step
     run_steps = steps(run)
     loop = run_steps.loop[chosen]
     follows = np.flatnonzero((np.diff(loop) == 0) & (np.diff(chosen) == 1)) + 1
@@ -70,16 +111,7 @@ def step_times(run: Run, graph: EventGraph, at: Timing) -> ReplayedSteps:
     counts = follows[(run_steps.included[chosen] | ends)[follows]]
     # The first step may still include earlier work.
     second = counts[(counts >= 2) & (loop[counts - 2] == loop[counts])]
-    counts = second if len(second) else counts if len(counts) else follows
-    if not len(counts):
-        return ReplayedSteps(none, none, _whole(at), 0)
-    length = done[counts] - done[counts - 1]
-    slowest, n = 0, 0
-    for each in np.unique(loop[counts]).tolist():
-        own = length[loop[counts] == each]
-        if (median := round(float(np.median(own)))) >= slowest:
-            slowest, n = median, len(own)
-    return ReplayedSteps(chosen[counts], length, slowest, n)
+    return second if len(second) else counts if len(counts) else follows
 
 
 def done_ns(run: Run, graph: EventGraph, at: Timing) -> I64:

@@ -33,10 +33,11 @@ from warpline.vocabulary import Vocabulary
 
 # A call may return this much before the recorded end of the awaited item: clocks differ.
 _SLACK_NS = 20_000
-# A launch of at least this length behind this many pending items waits for a free queue slot. The
-# driver queues about 1,024 launches per stream; graphs and events take slots too.
-_LONG_LAUNCH_NS = 12_000
+# Behind this many pending items, a launch that takes this many times its usual time waits for a
+# free queue slot. The driver queues about 1,024 launches per stream; graphs and events take slots
+# too.
 _QUEUE_LENGTH = 500
+_SLOW = 1.5
 # A thread wakes up within this time after the awaited item ends; measured: 3 to 7 us.
 LONGEST_WAKE_NS = 100_000
 DEFAULT_WAKE_NS = 5_000
@@ -106,7 +107,7 @@ def host_waits(run: Run) -> Waits:
         *_told(run, what),
         _everything(host, queue, np.flatnonzero(what == WaitsFor.EVERYTHING)),
         held_copies(run),
-        _full_queues(host, queue),
+        _full_queues(run),
     ]
     pairs = np.concatenate([np.stack(part) for part in parts], axis=1)
     pairs = pairs[:, pairs[1] >= 0]
@@ -235,25 +236,43 @@ def _everything(host: HostSide, queue: Queued, calls: I64) -> Waits:
     return Waits(*(np.concatenate([none, *(pair[side] for pair in pairs)]) for side in (0, 1)))
 
 
-def _full_queues(host: HostSide, queue: Queued) -> Waits:
-    """Return launches that waited for a slot in their stream's queue, and the items before it."""
+def _full_queues(run: Run) -> Waits:
+    """Return launches that waited for a slot in their stream's queue, and the items before it.
+
+    Behind a full queue, a launch lasts until the GPU has taken an earlier one from it: about as
+    long as a kernel. This is not work of the CPU, and shorter kernels make it shorter.
+    """
+    host, queue = host_side(run), queued(run)
     launches = np.flatnonzero((queue.operation >= 0) & (queue.call >= 0))
-    long = launches[_is_long_launch(host)[queue.call[launches]]]
-    item = np.full(len(long), NONE)
-    for rows in by_group(queue.stream[long]):
-        low, high = np.searchsorted(queue.stream, queue.stream[long[rows[0]]] + np.array([0, 1]))
+    held = np.zeros(len(host), np.bool_)
+    held[held_copies(run).call] = True
+    launches = launches[~held[queue.call[launches]]]
+    done, pending = np.full(len(launches), NONE), np.zeros(len(launches), np.int64)
+    for rows in by_group(queue.stream[launches]):
+        stream = queue.stream[launches[rows[0]]]
+        low, high = np.searchsorted(queue.stream, stream + np.array([0, 1]))
         ends = np.maximum.accumulate(queue.end_ns[low:high])
-        until = host.end_ns[queue.call[long[rows]]]
-        done = low + np.searchsorted(ends, until, side="right") - 1
-        is_full = (done >= low) & (long[rows] - done >= _QUEUE_LENGTH)
-        item[rows[is_full]] = done[is_full]
-    return Waits(queue.call[long], item)
+        until = host.end_ns[queue.call[launches[rows]]]
+        last = low + np.searchsorted(ends, until, side="right") - 1
+        done[rows] = np.where(last >= low, last, NONE)
+        pending[rows] = launches[rows] - np.maximum(last, low)
+    call = queue.call[launches]
+    is_full = (done >= 0) & (pending >= _QUEUE_LENGTH)
+    is_full &= (host.end_ns - host.start_ns)[call] > _SLOW * _usual_call_ns(host, call, is_full)
+    return Waits(call[is_full], done[is_full])
 
 
-def _is_long_launch(host: HostSide) -> BoolArray:
-    is_launch = host.kind == CallKind.LAUNCH
-    is_long: BoolArray = is_launch & (host.end_ns - host.start_ns >= _LONG_LAUNCH_NS)
-    return is_long
+def _usual_call_ns(host: HostSide, call: I64, is_full: BoolArray) -> I64:
+    """Return the median duration of the calls of the same function that found room in the queue.
+
+    If none did, no more than `OWN_COST_NS`. Shape (launches,), int64.
+    """
+    length, usual = (host.end_ns - host.start_ns)[call], np.zeros(len(call), np.int64)
+    for rows in by_group(factorize(host.name[call]).codes):
+        free = length[rows[~is_full[rows]]]
+        shortest = np.percentile(length[rows], _OWN_PERCENTILE)
+        usual[rows] = np.median(free) if len(free) else min(shortest, OWN_COST_NS)
+    return usual
 
 
 def _code(labels: Mapping[int, str], label: str) -> int:

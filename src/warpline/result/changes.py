@@ -155,9 +155,11 @@ class RemoveProfilerCost:
 
     Attributes:
         call_ns: Profiling overhead on the CPU per recorded call.
+        operator_ns: Likewise per recorded operator of a framework.
     """
 
     call_ns: Estimate
+    operator_ns: Estimate = _NONE
 
 
 Change: TypeAlias = (

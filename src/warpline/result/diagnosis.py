@@ -92,6 +92,11 @@ class Finding(Displayed):
         cumulative_saving_ns: Saving of this finding and all findings before it together.
         share: The saving as a share of the step. If not predicted, the share of the measured time
             that the claim concerns, or None.
+        predicted_step_ns: Estimated step after the fix; of a generic finding, after those before
+            it, too. None if not predicted. Steps and savings are without profiling (see
+            `StepSummary.unprofiled_ns`).
+        predicted_step_low_ns: Lower bound.
+        predicted_step_high_ns: Upper bound.
         fix_cuda: The fix in CUDA C++, if that differs.
         fix_in: The fix in the words of other kinds of programs, where the rule has one.
         is_generic: Whether its saving is estimated after fixing all findings that are not generic.
@@ -115,6 +120,9 @@ class Finding(Displayed):
     saving_high_ns: int | None = None
     cumulative_saving_ns: int | None = None
     share: float | None = None
+    predicted_step_ns: int | None = None
+    predicted_step_low_ns: int | None = None
+    predicted_step_high_ns: int | None = None
     fix_cuda: str = ""
     fix_in: Mapping[Program, str] = field(default_factory=dict, compare=False)
     is_generic: bool = False
@@ -164,6 +172,10 @@ class StepSummary:
         p95_ns: 95th percentile of the step time on that device.
         host_median_ns: Median time from the start of a step to the start of the next on the CPU.
         excluded: The excluded steps.
+        unprofiled_ns: Estimated step time without profiling, which savings are of; None if the
+            overhead of the profiler is unknown, or nothing could be simulated.
+        unprofiled_low_ns: Lower bound.
+        unprofiled_high_ns: Upper bound.
     """
 
     source: str
@@ -172,6 +184,9 @@ class StepSummary:
     p95_ns: float | None
     host_median_ns: float | None
     excluded: tuple[ExcludedStep, ...] = ()
+    unprofiled_ns: int | None = None
+    unprofiled_low_ns: int | None = None
+    unprofiled_high_ns: int | None = None
 
 
 @dataclass(frozen=True)

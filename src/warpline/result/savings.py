@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
-from warpline.result.diagnosis import Finding
+from warpline.result.diagnosis import Finding, Replay
 from warpline.units import format_ns
 
 _LEAST_SAVING = 0.05  # of the step: smaller savings are within run-to-run variation
-_SAME = 0.02  # a cumulative saving that differs by less is not shown
+_SAME = 0.02  # times that differ by less are not shown both
+
+
+def unprofiled_text(replay: Replay | None) -> str:
+    """Return the step without profiling, if that differs: ``about 34.0 ms without profiling``."""
+    unprofiled_ns = None if replay is None else replay.unprofiled_ns
+    if replay is None or unprofiled_ns is None:
+        return ""
+    if replay.step_ns - unprofiled_ns <= _SAME * replay.step_ns:
+        return ""
+    return f"about {format_ns(unprofiled_ns)} without profiling"
+
+
+def base_text(replay: Replay | None, step: str) -> str:
+    """Return which step the savings are of; empty if profiling makes no difference.
+
+    Args:
+        replay: From the diagnosis.
+        step: " per step", or empty without steps.
+    """
+    if replay is None or replay.unprofiled_ns is None or not unprofiled_text(replay):
+        return ""
+    bounds = format_bounds(replay.unprofiled_low_ns or 0, replay.unprofiled_high_ns or 0)
+    what, time = "a step" if step else "the run", format_ns(replay.unprofiled_ns)
+    recorded = format_ns(replay.step_ns)
+    return (
+        f"Savings are relative to {what} without profiling: about {time} ({bounds}), {recorded}"
+        " recorded."
+    )
 
 
 def saving_text(item: Finding, step: str) -> str:

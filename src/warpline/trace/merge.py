@@ -243,6 +243,7 @@ def _merge_meta(
         environment=_first_known([meta.environment for meta in metas]),
         record_cost_ns=_largest([meta.record_cost_ns for meta in metas]),
         call_cost_ns=_widest([meta.call_cost_ns for meta in metas]),
+        operator_cost_ns=_widest([meta.operator_cost_ns for meta in metas]),
     )
 
 

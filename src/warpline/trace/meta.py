@@ -78,6 +78,8 @@ class TraceMeta:
         call_cost_ns: Profiling overhead on the CPU per recorded API call, as known for the profiler
             that wrote the file; None if unknown. Estimated, unlike `record_cost_ns`: it includes
             the time that CUPTI adds to a call.
+        operator_cost_ns: Likewise per recorded operator of a framework, in addition; None if there
+            is none.
         file_of_process: For a trace of several files, the index into `paths` of the file of each
             process row. Empty for a single file. Each file has its own clock.
     """
@@ -100,4 +102,5 @@ class TraceMeta:
     environment: Mapping[str, str] = field(default_factory=dict)
     record_cost_ns: Mapping[str, float] = field(default_factory=dict)
     call_cost_ns: Estimate | None = None
+    operator_cost_ns: Estimate | None = None
     file_of_process: tuple[int, ...] = ()

@@ -99,6 +99,7 @@ def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
         "environment": dict(meta.environment),
         "record_cost_ns": dict(meta.record_cost_ns),
         "call_cost_ns": meta.call_cost_ns,
+        "operator_cost_ns": meta.operator_cost_ns,
     }
 
 

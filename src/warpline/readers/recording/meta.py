@@ -73,6 +73,7 @@ class _MetaReader:
             environment=self._mapping("environment", str),
             record_cost_ns=self._costs(),
             call_cost_ns=self._call_cost(),
+            operator_cost_ns=self._estimate("operator_cost_ns"),
         )
 
     def _text(self, key: str) -> str | None:
@@ -99,16 +100,15 @@ class _MetaReader:
 
     def _call_cost(self) -> Estimate | None:
         """Return the cost as stored by an export, or that of our own agent."""
-        values = self._facts.get("call_cost_ns")
-        if values is None:
-            is_own = (self._text("producer") or "").startswith(_OWN_PRODUCER)
-            return _CALL_COST_NS if is_own else None
-        values = [
-            self._checked("call_cost_ns", value, int | float)
-            for value in self._checked("call_cost_ns", values, list)
-        ]
+        is_own = (self._text("producer") or "").startswith(_OWN_PRODUCER)
+        return self._estimate("call_cost_ns") or (_CALL_COST_NS if is_own else None)
+
+    def _estimate(self, key: str) -> Estimate | None:
+        if self._facts.get(key) is None:
+            return None
+        values = self._values(key, list, int | float)
         if len(values) != 3 or not 0 <= values[0] <= values[1] <= values[2] < _MAX_COST_NS:
-            self._refuse("call_cost_ns")
+            self._refuse(key)
         return Estimate(*values)
 
     def _unrecorded(self) -> tuple[Unrecorded, ...]:
