@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.idle.causes import launch_latency_ns
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import step_of_operations, steps
 from warpline.derived.time_parts import OF_KERNELS, TimePart
@@ -31,7 +32,8 @@ class ReplayedSteps(NamedTuple):
     Attributes:
         step: Shape (k,), int64, places in `steps`; empty where there are none.
         length_ns: Shape (k,), int64, step times.
-        median_ns: The median of the loop with the longest steps; the whole time without steps.
+        median_ns: The median of the loop with the longest steps. Without steps, the time from the
+            launch of the first operation to the end of the last one.
         n_steps: Number of counted steps in that loop.
         loop: That loop, or NONE without steps.
     """
@@ -67,7 +69,7 @@ def step_times(run: Run, graph: EventGraph, at: Timing) -> ReplayedSteps:
     none = np.zeros(0, np.int64)
     counted = _counted(run)
     if not len(counted):
-        return ReplayedSteps(none, none, _whole(at), 0, NONE)
+        return ReplayedSteps(none, none, _alone_ns(run, graph, at), 0, NONE)
     done, chosen = done_ns(run, graph, at), replay_window(run).step
     length, loop = done[counted] - done[counted - 1], steps(run).loop[chosen[counted]]
     slowest, n, longest = 0, 0, int(loop[0])
@@ -76,6 +78,20 @@ def step_times(run: Run, graph: EventGraph, at: Timing) -> ReplayedSteps:
         if (median := round(float(np.median(own)))) >= slowest:
             slowest, n, longest = median, len(own), each
     return ReplayedSteps(chosen[counted], length, slowest, n, longest)
+
+
+def _alone_ns(run: Run, graph: EventGraph, at: Timing) -> int:
+    """Return the time of the work of a step without another one before it; without steps, of all.
+
+    The median of the steps, if none has a preceding one.
+    """
+    chosen, of_item = replay_window(run).step, _anchors(run).of_item
+    included = np.flatnonzero(steps(run).included[chosen])
+    groups = [np.flatnonzero(of_item == place) for place in included.tolist()]
+    spans = [_span_ns(run, graph, at, items) for items in groups if len(items)]
+    if spans:
+        return round(float(np.median(spans)))
+    return _span_ns(run, graph, at, np.arange(len(graph.queued)))
 
 
 def step_busy_ns(run: Run, graph: EventGraph, at: Timing, loop: int) -> int:
@@ -108,10 +124,13 @@ def _counted(run: Run) -> I64:
     follows = np.flatnonzero((np.diff(loop) == 0) & (np.diff(chosen) == 1)) + 1
     # The last step of the window may have no period on a device, but its end is known.
     ends = np.append(loop[1:] != loop[:-1], True)[: len(loop)]
-    counts = follows[(run_steps.included[chosen] | ends)[follows]]
+    included = run_steps.included[chosen]
+    counts = follows[(included | ends)[follows]]
+    if included.any() and not included[counts].any():
+        return counts[:0]
     # The first step may still include earlier work.
     second = counts[(counts >= 2) & (loop[counts - 2] == loop[counts])]
-    return second if len(second) else counts if len(counts) else follows
+    return second if len(second) > 1 else counts if len(counts) else follows
 
 
 def done_ns(run: Run, graph: EventGraph, at: Timing) -> I64:
@@ -126,12 +145,32 @@ def done_ns(run: Run, graph: EventGraph, at: Timing) -> I64:
     return done
 
 
-def _whole(at: Timing) -> int:
-    """Return the total time."""
-    starts = np.concatenate((at.call_start_ns, at.item_start_ns))
-    ends = np.concatenate((at.call_end_ns, at.item_end_ns))
-    starts, ends = starts[starts != NEVER], ends[ends != NEVER]
-    return int(ends.max() - starts.min()) if len(starts) else 0
+def _span_ns(run: Run, graph: EventGraph, at: Timing, items: I64) -> int:
+    """Return the time from the launch of the first operation to the end of the last one.
+
+    Shares without steps are of the time between operations, too: what a program does before its
+    first one, such as loading libraries, does not count. Not even in that launch.
+    """
+    items = items[graph.queued.operation[items] >= 0]
+    if not len(items):
+        return 0
+    first = items[np.argmin(graph.item_start_ns[items])]
+    calls = graph.queued.call[items]
+    calls = calls[calls >= 0]
+    # A launch counts even if a change removes its work.
+    end = max(int(at.item_end_ns[items].max()), int(at.call_end_ns[calls].max(initial=NEVER)))
+    return max(end - _launched_ns(run, graph, at, int(first)), 0)
+
+
+def _launched_ns(run: Run, graph: EventGraph, at: Timing, item: int) -> int:
+    """Return when an operation was launched, no longer before its start than usual."""
+    call, start = int(graph.queued.call[item]), int(at.item_start_ns[item])
+    if call < 0:
+        return int(graph.item_start_ns[item])
+    if start == NEVER:
+        return int(at.call_start_ns[call])
+    latency_ns = int(graph.item_start_ns[item] - graph.call_start_ns[call])
+    return start - min(max(latency_ns, 0), launch_latency_ns(run.trace))
 
 
 @derived
