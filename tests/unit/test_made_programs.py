@@ -283,8 +283,10 @@ def test_work_that_the_device_does_while_the_host_is_slow_costs_little(
     program: Program, rule: str
 ) -> None:
     bad, fixed = diagnosis(program, bad=True), diagnosis(program, bad=False)
-    (found,) = (item for item in bad.findings if item.rule == rule)
-    assert found.saving_ns == pytest.approx(step_ns(bad) - step_ns(fixed), abs=0.02 * step_ns(bad))
+    savings = [item.saving_ns for item in bad.findings if item.rule == rule]
+    saved = step_ns(bad) - step_ns(fixed)
+    # A finding that saves next to nothing is not reported.
+    assert sum(ns or 0 for ns in savings) == pytest.approx(saved, abs=0.02 * step_ns(bad))
     assert priced(bad)[0].rule in {rule, "graph-opportunity"}
 
 

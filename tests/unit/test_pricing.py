@@ -12,7 +12,7 @@ from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.replay import predict
 from warpline.replay.prediction import Baseline
-from warpline.replay.pricing import price
+from warpline.replay.pricing import accumulate, price
 from warpline.result import Finding
 from warpline.result.changes import Change, DropOperations, RemoveHostTime, ScaleOperations
 from warpline.trace import MemorySource, Run, Trace
@@ -69,10 +69,15 @@ def finding(rule: str, *changes: Change, is_generic: bool = False) -> Finding:
     return Finding(rule, "info", "", "", (), "", "", is_generic=is_generic, changes=changes)
 
 
+def together(trace: Trace, findings: list[Finding]) -> tuple[Finding, ...]:
+    """Return findings with their savings and what these are together."""
+    return accumulate(Run(trace), price(Run(trace), findings))
+
+
 def test_what_goes_with_another_finding_is_low(trace: Trace) -> None:
     both = finding("both", DropOperations(np.append(kernels(0), kernels(1))))
     part = finding("part", DropOperations(kernels(0)))
-    first, second = price(Run(trace), [part, both])
+    first, second = together(trace, [part, both])
     assert (first.rule, first.severity) == ("both", "high")
     assert (second.rule, second.severity) == ("part", "low")
     assert second.saving_ns == pytest.approx(500_000, abs=3_000)  # alone
@@ -85,13 +90,13 @@ def test_each_alone_and_all_together(trace: Trace) -> None:
     large = finding("large", DropOperations(kernels(0)))
     tiny = finding("tiny", DropOperations(kernels(2)))
     unpriced = finding("unpriced")
-    priced = price(Run(trace), [tiny, unpriced, small, large])
+    priced = together(trace, [tiny, unpriced, small, large])
     assert [item.rule for item in priced] == ["large", "small", "tiny", "unpriced"]
     assert [item.severity for item in priced] == ["high", "high", "low", "info"]
     savings = [item.saving_ns or 0 for item in priced[:3]]
     assert savings == pytest.approx([500_000, 150_000, 20_000], abs=3_000)
-    together = [item.cumulative_saving_ns or 0 for item in priced[:3]]
-    assert together == pytest.approx([500_000, 650_000, 670_000], abs=6_000)
+    sums = [item.cumulative_saving_ns or 0 for item in priced[:3]]
+    assert sums == pytest.approx([500_000, 650_000, 650_000], abs=6_000)  # low severity: not added
     for item in priced[:3]:
         assert (item.saving_low_ns or 0) <= (item.saving_ns or 0) <= (item.saving_high_ns or 0)
     assert priced[1].share == pytest.approx(150_000 / sum(LENGTHS_NS), abs=0.01)
@@ -101,16 +106,18 @@ def test_each_alone_and_all_together(trace: Trace) -> None:
 def test_generic_ones_get_what_remains(trace: Trace) -> None:
     large = finding("large", DropOperations(kernels(0)))
     everything = DropOperations(np.union1d(kernels(0), kernels(1)))
-    priced = price(Run(trace), [finding("generic", everything, is_generic=True), large])
+    priced = together(trace, [finding("generic", everything, is_generic=True), large])
     assert [item.rule for item in priced] == ["large", "generic"]
     assert priced[1].saving_ns == pytest.approx(300_000, abs=3_000)
     assert priced[1].cumulative_saving_ns == pytest.approx(800_000, abs=6_000)
 
 
-def test_what_changes_nothing_saves_nothing(trace: Trace) -> None:
-    (found,) = price(Run(trace), [finding("none", ScaleOperations(kernels(0), Estimate(1, 1, 1)))])
-    assert found.saving_ns == 0
-    assert found.severity == "low"
+def test_what_cannot_save_anything_is_not_reported(trace: Trace) -> None:
+    nothing = finding("none", ScaleOperations(kernels(0), Estimate(1, 1, 1)))
+    little = finding("little", ScaleOperations(kernels(0), Estimate(0.99, 1, 1)))  # 0.6%
+    some = finding("some", ScaleOperations(kernels(0), Estimate(0.98, 1, 1)))  # at best 1.2%
+    (found,) = price(Run(trace), [nothing, little, some])
+    assert (found.rule, found.saving_ns, found.severity) == ("some", 0, "low")
     whole = predict(Run(trace), ())
     assert whole.step_ns.central == whole.unchanged_ns == whole.measured_ns
 
@@ -120,7 +127,7 @@ def test_generic_ones_come_by_what_remains_for_them(trace: Trace) -> None:
     half_of_first = generic("half of first", 0, 0.5)
     half_of_second = generic("half of second", 1, 0.5)
     most_of_first = generic("most of first", 0, 0.2)
-    priced = price(Run(trace), [half_of_first, half_of_second, most_of_first])
+    priced = together(trace, [half_of_first, half_of_second, most_of_first])
     # Alone they save 250, 150 and 400 us. But the largest one leaves 100 us of the first kernel,
     # half of which is less than half of the second kernel.
     assert [item.rule for item in priced] == ["most of first", "half of second", "half of first"]

@@ -11,7 +11,7 @@ from warpline.derived.program import program_kind
 from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side
-from warpline.replay.pricing import price
+from warpline.replay.pricing import accumulate, price
 from warpline.result import RULES, Finding, Replay, Skipped, severity_rank
 from warpline.trace import Run
 
@@ -49,7 +49,9 @@ def judge(run: Run, attempt: Attempt) -> Judgment:
     replay = attempt("replay", partial(_replay, run))
     if isinstance(replay, Skipped):
         return Judgment(_ranked(findings), (*not_judged, replay), None)
-    return Judgment(_ranked(_priced(run, attempt, findings)), tuple(not_judged), replay)
+    priced = _ranked(_attempted(attempt, partial(price, run, findings), findings))
+    together = _attempted(attempt, partial(accumulate, run, priced), priced)
+    return Judgment(together, tuple(not_judged), replay)
 
 
 def _judged(run: Run, attempt: Attempt) -> tuple[tuple[Finding, ...], list[Skipped]]:
@@ -77,10 +79,12 @@ def _replay(run: Run) -> Replay | Skipped:
     return Replay(quality.error_ratio, quality.unexplained_ratio, measured.measured_ns, *times)
 
 
-def _priced(run: Run, attempt: Attempt, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return the findings with estimated savings; unchanged if the estimation fails."""
-    priced = attempt("pricing", partial(price, run, findings))
-    return findings if isinstance(priced, Skipped) else priced
+def _attempted(
+    attempt: Attempt, compute: Callable[[], tuple[Finding, ...]], findings: tuple[Finding, ...]
+) -> tuple[Finding, ...]:
+    """Return the findings with what is computed; unchanged if that fails."""
+    computed = attempt("pricing", compute)
+    return findings if isinstance(computed, Skipped) else computed
 
 
 def _ranked(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

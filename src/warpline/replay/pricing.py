@@ -1,8 +1,8 @@
 """Estimated savings of findings, from simulations of their changes alone and together.
 
 Specific findings come first, each simulated alone. Generic findings, whose changes would also
-remove effects of other problems, are simulated on the remaining time. The cumulative saving is that
-of a finding and all findings before it. All are of the program without a profiler.
+remove effects of other problems, are simulated on the remaining time. All are of the program
+without a profiler.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from warpline.result import Finding
 from warpline.result.changes import Change
 from warpline.trace import Run
 
+# Of the step: a finding that saves less even at best is not reported.
+_LEAST_RATIO = 0.01
+
 
 def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings with their estimated savings per step, the largest saving first.
 
     Findings without changes are returned unmodified, after the others. A saving below
-    `MEASURABLE_RATIO` of the step gives a finding low severity.
+    `MEASURABLE_RATIO` of the step gives a finding low severity. Specific findings that save next to
+    nothing even at best are left out.
 
     Args:
         run: The trace, and the choice of its steps.
@@ -34,7 +38,8 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     whole = Baseline(run)
     step_ns = whole.step_ns.central
     priced = [_priced(item, whole.predict(item.changes), step_ns) for item in specific]
-    done = _accumulated(whole, sorted(priced, key=_saving, reverse=True))
+    priced = [item for item in priced if (item.saving_high_ns or 0) >= _LEAST_RATIO * step_ns]
+    done = _without_repetition(whole, sorted(priced, key=_saving, reverse=True))
     made = [
         change
         for item in done
@@ -43,6 +48,31 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     ]
     after = _on_what_remains(run, generic, made, step_ns)
     return (*done, *after, *(item for item in findings if not item.changes))
+
+
+def accumulate(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings with their cumulative savings: of each and those above it that matter.
+
+    Args:
+        run: The trace, and the choice of its steps.
+        findings: Findings with savings, in the order in which they are shown.
+    """
+    if all(item.saving_ns is None for item in findings):
+        return tuple(findings)
+    whole, made, saved_ns = Baseline(run), list[Change](), 0
+    shown: list[Finding] = []
+    for item in findings:
+        if item.saving_ns is None:
+            shown.append(item)
+            continue
+        if item.severity != "low":
+            is_first, made = not made, [*made, *item.changes]
+            more_ns = _saving(item)
+            if not is_first:
+                more_ns = round(whole.step_ns.central) - whole.after(made)
+            saved_ns = max(saved_ns, more_ns)
+        shown.append(replace(item, cumulative_saving_ns=max(saved_ns, _saving(item))))
+    return tuple(shown)
 
 
 def _on_what_remains(
@@ -56,40 +86,36 @@ def _on_what_remains(
     while left:
         before = Baseline(run, made)
         each = [before.after(item.changes) for item in left]
-        place = min(range(len(left)), key=each.__getitem__)
-        item = left.pop(place)
-        cumulative = round(max(whole_ns - each[place], 0))
-        priced = _priced(item, before.predict(item.changes), whole_ns)
-        findings.append(replace(priced, cumulative_saving_ns=cumulative))
+        item = left.pop(min(range(len(left)), key=each.__getitem__))
+        findings.append(_priced(item, before.predict(item.changes), whole_ns))
         made += item.changes
     return findings
 
 
-def _accumulated(whole: Baseline, findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings with their cumulative savings.
+def _without_repetition(whole: Baseline, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings, of low severity if they add nothing to those before them.
 
-    A finding that adds nothing to those before it, for example because they already remove its
-    calls, gets low severity.
+    For example because those already remove its calls.
     """
     made: list[Change] = []
-    accumulated: list[Finding] = []
-    step_ns = whole.step_ns.central
-    for place, item in enumerate(findings):
+    told: list[Finding] = []
+    step_ns, before_ns = whole.step_ns.central, whole.step_ns.central
+    for item in findings:
         made += item.changes
-        together, severity = _saving(item), item.severity
-        if place:
-            together = round(max(step_ns - whole.after(made), 0))
-            more = together - (accumulated[-1].cumulative_saving_ns or 0)
-            if more < MEASURABLE_RATIO * step_ns:
-                severity = "low"
-        accumulated.append(replace(item, cumulative_saving_ns=together, severity=severity))
-    return accumulated
+        after_ns = whole.after(made) if told else before_ns - _saving(item)
+        adds = before_ns - after_ns >= MEASURABLE_RATIO * step_ns
+        told.append(item if adds or not told else replace(item, severity="low"))
+        before_ns = min(before_ns, after_ns)
+    return told
 
 
 def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
     """Return a finding with its saving, the step after it, share, and severity."""
-    low, central, high = (round(value) for value in predicted.saving_ns)
-    step_low, step, step_high = (round(value) for value in predicted.step_ns)
+    most_ns = float("inf") if item.most_ns is None else item.most_ns
+    low, central, high = (round(min(value, most_ns)) for value in predicted.saving_ns)
+    # What cannot be saved stays in the step.
+    stays_ns = round(predicted.saving_ns.central) - central
+    step_low, step, step_high = (round(value) + stays_ns for value in predicted.step_ns)
     share = central / whole_ns if whole_ns else 0.0
     return replace(
         item,

@@ -130,7 +130,8 @@ def _counted(run: Run) -> I64:
         return counts[:0]
     # The first step may still include earlier work.
     second = counts[(counts >= 2) & (loop[counts - 2] == loop[counts])]
-    return second if len(second) > 1 else counts if len(counts) else follows
+    chosen_steps: I64 = second if len(second) > 1 else counts if len(counts) else follows
+    return chosen_steps
 
 
 def done_ns(run: Run, graph: EventGraph, at: Timing) -> I64:

@@ -101,6 +101,8 @@ class Finding(Displayed):
         fix_in: The fix in the words of other kinds of programs, where the rule has one.
         is_generic: Whether its saving is estimated after fixing all findings that are not generic.
         changes: The changes that the fix makes to the run, the input of the simulation.
+        most_ns: The most that the fix can save per step, whatever the simulation says: GPU and idle
+            time that the claim is about. None if only the simulation tells.
         on_devices: The facts per process and device, ascending. The sum of their times, divided by
             the number of steps of all processes, is the time in the claim; of ranks that wait, the
             mean is. Empty if it is not about devices, or about calls of threads that launched work
@@ -127,6 +129,7 @@ class Finding(Displayed):
     fix_in: Mapping[Program, str] = field(default_factory=dict, compare=False)
     is_generic: bool = False
     changes: tuple[Change, ...] = field(default=(), compare=False)
+    most_ns: float | None = field(default=None, compare=False)
     on_devices: tuple[OnDevice, ...] = ()
 
     def __repr__(self) -> str:

@@ -7,7 +7,9 @@ import numpy as np
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
 from warpline.derived.idle.result_reads import waits_behind
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.device_peaks import device_peaks
 from warpline.derived.work.operations import operations
@@ -28,6 +30,7 @@ _UNKNOWN = -1
 _OF_PEAK = Estimate(0.65, 0.8, 0.95)
 # No link of a data center GPU since 2017 is slower, and no PCIe link is faster.
 _ANY_LINK = Estimate(10e9, 20e9, 55e9)
+_SOME = 0.1  # of the copies: fewer copies of results do not make the CPU wait in every step
 
 
 @rule(name=NAME, title=TITLE)
@@ -95,6 +98,7 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
                 MakeAsync(np.unique(calls[calls >= 0]), places, speed),
                 DropCalls(waits_behind(trace, calls)),
             ),
+            most_ns=_most_ns(trace, scope, places, each),
             on_devices=scope.on_devices(copies),
         )
     ]
@@ -111,6 +115,16 @@ def _pageable(trace: Trace) -> BoolArray:
     places = np.flatnonzero(work.table == DEVICE_TABLES.index("memcpy"))
     chosen[places] = is_pageable[work.row[places]]
     return chosen
+
+
+def _most_ns(trace: Trace, scope: StepScope, places: I64, each_ns: float) -> float | None:
+    """Return the most that the fix can save where results are copied to the host; None elsewhere.
+
+    Without waiting, the simulated CPU would run past results that the program may need.
+    """
+    if np.mean(operation_categories(trace)[places] == TimePart.COPY_D2H) < _SOME:
+        return None
+    return each_ns + scope.idle_ns(TimePart.PAGEABLE_COPY, TimePart.HOST_SYNC)
 
 
 def _held_ns(trace: Trace, scope: StepScope, calls: I64) -> float:
