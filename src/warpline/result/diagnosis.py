@@ -165,6 +165,21 @@ class ExcludedStep:
 
 
 @dataclass(frozen=True)
+class StepCandidate:
+    """Ranges that might be the steps of a program whose steps no range names.
+
+    Attributes:
+        name: The name or pattern that selects them: ``analyze --steps-from NAME``.
+        count: Number of ranges, of the process with the most.
+        coverage_ratio: Fraction of the GPU operations that are launched within.
+    """
+
+    name: str
+    count: int
+    coverage_ratio: float
+
+
+@dataclass(frozen=True)
 class StepSummary:
     """The analyzed steps.
 
@@ -179,6 +194,9 @@ class StepSummary:
             overhead of the profiler is unknown, or nothing could be simulated.
         unprofiled_low_ns: Lower bound.
         unprofiled_high_ns: Upper bound.
+        is_inferred: Whether they are inferred from repeating launches, since no range names them.
+        notes: Caveats, such as why repeating launches do not count as steps.
+        candidates: Ranges that might be the steps, if no range names them.
     """
 
     source: str
@@ -190,6 +208,9 @@ class StepSummary:
     unprofiled_ns: int | None = None
     unprofiled_low_ns: int | None = None
     unprofiled_high_ns: int | None = None
+    is_inferred: bool = False
+    notes: tuple[str, ...] = ()
+    candidates: tuple[StepCandidate, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.steps.passes import one_pass
 from warpline.derived.steps.periods import step_periods
 from warpline.derived.steps.ranges import HostSteps, step_ranges
 from warpline.derived.work.launch_order import launch_order
@@ -47,11 +48,13 @@ class _Streams(NamedTuple):
 def host_steps(run: Run) -> HostSteps | None:
     """Return the steps on the CPU, None if there are none.
 
-    They are step ranges, otherwise repetitions in the launches: see `step_ranges` and
-    `step_periods`.
+    They are step ranges, otherwise repetitions in the launches that are not parts of one pass: see
+    `step_ranges`, `step_periods` and `one_pass`.
     """
     marked = step_ranges(run)
-    return step_periods(run.trace) if marked is None else marked
+    if marked is not None:
+        return marked
+    return None if one_pass(run.trace) is not None else step_periods(run.trace)
 
 
 @derived
