@@ -64,6 +64,7 @@ def test_a_cpu_gap_in_some_steps():
     )
     assert "garbage collection" in item.fix
     assert item.changes == ()
+    assert item.severity == "low"
     assert item.evidence[0].count == 3
     start, end = item.evidence[0].windows_ns[0]
     assert end - start == pytest.approx(STEP_NS + MS, abs=100)
@@ -82,6 +83,7 @@ def test_excluded_outliers_count():
     assert reasons.count("outlier") == 2
     (item,) = found(trace)
     assert item.title == "2 of 20 steps take 4.9 times the median"
+    assert item.severity == "medium"
 
 
 def test_equal_steps_and_rare_small_differences_are_fine():

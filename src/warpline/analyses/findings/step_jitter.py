@@ -14,7 +14,6 @@ from warpline.derived.breakdown.step_differences import (
     range_items,
     usual_period_ns,
 )
-from warpline.derived.severity import severity_of
 from warpline.derived.steps.exclusion import OUTLIER
 from warpline.derived.steps.times import Steps, step_of_operations, steps
 from warpline.ops.arrays import F64, I64
@@ -26,6 +25,7 @@ NAME = "step-jitter"
 TITLE = "Some steps take much longer than the others"
 
 _LEAST_SHARE = 0.10
+_MEDIUM_SHARE = 0.15
 _LEAST_STEPS = 8  # with fewer, the usual duration is uncertain
 _SLOW = 1.25  # medians
 _MORE_WORK = 1.1  # times the usual number of operations
@@ -113,7 +113,7 @@ def _finding(
     )
     return Finding(
         NAME,
-        severity_of(slow.share),
+        "medium" if slow.share >= _MEDIUM_SHARE else "low",  # the median step stays as it is
         f"{number:,} of {len(slow.counted):,} {take} {factor} times the median",
         f"Slow steps cost {share} of the time: {number:,} of {len(slow.counted):,} {take}"
         f" {factor} times the median of {median}.{what}",
