@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from warpline.presentation.blocks import Block, Card, Cards, Cell, Commands, Head, Link, Section
 from warpline.presentation.devices import slowest
-from warpline.presentation.step_source import counted_steps
+from warpline.presentation.step_source import analyzed_steps
 from warpline.result import Diagnosis, Overlap, Part
 from warpline.result.shares import counted, part_shares, percent, tenths
 from warpline.units import format_ns
@@ -38,7 +38,7 @@ def _facts(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"{len(devices)} x {' and '.join(sorted(names))}"
     steps = diagnosis.steps
     if steps.source != "none":
-        yield f"{counted_steps(steps.count, steps)} analyzed"
+        yield analyzed_steps(steps)
 
 
 def cards(diagnosis: Diagnosis) -> Iterator[Block]:

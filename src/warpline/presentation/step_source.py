@@ -10,6 +10,7 @@ from warpline.result import Diagnosis, StepSummary
 from warpline.units import plural
 
 _LONGEST = 40  # characters of a name within a heading
+_INFERRED = "inferred from repeating launches"
 
 
 def step_source(diagnosis: Diagnosis) -> Iterator[Block]:
@@ -32,8 +33,21 @@ def step_source(diagnosis: Diagnosis) -> Iterator[Block]:
 
 def counted_steps(count: int, steps: StepSummary) -> str:
     """Return a number of steps with what they are: named ranges, or repeating launches."""
-    counted = plural(count, "step")
+    counted, name = plural(count, "step"), _name_of(steps)
+    if name:
+        return f"{counted} ({name})"
+    return f"{counted} {_INFERRED}" if steps.is_inferred else counted
+
+
+def analyzed_steps(steps: StepSummary) -> str:
+    """Return how many steps were analyzed, and what they are."""
+    counted, name = plural(steps.count, "step"), _name_of(steps)
+    return f"{counted} analyzed, {f'ranges {name}' if name else _INFERRED}"
+
+
+def _name_of(steps: StepSummary) -> str:
+    """Return the name of the ranges that are steps, empty without ranges."""
     kind, _, name = steps.source.partition(":")
-    if kind == "range":
-        return f"{counted} ({name if len(name) <= _LONGEST else name[: _LONGEST - 3] + '...'})"
-    return f"{counted} inferred from repeating launches" if steps.is_inferred else counted
+    if kind != "range":
+        return ""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..."

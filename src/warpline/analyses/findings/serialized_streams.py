@@ -15,7 +15,7 @@ from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.texts import number_texts
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import Operations, operations
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.interval import concurrency
 from warpline.result import Finding, OnDevice, Skipped, rule
 from warpline.schema.labels import STREAM_KINDS
@@ -160,8 +160,7 @@ def _serialized(trace: Trace, scope: StepScope) -> _Serialized:
         own = _on_used_streams(work, rows[work.device[rows] == device])
         if not len(own):
             continue
-        length = work.end_ns[own] - work.start_ns[own]
-        ns = np.bincount(np.unique(work.stream[own], return_inverse=True)[1].reshape(-1), length)
+        ns = _stream_ns(work, own)
         others_ns = int(ns.sum() - ns.max())  # of all streams but the busiest one
         if _several_ns(work, own) < _OVERLAPPED * others_ns:
             parts.append(_at_most(_of_device(trace, own), others_ns))
@@ -179,12 +178,17 @@ def _is_kernel(work: Operations) -> BoolArray:
     return is_kernel
 
 
+def _stream_ns(work: Operations, rows: I64) -> F64:
+    """Return the time of the operations by stream."""
+    length_ns = (work.end_ns - work.start_ns)[rows]
+    return np.bincount(work.stream[rows], length_ns).astype(np.float64)
+
+
 def _on_used_streams(work: Operations, rows: I64) -> I64:
     """Return the operations of streams with much work; none if there is only one such stream."""
-    streams, codes = np.unique(work.stream[rows], return_inverse=True)
-    ns = np.bincount(codes.reshape(-1), (work.end_ns - work.start_ns)[rows], len(streams))
-    used = ns >= _USED * ns.sum()
-    return rows[used[codes.reshape(-1)]] if np.count_nonzero(used) > 1 else rows[:0]
+    ns = _stream_ns(work, rows)
+    used = (ns > 0) & (ns >= _USED * ns.sum())
+    return rows[used[work.stream[rows]]] if np.count_nonzero(used) > 1 else rows[:0]
 
 
 def _several_ns(work: Operations, rows: I64) -> int:
