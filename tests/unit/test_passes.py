@@ -73,8 +73,8 @@ def test_layers_after_an_embedding_are_one_pass():
     assert run_steps.notes == (why,)
     # A launch takes 6 us on the CPU.
     assert why == (
-        "no steps: launches repeat 12 times (54.0 us each) after work that occurs once, so they"
-        " are probably layers of one pass"
+        "launches repeat 12 times (54.0 us each) after work that occurs once: probably layers of"
+        " one pass, not steps"
     )
     windows = measure_windows(Run(traced(machine)))
     assert len(windows.device) == 1  # the whole recording
@@ -144,7 +144,9 @@ def test_one_range_named_like_a_step_is_the_step():
     step: Named = ("ProfilerStep#6", None, (0, machine.now))
     run_steps, why = found(traced(machine, [step]))
     assert run_steps.source == "none"
-    assert "12 times (54.0 us each) within the only ProfilerStep#6, so they are parts of" in why
+    assert (
+        "12 times (54.0 us each) within the only ProfilerStep#6, so they are parts of a step" in why
+    )
     # Not if the repetitions are all that it does: a loop within it.
     machine = Machine()
     layers(machine)
