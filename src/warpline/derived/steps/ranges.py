@@ -38,6 +38,8 @@ _STEP = re.compile(_BEGIN + r"(?i:step|iteration|iter|mini[_ -]?batch|batch)" + 
 _UNIT_OF_WORK = re.compile(
     _BEGIN + r"(?i:frame|token|request|query|decode|generate|inference|predict)" + _END
 )
+# step[DECODE bs=32]
+_DETAILS = re.compile(r"(?<=[A-Za-z])\[(?=[^\[\]A-Za-z]*+[A-Za-z])[^\[\]]*+\]$")
 _LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]++)(?:\s*+(?:/|of)\s*+[0-9]++)?+[^0-9]*+$")
 _NOT_A_STEP = re.compile(r"(?i)warm[_ -]?up|optim|sched|micro|accum|zero_grad|epoch[s_ #:=\[]*\d*$")
 _EPOCH = re.compile(r"(?i)epoch")
@@ -167,14 +169,16 @@ def step_names(trace: Trace) -> Named:
     """Return the names of steps, or of other units of work."""
     ids, numbers, patterns, priorities = [], [], [], []
     for row in _with_words(trace):
-        text = trace.strings.text(row)
+        whole = trace.strings.text(row)
+        text = _DETAILS.sub("", whole)
         if not text.rstrip(_NO_LETTERS).lower().endswith(_LAST_WORDS):
             continue  # much faster than the patterns
         priority = 0 if _STEP.search(text) else 1 if _UNIT_OF_WORK.search(text) else None
         if priority is not None and not is_part_of_step(text):
             ids.append(row)
-            numbers.append(_number(text))
-            patterns.append(pattern_of(text))
+            has_details = len(text) < len(whole)  # their numbers are sizes
+            numbers.append(_NO_NUMBER if has_details else _number(text))
+            patterns.append(f"{text}[*]" if has_details else pattern_of(text))
             priorities.append(priority)
     return Named(
         np.array(ids, np.int64), np.array(numbers, np.int64), tuple(patterns), np.array(priorities)
