@@ -66,14 +66,14 @@ def steps(trace: Trace, arguments: Arguments) -> Result | Skipped:
         train_step: the outermost ones that launch most of the GPU work. Without such ranges, steps
         are repetitions in the sequence of launches, unless these are parts of one pass: a call of
         an outermost nn.Module holds several, one range named like a step holds all of them and
-        other work, or short ones follow work that occurs once. GPU time lasts from the start of
-        the first operation launched in the step, by any thread, to the start of the first one
-        launched in the next step. If the streams of a GPU differ in pace, the slowest counts. CPU time lasts
-        from start to start. The last step has neither. Excluded are leading steps longer than
-        1.2 medians plus three standard deviations (1.05 if they load code or allocate), a first
-        step shorter than two thirds of the median minus three deviations, and later steps longer
-        than 1.5 medians plus three deviations, unless they are more than a tenth. The deviation
-        is the scaled median absolute deviation. Jitter is (p95 - p5) / median.
+        other work, or short ones follow work that occurs once. GPU time lasts from the start of the
+        first operation launched in the step, by any thread, to the start of the first one launched
+        in the next step. If the streams of a GPU differ in pace, the slowest counts. CPU time lasts
+        from start to start. The last step has neither. Excluded are leading steps longer than 1.2
+        medians plus three standard deviations (1.05 if they load code or allocate), a first step
+        shorter than two thirds of the median minus three deviations, and later steps longer than
+        1.5 medians plus three deviations, unless they are more than a tenth. The deviation is the
+        scaled median absolute deviation. Jitter is (p95 - p5) / median.
     Limits: Percentiles of few steps are close to the longest one. Repetitions of launches may be
         layers instead of steps. Work launched outside steps counts in the period of the preceding
         step. Without recorded calls, work belongs to the step during which it ran.
