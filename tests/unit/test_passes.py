@@ -10,6 +10,7 @@ from support.machine import Machine
 from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.passes import one_pass
 from warpline.derived.steps.times import Steps, measure_windows, steps
+from warpline.errors import UsageError
 from warpline.result import StepCandidate
 from warpline.trace import Run, Trace
 
@@ -73,7 +74,7 @@ def test_layers_after_an_embedding_are_one_pass():
     assert run_steps.notes == (why,)
     # A launch takes 6 us on the CPU.
     assert why == (
-        "launches repeat 12 times (54.0 us each) after work that occurs once: probably layers of"
+        "launches repeat 12 times (54.0 us each) after work that occurs once: probably parts of"
         " one pass, not steps"
     )
     windows = measure_windows(Run(traced(machine)))
@@ -118,7 +119,7 @@ def test_repetitions_within_one_module_call_are_layers():
     modules += [(f"Layer_{place}", module, times) for place, times in enumerate(of_layers)]
     run_steps, why = found(traced(machine, modules))
     assert run_steps.source == "none"
-    assert "within one module call, so they are layers" in why
+    assert "within one module call: parts of one pass" in why
     # A range of another domain says nothing: it may be the training loop.
     loop: list[Named] = [(name, None, times) for name, _, times in modules]
     assert found(traced(machine, loop[:1]))[0].source == "periodicity"
@@ -144,9 +145,7 @@ def test_one_range_named_like_a_step_is_the_step():
     step: Named = ("ProfilerStep#6", None, (0, machine.now))
     run_steps, why = found(traced(machine, [step]))
     assert run_steps.source == "none"
-    assert (
-        "12 times (54.0 us each) within the only ProfilerStep#6, so they are parts of a step" in why
-    )
+    assert "12 times (54.0 us each) within the only ProfilerStep#6: parts of a step" in why
     # Not if the repetitions are all that it does: a loop within it.
     machine = Machine()
     layers(machine)
@@ -161,6 +160,23 @@ def test_steps_named_by_ranges_are_never_one_pass():
         (f"step_{place}", None, times) for place, times in enumerate(layers(machine))
     ]
     assert steps(Run(traced(machine, ranges))).source == "range:step_*"
+
+
+def test_repeating_launches_on_request():
+    machine = Machine()
+    embed(machine)
+    times = layers(machine)
+    ranges: list[Named] = [(f"step_{place}", None, each) for place, each in enumerate(times)]
+    for trace in (traced(machine), traced(machine, ranges)):
+        run_steps = steps(Run(trace, "launches"))
+        assert (run_steps.source, len(run_steps)) == ("periodicity", LAYERS)
+    # Ranges of that name come first.
+    named: list[Named] = [("launches", None, each) for each in times[:3]]
+    assert steps(Run(traced(machine, named), "launches")).source == "range:launches"
+    once = Machine()
+    embed(once)
+    with pytest.raises(UsageError, match="launches do not repeat"):
+        steps(Run(traced(once), "launches"))
 
 
 def test_candidates_are_ranges_that_hold_most_of_the_work_and_repeat():

@@ -53,7 +53,8 @@ def add_steps(parser: ArgumentParser | _ArgumentGroup) -> None:
         "--steps-from",
         dest="steps",
         metavar="NAME",
-        help="ranges that are steps; accepts *, such as 'epoch_*' (default: detected)",
+        help="ranges that are steps; accepts *, such as 'epoch_*'; 'launches' takes repeating"
+        " launches (default: detected)",
     )
     parser.add_argument("--steps", dest="steps", help=SUPPRESS)  # its former name
 

@@ -27,6 +27,8 @@ def step_source(diagnosis: Diagnosis) -> Iterator[Block]:
         sentences.append(f"To choose ranges as steps: {ranges}.")
     elif steps.is_inferred:
         sentences.append("To be sure, mark each step with a range.")
+    elif steps.notes:
+        sentences.append("To analyze them as steps: --steps-from launches.")
     if sentences:
         yield Line(" ".join(sentences))
 

@@ -64,13 +64,13 @@ def one_pass(trace: Trace) -> str | None:
     in_modules = _are_in_one_module_call(trace, repeated)
     if in_modules is not None:
         return (
-            f"{what} within one module call, so they are layers, not steps" if in_modules else None
+            f"{what} within one module call: parts of one pass, not steps" if in_modules else None
         )
     name = lone_step_range(trace)
     if name is not None and _are_part_of_work(trace, repeated):
-        return f"{what} within the only {name}, so they are parts of a step"
+        return f"{what} within the only {name}: parts of a step"
     if all(_follow_a_beginning(trace, repeated, loop) for loop in np.unique(repeated.loop)):
-        return f"{what} after work that occurs once: probably layers of one pass, not steps"
+        return f"{what} after work that occurs once: probably parts of one pass, not steps"
     return None
 
 

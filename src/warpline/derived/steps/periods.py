@@ -172,7 +172,7 @@ def _notes(loops: list[list[_Repeated]]) -> tuple[str, ...]:
     lengths = " or ".join(f"{period:,}" for period in periods[:3])
     what = "one launch" if periods == [1] else f"a sequence of {lengths} launches"
     text = (
-        f"no range names the steps: each is {what} that repeats, so it may be a layer rather than"
+        f"steps are inferred: each is {what} that repeats, so it may be a layer rather than"
         " a step, or several steps"
     )
     if fewest < 3:

@@ -19,7 +19,8 @@ from warpline.ops.tree import enclosing, nest
 from warpline.trace import Run, Trace
 
 STEP_ARGUMENT: Mapping[str, str] = {
-    "name": "use ranges of this name as steps; * matches any text: name=epoch_*"
+    "name": "use ranges of this name as steps; * matches any text: name=epoch_*; name=launches uses"
+    " repeating launches"
 }
 _NO_NUMBER = -1
 # Two ranges of a family are enough for one period. A family that launches less than this fraction
@@ -207,6 +208,14 @@ def _number(text: str) -> int:
     """Return the running number in a name: the last one, but the first of ``3/100``."""
     found = _LAST_NUMBER.search(text)
     return int(found[1]) if found and len(found[1]) < 18 else _NO_NUMBER
+
+
+def has_ranges_called(trace: Trace, name: str) -> bool:
+    """Return whether any range has exactly this name."""
+    if not trace.has("range"):
+        return False
+    used = np.unique(trace.columns("range", "name_id")["name_id"].filled(-1))
+    return name in trace.strings.texts(used[used >= 0].tolist())
 
 
 def _family_called(trace: Trace, name: str) -> Family:
