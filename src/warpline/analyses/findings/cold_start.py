@@ -61,7 +61,8 @@ def cold_start(run: Run) -> list[Finding] | Skipped:
         keep compiled code in a cache.
     Limits: Warm-up steps are excluded where they are longer than the others, so this finding is
         about later steps, recordings of few steps, and recordings without steps. A CPU gap before a
-        load may have another reason. A program that times its own kernels in some steps looks like
+        load may have another reason. The saving is estimated only if most steps load code: what
+        happens once does not affect the median step. A program that times its own kernels in some steps looks like
         autotuning.
     Source: CUDA C++ Programming Guide, lazy loading and just-in-time compilation; PyTorch,
         torch.backends.cudnn.benchmark and torch.compile.
@@ -84,8 +85,10 @@ def cold_start(run: Run) -> list[Finding] | Skipped:
     )
     what = ", ".join(f"{name} {format_ns(ns)}" for name, ns in reasons if ns > 0)
     where = "the analyzed steps" if scope.has_steps else "the recording"
-    often = not scope.has_steps or found.steps > _MOST_STEPS * scope.count
-    affected = "" if often else f" Affects only {found.steps:,} of {plural(scope.count, 'step')}."
+    often = scope.has_steps and found.steps > _MOST_STEPS * scope.count
+    affected = ""
+    if scope.has_steps and not often:
+        affected = f" Affects only {found.steps:,} of {plural(scope.count, 'step')}."
     return [
         Finding(
             NAME,
