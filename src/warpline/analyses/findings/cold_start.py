@@ -62,8 +62,8 @@ def cold_start(run: Run) -> list[Finding] | Skipped:
     Limits: Warm-up steps are excluded where they are longer than the others, so this finding is
         about later steps, recordings of few steps, and recordings without steps. A CPU gap before a
         load may have another reason. The saving is estimated only if most steps load code: what
-        happens once does not affect the median step. A program that times its own kernels in some steps looks like
-        autotuning.
+        happens once does not affect the median step. A program that times its own kernels in some
+        steps looks like autotuning.
     Source: CUDA C++ Programming Guide, lazy loading and just-in-time compilation; PyTorch,
         torch.backends.cudnn.benchmark and torch.compile.
     """
@@ -83,6 +83,8 @@ def cold_start(run: Run) -> list[Finding] | Skipped:
         ("compiling", compiling_ns),
         ("autotuning", tuning_ns),
     )
+    names = [name for name, ns in reasons if ns > 0]
+    subject = f"{' and '.join(names).capitalize()} {'take' if len(names) > 1 else 'takes'}"
     what = ", ".join(f"{name} {format_ns(ns)}" for name, ns in reasons if ns > 0)
     where = "the analyzed steps" if scope.has_steps else "the recording"
     often = scope.has_steps and found.steps > _MOST_STEPS * scope.count
@@ -93,9 +95,9 @@ def cold_start(run: Run) -> list[Finding] | Skipped:
         Finding(
             NAME,
             severity_of(share),
-            f"Loading and compiling code takes {format_ratio(share)} of {where}",
-            f"Warm-up work takes {format_ns(each)}{scope.each} ({format_ratio(share)}):"
-            f" {what}.{affected}",
+            f"{subject} {format_ratio(share)} of {where}",
+            f"{subject} {format_ns(each)}{scope.each} ({format_ratio(share)})"
+            f"{f': {what}' if len(names) > 1 else ''}.{affected}",
             tuple(_evidence(found)),
             "Record after warm-up: run a few steps first, or use --delay or"
             " --capture-range=cudaProfilerApi. If it recurs in a long run, keep input shapes"
