@@ -186,19 +186,18 @@ def _sum(spans: ThreadSpans) -> float:
 
 
 def _evidence(found: _Found) -> list[Evidence]:
-    texts = (
-        ("load or compile code", found.loading),
-        ("precede the loading of code", found.compiling),
-        ("time kernels (autotuning)", found.tuning),
+    kinds = (
+        (found.loading, "call that loads or compiles code", "calls that load or compile code"),
+        (found.compiling, "CPU gap before code is loaded", "CPU gaps before code is loaded"),
+        (found.tuning, "period of autotuning", "periods of autotuning"),
     )
-    kinds = ("call", "CPU gap", "period")
     evidence = []
-    for (text, spans), kind in zip(texts, kinds, strict=True):
+    for spans, one, several in kinds:
         if not len(spans.start_ns):
             continue
         longest = np.argsort(spans.start_ns - spans.end_ns, kind="stable")[:_SHOWN]
         windows = zip(spans.start_ns[longest].tolist(), spans.end_ns[longest].tolist(), strict=True)
-        said = f"{plural(len(spans.start_ns), kind)} of {format_ns(_sum(spans))} {text}"
+        said = f"{plural(len(spans.start_ns), one, several)}: {format_ns(_sum(spans))}"
         evidence.append(Evidence(said, None, (), len(spans.start_ns), tuple(windows)))
     return evidence
 
