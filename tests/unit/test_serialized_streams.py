@@ -78,6 +78,21 @@ def test_streams_that_overlap_are_fine():
     assert found(program("none")) == []
 
 
+def test_streams_that_overlap_in_part_are_fine():
+    machine = Machine()
+    for _ in range(STEPS):
+        for place in range(PAIRS):
+            order = "none" if place < PAIRS // 4 else "default stream"
+            launch(machine, LONG, 0, order, GEMM)
+            launch(machine, SHORT, 1, order, GEMM)
+        machine.wait(0)
+        machine.wait(1)
+        machine.end_step()
+    for row in machine.program.rows["kernel"]:
+        row.update(grid_x=16, grid_y=1, grid_z=1)
+    assert found(machine.trace()) == []
+
+
 def test_kernels_that_fill_the_gpu_cannot_overlap():
     assert found(program("default stream", blocks=81)) == []
     assert found(program("default stream", blocks=0)) == []  # unknown
