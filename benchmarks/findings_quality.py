@@ -5,9 +5,9 @@ usage: findings_quality.py DIRECTORY [DIRECTORY ...]
 A directory contains pairs NAME.bad.EXT and NAME.fixed.EXT. With several ranks, the files are named
 NAME.bad.rank0.EXT and so on, and are opened together. For each pair, this prints the first finding
 about a specific problem of the bad program (or else the first generic one) with the predicted step,
-its bounds, and the step of the fixed program, all without profiling. That step is estimated from the
-recording, unless the directory has a file measured.json: {"NAME": MILLISECONDS, ...}. The remaining
-findings of the fixed programs follow.
+its bounds, and the step of the fixed program, all without profiling. That step is estimated from
+the recording, unless the directory has a file measured.json: {"NAME": MILLISECONDS, ...}. The
+remaining findings of the fixed programs follow.
 """
 
 from __future__ import annotations

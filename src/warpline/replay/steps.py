@@ -139,7 +139,7 @@ def _counted(run: Run) -> I64:
         return np.zeros(0, np.int64)
     # The first step may still include earlier work.
     second = counts[(counts >= 2) & (loop[counts - 2] == loop[counts])]
-    chosen_steps: I64 = second if len(second) > 1 else counts if len(counts) else follows
+    chosen_steps: I64 = second if len(second) else counts if len(counts) else follows
     return chosen_steps
 
 
