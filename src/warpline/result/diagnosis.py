@@ -432,7 +432,7 @@ class Diagnosis(Document):
 
 def _finding_facts(item: Finding) -> dict[str, Any]:
     facts = asdict(replace(item, changes=()))
-    del facts["changes"], facts["fix_in"]
+    del facts["changes"], facts["fix_in"], facts["most_ns"]
     return {"id": item.id, **facts}
 
 
