@@ -210,7 +210,7 @@ def test_bundled_captures(capture: Callable[[str], Path], repository: Path) -> N
     assert [item.rule for item in copies] == ["pageable-copy"]
     assert 12.9e6 < (copies[0].saving_ns or 0) < 14.5e6  # 16.5 ms against 2.7
     for path in (data / "pageable_h2d.fixed.sqlite", capture("tiny_kernels.fixed")):
-        assert first_priced(warpline.open(path)) == []
+        assert all(item.severity == "low" for item in first_priced(warpline.open(path)))
 
 
 def test_graphs_made_in_every_step(

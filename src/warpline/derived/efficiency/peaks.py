@@ -23,6 +23,7 @@ class DevicePeaks(NamedTuple):
         bytes_per_s: Shape (devices,), int64, peak memory bandwidth; 0 if unknown.
         l2_bytes: Shape (devices,), int64, size of the L2 cache.
         sm_count: Shape (devices,), int64; 0 if unknown.
+        clock_hz: Shape (devices,), int64, highest clock of the SMs; 0 if unknown.
         compute_major: Shape (devices,), int64, compute capability; 0 if unknown.
     """
 
@@ -30,19 +31,20 @@ class DevicePeaks(NamedTuple):
     bytes_per_s: I64
     l2_bytes: I64
     sm_count: I64
+    clock_hz: I64
     compute_major: I64
 
 
 @derived
 def peaks_of_devices(trace: Trace) -> DevicePeaks:
     """Return the peaks of each GPU, as recorded or else of its model."""
-    names = ("memory_bytes_per_s", "l2_bytes", "sm_count", "compute_major", "name_id")
+    facts = ("memory_bytes_per_s", "l2_bytes", "sm_count", "clock_hz", "compute_major")
     if not trace.has("device"):
         none = np.zeros(0, np.int64)
-        return DevicePeaks((), none, none, none, none)
-    columns = trace.columns("device", *names)
-    recorded, l2, sms, major = (columns[name].filled(0).astype(np.int64) for name in names[:4])
+        return DevicePeaks((), none, none, none, none, none)
+    columns = trace.columns("device", *facts)
+    recorded, l2, *others = (columns[name].filled(0).astype(np.int64) for name in facts)
     model = tuple(device_peaks(trace, row) for row in range(len(recorded)))
     of_model = np.array([peaks.memory_bytes_per_s if peaks else 0 for peaks in model], np.int64)
     rate = np.where(recorded > 0, recorded, of_model)
-    return DevicePeaks(model, rate, np.where(l2 > 0, l2, _USUAL_L2_BYTES), sms, major)
+    return DevicePeaks(model, rate, np.where(l2 > 0, l2, _USUAL_L2_BYTES), *others)
