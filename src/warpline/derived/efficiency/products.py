@@ -36,7 +36,8 @@ _MISALIGNED = re.compile(
     r"(?:cutlass|sm)_?(\d\d)\w{0,200}?(?:tensorop|wmma|xmma)\w{0,200}?_aligna?([124])(?!\d)"
 )
 _SIXTEEN_BITS = re.compile(r"b?f16|h1688|h16816|s16816|h884|s884|161616")
-_OLD_INSTRUCTIONS = re.compile(r"(?:cutlass|sm)_?7\d|s1688|wmma")
+_OLD_INSTRUCTIONS = re.compile(r"(?:cutlass|sm)_?7\d|wmma")
+_OLD_OF_SIXTEEN_BITS = re.compile(r"s1688|h1688")  # TF32 has s1688 since the A100
 _TILE = re.compile(r"(?:tilesize|_)(\d{2,3})x(\d{2,3})(?:x|_)")
 _PERSISTENT = re.compile(r"nvjet|segment_k|stream_?k|warpgroupsize|persistent", re.IGNORECASE)
 _SPLIT_SUM = re.compile(r"splitk\w*reduce|split_k_reduce|reduce_?splitk", re.IGNORECASE)
@@ -84,7 +85,7 @@ def product_name(name: str) -> ProductName:
         arithmetic=_arithmetic(text),
         alignment=_alignment(text, is_sixteen_bit=is_sixteen_bit),
         is_sixteen_bit=is_sixteen_bit,
-        is_old=_OLD_INSTRUCTIONS.search(text) is not None,
+        is_old=_is_old(text, is_sixteen_bit=is_sixteen_bit),
         tile=_tile(text),
         is_convolution=_PLAIN_CONVOLUTION.search(text) is not None,
         is_sum=_SPLIT_SUM.search(text) is not None,
@@ -104,6 +105,11 @@ def _alignment(text: str, *, is_sixteen_bit: bool) -> int:
     if found is None or (found[2] == "4" and not is_sixteen_bit):
         return 0
     return int(found[2])
+
+
+def _is_old(text: str, *, is_sixteen_bit: bool) -> bool:
+    is_old = _OLD_INSTRUCTIONS.search(text) is not None
+    return is_old or (is_sixteen_bit and _OLD_OF_SIXTEEN_BITS.search(text) is not None)
 
 
 def _tile(text: str) -> int:
