@@ -400,8 +400,8 @@ def _many(step: Sequence[tuple[str, str, int]]) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize(("major", "count"), [(9, 1), (7, 0)])
-def test_tensor_cores_compute_tf32_since_ampere(major: int, count: int) -> None:
+@pytest.mark.parametrize(("major", "words"), [(9, ["TF32"]), (7, ["float16"]), (6, [])])
+def test_tensor_cores_compute_tf32_since_ampere(major: int, words: list[str]) -> None:
     name = "void cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
     tables = _many([(LAUNCH, name, 0)])
     kernel = tables["kernel"]
@@ -412,7 +412,8 @@ def test_tensor_cores_compute_tf32_since_ampere(major: int, count: int) -> None:
         "compute_major": [major],
     }
     found = judged("no-tensor-cores", Trace(MemorySource({**tables, "device": device})))
-    assert len(found) == count
+    assert len(found) == len(words)
+    assert all(word in item.fix for word, item in zip(words, found, strict=True))
     assert all(item.changes == () for item in found)  # its peaks are unknown
 
 

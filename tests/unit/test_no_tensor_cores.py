@@ -63,6 +63,11 @@ def test_the_savings_add_up():
     assert half.saving_ns == pytest.approx(after * (1 - 0.65 / 0.7 / 2) + 150_000, rel=0.01)
 
 
+def test_little_more_to_save_is_no_second_finding():
+    (found,) = judged(recorded((SGEMM, 200_000), (NVJET, 2_000_000)))
+    assert "TF32" in found.fix
+
+
 def test_volta_has_fp16_only():
     (found,) = judged(recorded((VOLTA_GEMM, 900_000), (DIRECT, 400_000), gpu=V100, major=7))
     assert not found.is_generic

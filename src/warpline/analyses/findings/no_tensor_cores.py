@@ -14,7 +14,7 @@ from warpline.derived.efficiency.reached import (
     TF32_GEMM,
     time_factor,
 )
-from warpline.derived.severity import severity_of
+from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.hardware import Peaks
@@ -110,7 +110,7 @@ def _for_tf32(scope: StepScope, gemms: BoolArray) -> Finding:
     )
 
 
-def _in_tf32(scope: StepScope, gemms: BoolArray) -> tuple[Change, ...]:
+def _in_tf32(scope: StepScope, gemms: BoolArray) -> tuple[ScaleOperations, ...]:
     """Return what TF32 changes; nothing where the GPU is unknown."""
     peaks = _peaks(scope, gemms)
     if peaks is None or peaks.tf32_flop_per_s is None:
@@ -136,8 +136,9 @@ def _for_half(
     if is_second:
         affected |= (kernels.layout | kernels.at_bandwidth) & is_found
     weight = scope.weigh(affected)
-    changes = _in_half(scope, kernels, is_found, in_tf32=has_tf32 & kernels.gemm & is_second)
-    if is_second and not changes:
+    in_tf32 = has_tf32 & kernels.gemm & is_second
+    changes = _in_half(scope, kernels, is_found, in_tf32=in_tf32)
+    if is_second and not _saves_more(scope, changes, in_tf32):
         return []
     has_bfloat = bool(has_tf32[np.flatnonzero(affected)].all())
     title, claim = _words(scope, weight, is_second=is_second)
@@ -167,6 +168,18 @@ def _for_half(
             on_devices=weight.on_devices,
         )
     ]
+
+
+def _saves_more(scope: StepScope, changes: tuple[Change, ...], in_tf32: BoolArray) -> bool:
+    """Return whether the GPU's work becomes measurably shorter than it is with TF32."""
+    saved = 0.0
+    tf32 = _in_tf32(scope, in_tf32)
+    after_tf32 = tf32[0].factor.central if tf32 else 1.0
+    for change in changes:
+        if isinstance(change, ScaleOperations):
+            before = after_tf32 if in_tf32[change.operations].any() else 1.0
+            saved += scope.ns_of(change.operations) * before * (1 - change.factor.central)
+    return scope.share(saved) >= MEASURABLE_RATIO
 
 
 def _words(scope: StepScope, weight: Weight, *, is_second: bool) -> tuple[str, str]:
