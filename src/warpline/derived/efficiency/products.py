@@ -39,7 +39,8 @@ _SIXTEEN_BITS = re.compile(r"b?f16|h1688|h16816|s16816|h884|s884|161616")
 _OLD_INSTRUCTIONS = re.compile(r"(?:cutlass|sm)_?7\d|wmma")
 _OLD_OF_SIXTEEN_BITS = re.compile(r"s1688|h1688")  # TF32 has s1688 since the A100
 _TILE = re.compile(r"(?:tilesize|_)(\d{2,3})x(\d{2,3})(?:x|_)")
-_PERSISTENT = re.compile(r"nvjet|segment_k|stream_?k|warpgroupsize|persistent", re.IGNORECASE)
+# Kernels whose blocks compute several tiles each: their grids do not show the size of the work.
+PERSISTENT = re.compile(r"nvjet|segment_k|stream_?k|warpgroupsize|persist", re.IGNORECASE)
 _SPLIT_SUM = re.compile(r"splitk\w*reduce|split_k_reduce|reduce_?splitk", re.IGNORECASE)
 
 
@@ -114,7 +115,7 @@ def _is_old(text: str, *, is_sixteen_bit: bool) -> bool:
 
 def _tile(text: str) -> int:
     found = _TILE.search(text)
-    if found is None or _PERSISTENT.search(text):
+    if found is None or PERSISTENT.search(text):
         return 0
     return int(found[1]) * int(found[2])
 
