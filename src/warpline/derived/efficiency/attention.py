@@ -9,6 +9,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.efficiency.elementwise import ElementwiseWork, elementwise_work
 from warpline.derived.efficiency.elementwise_names import ElementwiseKind
+from warpline.derived.efficiency.launch_shapes import launch_shapes
 from warpline.derived.efficiency.products import products
 from warpline.derived.efficiency.softmax_names import softmax_name
 from warpline.derived.efficiency.stream_order import kernels_by_stream
@@ -22,6 +23,7 @@ from warpline.trace import Trace
 _FARTHEST = 10  # kernels between softmax and GEMM
 _LEAST_COLUMNS = 128
 _LEAST_SCORES = 1 << 20
+_MOST_ROWS = 1 << 30  # of a damaged recording: products must not overflow
 _HEAD_DIMENSIONS = range(16, 257, 8)
 _MOST_OF_TILES = 2  # elements of a GEMM's tiles, relative to those of its result
 # Where the name of the softmax kernel gives the columns rounded up to a power of two.
@@ -77,8 +79,11 @@ def attention_groups(trace: Trace) -> AttentionGroups:
     as queries, from the batch of the GEMM before, whose tiles must then fit. Scores with fewer than
     128 columns or 2^20 elements do not count.
     """
+    found = _softmax(trace)
+    if not len(found):
+        none, no = found.place, found.is_causal
+        return AttentionGroups(none, none, none, none, none, none, none, no, no, no)
     order = kernels_by_stream(trace)
-    found = _softmax(trace, order)
     sides = _reach(trace, order, found)
     is_whole = (sides.first >= 0) & (sides.last >= 0)
     found, sides = found.at(is_whole), sides.at(is_whole)
@@ -131,24 +136,24 @@ class _Sides(NamedTuple):
         return _Sides(*(values[chosen] for values in self))
 
 
-def _softmax(trace: Trace, order: I64) -> _Softmax:
+def _softmax(trace: Trace) -> _Softmax:
     work = operations(trace)
     none, no = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-    if not len(order):
+    if not trace.has("kernel"):
         return _Softmax(none, none, none, no, no)
     ids = trace.columns("kernel", "name_id")["name_id"].values
     number, distinct = number_texts(ids, len(trace.strings))
     names = [softmax_name(text) for text in trace.strings.texts(distinct.tolist())]
-    is_softmax = np.array([name is not None for name in names])
+    if not any(names):
+        return _Softmax(none, none, none, no, no)
+    is_softmax, order = np.array([name is not None for name in names]), kernels_by_stream(trace)
     place = np.flatnonzero(is_softmax[number[work.row[order]]])
     rows = work.row[order[place]]
     name = number[rows]
     facts = np.array([(0, 0, 0, 0) if each is None else each for each in names], np.int64)[name]
-    axes = trace.columns("kernel", "grid_x", "grid_y", "grid_z", "block_y")
-    grid = [np.clip(axes[f"grid_{axis}"].values[rows], 0, 1 << 20) for axis in "xyz"]
-    blocks = grid[0].astype(np.int64) * np.minimum(grid[1] * grid[2].astype(np.int64), 1 << 20)
-    per_block = facts[:, 2] * np.clip(axes["block_y"].values[rows], 0, 1024)
-    count = blocks * np.where(facts[:, 2] > 0, per_block, 1)
+    shapes, kernel = launch_shapes(trace), order[place]
+    per_block = np.where(facts[:, 2] > 0, facts[:, 2] * shapes.block_rows[kernel], 1)
+    count = np.minimum(shapes.blocks[kernel] * per_block, _MOST_ROWS)
     return _Softmax(place, count, facts[:, 1], facts[:, 0] > 0, facts[:, 3] > 0)
 
 
@@ -223,17 +228,12 @@ def _per_row(moved: ElementwiseWork, kernels: I64, rows: I64) -> I64:
 
 def _square(trace: Trace, order: I64, found: _Softmax, sides: _Sides) -> I64:
     """Return the columns if there are as many keys as queries; 0 if the GEMM contradicts that."""
-    work, product = operations(trace), order[sides.before]
-    axes = trace.columns("kernel", "grid_x", "grid_y", "grid_z")
-    x, y, z = (
-        np.clip(axes[f"grid_{axis}"].values[work.row[product]], 0, 1 << 20).astype(np.int64)
-        for axis in "xyz"
-    )
-    batch = np.maximum(z, 1)
+    shapes, product = launch_shapes(trace), order[sides.before]
+    batch = np.maximum(shapes.batches[product], 1)
     columns = np.where(found.rows % batch == 0, found.rows // batch, 0)
     scores = found.rows * columns
-    tiles = x * y * batch * products(trace).fact("tile")[product]
-    fits = (z > 1) & (tiles >= scores) & (tiles <= _MOST_OF_TILES * scores)
+    tiles = shapes.blocks[product] * products(trace).fact("tile")[product]
+    fits = (batch > 1) & (tiles >= scores) & (tiles <= _MOST_OF_TILES * scores)
     return np.where(fits, columns, 0)
 
 

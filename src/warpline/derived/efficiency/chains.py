@@ -21,6 +21,7 @@ from warpline.trace import Run, Trace
 _SAME_ELEMENTS = 4_096  # grids round up
 _SHORTEST_NS = 4_000  # shorter kernels are bound by their launch
 _TRANSPOSES_BELOW = 0.4  # of the peak bandwidth: a slower strided copy transposes
+_LEAST_PERIOD = 2
 _LONGEST = 64  # kernels that compilers fuse into one
 _LEAST_FUSED_NS = 2_000
 # Instructions per element, of which an SM executes 128 per clock.
@@ -61,21 +62,38 @@ def elementwise_chains(run: Run) -> Chains:
     count. If the names of a run repeat, each repetition is a chain; one name over and over is not.
     """
     trace = run.trace
-    kernel, starts = _runs(run)
-    pieces, names = [], elementwise_work(trace).name[kernel]
+    if not elementwise_work(trace).elements.any():
+        none = np.zeros(0, np.int64)
+        return Chains(none, none, none, none, none)
+    kernel, low = _runs(run)
+    names, high = elementwise_work(trace).name[kernel], np.append(low, len(kernel))[1:]
+    if not len(low):
+        return Chains(kernel, low, low, low, low)
+    differ = np.logical_or.reduceat(names != np.repeat(names[low], high - low), low)
+    # Too short to repeat anything but one name.
+    is_short = high - low < 2 * _LEAST_PERIOD
+    short = np.stack((low, high), axis=1)[is_short & differ]
+    pieces = np.concatenate((short, _pieces(names, low[~is_short], high[~is_short])))
+    pieces = pieces[np.argsort(pieces[:, 0])]
+    count = pieces[:, 1] - pieces[:, 0]
+    first = np.cumsum(count) - count
+    places = np.repeat(pieces[:, 0] - first, count) + np.arange(int(count.sum()))
+    return Chains(kernel[places], first, *_fused(trace, kernel[places], first))
+
+
+def _pieces(names: I64, lows: I64, highs: I64) -> I64:
+    """Return the bounds of the chains in runs of four or more kernels, shape (chains, 2)."""
+    pieces: list[tuple[int, int]] = []
     periods: dict[bytes, int] = {}
-    lows, highs = starts.tolist(), np.append(starts, len(kernel))[1:].tolist()
-    for low, high in zip(lows, highs, strict=True):
+    for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
         key = names[low:high].tobytes()
         if key not in periods:
             periods[key] = _period(names[low:high])
-        if periods[key] > 1:
-            pieces += [(at, min(at + periods[key], high)) for at in range(low, high, periods[key])]
-    chosen = np.array([(at, end) for at, end in pieces if end - at > 1], np.int64).reshape(-1, 2)
-    count = chosen[:, 1] - chosen[:, 0]
-    first = np.cumsum(count) - count
-    places = np.repeat(chosen[:, 0] - first, count) + np.arange(int(count.sum()))
-    return Chains(kernel[places], first, *_fused(trace, kernel[places], first))
+        period = periods[key]
+        if period >= _LEAST_PERIOD:
+            pieces += [(at, min(at + period, high)) for at in range(low, high, period)]
+    whole = [(at, end) for at, end in pieces if end - at >= _LEAST_PERIOD]
+    return np.array(whole, np.int64).reshape(-1, 2)
 
 
 def _runs(run: Run) -> tuple[I64, I64]:

@@ -12,6 +12,7 @@ from warpline.derived.efficiency.elementwise_names import (
     ElementwiseName,
     elementwise_name,
 )
+from warpline.derived.efficiency.launch_shapes import launch_shapes
 from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
@@ -70,19 +71,18 @@ def elementwise_work(trace: Trace) -> ElementwiseWork:
     exceed the peak memory bandwidth.
     """
     work, kernels = operations(trace), operations(trace).of_table("kernel")
-    n = len(work)
     if not len(kernels):
-        zeros = np.zeros(n, np.int64)
-        return ElementwiseWork(
-            (None,), zeros - 1, zeros, zeros, zeros, zeros - 1, np.zeros(n, np.bool_)
-        )
+        return _none(len(work))
     ids = trace.columns("kernel", "name_id")["name_id"].values
     number, distinct = number_texts(ids, len(trace.strings))
     # The last entry, reached with index -1, stands for operations that are no kernels.
     names = (*map(elementwise_name, trace.strings.texts(distinct.tolist())), None)
-    name = np.full(n, -1)
+    if not any(names):
+        return _none(len(work))
+    name = np.full(len(work), -1)
     name[kernels] = number[work.row[kernels]]
-    threads, block = _threads(trace)
+    shapes = launch_shapes(trace)
+    threads = shapes.blocks * shapes.block_threads
     per_thread, size = _of_names(names, "per_thread", 0), _of_names(names, "bytes_per_element", 0)
     kind = _of_names(names, "kind", -1)
     is_vectorized = kind == ElementwiseKind.VECTORIZED
@@ -92,7 +92,7 @@ def elementwise_work(trace: Trace) -> ElementwiseWork:
         names,
         name,
         elements,
-        block * per_thread[name],
+        shapes.block_threads * per_thread[name],
         elements * size[name],
         kind[name],
         _of_names(names, "is_copy", 0)[name] > 0,
@@ -123,21 +123,11 @@ def memory_rates(trace: Trace) -> tuple[Estimate | None, ...]:
     return tuple(rates)
 
 
-def _threads(trace: Trace) -> tuple[I64, I64]:
-    """Return the threads of each operation's grid, and of its block; 0 for others."""
-    work, kernels = operations(trace), operations(trace).of_table("kernel")
-    grid = trace.columns("kernel", *(f"grid_{axis}" for axis in "xyz"))
-    block = trace.columns("kernel", *(f"block_{axis}" for axis in "xyz"))
-    # Of floats: a damaged grid must not overflow.
-    blocks, threads = (
-        np.prod([np.maximum(column.values, 0).astype(np.float64) for column in part.values()], 0)
-        for part in (grid, block)
-    )
-    total, of_block = np.zeros(len(work), np.int64), np.zeros(len(work), np.int64)
-    rows = work.row[kernels]
-    total[kernels] = np.minimum(blocks * threads, 1e15)[rows].astype(np.int64)
-    of_block[kernels] = np.minimum(threads, 1e6)[rows].astype(np.int64)
-    return total, of_block
+def _none(count: int) -> ElementwiseWork:
+    """Return what operations without elementwise kernels have."""
+    zeros = np.zeros(count, np.int64)
+    no = np.zeros(count, np.bool_)
+    return ElementwiseWork((None,), zeros - 1, zeros, zeros, zeros, zeros - 1, no)
 
 
 def _per_vectorized_thread(

@@ -87,6 +87,8 @@ def float_kernels(trace: Trace) -> FloatKernels:
 def near_bandwidth(trace: Trace) -> BoolArray:
     """Return which elementwise kernels reach 0.7 of the bandwidth that vectorized ones reach."""
     work, moved = operations(trace), elementwise_work(trace)
+    if not moved.bytes.any():
+        return np.zeros(len(work), np.bool_)
     rates = [rate.central if rate else np.inf for rate in memory_rates(trace)]
     reached = np.array([*rates, np.inf])[work.device]
     time_ns = np.maximum(work.end_ns - work.start_ns, 1)
@@ -96,6 +98,8 @@ def near_bandwidth(trace: Trace) -> BoolArray:
 
 def _near_transforms(trace: Trace, is_transform: BoolArray) -> BoolArray:
     """Return which kernels are transforms, or at most three kernels from one in their stream."""
+    if not is_transform.any():
+        return is_transform
     order, stream = kernels_by_stream(trace), operations(trace).stream
     there = is_transform[order]
     near = there.copy()

@@ -8,6 +8,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.efficiency.launch_shapes import blocks_in_x, launch_shapes
 from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.efficiency.products import PERSISTENT
 from warpline.derived.kernels.categories import operation_categories
@@ -45,13 +46,16 @@ def small_grids(run: Run) -> SmallGrids:
     tiles.
     """
     trace, scope = run.trace, step_scope(run)
-    work, sms, blocks = operations(trace), peaks_of_devices(trace).sm_count, _blocks(trace)
-    sm_count = np.append(sms, 0)[work.device]
-    is_small = (blocks > 0) & (blocks < _SMALL * sm_count)
+    work, in_x = operations(trace), blocks_in_x(trace)
+    sm_count = np.append(peaks_of_devices(trace).sm_count, 0)[work.device]
+    is_small = (in_x > 0) & (in_x < _SMALL * sm_count)
     is_small &= work.end_ns - work.start_ns >= _SHORTEST_NS
     is_small &= operation_categories(trace) != TimePart.COLLECTIVE
     is_small &= ~_overlapped(trace) & scope.operations
     kernel = np.flatnonzero(is_small)
+    if len(kernel):
+        blocks = launch_shapes(trace).blocks
+        kernel = kernel[blocks[kernel] < _SMALL * sm_count[kernel]]
     if not len(kernel):
         return SmallGrids(kernel, np.zeros(0))
     ids = trace.columns("kernel", "name_id")["name_id"].values[work.row[kernel]]
@@ -64,17 +68,6 @@ def small_grids(run: Run) -> SmallGrids:
     least = np.maximum(1 / np.maximum(launches, 1), blocks[kernel] / sm_count[kernel])
     many = launches >= _LEAST_LAUNCHES
     return SmallGrids(kernel[many], least[many])
-
-
-def _blocks(trace: Trace) -> I64:
-    """Return the blocks of each operation's grid, 0 for others than kernels; at most 2^60."""
-    work, kernels = operations(trace), operations(trace).of_table("kernel")
-    blocks = np.zeros(len(work), np.int64)
-    if len(kernels):
-        axes = trace.columns("kernel", "grid_x", "grid_y", "grid_z")
-        sizes = [np.clip(axis.values, 0, 1 << 20).astype(np.int64) for axis in axes.values()]
-        blocks[kernels] = (sizes[0] * sizes[1] * sizes[2])[work.row[kernels]]
-    return blocks
 
 
 def _overlapped(trace: Trace) -> BoolArray:
