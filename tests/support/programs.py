@@ -99,6 +99,13 @@ class Program:
         self._event("host_wait", number, 0, event_id=event, event_sync_id=sync, **times)
         return number
 
+    def operator(self, start: int, end: int, name: str, shapes: str | None = None) -> None:
+        """Add a call of a framework's operator, with the shapes of its inputs as JSON."""
+        self._add(
+            "op", name=name, start_ns=start, end_ns=end, thread_id=0, process_id=0,
+            input_shapes=shapes,
+        )  # fmt: skip
+
     def step(self, number: int, start: int, end: int, thread: int = 0) -> None:
         """Add a step."""
         self.add(

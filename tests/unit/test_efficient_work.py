@@ -70,7 +70,7 @@ def test_shares_are_of_the_busy_time():
     machine.wait()
     machine.work(5_000_000)
     work = judged(machine)
-    assert work.parts() == (("Tensor Core GEMMs", 0.6), ("fused attention", 0.1))
+    assert work.parts() == (("Tensor Core math", 0.6), ("fused attention", 0.1))
     assert work.share == pytest.approx(0.7)
 
 
@@ -88,7 +88,7 @@ def test_verdicts():
     healthy = warpline.analyze(recorded(NVJET)).verdict
     assert "90.0% of the busy time is in work that is usually efficient" in healthy
     unknown = warpline.analyze(recorded("my_gemm")).verdict
-    assert unknown.endswith("takes hardware counters: profile with Nsight Compute (ncu).")
+    assert unknown.endswith("are efficient: profile them with Nsight Compute (ncu).")
 
 
 def test_no_gpu_work():

@@ -130,7 +130,8 @@ def test_what_to_do_first_is_the_first_grave_finding() -> None:
     assert what_first((), steps, is_priced=False) == ""
 
 
-COUNTERS = "efficient takes hardware counters: profile with Nsight Compute (ncu)."
+WHETHER = "Only hardware counters show whether"
+COUNTERS = "are efficient: profile them with Nsight Compute (ncu)."
 
 
 def said_of(*ns: int, busy_ms: float = 8) -> str:
@@ -142,16 +143,16 @@ def said_of(*ns: int, busy_ms: float = 8) -> str:
 
 def test_a_busy_gpu_is_not_called_healthy_without_evidence() -> None:
     nothing = "No measurable savings found."
-    assert said_of() == f"{nothing} Whether the GPU's kernels are {COUNTERS}"
+    assert said_of() == f"{nothing} {WHETHER} the GPU's kernels {COUNTERS}"
     assert said_of(600, 0, 180) == (
-        f"{nothing} Only 78.0% of the busy time is in work that is usually efficient"
-        " (Tensor Core GEMMs 60.0%, elementwise kernels near memory bandwidth 18.0%)."
-        f" Whether the other kernels are {COUNTERS}"
+        f"{nothing} 78.0% of the busy time is in work that is usually efficient"
+        " (Tensor Core math 60.0%, elementwise kernels near memory bandwidth 18.0%)."
+        f" {WHETHER} the other kernels {COUNTERS}"
     )
     # The largest kind first; 4.9% is not named.
     assert said_of(300, 451, 49) == (
         f"{nothing} 80.0% of the busy time is in work that is usually efficient"
-        " (fused attention 45.1%, Tensor Core GEMMs 30.0%)."
+        " (fused attention 45.1%, Tensor Core math 30.0%)."
     )
     assert said_of(busy_ms=4.9) == nothing  # then the idle time matters more
     steps = (breakdown(("gemm", 8), ("dependency", 2)),)

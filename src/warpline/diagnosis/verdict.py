@@ -19,6 +19,9 @@ _UNEVEN = 1.5  # mean divided by median
 _WELL_BUSY = 0.8  # from this share on it matters what the GPU was busy with
 _NEXT_CAUSE = 0.1  # of the idle time
 _SHOWN_EFFICIENT = 0.8  # of the busy time: from this share on, no counters are needed
+_COUNTERS = (
+    "Only hardware counters show whether {} are efficient: profile them with Nsight Compute (ncu)."
+)
 _NAMED = 0.05  # of the busy time: smaller kinds of work are not named
 
 # Parts whose id does not read well in a sentence.
@@ -111,16 +114,15 @@ def _kernels_clause(breakdown: Sequence[Breakdown], efficient: EfficientWork | N
     busy_ns = sum(item.ns(kind="busy") for item in breakdown)
     if busy_ns < _MOST * sum(map(counted_ns, breakdown)):
         return ""
-    counters = "takes hardware counters: profile with Nsight Compute (ncu)."
     parts = efficient.parts() if efficient is not None else ()
     named = [f"{label} {format_ratio(share)}" for label, share in parts if share >= _NAMED]
     if efficient is None or not named:
-        return f"Whether the GPU's kernels are efficient {counters}"
+        return _COUNTERS.format("the GPU's kernels")
     usually = f"{format_ratio(efficient.share)} of the busy time is in work that is usually"
     usually += f" efficient ({', '.join(named)})."
     if efficient.share >= _SHOWN_EFFICIENT:
         return usually
-    return f"Only {usually} Whether the other kernels are efficient {counters}"
+    return f"{usually} {_COUNTERS.format('the other kernels')}"
 
 
 def counted_ns(item: Breakdown) -> int:

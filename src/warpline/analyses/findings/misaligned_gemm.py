@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.efficiency.peaks import peaks_of_devices
+from warpline.derived.efficiency.product_shapes import at_shares, least_product_ns
 from warpline.derived.efficiency.products import Arithmetic, products
 from warpline.derived.efficiency.reached import (
     HALF_GEMM,
@@ -19,7 +20,7 @@ from warpline.derived.efficiency.reached import (
 from warpline.derived.severity import severity_of
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
-from warpline.ops.arrays import BoolArray
+from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.result import Finding, rule
 from warpline.result.changes import Change, ScaleOperations
@@ -44,11 +45,11 @@ def misaligned_gemm(run: Run) -> list[Finding]:
         bytes. They load few bytes at a time, and on Hopper and later cannot use the fastest Tensor
         Core instructions.
     How it is found: By the names that CUTLASS, cuBLAS, and cuDNN give them. Predicted is an aligned
-        kernel at 0.5 to 0.8 of the peak; misaligned ones are taken to reach 0.1 to 0.4 of it with
-        align1, more with align4, and 0.2 to 0.65 on GPUs before Hopper.
+        kernel at 0.5 to 0.8 of the peaks. Where shapes are not recorded, misaligned ones are taken
+        to reach 0.1 to 0.4 with align1, more with align4, and 0.2 to 0.65 on GPUs before Hopper.
     What to do: Pad dimensions to multiples of 8 in BF16 and FP16, of 4 in TF32, and of 16 in FP8.
-    Limits: The inner dimension of a GEMM is not recorded: how fast the kernels are now is
-        assumed, and the bounds are wide. Padding adds work.
+    Limits: Nsight Systems does not record shapes: how fast the kernels are now is assumed, and the
+        bounds are wide. Padding adds work.
     Source: NVIDIA's guide to matrix multiplication; CUTLASS issue 75. Checked on synthetic
         recordings; detected in two public recordings.
     """
@@ -87,8 +88,23 @@ def _misaligned(trace: Trace) -> BoolArray:
 
 
 def _changes(trace: Trace, misaligned: BoolArray) -> tuple[Change, ...]:
+    """Return the times of aligned kernels, by recorded shapes or else by the kind of kernel."""
+    names, least_ns = products(trace), least_product_ns(trace)
+    is_tf32 = names.fact("is_sixteen_bit") == 0
+    of_sizes = [
+        at_shares(trace, np.flatnonzero(part), least_ns, reached)
+        for reached, part in (
+            (HALF_GEMM, misaligned & (least_ns > 0) & ~is_tf32),
+            (TF32_GEMM, misaligned & (least_ns > 0) & is_tf32),
+        )
+        if part.any()
+    ]
+    return (*of_sizes, *_by_kind(trace, np.flatnonzero(misaligned & (least_ns == 0))))
+
+
+def _by_kind(trace: Trace, places: I64) -> tuple[Change, ...]:
     """Return the factors of the kernels' times, one change for each kind of kernel."""
-    places, names = np.flatnonzero(misaligned), products(trace)
+    names = products(trace)
     major = peaks_of_devices(trace).compute_major[operations(trace).device[places]]
     is_before_hopper = (major > 0) & (major < _HOPPER)
     facts = (names.fact(fact)[places] for fact in ("alignment", "is_sixteen_bit", "is_old"))

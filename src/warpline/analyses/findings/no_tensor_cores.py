@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.step_scope import StepScope, Weight, step_scope
 from warpline.derived.efficiency.half_precision import FloatKernels, float_kernels
 from warpline.derived.efficiency.peaks import peaks_of_devices
+from warpline.derived.efficiency.product_shapes import at_shares, least_product_ns
 from warpline.derived.efficiency.reached import (
     FP32_GEMM,
     HALF_CONVOLUTION,
@@ -48,7 +49,8 @@ def no_tensor_cores(run: Run) -> list[Finding]:
         throughput is unused.
     How it is found: By the names that cuBLAS, cuDNN, and CUTLASS give such kernels (simt_sgemm,
         f32f32_f32f32_f32, scudnn, winograd). TF32 speeds up GEMMs by 0.55 to 1.0 of the ratio
-        between the GPU's TF32 and FP32 peaks. Mixed precision is a fix of its own: it also halves
+        between the GPU's TF32 and FP32 peaks, or, where operators have recorded shapes, to 0.45 to
+        0.8 of the TF32 peak. Mixed precision is a fix of its own: it also halves
         the bytes of elementwise kernels that are bound by memory. Convolutions by FFT or Winograd's
         algorithm gain less, because they multiply less than the direct ones that replace them.
     What to do: Allow TF32, or compute in BF16. The Tensor Cores of GPUs before the A100 (V100, T4)
@@ -110,14 +112,27 @@ def _for_tf32(scope: StepScope, gemms: BoolArray) -> Finding:
     )
 
 
-def _in_tf32(scope: StepScope, gemms: BoolArray) -> tuple[ScaleOperations, ...]:
-    """Return what TF32 changes; nothing where the GPU is unknown."""
-    peaks = _peaks(scope, gemms)
-    if peaks is None or peaks.tf32_flop_per_s is None:
+def _in_tf32(scope: StepScope, gemms: BoolArray) -> tuple[Change, ...]:
+    """Return what TF32 changes, by shapes where they are recorded; nothing on unknown GPUs."""
+    factor = _tf32_factor(_peaks(scope, gemms))
+    if factor is None:
         return ()
+    trace = scope.run.trace
+    least_ns = least_product_ns(trace, "tf32")
+    sized, others = (np.flatnonzero(gemms & part) for part in (least_ns > 0, least_ns == 0))
+    changes: list[Change] = [ScaleOperations(others, factor)] if len(others) else []
+    if len(sized):
+        changes.append(at_shares(trace, sized, least_ns, TF32_GEMM))
+    return tuple(changes)
+
+
+def _tf32_factor(peaks: Peaks | None) -> Estimate | None:
+    """Return the time in TF32 divided by that in FP32; None for GPUs without TF32."""
+    if peaks is None or peaks.tf32_flop_per_s is None:
+        return None
     ratio = peaks.fp32_flop_per_s / peaks.tf32_flop_per_s
     low, central, high = (min(ratio / of, 1.0) for of in reversed(_OF_RATIO))
-    return (ScaleOperations(np.flatnonzero(gemms), Estimate(low, central, high)),)
+    return Estimate(low, central, high)
 
 
 def _for_half(
@@ -173,8 +188,8 @@ def _for_half(
 def _saves_more(scope: StepScope, changes: tuple[Change, ...], in_tf32: BoolArray) -> bool:
     """Return whether the GPU's work becomes measurably shorter than it is with TF32."""
     saved = 0.0
-    tf32 = _in_tf32(scope, in_tf32)
-    after_tf32 = tf32[0].factor.central if tf32 else 1.0
+    tf32 = _tf32_factor(_peaks(scope, in_tf32))
+    after_tf32 = tf32.central if tf32 is not None else 1.0
     for change in changes:
         if isinstance(change, ScaleOperations):
             before = after_tf32 if in_tf32[change.operations].any() else 1.0

@@ -14,6 +14,7 @@ from warpline.derived.efficiency.elementwise import elementwise_work
 from warpline.derived.efficiency.elementwise_names import ElementwiseKind
 from warpline.derived.efficiency.half_precision import near_bandwidth
 from warpline.derived.efficiency.peaks import peaks_of_devices
+from warpline.derived.efficiency.product_shapes import least_product_ns
 from warpline.derived.efficiency.products import Arithmetic, products
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import measure_windows
@@ -25,6 +26,8 @@ from warpline.vocabulary import Vocabulary
 
 # Shorter GEMMs are bound by launch latency more than by arithmetic.
 _SHORTEST_GEMM_NS = 10_000
+# Of the least time that the peaks allow: GEMMs of known sizes that take longer are not efficient.
+_OF_LEAST_TIME = 0.4
 _OF_PEAK = 0.6  # of the peak bandwidth that a copy must reach
 _UNKNOWN = -1
 
@@ -33,7 +36,7 @@ class Evidence(Vocabulary):
     """Why work is taken to be efficient, as verdicts say it."""
 
     TENSOR_CORES = (
-        "Tensor Core GEMMs",
+        "Tensor Core math",
         "GEMMs and convolutions with aligned operands, 10 us or more",
     )
     ATTENTION = "fused attention"
@@ -68,8 +71,9 @@ class EfficientWork(NamedTuple):
 def efficient_work(run: Run) -> EfficientWork:
     """Return the busy time in work of kinds that are usually efficient.
 
-    Time is attributed as in the breakdown. Kernels whose names and sizes show nothing, such as
-    reductions and those that compilers generated, do not count.
+    Time is attributed as in the breakdown. GEMMs on Tensor Cores do not count if recorded shapes
+    show that they take more than 2.5 times what the GPU's peaks allow. Kernels whose names and
+    sizes show nothing, such as reductions and those that compilers generated, do not count.
     """
     trace = run.trace
     segments = device_segments(trace)
@@ -95,6 +99,8 @@ def _kinds(trace: Trace) -> Iterator[tuple[Evidence, BoolArray]]:
     length = work.end_ns - work.start_ns
     on_tensor_cores = names.fact("arithmetic") == int(Arithmetic.TENSOR)
     on_tensor_cores &= (names.fact("alignment") == 0) & (length >= _SHORTEST_GEMM_NS)
+    least_ns = least_product_ns(trace)
+    on_tensor_cores &= (least_ns == 0) | (least_ns >= _OF_LEAST_TIME * length)
     yield Evidence.TENSOR_CORES, on_tensor_cores
     yield Evidence.ATTENTION, category == TimePart.ATTENTION
     is_vectorized = (moved.kind == ElementwiseKind.VECTORIZED) & (moved.bytes > 0)

@@ -38,6 +38,7 @@ _MISALIGNED = re.compile(
 _SIXTEEN_BITS = re.compile(r"b?f16|h1688|h16816|s16816|h884|s884|161616")
 _OLD_INSTRUCTIONS = re.compile(r"(?:cutlass|sm)_?7\d|wmma")
 _OLD_OF_SIXTEEN_BITS = re.compile(r"s1688|h1688")  # TF32 has s1688 since the A100
+_TF32 = re.compile(r"tf32|tensorop_s1688gemm_\d|nvjet(?:_sm\d+)?_s(?!m\d)")
 _TILE = re.compile(r"(?:tilesize|_)(\d{2,3})x(\d{2,3})(?:x|_)")
 # Kernels whose blocks compute several tiles each: their grids do not show the size of the work.
 PERSISTENT = re.compile(r"nvjet|segment_k|stream_?k|warpgroupsize|persist", re.IGNORECASE)
@@ -61,6 +62,7 @@ class ProductName(NamedTuple):
         alignment: Elements to which its operands are aligned, if fewer than Tensor Cores need for
             full speed; 0 otherwise.
         is_sixteen_bit: Whether its operands have 16 bits.
+        is_tf32: Whether it uses TF32.
         is_old: Whether it uses instructions of GPUs before the A100.
         tile: Elements of the result that a block computes; 0 if unknown or if blocks compute more
             than one tile.
@@ -71,6 +73,7 @@ class ProductName(NamedTuple):
     arithmetic: Arithmetic = Arithmetic.UNKNOWN
     alignment: int = 0
     is_sixteen_bit: bool = False
+    is_tf32: bool = False
     is_old: bool = False
     tile: int = 0
     is_convolution: bool = False
@@ -86,6 +89,7 @@ def product_name(name: str) -> ProductName:
         arithmetic=_arithmetic(text),
         alignment=_alignment(text, is_sixteen_bit=is_sixteen_bit),
         is_sixteen_bit=is_sixteen_bit,
+        is_tf32=_TF32.search(text) is not None,
         is_old=_is_old(text, is_sixteen_bit=is_sixteen_bit),
         tile=_tile(text),
         is_convolution=_PLAIN_CONVOLUTION.search(text) is not None,
