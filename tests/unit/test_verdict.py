@@ -164,3 +164,7 @@ def test_savings_that_nothing_confirms_are_mentioned() -> None:
     steps = (breakdown(("gemm", 4), ("dependency", 6)),)
     said = what_first((finding("low", 1_600_000),), steps, is_priced=True)
     assert said == "No certain savings found. F1 may save 1.60 ms per step (16%)."
+    busy = (breakdown(("gemm", 6), ("dependency", 4)),)
+    said = what_first((finding("low", 1_600_000),), busy, is_priced=True)
+    assert said.startswith("No certain savings found. Only hardware counters show")
+    assert said.endswith("(ncu). F1 may save 1.60 ms per step (16%).")

@@ -101,12 +101,9 @@ def what_first(
     if not is_priced:
         return ""
     uncertain = next((item for item in findings if short_saving_text(item, each)), None)
-    said = "No measurable savings found"
-    if uncertain is not None:
-        said = f"No certain savings found. {uncertain.id} may save"
-        said += f" {short_saving_text(uncertain, each)}"
-    about_kernels = _kernels_clause(breakdown, efficient)
-    return f"{said}. {about_kernels}" if about_kernels else f"{said}."
+    said = "No measurable savings found." if uncertain is None else "No certain savings found."
+    possible = f"{uncertain.id} may save {short_saving_text(uncertain, each)}." if uncertain else ""
+    return " ".join(filter(None, (said, _kernels_clause(breakdown, efficient), possible)))
 
 
 def _kernels_clause(breakdown: Sequence[Breakdown], efficient: EfficientWork | None) -> str:
