@@ -98,6 +98,11 @@ def test_elements_are_blocks_times_threads_times_elements_of_a_thread():
     assert work.slack.tolist() == [128 * 4, 128 * 8, 0]
 
 
+def test_a_thread_has_sixteen_bytes_at_most():
+    trace = kernels((vectorized(binary("bool"), 3, vector=16), 1000, 5_000))
+    assert elementwise_work(trace).elements.tolist() == [1000 * 128 * 16]
+
+
 def test_old_pytorch_has_four_elements_per_thread():
     name = vectorized(unary(BF16), 2, vector=4)
     assert elementwise_work(kernels((name, 1000, 5_000))).elements.tolist() == [512_000]

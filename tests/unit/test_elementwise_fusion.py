@@ -53,6 +53,21 @@ def test_a_chain_ends_where_names_repeat():
     assert len(chains_of(*([ADD] * 9))[0]) == 0
 
 
+def test_a_chain_ends_with_the_step():
+    machine = Machine()
+    for _ in range(5):
+        elementwise(machine, SCALE)
+        machine.launch(500_000, NVJET)
+        elementwise(machine, ADD)
+        machine.end_step()
+    assert len(elementwise_chains(Run(machine.trace()))) == 0
+
+
+def test_compilers_fuse_up_to_64_kernels():
+    names = [vectorized(unary(BF16, f"Op{number}"), 2) for number in range(70)]
+    assert [len(part) for part in members(chains_of(*names)[0])] == [64, 6]
+
+
 def test_other_sizes_short_kernels_and_transposing_copies_are_not_in_chains():
     machine = Machine()
     elementwise(machine, ADD)
@@ -120,6 +135,17 @@ def test_small_tensors_scale_with_their_bytes():
     # 7 tensors in 30 us now; 2, 2.41, and 3 of them.
     assert chains.low_ns.tolist() == [round(30_000 * 2 / 7)]
     assert chains.high_ns.tolist() == [round(30_000 * 3 / 7)]
+
+
+def test_an_unknown_bandwidth_has_bounds():
+    """Tensors of 33,554,432 bytes; 0.8 to 0.93 of 4.8 TB/s."""
+    machine = Machine()
+    for name in (ADD, SCALE):
+        elementwise(machine, name, ns=40_000, blocks=16_384)
+    chains = elementwise_chains(Run(machine.trace()))
+    size = 33_554_432
+    assert chains.low_ns.tolist() == [round(2 * size / (0.93 * 4.8e3))]
+    assert chains.high_ns.tolist() == [round(3 * size / (0.80 * 4.8e3))]
 
 
 def recorded(*names: str) -> Trace:

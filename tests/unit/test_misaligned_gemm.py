@@ -73,4 +73,5 @@ def test_what_is_aligned():
         judged(recorded("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>")) == []
     )
     assert judged(recorded(TF32.replace("align1", "align4"))) == []
-    assert judged(recorded(MISALIGNED, ns=9_000)) == []
+    assert judged(recorded(*[MISALIGNED] * 10, ns=9_999)) == []
+    assert judged(recorded(*[MISALIGNED] * 10, ns=10_000)) != []

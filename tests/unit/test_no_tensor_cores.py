@@ -86,6 +86,12 @@ def test_a_known_model_needs_no_compute_capability():
     assert "float16" in found.fix
 
 
+def test_tf32_is_for_gemms():
+    (found,) = judged(recorded((DIRECT, 900_000)))
+    assert "autocast" in found.fix
+    assert "allow_tf32" not in found.fix
+
+
 def test_pascal_has_no_tensor_cores():
     assert judged(recorded((VOLTA_GEMM, 900_000), gpu="Tesla P100", major=6)) == []
 
@@ -109,8 +115,9 @@ def test_transforms_multiply_less():
 def test_what_surrounds_them():
     kernels = ((VOLTA_GEMM, 900_000), (LAYOUT, 50_000), (NORM, 50_000), (ADD, 1_500_000))
     slow = strided(binary("float", "Add"), 2), 50_000
+    mixed = "void at::native::reduce_kernel<512, 1, ReduceOp<c10::BFloat16, float>>", 50_000
     half = vectorized(binary(BF16, "Add"), 3, vector=4), 50_000
-    (found,) = judged(recorded(*kernels, slow, half, gpu=V100, major=7))
+    (found,) = judged(recorded(*kernels, slow, half, mixed, gpu=V100, major=7))
     _, pointwise, others = factors(found)
     assert pointwise == (0.5, 0.5, 0.5)
     assert others == (0.5, 0.9, 1.1)

@@ -70,13 +70,18 @@ def test_what_is_not_small():
     assert judged(recorded(name="ncclDevKernel_AllReduce_Sum_f32_RING_LL")) == []
 
 
-def test_overlapped_kernels_do_not_count():
+@pytest.mark.parametrize("is_first", [True, False])
+def test_overlapped_kernels_do_not_count(is_first):
+    """A large kernel begins before or after each small one, and ends after it."""
     machine = Machine()
     for _ in range(14):
         for _ in range(4):
-            for stream in (0, 1):
-                machine.launch(50_000, "my_gemm", stream, grid=(33,), block=(128,))
-        for stream in (0, 1):
-            machine.wait(stream)
+            for is_small in (is_first, not is_first):
+                if is_small:
+                    machine.launch(50_000, "my_gemm", 0, grid=(33,), block=(128,))
+                else:
+                    machine.launch(90_000, "large", 1, grid=(4096,), block=(128,))
+            machine.wait(0)
+            machine.wait(1)
         machine.end_step()
     assert judged(machine.trace(sm_count=SMS)) == []

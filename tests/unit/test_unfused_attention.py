@@ -175,3 +175,58 @@ def test_an_unknown_gpu_has_no_price():
     attention(machine)
     (found,) = judged(machine.trace("An unknown GPU"))
     assert found.changes == ()
+
+
+def test_gemms_of_other_streams_do_not_count():
+    machine = Machine()
+    machine.launch(500_000, NVJET)
+    softmax_of_rows(machine, softmax_warp(10))
+    machine.launch(500_000, NVJET, stream=1)
+    assert len(attention_groups(machine.trace())) == 0
+
+
+def fused_ns(trace: Trace) -> tuple[int, int, int]:
+    (found,) = judged(trace)
+    fused = found.changes[0]
+    assert isinstance(fused, SetDurations)
+    return int(fused.low_ns[0]), int(fused.central_ns[0]), int(fused.high_ns[0])
+
+
+def in_pieces(backward: bool, rows: int = ROWS, gpu: str = "NVIDIA H200", major: int = 9) -> Trace:
+    """Return a recording of attention with rows of up to 1,024 elements and unknown heads."""
+    machine = Machine()
+    gemms = 2 if backward else 1
+    for _ in range(gemms):
+        machine.launch(300_000, NVJET)
+    machine.launch(600_000, vectorized(unary(BF16), 2), grid=(rows,), block=(128,))
+    name = softmax_warp(10, backward=backward)
+    machine.launch(700_000, name, grid=(rows // 4,), block=(32, 4))
+    for _ in range(gemms):
+        machine.launch(300_000, NVJET)
+    return machine.trace(gpu, compute_major=major)
+
+
+def test_backward_takes_ten_flop_per_score_and_element():
+    """Heads of 64, 90, and 128 elements."""
+    low, central, high = fused_ns(in_pieces(backward=True))
+    assert low == round(10 * SCORES * 64 * 0.625 / (0.55 * 989.4e3))
+    assert central == round(10 * SCORES * 90 / (0.35 * 989.4e3))
+    assert high == round(10 * SCORES * 128 / (0.20 * 989.4e3))
+
+
+def test_ampere_reaches_more_of_its_peak():
+    gpu = "NVIDIA A100-SXM4-80GB"
+    low, central, high = fused_ns(in_pieces(backward=False, gpu=gpu, major=8))
+    assert low == round(4 * SCORES * 64 * 0.625 / (0.73 * 312e3))
+    assert central == round(4 * SCORES * 90 / (0.60 * 312e3))
+    assert high == round(4 * SCORES * 128 / (0.40 * 312e3))
+    low, central, high = fused_ns(in_pieces(backward=True, gpu=gpu, major=8))
+    assert low == round(10 * SCORES * 64 * 0.625 / (0.63 * 312e3))
+    assert (central, high) == (
+        round(10 * SCORES * 90 / (0.50 * 312e3)),
+        round(10 * SCORES * 128 / (0.30 * 312e3)),
+    )
+
+
+def test_a_fused_kernel_also_takes_time_to_start():
+    assert fused_ns(in_pieces(backward=False, rows=1024)) == (4_000, 4_000, 4_000)

@@ -274,5 +274,4 @@ def copies_beside_attention(trace: Trace) -> I64:
             is_open &= is_copy[kernel] & (work.stream[kernel] == work.stream[groups.softmax])
             is_open &= _per_row(moved, kernel, groups.rows) == groups.head_dim
             chosen[kernel[is_open]] = True
-    chosen[order[groups.members(order)]] = False
     return np.flatnonzero(chosen)

@@ -23,7 +23,6 @@ _SHORTEST_NS = 4_000  # shorter kernels are bound by their launch
 _TRANSPOSES_BELOW = 0.4  # of the peak bandwidth: a slower strided copy transposes
 _LEAST_PERIOD = 2
 _LONGEST = 64  # kernels that compilers fuse into one
-_LEAST_FUSED_NS = 2_000
 # Instructions per element, of which an SM executes 128 per clock.
 _PLAIN_INSTRUCTIONS, _MANY_INSTRUCTIONS = 4, 40
 _PER_SM_AND_CLOCK = 128
@@ -154,7 +153,7 @@ def _fused(trace: Trace, kernel: I64, first: I64) -> tuple[I64, I64, I64]:
         time = np.where(is_cached, now * bytes_fused / bytes_now, at_rate)
         if place == 2:
             time = np.maximum(time, _instruction_ns(trace, kernel, first))
-        time = np.minimum(np.maximum(time, _LEAST_FUSED_NS), now)
+        time = np.minimum(time, now)
         times.append(np.rint(time).astype(np.int64))
     low, central, high = times
     return low, np.maximum(central, low), np.maximum(high, central)
