@@ -325,5 +325,9 @@ def test_durations_of_each_operation() -> None:
     change = SetDurations(rows(1, 0), rows(20, 10), rows(30_000, 20_000), rows(40_000, 60_000))
     # 6 us, 20 us, a gap of 1 us, 30 us, 1 us, and 10 us.
     assert after(trace, change) == 68_000
+    # The second one is dropped with the gap before it.
+    assert after(trace, DropOperations(rows(1)), change) == after(
+        trace, DropOperations(rows(1)), SetDurations(rows(0), rows(1), rows(20_000), rows(1))
+    )
     result = predict(Run(trace), (change,), host_speed=Estimate(1, 1, 1)).step_ns
     assert result.low < result.central < result.high

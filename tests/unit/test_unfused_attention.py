@@ -127,19 +127,37 @@ def test_backward_needs_two_gemms_on_both_sides():
     assert (groups.columns.tolist(), groups.least_columns.tolist()) == ([1024], [512])
 
 
+def test_other_tensors_do_not_give_the_columns():
+    """The softmax kernel has 513 to 1,024 columns; whole rows of those are counted exactly."""
+
+    def columns(elements: int) -> tuple[int, int]:
+        machine = Machine()
+        machine.launch(500_000, NVJET)
+        machine.launch(100_000, vectorized(unary(BF16), 2), grid=(elements // 1024,), block=(128,))
+        softmax_of_rows(machine, softmax_warp(10))
+        machine.launch(500_000, NVJET)
+        groups = attention_groups(machine.trace())
+        return int(groups.columns[0]), int(groups.least_columns[0])
+
+    assert columns(ROWS * 640) == (640, 640)
+    assert columns(ROWS * 256) == (1024, 512)
+    assert columns(ROWS * 640 + ROWS // 2) == (1024, 512)
+
+
 def test_keys_are_as_many_as_queries_if_tiles_fit():
     """As recorded on an H100: 16 heads of 5,185 queries; 128 x 256 tiles in 328 x 3 x 16 blocks."""
 
-    def recording(tiles: int) -> Trace:
+    def recording(tiles: int, rows: int = 82_960) -> Trace:
         machine = Machine()
         name = ALIGNED.replace("128x128", "256x128")
         machine.launch(1_000_000, name, grid=(tiles, 3, 16), block=(256,))
-        machine.launch(2_000_000, SOFTMAX_BLOCK, grid=(82_960,), block=(1024,))
+        machine.launch(2_000_000, SOFTMAX_BLOCK, grid=(rows,), block=(1024,))
         machine.launch(800_000, ALIGNED, grid=(41, 1, 16), block=(128,))
         return machine.trace()
 
     groups = attention_groups(recording(328))
     assert (groups.rows.tolist(), groups.columns.tolist()) == ([82_960], [5_185])
+    assert len(attention_groups(recording(328, rows=82_961))) == 0  # no multiple of 16
     assert len(attention_groups(recording(200))) == 0  # fewer than the scores need
     assert len(attention_groups(recording(700))) == 0  # more than twice as many
 

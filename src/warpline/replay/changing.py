@@ -101,6 +101,8 @@ def _(change: kinds.SetDurations, trace: Trace, draft: Draft, side: Side) -> Non
     length = np.zeros(len(operations(trace)), np.int64)
     length[change.operations] = chosen[side]
     items = _items(draft, change.operations)
+    # What an earlier change has dropped stays dropped.
+    items = items[draft.length_ns[draft.graph.item_done[items]] > 0]
     draft.set_lengths(items, length[draft.graph.queued.operation[items]])
 
 

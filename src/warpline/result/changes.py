@@ -57,7 +57,7 @@ class ScaleOperations:
 
 @dataclass(frozen=True, eq=False)
 class SetDurations:
-    """These operations take other times, each its own.
+    """These operations take other times, each its own; those that were dropped before take none.
 
     Attributes:
         operations: Shape (n,), int64, each at most once.
