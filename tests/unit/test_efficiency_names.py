@@ -198,3 +198,24 @@ def test_names_of_a_megabyte_are_parsed_at_once():
     said = elementwise_name(endless)
     assert said is not None
     assert said.bytes_per_element == 0
+
+
+def test_damaged_names_and_grids_do_not_overflow():
+    huge = 2**63 - 1
+    program = Program()
+    names = (
+        vectorized(binary(BF16), 3, vector=huge),
+        strided(binary(BF16), huge),
+        softmax_warp(huge),
+    )
+    for number, name in enumerate((*names, vectorized(binary(BF16), 3), SOFTMAX_BLOCK)):
+        start = 100_000 * number
+        work = (start + 10_000, start + 20_000)
+        program.launch(
+            start, start + 5_000, work, name, grid=(huge, huge, huge), block=(huge, -1, 5)
+        )
+    work = elementwise_work(program.trace("NVIDIA H200"))
+    assert (work.elements >= 0).all()
+    assert (work.bytes >= 0).all()
+    assert elementwise_name(names[0]) is None
+    assert softmax_name(names[2]) is None

@@ -110,16 +110,17 @@ def memory_rates(trace: Trace) -> tuple[Estimate | None, ...]:
     work = operations(trace)
     is_large = _is_large(trace, moved.bytes, _BEYOND_L2)
     is_large &= moved.kind == ElementwiseKind.VECTORIZED
-    rates: list[Estimate | None] = []
-    for device, peak in enumerate(limits.bytes_per_s.tolist()):
-        rate = _rates(trace, moved.bytes)[is_large & (work.device == device)]
-        reached = float(np.percentile(rate, _QUARTER_FASTEST)) if len(rate) else 0.0
-        if not peak:
-            rates.append(None)
-        elif _LEAST_OF_PEAK * peak <= reached <= _ABOVE_PEAK * peak:
-            rates.append(Estimate(reached, reached, reached))
-        else:
-            rates.append(Estimate(*(of * peak for of in _OF_PEAK)))
+    rate = _rates(trace, moved.bytes)
+    rates: list[Estimate | None] = [
+        Estimate(*(of * peak for of in _OF_PEAK)) if peak else None
+        for peak in limits.bytes_per_s.tolist()
+    ]
+    for device in np.unique(work.device[is_large]).tolist():
+        peak = int(limits.bytes_per_s[device])
+        of_device = rate[is_large & (work.device == device)]
+        reached = float(np.percentile(of_device, _QUARTER_FASTEST))
+        if _LEAST_OF_PEAK * peak <= reached <= _ABOVE_PEAK * peak:
+            rates[device] = Estimate(reached, reached, reached)
     return tuple(rates)
 
 

@@ -25,13 +25,13 @@ _BYTES = {
     "double": 8,
 }
 _KERNEL = re.compile(
-    r"\b(?:(vectorized)_elementwise_kernel<(?:\(int\))?(\d+)"
+    r"\b(?:(vectorized)_elementwise_kernel<(?:\(int\))?(\d{1,3})(?!\d)"
     r"|(unrolled)_elementwise_kernel<"
-    r"|(elementwise)_kernel<(?:\(int\))?\d+, ?(?:\(int\))?(\d+))"
+    r"|(elementwise)_kernel<(?:\(int\))?\d+, ?(?:\(int\))?(\d{1,3})(?!\d))"
 )
 # Pointers of the tensors, output first: std::array<char*, 3ul>, at::detail::Array<char *, (int)3>.
 _POINTERS = re.compile(
-    r"[aA]rray<char ?\*, ?(?:\([a-z ]+\))?(\d+)(?:ul)?>(?:, ?(?:\(int\))?(\d+))?"
+    r"[aA]rray<char ?\*, ?(?:\([a-z ]+\))?(\d{1,3})(?:ul)?>(?:, ?(?:\(int\))?(\d{1,3})(?!\d))?"
 )
 _FUNCTOR = re.compile(
     r"(BinaryFunctor|AUnaryFunctor|BUnaryFunctor|CUDAFunctor_\w+|CUDAFunctorOnSelf_\w+"

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.work.device_peaks import device_peaks
-from warpline.hardware import Peaks
+from warpline.hardware import Peaks, peaks_of
 from warpline.ops.arrays import I64
 from warpline.trace import Trace
 
@@ -44,7 +43,9 @@ def peaks_of_devices(trace: Trace) -> DevicePeaks:
         return DevicePeaks((), none, none, none, none, none)
     columns = trace.columns("device", *facts)
     recorded, l2, *others = (columns[name].filled(0).astype(np.int64) for name in facts)
-    model = tuple(device_peaks(trace, row) for row in range(len(recorded)))
+    name = trace.columns("device", "name_id")["name_id"].filled(-1)
+    known = {row: peaks_of(trace.strings.text(row)) for row in set(name.tolist()) if row >= 0}
+    model = tuple(known.get(row) for row in name.tolist())
     of_model = np.array([peaks.memory_bytes_per_s if peaks else 0 for peaks in model], np.int64)
     rate = np.where(recorded > 0, recorded, of_model)
     return DevicePeaks(model, rate, np.where(l2 > 0, l2, _USUAL_L2_BYTES), *others)

@@ -12,7 +12,7 @@ _WARP = re.compile(
     r"softmax_warp_(forward|backward)<([^>]*)>"
 )
 _BLOCK = re.compile(r"\bcunn_SoftMax(Forward|Backward)\w*<")
-_INTEGER = re.compile(r"^(?:\(int\))?(\d+)$")
+_INTEGER = re.compile(r"^(?:\(int\))?(\d{1,2})$")
 _TRUE = re.compile(r"true|\(bool\)1")
 _LONG_ROW = 7  # log2 of the columns from which on a warp has one row instead of two
 
