@@ -210,9 +210,9 @@ def test_damaged_names_and_grids_do_not_overflow():
     )
     for number, name in enumerate((*names, vectorized(binary(BF16), 3), SOFTMAX_BLOCK)):
         start = 100_000 * number
-        work = (start + 10_000, start + 20_000)
+        times = (start + 10_000, start + 20_000)
         program.launch(
-            start, start + 5_000, work, name, grid=(huge, huge, huge), block=(huge, -1, 5)
+            start, start + 5_000, times, name, grid=(huge, huge, huge), block=(huge, -1, 5)
         )
     work = elementwise_work(program.trace("NVIDIA H200"))
     assert (work.elements >= 0).all()
