@@ -6,7 +6,8 @@ two recordings, whose steps show the true saving of the fix.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from support.programs import D2H, H2D, PAGEABLE, PINNED, Program
 
@@ -114,9 +115,11 @@ class Machine:
         self.now += 1_000
         self._begun = self.now
 
-    def trace(self, gpu: str = GPU, **facts: int) -> Trace:
-        """Return the recording, on a GPU with the given name and numbers."""
-        return self.program.trace(gpu, **facts)
+    def trace(
+        self, gpu: str = GPU, *, meta: Mapping[str, Any] | None = None, **numbers: int
+    ) -> Trace:
+        """Return the recording, with the arguments of `Program.trace`."""
+        return self.program.trace(gpu, meta=meta, **numbers)
 
     def _queued(self, stream: int, ns: int) -> tuple[int, int]:
         start = max(self.now + LAUNCH_NS, self._end[stream] + GAP_NS)

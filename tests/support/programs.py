@@ -101,7 +101,7 @@ class Program:
 
     def operator(self, start: int, end: int, name: str, shapes: str | None = None) -> None:
         """Add a call of a framework's operator, with the shapes of its inputs as JSON."""
-        self._add(
+        self.add(
             "op", name=name, start_ns=start, end_ns=end, thread_id=0, process_id=0,
             input_shapes=shapes,
         )  # fmt: skip
