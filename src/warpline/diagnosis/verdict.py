@@ -15,6 +15,7 @@ _EXPOSED = 0.15  # exposed communication or copies are mentioned from this share
 _MOST = 0.5
 _GRAVE = ("high", "medium")
 _NEARLY_ALL = 0.98
+_ABOUT = 0.1
 _UNEVEN = 1.5  # mean divided by median
 _WELL_BUSY = 0.8  # from this share on it matters what the GPU was busy with
 _NEXT_CAUSE = 0.1  # of the idle time
@@ -64,13 +65,18 @@ def verdict(
         of_what = f"{_article(format_ns(mean_ns))} step"
         if median_ns is not None and mean_ns > _UNEVEN * median_ns:
             of_what += f" (mean; the median is {format_ns(median_ns)})"
-        elif unprofiled := unprofiled_text(replay):
+        elif (unprofiled := unprofiled_text(replay)) and _is_mean(replay, mean_ns):
             of_what += f" ({unprofiled})"
     said = f"{_subject(item, breakdown)} busy {format_ratio(busy)} of {of_what}"
     said += _busy_clause(item, overlaps[place] if place < len(overlaps) else None)
     idle = _idle_clause(item)
     subject = "GPU" if len(breakdown) == 1 else "This GPU is"
     return f"{said}. {subject} idle {idle}." if idle else f"{said}."
+
+
+def _is_mean(replay: Replay | None, mean_ns: float) -> bool:
+    """Return whether the simulated median is about the mean, so that the two compare."""
+    return replay is not None and abs(replay.step_ns / mean_ns - 1) < _ABOUT
 
 
 def what_first(

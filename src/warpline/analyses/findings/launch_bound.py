@@ -8,6 +8,7 @@ from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
 from warpline.estimate import Estimate
+from warpline.replay import overhead_ratio
 from warpline.result import Evidence, Finding, rule
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
@@ -18,6 +19,7 @@ TITLE = "Launch-bound: the CPU cannot keep the GPU busy"
 _LEAST_SHARE = 0.15
 # Of a gap: work that moves to another thread or is dropped takes no time; part of it may stay.
 _REMAINING = Estimate(0.0, 0.0, 0.25)
+_TOLD = 0.02  # of the step: less overhead is not mentioned
 
 
 @rule(name=NAME, title=TITLE)
@@ -34,8 +36,9 @@ def launch_bound(run: Run) -> list[Finding]:
         in the operating system as its cause, before the launch call of the next operation has
         returned.
     What to do: Launch fewer and larger operations, or reduce CPU work.
-    Limits: Profiling overhead adds CPU time, so the share is smaller without profiling. The saving
-        from fewer launches is not estimated, as it depends on how much CPU work can be removed.
+    Limits: Profiling overhead adds CPU time: the severity is for the estimated share without
+        profiling. The saving from fewer launches is not estimated, as it depends on how much CPU
+        work can be removed.
         Only ranges show what the CPU does in a gap. Without OS calls or context switches in the
         recording (nsys: --trace=osrt, --cpuctxsw), it may also sleep. The bounds of the saving
         assume that up to 25% of a gap stays.
@@ -47,18 +50,20 @@ def launch_bound(run: Run) -> list[Finding]:
     if scope.paused_ns:
         findings.append(_pauses(scope, host_pauses(run)))
     if scope.share(idle_ns) >= _LEAST_SHARE and not could_be_graphs(run):
-        findings.append(_launches(scope, idle_ns))
+        findings.append(_launches(scope, idle_ns, overhead_ratio(run)))
     return findings
 
 
-def _launches(scope: StepScope, idle_ns: float) -> Finding:
+def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
     share = scope.share(idle_ns)
+    without = max(share - overhead, 0) / (1 - overhead) if overhead < 1 else 0.0
+    profiled = f" Without profiling, about {format_ratio(without)}." if overhead > _TOLD else ""
     return Finding(
         NAME,
-        severity_of(share),
+        severity_of(without),
         f"Launch-bound: the GPU waits for launches {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}), waiting for the next"
-        " launch.",
+        f" launch.{profiled}",
         (Evidence(f"{format_ns(idle_ns)}{scope.each} launch-bound"),),
         "Use torch.compile, larger batches, or fused operators. Move logging, metrics, and data"
         " preparation off the training thread.",
