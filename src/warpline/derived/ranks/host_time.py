@@ -1,0 +1,164 @@
+"""CPU time that one rank spends and the others do not, by range or in CPU gaps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS, ThreadTimes, silences
+from warpline.derived.idle.host_calls import working_threads
+from warpline.derived.ranges.names import push_pop_ranges
+from warpline.derived.ranges.places import path_texts
+from warpline.derived.ranges.stacks import range_nesting
+from warpline.derived.ranks.peers import Ranks, compared, working_ranks
+from warpline.derived.steps.times import steps
+from warpline.derived.texts import number_texts
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.tree import enclosing
+from warpline.trace import Run, Trace
+
+# Of all time that a rank spends in ranges beyond the others: the deepest range with at least this
+# much of it is the place.
+_MOST_OF = 0.6
+
+
+class HostTime(NamedTuple):
+    """CPU time of one rank beyond that of the others.
+
+    Attributes:
+        ns: By how much per step, compared with the most of any other rank.
+        range_path: Names of the range with this time, outermost first; empty for CPU gaps.
+        os_call: The OS function in which most of it passes; empty if none is recorded.
+        times: The executions of the range, or the gaps, in all steps.
+        remaining: Time of the other ranks relative to that of the rank.
+    """
+
+    ns: float
+    range_path: tuple[str, ...]
+    os_call: str
+    times: ThreadTimes
+    remaining: float
+
+
+@derived
+def extra_host_time(run: Run, process: int, device: int) -> HostTime | None:
+    """Return where a rank's launching threads spend more time than those of any other rank.
+
+    By range, or in CPU gaps where no range explains it. None if there is no such time, or if
+    several ranks are threads of one process.
+
+    Args:
+        run: The trace, and the choice of its steps.
+        process: Row of the process table.
+        device: Row of the device table.
+    """
+    ranks = working_ranks(run)
+    place = ranks.place(process, device)
+    if place < 0 or len(ranks) < 2 or len(np.unique(ranks.process)) < len(ranks):
+        return None
+    found = _in_ranges(run, ranks, place) or _in_gaps(run, ranks, place)
+    if found is None:
+        return None
+    name, ns = _longest_os_call(run, ranks, place)
+    return found._replace(os_call=name) if ns >= found.ns / 2 else found
+
+
+def _in_ranges(run: Run, ranks: Ranks, place: int) -> HostTime | None:
+    """Return the deepest range in which a rank spends most of its additional time."""
+    trace = run.trace
+    if not trace.has("range"):
+        return None
+    columns = trace.columns("range", "start_ns", "end_ns", "thread_id")
+    start, end, thread = (column.values for column in columns.values())
+    works = push_pop_ranges(trace) & working_threads(trace)[thread]
+    texts = path_texts(trace)
+    every = np.flatnonzero(works & (texts.code >= 0))
+    rows = every[_is_included(run, start[every], thread[every])]
+    if not len(rows):
+        return None
+    length = np.maximum(end - start, 0)
+    inner, nesting = np.zeros(len(length), np.int64), range_nesting(trace)
+    nested = rows[nesting.has_parent[rows]]
+    np.add.at(inner, nesting.parent[nested], length[nested])
+    code, rank = texts.code[rows], _rank_of(trace, ranks, thread[rows])
+    whole, of_self = (
+        compared(ranks, place, rank, code, values[rows], len(texts.paths))
+        for values in (length, np.maximum(length - inner, 0))
+    )
+    more, everywhere = whole.more, np.maximum(of_self.more, 0).sum()
+    depth = np.array([len(path) for path in texts.paths], np.int64)
+    is_step = np.array([_step_label(run) == path[-1] for path in texts.paths], np.bool_)
+    fits = (more >= _MOST_OF * everywhere) & (more > 0) & ~is_step
+    if not fits.any():
+        return None
+    chosen = max(np.flatnonzero(fits).tolist(), key=lambda at: (int(depth[at]), float(more[at])))
+    mine = every[(texts.code[every] == chosen) & (_rank_of(trace, ranks, thread[every]) == place)]
+    times = ThreadTimes(start[mine], end[mine], thread[mine].astype(np.int64))
+    stays = float(whole.most[chosen] / whole.own[chosen])
+    return HostTime(float(more[chosen]), texts.paths[chosen], "", times, stays)
+
+
+def _in_gaps(run: Run, ranks: Ranks, place: int) -> HostTime | None:
+    """Return the CPU gaps of a rank, if they take longer than those of the others."""
+    silent = silences(run.trace)
+    silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
+    rank = _rank_of(run.trace, ranks, silent.thread)
+    counted = np.flatnonzero(_is_included(run, silent.start_ns, silent.thread))
+    length = (silent.end_ns - silent.start_ns)[counted]
+    code = np.zeros(len(counted), np.int64)
+    total = compared(ranks, place, rank[counted], code, length, 1)
+    if total.more[0] <= 0:
+        return None
+    stays = float(total.most[0] / total.own[0])
+    return HostTime(float(total.more[0]), (), "", silent.taken(rank == place), stays)
+
+
+def _longest_os_call(run: Run, ranks: Ranks, place: int) -> tuple[str, float]:
+    """Return the OS function that a rank's launching threads spend more time in, and how much."""
+    trace = run.trace
+    if not trace.has("os_call"):
+        return "", 0.0
+    columns = trace.columns("os_call", "start_ns", "end_ns", "thread_id", "name_id")
+    start, end, thread, name = (column.values for column in columns.values())
+    rows = np.flatnonzero(working_threads(trace)[thread])
+    rows = rows[_is_included(run, start[rows], thread[rows])]
+    if not len(rows):
+        return "", 0.0
+    code, distinct = number_texts(name[rows], len(trace.strings))
+    length, rank = np.maximum(end - start, 0)[rows], _rank_of(trace, ranks, thread[rows])
+    more = compared(ranks, place, rank, code.astype(np.int64), length, len(distinct)).more
+    most = int(np.argmax(more))
+    return trace.strings.text(int(distinct[most])), float(more[most])
+
+
+def _step_label(run: Run) -> str:
+    """Return the name of the ranges that are steps, such as ``step_*``; empty without."""
+    found = steps(run)
+    return found.source.removeprefix("range:") if found.has_ranges else ""
+
+
+def _is_included(run: Run, start: I64, thread: I64) -> BoolArray:
+    """Return which moments on threads are in included steps of their process."""
+    found = steps(run)
+    rows = np.flatnonzero(found.included)
+    if not len(rows):
+        return np.ones(len(start), np.bool_)
+    process = run.trace.columns("thread", "process_id")["process_id"].values.astype(np.int64)
+    inside: BoolArray = enclosing(
+        start,
+        found.host_start_ns[rows],
+        found.host_end_ns[rows],
+        point_group=process[thread],
+        group=found.process[rows],
+    ).found
+    return inside
+
+
+def _rank_of(trace: Trace, ranks: Ranks, thread: I64) -> I64:
+    """Return the rank of each thread's process, a place in the ranks; -1 for none."""
+    process = trace.columns("thread", "process_id")["process_id"].values.astype(np.int64)
+    place = np.full(int(max(process.max(initial=0), ranks.process.max(initial=0))) + 1, -1)
+    place[ranks.process] = np.arange(len(ranks))
+    return place[process[thread]]

@@ -1,0 +1,211 @@
+"""The straggler of programs of two ranks on simulated machines, and what it does differently.
+
+Each program runs with and without its problem. The finding must name the rank and the difference,
+and its saving must be what the fixed program really saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from support.machine import ELEMENTWISE, GEMM, REDUCTION
+from support.rank_machine import RankMachine, Ranks
+
+import warpline
+from warpline.result import Diagnosis, Finding
+
+STEPS = 12
+FLOAT32 = "void cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
+CONVOLUTION = "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc"
+SEND = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+
+Program = Callable[[Ranks, bool], None]
+
+
+def run(program: Program, *, bad: bool, count: int = 2) -> Diagnosis:
+    ranks = Ranks(count)
+    for _ in range(STEPS):
+        program(ranks, bad)
+        ranks.end_step()
+    return warpline.analyze(ranks.trace())
+
+
+def layers(rank: RankMachine, *, longer: float = 1.0) -> None:
+    for _ in range(10):
+        rank.launch(round(1_000_000 * longer), GEMM)
+        rank.launch(round(200_000 * longer), ELEMENTWISE)
+        rank.launch(round(100_000 * longer), REDUCTION)
+
+
+def extra_products(ranks: Ranks, bad: bool) -> None:
+    """Rank 1 runs eight more FP32 GEMMs of 2.675 ms, in all 21.4 ms per step, in range data."""
+    for rank in ranks:
+        begun = rank.begin_range()
+        rank.copy(4_000_000, pinned=True)
+        for _ in range(8 if bad and rank.number == 1 else 0):
+            rank.launch(2_675_000, FLOAT32)
+        rank.end_range("data", begun)
+        layers(rank)
+    ranks.all_reduce(500_000)
+    for rank in ranks:
+        rank.launch(300_000, ELEMENTWISE)
+        rank.wait()
+
+
+def first(found: Diagnosis) -> Finding:
+    return found.findings[0]
+
+
+def step_ns(found: Diagnosis) -> int:
+    assert found.replay is not None
+    return found.replay.step_ns
+
+
+def test_work_that_no_other_rank_runs() -> None:
+    bad, fixed = run(extra_products, bad=True), run(extra_products, bad=False)
+    item = first(bad)
+    assert item.rule == "straggler"
+    assert item.title == (
+        "Rank 1 is the straggler: 8 FP32 GEMMs in `data`, 21.4 ms per step, that no other rank runs"
+    )
+    assert item.claim == (
+        "Rank 1 runs 8 FP32 GEMMs in `data` that no other rank runs: 21.4 ms per step. The other"
+        " rank waits 21.4 ms per step (60.6%) in all-reduce. Rank 1 arrives last in 100.0% of 11"
+        " collectives."
+    )
+    saved = step_ns(bad) - step_ns(fixed)
+    assert item.saving_ns == pytest.approx(saved, rel=0.05)
+
+
+def slower_gpu(ranks: Ranks, bad: bool) -> None:
+    """The GPU of rank 1 takes 1.3 times as long for everything."""
+    for rank in ranks:
+        layers(rank, longer=1.3 if bad and rank.number == 1 else 1.0)
+    ranks.all_reduce(500_000)
+    for rank in ranks:
+        rank.wait()
+
+
+def longer_products(ranks: Ranks, bad: bool) -> None:
+    """The GEMMs of rank 1 take twice as long, as for longer sequences; other kernels do not."""
+    for rank in ranks:
+        for _ in range(10):
+            rank.launch(1_000_000 if bad and rank.number == 1 else 500_000, GEMM)
+            rank.launch(200_000, ELEMENTWISE)
+    ranks.all_reduce(500_000)
+    for rank in ranks:
+        rank.wait()
+
+
+def slow_loader(ranks: Ranks, bad: bool) -> None:
+    """Rank 1 prepares its batch for 9 ms longer, in range data."""
+    for rank in ranks:
+        begun = rank.begin_range()
+        rank.work(10_000_000 if bad and rank.number == 1 else 1_000_000)
+        rank.copy(4_000_000, pinned=True)
+        rank.end_range("data", begun)
+        layers(rank)
+    ranks.all_reduce(500_000)
+    for rank in ranks:
+        rank.wait()
+
+
+def pause_without_ranges(ranks: Ranks, bad: bool) -> None:
+    """Rank 1 does something else for 6 ms between two launches."""
+    for rank in ranks:
+        layers(rank)
+        rank.wait()
+        rank.work(6_000_000 if bad and rank.number == 1 else 10_000)
+        layers(rank)
+    ranks.all_reduce(500_000)
+    for rank in ranks:
+        rank.wait()
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize(
+    ("program", "title", "claim"),
+    [
+        (
+            slower_gpu,
+            "its GPU takes 3.90 ms longer per step for the same work",
+            "All kinds of kernels take longer on rank 1, in all 1.30 times as long",
+        ),
+        (
+            longer_products,
+            "the same number of GEMMs takes 5.00 ms longer per step",
+            "Rank 1 runs as many operations as the other",
+        ),
+        (
+            slow_loader,
+            "its CPU takes 9.00 ms longer per step in `data`",
+            "The CPU of rank 1 takes 9.00 ms longer per step in `data` than on the other",
+        ),
+        (
+            pause_without_ranges,
+            "its CPU takes 6.00 ms longer per step in CPU gaps",
+            "The CPU of rank 1 takes 6.00 ms longer per step in CPU gaps without CUDA API calls",
+        ),
+    ],
+)
+def test_what_the_late_rank_does_differently(
+    program: Program, title: str, claim: str, count: int
+) -> None:
+    bad, fixed = run(program, bad=True, count=count), run(program, bad=False, count=count)
+    (item,) = (each for each in bad.findings if each.rule == "straggler")
+    assert item.title.startswith(f"Rank 1 is the straggler: {title}")
+    assert item.claim.startswith(claim)
+    saved = step_ns(bad) - step_ns(fixed)
+    assert item.saving_ns == pytest.approx(saved, rel=0.05)
+    assert "straggler" not in {each.rule for each in fixed.findings}
+
+
+def stages_of_a_pipeline(ranks: Ranks, bad: bool) -> None:
+    """Rank 1 is the last stage, with GEMMs that the first has not; stages send each other data."""
+    for rank in ranks:
+        layers(rank)
+        for _ in range(8 if bad and rank.number == 1 else 0):
+            rank.launch(1_000_000, FLOAT32)
+        rank.launch(20_000, SEND)
+    ranks.all_reduce(500_000)
+
+
+def another_task_on_each_rank(ranks: Ranks, bad: bool) -> None:
+    """Rank 0 has convolutions, rank 1 has GEMMs, in more time."""
+    for rank in ranks:
+        for _ in range(10):
+            rank.launch(1_000_000 + rank.number * 500_000, (CONVOLUTION, GEMM)[rank.number])
+    ranks.all_reduce(500_000)
+
+
+def other_kernels_for_the_same_math(ranks: Ranks, bad: bool) -> None:
+    """Another GEMM is chosen on rank 1, as often, which takes longer."""
+    for rank in ranks:
+        for _ in range(10):
+            rank.launch(1_500_000 if rank.number else 1_000_000, FLOAT32 if rank.number else GEMM)
+            rank.launch(500_000, ELEMENTWISE)
+    ranks.all_reduce(500_000)
+
+
+@pytest.mark.parametrize(
+    ("program", "ns"),
+    [
+        (stages_of_a_pipeline, "8.01 ms"),
+        (another_task_on_each_rank, "5.00 ms"),
+        (other_kernels_for_the_same_math, "5.00 ms"),
+    ],
+)
+def test_different_work_by_design_is_not_called_extra(program: Program, ns: str) -> None:
+    (item,) = (each for each in run(program, bad=True).findings if each.rule == "straggler")
+    assert "no other rank runs" not in item.title + item.claim
+    assert f"The other rank waits {ns} per step" in item.claim
+
+
+def test_a_rank_that_waits_is_never_called_slow() -> None:
+    """Rank 0 waits in collectives, so its kernels take longer and its CPU has nothing to do."""
+    for program in (extra_products, slower_gpu, longer_products, slow_loader):
+        for item in run(program, bad=True).findings:
+            if item.rule == "straggler":
+                assert "Rank 1 is the straggler" in item.title
+                assert "rank 0" not in (item.title + item.claim).lower()
