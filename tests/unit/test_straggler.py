@@ -13,6 +13,7 @@ from support.machine import ELEMENTWISE, GEMM, REDUCTION
 from support.rank_machine import RankMachine, Ranks
 
 import warpline
+from warpline.errors import MissingTableError
 from warpline.result import Diagnosis, Finding
 
 STEPS = 12
@@ -209,3 +210,28 @@ def test_a_rank_that_waits_is_never_called_slow() -> None:
             if item.rule == "straggler":
                 assert "Rank 1 is the straggler" in item.title
                 assert "rank 0" not in (item.title + item.claim).lower()
+
+
+def test_the_table_of_differences_has_the_work_and_the_cpu_time_of_each_rank() -> None:
+    ranks = Ranks()
+    for _ in range(STEPS):
+        extra_products(ranks, True)
+        ranks.end_step()
+    table = warpline.stats(ranks.trace(), "rank_differences")
+    rows = {(row[0], row[1], row[2]): row[3:8] for row in table.rows()}
+    # Eight GEMMs of 2.675 ms beside ten of 1 ms; each launch takes 6 us of the CPU.
+    assert rows[1, "GPU busy", "gemm"] == (21_400_000, 31_400_000, 10_000_000, 18, 10)
+    assert rows[0, "GPU busy", "gemm"] == (-21_400_000, 10_000_000, 31_400_000, 10, 18)
+    assert rows[1, "CPU range", "step_* > data"] == (48_000, 54_000, 6_000, 1, 1)
+    # Rank 0 waits in the all-reduce for the GEMMs and the 1.2 us between each two of them.
+    assert rows[0, "GPU busy", "collective"][:2] == (21_409_600, 21_909_600)
+    assert (1, "GPU busy", "elementwise") not in rows
+
+
+def test_a_single_rank_has_no_differences() -> None:
+    ranks = Ranks(1)
+    for _ in range(STEPS):
+        extra_products(ranks, False)
+        ranks.end_step()
+    with pytest.raises(MissingTableError, match="single rank"):
+        warpline.stats(ranks.trace(), "rank_differences")

@@ -16,6 +16,7 @@ from warpline.derived.ranks.peers import Ranks, compared, working_ranks
 from warpline.derived.steps.times import steps
 from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import factorize_rows, group_stats
 from warpline.ops.tree import enclosing
 from warpline.trace import Run, Trace
 
@@ -65,16 +66,52 @@ def extra_host_time(run: Run, process: int, device: int) -> HostTime | None:
     return found._replace(os_call=name) if ns >= found.ns / 2 else found
 
 
+class RangeTimes(NamedTuple):
+    """CPU time in the ranges of launching threads, in the included steps, by rank and path.
+
+    Attributes:
+        rank: Shape (n,), int64, places in `working_ranks`.
+        path: Shape (n,), int64, places in the paths of `path_texts`.
+        ns: Shape (n,), int64, total time of the executions.
+        number: Shape (n,), int64, number of the executions.
+    """
+
+    rank: I64
+    path: I64
+    ns: I64
+    number: I64
+
+
+@derived
+def range_times(run: Run) -> RangeTimes:
+    """Return the CPU time of each rank in ranges; none if several ranks share a process."""
+    ranks, none = working_ranks(run), np.zeros(0, np.int64)
+    if not run.trace.has("range") or len(np.unique(ranks.process)) < len(ranks):
+        return RangeTimes(none, none, none, none)
+    start, end, thread, every = _executions(run.trace)
+    rows = every[_is_included(run, start[every], thread[every])]
+    rank, path = _rank_of(run.trace, ranks, thread[rows]), path_texts(run.trace).code[rows]
+    rows, path, rank = (values[rank >= 0] for values in (rows, path, rank))
+    groups = factorize_rows(rank, path)
+    length = group_stats(groups.codes, np.maximum(end - start, 0)[rows], groups.n_groups)
+    return RangeTimes(rank[groups.first], path[groups.first], length.sum, length.count)
+
+
+def _executions(trace: Trace) -> tuple[I64, I64, I64, I64]:
+    """Return start, end, and thread of all ranges, and which have paths on launching threads."""
+    columns = trace.columns("range", "start_ns", "end_ns", "thread_id")
+    start, end, thread = (column.values for column in columns.values())
+    works = push_pop_ranges(trace) & working_threads(trace)[thread]
+    return start, end, thread, np.flatnonzero(works & (path_texts(trace).code >= 0))
+
+
 def _in_ranges(run: Run, ranks: Ranks, place: int) -> HostTime | None:
     """Return the deepest range in which a rank spends most of its additional time."""
     trace = run.trace
     if not trace.has("range"):
         return None
-    columns = trace.columns("range", "start_ns", "end_ns", "thread_id")
-    start, end, thread = (column.values for column in columns.values())
-    works = push_pop_ranges(trace) & working_threads(trace)[thread]
     texts = path_texts(trace)
-    every = np.flatnonzero(works & (texts.code >= 0))
+    start, end, thread, every = _executions(trace)
     rows = every[_is_included(run, start[every], thread[every])]
     if not len(rows):
         return None
