@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from warpline.derived.program import program_kind
+from warpline.derived.ranks.naming import named
 from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side
@@ -63,7 +64,8 @@ def _judged(run: Run, attempt: Attempt) -> tuple[tuple[Finding, ...], list[Skipp
         if isinstance(judged, Skipped):
             not_judged.append(judged)
         else:
-            findings += (item.for_program(program_kind(run.trace)) for item in judged)
+            kind = program_kind(run.trace)
+            findings += (named(run, item.for_program(kind)) for item in judged)
     return tuple(findings), not_judged
 
 

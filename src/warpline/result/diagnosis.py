@@ -103,10 +103,9 @@ class Finding(Displayed):
         changes: The changes that the fix makes to the run, the input of the simulation.
         most_ns: The most that the fix can save per step, whatever the simulation says: GPU and idle
             time that the claim is about. None if the simulation alone decides.
-        on_devices: The facts per process and device, ascending. The sum of their times, divided by
-            the number of steps of all processes, is the time in the claim; of ranks that wait, the
-            mean is. Empty if it is not about devices, or about calls of threads that launched work
-            on several.
+        on_devices: The facts per process and device, ascending. The longest of their times per step
+            is the time in the claim; of ranks that wait, the mean is. Empty if it is not about
+            devices, or about calls of threads that launched work on several.
         most_severe: The highest severity that it gets, whatever its saving: ``low`` for a rule
             whose savings no measurement has confirmed.
     """

@@ -83,9 +83,9 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
 def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
     times, idle_ns = pauses.times, scope.paused_ns
     share = scope.share_of_all(idle_ns)
-    often = not scope.has_steps or pauses.windows > MOST_STEPS * scope.count
-    steps = plural(scope.count, "step")
-    where = "" if often else f" Affects only {pauses.windows:,} of {steps}."
+    affected, count = scope.affected(pauses.is_much)
+    often = not scope.has_steps or affected > MOST_STEPS * count
+    where = "" if often else f" Affects only {affected:,} of {plural(count, 'step')}."
     return Finding(
         NAME,
         severity_of(share),
