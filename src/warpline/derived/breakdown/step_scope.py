@@ -158,12 +158,21 @@ class StepScope:
 
     def on_devices(self, places: BoolArray) -> tuple[OnDevice, ...]:
         """Return the sums of the included ones of some operations, per process and device."""
-        work = operations(self.run.trace)
-        chosen = np.flatnonzero(places & self.operations)
+        work, chosen = operations(self.run.trace), np.flatnonzero(places)
+        return self.operations_on_devices(chosen, (work.end_ns - work.start_ns)[chosen])
+
+    def operations_on_devices(self, places: I64, ns: I64) -> tuple[OnDevice, ...]:
+        """Return the sums of the included ones of some operations, with times of their own.
+
+        Args:
+            places: Shape (n,), int64, places in `operations`.
+            ns: Shape (n,), int64, the time of each.
+        """
+        work, counted = operations(self.run.trace), self.operations[places]
+        chosen, each = places[counted], np.ones(int(np.count_nonzero(counted)), np.int64)
         if not len(chosen):
             return ()
-        ns, each = (work.end_ns - work.start_ns)[chosen], np.ones(len(chosen), np.int64)
-        return self._summed(work.process[chosen], work.device[chosen], ns, each)
+        return self._summed(work.process[chosen], work.device[chosen], ns[counted], each)
 
     def calls_on_devices(
         self, calls: I64, ns: I64 | None = None, counted: BoolArray | None = None
