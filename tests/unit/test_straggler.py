@@ -235,3 +235,33 @@ def test_a_single_rank_has_no_differences() -> None:
         ranks.end_step()
     with pytest.raises(MissingTableError, match="single rank"):
         warpline.stats(ranks.trace(), "rank_differences")
+
+
+def hidden_products(ranks: Ranks, bad: bool) -> None:
+    """Rank 1 runs GEMMs on a stream beside, while both copy results for longer."""
+    for rank in ranks:
+        layers(rank)
+    ranks.all_reduce(500_000)
+    for rank in ranks:
+        for _ in range(4 if bad and rank.number == 1 else 0):
+            rank.launch(1_000_000, FLOAT32, stream=1)
+        rank.copy(300_000_000, pinned=True, to_host=True)
+        rank.wait()
+
+
+def test_work_on_one_rank_that_nobody_waits_for_saves_nothing() -> None:
+    bad, fixed = run(hidden_products, bad=True), run(hidden_products, bad=False)
+    assert abs(step_ns(bad) - step_ns(fixed)) < 50_000
+    (item,) = (each for each in bad.findings if each.rule == "work-on-one-rank")
+    assert item.title == "Rank 1 alone runs 4 FP32 GEMMs, 4.00 ms per step"
+    assert item.severity == "low"
+    assert item.saving_ns is not None
+    assert item.saving_ns < 50_000
+    assert "straggler" not in {each.rule for each in bad.findings}
+    assert "work-on-one-rank" not in {each.rule for each in fixed.findings}
+
+
+def test_work_that_others_wait_for_is_reported_once() -> None:
+    rules = [item.rule for item in run(extra_products, bad=True).findings]
+    assert "straggler" in rules
+    assert "work-on-one-rank" not in rules

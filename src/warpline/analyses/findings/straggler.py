@@ -15,7 +15,7 @@ from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.kernels.nouns import are_plain_fp32, counted, noun
 from warpline.derived.ranks.extra_work import ExtraWork, extra_work
 from warpline.derived.ranks.host_time import HostTime, extra_host_time
-from warpline.derived.ranks.late import Lateness, is_behind, lateness
+from warpline.derived.ranks.late import EXPLAINS, Lateness, is_behind, lateness
 from warpline.derived.ranks.longer_work import LongerWork, longer_work
 from warpline.derived.ranks.peers import has_same_program, working_ranks
 from warpline.derived.ranks.waits import rank_waits
@@ -41,7 +41,6 @@ TITLE = "Ranks are imbalanced"
 
 _SHOWN = 5
 _NEARLY_ALL = 0.98
-_EXPLAINS = 0.25  # of the lateness: an excess of at least this share is reported as its cause
 # Of the waits: some stay, as ranks never arrive all at once.
 _REMAINING = Estimate(0.0, 0.1, 0.5)
 _STAYS = 0.25  # at worst, of the CPU time that a rank spends beyond the others
@@ -146,7 +145,7 @@ def _one_rank(run: Run, waits: Lateness) -> Finding:
 
 def _cause(run: Run, late: _Late) -> _Cause | None:
     """Return why a rank is late: the first difference that explains enough of it."""
-    enough = _EXPLAINS * late.waits.waited_ns
+    enough = EXPLAINS * late.waits.waited_ns
     extra = extra_work(run, late.process, late.device)
     if extra is not None and extra.all_ns >= enough:
         return _more_work(run, late, extra)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,13 @@ from warpline.derived import derived
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.ranges.places import path_texts, range_of_operations
-from warpline.derived.ranks.peers import category_sums, compared, has_same_program, working_ranks
+from warpline.derived.ranks.peers import (
+    category_sums,
+    compared,
+    has_same_program,
+    step_label,
+    working_ranks,
+)
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
@@ -33,7 +40,8 @@ class ExtraWork:
         number: Operations of that category per step.
         ns: Their time per step.
         all_ns: Time of all of them per step.
-        range_path: Names of the ranges around all launches of that category, outermost first.
+        range_path: Names of the ranges around all launches of that category, outermost first;
+            empty if that is only the step.
     """
 
     operations: I64
@@ -76,24 +84,46 @@ def extra_work(run: Run, process: int, device: int) -> ExtraWork | None:
         number=int(np.count_nonzero(counted & (category == main))) / each,
         ns=float(ns[main]),
         all_ns=float(ns.sum()),
-        range_path=_common_path(run.trace, extra[category == main]),
+        range_path=_common_path(run, extra[category == main]),
     )
+
+
+class _Kinds(NamedTuple):
+    """Operations of ranks in steps, without collectives, grouped by name, range and category.
+
+    Attributes:
+        operation: Shape (n,), int64, places in `operations`.
+        rank: Shape (n,), int64, places in `working_ranks`.
+        code: Shape (n,), int64, the group.
+        n_codes: Number of groups.
+    """
+
+    operation: I64
+    rank: I64
+    code: I64
+    n_codes: int
+
+
+@derived
+def _kinds(run: Run) -> _Kinds:
+    trace, ranks = run.trace, working_ranks(run)
+    category = operation_categories(trace)
+    every = np.flatnonzero((ranks.of_operation >= 0) & (category != TimePart.COLLECTIVE))
+    every = every[step_scope(run).step[every] >= 0]
+    path = np.append(path_texts(trace).code, -1)[range_of_operations(trace)[every]]
+    groups = factorize_rows(_names(trace)[every], path, category[every].astype(np.int64))
+    codes = groups.codes.astype(np.int64)
+    return _Kinds(every, ranks.of_operation[every], codes, groups.n_groups)
 
 
 def _beyond_others(run: Run, place: int) -> I64:
     """Return the operations of a rank beyond the number that any other rank runs per step."""
-    trace, ranks, scope = run.trace, working_ranks(run), step_scope(run)
-    category = operation_categories(trace)
-    every = np.flatnonzero((ranks.of_operation >= 0) & (category != TimePart.COLLECTIVE))
-    every = every[scope.step[every] >= 0]
-    path = np.append(path_texts(trace).code, -1)[range_of_operations(trace)[every]]
-    groups = factorize_rows(_names(trace)[every], path, category[every].astype(np.int64))
-    rank, codes = ranks.of_operation[every], groups.codes.astype(np.int64)
+    scope, (every, rank, codes, n_codes) = step_scope(run), _kinds(run)
     counted = scope.operations[every]
-    number = compared(ranks, place, rank[counted], codes[counted], None, groups.n_groups)
+    number = compared(working_ranks(run), place, rank[counted], codes[counted], None, n_codes)
     own = np.flatnonzero((rank == place) & (number.more >= _LEAST_SURPLUS)[codes])
     group, step = codes[own], scope.step[every[own]]
-    start = operations(trace).start_ns[every[own]]
+    start = operations(run.trace).start_ns[every[own]]
     order = np.lexsort((start, step, group))
     is_first = (np.diff(group[order], prepend=-1) != 0) | (np.diff(step[order], prepend=-2) != 0)
     first = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
@@ -128,9 +158,9 @@ def _names(trace: Trace) -> I64:
     return name
 
 
-def _common_path(trace: Trace, places: I64) -> tuple[str, ...]:
+def _common_path(run: Run, places: I64) -> tuple[str, ...]:
     """Return the names of the ranges around all launches of some operations."""
-    texts, inside = path_texts(trace), range_of_operations(trace)[places]
+    texts, inside = path_texts(run.trace), range_of_operations(run.trace)[places]
     if not len(inside) or (inside < 0).any():
         return ()
     paths = [texts.paths[code] for code in np.unique(texts.code[inside]).tolist()]
@@ -141,4 +171,4 @@ def _common_path(trace: Trace, places: I64) -> tuple[str, ...]:
             min(len(shared), len(path)),
         )
         shared = shared[:length]
-    return shared
+    return shared if shared[-1:] != (step_label(run),) else ()

@@ -12,7 +12,7 @@ from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.places import path_texts
 from warpline.derived.ranges.stacks import range_nesting
-from warpline.derived.ranks.peers import Ranks, compared, working_ranks
+from warpline.derived.ranks.peers import Ranks, compared, step_label, working_ranks
 from warpline.derived.steps.times import steps
 from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I64, BoolArray
@@ -126,7 +126,7 @@ def _in_ranges(run: Run, ranks: Ranks, place: int) -> HostTime | None:
     )
     more, everywhere = whole.more, np.maximum(of_self.more, 0).sum()
     depth = np.array([len(path) for path in texts.paths], np.int64)
-    is_step = np.array([_step_label(run) == path[-1] for path in texts.paths], np.bool_)
+    is_step = np.array([step_label(run) == path[-1] for path in texts.paths], np.bool_)
     fits = (more >= _MOST_OF * everywhere) & (more > 0) & ~is_step
     if not fits.any():
         return None
@@ -168,12 +168,6 @@ def _longest_os_call(run: Run, ranks: Ranks, place: int) -> tuple[str, float]:
     more = compared(ranks, place, rank, code.astype(np.int64), length, len(distinct)).more
     most = int(np.argmax(more))
     return trace.strings.text(int(distinct[most])), float(more[most])
-
-
-def _step_label(run: Run) -> str:
-    """Return the name of the ranges that are steps, such as ``step_*``; empty without."""
-    found = steps(run)
-    return found.source.removeprefix("range:") if found.has_ranges else ""
 
 
 def _is_included(run: Run, start: I64, thread: I64) -> BoolArray:

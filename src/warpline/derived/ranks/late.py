@@ -18,6 +18,7 @@ from warpline.ops.arrays import BoolArray
 from warpline.trace import Run
 
 _BEYOND_CHANCE = 0.25  # of the distance from an equal share of the waits to all of them
+EXPLAINS = 0.25  # of the lateness: a difference of at least this share is its cause
 _MOST_OF = 0.9  # of the waits: one kind of collective has nearly all
 
 

@@ -166,3 +166,9 @@ def _sends(run: Run) -> bool:
     kinds = collective_kinds(run.trace, places)
     used = {kinds.operations[code] for code in np.unique(kinds.operation).tolist()}
     return bool(used & _POINT_TO_POINT)
+
+
+def step_label(run: Run) -> str:
+    """Return the name of the ranges that are steps, such as ``step_*``; empty without."""
+    found = steps(run)
+    return found.source.removeprefix("range:") if found.has_ranges else ""
