@@ -185,11 +185,9 @@ def _more_work(run: Run, late: _Late, extra: ExtraWork) -> _Cause:
 
 def _longer_work(run: Run, late: _Late, longer: LongerWork) -> _Cause:
     each, more = step_scope(run).each, format_ns(longer.ns)
-    category = operation_categories(run.trace)
-    own = working_ranks(run).of_operation == late.place
     changes = tuple(
-        ScaleOperations(np.flatnonzero(own & (category == part)), Estimate(factor, factor, factor))
-        for part, factor in longer.factors
+        ScaleOperations(places, Estimate(factor, factor, factor))
+        for places, factor in longer.scaled
     )
     slower = f"{longer.ratio:.2f} times as long as on {late.others}"
     if longer.is_everywhere:

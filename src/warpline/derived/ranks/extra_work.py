@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from warpline.derived import derived
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.ranges.places import path_texts, range_of_operations
+from warpline.derived.ranks.kinds import kinds_of_work
 from warpline.derived.ranks.peers import (
     category_sums,
     compared,
@@ -21,8 +21,7 @@ from warpline.derived.ranks.peers import (
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
-from warpline.ops.group import factorize_rows
-from warpline.trace import Run, Trace
+from warpline.trace import Run
 
 _LEAST_SURPLUS = 0.5  # operations per step
 # Of the operations that look extra: ranks that choose other kernels for the same math also run
@@ -88,48 +87,14 @@ def extra_work(run: Run, process: int, device: int) -> ExtraWork | None:
     )
 
 
-class _Kinds(NamedTuple):
-    """Operations of ranks in steps, without collectives, grouped by name, range and category.
-
-    Attributes:
-        operation: Shape (n,), int64, places in `operations`.
-        rank: Shape (n,), int64, places in `working_ranks`.
-        code: Shape (n,), int64, the group.
-        n_codes: Number of groups.
-    """
-
-    operation: I64
-    rank: I64
-    code: I64
-    n_codes: int
-
-
-@derived
-def _kinds(run: Run) -> _Kinds:
-    trace, ranks = run.trace, working_ranks(run)
-    category = operation_categories(trace)
-    every = np.flatnonzero((ranks.of_operation >= 0) & (category != TimePart.COLLECTIVE))
-    every = every[step_scope(run).step[every] >= 0]
-    path = np.append(path_texts(trace).code, -1)[range_of_operations(trace)[every]]
-    groups = factorize_rows(_names(trace)[every], path, category[every].astype(np.int64))
-    codes = groups.codes.astype(np.int64)
-    return _Kinds(every, ranks.of_operation[every], codes, groups.n_groups)
-
-
 def _beyond_others(run: Run, place: int) -> I64:
     """Return the operations of a rank beyond the number that any other rank runs per step."""
-    scope, (every, rank, codes, n_codes) = step_scope(run), _kinds(run)
+    scope, (every, rank, codes, ordinal, n_codes) = step_scope(run), kinds_of_work(run)
     counted = scope.operations[every]
     number = compared(working_ranks(run), place, rank[counted], codes[counted], None, n_codes)
-    own = np.flatnonzero((rank == place) & (number.more >= _LEAST_SURPLUS)[codes])
-    group, step = codes[own], scope.step[every[own]]
-    start = operations(run.trace).start_ns[every[own]]
-    order = np.lexsort((start, step, group))
-    is_first = (np.diff(group[order], prepend=-1) != 0) | (np.diff(step[order], prepend=-2) != 0)
-    first = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
-    ordinal = np.arange(len(order)) - first
-    beyond = ordinal >= np.rint(number.most)[group[order]]
-    return np.sort(every[own[order[beyond]]])
+    is_beyond = (number.more >= _LEAST_SURPLUS)[codes] & (ordinal >= np.rint(number.most)[codes])
+    beyond: I64 = every[(rank == place) & is_beyond]
+    return beyond
 
 
 def _confirmed(run: Run, place: int, extra: I64) -> I64:
@@ -145,17 +110,6 @@ def _confirmed(run: Run, place: int, extra: I64) -> I64:
         more = values[place] - np.delete(values, place, axis=0).max(axis=0)
         confirmed &= more >= _LEAST_CONFIRMED * looks
     return extra[confirmed[category]]
-
-
-def _names(trace: Trace) -> I64:
-    """Return a number for the name of each operation; copies and memsets have none."""
-    work = operations(trace)
-    name = np.full(len(work), -1)
-    kernels = work.of_table("kernel")
-    if len(kernels):
-        ids = trace.columns("kernel", "name_id")["name_id"].values
-        name[kernels] = ids[work.row[kernels]]
-    return name
 
 
 def _common_path(run: Run, places: I64) -> tuple[str, ...]:
