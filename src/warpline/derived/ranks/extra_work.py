@@ -66,7 +66,7 @@ def extra_work(run: Run, process: int, device: int) -> ExtraWork | None:
     """
     ranks = working_ranks(run)
     place = ranks.place(process, device)
-    if place < 0 or len(ranks) < 2 or not has_same_program(run, place):
+    if not has_same_program(run, place) or not _has_more(run, place):
         return None
     extra = _confirmed(run, place, _beyond_others(run, place))
     if not len(extra):
@@ -85,6 +85,16 @@ def extra_work(run: Run, process: int, device: int) -> ExtraWork | None:
         all_ns=float(ns.sum()),
         range_path=_common_path(run, extra[category == main]),
     )
+
+
+def _has_more(run: Run, place: int) -> bool:
+    """Return whether a rank runs more operations of any category than all others, for longer."""
+    sums = category_sums(run)
+    number, ns = (
+        values[place] - np.delete(values, place, axis=0).max(axis=0)
+        for values in (sums.number, sums.ns)
+    )
+    return bool(((number >= _LEAST_SURPLUS) & (ns > 0)).any())
 
 
 def _beyond_others(run: Run, place: int) -> I64:

@@ -17,12 +17,15 @@ from warpline.derived.steps.times import steps
 from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows, group_stats
+from warpline.ops.tiling import Grouped, cut
 from warpline.ops.tree import enclosing
 from warpline.trace import Run, Trace
 
 # Of all time that a rank spends in ranges beyond the others: the deepest range with at least this
 # much of it is the place.
 _MOST_OF = 0.6
+# Of the additional time; the time before the first recorded call is unknown.
+_MOST_OF_IT = 0.75
 
 
 class HostTime(NamedTuple):
@@ -133,8 +136,32 @@ def _in_ranges(run: Run, ranks: Ranks, place: int) -> HostTime | None:
     chosen = max(np.flatnonzero(fits).tolist(), key=lambda at: (int(depth[at]), float(more[at])))
     mine = every[(texts.code[every] == chosen) & (_rank_of(trace, ranks, thread[every]) == place)]
     times = ThreadTimes(start[mine], end[mine], thread[mine].astype(np.int64))
-    stays = float(whole.most[chosen] / whole.own[chosen])
+    times, ns = _where_spent(run, ranks, place, times, float(more[chosen]))
+    stays = max(1 - float(more[chosen]) / ns, 0.0)
     return HostTime(float(more[chosen]), texts.paths[chosen], "", times, stays)
+
+
+def _where_spent(
+    run: Run, ranks: Ranks, place: int, times: ThreadTimes, more_ns: float
+) -> tuple[ThreadTimes, float]:
+    """Return the times without calls in the executions of a range, and their sum per step.
+
+    Return the whole executions if that is well below the additional time: calls take longer, too.
+    """
+    process = run.trace.columns("thread", "process_id")["process_id"].values.astype(np.int64)
+    silent = silences(run.trace)
+    inside = cut(
+        Grouped(times.start_ns, times.end_ns, process[times.thread]),
+        Grouped(silent.start_ns, silent.end_ns, process[silent.thread]),
+    )
+    without_calls = ThreadTimes(inside.start_ns, inside.end_ns, silent.thread[inside.row])
+    ns = 0.0
+    for chosen in (without_calls, times):
+        counted = _is_included(run, chosen.start_ns, chosen.thread)
+        ns = float((chosen.end_ns - chosen.start_ns)[counted].sum()) / float(ranks.steps[place])
+        if ns >= _MOST_OF_IT * more_ns:
+            return chosen, ns
+    return times, more_ns
 
 
 def _in_gaps(run: Run, ranks: Ranks, place: int) -> HostTime | None:
