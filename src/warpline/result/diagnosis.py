@@ -100,6 +100,8 @@ class Finding(Displayed):
         fix_cuda: The fix in CUDA C++, if that differs.
         fix_in: The fix in the words of other kinds of programs, where the rule has one.
         is_generic: Whether its saving is estimated after fixing all findings that are not generic.
+        is_lateness: Whether it is about a rank that the others wait for. It precedes findings that
+            save less once that rank is on time.
         changes: The changes that the fix makes to the run, the input of the simulation.
         most_ns: The most that the fix can save per step, whatever the simulation says: GPU and idle
             time that the claim is about. None if the simulation alone decides.
@@ -129,6 +131,7 @@ class Finding(Displayed):
     fix_cuda: str = ""
     fix_in: Mapping[Program, str] = field(default_factory=dict, compare=False)
     is_generic: bool = False
+    is_lateness: bool = field(default=False, compare=False)
     changes: tuple[Change, ...] = field(default=(), compare=False)
     most_ns: float | None = field(default=None, compare=False)
     on_devices: tuple[OnDevice, ...] = ()

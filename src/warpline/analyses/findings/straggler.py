@@ -138,6 +138,7 @@ def _one_rank(run: Run, waits: Lateness) -> Finding:
         "Compare its work before collectives across ranks." if cause is None else cause.fix,
         "Profile all ranks again: `warpline stats -r stragglers` shows less waiting for it.",
         is_generic=not specific,
+        is_lateness=True,
         changes=cause.changes if cause and cause.changes else _catches_up(run, process, device),
         on_devices=_on_devices(run, waits.rank),
     )

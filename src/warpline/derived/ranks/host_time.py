@@ -149,7 +149,7 @@ def _where_spent(
     Return the whole executions if that is well below the additional time: calls take longer, too.
     """
     process = run.trace.columns("thread", "process_id")["process_id"].values.astype(np.int64)
-    silent = silences(run.trace)
+    silent = silences(run.trace).times
     inside = cut(
         Grouped(times.start_ns, times.end_ns, process[times.thread]),
         Grouped(silent.start_ns, silent.end_ns, process[silent.thread]),
@@ -166,7 +166,7 @@ def _where_spent(
 
 def _in_gaps(run: Run, ranks: Ranks, place: int) -> HostTime | None:
     """Return the CPU gaps of a rank, if they take longer than those of the others."""
-    silent = silences(run.trace)
+    silent = silences(run.trace).times
     silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
     rank = _rank_of(run.trace, ranks, silent.thread)
     counted = np.flatnonzero(_is_included(run, silent.start_ns, silent.thread))
