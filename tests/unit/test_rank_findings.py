@@ -24,7 +24,7 @@ def test_a_rank_that_computes_for_longer_is_what_steps_wait_for() -> None:
     assert straggler.saving_ns == 60_000
     assert straggler.saving_low_ns is not None
     assert straggler.saving_high_ns is not None
-    assert straggler.saving_low_ns < 55_000
+    assert straggler.saving_low_ns < 60_000
     assert straggler.saving_high_ns > 60_000
 
 
