@@ -85,7 +85,7 @@ def test_the_slow_rank_is_found_with_its_reason(tmp_path):
     found = RULES.get("straggler").judge(Run(trace))
     assert not isinstance(found, Skipped)
     (finding,) = found
-    assert finding.title == "Rank 1 is the straggler: the other rank waits 10.1 ms per step"
+    assert finding.title == "Rank 1 runs behind: the other rank waits 10.1 ms per step"
     assert finding.severity == "high"
     assert "97.3% of 745 collectives" in finding.claim
     assert "10.1 ms per step" in finding.claim

@@ -282,3 +282,23 @@ def test_what_costs_all_ranks_more_precedes_a_late_rank() -> None:
     found = run(pageable_copies_and_extra_products, bad=True)
     rules = [item.rule for item in found.findings if item.saving_ns is not None]
     assert rules.index("pageable-copy") < rules.index("straggler")
+
+
+def behind_from_the_start(ranks: Ranks, bad: bool) -> None:
+    """Rank 1 starts 20 ms later. The CPUs of both limit them at the same pace, and never wait."""
+    for rank in ranks:
+        if rank.steps == 0 and rank.number == 1:
+            rank.work(20_000_000)
+        for _ in range(40):
+            rank.work(100_000)
+            rank.launch(20_000, GEMM)
+    ranks.all_reduce(100_000)
+
+
+def test_a_rank_that_is_only_behind_is_not_called_slow() -> None:
+    (item,) = (
+        each for each in run(behind_from_the_start, bad=True).findings if each.rule == "straggler"
+    )
+    assert item.title.startswith("Rank 1 runs behind: the other rank waits ")
+    assert item.claim.startswith("Its CPU works about as long per step as that of the other rank")
+    assert item.severity == "low"

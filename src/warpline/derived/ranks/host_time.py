@@ -8,6 +8,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS, ThreadTimes, silences
+from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.places import path_texts
@@ -17,6 +18,7 @@ from warpline.derived.steps.times import steps
 from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows, group_stats
+from warpline.ops.interval import covered
 from warpline.ops.tiling import Grouped, cut
 from warpline.ops.tree import enclosing
 from warpline.trace import Run, Trace
@@ -67,6 +69,50 @@ def extra_host_time(run: Run, process: int, device: int) -> HostTime | None:
         return None
     name, ns = _longest_os_call(run, ranks, place)
     return found._replace(os_call=name) if ns >= found.ns / 2 else found
+
+
+@derived
+def more_cpu_work_ns(run: Run, process: int, device: int) -> float | None:
+    """Return how much longer the CPU of a rank works per step than that of any other rank.
+
+    Its work is the time from one step to the next in which its launching threads are not blocked
+    and make calls at least every half millisecond. None if that is unknown.
+
+    Args:
+        run: The trace, and the choice of its steps.
+        process: Row of the process table.
+        device: Row of the device table.
+    """
+    ranks, found = working_ranks(run), steps(run)
+    place = ranks.place(process, device)
+    if place < 0 or len(ranks) < 2 or len(np.unique(ranks.process)) < len(ranks):
+        return None
+    idle = _not_working_ns(run, int(ranks.process.max()) + 1)
+    counted = np.flatnonzero(found.included & found.has_next)
+    work: list[float] = []
+    for own, number in zip(ranks.process.tolist(), ranks.steps.tolist(), strict=True):
+        period = found.host_period_ns[counted[found.process[counted] == own]]
+        if not len(period):
+            return None
+        work.append(float(period.mean()) - float(idle[own]) / number)
+    others = work[:place] + work[place + 1 :]
+    return work[place] - max(others)
+
+
+def _not_working_ns(run: Run, n_processes: int) -> I64:
+    """Return how long launching threads of each process are blocked or make no calls, in steps."""
+    held, silent = blocking(run.trace), silences(run.trace)
+    silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
+    process = run.trace.columns("thread", "process_id")["process_id"].values.astype(np.int64)
+    total = np.zeros(n_processes, np.int64)
+    for own in np.unique(held.process[held.process < n_processes]).tolist():
+        start, end, thread = (
+            np.concatenate((one[held.process == own], other[process[silent.thread] == own]))
+            for one, other in zip(held[:3], silent, strict=True)
+        )
+        counted = _is_included(run, start, thread)
+        total[own] = covered(start[counted], end[counted])
+    return total
 
 
 class RangeTimes(NamedTuple):
