@@ -6,12 +6,17 @@ import re
 from dataclasses import replace
 
 from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.ranks.waits import rank_waits
+from warpline.derived.steps.counts import steps_counted
+from warpline.derived.steps.times import steps
 from warpline.result import Finding, OnDevice
 from warpline.trace import Run
 from warpline.units import format_ns
 
 _ONLY = 0.05  # of the most affected rank: others with less are not affected
 _ALIKE = 0.75  # of the most affected rank: others with more are affected alike
+# Of the difference in idle time: a GPU in a collective is not idle, whatever its CPU does.
+_WAITS_INSTEAD = 0.5
 _SPEAKS_OF_RANKS = re.compile(r"\branks?\b|\bprocess [0-9]+ on\b", re.IGNORECASE)
 
 
@@ -29,12 +34,23 @@ def named(run: Run, item: Finding) -> Finding:
     second = each[-2][0] if len(each) > 1 else 0.0
     if second > _ALIKE * most:
         return item
+    others = "the other rank" if count == 2 else "the other ranks"
+    if worst.number is None and _most_waiting_ns(run) >= _WAITS_INSTEAD * (most - second):
+        wait = "waits" if count == 2 else "wait"
+        claim = f"This is {_label(worst)}: {others} {wait} in collectives meanwhile."
+        return replace(item, claim=f"{item.claim} {claim}")
     if second <= _ONLY * most:
         title, claim = f"{item.title} on {_label(worst)}", f"Only {_label(worst)} is affected."
         return replace(item, title=title, claim=f"{item.claim} {claim}")
-    others = "the other rank: " if count == 2 else "the other ranks: at most "
-    claim = f"{_label(worst).capitalize()} is affected most; {others}{format_ns(second)}"
+    limit = ": " if count == 2 else ": at most "
+    claim = f"{_label(worst).capitalize()} is affected most; {others}{limit}{format_ns(second)}"
     return replace(item, claim=f"{item.claim} {claim}{' per step' if worst.steps else ''}.")
+
+
+def _most_waiting_ns(run: Run) -> float:
+    """Return how long a rank waits in collectives per step while its GPU computes nothing."""
+    waits = rank_waits(run)
+    return float(waits.exposed_wait_ns.max(initial=0)) / max(steps_counted(steps(run)), 1)
 
 
 def _first(pair: tuple[float, OnDevice]) -> float:
