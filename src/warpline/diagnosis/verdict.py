@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from warpline.derived.efficiency.efficient_work import EfficientWork
 from warpline.result import TAIL, Breakdown, Finding, Overlap, Part, Replay
 from warpline.result.savings import short_saving_text, unprofiled_text
+from warpline.result.shares import own_ns
 from warpline.units import format_ns, format_ratio
 
 _MATTERS = 0.10  # idle time below this share of a step is not mentioned
@@ -53,7 +54,7 @@ def verdict(
     """
     if not breakdown:
         return "No GPU work was recorded."
-    place = max(range(len(breakdown)), key=lambda row: _step_ns(breakdown[row]))
+    place = max(range(len(breakdown)), key=lambda row: _own_step_ns(row, breakdown, overlaps))
     item = breakdown[place]
     whole_ns = counted_ns(item)
     if not whole_ns:
@@ -161,6 +162,12 @@ def _subject(item: Breakdown, every: Sequence[Breakdown]) -> str:
 
 def _step_ns(item: Breakdown) -> float:
     return counted_ns(item) / max(item.count, 1)
+
+
+def _own_step_ns(row: int, breakdown: Sequence[Breakdown], overlaps: Sequence[Overlap]) -> float:
+    """Return the step of a GPU without its waits for other ranks."""
+    item = breakdown[row]
+    return own_ns(counted_ns(item), row, overlaps) / max(item.count, 1)
 
 
 def _busy_clause(item: Breakdown, overlap: Overlap | None) -> str:
