@@ -7,6 +7,7 @@ and its saving must be what the fixed program really saves.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from support.machine import ELEMENTWISE, GEMM, REDUCTION
@@ -15,6 +16,8 @@ from support.rank_machine import RankMachine, Ranks
 import warpline
 from warpline.errors import MissingTableError
 from warpline.result import Diagnosis, Finding
+from warpline.trace import Trace
+from warpline.trace.recording import write_recording
 
 STEPS = 12
 FLOAT32 = "void cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
@@ -77,6 +80,30 @@ def test_work_that_no_other_rank_runs() -> None:
     )
     saved = step_ns(bad) - step_ns(fixed)
     assert item.saving_ns == pytest.approx(saved, rel=0.05)
+
+
+def test_the_recordings_of_two_ranks_in_files(tmp_path: Path) -> None:
+    """Rank 0 has 0.7 ms of CPU work more, so it waits for 21.4 + 8 * 0.0012 - 0.7 = 20.7 ms."""
+    ranks = Ranks()
+    for _ in range(STEPS):
+        for rank in ranks:
+            if rank.number == 0:
+                rank.launch(698_800, REDUCTION)  # and 1.2 us before the next kernel
+        extra_products(ranks, True)
+        ranks.end_step()
+    paths = []
+    for rank in ranks:
+        paths.append(tmp_path / f"run.rank{rank.number}.warpline")
+        write_recording(Trace(rank.source()), paths[-1])
+    found = warpline.analyze(warpline.open(*paths))
+    item = first(found)
+    assert item.rule == "straggler"
+    assert "Rank 1 runs 8 FP32 GEMMs in `data` that no other rank runs: 21.4 ms" in item.claim
+    assert "The other rank waits 20.7 ms per step (58.6%) in all-reduce." in item.claim
+    assert [(fact.rank, fact.ns, fact.number) for fact in item.on_devices] == [
+        (0, 11 * (21_400_000 + 8 * 1_200 - 700_000), 11)
+    ]
+    assert item.saving_ns == 21_400_000 + 8 * 1_200 - 700_000
 
 
 def slower_gpu(ranks: Ranks, bad: bool) -> None:
