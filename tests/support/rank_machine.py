@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,8 @@ class RankMachine(Machine):
         self.program.launch(self.now, self.now + CALL_NS, (start, end), ALL_REDUCE, stream=stream)
         self.now += CALL_NS + 1_000
 
-    def source(self) -> MemorySource:
-        """Return the rank's recording."""
+    def source(self, without: Sequence[str] = ()) -> MemorySource:
+        """Return the rank's recording, without some tables."""
         columns: dict[str, dict[str, Sequence[Any]]] = {
             name: {key: [row[key] for row in rows] for key in rows[0]}
             for name, rows in self.program.rows.items()
@@ -74,7 +74,8 @@ class RankMachine(Machine):
         }
         path = Path(f"program.rank{self.number}.json")
         meta = TraceMeta((path,), "memory", origin_utc_ns=ORIGIN_UTC_NS)
-        return MemorySource(columns | dimensions, meta)
+        every = {**columns, **dimensions}
+        return MemorySource({name: every[name] for name in every if name not in without}, meta)
 
 
 class Ranks:
@@ -87,7 +88,7 @@ class Ranks:
     def __init__(self, count: int = 2) -> None:
         self._ranks = [RankMachine(number) for number in range(count)]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[RankMachine]:
         return iter(self._ranks)
 
     def __len__(self) -> int:
@@ -105,6 +106,6 @@ class Ranks:
         for rank in self._ranks:
             rank.end_step()
 
-    def trace(self) -> Trace:
-        """Return the recordings of all ranks as one trace."""
-        return Trace(merge([rank.source() for rank in self._ranks]))
+    def trace(self, without: Sequence[str] = ()) -> Trace:
+        """Return the recordings of all ranks as one trace, without some tables."""
+        return Trace(merge([rank.source(without) for rank in self._ranks]))

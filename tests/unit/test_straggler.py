@@ -253,6 +253,7 @@ def test_the_table_of_differences_has_the_work_and_the_cpu_time_of_each_rank() -
     assert rows[1, "CPU range", "step_* > data"] == (48_000, 54_000, 6_000, 1, 1)
     # Rank 0 waits in the all-reduce for the GEMMs and the 1.2 us between each two of them.
     assert rows[0, "GPU busy", "collective"][:2] == (21_409_600, 21_909_600)
+    assert rows[0, "waiting", "for other ranks"] == (21_409_600, 21_409_600, 0, None, None)
     assert (1, "GPU busy", "elementwise") not in rows
 
 
@@ -329,3 +330,28 @@ def test_a_rank_that_is_only_behind_is_not_called_slow() -> None:
     assert item.title.startswith("Rank 1 runs behind: the other rank waits ")
     assert item.claim.startswith("Its CPU works about as long per step as that of the other rank")
     assert item.severity == "low"
+
+
+@pytest.mark.parametrize("program", [extra_products, slow_loader, slower_gpu])
+@pytest.mark.parametrize(
+    "without",
+    [
+        ["range"],
+        ["api_call"],
+        ["range", "api_call", "thread"],
+        ["host_wait"],
+        ["stream", "context"],
+    ],
+)
+def test_the_late_rank_is_found_without_some_tables(program: Program, without: list[str]) -> None:
+    ranks = Ranks()
+    for _ in range(STEPS):
+        program(ranks, True)
+        ranks.end_step()
+    found = warpline.analyze(ranks.trace(without))
+    assert not [item for item in found.not_judged if item.is_failure]
+    (item,) = (each for each in found.findings if each.rule == "straggler")
+    assert item.title.startswith("Rank 1 is the straggler: ")
+    has_host = "api_call" not in without
+    is_explained = has_host or program is not slow_loader
+    assert ("the other rank waits" not in item.title) == is_explained

@@ -10,6 +10,7 @@ from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.ranges.places import path_texts
 from warpline.derived.ranks.host_time import range_times
 from warpline.derived.ranks.peers import category_sums, working_ranks
+from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
@@ -21,10 +22,11 @@ from warpline.units import Unit
 
 NAME = "rank_differences"
 TITLE = "Differences between ranks"
-_KINDS = ("GPU busy", "GPU idle", "CPU range")
+_KINDS = ("GPU busy", "GPU idle", "CPU range", "waiting")
+_FOR_RANKS = "for other ranks"
 FIELDS = (
     Field("rank", Unit.NONE, "The rank, if known.", "Rank"),
-    Field("kind", Unit.NONE, "GPU busy, GPU idle, or CPU range.", "Kind"),
+    Field("kind", Unit.NONE, "GPU busy, GPU idle, CPU range, or waiting.", "Kind"),
     Field("name", Unit.NONE, "Category, cause of idle time, or path of ranges.", "Name"),
     Field("more_ns", Unit.NS, "How much more than the other ranks.", "More (ns)", digits=0),
     Field("ns", Unit.NS, "Time per step.", "Per Step (ns)", digits=0),
@@ -60,8 +62,9 @@ class _Rows(NamedTuple):
 def rank_differences(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """Work, idle time, and CPU time of each rank, compared with the other ranks.
 
-    What it measures: For each rank, the GPU time per step by category, the idle time by cause, and
-        the CPU time of launching threads by range, with the mean of the other ranks.
+    What it measures: For each rank, the GPU time per step by category, the idle time by cause, the
+        CPU time of launching threads by range, and the time in collectives that is waiting for
+        other ranks (also a part of category collective), with the mean of the other ranks.
     Why it matters: A late rank delays all others (see table stragglers). It has more work, a slower
         GPU, or a CPU that spends more time somewhere: this table shows where.
     How it is computed: GPU time is divided as in table breakdown. A range counts with all ranges
@@ -76,13 +79,17 @@ def rank_differences(trace: Trace, arguments: Arguments) -> Result | Skipped:
     ranks = working_ranks(run)
     if len(ranks) < 2:
         return Skipped(NAME, "the trace has a single rank", "pass the recordings of all ranks")
-    rows = _different(_parts(run), _ranges(run))
+    rows = _different(_parts(run), _ranges(run), _waiting(run))
     owners = [
         owner_of(trace, process, device)
         for process, device in zip(ranks.process.tolist(), ranks.device.tolist(), strict=True)
     ]
     number = np.array([-1 if owner.rank is None else owner.rank for owner in owners], np.int64)
-    names = [*TimePart.labels(), *(" > ".join(path) for path in path_texts(trace).paths)]
+    names = [
+        *TimePart.labels(),
+        _FOR_RANKS,
+        *(" > ".join(path) for path in path_texts(trace).paths),
+    ]
     values: dict[str, Values] = {
         "rank": Numbers(number[rows.rank], number[rows.rank] >= 0),
         "kind": Texts(rows.kind.astype(np.int32), _KINDS),
@@ -99,9 +106,9 @@ def rank_differences(trace: Trace, arguments: Arguments) -> Result | Skipped:
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, values, key)
 
 
-def _different(one: _Rows, other: _Rows) -> _Rows:
+def _different(*parts: _Rows) -> _Rows:
     """Return the rows in which a rank differs from the others, the largest excess first."""
-    columns = [np.concatenate(pair) for pair in zip(one, other, strict=True)]
+    columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
     rank, name, more = columns[0], columns[2], columns[3] - columns[4]
     differs = np.flatnonzero(np.rint(more) != 0)
     order = differs[np.lexsort((name[differs], rank[differs], -more[differs]))]
@@ -147,10 +154,30 @@ def _ranges(run: Run) -> _Rows:
     return _Rows(
         rank=times.rank,
         kind=np.full(len(times.rank), 2),
-        name=times.path + len(TimePart),
+        name=times.path + len(TimePart) + 1,
         ns=own[0],
         others_ns=others[0],
         number=own[1],
         others_number=others[1],
         has_number=np.ones(len(times.rank), np.bool_),
+    )
+
+
+def _waiting(run: Run) -> _Rows:
+    """Return how long each rank waits in collectives that are matched with other ranks."""
+    ranks, waits = working_ranks(run), rank_waits(run)
+    ns = np.zeros(len(ranks))
+    for place, (process, device) in enumerate(zip(ranks.process, ranks.device, strict=True)):
+        own = (waits.process == process) & (waits.device == device)
+        ns[place] = float(waits.wait_ns[own].sum()) / max(int(ranks.steps[place]), 1)
+    none = np.zeros(len(ranks))
+    return _Rows(
+        rank=np.arange(len(ranks)),
+        kind=np.full(len(ranks), _KINDS.index("waiting")),
+        name=np.full(len(ranks), len(TimePart)),
+        ns=ns,
+        others_ns=(ns.sum() - ns) / (len(ranks) - 1),
+        number=none,
+        others_number=none,
+        has_number=none > 0,
     )

@@ -167,7 +167,7 @@ def _launching_ns(run: Run) -> float:
     """
     sequences, work = launch_sequences(run), operations(run.trace)
     collectives, total = _collectives(run.trace), 0
-    if not collectives.any():
+    if not collectives.any() or not run.trace.has("api_call"):
         return 0.0
     start = run.trace.columns("api_call", "start_ns")["start_ns"].values
     for step, rows in sequences.of_steps():

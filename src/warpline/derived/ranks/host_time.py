@@ -62,7 +62,7 @@ def extra_host_time(run: Run, process: int, device: int) -> HostTime | None:
     """
     ranks = working_ranks(run)
     place = ranks.place(process, device)
-    if place < 0 or len(ranks) < 2 or len(np.unique(ranks.process)) < len(ranks):
+    if place < 0 or not _are_comparable(run.trace, ranks):
         return None
     found = _in_ranges(run, ranks, place) or _in_gaps(run, ranks, place)
     if found is None:
@@ -85,7 +85,7 @@ def more_cpu_work_ns(run: Run, process: int, device: int) -> float | None:
     """
     ranks, found = working_ranks(run), steps(run)
     place = ranks.place(process, device)
-    if place < 0 or len(ranks) < 2 or len(np.unique(ranks.process)) < len(ranks):
+    if place < 0 or not _are_comparable(run.trace, ranks):
         return None
     idle = _not_working_ns(run, int(ranks.process.max()) + 1)
     counted = np.flatnonzero(found.included & found.has_next)
@@ -135,7 +135,7 @@ class RangeTimes(NamedTuple):
 def range_times(run: Run) -> RangeTimes:
     """Return the CPU time of each rank in ranges; none if several ranks share a process."""
     ranks, none = working_ranks(run), np.zeros(0, np.int64)
-    if not run.trace.has("range") or len(np.unique(ranks.process)) < len(ranks):
+    if not run.trace.has("range") or not _are_comparable(run.trace, ranks):
         return RangeTimes(none, none, none, none)
     start, end, thread, every = _executions(run.trace)
     rows = every[_is_included(run, start[every], thread[every])]
@@ -241,6 +241,12 @@ def _longest_os_call(run: Run, ranks: Ranks, place: int) -> tuple[str, float]:
     more = compared(ranks, place, rank, code.astype(np.int64), length, len(distinct)).more
     most = int(np.argmax(more))
     return trace.strings.text(int(distinct[most])), float(more[most])
+
+
+def _are_comparable(trace: Trace, ranks: Ranks) -> bool:
+    """Return whether the CPU time of ranks is known: each is a process, with recorded calls."""
+    is_process_each = len(np.unique(ranks.process)) == len(ranks) > 1
+    return is_process_each and trace.has("api_call") and trace.has("thread")
 
 
 def _is_included(run: Run, start: I64, thread: I64) -> BoolArray:
