@@ -332,6 +332,29 @@ def test_a_rank_that_is_only_behind_is_not_called_slow() -> None:
     assert item.severity == "low"
 
 
+def ranges_with_the_number_of_the_rank(ranks: Ranks, bad: bool) -> None:
+    """Rank 1 pauses before its range, and all its work is in a range that no other rank has."""
+    for rank in ranks:
+        rank.work(5_000_000 if rank.number == 1 else 1_000)
+        begun = rank.begin_range()
+        for _ in range(20):
+            rank.work(300_000)
+            rank.launch(100_000, GEMM)
+        rank.end_range(f"work of rank {rank.number}", begun)
+    ranks.all_reduce(100_000)
+    for rank in ranks:
+        rank.wait()
+
+
+def test_a_range_named_after_its_rank_is_not_additional_time() -> None:
+    found = run(ranges_with_the_number_of_the_rank, bad=True)
+    (item,) = (each for each in found.findings if each.rule == "straggler")
+    assert item.title == (
+        "Rank 1 is the straggler: its CPU takes 5.00 ms longer per step in CPU gaps without CUDA"
+        " API calls"
+    )
+
+
 @pytest.mark.parametrize("program", [extra_products, slow_loader, slower_gpu])
 @pytest.mark.parametrize(
     "without",

@@ -47,7 +47,8 @@ def straggler(run: Run) -> list[Finding] | Skipped:
         an equal share of the waits. Its operations, their durations, and its CPU time by range are
         compared with those of the other ranks (see the table rank_differences). A difference of at
         least a quarter of the lateness is reported as the cause: operations that no other rank
-        runs, the same operations taking longer, CPU time in a range or in CPU gaps.
+        runs, the same operations taking longer, CPU time in a range or in CPU gaps. A rank whose
+        CPU works as long as the others' only runs behind, which does not make steps longer.
     What to do: Make the late rank as fast as the others. The finding shows how it differs.
     Limits: Ranks missing from the trace are not considered. Profiling itself may make a rank late.
         Ranks that send each other data outside collectives or lack kernels of the others may have

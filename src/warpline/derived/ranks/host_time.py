@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.places import path_texts
 from warpline.derived.ranges.stacks import range_nesting
-from warpline.derived.ranks.peers import Ranks, compared, step_label, working_ranks
+from warpline.derived.ranks.peers import Compared, Ranks, compared, step_label, working_ranks
 from warpline.derived.steps.times import steps
 from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I64, BoolArray
@@ -28,6 +30,7 @@ from warpline.trace import Run, Trace
 _MOST_OF = 0.6
 # Of the additional time; the time before the first recorded call is unknown.
 _MOST_OF_IT = 0.75
+_DIGITS = re.compile("[0-9]+")
 
 
 class HostTime(NamedTuple):
@@ -101,7 +104,7 @@ def more_cpu_work_ns(run: Run, process: int, device: int) -> float | None:
 
 def _not_working_ns(run: Run, n_processes: int) -> I64:
     """Return how long launching threads of each process are blocked or make no calls, in steps."""
-    held, silent = blocking(run.trace), silences(run.trace)
+    held, silent = blocking(run.trace), silences(run.trace).times
     silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
     process = run.trace.columns("thread", "process_id")["process_id"].values.astype(np.int64)
     total = np.zeros(n_processes, np.int64)
@@ -177,6 +180,7 @@ def _in_ranges(run: Run, ranks: Ranks, place: int) -> HostTime | None:
     depth = np.array([len(path) for path in texts.paths], np.int64)
     is_step = np.array([step_label(run) == path[-1] for path in texts.paths], np.bool_)
     fits = (more >= _MOST_OF * everywhere) & (more > 0) & ~is_step
+    fits &= ~_is_renamed(texts.paths, whole)
     if not fits.any():
         return None
     chosen = max(np.flatnonzero(fits).tolist(), key=lambda at: (int(depth[at]), float(more[at])))
@@ -185,6 +189,17 @@ def _in_ranges(run: Run, ranks: Ranks, place: int) -> HostTime | None:
     times, ns = _where_spent(run, ranks, place, times, float(more[chosen]))
     stays = max(1 - float(more[chosen]) / ns, 0.0)
     return HostTime(float(more[chosen]), texts.paths[chosen], "", times, stays)
+
+
+def _is_renamed(paths: Sequence[tuple[str, ...]], times: Compared) -> BoolArray:
+    """Return which paths of a rank others have with other numbers, such as ``rank_1``."""
+    shapes = [tuple(_DIGITS.sub("#", name) for name in path) for path in paths]
+    elsewhere = {shapes[at] for at in np.flatnonzero(times.most > 0).tolist()}
+    is_alone = (times.own > 0) & (times.most == 0)
+    return np.array(
+        [alone and shape in elsewhere for alone, shape in zip(is_alone, shapes, strict=True)],
+        np.bool_,
+    )
 
 
 def _where_spent(
@@ -211,18 +226,20 @@ def _where_spent(
 
 
 def _in_gaps(run: Run, ranks: Ranks, place: int) -> HostTime | None:
-    """Return the CPU gaps of a rank, if they take longer than those of the others."""
+    """Return the long CPU gaps of a rank, if its gaps take longer than those of the others."""
     silent = silences(run.trace).times
-    silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
-    rank = _rank_of(run.trace, ranks, silent.thread)
-    counted = np.flatnonzero(_is_included(run, silent.start_ns, silent.thread))
-    length = (silent.end_ns - silent.start_ns)[counted]
-    code = np.zeros(len(counted), np.int64)
-    total = compared(ranks, place, rank[counted], code, length, 1)
-    if total.more[0] <= 0:
+    counted = silent.taken(_is_included(run, silent.start_ns, silent.thread))
+    length = counted.end_ns - counted.start_ns
+    rank, same = _rank_of(run.trace, ranks, counted.thread), np.zeros(len(length), np.int64)
+    more = float(compared(ranks, place, rank, same, length, 1).more[0])
+    is_long = (rank == place) & (length >= SHORTEST_SILENCE_NS)
+    long_ns = float(length[is_long].sum()) / float(ranks.steps[place])
+    if more <= 0 or long_ns <= 0:
         return None
-    stays = float(total.most[0] / total.own[0])
-    return HostTime(float(total.more[0]), (), "", silent.taken(rank == place), stays)
+    own = _rank_of(run.trace, ranks, silent.thread) == place
+    times = silent.taken(own & (silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS))
+    more = min(more, long_ns)
+    return HostTime(more, (), "", times, 1 - more / long_ns)
 
 
 def _longest_os_call(run: Run, ranks: Ranks, place: int) -> tuple[str, float]:
