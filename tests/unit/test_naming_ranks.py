@@ -7,8 +7,10 @@ from collections.abc import Callable
 from support.machine import ELEMENTWISE, GEMM
 from support.rank_machine import Ranks
 
-import warpline
-from warpline.result import Finding
+from warpline.analyses.findings import graph_opportunity, no_tensor_cores
+from warpline.derived.ranks.naming import named
+from warpline.result import RULES, Finding, Skipped
+from warpline.trace import Run
 
 FLOAT32 = "void cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
 
@@ -18,8 +20,11 @@ def found(step: Callable[[Ranks], None], rule: str, count: int = 2) -> Finding:
     for _ in range(12):
         step(ranks)
         ranks.end_step()
-    (item,) = (each for each in warpline.analyze(ranks.trace()).findings if each.rule == rule)
-    return item
+    run = Run(ranks.trace())
+    judged = RULES.get(rule).judge(run)
+    assert not isinstance(judged, Skipped)
+    (item,) = judged
+    return named(run, item)
 
 
 def products(amounts: tuple[int, ...]) -> Callable[[Ranks], None]:
@@ -35,27 +40,27 @@ def products(amounts: tuple[int, ...]) -> Callable[[Ranks], None]:
 
 
 def test_only_one_rank_is_affected() -> None:
-    item = found(products((0, 8)), "no-tensor-cores")
+    item = found(products((0, 8)), no_tensor_cores.NAME)
     assert item.title.endswith(" of the time on rank 1")
     assert "in 8 kernels per step take 8.00 ms" in item.claim
     assert item.claim.endswith(" Only rank 1 is affected.")
 
 
 def test_one_rank_is_affected_most() -> None:
-    item = found(products((3, 8)), "no-tensor-cores")
+    item = found(products((3, 8)), no_tensor_cores.NAME)
     assert "in 8 kernels per step take 8.00 ms" in item.claim
     assert item.claim.endswith(" Rank 1 is affected most; the other rank: 3.00 ms per step.")
 
 
 def test_the_most_of_several_other_ranks_is_named() -> None:
-    item = found(products((1, 8, 4)), "no-tensor-cores", count=3)
+    item = found(products((1, 8, 4)), no_tensor_cores.NAME, count=3)
     assert item.claim.endswith(
         " Rank 1 is affected most; the other ranks: at most 4.00 ms per step."
     )
 
 
 def test_ranks_that_are_affected_alike_are_not_named() -> None:
-    item = found(products((8, 8)), "no-tensor-cores")
+    item = found(products((8, 8)), no_tensor_cores.NAME)
     assert "rank" not in item.title + item.claim
 
 
@@ -71,6 +76,6 @@ def test_a_rank_that_waits_in_collectives_is_not_called_unaffected() -> None:
                 rank.launch(20_000, ELEMENTWISE)
         ranks.all_reduce(100_000)
 
-    item = found(step, "graph-opportunity")
+    item = found(step, graph_opportunity.NAME)
     assert "rank" not in item.title
     assert item.claim.endswith(" This is rank 1: the other rank waits in collectives meanwhile.")

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS, ThreadTimes, silences
+from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.host_calls import working_threads
+from warpline.derived.idle.silences import ThreadTimes, silences
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.places import path_texts
 from warpline.derived.ranges.stacks import range_nesting
