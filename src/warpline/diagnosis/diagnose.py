@@ -38,7 +38,9 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         run: The trace, and the choice of its steps.
         attempt: Runs each table and rule, so that a defect in one does not affect the others.
     """
-    devices, together = breakdowns(run), overlaps(run)
+    # What needs most memory for a moment comes first, before other results are kept.
+    of_ranges, devices, together = phases(run), breakdowns(run), overlaps(run)
+    tables = {table: _table(run, table, attempt) for table in _SECTIONS}
     judged = judge(run, attempt)
     counted = _steps(run, judged.replay)
     said = verdict(devices, together, counted.median_ns, judged.replay)
@@ -49,7 +51,6 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         is_priced=bool(devices and judged.replay),
         efficient=None if isinstance(efficient, Skipped) else efficient,
     )
-    tables = {table: _table(run, table, attempt) for table in _SECTIONS}
     parts = (*tables.values(), efficient)
     failed = [item for item in parts if isinstance(item, Skipped) and item.is_failure]
     return Diagnosis(
@@ -63,7 +64,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         findings=judged.findings,
         checks=tuple(Check(**row) for row in _rows(tables["checklist"])),
         overlaps=together,
-        phases=phases(run),
+        phases=of_ranges,
         counter_candidates=_candidates(tables["counter_candidates"]),
         not_judged=(*judged.not_judged, *failed),
         replay=judged.replay,

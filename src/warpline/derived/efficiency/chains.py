@@ -15,7 +15,7 @@ from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.steps.times import step_of_operations
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.arrays import F64, I64, BoolArray, Integers
 from warpline.trace import Run, Trace
 
 _SAME_ELEMENTS = 4_096  # grids round up
@@ -80,7 +80,7 @@ def elementwise_chains(run: Run) -> Chains:
     return Chains(kernel[places], first, *_fused(trace, kernel[places], first))
 
 
-def _pieces(names: I64, lows: I64, highs: I64) -> I64:
+def _pieces(names: Integers, lows: I64, highs: I64) -> I64:
     """Return the bounds of the chains in runs of four or more kernels, shape (chains, 2)."""
     pieces: list[tuple[int, int]] = []
     periods: dict[bytes, int] = {}

@@ -17,7 +17,7 @@ from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
-from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.arrays import F64, I8, I32, I64, BoolArray
 from warpline.trace import Trace
 
 _ABOVE_PEAK = 1.02  # of the data sheet's bandwidth: clocks differ a little
@@ -39,7 +39,7 @@ class ElementwiseWork:
 
     Attributes:
         names: What the distinct names say; None for other kernels.
-        name: Shape (operations,), int64, places in `names`, -1 for operations that are no kernels.
+        name: Shape (operations,), int32, places in `names`, -1 for operations that are no kernels.
         elements: Shape (operations,), int64, elements of the written tensor, too many by less than
             `slack`; 0 for other operations.
         slack: Shape (operations,), int64, elements of a block.
@@ -49,11 +49,11 @@ class ElementwiseWork:
     """
 
     names: tuple[ElementwiseName | None, ...]
-    name: I64
+    name: I32
     elements: I64
     slack: I64
     bytes: I64
-    kind: I64
+    kind: I8
     is_copy: BoolArray
 
     def fact(self, attribute: str) -> I64:
@@ -79,7 +79,7 @@ def elementwise_work(trace: Trace) -> ElementwiseWork:
     names = (*map(elementwise_name, trace.strings.texts(distinct.tolist())), None)
     if not any(names):
         return _none(len(work))
-    name = np.full(len(work), -1)
+    name = np.full(len(work), -1, np.int32)
     name[kernels] = number[work.row[kernels]]
     shapes = launch_shapes(trace)
     threads = shapes.blocks * shapes.block_threads
@@ -94,7 +94,7 @@ def elementwise_work(trace: Trace) -> ElementwiseWork:
         elements,
         shapes.block_threads * per_thread[name],
         elements * size[name],
-        kind[name],
+        kind[name].astype(np.int8),
         _of_names(names, "is_copy", 0)[name] > 0,
     )
 
@@ -126,13 +126,13 @@ def memory_rates(trace: Trace) -> tuple[Estimate | None, ...]:
 
 def _none(count: int) -> ElementwiseWork:
     """Return what operations without elementwise kernels have."""
-    zeros = np.zeros(count, np.int64)
-    no = np.zeros(count, np.bool_)
-    return ElementwiseWork((None,), zeros - 1, zeros, zeros, zeros, zeros - 1, no)
+    zeros, no = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    none = np.full(count, -1, np.int8)
+    return ElementwiseWork((None,), none.astype(np.int32), zeros, zeros, zeros, none, no)
 
 
 def _per_vectorized_thread(
-    trace: Trace, names: tuple[ElementwiseName | None, ...], name: I64, threads: I64
+    trace: Trace, names: tuple[ElementwiseName | None, ...], name: I32, threads: I64
 ) -> I64:
     """Return the elements of a thread of each name, if it is a vectorized kernel."""
     narrow = np.minimum(*(_narrowest(names, of) for of in ("input_bytes", "output_bytes")))

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I32, I64
 from warpline.trace import Trace
 
 _AXES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
@@ -54,10 +54,10 @@ def launch_shapes(trace: Trace) -> LaunchShapes:
 
 
 @derived
-def blocks_in_x(trace: Trace) -> I64:
+def blocks_in_x(trace: Trace) -> I32:
     """Return the blocks of each GPU operation's grid in x: at most all, and faster to read."""
     work, kernels = operations(trace), operations(trace).of_table("kernel")
-    blocks = np.zeros(len(work), np.int64)
+    blocks = np.zeros(len(work), np.int32)
     if len(kernels):
         blocks[kernels] = trace.columns("kernel", "grid_x")["grid_x"].values[work.row[kernels]]
     return blocks

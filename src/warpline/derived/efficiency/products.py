@@ -14,7 +14,7 @@ from warpline.derived.kernels.nouns import PLAIN_FP32
 from warpline.derived.texts import number_texts
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I32, I64
 from warpline.trace import Trace
 from warpline.vocabulary import Vocabulary
 
@@ -131,7 +131,7 @@ class Products(NamedTuple):
     """
 
     names: tuple[ProductName, ...]
-    name: I64
+    name: I32
 
     def fact(self, attribute: str) -> I64:
         """Return an attribute of each operation's name as a number, shape (operations,)."""
@@ -148,7 +148,7 @@ def products(trace: Trace) -> Products:
     work = operations(trace)
     codes = [TimePart.GEMM, TimePart.CONVOLUTION]
     places = np.flatnonzero(np.isin(operation_categories(trace), codes))
-    name = np.full(len(work), -1)
+    name = np.full(len(work), -1, np.int32)
     if not len(places):
         return Products((ProductName(),), name)
     ids = trace.columns("kernel", "name_id")["name_id"].values[work.row[places]]

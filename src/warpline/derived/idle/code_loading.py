@@ -11,7 +11,7 @@ from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.host_calls import HostCalls, host_calls, numbers_of_texts, working_calls
 from warpline.derived.texts import without_version
 from warpline.derived.time_parts import TimePart
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I8, I64
 from warpline.ops.tiling import by_group
 from warpline.trace import Trace
 
@@ -77,13 +77,13 @@ def timings(trace: Trace) -> ThreadSpans:
 
 
 @derived
-def _kinds(trace: Trace) -> I64:
+def _kinds(trace: Trace) -> I8:
     """Return what each of `working_calls` is: _LOADING, _TIMING, or 0."""
     calls = working_calls(trace)
     if not len(calls.row):
-        return np.zeros(0, np.int64)
+        return np.zeros(0, np.int8)
     names = trace.columns("api_call", "name_id")["name_id"].values[calls.row]
-    return numbers_of_texts(trace, names, _kind).astype(np.int64)
+    return numbers_of_texts(trace, names, _kind)
 
 
 def _kind(name: str) -> int:
