@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.recurrence import recurs
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
 from warpline.derived.idle.host_calls import working_calls
@@ -21,6 +22,8 @@ from warpline.units import format_ns, plural
 
 NAME = "host-sync"
 TITLE = "CPU-GPU synchronization in every step"
+
+_LEAST_SHARE = 0.01  # without steps
 
 _FIX = (
     "Accumulate metrics in a GPU tensor and read them every N steps. Replace .item(), float(),"
@@ -44,7 +47,9 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
     """Calls in which the CPU waits for the GPU in every step.
 
     What it finds: Synchronization with a stream, an event, or a device, and reads of small
-        results, on threads that launch work: at least one in every second step.
+        results, on threads that launch work: at least one in every second step. Without steps:
+        waits that recur throughout the time with GPU work, and leave the GPU idle for at least 1%
+        of it.
     Why it matters: A blocked CPU launches nothing. The GPU becomes idle, and the next launches are
         late. Both cost more than the wait itself.
     How it is found: By function name, and by device-to-host copies of at most 64 KiB with the
@@ -63,7 +68,8 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
     scope, reads = step_scope(run), result_reads(trace)
     waits = _waits(trace)
     count = int(np.count_nonzero(scope.calls[waits])) / scope.count
-    if count < 0.5 or not scope.has_steps:
+    lost_ns = scope.idle_ns() if scope.has_steps else scope.idle_ns(TimePart.HOST_SYNC)
+    if count < 0.5 or not (scope.has_steps or _recur(scope, waits)):
         return []
     spent = scope.call_ns_of(waits)
     fed = _bool(len(operations(trace)), reads.feeding)
@@ -80,7 +86,7 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
     return [
         Finding(
             NAME,
-            severity_of(scope.share(min(_spent_ns(trace, scope), scope.idle_ns()))),
+            severity_of(scope.share(min(_spent_ns(trace, scope), lost_ns))),
             f"CPU-GPU synchronization delays launches {times}{scope.each}",
             f"The CPU synchronizes with the GPU {times}{scope.each}, blocking launches for"
             f" {format_ns(spent)}.{extra}",
@@ -94,6 +100,12 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
             on_devices=scope.calls_on_devices(waits),
         )
     ]
+
+
+def _recur(scope: StepScope, waits: I64) -> bool:
+    """Return whether waits throughout a recording without steps leave the GPU idle."""
+    lost_ns = scope.idle_ns(TimePart.HOST_SYNC)
+    return scope.share(lost_ns) >= _LEAST_SHARE and recurs(scope.run, waits)
 
 
 def _waits(trace: Trace) -> I64:
