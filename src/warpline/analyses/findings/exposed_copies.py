@@ -6,18 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.breakdown.partition import step_partition, window_segments
-from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.breakdown.exposed import work_times
+from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
-from warpline.derived.time_parts import TimePart, is_busy
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
-from warpline.ops.interval import union
-from warpline.ops.tiling import Grouped, by_group, cut
 from warpline.result import Finding, rule
 from warpline.result.changes import Change, MakeAsync
 from warpline.schema.labels import MEMORY_KINDS
@@ -149,34 +147,15 @@ def _pinned(trace: Trace) -> BoolArray:
 
 def _exposed(run: Run, copies: BoolArray) -> _Exposed:
     """Return the times of some copies, by window."""
-    trace = run.trace
-    windows, segments = step_partition(run).windows, device_segments(trace)
-    pieces = window_segments(trace, windows)
-    alone = is_busy(segments.part) & copies[segments.operation]
-    alone &= np.isin(segments.part, _DIRECTIONS)
-    length = np.where(alone[pieces.row], pieces.end_ns - pieces.start_ns, 0)
-    ns = np.zeros(len(windows.device), np.int64)
-    np.add.at(ns, pieces.span, length)
-    category = operation_categories(trace)
-    spans = Grouped(windows.start_ns, windows.end_ns, windows.device)
-    copying_ns = np.zeros((len(ns), len(_DIRECTIONS)), np.int64)
-    for column, direction in enumerate(_DIRECTIONS):
-        taken = cut(spans, _times(trace, copies & (category == direction)))
-        np.add.at(copying_ns[:, column], taken.span, taken.end_ns - taken.start_ns)
-    return _Exposed(ns, copying_ns, int((windows.end_ns - windows.start_ns).sum()))
-
-
-def _times(trace: Trace, chosen: BoolArray) -> Grouped:
-    """Return when at least one of some operations ran, by device."""
-    work, places = operations(trace), np.flatnonzero(chosen)
-    start, end, device = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for rows in by_group(work.device[places]):
-        own = places[rows]
-        times = union(work.start_ns[own], work.end_ns[own])
-        start.append(times.start)
-        end.append(times.end)
-        device.append(np.full(len(times.start), work.device[own[0]]))
-    return Grouped(*(np.concatenate(parts) for parts in (start, end, device)))
+    windows, category = step_partition(run).windows, operation_categories(run.trace)
+    each = [
+        work_times(run, copies & (category == direction)).running_ns for direction in _DIRECTIONS
+    ]
+    return _Exposed(
+        work_times(run, copies).exposed_ns,
+        np.column_stack(each),
+        int((windows.end_ns - windows.start_ns).sum()),
+    )
 
 
 def _bytes_of(trace: Trace, chosen: BoolArray) -> int:
