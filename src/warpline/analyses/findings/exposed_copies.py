@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.breakdown.exposed import work_times
+from warpline.derived.breakdown.exposed import exposed_ns, running_ns
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
@@ -90,14 +90,16 @@ def exposed_copies(run: Run) -> list[Finding]:
     trace = run.trace
     if not trace.has("memcpy") or not trace.row_count("memcpy"):
         return []
-    scope, copies = step_scope(run), _pinned(trace)
+    copies = _pinned(trace)
+    if not copies.any():
+        return []
+    scope = step_scope(run)
     found = _exposed(run, copies)
     copying_ns = int(found.copying_ns.sum())
     if found.share < MEASURABLE_RATIO or int(found.ns.sum()) < _LEAST_EXPOSED * copying_ns:
         return []
-    exposed_ns, step_ns = found.share * scope.step_ns, scope.step_ns
-    hidden_ns = found.hidden_share * step_ns
-    can_hide = hidden_ns >= _LEAST_HIDDEN * exposed_ns
+    alone_ns, hidden_ns = found.share * scope.step_ns, found.hidden_share * scope.step_ns
+    can_hide = hidden_ns >= _LEAST_HIDDEN * alone_ns
     changes = _changes(trace, copies) if can_hide and found.is_one_way else ()
     count = scope.number_of(copies)
     many = plural(max(round(count), 1), "pinned copy", "pinned copies")
@@ -109,7 +111,7 @@ def exposed_copies(run: Run) -> list[Finding]:
             NAME,
             severity_of(found.share),
             f"Copies without concurrent kernels take {format_ratio(found.share)} of the time",
-            f"The GPU copies to and from pinned host memory for {format_ns(exposed_ns)}"
+            f"The GPU copies to and from pinned host memory for {format_ns(alone_ns)}"
             f"{scope.each} ({format_ratio(found.share)}) while no kernel runs: {told}.{limit}",
             (scope.show_operations(told, copies),),
             "Keep data on the GPU: use CPU offload (of parameters, gradients, or optimizer states)"
@@ -148,11 +150,9 @@ def _pinned(trace: Trace) -> BoolArray:
 def _exposed(run: Run, copies: BoolArray) -> _Exposed:
     """Return the times of some copies, by window."""
     windows, category = step_partition(run).windows, operation_categories(run.trace)
-    each = [
-        work_times(run, copies & (category == direction)).running_ns for direction in _DIRECTIONS
-    ]
+    each = [running_ns(run, copies & (category == direction)) for direction in _DIRECTIONS]
     return _Exposed(
-        work_times(run, copies).exposed_ns,
+        exposed_ns(run, copies),
         np.column_stack(each),
         int((windows.end_ns - windows.start_ns).sum()),
     )

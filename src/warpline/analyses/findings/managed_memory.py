@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.exposed import work_times
+from warpline.derived.breakdown.exposed import exposed_ns, running_ns
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.kernels.categories import operation_categories
@@ -41,13 +41,14 @@ def managed_memory(run: Run) -> list[Finding]:
     moved = _migrations(trace)
     if not moved.any():
         return []
-    scope, parts, times = step_scope(run), step_partition(run), work_times(run, moved)
+    scope, parts, moving_ns = step_scope(run), step_partition(run), running_ns(run, moved)
     worked_ns = int(np.delete(parts.ns, int(TimePart.TAIL), axis=1).sum())
-    share = int(times.running_ns.sum()) / worked_ns if worked_ns else 0.0
+    share = int(moving_ns.sum()) / worked_ns if worked_ns else 0.0
     if share < MEASURABLE_RATIO:
         return []
     ranks = max(len(parts.ranks), 1) if not scope.has_steps else scope.count
-    each, exposed = (float(ns.sum()) / ranks for ns in times)
+    each = float(moving_ns.sum()) / ranks
+    hidden = each - float(exposed_ns(run, moved).sum()) / ranks
     size = trace.columns("memcpy", "bytes")["bytes"].values
     chosen = np.flatnonzero(moved & scope.operations)
     total = int(size[operations(trace).row[chosen]].sum())
@@ -60,7 +61,7 @@ def managed_memory(run: Run) -> list[Finding]:
             f"Page migrations of managed memory take {format_ratio(share)} of the time",
             f"Pages migrate between host and GPU for {format_ns(each)}{scope.each}"
             f" ({format_ratio(share)}): {told}, {format_bytes(total / max(len(chosen), 1))} at a"
-            f" time. Other GPU work runs in {format_ns(each - exposed)} of that, and may wait for"
+            f" time. Other GPU work runs in {format_ns(hidden)} of that, and may wait for"
             " the pages.",
             (scope.show_operations(told, moved),),
             "Keep tensors in GPU memory instead of managed memory: if memory allows, turn off paged"
@@ -71,7 +72,7 @@ def managed_memory(run: Run) -> list[Finding]:
             " from pinned memory.",
             fix_in={"jax": "Keep arrays in GPU memory: unset TF_FORCE_UNIFIED_MEMORY."},
             share=share,
-            on_devices=scope.windows_on_devices(times.running_ns),
+            on_devices=scope.windows_on_devices(moving_ns),
         )
     ]
 

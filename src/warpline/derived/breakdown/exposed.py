@@ -2,49 +2,52 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from warpline.derived.breakdown.partition import step_partition, window_segments
+from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.time_parts import is_busy
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
-from warpline.ops.tiling import Grouped, by_group, cut
+from warpline.ops.tiling import Cuts, Grouped, by_group, cut
 from warpline.trace import Run, Trace
 
 
-class WorkTimes(NamedTuple):
-    """Times of some operations, by window of `step_partition`.
-
-    Attributes:
-        running_ns: Shape (windows,), int64, while at least one of them ran.
-        exposed_ns: Shape (windows,), int64, while no operation of a category before theirs in
-            `TimePart` ran, and no earlier one of the same category.
-    """
-
-    running_ns: I64
-    exposed_ns: I64
-
-
-def work_times(run: Run, chosen: BoolArray) -> WorkTimes:
-    """Return the times of some operations.
+def running_ns(run: Run, chosen: BoolArray) -> I64:
+    """Return how long at least one of some operations ran, by window of `step_partition`.
 
     Args:
         run: The trace, and the choice of its steps.
         chosen: Shape (operations,), bool.
     """
-    trace, windows = run.trace, step_partition(run).windows
-    segments, pieces = device_segments(trace), window_segments(trace, windows)
-    alone = (is_busy(segments.part) & chosen[segments.operation])[pieces.row]
-    exposed, running = np.zeros((2, len(windows.device)), np.int64)
-    np.add.at(exposed, pieces.span[alone], (pieces.end_ns - pieces.start_ns)[alone])
+    windows = step_partition(run).windows
     spans = Grouped(windows.start_ns, windows.end_ns, windows.device)
-    taken = cut(spans, _times(trace, np.flatnonzero(chosen)))
-    np.add.at(running, taken.span, taken.end_ns - taken.start_ns)
-    return WorkTimes(running, exposed)
+    pieces = cut(spans, _times(run.trace, np.flatnonzero(chosen)))
+    return _summed(pieces, len(windows.device))
+
+
+def exposed_ns(run: Run, chosen: BoolArray) -> I64:
+    """Return how long some operations ran without others, by window of `step_partition`.
+
+    Others are operations of categories before theirs in `TimePart`, and earlier ones of the same
+    category.
+
+    Args:
+        run: The trace, and the choice of its steps.
+        chosen: Shape (operations,), bool.
+    """
+    segments, windows = device_segments(run.trace), step_partition(run).windows
+    rows = np.flatnonzero(is_busy(segments.part) & chosen[segments.operation])
+    spans = Grouped(windows.start_ns, windows.end_ns, windows.device)
+    alone = Grouped(segments.start_ns[rows], segments.end_ns[rows], segments.device[rows])
+    return _summed(cut(spans, alone), len(windows.device))
+
+
+def _summed(pieces: Cuts, windows: int) -> I64:
+    ns = np.zeros(windows, np.int64)
+    np.add.at(ns, pieces.span, pieces.end_ns - pieces.start_ns)
+    return ns
 
 
 def _times(trace: Trace, places: I64) -> Grouped:
