@@ -43,7 +43,7 @@ def test_allocation_throughout_a_recording_without_steps() -> None:
     # 59 times cudaMalloc for 200 us, not the one before the first kernel, and 60 times cudaFree,
     # which waits for a kernel of 100 us and then takes 50 us.
     assert item.claim.startswith(
-        "The CPU spends 20.8 ms in 119 calls that allocate or free memory."
+        "The CPU spends 20.8 ms in 119 calls that allocate or free memory, "
     )
     assert item.severity == "high"
     (first,) = (each for each in warpline.analyze(bad).findings if each.rule == "allocator")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from warpline.derived.breakdown.recurrence import recurs, while_working
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_calls import working_calls
@@ -43,8 +45,9 @@ def allocator(run: Run) -> list[Finding] | Skipped:
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, calls = step_scope(run), working_calls(trace)
     rows = calls.row[calls.kind == CallKind.ALLOCATOR]
-    rows = rows[scope.calls[rows]] if scope.has_steps else while_working(run, rows)
-    count, each = len(rows) / scope.count, scope.call_ns_of(rows)
+    if not scope.has_steps:
+        rows = while_working(run, rows)
+    count, each = np.count_nonzero(scope.calls[rows]) / scope.count, scope.call_ns_of(rows)
     idle_ns = scope.idle_ns(TimePart.ALLOCATOR)
     if scope.has_steps:
         is_repeated, spent = count >= _LEAST_PER_STEP, each
@@ -54,15 +57,15 @@ def allocator(run: Run) -> list[Finding] | Skipped:
         return []
     number = max(round(count), 1)
     many = plural(number, "call")
-    cost = f" That leaves the GPU idle for {format_ns(idle_ns)}{scope.each}." if idle_ns else ""
+    cost = f", which leaves the GPU idle for {format_ns(idle_ns)}{scope.each}" if idle_ns else ""
     which = plural(number, "call that allocates or frees", "calls that allocate or free")
     return [
         Finding(
             NAME,
             severity_of(scope.share(min(each, scope.idle_ns()))),
             f"GPU memory allocation blocks the CPU for {format_ns(each)}{scope.each}",
-            f"The CPU spends {format_ns(each)}{scope.each} in {which} memory."
-            f" cudaFree also synchronizes with the GPU.{cost}",
+            f"The CPU spends {format_ns(each)}{scope.each} in {which} memory"
+            f"{cost}. cudaFree also synchronizes with the GPU.",
             (scope.show_calls(f"{many}{scope.each} take {format_ns(each)}", rows),),
             "Remove torch.cuda.empty_cache() from the loop. If memory is tight, set"
             " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. Keep shapes constant from step to"

@@ -54,6 +54,9 @@ def managed_memory(run: Run) -> list[Finding]:
     total = int(size[operations(trace).row[chosen]].sum())
     many = plural(max(round(len(chosen) / scope.count), 1), "page migration")
     told = f"{many}{scope.each}, {format_bytes(total / scope.count)}"
+    waits = ""
+    if hidden:
+        waits = f" Other GPU work runs in {format_ns(hidden)} of that, and may wait for the pages."
     return [
         Finding(
             NAME,
@@ -61,8 +64,7 @@ def managed_memory(run: Run) -> list[Finding]:
             f"Page migrations of managed memory take {format_ratio(share)} of the time",
             f"Pages migrate between host and GPU for {format_ns(each)}{scope.each}"
             f" ({format_ratio(share)}): {told}, {format_bytes(total / max(len(chosen), 1))} at a"
-            f" time. Other GPU work runs in {format_ns(hidden)} of that, and may wait for"
-            " the pages.",
+            f" time.{waits}",
             (scope.show_operations(told, moved),),
             "Keep tensors in GPU memory instead of managed memory: if memory allows, turn off paged"
             " optimizers and managed memory pools.",
