@@ -47,7 +47,7 @@ def allocator(run: Run) -> list[Finding] | Skipped:
     rows = calls.row[calls.kind == CallKind.ALLOCATOR]
     if not scope.has_steps:
         rows = while_working(run, rows)
-    count, each = np.count_nonzero(scope.calls[rows]) / scope.count, scope.call_ns_of(rows)
+    count, each = int(np.count_nonzero(scope.calls[rows])) / scope.count, scope.call_ns_of(rows)
     idle_ns = scope.idle_ns(TimePart.ALLOCATOR)
     if scope.has_steps:
         is_repeated, spent = count >= _LEAST_PER_STEP, each
