@@ -35,6 +35,8 @@ from warpline.derived.idle.host_calls import (
     working_threads,
 )
 from warpline.derived.idle.kinds import CallKind, call_kind, overhead_cause
+from warpline.derived.idle.os_waits import os_waits
+from warpline.derived.idle.silences import ThreadTimes
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
@@ -99,7 +101,12 @@ def blocking(trace: Trace) -> Blocking:
         cause=cause[held],
         lost_ns=np.maximum(calls.end_ns[held] - calls.start_ns[held] - own, 0),
     )
-    parts = [in_calls, _captures(calls), _overheads(trace), _data(trace)]
+    waits = os_waits(trace)
+    parts = [
+        *(in_calls, _captures(calls), _overheads(trace)),
+        _outside_calls(trace, data_waits(trace), TimePart.INPUT),
+        _outside_calls(trace, ThreadTimes(*waits[:3]), TimePart.OS_WAIT),
+    ]
     return _without_concurrency(trace, _once_per_thread(_joined(parts)))
 
 
@@ -117,10 +124,10 @@ def _joined(parts: list[Blocking]) -> Blocking:
 def _once_per_thread(holds: Blocking) -> Blocking:
     """Return each thread's time once: the profiler first, then calls by their start.
 
-    Waiting for input comes last, so that calls inside it keep their own cause.
+    Waiting for input and other waits come last, so that calls inside them keep their own cause.
     """
-    profiler, data = TimePart.PROFILER_OVERHEAD, TimePart.INPUT
-    level = np.select([holds.cause == profiler, holds.cause == data], [0, 2], 1)
+    ranked = (TimePart.PROFILER_OVERHEAD, TimePart.INPUT, TimePart.OS_WAIT)
+    level = np.select([holds.cause == part for part in ranked], [0, 2, 3], 1)
     order = np.argsort(holds.start_ns, kind="stable")
     starts, ends, owners = [], [], []
     for rows in by_group(holds.thread[order]):
@@ -271,10 +278,9 @@ def _overheads(trace: Trace) -> Blocking:
     )
 
 
-def _data(trace: Trace) -> Blocking:
-    """Return when threads waited for input data."""
-    times = data_waits(trace)
-    cause = np.full(len(times.thread), TimePart.INPUT, np.int8)
+def _outside_calls(trace: Trace, times: ThreadTimes, part: TimePart) -> Blocking:
+    """Return times during which threads were blocked for one cause, outside of CUDA API calls."""
+    cause = np.full(len(times.thread), part, np.int8)
     if not len(cause):
         return Blocking(*times, times.thread, cause, times.thread)
     process = trace.columns("thread", "process_id")["process_id"].values[times.thread]
