@@ -10,15 +10,17 @@ from warpline.derived import derived
 from warpline.derived.breakdown.partition import window_segments
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS
+from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.silences import ThreadTimes, silences
 from warpline.derived.steps.times import Windows, measure_windows
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
-from warpline.ops.tiling import Grouped, cut
+from warpline.ops.tiling import Grouped, cut, rest
 from warpline.trace import Run, Trace
 
+_WAITS = (TimePart.INPUT, TimePart.OS_WAIT)
 _LEAST_SHARE = 0.15  # of a step
 
 
@@ -26,7 +28,7 @@ class HostPauses(NamedTuple):
     """CPU gaps: long times without a call, during which a device was idle, launch-bound.
 
     Attributes:
-        times: The gaps, and the thread that made the next call.
+        times: The gaps without waits, and the thread that made the next call.
         idle_ns: Shape (windows,), int64, idle time of the device during gaps, per window of
             `measure_windows`.
         with_waits_ns: Shape (windows,), int64, the same including gaps whose idle cause is
@@ -48,10 +50,11 @@ def host_pauses(run: Run) -> HostPauses:
     and long ones in steps that prepare something.
     """
     trace = run.trace
-    silent = silences(trace).times.lasting(SHORTEST_SILENCE_NS)
+    every = silences(trace).times.lasting(SHORTEST_SILENCE_NS)
+    silent = _without_waits(trace, every).lasting(SHORTEST_SILENCE_NS)
     windows, places = measure_windows(run), _by_device(trace, silent)
     idle, of_window = _idle(trace, windows, places, TimePart.LAUNCH_BOUND)
-    _, in_waits = _idle(trace, windows, places, TimePart.INPUT, TimePart.OS_WAIT)
+    _, in_waits = _idle(trace, windows, _by_device(trace, every), *_WAITS)
     is_long = of_window >= _LEAST_SHARE * (windows.end_ns - windows.start_ns)
     return HostPauses(
         silent.taken(_contain_idle(silent, idle)),
@@ -59,6 +62,15 @@ def host_pauses(run: Run) -> HostPauses:
         of_window + in_waits,
         int(np.count_nonzero(is_long & (of_window > 0))),
     )
+
+
+def _without_waits(trace: Trace, silent: ThreadTimes) -> ThreadTimes:
+    """Return the parts of CPU gaps during which the thread did not wait."""
+    held, spans = blocking(trace), Grouped(*silent)
+    rows = np.flatnonzero(np.isin(held.cause, _WAITS))
+    waits = Grouped(held.start_ns[rows], held.end_ns[rows], held.thread[rows])
+    left = rest(spans, cut(spans, waits))
+    return ThreadTimes(left.start_ns, left.end_ns, silent.thread[left.span])
 
 
 def _idle(
