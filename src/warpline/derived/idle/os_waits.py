@@ -116,10 +116,12 @@ class Waits(NamedTuple):
 
     def could_be_input(self, trace: Trace) -> BoolArray:
         """Return which of them may be waits for input data."""
-        codes, distinct = number_texts(np.maximum(self.name, 0), len(trace.strings))
+        could_be = np.ones(len(self.name), np.bool_)
+        named_ones = self.name != NO_NAME
+        codes, distinct = number_texts(self.name[named_ones], len(trace.strings))
         texts = trace.strings.texts(distinct.tolist())
         never = np.array([wait_kind(text) == WaitKind.NOT_FOR_INPUT for text in texts], np.bool_)
-        could_be: BoolArray = ~never[codes] | (self.name == NO_NAME)
+        could_be[named_ones] = ~never[codes]
         return could_be
 
 
@@ -184,18 +186,18 @@ def named(
     if not trace.has(table) or not trace.row_count(table):
         return joined([]), np.zeros(0, np.int64)
     columns = trace.columns(table, "start_ns", "end_ns", "thread_id", "name_id")
-    names = columns["name_id"]
-    _, distinct = number_texts(names.values, len(trace.strings))
-    is_wanted = np.zeros(len(trace.strings), np.bool_)
-    is_wanted[distinct] = [wanted(trace.strings.raw(row)) for row in distinct.tolist()]
-    thread = columns["thread_id"].values
-    is_chosen = names.is_valid() & is_wanted[names.values] & working_threads(trace)[thread]
+    name, thread = (columns[key].values for key in ("name_id", "thread_id"))
+    is_chosen = columns["name_id"].is_valid() & columns["thread_id"].is_valid()
+    is_chosen[is_chosen] = working_threads(trace)[thread[is_chosen]]
     if kind is not None:
         is_chosen &= trace.columns(table, "kind")["kind"].values == kind
     rows = np.flatnonzero(is_chosen)
-    start, end = (columns[name].values[rows] for name in ("start_ns", "end_ns"))
+    codes, distinct = number_texts(name[rows], len(trace.strings))
+    is_wanted = np.array([wanted(trace.strings.raw(row)) for row in distinct.tolist()], np.bool_)
+    rows = rows[is_wanted[codes]]
+    start, end = (columns[key].values[rows] for key in ("start_ns", "end_ns"))
     times = ThreadTimes(start, np.maximum(start, end), thread[rows].astype(np.int64))
-    return times, names.values[rows].astype(np.int64)
+    return times, name[rows].astype(np.int64)
 
 
 def _waiting_calls(trace: Trace, table: str, kind: int | None) -> tuple[ThreadTimes, I64]:
