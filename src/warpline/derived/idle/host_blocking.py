@@ -162,9 +162,9 @@ def _causes(trace: Trace, calls: WorkingCalls) -> I8:
         if len(slow):
             cause[slow[np.isin(calls.row[slow], _first_launches(trace))]] = first_of
     cause[np.isin(calls.row, _blocking_launches(trace))] = TimePart.HOST_SYNC
-    copies = _copy_causes(trace)
-    place = np.searchsorted(calls.row, copies[0])
-    cause[place] = copies[1]
+    copies = blocking_copies(trace)
+    place = np.searchsorted(calls.row, operations(trace).call[copies.operation])
+    cause[place] = copies.cause
     return cause
 
 
@@ -199,13 +199,26 @@ def _blocking_launches(trace: Trace) -> I64:
     return calls.uniques[(last_end <= returned) & (longest >= LONG_KERNEL_NS)]
 
 
-def _copy_causes(trace: Trace) -> tuple[I64, I8]:
-    """Return the copy calls that block the CPU, and the cause of each."""
+class BlockingCopies(NamedTuple):
+    """Copies whose calls block the CPU until they are complete or staged.
+
+    Attributes:
+        operation: Shape (n,), int64, indices into `operations`, ascending.
+        cause: Shape (n,), int8: host-sync or pageable-copy.
+    """
+
+    operation: I64
+    cause: I8
+
+
+@derived
+def blocking_copies(trace: Trace) -> BlockingCopies:
+    """Return the copies that block the CPU, and the cause of each."""
     work = operations(trace)
     copies = work.of_table("memcpy")
     copies = copies[work.call[copies] >= 0]
     if not len(copies):
-        return copies, copies.astype(np.int8)
+        return BlockingCopies(copies, copies.astype(np.int8))
     columns = trace.columns("memcpy", "kind", "bytes", "src_memory", "dst_memory")
     row = work.row[copies]
     source, target = (columns[name].filled(_NO_CAUSE)[row] for name in ("src_memory", "dst_memory"))
@@ -220,7 +233,7 @@ def _copy_causes(trace: Trace) -> tuple[I64, I8]:
     is_held = (is_pageable & ~is_staged) | (is_synchronous & ~np.isin(kind, _ON_DEVICE))
     is_wait = is_result | ~is_pageable
     cause = np.where(is_wait, TimePart.HOST_SYNC, TimePart.PAGEABLE_COPY).astype(np.int8)
-    return work.call[copies[is_held]], cause[is_held]
+    return BlockingCopies(copies[is_held], cause[is_held])
 
 
 def _captures(calls: WorkingCalls) -> Blocking:
