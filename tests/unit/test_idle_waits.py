@@ -209,10 +209,11 @@ def test_sleeping_before_a_batch_is_copied_is_not_waiting_for_data():
     call = program.call(5010, 5014, "cudaMemcpyAsync_v3020")
     memory = {"src_memory": PINNED, "dst_memory": DEVICE}
     program.copy(5017, 5100, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
+    # Around the sleep, the CPU may have prepared the batch, as without the OS call.
     assert program.idle() == [
-        (100, 110, "launch-bound"),
+        (100, 110, "input"),
         (110, 5000, "os-wait"),
-        (5000, 5017, "launch-bound"),
+        (5000, 5017, "input"),
     ]
 
 

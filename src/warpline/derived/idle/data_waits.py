@@ -53,7 +53,7 @@ def data_waits(trace: Trace) -> ThreadTimes:
     soon = long.taken(_before_copies(trace, long, SMALLEST_BATCH_BYTES, _SOON))
     silence = silence.lasting(SHORTEST_SILENCE_NS)
     silence = silence.taken(_before_copies(trace, silence, SMALLEST_BATCH_BYTES))
-    silence = _without(silence, waits.taken(~could_be)).lasting(SHORTEST_SILENCE_NS)
+    silence = _without(silence, waits.taken(~could_be))
     return joined([_loader_ranges(trace), at_once, soon, silence])
 
 
