@@ -13,6 +13,7 @@ from warpline.derived.idle.host_calls import numbers_of_texts
 from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.group import factorize_rows
 from warpline.ops.join import lookup_rows
 from warpline.result import Evidence, Finding
 from warpline.trace import Trace
@@ -69,22 +70,20 @@ class _Unmatched(NamedTuple):
 
 def _unmatched(trace: Trace) -> _Unmatched:
     work = operations(trace)
-    columns = trace.columns("api_call", "start_ns", "process_id", "name_id", "return_value")
+    columns = trace.columns("api_call", "start_ns", "process_id", "name_id")
     called, process = (columns[key].values.astype(np.int64) for key in ("start_ns", "process_id"))
     kind = numbers_of_texts(trace, columns["name_id"].values, call_kind)
     is_graph = kind == CallKind.GRAPH_LAUNCH
-    is_launch = is_graph | (kind == CallKind.LAUNCH)
-    is_launch &= (columns["return_value"].filled(0) == 0) & ~_is_captured(trace, kind)
-    launch = np.flatnonzero(is_launch)
+    captured = _is_captured(trace, kind)
+    launch = np.flatnonzero((is_graph | (kind == CallKind.LAUNCH)) & ~captured)
     known = work.call[work.call >= 0]
-    idle = launch[~_have_work(trace, launch, np.unique(known))]
+    idle = _without_operations(trace, launch, known)
 
     # A recorded window may cut off work on both sides.
-    of_work, of_call = recorded_window(trace, work.start_ns), recorded_window(trace, called)
-    count = int(max(of_work.max(), of_call.max())) + 1
-    group, of_call = work.process * count + of_work, process * count + of_call
-    size = int(max(group.max(), of_call.max())) + 1
-    first, last = np.full(size, _UNSEEN), np.full(size, _UNSEEN)
+    window = recorded_window(trace, np.append(work.start_ns, called))
+    parts = factorize_rows(np.append(work.process, process), window)
+    group, of_call = np.split(parts.codes, [len(work)])
+    first, last = np.full(parts.n_groups, _UNSEEN), np.full(parts.n_groups, _UNSEEN)
     np.minimum.at(first, group[work.call >= 0], work.start_ns[work.call >= 0])
     np.minimum.at(last, of_call[known], -called[known])  # the latest: the least, negated
     lone = np.flatnonzero(work.call < 0)
@@ -103,11 +102,21 @@ def _unmatched(trace: Trace) -> _Unmatched:
     )
 
 
-def _have_work(trace: Trace, launch: I64, known: I64) -> BoolArray:
-    """Return which calls share process and correlation id with a call that launched work."""
-    columns = trace.columns("api_call", "process_id", "correlation_id")
+def _without_operations(trace: Trace, launch: I64, known: I64) -> I64:
+    """Return the successful launches that share no correlation id with a call that has work."""
+    has_work = np.zeros(trace.row_count("api_call"), np.bool_)
+    has_work[known] = True
+    idle = launch[~has_work[launch]]
+    if not len(idle):
+        return idle
+    columns = trace.columns("api_call", "process_id", "correlation_id", "return_value")
+    idle = idle[columns["return_value"].filled(0)[idle] == 0]
     keys = [columns[key].filled(-1) for key in ("process_id", "correlation_id")]
-    return lookup_rows([key[launch] for key in keys], [key[known] for key in keys]).found
+    known = np.unique(known)
+    # Of nested calls for one launch, one has the work.
+    found = lookup_rows([key[idle] for key in keys], [key[known] for key in keys]).found
+    left: I64 = idle[~found]
+    return left
 
 
 def _is_captured(trace: Trace, kind: I8) -> BoolArray:
