@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.idle_programs import US, Program
+from support.idle_programs import DEVICE, PINNED, TO_DEVICE, US, Program
 
 import warpline
 from warpline.result import Finding
@@ -101,6 +101,38 @@ def test_a_wait_in_few_steps_saves_nothing_in_the_median():
     assert item.severity == "low"
     assert item.claim.endswith(f"Affects only 1 of {STEPS - 1} steps.")
     assert item.saving_ns is None
+
+
+def test_a_wait_for_data_names_its_function():
+    def fetches(program: Program, at: int) -> None:
+        owner = {"process_id": 0, "thread_id": 0}
+        program.add("os_call", at + 350, at + 750, name="pthread_cond_wait", **owner)
+        program.add("os_call", at + 760, at + 900, name="read", **owner)
+        call = program.call(at + 905, at + 910, "cudaMemcpyAsync_v3020")
+        memory = {"src_memory": PINNED, "dst_memory": DEVICE}
+        program.copy(at + 915, at + 990, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
+
+    items = found(looped(fetches))
+    assert next(iter(items)) == "input-bound"
+    assert "os-wait" not in items
+    assert "prepares data: pthread_cond_wait 400 us, read 140 us." in items["input-bound"].claim
+
+
+def test_data_is_prepared_where_the_cpu_runs():
+    def prepares(program: Program, at: int) -> None:
+        for time, runs in ((360, False), (460, True)):
+            row = {"time_ns": (at + time) * US, "cpu": 0, "thread_id": 0, "is_sched_in": runs}
+            program.tables.setdefault("sched_event", []).append(row)
+        call = program.call(at + 905, at + 910, "cudaMemcpyAsync_v3020")
+        memory = {"src_memory": PINNED, "dst_memory": DEVICE}
+        program.copy(at + 915, at + 990, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
+
+    claim = found(looped(prepares))["input-bound"].claim
+    # Idle from 300 to 915, of which 100 off the CPU; 20 us behind the copy are charged to it, too.
+    assert claim == (
+        "GPU idle 635 us per step (63.5%) while the CPU loads or prepares data: off the CPU 100 us."
+        " It runs for 535 us of that."
+    )
 
 
 def test_a_thread_off_the_processor_in_a_capture(capture: Callable[[str], Path]):

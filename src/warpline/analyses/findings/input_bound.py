@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.lost_time import how_often, longest_first, without
+from warpline.derived.breakdown.lost_time import (
+    how_often,
+    listed_functions,
+    longest_first,
+    waits_while_idle,
+    without,
+)
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
+from warpline.derived.idle.os_waits import has_context_switches
 from warpline.derived.idle.silences import ThreadTimes
 from warpline.derived.program import is_training
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
@@ -55,13 +62,19 @@ def input_bound(run: Run) -> list[Finding]:
     rows = np.flatnonzero(held.cause == TimePart.INPUT)
     waits = ThreadTimes(held.start_ns[rows], held.end_ns[rows], held.thread[rows])
     often, where = how_often(run, TimePart.INPUT)
+    idle_waits = waits_while_idle(run, TimePart.INPUT)
+    listed = listed_functions(run.trace, idle_waits, scope.count)
+    seen = f": {listed}" if listed else ""
+    if has_context_switches(run.trace):
+        ran_ns = idle_ns - float((idle_waits.end_ns - idle_waits.start_ns).sum()) / scope.count
+        where = f" It runs for {format_ns(max(ran_ns, 0.0))} of that.{where}"
     return [
         Finding(
             NAME,
             severity_of(share),
             f"Input-bound: the GPU waits for the next batch {format_ratio(share)} of the time",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
-            f" or prepares data.{where}",
+            f" or prepares data{seen}.{where}",
             (longest_first(f"{plural(len(rows), 'wait')} for input", waits),),
             _FIX_TRAINING if is_training(run.trace) else _FIX,
             "Profile again: `warpline analyze` shows no idle time of the cause input.",

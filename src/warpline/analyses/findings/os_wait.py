@@ -8,20 +8,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.breakdown.lost_time import how_often, longest_first, without
-from warpline.derived.breakdown.partition import step_partition, window_segments
-from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.breakdown.lost_time import (
+    OFF_CPU,
+    by_function,
+    how_often,
+    listed_functions,
+    longest_first,
+    waits_while_idle,
+    without,
+)
 from warpline.derived.breakdown.step_scope import step_scope
-from warpline.derived.idle.os_waits import NO_NAME, Waits, os_waits
-from warpline.derived.idle.silences import ThreadTimes, process_of_threads
+from warpline.derived.idle.os_waits import Waits
+from warpline.derived.idle.silences import ThreadTimes
 from warpline.derived.ranges.names import range_names
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.time_parts import TimePart
-from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.arrays import I64
-from warpline.ops.interval import union
-from warpline.ops.tiling import Grouped, by_group, cut
+from warpline.ops.tiling import by_group
 from warpline.ops.tree import enclosing
 from warpline.result import Finding, rule
 from warpline.trace import Run, Trace
@@ -30,9 +34,7 @@ from warpline.units import format_ns, format_ratio, plural
 NAME = "os-wait"
 TITLE = "The CPU sleeps or is blocked while the GPU is idle"
 
-_NAMED = 3  # functions
 _MOST = 0.5
-_OFF_CPU = "off the CPU"
 # A sleep goes; a wait for a lock or for I/O may become shorter only.
 _REMAINING = Estimate(0.0, 0.0, 0.5)
 
@@ -58,7 +60,7 @@ def os_wait(run: Run) -> list[Finding]:
     share = scope.share_of_all(idle_ns)
     if share < MEASURABLE_RATIO:
         return []
-    waits = _while_idle(run)
+    waits = waits_while_idle(run, TimePart.OS_WAIT)
     times = ThreadTimes(waits.start_ns, waits.end_ns, waits.thread)
     often, where = how_often(run, TimePart.OS_WAIT)
     seen = _most(trace, waits, scope.count)
@@ -83,26 +85,6 @@ def os_wait(run: Run) -> list[Finding]:
     ]
 
 
-def _while_idle(run: Run) -> Waits:
-    """Return the parts of waits during which a device waited for the process."""
-    trace = run.trace
-    segments, pieces = device_segments(trace), window_segments(trace, step_partition(run).windows)
-    chosen = np.flatnonzero(segments.part[pieces.row] == TimePart.OS_WAIT)
-    process = operations(trace).process[segments.operation[pieces.row[chosen]]]
-    nothing = np.zeros(0, np.int64)
-    starts, ends, groups = [nothing], [nothing], [nothing]
-    for rows in by_group(process):
-        idle = union(pieces.start_ns[chosen[rows]], pieces.end_ns[chosen[rows]])
-        starts.append(idle.start)
-        ends.append(idle.end)
-        groups.append(np.full(len(idle.start), process[rows[0]], np.int64))
-    idle_times = Grouped(*(np.concatenate(column) for column in (starts, ends, groups)))
-    waits = os_waits(trace)
-    of_process = process_of_threads(trace)[waits.thread]
-    inside = cut(Grouped(waits.start_ns, waits.end_ns, of_process), idle_times)
-    return waits.taken(inside.span)._replace(start_ns=inside.start_ns, end_ns=inside.end_ns)
-
-
 class _Seen(NamedTuple):
     """Parts of sentences: who waits in what, the functions, and the range."""
 
@@ -115,24 +97,13 @@ def _most(trace: Trace, waits: Waits, count: int) -> _Seen:
     """Return on what the CPU waits, and in which range."""
     length = waits.end_ns - waits.start_ns
     total = max(int(length.sum()), 1)
-    spent: Counter[str] = Counter()
-    for rows in by_group(waits.name):
-        number = int(waits.name[rows[0]])
-        name = _OFF_CPU if number == NO_NAME else _function(trace.strings.text(number))
-        spent[name] += int(length[rows].sum())
-    named = spent.most_common(_NAMED)
+    named = by_function(trace, waits)
     what = "CPU sleeps or is blocked"
     if named and named[0][1] > _MOST * total:
-        is_off = named[0][0] == _OFF_CPU
-        what = f"launching thread is {_OFF_CPU}" if is_off else f"CPU waits in {named[0][0]}"
-    listed = ", ".join(f"{name} {format_ns(ns / count)}" for name, ns in named)
+        is_off = named[0][0] == OFF_CPU
+        what = f"launching thread is {OFF_CPU}" if is_off else f"CPU waits in {named[0][0]}"
+    listed = listed_functions(trace, waits, count)
     return _Seen(what, f": {listed}" if listed else "", _range(trace, waits, length, total))
-
-
-def _function(name: str) -> str:
-    """Return the name of a function, without the object in Python's ``<built-in method ...>``."""
-    python = re.match(r"<(?:built-in (?:function|method)|method) '?(\w+)", name)
-    return python[1] if python else name
 
 
 def _range(trace: Trace, waits: Waits, length: I64, total: int) -> str:

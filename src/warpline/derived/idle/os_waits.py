@@ -172,6 +172,11 @@ def os_waits(trace: Trace) -> Waits:
     return Waits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
+def has_context_switches(trace: Trace) -> bool:
+    """Return whether it is recorded when launching threads ran."""
+    return bool(_recorded(trace, "sched_event") and len(_of_launching(trace, "sched_event")))
+
+
 def named(
     trace: Trace, table: str, wanted: Callable[[bytes], bool], kind: int | None = None
 ) -> tuple[ThreadTimes, I64]:
@@ -183,7 +188,7 @@ def named(
         wanted: Whether a name matches.
         kind: The value of the column ``kind``, if only these rows count.
     """
-    if not trace.has(table) or not trace.row_count(table):
+    if not _recorded(trace, table):
         return joined([]), np.zeros(0, np.int64)
     columns = trace.columns(table, "start_ns", "end_ns", "thread_id", "name_id")
     name, thread = (columns[key].values for key in ("name_id", "thread_id"))
@@ -209,7 +214,7 @@ def _waiting_calls(trace: Trace, table: str, kind: int | None) -> tuple[ThreadTi
 
 def _off_processor(trace: Trace) -> ThreadTimes:
     """Return when launching threads were off the CPU."""
-    if not trace.has("sched_event") or not trace.row_count("sched_event"):
+    if not _recorded(trace, "sched_event"):
         return joined([])
     columns = trace.columns("sched_event", "time_ns", "thread_id", "is_sched_in")
     known = _of_launching(trace, "sched_event")
@@ -225,13 +230,13 @@ def _between_samples(trace: Trace) -> ThreadTimes:
 
     Only threads on a CPU are sampled. A period is the median time between samples of a thread.
     """
-    if not trace.has("cpu_sample") or not trace.row_count("cpu_sample"):
+    if not _recorded(trace, "cpu_sample"):
         return joined([])
     rows = _of_launching(trace, "cpu_sample")
     columns = trace.columns("cpu_sample", "time_ns", "thread_id")
     time, thread = (column.values[rows] for column in columns.values())
     switched = np.zeros(0, np.int64)
-    if trace.has("sched_event") and trace.row_count("sched_event"):
+    if _recorded(trace, "sched_event"):
         events = trace.columns("sched_event", "thread_id")["thread_id"].values
         switched = np.unique(events[_of_launching(trace, "sched_event")])
     parts = []
@@ -253,3 +258,7 @@ def _of_launching(trace: Trace, table: str) -> I64:
     thread = trace.columns(table, "thread_id")["thread_id"]
     known = np.flatnonzero(thread.is_valid())
     return known[working_threads(trace)[thread.values[known]]]
+
+
+def _recorded(trace: Trace, table: str) -> bool:
+    return trace.has(table) and trace.row_count(table) > 0
