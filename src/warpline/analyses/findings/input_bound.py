@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.breakdown.lost_time import (
+    how_often,
+    listed_functions,
+    longest_first,
+    waits_while_idle,
+    without,
+)
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
+from warpline.derived.idle.os_waits import has_context_switches
+from warpline.derived.idle.silences import ThreadTimes
 from warpline.derived.program import is_training
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.estimate import Estimate
-from warpline.result import Evidence, Finding, rule
-from warpline.result.changes import RemoveHostTime
+from warpline.result import Finding, rule
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "input-bound"
 TITLE = "Input-bound: the GPU waits for the next batch"
 
-_SHOWN = 5
-_MOST_STEPS = 0.5  # of the steps: a wait in fewer steps does not affect the median step
 # Of the time to make a batch: fetching a ready one from a queue takes a little, too.
 _REMAINING = Estimate(0.0, 0.02, 0.05)
 _FIX_TRAINING = (
@@ -40,7 +45,8 @@ def input_bound(run: Run) -> list[Finding]:
     What it finds: Idle time of the cause input (see breakdown) of at least 5% of the step.
     Why it matters: Faster kernels do not help a GPU that waits for its input.
     How it is found: A thread that launches work waits in a DataLoader or in the operating system,
-        or makes no CUDA API call for half a millisecond. Its next launch is a host-to-device copy.
+        or makes no CUDA API call for half a millisecond. Its next launch is a host-to-device copy,
+        or after a long wait one of the next few. Sleeping and waiting for locks is os-wait.
     What to do: Prepare batches in other processes, ahead of their use.
     Limits: Without OS calls (nsys: --trace=osrt) or the loader's ranges in the recording, waiting
         for data and preparing data look the same.
@@ -54,27 +60,22 @@ def input_bound(run: Run) -> list[Finding]:
         return []
     held = blocking(run.trace)
     rows = np.flatnonzero(held.cause == TimePart.INPUT)
-    longest = rows[np.argsort(held.start_ns[rows] - held.end_ns[rows], kind="stable")][:_SHOWN]
-    windows = zip(held.start_ns[longest].tolist(), held.end_ns[longest].tolist(), strict=True)
-    changes = tuple(
-        RemoveHostTime(
-            thread,
-            held.start_ns[rows][held.thread[rows] == thread],
-            held.end_ns[rows][held.thread[rows] == thread],
-            _REMAINING,
-        )
-        for thread in np.unique(held.thread[rows]).tolist()
-    )
-    often, where = _how_often(run)
-    text = f"{plural(len(rows), 'wait')} for input, longest first"
+    waits = ThreadTimes(held.start_ns[rows], held.end_ns[rows], held.thread[rows])
+    often, where = how_often(run, TimePart.INPUT)
+    idle_waits = waits_while_idle(run, TimePart.INPUT)
+    listed = listed_functions(run.trace, idle_waits, scope.count)
+    seen = f": {listed}" if listed else ""
+    if has_context_switches(run.trace):
+        ran_ns = idle_ns - float((idle_waits.end_ns - idle_waits.start_ns).sum()) / scope.count
+        where = f" It runs for {format_ns(max(ran_ns, 0.0))} of that.{where}"
     return [
         Finding(
             NAME,
             severity_of(share),
             f"Input-bound: the GPU waits for the next batch {format_ratio(share)} of the time",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
-            f" or prepares data.{where}",
-            (Evidence(text, None, (), len(rows), tuple(windows)),),
+            f" or prepares data{seen}.{where}",
+            (longest_first(f"{plural(len(rows), 'wait')} for input", waits),),
             _FIX_TRAINING if is_training(run.trace) else _FIX,
             "Profile again: `warpline analyze` shows no idle time of the cause input.",
             fix_cuda="Fill pinned buffers in other threads. Copy the next batch with"
@@ -84,19 +85,8 @@ def input_bound(run: Run) -> list[Finding]:
                 " prefetch them to the device: call jax.device_put one or two batches before"
                 " their use."
             },
-            changes=changes if often else (),
+            changes=without(waits, _REMAINING) if often else (),
             share=share,
             on_devices=scope.idle_on_devices(TimePart.INPUT),
         )
     ]
-
-
-def _how_often(run: Run) -> tuple[bool, str]:
-    """Return whether most steps wait for data, as a saving requires, and a sentence if not."""
-    parts, scope = step_partition(run), step_scope(run)
-    idle_ns = parts.ns[:, TimePart.INPUT]
-    length = parts.windows.end_ns - parts.windows.start_ns
-    many = int(np.count_nonzero((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0)))
-    if not scope.has_steps or many > _MOST_STEPS * len(length):
-        return True, ""
-    return False, f" Affects only {many:,} of {plural(len(length), 'step')}."
