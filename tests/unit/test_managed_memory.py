@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 from support.machine import GPU, Machine
 
+from warpline import plugins
+from warpline.analyses.diagnosis.capture_quality import capture_quality
 from warpline.analyses.findings.managed_memory import managed_memory
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
 from warpline.result import Finding, Skipped
 from warpline.trace import Run, Trace
+
+plugins.load("analyses")
 
 US, MS = 1_000, 1_000_000
 TO_DEVICE, TO_HOST, UNKNOWN = 11, 12, 7
@@ -54,6 +58,14 @@ def found(trace: Trace) -> list[Finding]:
 def test_migrations_have_a_category() -> None:
     category = operation_categories(program())
     assert (category == TimePart.COPY_MANAGED).sum() == 20
+
+
+def test_nobody_launches_migrations() -> None:
+    result = capture_quality(Run(program()))
+    assert not isinstance(result, Skipped)
+    titles = [item.title for item in result]
+    assert "Launch calls of some GPU work are missing" not in titles
+    assert "The recording is part of a longer run" not in titles
 
 
 def test_idle_time_around_migrations_belongs_to_the_next_launch() -> None:
