@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.machine import Machine
+from support.programs import DEVICE, H2D, PINNED, Program
 
 import warpline
 from warpline.analyses.findings.exposed_copies import exposed_copies
@@ -91,3 +92,25 @@ def test_data_that_goes_back_and_forth_is_not_priced() -> None:
 )
 def test_other_copies_are_no_finding(trace: Trace) -> None:
     assert found(trace) == []
+
+
+def test_two_gpus_without_steps() -> None:
+    one = Program()
+    for device in (0, 1):
+        for number in range(4):
+            at = 1_000_000 + (4 * device + number) * MS
+            place = {"stream": 2 * device, "thread": 2 * device}
+            call = one.call("cudaMemcpyAsync_v3020", at, at + 5 * US, 2 * device)
+            one.add(
+                "memcpy", start_ns=at + 10 * US, end_ns=at + 310 * US, device_id=device,
+                context_id=device, stream_id=2 * device, process_id=device, correlation_id=call,
+                bytes=15 * MB, kind=H2D, src_memory=PINNED, dst_memory=DEVICE,
+            )  # fmt: skip
+            work = (at + 400 * US, at + 1_000 * US)
+            one.launch(at + 320 * US, at + 325 * US, work, f"kernel_{number}", **place)
+    (item,) = found(one.trace())
+    # On each GPU, 4 copies of 0.3 ms, in 3.99 ms from the first operation to the last.
+    assert item.share == pytest.approx(1_200 / 3_990, abs=0.001)
+    assert "for 1.20 ms per GPU (30.1%)" in item.claim
+    assert "4 pinned copies per GPU, 57.2 MiB" in item.claim
+    assert [(at.device, at.ns) for at in item.on_devices] == [(0, 1_200 * US), (1, 1_200 * US)]

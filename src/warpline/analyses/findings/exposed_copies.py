@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.breakdown.exposed import exposed_ns, running_ns
+from warpline.derived.breakdown.exposed import exposed_ns, running_ns, unit_of
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
@@ -101,10 +101,10 @@ def exposed_copies(run: Run) -> list[Finding]:
     alone_ns, hidden_ns = found.share * scope.step_ns, found.hidden_share * scope.step_ns
     can_hide = hidden_ns >= _LEAST_HIDDEN * alone_ns
     changes = _changes(trace, copies) if can_hide and found.is_one_way else ()
-    count = scope.number_of(copies)
-    many = plural(max(round(count), 1), "pinned copy", "pinned copies")
-    size = _bytes_of(trace, copies & scope.operations)
-    told = f"{many}{scope.each}, {format_bytes(size / scope.count)}"
+    unit, chosen = unit_of(run), copies & scope.operations
+    count = max(round(int(np.count_nonzero(chosen)) / unit.number), 1)
+    many = plural(count, "pinned copy", "pinned copies")
+    told = f"{many}{unit.each}, {format_bytes(_bytes_of(trace, chosen) / unit.number)}"
     limit = "" if can_hide else f" Overlap can hide at most {format_ns(hidden_ns)} of that."
     return [
         Finding(
@@ -112,7 +112,7 @@ def exposed_copies(run: Run) -> list[Finding]:
             severity_of(found.share),
             f"Copies without concurrent kernels take {format_ratio(found.share)} of the time",
             f"The GPU copies to and from pinned host memory for {format_ns(alone_ns)}"
-            f"{scope.each} ({format_ratio(found.share)}) while no kernel runs: {told}.{limit}",
+            f"{unit.each} ({format_ratio(found.share)}) while no kernel runs: {told}.{limit}",
             (scope.show_operations(told, copies),),
             "Keep data on the GPU: use CPU offload (of parameters, gradients, or optimizer states)"
             " only if memory requires it, and do not copy the same data again. Copy the rest ahead"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.exposed import exposed_ns, running_ns
+from warpline.derived.breakdown.exposed import exposed_ns, running_ns, unit_of
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.kernels.categories import operation_categories
@@ -46,14 +46,14 @@ def managed_memory(run: Run) -> list[Finding]:
     share = int(moving_ns.sum()) / worked_ns if worked_ns else 0.0
     if share < MEASURABLE_RATIO:
         return []
-    ranks = max(len(parts.ranks), 1) if not scope.has_steps else scope.count
-    each = float(moving_ns.sum()) / ranks
-    hidden = each - float(exposed_ns(run, moved).sum()) / ranks
+    unit = unit_of(run)
+    each = float(moving_ns.sum()) / unit.number
+    hidden = each - float(exposed_ns(run, moved).sum()) / unit.number
     size = trace.columns("memcpy", "bytes")["bytes"].values
     chosen = np.flatnonzero(moved & scope.operations)
     total = int(size[operations(trace).row[chosen]].sum())
-    many = plural(max(round(len(chosen) / scope.count), 1), "page migration")
-    told = f"{many}{scope.each}, {format_bytes(total / scope.count)}"
+    many = plural(max(round(len(chosen) / unit.number), 1), "page migration")
+    told = f"{many}{unit.each}, {format_bytes(total / unit.number)}"
     waits = ""
     if hidden:
         waits = f" Other GPU work runs in {format_ns(hidden)} of that, and may wait for the pages."
@@ -62,7 +62,7 @@ def managed_memory(run: Run) -> list[Finding]:
             NAME,
             severity_of(share),
             f"Page migrations of managed memory take {format_ratio(share)} of the time",
-            f"Pages migrate between host and GPU for {format_ns(each)}{scope.each}"
+            f"Pages migrate between host and GPU for {format_ns(each)}{unit.each}"
             f" ({format_ratio(share)}): {told}, {format_bytes(total / max(len(chosen), 1))} at a"
             f" time.{waits}",
             (scope.show_operations(told, moved),),

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.time_parts import is_busy
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
 from warpline.ops.tiling import Cuts, Grouped, by_group, cut
 from warpline.trace import Run, Trace
+
+
+class Unit(NamedTuple):
+    """What sums over all windows are divided by, and how numbers per unit are told."""
+
+    number: int
+    each: str
+
+
+def unit_of(run: Run) -> Unit:
+    """Return the step or, without steps, the GPU if there are several."""
+    scope, ranks = step_scope(run), len(step_partition(run).ranks)
+    if scope.has_steps or ranks < 2:
+        return Unit(scope.count, scope.each)
+    return Unit(ranks, " per GPU")
 
 
 def running_ns(run: Run, chosen: BoolArray) -> I64:
