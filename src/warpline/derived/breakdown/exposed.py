@@ -18,7 +18,7 @@ from warpline.trace import Run, Trace
 
 
 class Unit(NamedTuple):
-    """What sums over all windows are divided by, and how numbers per unit are told."""
+    """What sums over all windows are divided by, and the text for that, such as ``per step``."""
 
     number: int
     each: str
