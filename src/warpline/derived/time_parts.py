@@ -33,6 +33,7 @@ class TimePart(Vocabulary):
     COPY_D2H = "copy-d2h", "device-to-host copies"
     COPY_D2D = "copy-d2d", "device-to-device copies"
     COPY_P2P = "copy-p2p", "peer-to-peer copies"
+    COPY_MANAGED = "copy-managed", "page migrations of managed memory"
     COPY_OTHER = "copy-other", "other copies"
     MEMSET = "memset", "memsets"
 

@@ -80,6 +80,7 @@ const BASES: Readonly<Record<string, string>> = {
   "copy-d2h": "#cf8430",
   "copy-d2d": "#e6c35c",
   "copy-p2p": "#c98fd6",
+  "copy-managed": "#b98f57",
   "copy-other": "#d9b066",
   memset: "#bfa27a",
   "launch-bound": "#d2577a",

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.breakdown.recurrence import recurs
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES, blocking_copies
 from warpline.derived.idle.host_calls import working_calls
@@ -24,6 +25,8 @@ from warpline.units import format_ns, plural
 
 NAME = "host-sync"
 TITLE = "CPU-GPU synchronization in every step"
+
+_LEAST_SHARE = 0.01  # without steps
 
 _FIX = (
     "Accumulate metrics in a GPU tensor and read them every N steps. Replace .item(), float(),"
@@ -48,7 +51,8 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
 
     What it finds: Synchronization with a stream, an event, or a device, reads of small results,
         and larger device-to-host copies that block the CPU, on threads that launch work: at least
-        one in every second step.
+        one in every second step. Without steps: waits that recur throughout the time with GPU work,
+        and leave the GPU idle for at least 1% of it.
     Why it matters: A blocked CPU launches nothing. The GPU becomes idle, and the next launches are
         late. Both cost more than the wait itself.
     How it is found: By function name, and by device-to-host copies of at most 64 KiB with the
@@ -67,8 +71,9 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, reads = step_scope(run), result_reads(trace)
     blocked = _blocked(trace)
-    count = scope.number_of_calls(blocked.call[blocked.is_wait])
-    if count < 0.5 or not scope.has_steps:
+    waits = blocked.call[blocked.is_wait]
+    count = scope.number_of_calls(waits)
+    if count < 0.5 or not (scope.has_steps or _recur(scope, waits)):
         return []
     spent = _per_step(scope, blocked)
     fed = _bool(len(operations(trace)), reads.feeding)
@@ -83,10 +88,11 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
         extra = f" It launches {kernels} only to compute the values that it reads."
         shown.append(scope.show_operations(f"{kernels} only for these reads", fed))
     lost = spent + _feeding_ns(trace, scope)
+    idle_ns = scope.idle_ns() if scope.has_steps else scope.idle_ns(TimePart.HOST_SYNC)
     return [
         Finding(
             NAME,
-            severity_of(scope.share(min(lost, scope.idle_ns()))),
+            severity_of(scope.share(min(lost, idle_ns))),
             f"CPU-GPU synchronization delays launches {times}{scope.each}",
             f"The CPU synchronizes with the GPU {times}{scope.each}, blocking launches for"
             f" {format_ns(spent)}.{extra}",
@@ -100,6 +106,12 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
             on_devices=scope.calls_on_devices(blocked.call, blocked.ns, blocked.is_wait),
         )
     ]
+
+
+def _recur(scope: StepScope, waits: I64) -> bool:
+    """Return whether waits throughout a recording without steps leave the GPU idle."""
+    lost_ns = scope.idle_ns(TimePart.HOST_SYNC)
+    return scope.share(lost_ns) >= _LEAST_SHARE and recurs(scope.run, waits)
 
 
 class _Blocked(NamedTuple):

@@ -23,6 +23,7 @@ COPIES = (
     TimePart.COPY_D2H,
     TimePart.COPY_D2D,
     TimePart.COPY_P2P,
+    TimePart.COPY_MANAGED,
     TimePart.COPY_OTHER,
 )
 # Whole graphs count as compute, as their content is not recorded; memsets are none of these.

@@ -10,8 +10,9 @@ from warpline.derived import derived
 from warpline.derived.idle.causes import idle_pieces
 from warpline.derived.idle.gaps import Gaps, Pieces
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I8, I64
+from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.interval import clip
 from warpline.ops.tiling import Tiles, tile
 from warpline.trace import Trace
@@ -31,7 +32,8 @@ class Segments:
         end_ns: Shape (n,), int64, after the start.
         part: Shape (n,), int8, members of `TimePart`.
         operation: Shape (n,), int64, indices into `operations`: the operation that ran or, for idle
-            time, the one that ended it; -1 after the last.
+            time, the one that ended it; -1 after the last. Idle time before page migrations belongs
+            to the next other operation: nobody launches them.
     """
 
     device: I64
@@ -52,27 +54,30 @@ def device_segments(trace: Trace) -> Segments:
     it for the operation that started first. `idle.causes` determines the causes of idle time.
     """
     work, category = operations(trace), operation_categories(trace)
+    is_migration = category == TimePart.COPY_MANAGED
     low, high = trace.span()
     bounds = np.append(np.flatnonzero(np.diff(work.device, prepend=-1)), len(work))
     tiles: list[Tiles] = []
     gaps: list[Gaps] = []
     for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        rows = slice(first, last)
+        rows, device = slice(first, last), int(work.device[first])
         start, end = clip(work.start_ns[rows], work.end_ns[rows], low, high)
         tiled = tile(start, end, category[rows])
         tiles.append(tiled._replace(owner=tiled.owner + first))
-        gaps.append(_gaps(tiles[-1], int(work.device[first]), low, high))
+        gaps.append(_gaps(tiles[-1], is_migration[tiles[-1].owner], low, high, device))
     busy = _joined_tiles(tiles)
     idle = Gaps(*_concatenated(gaps, len(Gaps._fields)))
     pieces = idle_pieces(trace, idle)
     return _assembled(busy, work.device[busy.owner], category[busy.owner], idle, pieces)
 
 
-def _gaps(tiles: Tiles, device: int, low: int, high: int) -> Gaps:
+def _gaps(tiles: Tiles, migrates: BoolArray, low: int, high: int, device: int) -> Gaps:
     """Return the times within a window without a tile of the device."""
     start = np.append(low, tiles.end_ns)
     end = np.append(tiles.start_ns, high)
-    before, after = np.append(_NOTHING, tiles.owner), np.append(tiles.owner, _NOTHING)
+    place = np.where(migrates, len(tiles.owner), np.arange(len(tiles.owner)))
+    upcoming = np.append(np.minimum.accumulate(place[::-1])[::-1], len(tiles.owner))
+    before, after = np.append(_NOTHING, tiles.owner), np.append(tiles.owner, _NOTHING)[upcoming]
     open_ones = np.flatnonzero(end > start)
     return Gaps(
         device=np.full(len(open_ones), device, np.int64),

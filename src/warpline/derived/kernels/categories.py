@@ -29,16 +29,16 @@ __all__ = [
 _COPIES = {
     "Host-to-Device": TimePart.COPY_H2D,
     "Host-to-Array": TimePart.COPY_H2D,
-    "Unified Host-to-Device": TimePart.COPY_H2D,
     "Device-to-Host": TimePart.COPY_D2H,
     "Array-to-Host": TimePart.COPY_D2H,
-    "Unified Device-to-Host": TimePart.COPY_D2H,
     "Device-to-Device": TimePart.COPY_D2D,
     "Array-to-Array": TimePart.COPY_D2D,
     "Array-to-Device": TimePart.COPY_D2D,
     "Device-to-Array": TimePart.COPY_D2D,
-    "Unified Device-to-Device": TimePart.COPY_P2P,
     "Peer-to-Peer": TimePart.COPY_P2P,
+    "Unified Host-to-Device": TimePart.COPY_MANAGED,
+    "Unified Device-to-Host": TimePart.COPY_MANAGED,
+    "Unified Device-to-Device": TimePart.COPY_MANAGED,
 }
 
 
@@ -49,7 +49,7 @@ def operation_categories(trace: Trace) -> I8:
     Shape (operations,), in the order of `operations`. Kernels are classified by name. A kernel
     that matches no rule is a collective if launched inside an NCCL call, otherwise "other".
     Copies are classified by direction. A device-to-device copy between different GPUs is
-    "copy-p2p".
+    "copy-p2p". Page migrations of managed memory, which have no launch call, are "copy-managed".
 
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.

@@ -11,6 +11,8 @@ from warpline.analyses.diagnosis.capture_quality.problem import ROWS_SHOWN, grad
 from warpline.analyses.diagnosis.capture_quality.shares import recorded_window
 from warpline.derived.idle.host_calls import numbers_of_texts
 from warpline.derived.idle.kinds import CallKind, call_kind
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize_rows
@@ -55,6 +57,7 @@ class _Unmatched(NamedTuple):
         later: Shape (n,), int64, rows of api_call: launches after all that have an operation.
         workless: Shape (n,), int64, rows of api_call: other launches of kernels.
         graphs: Shape (n,), int64, rows of api_call: other launches of CUDA graphs.
+        n_operations: Number of operations, except page migrations, which nobody launches.
         n_launches: Number of launches, except those that a graph captured.
         n_graphs: Number of those that launched CUDA graphs.
     """
@@ -64,6 +67,7 @@ class _Unmatched(NamedTuple):
     later: I64
     workless: I64
     graphs: I64
+    n_operations: int
     n_launches: int
     n_graphs: int
 
@@ -86,7 +90,8 @@ def _unmatched(trace: Trace) -> _Unmatched:
     first, last = np.full(parts.n_groups, _UNSEEN), np.full(parts.n_groups, _UNSEEN)
     np.minimum.at(first, group[work.call >= 0], work.start_ns[work.call >= 0])
     np.minimum.at(last, of_call[known], -called[known])  # the latest: the least, negated
-    lone = np.flatnonzero(work.call < 0)
+    is_launched = operation_categories(trace) != TimePart.COPY_MANAGED
+    lone = np.flatnonzero((work.call < 0) & is_launched)
     is_earlier = (work.start_ns[lone] < first[group[lone]]) & (first[group[lone]] < _UNSEEN)
     is_later = -called[idle] < last[of_call[idle]]
     is_later &= last[of_call[idle]] < _UNSEEN
@@ -97,6 +102,7 @@ def _unmatched(trace: Trace) -> _Unmatched:
         later=idle[is_later],
         workless=rest[~is_graph[rest]],
         graphs=rest[is_graph[rest]],
+        n_operations=int(np.count_nonzero(is_launched)),
         n_launches=len(launch),
         n_graphs=int(np.count_nonzero(is_graph[launch])),
     )
@@ -138,7 +144,7 @@ def _is_captured(trace: Trace, kind: I8) -> BoolArray:
 def _cut_out(trace: Trace, found: _Unmatched) -> Iterator[Finding]:
     """Report that the recording starts or ends while work is under way."""
     work = operations(trace)
-    at_start = grade(len(found.earlier) / len(work), _UNMATCHED_RATIO)
+    at_start = grade(len(found.earlier) / max(found.n_operations, 1), _UNMATCHED_RATIO)
     at_end = grade(len(found.later) / max(found.n_launches, 1), _UNMATCHED_RATIO)
     if not trace.is_whole or not (at_start or at_end):
         return
@@ -172,7 +178,7 @@ def _cut_out(trace: Trace, found: _Unmatched) -> Iterator[Finding]:
 
 def _without_launch(trace: Trace, found: _Unmatched) -> Iterator[Finding]:
     work, rows = operations(trace), found.unlaunched
-    ratio = len(rows) / len(work)
+    ratio = len(rows) / max(found.n_operations, 1)
     severity = grade(ratio, _UNMATCHED_RATIO)
     if severity is None:
         return
@@ -184,7 +190,7 @@ def _without_launch(trace: Trace, found: _Unmatched) -> Iterator[Finding]:
         f"{format_ratio(ratio)} of GPU operations have no recorded launch call. Their range and"
         " the cause of idle time before them are unknown.",
         Evidence(
-            f"{len(rows):,} of {len(work):,} operations have no launch call",
+            f"{len(rows):,} of {found.n_operations:,} operations have no launch call",
             count=len(rows),
             windows_ns=tuple(times),
         ),

@@ -1,0 +1,98 @@
+"""Page migrations of managed memory: their category, idle time around them, and the finding."""
+
+from __future__ import annotations
+
+import pytest
+from support.machine import GPU, Machine
+
+from warpline import plugins
+from warpline.analyses.diagnosis.capture_quality import capture_quality
+from warpline.analyses.findings.managed_memory import managed_memory
+from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.time_parts import TimePart
+from warpline.result import Finding, Skipped
+from warpline.trace import Run, Trace
+
+plugins.load("analyses")
+
+US, MS = 1_000, 1_000_000
+TO_DEVICE, TO_HOST, UNKNOWN = 11, 12, 7
+NO_CALL = 1_000_000
+
+
+def migrate(machine: Machine, start: int, end: int, kind: int, size: int = 65_536) -> None:
+    machine.program.add(
+        "memcpy", start_ns=start, end_ns=end, device_id=0, context_id=0, stream_id=0, process_id=0,
+        correlation_id=NO_CALL, bytes=size, kind=kind, src_memory=UNKNOWN, dst_memory=UNKNOWN,
+    )  # fmt: skip
+
+
+def program(size: int = 65_536, moving_ns: int = 20 * US) -> Trace:
+    """Return two kernels of 1 ms without steps, 5 ms apart.
+
+    Pages migrate ten times during the first kernel, five times while the CPU reads them after it,
+    and five times after the second kernel.
+    """
+    machine = Machine()
+    for number in range(2):
+        begun = machine.now + 6 * US
+        machine.launch(MS, f"kernel_{number}")
+        machine.wait()
+        for place in range(10 if number == 0 else 0):
+            start = begun + 50 * US + place * 90 * US
+            migrate(machine, start, start + moving_ns, TO_DEVICE, size)
+        for place in range(5):
+            start = machine.now + 500 * US + place * 500 * US
+            migrate(machine, start, start + moving_ns, TO_HOST, size)
+        machine.work(5 * MS)
+    return machine.program.trace(GPU)
+
+
+def found(trace: Trace) -> list[Finding]:
+    result = managed_memory(Run(trace))
+    assert not isinstance(result, Skipped)
+    return list(result)
+
+
+def test_migrations_have_a_category() -> None:
+    category = operation_categories(program())
+    assert (category == TimePart.COPY_MANAGED).sum() == 20
+
+
+def test_nobody_launches_migrations() -> None:
+    result = capture_quality(Run(program()))
+    assert not isinstance(result, Skipped)
+    titles = [item.title for item in result]
+    assert "Launch calls of some GPU work are missing" not in titles
+    assert "The recording is part of a longer run" not in titles
+
+
+def test_idle_time_around_migrations_belongs_to_the_next_launch() -> None:
+    trace = program()
+    parts = step_partition(Run(trace)).ns.sum(axis=0)
+    assert parts[TimePart.UNKNOWN] == 0
+    # Ten migrations while no kernel runs.
+    assert parts[TimePart.COPY_MANAGED] == 10 * 20 * US
+    # From the end of the first kernel, the CPU returns from its wait after 5 us, continues 1 us
+    # later, works for 5 ms, and the next kernel starts 6 us after its launch: without the wait and
+    # the five migrations, the CPU is late.
+    assert parts[TimePart.LAUNCH_BOUND] + parts[TimePart.HOST_SYNC] == 5_012 * US - 100 * US
+    # After the second kernel: from its end to the last migration, without the five. Nothing was
+    # launched that could have run.
+    assert parts[TimePart.TAIL] == (6 + 2_500 + 20 - 100) * US
+
+
+def test_migrations_that_take_much_of_the_time() -> None:
+    (item,) = found(program())
+    # 20 migrations of 20 us, of 1 + 5.012 + 1 ms and five migrations after it.
+    assert item.share == pytest.approx(400 / (7_012 + 100), abs=0.001)
+    assert item.severity == "medium"
+    assert "for 400 us (5.6%): 20 page migrations, 1.25 MiB, 64.0 KiB at a time." in item.claim
+    assert "Other GPU work runs in 200 us of that" in item.claim
+    assert item.changes == ()
+
+
+def test_migrations_that_take_little_and_requested_blocks_are_no_finding() -> None:
+    assert found(program(moving_ns=10 * US)) == []
+    assert found(program(size=2 << 20)) == []
