@@ -9,13 +9,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.any_trace import empty_trace
 from support.programs import Program
 
 import warpline
 from warpline.analyses import findings as rules
-from warpline.derived.program import is_training, program_kind
+from warpline.derived.collectives.advice import longest_operation
+from warpline.derived.program import calls_hip, is_compiled, is_training, program_kind
 from warpline.presentation.blocks import Block, FindingBlock, Section
 from warpline.presentation.findings import findings, findings_in_short
 from warpline.result import RULES, Finding
@@ -259,3 +261,95 @@ def test_real_pytorch_programs_are_known(data_dir: Path, tmp_path: Path) -> None
         path = tmp_path / packed.stem
         path.write_bytes(lzma.decompress(packed.read_bytes()))
         assert program_kind(warpline.open(path)) == "pytorch", packed.name
+
+
+def collective(operation: str, *ranges: str) -> Trace:
+    """Return six steps whose collective takes 40 us that nothing overlaps."""
+    return program(PYTORCH, f"ncclDevKernel_{operation}_RING_LL", ranges=ranges, waits=False)
+
+
+@pytest.mark.parametrize(
+    ("operation", "ranges", "words"),
+    [
+        ("AllReduce_Sum_f32", ("backward",), "use DistributedDataParallel("),
+        ("AllReduce_Sum_f32", ("DistributedDataParallel.forward",), "bucket_cap_mb"),
+        ("AllReduce_Sum_f32", ("decode",), "sequence parallelism"),
+        ("AllGather", ("backward",), "forward_prefetch=True"),
+        ("ReduceScatter_Sum_bf16", ("backward",), "forward_prefetch=True"),
+        ("SendRecv", ("nccl:all_to_all",), "chunks"),
+        ("SendRecv", (), "micro-batches"),
+        ("Broadcast", (), "broadcast_buffers=False"),
+        ("Gather", (), "async_op=True"),
+    ],
+)
+def test_how_to_overlap_depends_on_the_collective(
+    operation: str, ranges: tuple[str, ...], words: str
+) -> None:
+    found = finding(collective(operation, *ranges), "exposed-communication")
+    assert words in found.fix
+    assert ("Group small buffers" in found.fix_cuda) == operation.startswith("AllReduce")
+
+
+def test_the_longest_collective_gives_the_advice() -> None:
+    made = Program()
+    for number in range(6):
+        start = number * STEP_NS
+        made.step(number, start, start + STEP_NS)
+        gather, reduce = (start + 2_000, start + 32_000), (start + 40_000, start + 60_000)
+        made.launch(start, start + 500, gather, "ncclDevKernel_AllGather_RING_LL")
+        made.launch(start + 1_000, start + 1_500, reduce, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")
+    collectives = np.ones(12, np.bool_)
+    assert longest_operation(made.trace(), collectives) == "AllGather"
+    collectives[::2] = False
+    assert longest_operation(made.trace(), collectives) == "AllReduce"
+    assert longest_operation(made.trace(), np.zeros(12, np.bool_)) == ""
+
+
+def allocating(calls: int, prefix: str = "cuda") -> Trace:
+    """Return six steps of 25 kernels, with calls that allocate 2 us each."""
+    made = Program()
+    for number in range(6):
+        start = number * STEP_NS
+        made.step(number, start, start + STEP_NS)
+        for place in range(25):
+            begun = start + 3_000 * place
+            made.launch(begun, begun + 500, (begun + 600, begun + 1_000), PYTORCH)
+            if place < calls:
+                made.call(f"{prefix}Malloc", begun + 500, begun + 2_500)
+    return made.trace()
+
+
+def test_memory_allocated_by_every_operator_means_no_caching_allocator() -> None:
+    few, many = finding(allocating(12), "allocator"), finding(allocating(20), "allocator")
+    assert few.fix.startswith("Remove torch.cuda.empty_cache()")
+    assert "in 12 calls that allocate or free memory. cudaFree" in few.claim
+    assert many.fix.startswith("Unset PYTORCH_NO_CUDA_MEMORY_CACHING,")
+    assert "PyTorch's caching allocator seems to be off." in many.claim
+    one = finding(allocating(1), "allocator")
+    assert "in 1 call that allocates or frees memory." in one.claim
+
+
+def test_advice_names_hip_s_functions_on_amd() -> None:
+    assert calls_hip(allocating(1, "hip"))
+    assert not calls_hip(allocating(1))
+    found = finding(allocating(20, "hip"), "allocator")
+    assert "hipFree also synchronizes" in found.claim
+    assert "PYTORCH_NO_HIP_MEMORY_CACHING" in found.fix
+    assert "hipMallocAsync" in found.fix_cuda
+    assert "cuda_api_sum` shows no hipMalloc or hipFree" in found.verify
+    pinned = advice(fix_cuda="Use cudaHostAlloc, not torch.cuda or cudaMallocAsync.").for_hip()
+    assert pinned.fix_cuda == "Use hipHostMalloc, not torch.cuda or hipMallocAsync."
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ranges", "wanted"),
+    [
+        ("triton_poi_fused_add_mul_0", (), True),
+        (PYTORCH, ("Torch-Compiled Region: 0/0",), True),
+        (PYTORCH, ("## Call CompiledFxGraph abc ##",), True),
+        (PYTORCH, ("forward",), False),
+        ("triton_attention", (), False),
+    ],
+)
+def test_compiled_programs_are_known(kernel: str, ranges: tuple[str, ...], wanted: bool) -> None:
+    assert is_compiled(program(kernel, ranges=ranges)) is wanted

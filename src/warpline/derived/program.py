@@ -1,4 +1,4 @@
-"""What kind of program a trace shows: its framework, and whether it trains a model."""
+"""What kind of program a trace shows: its framework, and how the program uses it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ _PYTORCH_RANGES = re.compile(
     r"|Torch-Compiled Region|DistributedDataParallel\.|nccl:[a-z_]+$"
 )
 _PYTORCH_THREADS = re.compile(r"pt_[a-z]+")
+# What torch.compile makes: Inductor's kernels, and the ranges of its compiled functions.
+_COMPILED_KERNELS = re.compile(r"triton_(?:poi|red|per|tem|for|spl|unk)_|triton_(?:mm|bmm)")
+_COMPILED_RANGES = re.compile(r"Torch-Compiled Region|CompiledFxGraph")
 # XLA names its kernels after the kind of fusion, or after the one instruction that they wrap.
 _JAX_KERNELS = re.compile(
     r"(?:(?:loop|input)_(?:\w+_)?|gemm_)fusion(?:_|$)"
@@ -60,8 +63,7 @@ def program_kind(trace: Trace) -> Program | None:
             return "pytorch"
         if any(map(is_jax, names)):
             return "jax"
-    is_python = any(map(_PYTHON.match, _names(trace, "process")))
-    if is_python and not any(map(_OTHER_PYTHON_KERNELS.match, kernels)):
+    if is_python(trace) and not any(map(_OTHER_PYTHON_KERNELS.match, kernels)):
         return None
     return "cuda" if kernels else None
 
@@ -73,6 +75,30 @@ def is_training(trace: Trace) -> bool:
     return any(
         _BACKWARD.search(name) or OPTIMIZER.search(name) for of_kind in names for name in of_kind
     )
+
+
+@derived
+def is_compiled(trace: Trace) -> bool:
+    """Return whether the program uses torch.compile."""
+    is_kernel = any(map(_COMPILED_KERNELS.match, _names(trace, "kernel")))
+    return is_kernel or has_range(trace, _COMPILED_RANGES)
+
+
+def has_range(trace: Trace, pattern: re.Pattern[str]) -> bool:
+    """Return whether the name of a range or operator contains a pattern."""
+    return any(map(pattern.search, _labels(trace)))
+
+
+@derived
+def is_python(trace: Trace) -> bool:
+    """Return whether a process of the program is named like a Python interpreter."""
+    return any(map(_PYTHON.match, _names(trace, "process")))
+
+
+@derived
+def calls_hip(trace: Trace) -> bool:
+    """Return whether the API calls of the program are HIP's, on AMD GPUs."""
+    return any(name.startswith("hip") for name in _names(trace, "api_call"))
 
 
 def _labels(trace: Trace) -> Iterable[str]:

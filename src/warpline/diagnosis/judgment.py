@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from warpline.derived.program import program_kind
+from warpline.derived.program import calls_hip, program_kind
 from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side
@@ -63,8 +63,11 @@ def _judged(run: Run, attempt: Attempt) -> tuple[tuple[Finding, ...], list[Skipp
         if isinstance(judged, Skipped):
             not_judged.append(judged)
         else:
-            findings += (item.for_program(program_kind(run.trace)) for item in judged)
-    return tuple(findings), not_judged
+            findings += judged
+    worded = (item.for_program(program_kind(run.trace)) for item in findings)
+    if calls_hip(run.trace):
+        worded = (item.for_hip() for item in worded)
+    return tuple(worded), not_judged
 
 
 def _replay(run: Run) -> Replay | Skipped:

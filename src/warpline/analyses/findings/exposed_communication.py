@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
 from warpline.derived.breakdown.partition import ranks_of
 from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.collectives.advice import overlap_advice
 from warpline.derived.collectives.matches import collective_matches
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.ranks.waits import rank_waits
@@ -44,7 +45,8 @@ def exposed_communication(run: Run) -> list[Finding]:
         This hides most of the communication.
     How it is found: From the overlap of collective kernels with compute (see overlap). With
         several ranks in the trace, waits for the last rank are excluded (see straggler).
-    What to do: Communicate in a few buckets, each as soon as its data is ready.
+    What to do: Communicate in a few buckets, each as soon as its data is ready. The advice depends
+        on the collective that takes most of the time.
     Limits: In a recording of a single rank, a collective's time includes waiting for other ranks.
         Open the recordings of all ranks together to see which one is late.
     Source: PyTorch's documentation of DistributedDataParallel; measured on a program with and
@@ -72,6 +74,7 @@ def exposed_communication(run: Run) -> list[Finding]:
     if scope.share(launching) >= MEASURABLE_RATIO:
         text = f"the CPU takes {format_ns(launching)}{scope.each} to launch them one by one"
         shown.append(Evidence(text))
+    advice = overlap_advice(run.trace, collectives & scope.operations)
     return [
         Finding(
             NAME,
@@ -80,17 +83,10 @@ def exposed_communication(run: Run) -> list[Finding]:
             f"{many} {leave} {format_ns(exposed)} ({format_ratio(share)}) of communication"
             f" exposed{without}.",
             tuple(shown),
-            "Overlap communication with the backward pass: use"
-            " DistributedDataParallel(gradient_as_bucket_view=True) or FSDP, not per-tensor"
-            " all-reduces after it.",
+            advice.fix,
             "Profile again: `warpline stats -r overlap` shows less exposed communication.",
-            fix_cuda="Group small buffers into buckets of tens of MB (ncclGroupStart). Launch each"
-            " bucket on a separate stream, after an event of its last producer.",
-            fix_in={
-                "jax": "Let XLA overlap collectives with compute: set"
-                " --xla_gpu_enable_latency_hiding_scheduler=true in XLA_FLAGS, and compile"
-                " the whole step with one jax.jit."
-            },
+            fix_cuda=advice.fix_cuda,
+            fix_in=advice.fix_in,
             changes=(OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(run.trace)),),
             on_devices=_on_devices(run, collectives),
         )
