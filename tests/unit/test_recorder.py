@@ -1,0 +1,101 @@
+"""How to record what is missing, in the words of the profiler that recorded the trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.any_trace import empty_trace
+
+from warpline.derived.recorder import hints, is_of_pytorch, only_step, table_hint
+from warpline.documents.tables import compute
+from warpline.result import Skipped
+from warpline.trace import MemorySource, Trace
+from warpline.trace.meta import TraceMeta
+
+PYTORCH = "void at::native::vectorized_elementwise_kernel<4>(int)"
+
+
+def recorded(
+    recorder: str, kernel: str = "", process: str = "./solve", ranges: tuple[str, ...] = ()
+) -> Trace:
+    tables: dict[str, dict[str, list[Any]]] = {
+        "process": {"pid": [1], "name": [process]},
+        "thread": {"process_id": [0], "tid": [1]},
+        "device": {"gpu_index": [0]},
+    }
+    if kernel:
+        tables["kernel"] = {"start_ns": [0], "end_ns": [9], "name": [kernel], "device_id": [0]}
+    if ranges:
+        tables["range"] = {
+            "start_ns": [10 * n for n in range(len(ranges))],
+            "end_ns": [10 * n + 9 for n in range(len(ranges))],
+            "name": list(ranges),
+            "thread_id": [0] * len(ranges),
+            "process_id": [0] * len(ranges),
+        }
+    return Trace(MemorySource(tables, TraceMeta((Path("memory"),), recorder)))
+
+
+@pytest.mark.parametrize(
+    ("recorder", "kernel", "process", "mark"),
+    [
+        ("kineto", PYTORCH, "python", "prof.step()"),
+        ("kineto", "saxpy(float *)", "./solve", "prof.step()"),
+        ("nsys-sqlite", PYTORCH, "python", "torch.cuda.nvtx.range_push("),
+        ("warpline", PYTORCH, "python", "torch.cuda.nvtx.range_push("),
+        ("nsys-sqlite", "loop_add_fusion_3", "python3", "nvtx.annotate("),
+        ("nsys-sqlite", "cupy_add__float32_float32", "/usr/bin/python3.11", "nvtx.annotate("),
+        ("nsys-sqlite", "", "python3", "nvtx.annotate("),
+        ("nsys-sqlite", "saxpy(float *)", "./solve", "nvtxRangePushA("),
+        ("nsys-sqlite", "", "./solve", "nvtxRangePushA("),
+    ],
+)
+def test_steps_are_marked_as_the_recorder_sees_them(
+    recorder: str, kernel: str, process: str, mark: str
+) -> None:
+    hint = hints(recorded(recorder, kernel, process)).steps
+    assert mark in hint
+    assert hint.endswith(", or name existing ranges with --steps NAME.")
+    assert sum(word in hint for word in ("prof.step()", "torch.cuda", "annotate", "nvtxRange")) == 1
+
+
+def test_options_are_for_recorders_that_have_them() -> None:
+    own, of_program = hints(recorded("nsys-sqlite")), hints(recorded("kineto"))
+    for with_option, in_program in zip(own[2:], of_program[2:], strict=True):
+        assert "-t cuda" in with_option
+        assert "ProfilerActivity.CUDA" in in_program
+        assert "-t cuda" not in in_program
+    assert own.more_steps.format(count=10) == "Record at least 10 steps after warm-up."
+    assert "active=10)" in of_program.more_steps.format(count=10)
+
+
+def test_hints_of_tables() -> None:
+    option, trace = "profile with --trace=cuda", recorded("kineto")
+    assert table_hint(recorded("nsys-sqlite"), ("kernel",), option) == option
+    assert "ProfilerActivity.CUDA" in (table_hint(trace, ("x", "memcpy"), option) or "")
+    assert "record_function" in (table_hint(trace, ("range",), option) or "")
+    assert table_hint(trace, ("x",), option) == option
+    assert table_hint(trace, (), None) is None
+    skipped = compute(trace, "cuda_api_sum")
+    assert isinstance(skipped, Skipped)
+    assert "ProfilerActivity.CUDA" in (skipped.hint or "")
+
+
+def test_the_only_step_of_the_pytorch_profiler() -> None:
+    def name(*ranges: str) -> str | None:
+        return only_step(recorded("kineto", ranges=ranges))
+
+    assert name("ProfilerStep#6") == "ProfilerStep#6"
+    assert name("ProfilerStep#6", "forward", "ProfilerStep#6") == "ProfilerStep#6"
+    assert name("ProfilerStep#6", "ProfilerStep#7") is None
+    assert name("forward") is None
+    assert name() is None
+    assert only_step(empty_trace()) is None
+
+
+def test_a_converted_recording_keeps_its_recorder() -> None:
+    meta = TraceMeta((Path("memory"),), "warpline", "PyTorch profiler, CUDA 12.8")
+    assert is_of_pytorch(Trace(MemorySource({"process": {"pid": [1]}}, meta)))
+    assert not is_of_pytorch(recorded("warpline"))
