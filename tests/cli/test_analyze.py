@@ -190,12 +190,14 @@ def test_checklist(run, capture):
 
 def test_steps_by_name(run, capture):
     path = str(capture("host_sync.bad"))
-    found = json.loads(run("analyze", "-f", "json", "--steps", "forward", path).out)
+    found = json.loads(run("analyze", "-f", "json", "--steps-from", "forward", path).out)
     assert found["steps"]["source"] == "range:forward"
+    assert not found["steps"]["is_inferred"]
+    # The option's former name.
     named = run("analyze", "-q", "-f", "csv", "--steps", "forward", path).out
     total_ns = sum(int(row["Total Time (ns)"]) for row in csv.DictReader(io.StringIO(named)))
     assert total_ns == found["breakdown"][0]["total_ns"]
-    done = run("analyze", "--steps", "nothing", path)
+    done = run("analyze", "--steps-from", "nothing", path)
     assert done.status == 2
     assert "nothing" in done.err
 

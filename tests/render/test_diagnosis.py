@@ -27,6 +27,7 @@ from warpline.result import (
     Part,
     Phase,
     Skipped,
+    StepCandidate,
     StepSummary,
 )
 from warpline.result.shares import part_shares, tenths_of_percent
@@ -96,7 +97,7 @@ def test_the_screen_line_by_line():
         "  GPU busy.",
         "  Fix first: this (F1).",
         "",
-        "GPU 0 H100, process 7: 2 steps, mean 500 ns (median 500 ns, p95 510 ns)",
+        "GPU 0 H100, process 7: 2 steps (step_*), mean 500 ns (median 500 ns, p95 510 ns)",
         "  " + "█" * 32 + "▓" * 16 + "▒" * 8 + "░" * 24,
         "  █ compute 40.0%    ▓ communication 20.0%    ▒ copies 10.0%    ░ idle 30.0%",
         "                         per step    share",
@@ -220,6 +221,26 @@ def test_parts_of_next_to_no_time_have_no_line():
     longer = (*parts[:3], Part("dependency", "idle", 2_000, "words"))
     shown = text(replace(EXAMPLE, breakdown=(Breakdown(7, 0, "H100", 2, 10_003_999, longer),)))
     assert "    dependency            1.00 us     0.0%  words" in shown
+
+
+def test_inferred_steps_say_so():
+    note = "no range names the steps: each is a sequence of 49 launches that repeats"
+    steps = replace(EXAMPLE.steps, source="periodicity", is_inferred=True, notes=(note,))
+    item = replace(EXAMPLE, steps=steps)
+    shown = " ".join(text(item, width=80).split())
+    assert "process 7: 2 steps inferred from repeating launches, mean 500 ns" in shown
+    assert f"N{note[1:]}. To be sure, mark each step with a range. GPU 0" in shown
+    candidates = (StepCandidate("my steps", 5, 0.9), StepCandidate("Model_0", 1200, 0.8))
+    item = replace(EXAMPLE, steps=replace(steps, candidates=candidates))
+    said = "--steps-from 'my steps' (5 ranges), --steps-from Model_0 (1,200 ranges)."
+    assert said in " ".join(text(item, width=80).split())
+    assert "### GPU 0 H100, process 7: 2 steps inferred" in text(item, as_markdown.render)
+    assert "steps-from 'my steps'" in text(item, as_markdown.render)
+
+
+def test_a_long_name_of_steps_is_shortened_in_the_heading():
+    item = replace(EXAMPLE, steps=replace(EXAMPLE.steps, source="range:" + "s" * 50))
+    assert f"2 steps ({'s' * 37}...), mean" in text(item, width=120)
 
 
 def test_many_devices_have_a_line_each_and_the_slowest_all_parts():

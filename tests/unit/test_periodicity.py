@@ -57,6 +57,17 @@ def test_gradients_that_are_accumulated_are_one_step():
     assert bounds(step * 5) == [place * len(step) for place in range(6)]
 
 
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_passes_of_layers_are_longer_than_their_layers(count: int):
+    embedding, layer, head = [90, 91, 95], [1, 2, 3, 4, 2, 5, 6, 7], [92, 96]
+    one = [*embedding, *layer * 24, *head]
+    assert bounds(one * count) == [place * len(one) for place in range(count + 1)]
+
+
+def test_a_pass_of_layers_between_an_embedding_and_a_head_does_not_repeat():
+    assert find([90, 91, 95, *[1, 2, 3, 4, 2, 5, 6, 7] * 24, 92, 96, 97]) is None
+
+
 def test_a_launch_more_every_tenth_step_makes_no_longer_step():
     tokens: list[int] = []
     starts = []

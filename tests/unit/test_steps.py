@@ -258,6 +258,17 @@ def test_names_of_other_things(name: str):
     assert steps(Run(regular(4, name=name).trace())).source in ("none", "periodicity")
 
 
+def test_details_in_brackets_are_no_numbers_of_steps():
+    names = ("step[EXTEND bs=15 toks=360]", "step[DECODE bs=32]", "step[DECODE bs=16]")
+    program = Program()
+    for number, name in enumerate(names):
+        program.range(number * 100, number * 100 + 90, name)
+        program.kernel(number * 100 + 10, number * 100 + 20, number * 100 + 60)
+    found = steps(Run(program.trace()))
+    assert (found.source, labels(found)) == ("range:step[*]", list(names))
+    assert found.index.tolist() == [0, 1, 2]
+
+
 def test_the_outermost_family_that_repeats_is_the_steps():
     program = regular(3)
     for number in range(3):

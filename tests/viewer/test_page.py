@@ -231,7 +231,7 @@ def test_the_overview_has_the_words_of_analyze(make, assets, bundled):
     found = Elements("".join(page(diagnosis, container, assets, "inline")))
     text = " ".join("".join(found.text).split())
     for words in (
-        "analyzed, detected from ranges step_*",
+        "analyzed, ranges step_*",
         "Estimated saving: ",
         " per step (84%; bounds ",
         "Excluded: step_5 (last)",

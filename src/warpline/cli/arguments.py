@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -50,10 +50,13 @@ def add_recordings(parser: ArgumentParser) -> None:
 def add_steps(parser: ArgumentParser | _ArgumentGroup) -> None:
     """Declare the option that names the steps."""
     parser.add_argument(
-        "--steps",
+        "--steps-from",
+        dest="steps",
         metavar="NAME",
-        help="ranges that are steps; accepts *, such as 'epoch_*' (default: detected)",
+        help="ranges that are steps; accepts *, such as 'epoch_*'; 'launches' takes repeating"
+        " launches (default: detected)",
     )
+    parser.add_argument("--steps", dest="steps", help=SUPPRESS)  # its former name
 
 
 def add_filters(parser: ArgumentParser) -> None:

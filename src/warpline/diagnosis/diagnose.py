@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from warpline.derived.recorder import table_hint
+from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps
 from warpline.diagnosis.judgment import Attempt, judge
@@ -82,6 +83,9 @@ def _steps(run: Run, replay: Replay | None) -> StepSummary:
         times.host_median_ns,
         excluded,
         *_unprofiled(replay),
+        is_inferred=run_steps.is_inferred,
+        notes=run_steps.notes,
+        candidates=() if run_steps.has_ranges else step_candidates(run.trace),
     )
 
 

@@ -19,6 +19,7 @@ from warpline.presentation.blocks import (
     Table,
 )
 from warpline.presentation.libraries import library_name
+from warpline.presentation.step_source import counted_steps
 from warpline.result import PART_KINDS, Breakdown, Diagnosis, Part, PartKind, StepSummary
 from warpline.result.shares import (
     GROUPS,
@@ -41,11 +42,11 @@ def devices_on_screen(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
     """Yield the breakdown of each GPU; of more than `most`, a line each and the slowest."""
     every = diagnosis.breakdown
     if len(every) <= most:
-        spread = diagnosis.steps if len(every) == 1 else None
-        yield from (_on_screen(item, spread) for item in every)
+        has_spread = len(every) == 1
+        yield from (_on_screen(item, diagnosis.steps, has_spread=has_spread) for item in every)
         return
     yield _glance(every)
-    yield _on_screen(slowest(every, by_total=True)[1], diagnosis.steps)
+    yield _on_screen(slowest(every, by_total=True)[1], diagnosis.steps, has_spread=True)
 
 
 def devices_on_page(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
@@ -54,9 +55,9 @@ def devices_on_page(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
         return
     place, longest = slowest(diagnosis.breakdown)
     others = [item for row, item in enumerate(diagnosis.breakdown) if row != place]
-    blocks: list[Block] = [_device(longest, device_title(longest))]
+    blocks: list[Block] = [_device(longest, device_title(longest, diagnosis.steps))]
     for item in others[: most - 1]:
-        title = device_title(item)
+        title = device_title(item, diagnosis.steps)
         blocks.append(Section(title, (_bar(item, title),), "device"))
     hidden = len(others) - (most - 1)
     if hidden > 0:
@@ -70,7 +71,9 @@ def devices_on_page(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
 def devices_in_markdown(diagnosis: Diagnosis) -> Iterator[Block]:
     """Yield the table of each GPU's parts; without steps, its shares are of the whole recording."""
     for item in diagnosis.breakdown:
-        time = _mean(item) if item.count else f"{format_ns(item.total_ns)} analyzed"
+        time = f"{format_ns(item.total_ns)} analyzed"
+        if item.count:
+            time = _mean(item, diagnosis.steps)
         table = _flat_table(item, item.parts, item.total_ns)
         yield Section(f"{device_label(item)}: {time}", (table,))
 
@@ -80,7 +83,9 @@ def devices_in_notebook(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
     for item in diagnosis.breakdown[:most]:
         parts = counted(item)[0]
         total_ns = sum(part.ns for part in parts)
-        time = _mean(item, total_ns) if item.count else f"{format_ns(total_ns)} in all"
+        time = f"{format_ns(total_ns)} in all"
+        if item.count:
+            time = _mean(item, diagnosis.steps, total_ns)
         yield _flat_table(item, parts, total_ns, f"{device_label(item)}: {time}")
     hidden = len(diagnosis.breakdown) - most
     if hidden > 0:
@@ -95,14 +100,15 @@ def device_label(item: Breakdown) -> str:
     return f"GPU {item.device}{name}{rank}{process}"
 
 
-def device_title(item: Breakdown) -> str:
+def device_title(item: Breakdown, steps: StepSummary) -> str:
     """Return the name of a GPU with the time of its steps, or from first to last operation."""
     if not item.count:
         worked_ns = sum(part.ns for part in counted(item)[0])
         return f"{device_label(item)}: {format_ns(worked_ns)} from first to last GPU operation"
     if item.count == 1:
-        return f"{device_label(item)}: 1 step of {format_ns(item.total_ns)}"
-    return f"{device_label(item)}: {_mean(item)}"
+        step = counted_steps(1, steps)
+        return f"{device_label(item)}: {step} of {format_ns(item.total_ns)}"
+    return f"{device_label(item)}: {_mean(item, steps)}"
 
 
 def slowest(breakdown: Sequence[Breakdown], *, by_total: bool = False) -> tuple[int, Breakdown]:
@@ -122,8 +128,9 @@ def slowest(breakdown: Sequence[Breakdown], *, by_total: bool = False) -> tuple[
     return place, breakdown[place]
 
 
-def _on_screen(item: Breakdown, steps: StepSummary | None) -> Section:
-    return _device(item, device_title(item) + _spread(item, steps), least_tenths=_LEAST_TENTHS)
+def _on_screen(item: Breakdown, steps: StepSummary, *, has_spread: bool) -> Section:
+    spread = _spread(item, steps) if has_spread else ""
+    return _device(item, device_title(item, steps) + spread, least_tenths=_LEAST_TENTHS)
 
 
 def _device(item: Breakdown, title: str, *, least_tenths: int = 0) -> Section:
@@ -242,13 +249,13 @@ def _per(item: Breakdown) -> str:
     return "per step" if item.count else "time"
 
 
-def _mean(item: Breakdown, total_ns: int | None = None) -> str:
+def _mean(item: Breakdown, steps: StepSummary, total_ns: int | None = None) -> str:
     whole_ns = item.total_ns if total_ns is None else total_ns
-    return f"{plural(item.count, 'step')}, mean {format_ns(whole_ns / item.count)}"
+    return f"{counted_steps(item.count, steps)}, mean {format_ns(whole_ns / item.count)}"
 
 
-def _spread(item: Breakdown, steps: StepSummary | None) -> str:
-    if item.count < 2 or steps is None or steps.median_ns is None or steps.p95_ns is None:
+def _spread(item: Breakdown, steps: StepSummary) -> str:
+    if item.count < 2 or steps.median_ns is None or steps.p95_ns is None:
         return ""
     return f" (median {format_ns(steps.median_ns)}, p95 {format_ns(steps.p95_ns)})"
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from warpline.presentation.blocks import Block, Card, Cards, Cell, Commands, Head, Link, Section
 from warpline.presentation.devices import slowest
+from warpline.presentation.step_source import analyzed_steps
 from warpline.result import Diagnosis, Overlap, Part
 from warpline.result.shares import counted, part_shares, percent, tenths
-from warpline.units import format_ns, plural
+from warpline.units import format_ns
 
 _FIRST = " Fix first: "  # the advice gets a line of its own
 
@@ -37,9 +38,7 @@ def _facts(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"{len(devices)} x {' and '.join(sorted(names))}"
     steps = diagnosis.steps
     if steps.source != "none":
-        kind, _, pattern = steps.source.partition(":")
-        where = f"ranges {pattern}" if kind == "range" else "repeated launches"
-        yield f"{plural(steps.count, 'step')} analyzed, detected from {where}"
+        yield analyzed_steps(steps)
 
 
 def cards(diagnosis: Diagnosis) -> Iterator[Block]:

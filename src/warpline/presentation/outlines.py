@@ -41,6 +41,7 @@ from warpline.presentation.findings import (
 from warpline.presentation.head import cards, head
 from warpline.presentation.overlaps import overlaps
 from warpline.presentation.phases import all_phases, first_phases, longest_phases
+from warpline.presentation.step_source import step_source
 from warpline.result import Diagnosis
 
 
@@ -49,6 +50,7 @@ def screen(diagnosis: Diagnosis) -> Presentation:
     return _presentation(
         diagnosis,
         *head(diagnosis),
+        *step_source(diagnosis),
         *devices_on_screen(diagnosis, most=2),
         *overlaps(diagnosis, most=6),
         *longest_phases(diagnosis, most=8, depth=3),
@@ -74,6 +76,7 @@ def markdown(diagnosis: Diagnosis) -> Presentation:
     return _presentation(
         diagnosis,
         *head(diagnosis, has_warnings=True),
+        *step_source(diagnosis),
         *devices_in_markdown(diagnosis),
         *overlaps(diagnosis),
         *first_phases(diagnosis, most=12),
@@ -97,6 +100,7 @@ def notebook(diagnosis: Diagnosis) -> Presentation:
     return _presentation(
         diagnosis,
         *head(diagnosis, has_warnings=True),
+        *step_source(diagnosis),
         *devices_in_notebook(diagnosis, most=4),
         *findings_in_notebook(diagnosis),
         *failed_checks_in_table(diagnosis),
@@ -120,6 +124,7 @@ def page(
         *head(diagnosis, has_facts=True),
         *cards(diagnosis),
         *warnings(diagnosis),
+        *step_source(diagnosis),
         *devices_on_page(diagnosis, most=16),
         *findings_on_page(diagnosis),
         *step_times(diagnosis, step_lists[0] if step_lists else None),

@@ -85,13 +85,20 @@ def _alone_ns(run: Run, graph: EventGraph, at: Timing) -> int:
 
     The median of the steps, if none has a preceding one.
     """
-    chosen, of_item = replay_window(run).step, _anchors(run).of_item
-    included = np.flatnonzero(steps(run).included[chosen])
-    groups = [np.flatnonzero(of_item == place) for place in included.tolist()]
-    spans = [_span_ns(run, graph, at, items) for items in groups if len(items)]
+    of_item = _anchors(run).of_item
+    spans = [
+        _span_ns(run, graph, at, np.flatnonzero(of_item == place)) for place in _alone(run).tolist()
+    ]
     if spans:
         return round(float(np.median(spans)))
     return _span_ns(run, graph, at, np.arange(len(graph.queued)))
+
+
+def _alone(run: Run) -> I64:
+    """Return the places in the window of the included steps that launched work."""
+    included = np.flatnonzero(steps(run).included[replay_window(run).step])
+    launched: I64 = included[np.isin(included, _anchors(run).of_item)]
+    return launched
 
 
 def step_busy_ns(run: Run, graph: EventGraph, at: Timing, loop: int) -> int:
@@ -103,16 +110,18 @@ def step_busy_ns(run: Run, graph: EventGraph, at: Timing, loop: int) -> int:
     queue = graph.queued
     items = np.flatnonzero((queue.operation >= 0) & (at.item_start_ns != NEVER))
     items = items[np.isin(operation_categories(run.trace)[queue.operation[items]], _COMPUTE)]
-    counted, chosen = _counted(run), replay_window(run).step
-    step = _anchors(run).of_item[items] if len(counted) else np.zeros(len(items), np.int64)
+    chosen = replay_window(run).step
+    places = _counted(run) if loop != NONE else _alone(run)
+    step = _anchors(run).of_item[items] if len(places) else np.zeros(len(items), np.int64)
     items, step = items[step >= 0], step[step >= 0]
     most = np.zeros(len(chosen) or 1, np.int64)
     for rows in by_group(queue.stream[items]):
         busy_ns = np.zeros_like(most)
         np.add.at(busy_ns, step[rows], (at.item_end_ns - at.item_start_ns)[items[rows]])
         most = np.maximum(most, busy_ns)
-    of_loop = counted[steps(run).loop[chosen[counted]] == loop] if len(counted) else [0]
-    return round(float(np.median(most[of_loop])))
+    if loop != NONE:
+        places = places[steps(run).loop[chosen[places]] == loop]
+    return round(float(np.median(most[places] if len(places) else most[:1])))
 
 
 @derived
@@ -127,10 +136,10 @@ def _counted(run: Run) -> I64:
     included = run_steps.included[chosen]
     counts = follows[(included | ends)[follows]]
     if included.any() and not included[counts].any():
-        return counts[:0]
+        return np.zeros(0, np.int64)
     # The first step may still include earlier work.
     second = counts[(counts >= 2) & (loop[counts - 2] == loop[counts])]
-    chosen_steps: I64 = second if len(second) > 1 else counts if len(counts) else follows
+    chosen_steps: I64 = second if len(second) else counts if len(counts) else follows
     return chosen_steps
 
 

@@ -28,6 +28,7 @@ from warpline.result.diagnosis import (
     Program,
     Replay,
     Severity,
+    StepCandidate,
     StepSummary,
     severity_rank,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "Rule",
     "Severity",
     "Skipped",
+    "StepCandidate",
     "StepSummary",
     "Texts",
     "Values",

@@ -104,7 +104,7 @@ class Finding(Displayed):
         is_generic: Whether its saving is estimated after fixing all findings that are not generic.
         changes: The changes that the fix makes to the run, the input of the simulation.
         most_ns: The most that the fix can save per step, whatever the simulation says: GPU and idle
-            time that the claim is about. None if only the simulation tells.
+            time that the claim is about. None if the simulation alone decides.
         on_devices: The facts per process and device, ascending. The sum of their times, divided by
             the number of steps of all processes, is the time in the claim; of ranks that wait, the
             mean is. Empty if it is not about devices, or about calls of threads that launched work
@@ -183,6 +183,21 @@ class ExcludedStep:
 
 
 @dataclass(frozen=True)
+class StepCandidate:
+    """Ranges that might be the steps of a program whose steps no range names.
+
+    Attributes:
+        name: The name or pattern that selects them: ``analyze --steps-from NAME``.
+        count: Number of ranges, of the process with the most.
+        coverage_ratio: Fraction of the GPU operations that are launched within.
+    """
+
+    name: str
+    count: int
+    coverage_ratio: float
+
+
+@dataclass(frozen=True)
 class StepSummary:
     """The analyzed steps.
 
@@ -197,6 +212,9 @@ class StepSummary:
             overhead of the profiler is unknown, or nothing could be simulated.
         unprofiled_low_ns: Lower bound.
         unprofiled_high_ns: Upper bound.
+        is_inferred: Whether they are inferred from repeating launches, since no range names them.
+        notes: Caveats, such as why repeating launches do not count as steps.
+        candidates: Ranges that might be the steps, if no range names them.
     """
 
     source: str
@@ -208,6 +226,9 @@ class StepSummary:
     unprofiled_ns: int | None = None
     unprofiled_low_ns: int | None = None
     unprofiled_high_ns: int | None = None
+    is_inferred: bool = False
+    notes: tuple[str, ...] = ()
+    candidates: tuple[StepCandidate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -429,7 +450,7 @@ class Diagnosis(Document):
 
 def _finding_facts(item: Finding) -> dict[str, Any]:
     facts = asdict(replace(item, changes=()))
-    del facts["changes"], facts["fix_in"]
+    del facts["changes"], facts["fix_in"], facts["most_ns"]
     return {"id": item.id, **facts}
 
 

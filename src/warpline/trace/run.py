@@ -15,8 +15,8 @@ class Run:
 
     Attributes:
         trace: The trace.
-        steps: Name of the ranges that are steps, or a pattern such as ``epoch_*``; None detects the
-            steps.
+        steps: Name of the ranges that are steps, or a pattern such as ``epoch_*``; ``launches``
+            takes repeating launches; None detects the steps.
     """
 
     trace: Trace

@@ -49,7 +49,7 @@ _MATTERS = re.compile(
 )
 _STEP_HINT = (
     'Mark each step with torch.cuda.nvtx.range_push(f"step_{i}") and range_pop(), or name existing'
-    " ranges with --steps NAME."
+    " ranges with --steps-from NAME."
 )
 
 
@@ -250,7 +250,9 @@ def _steps(run_steps: Steps) -> Iterator[Finding]:
             "low",
             "No steps were found",
             "The whole recording is analyzed as one interval, including startup and shutdown.",
-            Evidence("no ranges named like steps, and no repeating launches"),
+            Evidence(
+                next(iter(run_steps.notes), "no ranges named like steps, no repeating launches")
+            ),
             _STEP_HINT,
             verify,
         )

@@ -64,14 +64,16 @@ def steps(trace: Trace, arguments: Arguments) -> Result | Skipped:
         measures it. Warm-up, outliers and truncated steps would distort it.
     How it is computed: Steps are ranges with names such as step_7, iteration 7, ProfilerStep#7 or
         train_step: the outermost ones that launch most of the GPU work. Without such ranges, steps
-        are repetitions in the sequence of launches. GPU time lasts from the start of the first
-        operation launched in the step, by any thread, to the start of the first one launched in
-        the next step. If the streams of a GPU differ in pace, the slowest counts. CPU time lasts
-        from start to start. The last step has neither. Excluded are leading steps longer than
-        1.2 medians plus three standard deviations (1.05 if they load code or allocate), a first
-        step shorter than two thirds of the median minus three deviations, and later steps longer
-        than 1.5 medians plus three deviations, unless they are more than a tenth. The deviation
-        is the scaled median absolute deviation. Jitter is (p95 - p5) / median.
+        are repetitions in the sequence of launches, unless these are parts of one pass: a call of
+        an outermost nn.Module holds several, one range named like a step holds all of them and
+        other work, or short ones follow work that occurs once. GPU time lasts from the start of the
+        first operation launched in the step, by any thread, to the start of the first one launched
+        in the next step. If the streams of a GPU differ in pace, the slowest counts. CPU time lasts
+        from start to start. The last step has neither. Excluded are leading steps longer than 1.2
+        medians plus three standard deviations (1.05 if they load code or allocate), a first step
+        shorter than two thirds of the median minus three deviations, and later steps longer than
+        1.5 medians plus three deviations, unless they are more than a tenth. The deviation is the
+        scaled median absolute deviation. Jitter is (p95 - p5) / median.
     Limits: Percentiles of few steps are close to the longest one. Repetitions of launches may be
         layers instead of steps. Work launched outside steps counts in the period of the preceding
         step. Without recorded calls, work belongs to the step during which it ran.
@@ -80,7 +82,8 @@ def steps(trace: Trace, arguments: Arguments) -> Result | Skipped:
     run = run_of(trace, arguments)
     run_steps = find_steps(run)
     if not len(run_steps):
-        return Skipped(NAME, "no steps found", "mark each step with a range")
+        reason = next(iter(run_steps.notes), "no steps found")
+        return Skipped(NAME, reason, "mark each step with a range")
     busy, device = _slowest(trace, run_steps)
     launches, kernels = _launched(trace, step_of_operations(run), len(run_steps))
     has_period = run_steps.slowest_window >= 0
@@ -139,7 +142,10 @@ def _notes(run_steps: Steps) -> tuple[str, ...]:
     times = run_steps.times()
     counted = plural(times.count, "step is", "steps are")
     of_each = " of each process" if run_steps.loop[-1] > 0 else ""
-    text = f"{counted} analyzed{of_each}, from {run_steps.source}"
+    source = f"from {run_steps.source}"
+    if run_steps.is_inferred:
+        source = "inferred from repeating launches"
+    text = f"{counted} analyzed{of_each}, {source}"
     if times.median_ns is not None and times.p95_ns is not None:
         text += f": median {format_ns(times.median_ns)}, p95 {format_ns(times.p95_ns)}"
         if times.jitter_ratio is not None:

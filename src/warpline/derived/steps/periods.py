@@ -17,13 +17,13 @@ from warpline.ops.arrays import I64
 from warpline.ops.group import factorize_rows
 from warpline.trace import Trace
 
-_KERNEL_SHAPE = ("name_id", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+KERNEL_SHAPE = ("name_id", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _NAME_ONLY = ("name_id",)
 # Repetitions whose length differs more from the usual one are not steps.
 _SAME_LENGTH = 0.05
 
 
-class _Launches(NamedTuple):
+class Launches(NamedTuple):
     """The launches of a process, in order; a call that launched several operations counts once.
 
     Attributes:
@@ -38,7 +38,7 @@ class _Launches(NamedTuple):
 class _Repeated(NamedTuple):
     """Repetitions in a sequence of launches."""
 
-    launches: _Launches
+    launches: Launches
     repetitions: Repetitions
 
     @property
@@ -56,15 +56,19 @@ def step_periods(trace: Trace) -> HostSteps | None:
     regardless of their grid, as shapes may change between steps. A step lasts from its first launch
     to the start of the next one.
     """
-    for columns in (_KERNEL_SHAPE, _NAME_ONLY):
-        kind = _kinds(trace, columns)
-        loops = [loop for launches in _processes(trace) for loop in _loop(trace, launches, kind)]
+    for columns in (KERNEL_SHAPE, _NAME_ONLY):
+        kind = launch_kinds(trace, columns)
+        loops = [
+            loop
+            for launches in launches_of_processes(trace)
+            for loop in _loop(trace, launches, kind)
+        ]
         if loops:
             return _as_steps(trace, loops)
     return None
 
 
-def _kinds(trace: Trace, kernel_columns: tuple[str, ...]) -> I64:
+def launch_kinds(trace: Trace, kernel_columns: tuple[str, ...]) -> I64:
     """Return equal numbers for equal operations, shape (operations,)."""
     work = operations(trace)
     kind = np.zeros(len(work), np.int64)
@@ -96,7 +100,8 @@ def _magnitude(values: I64) -> I64:
     return np.frexp(values.astype(np.float64))[1].astype(np.int64)
 
 
-def _processes(trace: Trace) -> Iterator[_Launches]:
+def launches_of_processes(trace: Trace) -> Iterator[Launches]:
+    """Yield the launches of each process."""
     work, launched = operations(trace), launch_order(trace)
     order = launched.order
     if launched.is_known.any():
@@ -106,10 +111,10 @@ def _processes(trace: Trace) -> Iterator[_Launches]:
     process = work.process[order]
     bounds = np.flatnonzero(np.diff(process)) + 1
     for part in np.split(order, bounds):
-        yield _Launches(part, launched.time_ns[part])
+        yield Launches(part, launched.time_ns[part])
 
 
-def _loop(trace: Trace, launches: _Launches, kind: I64) -> Iterator[list[_Repeated]]:
+def _loop(trace: Trace, launches: Launches, kind: I64) -> Iterator[list[_Repeated]]:
     """Yield the repetitions of one process, if any; per sample with step sampling."""
     repeated = []
     for part in _samples(trace, launches):
@@ -120,13 +125,13 @@ def _loop(trace: Trace, launches: _Launches, kind: I64) -> Iterator[list[_Repeat
         yield [part for part in repeated if abs(part.period - usual) <= _SAME_LENGTH * usual]
 
 
-def _samples(trace: Trace, launches: _Launches) -> Iterator[_Launches]:
+def _samples(trace: Trace, launches: Launches) -> Iterator[Launches]:
     if trace.meta.windows_ns is None:
         yield launches
         return
     for start, end in trace.meta.windows_ns:
         part = slice(*np.searchsorted(launches.time_ns, (start, end)).tolist())
-        yield _Launches(launches.operation[part], launches.time_ns[part])
+        yield Launches(launches.operation[part], launches.time_ns[part])
 
 
 def _as_steps(trace: Trace, loops: list[list[_Repeated]]) -> HostSteps:
@@ -167,8 +172,8 @@ def _notes(loops: list[list[_Repeated]]) -> tuple[str, ...]:
     lengths = " or ".join(f"{period:,}" for period in periods[:3])
     what = "one launch" if periods == [1] else f"a sequence of {lengths} launches"
     text = (
-        f"no step ranges: a step is {what} that repeats. It may be a layer, or several steps."
-        " Mark steps with ranges to be sure"
+        f"steps are inferred: each is {what} that repeats, so it may be a layer rather than"
+        " a step, or several steps"
     )
     if fewest < 3:
         return text, "the sequence repeats only twice, which is weak evidence of steps"

@@ -19,7 +19,8 @@ from warpline.ops.tree import enclosing, nest
 from warpline.trace import Run, Trace
 
 STEP_ARGUMENT: Mapping[str, str] = {
-    "name": "use ranges of this name as steps; * matches any text: name=epoch_*"
+    "name": "use ranges of this name as steps; * matches any text: name=epoch_*; name=launches uses"
+    " repeating launches"
 }
 _NO_NUMBER = -1
 # Two ranges of a family are enough for one period. A family that launches less than this fraction
@@ -38,6 +39,8 @@ _STEP = re.compile(_BEGIN + r"(?i:step|iteration|iter|mini[_ -]?batch|batch)" + 
 _UNIT_OF_WORK = re.compile(
     _BEGIN + r"(?i:frame|token|request|query|decode|generate|inference|predict)" + _END
 )
+# step[DECODE bs=32]
+_DETAILS = re.compile(r"(?<=[A-Za-z])\[(?=[^\[\]A-Za-z]*+[A-Za-z])[^\[\]]*+\]$")
 _LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]++)(?:\s*+(?:/|of)\s*+[0-9]++)?+[^0-9]*+$")
 _NOT_A_STEP = re.compile(r"(?i)warm[_ -]?up|optim|sched|micro|accum|zero_grad|epoch[s_ #:=\[]*\d*$")
 _EPOCH = re.compile(r"(?i)epoch")
@@ -83,7 +86,7 @@ class HostSteps(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class _Named(NamedTuple):
+class Named(NamedTuple):
     """Distinct names of possible step ranges."""
 
     name_id: I64  # rows of the string pool, ascending
@@ -92,7 +95,7 @@ class _Named(NamedTuple):
     priority: I64  # 0 for names of steps, 1 for names of other units of work
 
 
-class _Family(NamedTuple):
+class Family(NamedTuple):
     """Ranges with names of one pattern, rows of the range table by loop and start."""
 
     pattern: str
@@ -140,9 +143,9 @@ def _require_none(run: Run) -> None:
         )
 
 
-def _families(trace: Trace) -> Iterable[_Family]:
+def _families(trace: Trace) -> Iterable[Family]:
     """Yield the families of ranges whose names denote steps."""
-    named = _step_names(trace)
+    named = step_names(trace)
     if not len(named.name_id):
         return
     ids = trace.columns("range", "name_id")["name_id"].filled(-1).astype(np.int64)
@@ -156,27 +159,29 @@ def _families(trace: Trace) -> Iterable[_Family]:
         for pattern, code in patterns.items():
             chosen = np.flatnonzero((codes == code) & (named.priority[place] == priority))
             if len(chosen) >= _LEAST_REPEATS:
-                family = _family(trace, pattern, rows[chosen], named.number[place[chosen]])
+                family = range_family(trace, pattern, rows[chosen], named.number[place[chosen]])
                 families += [family] if family is not None else []
         if families:
             yield from families
             return
 
 
-def _step_names(trace: Trace) -> _Named:
+def step_names(trace: Trace) -> Named:
     """Return the names of steps, or of other units of work."""
     ids, numbers, patterns, priorities = [], [], [], []
     for row in _with_words(trace):
-        text = trace.strings.text(row)
+        whole = trace.strings.text(row)
+        text = _DETAILS.sub("", whole)
         if not text.rstrip(_NO_LETTERS).lower().endswith(_LAST_WORDS):
             continue  # much faster than the patterns
         priority = 0 if _STEP.search(text) else 1 if _UNIT_OF_WORK.search(text) else None
-        if priority is not None and not _NOT_A_STEP.search(text):
+        if priority is not None and not is_part_of_step(text):
             ids.append(row)
-            numbers.append(_number(text))
-            patterns.append(_DIGITS.sub("*", text))
+            has_details = len(text) < len(whole)  # their numbers are sizes
+            numbers.append(_NO_NUMBER if has_details else _number(text))
+            patterns.append(f"{text}[*]" if has_details else pattern_of(text))
             priorities.append(priority)
-    return _Named(
+    return Named(
         np.array(ids, np.int64), np.array(numbers, np.int64), tuple(patterns), np.array(priorities)
     )
 
@@ -205,16 +210,24 @@ def _number(text: str) -> int:
     return int(found[1]) if found and len(found[1]) < 18 else _NO_NUMBER
 
 
-def _family_called(trace: Trace, name: str) -> _Family:
+def has_ranges_called(trace: Trace, name: str) -> bool:
+    """Return whether any range has exactly this name."""
+    if not trace.has("range"):
+        return False
+    used = np.unique(trace.columns("range", "name_id")["name_id"].filled(-1))
+    return name in trace.strings.texts(used[used >= 0].tolist())
+
+
+def _family_called(trace: Trace, name: str) -> Family:
     names = trace.columns("range", "name_id")["name_id"]
     used = np.zeros(len(trace.strings) + 1, np.bool_)
     used[names.filled(len(trace.strings))] = True
     ids = np.flatnonzero(used[:-1])
     texts = trace.strings.texts(ids.tolist())
-    matches = np.array([text == name or fnmatchcase(text, name) for text in texts], np.bool_)
+    matches = np.array([names_ranges(text, name) for text in texts], np.bool_)
     if not matches.any():
         # "step" for step_0, step_1...
-        matches = np.array([_stem(text) == name for text in texts], np.bool_)
+        matches = np.array([stem_of(text) == name for text in texts], np.bool_)
     if not matches.any():
         raise UsageError(
             f"no range matches {name!r}",
@@ -226,7 +239,7 @@ def _family_called(trace: Trace, name: str) -> _Family:
         _number(text) for text, fits in zip(texts, matches.tolist(), strict=True) if fits
     ]
     rows = np.flatnonzero(chosen)
-    family = _family(trace, name, rows, number[names.values[rows]])
+    family = range_family(trace, name, rows, number[names.values[rows]])
     if family is None:
         raise UsageError(
             f"ranges {name!r} overlap each other and cannot be steps",
@@ -235,12 +248,27 @@ def _family_called(trace: Trace, name: str) -> _Family:
     return family
 
 
-def _stem(text: str) -> str:
+def pattern_of(text: str) -> str:
+    """Return a name with ``*`` in place of each number."""
+    return _DIGITS.sub("*", text)
+
+
+def is_part_of_step(text: str) -> bool:
+    """Return whether a name is that of a part of a step, or of several, whatever it repeats."""
+    return _NOT_A_STEP.search(text) is not None
+
+
+def names_ranges(text: str, name: str) -> bool:
+    """Return whether ranges of a name are called so by the user: exactly, or by a pattern."""
+    return text == name or fnmatchcase(text, name)
+
+
+def stem_of(text: str) -> str:
     """Return a name without its number and the separator before it."""
     return _DIGITS.sub("", text).rstrip(" _#:=.,-[]()")
 
 
-def _family(trace: Trace, pattern: str, rows: I64, number: I64) -> _Family | None:
+def range_family(trace: Trace, pattern: str, rows: I64, number: I64) -> Family | None:
     """Return the outermost ranges of each thread; None if they overlap."""
     start, end, process, thread = _times(trace, rows)
     outer = np.flatnonzero(~nest(start, end, thread).has_parent)
@@ -256,7 +284,7 @@ def _family(trace: Trace, pattern: str, rows: I64, number: I64) -> _Family | Non
             return None
     order = np.lexsort((start, loop))
     outer, loop = outer[order], loop[order]
-    return _Family(pattern, rows[outer], number[outer], loop, *_held(trace, rows[outer], loop))
+    return Family(pattern, rows[outer], number[outer], loop, *_held(trace, rows[outer], loop))
 
 
 def _times(trace: Trace, rows: I64) -> tuple[I64, I64, I64, I64]:
@@ -292,7 +320,7 @@ def _held(trace: Trace, rows: I64, loop: I64) -> tuple[int, float]:
     return held, held / between if between else 0.0
 
 
-def _best(trace: Trace, families: list[_Family]) -> _Family | None:
+def _best(trace: Trace, families: list[Family]) -> Family | None:
     """Return the outermost repeating family that launches most of the work."""
     able = [
         family
@@ -307,18 +335,18 @@ def _best(trace: Trace, families: list[_Family]) -> _Family | None:
     return max(outer or able, key=lambda family: (family.held, len(family.rows)), default=None)
 
 
-def _holds_work(trace: Trace, family: _Family) -> bool:
+def _holds_work(trace: Trace, family: Family) -> bool:
     """Return whether a family launches most of the work of its time, or there is no work."""
     if not len(operations(trace)):
         return True
     return family.held > 0 and family.coverage >= _LEAST_COVERAGE
 
 
-def _repeats(family: _Family) -> bool:
+def _repeats(family: Family) -> bool:
     return bool(np.bincount(family.loop).max(initial=0) >= _LEAST_REPEATS)
 
 
-def _runs(trace: Trace, family: _Family) -> bool:
+def _runs(trace: Trace, family: Family) -> bool:
     """Return whether the numbers ascend, or restart only in a new epoch."""
     same_loop = family.loop[1:] == family.loop[:-1]
     falls = np.flatnonzero((family.number[1:] <= family.number[:-1]) & same_loop)
@@ -336,7 +364,7 @@ def _runs(trace: Trace, family: _Family) -> bool:
     return bool(np.all(epoch.row[falls] != epoch.row[falls + 1]) and epoch.found.all())
 
 
-def _is_inside(trace: Trace, inner: _Family, outer: _Family) -> bool:
+def _is_inside(trace: Trace, inner: Family, outer: Family) -> bool:
     """Return whether most ranges of a family are nested in ranges of another one."""
     start, end, process, _ = _times(trace, outer.rows)
     points, ends, owner, _ = _times(trace, inner.rows)
@@ -347,7 +375,7 @@ def _is_inside(trace: Trace, inner: _Family, outer: _Family) -> bool:
     return bool(inside.mean() > 0.5)
 
 
-def _as_steps(trace: Trace, family: _Family) -> HostSteps:
+def _as_steps(trace: Trace, family: Family) -> HostSteps:
     start, end, process, thread = _times(trace, family.rows)
     columns = trace.columns("range", "name_id", "is_truncated")
     names = columns["name_id"].values[family.rows]

@@ -16,6 +16,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.steps.exclusion import Excluded, StepFacts, exclude
+from warpline.derived.steps.passes import one_pass
 from warpline.derived.steps.ranges import HostSteps
 from warpline.derived.steps.work import (
     NO_STEP,
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 
+INFERRED = "periodicity"
 _ONE_BY_ONE = (
     "GPU time of a step ends where the next step begins, which was not recorded: record at least"
     " two steps per sample, with --steps 2 or a longer capture range"
@@ -131,6 +133,11 @@ class Steps:
     def has_ranges(self) -> bool:
         """Whether the steps are ranges."""
         return self.source.startswith("range:")
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether the steps are inferred from repeating launches."""
+        return self.source == INFERRED
 
     @property
     def has_next(self) -> BoolArray:
@@ -224,7 +231,8 @@ def steps(run: Run) -> Steps:
     """
     marked = host_steps(run)
     if marked is None:
-        return _without_steps()
+        note = one_pass(run.trace)
+        return _without_steps(() if note is None else (note,))
     return _measured(run.trace, marked, first_work(run))
 
 
@@ -380,7 +388,7 @@ def _indices(marked: HostSteps) -> I64:
     return np.where(unnumbered[marked.loop], place, marked.number)
 
 
-def _without_steps() -> Steps:
+def _without_steps(notes: tuple[str, ...]) -> Steps:
     none, labels = np.zeros(0, np.int64), Texts(np.zeros(0, np.int32), ())
     never = np.zeros(0, np.bool_)
     return Steps(
@@ -397,4 +405,5 @@ def _without_steps() -> Steps:
         window_start_ns=none,
         window_end_ns=none,
         included=never,
+        notes=notes,
     )

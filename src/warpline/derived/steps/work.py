@@ -7,15 +7,18 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.steps.passes import one_pass
 from warpline.derived.steps.periods import step_periods
-from warpline.derived.steps.ranges import HostSteps, step_ranges
+from warpline.derived.steps.ranges import HostSteps, has_ranges_called, step_ranges
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
+from warpline.errors import UsageError
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.trace import Run, Trace
 
 NO_STEP = -1
+FROM_LAUNCHES = "launches"  # the choice of steps that takes repeating launches
 # Streams that wait for each other run at the same pace. As they start and end at different moments
 # of their first and last steps, they appear to differ by up to this much.
 _SAME_PACE = 0.97
@@ -47,11 +50,19 @@ class _Streams(NamedTuple):
 def host_steps(run: Run) -> HostSteps | None:
     """Return the steps on the CPU, None if there are none.
 
-    They are step ranges, otherwise repetitions in the launches: see `step_ranges` and
-    `step_periods`.
+    They are step ranges, otherwise repetitions in the launches that are not parts of one pass: see
+    `step_ranges`, `step_periods` and `one_pass`. A run may ask for the repetitions, whatever they
+    are, unless ranges have that name.
     """
+    if run.steps == FROM_LAUNCHES and not has_ranges_called(run.trace, run.steps):
+        repeated = step_periods(run.trace)
+        if repeated is None:
+            raise UsageError("launches do not repeat", hint="name ranges instead")
+        return repeated
     marked = step_ranges(run)
-    return step_periods(run.trace) if marked is None else marked
+    if marked is not None:
+        return marked
+    return None if one_pass(run.trace) is not None else step_periods(run.trace)
 
 
 @derived
