@@ -57,18 +57,20 @@ def test_steps_are_marked_as_the_recorder_sees_them(
 ) -> None:
     hint = hints(recorded(recorder, kernel, process)).steps
     assert mark in hint
-    assert hint.endswith(", or name existing ranges with --steps NAME.")
+    assert hint.endswith(", or name existing ranges with --steps-from NAME.")
     assert sum(word in hint for word in ("prof.step()", "torch.cuda", "annotate", "nvtxRange")) == 1
 
 
 def test_options_are_for_recorders_that_have_them() -> None:
     own, of_program = hints(recorded("nsys-sqlite")), hints(recorded("kineto"))
-    for with_option, in_program in zip(own[2:], of_program[2:], strict=True):
+    for with_option, in_program in zip(own[2:5], of_program[2:5], strict=True):
         assert "-t cuda" in with_option
         assert "ProfilerActivity.CUDA" in in_program
         assert "-t cuda" not in in_program
     assert own.more_steps.format(count=10) == "Record at least 10 steps after warm-up."
     assert "active=10)" in of_program.more_steps.format(count=10)
+    assert own.gap.startswith("Locate the gap with NVTX ranges. If")
+    assert of_program.gap.startswith("Locate the gap with torch.profiler.record_function. If")
 
 
 def test_hints_of_tables() -> None:

@@ -17,7 +17,7 @@ from warpline.trace import Trace
 _KINETO = "kineto"
 _PRODUCER = "PyTorch profiler"  # also of a recording that was converted
 _STEP = "ProfilerStep#"
-_NAMED = ", or name existing ranges with --steps NAME."
+_NAMED = ", or name existing ranges with --steps-from NAME."
 
 
 class Hints(NamedTuple):
@@ -29,6 +29,7 @@ class Hints(NamedTuple):
         gpu_work: Kernels and copies of a recording that has neither these nor launches.
         unseen_work: Kernels and copies of a recording that has launches only.
         api_calls: Launches of a recording that has kernels and copies only.
+        gap: What the CPU does in a gap that does not repeat.
     """
 
     steps: str
@@ -36,9 +37,14 @@ class Hints(NamedTuple):
     gpu_work: str
     unseen_work: str
     api_calls: str
+    gap: str
 
 
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
+_GAP = (
+    "Locate the gap with {}. If it is start-up, such as imports and initialization, record after"
+    " warm-up. Otherwise do the work earlier, or in another thread."
+)
 _OF_PYTORCH = Hints(
     steps="Call prof.step() after each step, mark steps with"
     f' torch.profiler.record_function(f"step_{{i}}"){_NAMED}',
@@ -51,6 +57,7 @@ _OF_PYTORCH = Hints(
     " program: only one can use CUPTI. Call torch.cuda.synchronize() before it stops.",
     api_calls=f"Use torch.profiler.profile with {_ACTIVITIES}, and keep the category cuda_runtime"
     " in the trace.",
+    gap=_GAP.format("torch.profiler.record_function"),
 )
 _OF_OPTIONS = Hints(
     steps="",
@@ -59,6 +66,7 @@ _OF_OPTIONS = Hints(
     unseen_work="Record with -t cuda, without another profiler in the program: only one can use"
     " CUPTI.",
     api_calls="Record with -t cuda,nvtx.",
+    gap=_GAP.format("NVTX ranges"),
 )
 # Around a step, in a program in Python or in C++.
 _MARKS = {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.input_waits import InputWaits, input_waits
 from warpline.derived.breakdown.partition import step_partition
-from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.host_blocking import blocking
-from warpline.derived.program import is_training
+from warpline.derived.program import is_training, program_kind
+from warpline.derived.recorder import hints
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.estimate import Estimate
@@ -31,6 +33,14 @@ _FIX = (
     "Prepare the next batch ahead, in other threads or processes. Put it into pinned memory, and"
     " copy it with non_blocking=True while the GPU processes the current one."
 )
+_FIX_ROUND_TRIP = (
+    "Do this work on the GPU, and keep the data there: tensor operations instead of .cpu(), NumPy,"
+    " and .to(device)."
+)
+_FIX_ROUND_TRIP_CUDA = (
+    "Do this work in a kernel, and keep the data on the GPU: copy it to the host only when the"
+    " host needs it."
+)
 
 
 @rule(name=NAME, title=TITLE, aliases=("data-starved",))
@@ -41,6 +51,8 @@ def input_bound(run: Run) -> list[Finding]:
     Why it matters: Faster kernels do not help a GPU that waits for its input.
     How it is found: A thread that launches work waits in a DataLoader or in the operating system,
         or makes no CUDA API call for half a millisecond. Its next launch is a host-to-device copy.
+        Waits that do not repeat, such as start-up, are reported as a CPU gap. So is CPU work on
+        data that is copied from the GPU before and back after it, which cannot be done ahead.
     What to do: Prepare batches in other processes, ahead of their use.
     Limits: Without OS calls (nsys: --trace=osrt) or the loader's ranges in the recording, waiting
         for data and preparing data look the same.
@@ -52,6 +64,9 @@ def input_bound(run: Run) -> list[Finding]:
     share = scope.share_of_all(idle_ns)
     if share < MEASURABLE_RATIO:
         return []
+    waits = input_waits(run)
+    if waits.nature != "pipeline":
+        return [_gap(run, scope, waits)]
     held = blocking(run.trace)
     rows = np.flatnonzero(held.cause == TimePart.INPUT)
     longest = rows[np.argsort(held.start_ns[rows] - held.end_ns[rows], kind="stable")][:_SHOWN]
@@ -67,17 +82,18 @@ def input_bound(run: Run) -> list[Finding]:
     )
     often, where = _how_often(run)
     text = f"{plural(len(rows), 'wait')} for input, longest first"
+    data = "input data" if program_kind(run.trace) == "cuda" else "the next batch"
     return [
         Finding(
             NAME,
             severity_of(share),
-            f"Input-bound: the GPU waits for the next batch {format_ratio(share)} of the time",
+            f"Input-bound: the GPU waits for {data} {format_ratio(share)} of the time",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
             f" or prepares data.{where}",
             (Evidence(text, None, (), len(rows), tuple(windows)),),
             _FIX_TRAINING if is_training(run.trace) else _FIX,
             "Profile again: `warpline analyze` shows no idle time of the cause input.",
-            fix_cuda="Fill pinned buffers in other threads. Copy the next batch with"
+            fix_cuda="Fill pinned buffers in other threads. Copy the next input with"
             " cudaMemcpyAsync on a second stream while the GPU processes the current one.",
             fix_in={
                 "jax": "Prepare the next batches ahead, in other threads or processes, and"
@@ -89,6 +105,37 @@ def input_bound(run: Run) -> list[Finding]:
             on_devices=scope.idle_on_devices(TimePart.INPUT),
         )
     ]
+
+
+def _gap(run: Run, scope: StepScope, waits: InputWaits) -> Finding:
+    """Return the finding of waits that are no input pipeline; nothing predicts their end."""
+    idle_ns = scope.idle_ns(TimePart.INPUT)
+    share = scope.share_of_all(idle_ns)
+    idle = f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
+    severity = severity_of(share)
+    if waits.nature == "round-trip":
+        title = f"CPU work between copies leaves the GPU idle {format_ratio(share)} of the time"
+        claim = f"{idle} while the CPU works on data that it copies from the GPU and back."
+        fix, fix_cuda = _FIX_ROUND_TRIP, _FIX_ROUND_TRIP_CUDA
+    else:
+        gaps = plural(waits.number, "CPU gap")
+        leave = "A long CPU gap leaves" if waits.number == 1 else "Long CPU gaps leave"
+        title = f"{leave} the GPU idle {format_ratio(share)} of the time"
+        claim = f"{idle} in {gaps} before a host-to-device copy, too few for an input pipeline."
+        severity = "medium" if severity == "high" else severity
+        fix, fix_cuda = hints(run.trace).gap, ""
+    return Finding(
+        NAME,
+        severity,
+        title,
+        claim,
+        (Evidence(f"{plural(waits.number, 'wait')} before host-to-device copies"),),
+        fix,
+        "Profile again: `warpline analyze` shows no idle time of the cause input.",
+        fix_cuda=fix_cuda,
+        share=share,
+        on_devices=scope.idle_on_devices(TimePart.INPUT),
+    )
 
 
 def _how_often(run: Run) -> tuple[bool, str]:
