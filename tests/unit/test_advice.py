@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.any_trace import empty_trace
-from support.programs import Program
+from support.programs import D2H, Program
 
 import warpline
 from warpline.analyses import findings as rules
@@ -353,3 +353,62 @@ def test_advice_names_hip_s_functions_on_amd() -> None:
 )
 def test_compiled_programs_are_known(kernel: str, ranges: tuple[str, ...], wanted: bool) -> None:
     assert is_compiled(program(kernel, ranges=ranges)) is wanted
+
+
+def irregular(kernel: str, *ranges: str, reads: int = 0) -> Trace:
+    """Return six steps that each launch some more kernels than the last, with long gaps."""
+    made = Program()
+    for number in range(6):
+        start = number * STEP_NS
+        made.step(number, start, start + STEP_NS)
+        for place in range(10 + number):
+            begun = start + 5_000 * place
+            made.launch(begun, begun + 4_000, (begun + 4_500, begun + 5_500), kernel)
+        for place in range(reads):
+            begun = start + 80_000 + 5_000 * place
+            made.copy(begun, begun + 1_000, (begun + 500, begun + 900), 4, D2H)
+    for place, name in enumerate(ranges):
+        made.rows["range"].append({**made.rows["range"][0], "name": name, "source_id": 100 + place})
+    return made.trace()
+
+
+@pytest.mark.parametrize(
+    ("trace", "words", "absent"),
+    [
+        (irregular(PYTORCH, "backward"), ("Use torch.compile,", "training thread"), "reduce"),
+        (irregular(PYTORCH), ("Use torch.compile,", "postprocessing"), "training"),
+        (irregular("triton_poi_fused_add_0"), ("mode='reduce-overhead'",), "Use torch.compile"),
+        (irregular(OWN), ("Merge small kernels. Launch repeated",), "torch"),
+        (irregular(OWN, reads=2), ("Keep results that decide", "CUDA graphs"), "dedicated"),
+    ],
+)
+def test_launch_bound_programs_are_told_what_they_do_not_do_yet(
+    trace: Trace, words: tuple[str, ...], absent: str
+) -> None:
+    found = finding(trace, "launch-bound")
+    assert all(word in found.fix for word in words)
+    assert absent not in found.fix
+    assert ("reads back 2 results per step" in found.claim) == words[0].startswith("Keep")
+
+
+def chains(*ranges: str) -> Trace:
+    """Return six steps of 400 us with four GEMMs, each before two elementwise kernels."""
+    made = Program()
+    for number in range(6):
+        start = number * 4 * STEP_NS
+        made.step(number, start, start + 4 * STEP_NS)
+        for place in range(4):
+            at = start + place * STEP_NS
+            made.launch(at, at + 500, (at + 2_000, at + 32_000), GEMM)
+            made.launch(at + 1_000, at + 1_500, (at + 32_000, at + 52_000), PYTORCH)
+            made.launch(at + 2_000, at + 2_500, (at + 52_000, at + 72_000), PYTORCH)
+    for place, name in enumerate(ranges):
+        made.rows["range"].append({**made.rows["range"][0], "name": name, "source_id": 100 + place})
+    return made.trace()
+
+
+def test_compiled_programs_are_told_about_graph_breaks_after_gemms() -> None:
+    plain = finding(chains(), "unfused-epilogue")
+    assert plain.fix.startswith("Use torch.compile, built-in bias")
+    compiled = finding(chains("Torch-Compiled Region: 0/0"), "unfused-epilogue")
+    assert "TORCH_LOGS=graph_breaks" in compiled.fix

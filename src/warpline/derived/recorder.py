@@ -29,6 +29,7 @@ class Hints(NamedTuple):
         gpu_work: Kernels and copies of a recording that has neither these nor launches.
         unseen_work: Kernels and copies of a recording that has launches only.
         api_calls: Launches of a recording that has kernels and copies only.
+        ranges: The ranges that a program can mark, as a noun.
         gap: What the CPU does in a gap that does not repeat.
     """
 
@@ -37,6 +38,7 @@ class Hints(NamedTuple):
     gpu_work: str
     unseen_work: str
     api_calls: str
+    ranges: str
     gap: str
 
 
@@ -57,6 +59,7 @@ _OF_PYTORCH = Hints(
     " program: only one can use CUPTI. Call torch.cuda.synchronize() before it stops.",
     api_calls=f"Use torch.profiler.profile with {_ACTIVITIES}, and keep the category cuda_runtime"
     " in the trace.",
+    ranges="torch.profiler.record_function",
     gap=_GAP.format("torch.profiler.record_function"),
 )
 _OF_OPTIONS = Hints(
@@ -66,6 +69,7 @@ _OF_OPTIONS = Hints(
     unseen_work="Record with -t cuda, without another profiler in the program: only one can use"
     " CUPTI.",
     api_calls="Record with -t cuda,nvtx.",
+    ranges="NVTX ranges",
     gap=_GAP.format("NVTX ranges"),
 )
 # Around a step, in a program in Python or in C++.

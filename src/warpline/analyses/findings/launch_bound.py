@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
+from warpline.derived.breakdown.input_waits import LEAST_REPEATS, effective_number
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
+from warpline.derived.idle.result_reads import result_reads
+from warpline.derived.program import is_compiled, is_training
+from warpline.derived.recorder import hints
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
 from warpline.estimate import Estimate
@@ -22,6 +26,22 @@ _SHOWN = 5
 _MOST_STEPS = 0.5  # of the steps: a gap in fewer steps does not affect the median step
 # Of a gap: work that moves to another thread or is dropped takes no time; part of it may stay.
 _REMAINING = Estimate(0.0, 0.0, 0.25)
+# Of other operations: a CUDA graph ends at each read, and below 20 launches it is not worthwhile.
+_LEAST_READS = 0.05
+_FIX = "Use torch.compile, larger batches, or fused operators."
+_FIX_COMPILED = (
+    "Launch compiled parts as CUDA graphs: torch.compile(mode='reduce-overhead'). Remove graph"
+    " breaks (TORCH_LOGS=graph_breaks). Use larger batches."
+)
+_ASIDE_TRAINING = "Move logging, metrics, and data preparation off the training thread."
+_ASIDE = "Move logging, preprocessing, and postprocessing off the thread that launches."
+_FIX_CUDA = (
+    "Merge small kernels. Launch repeated parts as CUDA graphs. Launch from a dedicated thread."
+)
+_FIX_CUDA_READS = (
+    "Keep results that decide what is launched next on the GPU, or read them every few iterations."
+    " Then merge small kernels, and launch repeated parts as CUDA graphs."
+)
 
 
 @rule(name=NAME, title=TITLE)
@@ -54,19 +74,23 @@ def launch_bound(run: Run) -> list[Finding]:
 
 
 def _launches(scope: StepScope, idle_ns: float) -> Finding:
-    share = scope.share(idle_ns)
+    share, trace = scope.share(idle_ns), scope.run.trace
+    aside = _ASIDE_TRAINING if is_training(trace) else _ASIDE
+    reads = _reads(scope)
+    obstacle = (
+        f" The CPU reads back {plural(reads, 'result')}{scope.each}, so a CUDA graph can only hold"
+        " the launches between two reads."
+    )
     return Finding(
         NAME,
         severity_of(share),
         f"Launch-bound: the GPU waits for launches {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}), waiting for the next"
-        " launch.",
+        f" launch.{obstacle if reads else ''}",
         (Evidence(f"{format_ns(idle_ns)}{scope.each} launch-bound"),),
-        "Use torch.compile, larger batches, or fused operators. Move logging, metrics, and data"
-        " preparation off the training thread.",
+        f"{_FIX_COMPILED if is_compiled(trace) else _FIX} {aside}",
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
-        fix_cuda="Merge small kernels. Launch repeated parts as CUDA graphs. Launch from a"
-        " dedicated thread.",
+        fix_cuda=_FIX_CUDA_READS if reads else _FIX_CUDA,
         fix_in={
             "jax": "Compile the whole step with one jax.jit instead of several small ones, and run"
             " several steps per call with lax.scan. Move logging, metrics, and data"
@@ -77,14 +101,26 @@ def _launches(scope: StepScope, idle_ns: float) -> Finding:
     )
 
 
+def _reads(scope: StepScope) -> int:
+    """Return the results per step that the CPU reads back; 0 if they are few for the launches."""
+    places = np.zeros(len(scope.operations), np.bool_)
+    places[result_reads(scope.run.trace).copy] = True
+    reads = scope.number_of(places)
+    is_obstacle = reads >= _LEAST_READS * (scope.number_of(scope.operations) - reads)
+    return round(reads) if is_obstacle else 0
+
+
 def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
     times, idle_ns = pauses.times, scope.paused_ns
     longest = np.argsort(times.start_ns - times.end_ns, kind="stable")[:_SHOWN]
     windows = zip(times.start_ns[longest].tolist(), times.end_ns[longest].tolist(), strict=True)
     share = scope.share_of_all(idle_ns)
-    often = not scope.has_steps or pauses.windows > _MOST_STEPS * scope.count
-    steps = plural(scope.count, "step")
-    where = "" if often else f" Affects only {pauses.windows:,} of {steps}."
+    often, where = pauses.windows > _MOST_STEPS * scope.count, ""
+    if not scope.has_steps:
+        often = effective_number(times.end_ns - times.start_ns) >= LEAST_REPEATS
+        where = "" if often else " They do not repeat."
+    elif not often:
+        where = f" Affects only {pauses.windows:,} of {plural(scope.count, 'step')}."
     changes: tuple[Change, ...] = tuple(
         RemoveHostTime(
             thread,
@@ -109,10 +145,20 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
                 tuple(windows),
             ),
         ),
-        "Locate the gaps with NVTX ranges. Move logging, checkpoints, metrics, and data preparation"
-        " to another thread or process, run them less often, or launch the next step's work first.",
+        _fix_gaps(scope, often=often),
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
         changes=changes if often else (),
         share=share,
         on_devices=scope.windows_on_devices(pauses.idle_ns),
+    )
+
+
+def _fix_gaps(scope: StepScope, *, often: bool) -> str:
+    told = hints(scope.run.trace)
+    if not often and not scope.has_steps:
+        return told.gap
+    return (
+        f"Locate the gaps with {told.ranges}. Move logging, checkpoints, metrics, and data"
+        " preparation to another thread or process, run them less often, or launch the next step's"
+        " work first."
     )
