@@ -6,6 +6,7 @@ import pytest
 from support.nsys_exports import Row, call, strings
 
 from warpline.redaction import MASK
+from warpline.schema.unrecorded import Unrecorded
 
 META = "META_DATA_EXPORT"
 
@@ -86,6 +87,57 @@ def test_warnings_are_told_once_and_without_noise(opened):
         "Not all events of these kinds might have been collected: CUDA, NVTX.",
     )
     assert meta.lost == {}
+
+
+LONG_ERROR = """Import failed with an unexpected exception: Status: AnalysisFailed
+Error {
+  Type: RuntimeError
+  Props {
+    Items {
+      Type: ErrorText
+      Value: "Wrong event order has been detected when adding events to the collection:\\nnew event"
+    }
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "severity", "reason"),
+    [
+        (
+            "Failed to import CUDA events: bad record.",
+            3,
+            "Failed to import CUDA events: bad record",
+        ),
+        ("An error occurred while importing CUPTI data", 1, None),
+        ("Import of GPU events: inconsistent clock", 3, "Import of GPU events: inconsistent clock"),
+        (
+            LONG_ERROR,
+            3,
+            "Wrong event order has been detected when adding events to the collection",
+        ),
+        ("CUPTI failed", 3, ""),
+        ("NVTX injection initialized successfully.", 1, ""),
+    ],
+)
+def test_an_import_that_failed_is_told_as_that(opened, text, severity, reason):
+    meta = said(opened, (text, severity), ("GPU clocks are low", 2))
+    if reason == "":
+        assert meta.unrecorded == ()
+        return
+    (cause,) = meta.unrecorded
+    assert cause.text == f"nsys could not import the CUDA events: {reason or text}"
+    assert meta.warnings == (cause.text, "GPU clocks are low")
+    assert Unrecorded.from_sentence("cuda", cause.text) == cause
+
+
+def test_an_import_error_beside_cuda_events_is_a_warning(opened):
+    rows = [diagnostic("Failed to import CUDA events of one thread", 3)]
+    calls = [call(1, 2)]
+    tables = {"StringIds": strings("cudaFree"), "CUPTI_ACTIVITY_KIND_RUNTIME": calls}
+    meta = opened({**tables, "DIAGNOSTIC_EVENT": rows}).meta
+    assert meta.unrecorded == ()
+    assert meta.warnings == ("Failed to import CUDA events of one thread",)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,9 @@ two recordings, whose steps show the true saving of the fix.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from support.programs import D2H, H2D, PAGEABLE, PINNED, Program
 
 from warpline.trace import Trace
@@ -44,13 +47,24 @@ class Machine:
         """Keep the CPU busy without CUDA API calls."""
         self.now += ns
 
-    def launch(self, ns: int, name: str = GEMM, stream: int = 0) -> None:
+    def launch(
+        self,
+        ns: int,
+        name: str = GEMM,
+        stream: int = 0,
+        *,
+        grid: Sequence[int] = (),
+        block: Sequence[int] = (),
+    ) -> None:
         """Launch a kernel asynchronously, once its stream has room for it."""
         start, self._end[stream] = self._queued(stream, ns)
         room = self._ends[stream][-QUEUE] if len(self._ends[stream]) >= QUEUE else 0
         self._ends[stream].append(self._end[stream])
         returns = max(self.now + CALL_NS, room)
-        self.program.launch(self.now, returns, (start, self._end[stream]), name, stream=stream)
+        self.program.launch(
+            self.now, returns, (start, self._end[stream]), name, stream=stream,
+            grid=grid, block=block,
+        )  # fmt: skip
         self.now = returns + 1_000
 
     def copy(self, size: int, *, pinned: bool, to_host: bool = False, stream: int = 0) -> None:
@@ -101,9 +115,11 @@ class Machine:
         self.now += 1_000
         self._begun = self.now
 
-    def trace(self) -> Trace:
-        """Return the recording."""
-        return self.program.trace(GPU)
+    def trace(
+        self, gpu: str = GPU, *, meta: Mapping[str, Any] | None = None, **numbers: int
+    ) -> Trace:
+        """Return the recording, with the arguments of `Program.trace`."""
+        return self.program.trace(gpu, meta=meta, **numbers)
 
     def _queued(self, stream: int, ns: int) -> tuple[int, int]:
         start = max(self.now + LAUNCH_NS, self._end[stream] + GAP_NS)

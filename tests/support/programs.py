@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +42,26 @@ class Program:
         return number
 
     def launch(
-        self, start: int, end: int, work: tuple[int, int], name: str = "", **place: int
+        self,
+        start: int,
+        end: int,
+        work: tuple[int, int],
+        name: str = "",
+        *,
+        grid: Sequence[int] = (),
+        block: Sequence[int] = (),
+        **place: int,
     ) -> int:
-        """Launch a kernel with given times, in a stream (0 to 3), from a thread (0 to 3)."""
+        """Launch a kernel with given times, in a stream (0 to 3), from a thread (0 to 3).
+
+        Grid and block have up to three dimensions; without any, none is recorded.
+        """
         thread, stream = place.get("thread", 0), place.get("stream", 0)
         number = self.call("cudaLaunchKernel_v7000", start, end, thread)
         # Equal names would look like steps.
         told = name or f"k{number}"
-        self._work("kernel", number, work, stream, name=told, short_name=told)
+        shape = {**_dimensions("grid", grid), **_dimensions("block", block)}
+        self._work("kernel", number, work, stream, name=told, short_name=told, **shape)
         return number
 
     def copy(
@@ -87,6 +99,13 @@ class Program:
         self._event("host_wait", number, 0, event_id=event, event_sync_id=sync, **times)
         return number
 
+    def operator(self, start: int, end: int, name: str, shapes: str | None = None) -> None:
+        """Add a call of a framework's operator, with the shapes of its inputs as JSON."""
+        self.add(
+            "op", name=name, start_ns=start, end_ns=end, thread_id=0, process_id=0,
+            input_shapes=shapes,
+        )  # fmt: skip
+
     def step(self, number: int, start: int, end: int, thread: int = 0) -> None:
         """Add a step."""
         self.add(
@@ -99,8 +118,16 @@ class Program:
             source_id=len(self.rows.get("range", [])),
         )
 
-    def trace(self, gpu: str | None = None, **facts: Any) -> Trace:
-        """Return the program's recording, on GPUs with the given name, and with facts about it."""
+    def trace(
+        self, gpu: str | None = None, *, meta: Mapping[str, Any] | None = None, **numbers: int
+    ) -> Trace:
+        """Return the program's recording, on GPUs with the given name and numbers.
+
+        Args:
+            gpu: The GPUs' name.
+            meta: Facts about the recording, as `TraceMeta` has them.
+            numbers: Columns of the table of devices.
+        """
         tables: dict[str, dict[str, Sequence[Any]]] = {
             name: {key: [row[key] for row in rows] for key in rows[0]}
             for name, rows in self.rows.items()
@@ -111,7 +138,11 @@ class Program:
                     **tables,
                     "process": {"pid": [1, 2]},
                     "thread": {"process_id": [0, 0, 1, 1], "tid": [1, 2, 3, 4]},
-                    "device": {"gpu_index": [0, 1], "name": [gpu, gpu]},
+                    "device": {
+                        "gpu_index": [0, 1],
+                        "name": [gpu, gpu],
+                        **{column: [value, value] for column, value in numbers.items()},
+                    },
                     "context": {"process_id": [0, 1], "device_id": [0, 1], "native_id": [1, 1]},
                     "stream": {
                         "process_id": [0, 0, 1, 1],
@@ -119,7 +150,7 @@ class Program:
                         "native_id": [7, 13, 7, 13],
                     },
                 },
-                TraceMeta((Path("memory"),), "memory", **facts),
+                TraceMeta((Path("memory"),), "memory", **(meta or {})),
             )
         )
 
@@ -151,6 +182,12 @@ class Program:
     def add(self, table: str, **row: Any) -> None:
         """Add a row to a table."""
         self.rows.setdefault(table, []).append(row)
+
+
+def _dimensions(of: str, sizes: Sequence[int]) -> dict[str, int]:
+    """Return the columns of a grid or block: 0 where it is unknown, 1 for missing dimensions."""
+    known = (*sizes, *([1 if sizes else 0] * (3 - len(sizes))))
+    return {f"{of}_{axis}": size for axis, size in zip("xyz", known, strict=True)}
 
 
 def predicted(trace: Trace, *changes: Change) -> Prediction:

@@ -249,7 +249,7 @@ def test_rules_have_advice_for_jax(
     path = tmp_path / f"{recording}.warpline"
     packed = (data_dir / "faults" / f"{recording}.bad.warpline.xz").read_bytes()
     path.write_bytes(lzma.decompress(packed))
-    (found,) = RULES.get(rule).judge(Run(warpline.open(path)))  # type: ignore[misc]
+    found, *_ = RULES.get(rule).judge(Run(warpline.open(path)))  # type: ignore[misc]
     assert isinstance(found, Finding)
     told = found.for_program("jax").fix
     assert all(word in told for word in words)

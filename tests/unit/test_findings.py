@@ -171,7 +171,7 @@ def assert_title_agrees_with_claim(item: Finding) -> None:
 def test_titles_of_unlike_steps(capture: Callable[[str], Path]) -> None:
     found = warpline.analyze(warpline.open(capture("rich_metrics_sampling"))).findings
     titles = {item.rule: item.title for item in found}
-    assert titles["launch-bound"] == "Launch-bound: the GPU waits for launches 82.9% of the time"
+    assert titles["launch-bound"] == "Launch-bound: the GPU waits for launches 60.1% of the time"
     for item in found:
         assert_title_agrees_with_claim(item)
 
@@ -210,7 +210,7 @@ def test_bundled_captures(capture: Callable[[str], Path], repository: Path) -> N
     assert [item.rule for item in copies] == ["pageable-copy"]
     assert 12.9e6 < (copies[0].saving_ns or 0) < 14.5e6  # 16.5 ms against 2.7
     for path in (data / "pageable_h2d.fixed.sqlite", capture("tiny_kernels.fixed")):
-        assert first_priced(warpline.open(path)) == []
+        assert all(item.severity == "low" for item in first_priced(warpline.open(path)))
 
 
 def test_graphs_made_in_every_step(
@@ -400,8 +400,8 @@ def _many(step: Sequence[tuple[str, str, int]]) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize(("major", "count"), [(9, 1), (7, 0)])
-def test_tensor_cores_compute_tf32_since_ampere(major: int, count: int) -> None:
+@pytest.mark.parametrize(("major", "words"), [(9, ["TF32"]), (7, ["float16"]), (6, [])])
+def test_tensor_cores_compute_tf32_since_ampere(major: int, words: list[str]) -> None:
     name = "void cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
     tables = _many([(LAUNCH, name, 0)])
     kernel = tables["kernel"]
@@ -412,7 +412,8 @@ def test_tensor_cores_compute_tf32_since_ampere(major: int, count: int) -> None:
         "compute_major": [major],
     }
     found = judged("no-tensor-cores", Trace(MemorySource({**tables, "device": device})))
-    assert len(found) == count
+    assert len(found) == len(words)
+    assert all(word in item.fix for word, item in zip(words, found, strict=True))
     assert all(item.changes == () for item in found)  # its peaks are unknown
 
 

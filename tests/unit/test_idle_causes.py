@@ -45,8 +45,47 @@ def test_what_waited_behind_a_collective_is_communication():
 def test_a_gap_that_outlasts_the_launch_is_divided():
     program = started()
     program.launch(120, 200, 300)
-    # The launch of 120 arrives at 126.5: what is left is longer than any launch takes.
-    assert program.idle() == [(100, 126.5, "launch-bound"), (126.5, 200, "dependency")]
+    # The launch of 120 arrives at 126.5, and nothing runs that its kernel could wait for.
+    assert program.idle() == [(100, 126.5, "launch-bound"), (126.5, 200, "unknown")]
+
+
+def test_a_dependency_needs_work_to_depend_on():
+    for start, cause in ((150, "dependency"), (151, "unknown"), (4100, "unknown")):
+        program = started()
+        program.launch(20, start, start + 10)
+        assert program.idle() == [(100, start, cause)]
+
+
+def test_a_long_wait_behind_a_collective_is_not_recorded_either():
+    program = Program()
+    program.launch(0, 7, 100, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)")
+    program.launch(20, 151, 200)
+    assert program.idle() == [(100, 151, "unknown")]
+
+
+def test_work_of_the_process_on_another_device_can_be_awaited():
+    program = started()
+    program.launch(5, 50, 300, device_id=1)
+    program.launch(20, 400, 500)
+    assert program.idle(0) == [(100, 300, "dependency"), (300, 400, "unknown")]
+    program = started()
+    program.launch(5, 50, 300, thread=2, device_id=1, stream_id=2, context_id=1)
+    program.launch(20, 400, 500)
+    assert program.idle(0) == [(100, 400, "unknown")], "work of another process"
+
+
+def test_long_gaps_inside_a_graph_are_its_own():
+    program = Program()
+    graph = program.call(0, 5, "cudaGraphLaunch_v10000")
+    program.kernel(10, 100, graph, graph_node_id=1)
+    program.kernel(103, 200, graph, graph_node_id=2)
+    program.kernel(64_200, 64_300, graph, graph_node_id=3)
+    program.kernel(64_400, 64_500, program.call(6, 10, "cudaGraphLaunch_v10000"), graph_node_id=1)
+    assert program.idle() == [
+        (100, 103, "dependency"),
+        (200, 64_200, "graph-internal"),
+        (64_300, 64_400, "unknown"),
+    ]
 
 
 def test_without_the_launching_call_the_cause_is_unknown():
@@ -182,12 +221,18 @@ def copied(kind: int, host: int, size: int, name: str) -> Program:
 )
 def test_copies_hold_the_host(kind: int, host: int, size: int, name: str, cause: str):
     found = copied(kind, host, size, name).idle()
-    # A copy to the host has reached the device 6.5 us after its call began, whenever it returns.
-    held: Idle = [(110, 400, cause)]
-    if kind == TO_HOST:
-        held = [(110, 116.5, cause), (116.5, 400, "dependency")]
     before: Idle = [(100, 110, "launch-bound")]
-    assert found == ([(100, 400, cause)] if cause == "launch-bound" else before + held)
+    after: Idle = [(110, 400, cause)]
+    assert found == ([(100, 400, cause)] if cause == "launch-bound" else before + after)
+
+
+def test_a_copy_to_the_host_arrives_before_its_call_returns():
+    program = started()
+    call = program.call(60, 500, "cudaMemcpyAsync_v3020")
+    memory = {"src_memory": DEVICE, "dst_memory": PAGEABLE}
+    # It waited for the kernel, not for the end of its own call.
+    program.copy(103, 490, call, kind=TO_HOST, bytes=1 << 20, **memory)
+    assert program.idle() == [(100, 103, "dependency")]
 
 
 def test_the_profiler_comes_before_what_it_interrupts():

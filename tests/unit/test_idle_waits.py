@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.idle_programs import DEVICE, PINNED, TO_DEVICE, US, Program, started
 
 
@@ -118,11 +119,116 @@ def test_waiting_in_the_system_before_a_copy_is_waiting_for_data():
     ]
 
 
-def test_waiting_in_the_system_before_a_kernel_says_nothing():
+@pytest.mark.parametrize("name", ["poll", "nanosleep", "pthread_mutex_lock", "fsync"])
+def test_waiting_in_the_system_before_a_kernel_is_no_launching(name: str):
     program = started()
-    program.add("os_call", 110, 300, process_id=0, thread_id=0, name="poll")
+    program.add("os_call", 110, 300, process_id=0, thread_id=0, name=name)
+    program.launch(310, 317, 400)
+    assert program.idle() == [
+        (100, 110, "launch-bound"),
+        (110, 300, "os-wait"),
+        (300, 317, "launch-bound"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "end", "thread"),
+    [("pthread_cond_signal", 300, 0), ("poll", 159, 0), ("poll", 300, 1), ("my_poll", 300, 0)],
+)
+def test_what_is_no_long_wait_of_a_launching_thread(name: str, end: int, thread: int):
+    program = started()
+    program.add("os_call", 110, end, process_id=0, thread_id=thread, name=name)
     program.launch(310, 317, 400)
     assert program.idle() == [(100, 317, "launch-bound")]
+
+
+def test_a_wait_inside_a_call_has_the_cause_of_the_call():
+    program = started()
+    program.call(105, 305, "cudaMalloc_v3020")
+    program.add("os_call", 110, 300, process_id=0, thread_id=0, name="ioctl")
+    program.add("os_call", 110, 300, process_id=0, thread_id=0, name="futex")
+    program.launch(305, 312, 400)
+    assert program.idle() == [
+        (100, 105, "launch-bound"),
+        (105, 305, "allocator"),
+        (305, 312, "launch-bound"),
+    ]
+
+
+def test_a_builtin_function_of_python_that_waits():
+    for name, waits in (
+        ("<built-in function sleep>", True),
+        ("<built-in method acquire of _thread.lock object at 0x7f12>", True),
+        ("<method 'recv' of '_socket.socket' objects>", True),
+        ("<built-in function linear>", False),
+        ("train.py(7): sleep", False),
+    ):
+        program = started()
+        frame = {"process_id": 0, "thread_id": 0, "kind": 1}
+        program.add("python_frame", 110, 300, name=name, **frame)
+        program.launch(310, 317, 400)
+        assert [(110, 300, "os-wait")] * waits == [
+            row for row in program.idle() if row[2] == "os-wait"
+        ]
+
+
+def test_two_threads_that_wait_for_each_other():
+    for silent, cause in ((400, "launch-bound"), (800, "os-wait")):
+        program = started()
+        program.launch(10, 100, 101, thread=1)
+        program.add("os_call", 20, 30 + silent, process_id=0, thread_id=0, name="futex")
+        program.add("os_call", 20, 20 + silent, process_id=0, thread_id=1, name="futex")
+        program.launch(50 + silent, 57 + silent, 1000)
+        assert program.idle()[0][2] == cause
+    # The other thread runs: the thread that waits for it is not what the device waits for.
+    program = started()
+    program.launch(10, 100, 101, thread=1)
+    program.add("os_call", 20, 850, process_id=0, thread_id=0, name="futex")
+    program.launch(860, 867, 1000)
+    assert program.idle() == [(101, 867, "launch-bound")]
+
+
+def test_a_thread_that_is_not_sampled_is_off_the_processor():
+    program = started()
+    sampled = [*range(100, 300, 10), *range(1000, 1100, 10)]
+    row = {"thread_id": 0, "cpu": 0, "cycles": 1}
+    program.tables["cpu_sample"] = [{"time_ns": at * US, **row} for at in sampled]
+    program.launch(1200, 1207, 1300)
+    # Sampled every 10 us until 290 and from 1000 on: off at the latest from 300 until 990.
+    expected = [(100, 300, "launch-bound"), (300, 990, "os-wait"), (990, 1207, "launch-bound")]
+    assert program.idle() == expected
+    # Context switches are the better evidence: they say that it ran.
+    switch = {"time_ns": 50 * US, "cpu": 0, "thread_id": 0, "is_sched_in": True}
+    program.tables["sched_event"] = [switch]
+    assert program.idle() == [(100, 1207, "launch-bound")]
+
+
+def test_sleeping_before_a_batch_is_copied_is_not_waiting_for_data():
+    program = started()
+    program.add("os_call", 110, 5000, process_id=0, thread_id=0, name="clock_nanosleep")
+    call = program.call(5010, 5014, "cudaMemcpyAsync_v3020")
+    memory = {"src_memory": PINNED, "dst_memory": DEVICE}
+    program.copy(5017, 5100, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
+    # Around the sleep, the CPU may have prepared the batch, as without the OS call.
+    assert program.idle() == [
+        (100, 110, "input"),
+        (110, 5000, "os-wait"),
+        (5000, 5017, "input"),
+    ]
+
+
+def test_data_may_be_copied_a_few_launches_after_a_long_wait_for_it():
+    for waited, launches, cause in ((900, 15, "input"), (900, 16, "os-wait"), (300, 1, "os-wait")):
+        program = started()
+        program.add("os_call", 110, 110 + waited, process_id=0, thread_id=0, name="poll")
+        at = 120 + waited
+        for _ in range(launches):
+            program.launch(at, at + 7, at + 9)
+            at += 10
+        call = program.call(at, at + 4, "cudaMemcpyAsync_v3020")
+        memory = {"src_memory": PINNED, "dst_memory": DEVICE}
+        program.copy(at + 7, at + 90, call, kind=TO_DEVICE, bytes=1 << 20, **memory)
+        assert program.idle()[1] == (110, 110 + waited, cause)
 
 
 def test_a_long_silence_before_a_batch_is_copied_is_the_making_of_data():

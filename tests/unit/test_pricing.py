@@ -148,7 +148,7 @@ def slowed(**facts: Any) -> Trace:
             at = begin + place * 10_000
             program.launch(at, at + 5_000, (at + 6_500, at + 8_500))
         program.step(number, begin, begin + 99_000)
-    return program.trace(**facts)
+    return program.trace(meta=facts)
 
 
 def test_savings_are_of_the_program_without_a_profiler() -> None:
@@ -176,7 +176,9 @@ def test_the_overhead_of_operators_counts_before_the_next_call() -> None:
                 program.add("op", start_ns=start, end_ns=start + 500, process_id=0, thread_id=0)
         program.step(number, begin, begin + 99_000)
     nothing = Estimate(0, 0, 0)
-    trace = program.trace(call_cost_ns=nothing, operator_cost_ns=Estimate(500, 1_000, 1_500))
+    trace = program.trace(
+        meta={"call_cost_ns": nothing, "operator_cost_ns": Estimate(500, 1_000, 1_500)}
+    )
     step = Baseline(Run(trace), host_speed=Estimate(1, 1, 1)).step_ns
     assert step.central == 80_000  # two operators between calls
     assert (step.low, step.high) == (70_000, 90_000)

@@ -19,6 +19,7 @@ from support.programs import (
 
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
+from warpline.replay import predict
 from warpline.result.changes import (
     CatchUp,
     DropCalls,
@@ -30,8 +31,9 @@ from warpline.result.changes import (
     RemoveHostTime,
     RemoveProfilerCost,
     ScaleOperations,
+    SetDurations,
 )
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 
 def test_dropped_calls_take_their_gaps_with_them_unless_these_stay() -> None:
@@ -311,3 +313,21 @@ def test_a_late_rank_that_catches_up_shortens_the_steps_of_the_others() -> None:
 def test_where_the_host_governs_a_rank_that_catches_up_saves_nothing() -> None:
     trace = two_ranks().trace()
     assert after(trace, caught_up(trace, Estimate(0, 0, 0))) == predicted(trace).unchanged_ns
+
+
+def test_durations_of_each_operation() -> None:
+    program = Program()
+    program.launch(0, 5_000, (6_000, 56_000))
+    program.launch(6_000, 11_000, (57_000, 157_000))
+    program.launch(12_000, 17_000, (158_000, 168_000))
+    trace = program.trace()
+    # In another order than they run: 30 us for the second, 20 us for the first.
+    change = SetDurations(rows(1, 0), rows(20, 10), rows(30_000, 20_000), rows(40_000, 60_000))
+    # 6 us, 20 us, a gap of 1 us, 30 us, 1 us, and 10 us.
+    assert after(trace, change) == 68_000
+    # The second one is dropped with the gap before it.
+    assert after(trace, DropOperations(rows(1)), change) == after(
+        trace, DropOperations(rows(1)), SetDurations(rows(0), rows(1), rows(20_000), rows(1))
+    )
+    result = predict(Run(trace), (change,), host_speed=Estimate(1, 1, 1)).step_ns
+    assert result.low < result.central < result.high

@@ -104,11 +104,95 @@ def test_device_work_without_calls():
 def test_some_launches_are_missing():
     tables = launched(20)
     for column in tables["api_call"].values():
-        del column[:10]
+        del column[10:20]
     found = judge("capture-quality", made(tables))["Launch calls of some GPU work are missing"]
     assert found.severity == "medium"
     assert found.evidence[0].count == 10
-    assert found.evidence[0].windows_ns[0] == (10, 60)
+    assert found.evidence[0].windows_ns[0] == (1010, 1060)
+
+
+def test_a_recording_cut_out_of_a_longer_one():
+    tables = launched(20)
+    for column in tables["api_call"].values():
+        del column[:10]  # launched before the recording
+    for column in tables["kernel"].values():
+        del column[-3:]  # ran after it
+    found = judge("capture-quality", made(tables))
+    assert list(found) == ["The recording is part of a longer run"]
+    (cut,) = found.values()
+    assert cut.severity == "medium"
+    assert cut.claim.startswith("10 GPU operations were launched before the recording started. The")
+    assert "the last 3 launches is not in the recording" in cut.claim
+    assert cut.evidence[0].windows_ns == ((10, 960), (3700, 3905))
+    whole = made(launched(20))
+    assert judge("capture-quality", whole.window(1000, 3000)).keys() <= {"Too few steps"}
+
+
+def test_launches_in_the_middle_without_work():
+    tables = launched(20)
+    for column in tables["kernel"].values():
+        del column[10:14]
+    (found,) = judge("capture-quality", made(tables)).values()
+    assert found.title == "GPU work of some launches is missing"
+    assert found.severity == "medium"
+    assert found.claim.startswith("10.0% of launches have no recorded GPU work.")
+    assert found.evidence[0].rows == (10, 11, 12, 13)
+    failed = {**tables["api_call"], "return_value": [0] * 10 + [700] * 4 + [0] * 26}
+    assert judge("capture-quality", made({**tables, "api_call": failed})) == {}
+
+
+def test_launches_that_a_graph_captures_have_no_work_of_their_own():
+    tables = launched(20)
+    for column in tables["kernel"].values():
+        del column[10:14]
+    calls = tables["api_call"]
+    calls["name"][9], calls["name"][14] = "cudaStreamBeginCapture", "cudaStreamEndCapture"
+    for column in tables["kernel"].values():
+        del column[9:11]  # of these two calls
+    assert judge("capture-quality", made(tables)) == {}
+
+
+def test_graphs_without_nodes():
+    tables = launched(20)
+    tables["api_call"]["name"][10:14] = ["cudaGraphLaunch_v10000"] * 4
+    assert judge("capture-quality", made(tables)) == {}
+    for column in tables["kernel"].values():
+        del column[10:13]
+    (found,) = judge("capture-quality", made(tables)).values()
+    assert found.title == "CUDA graphs have no recorded operations"
+    assert found.claim.startswith("3 of 4 launches of CUDA graphs have no recorded kernels.")
+
+
+def test_idle_time_that_nothing_recorded_explains():
+    # Launched at once; from the 21st kernel on, each begins 60 us after the one before.
+    starts = [100 + 10 * n for n in range(40)]
+    begun = [1000 * n if n < 20 else 20_000 + 61_000 * (n - 19) for n in range(40)]
+    tables = launched(20, steps=False)
+    tables["api_call"].update(start_ns=starts, end_ns=[start + 5 for start in starts])
+    names = [f"kernel_{n}" for n in range(40)]  # no steps
+    ended = [start + 1000 for start in begun]
+    tables["kernel"].update(start_ns=begun, end_ns=ended, name=names)
+    found = judge("capture-quality", made(tables))["Idle time has no recorded cause"]
+    assert found.severity == "medium"
+    assert found.evidence[0].count == 20
+    # Kernel 20 begins at 81 us, 61 us after the one before ended; the others 60 us.
+    idle_ns, whole_ns = 61_000 + 19 * 60_000, begun[-1] + 1000
+    assert found.evidence[0].windows_ns[0] == (20_000, 81_000)
+    assert f"({100 * idle_ns / whole_ns:.1f}%)" in found.claim
+    tables["api_call"]["correlation_id"] = [1] + [0] * 19 + [2] + [0] * 19
+    tables["api_call"]["name"] = ["cudaGraphLaunch"] * 40
+    tables["kernel"]["correlation_id"] = [1] * 20 + [2] * 20
+    gaps = judge("capture-quality", made(tables))["CUDA graphs have long gaps"]
+    assert gaps.evidence[0].count == 19
+
+
+def test_an_import_that_failed():
+    cause = Unrecorded("cuda", Code.NOT_IMPORTED, "wrong event order")
+    found = judge("capture-quality", made({}, warnings=(cause.text,), unrecorded=(cause,)))
+    assert next(iter(found)) == "CUDA events were not imported"
+    claim = found["CUDA events were not imported"].claim
+    assert claim == "nsys could not import the CUDA events: wrong event order."
+    assert not any("-t cuda a part" in item.fix for item in found.values())
 
 
 @pytest.mark.parametrize(("count", "severity"), [(3, "low"), (6, "info"), (11, None)])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from warpline.derived.efficiency.efficient_work import EfficientWork
 from warpline.diagnosis.verdict import counted_ns, verdict, what_first
 from warpline.result import Breakdown, Finding, Overlap, Part, Severity
 
@@ -127,3 +128,43 @@ def test_what_to_do_first_is_the_first_grave_finding() -> None:
     nothing = "No measurable savings found."
     assert what_first((finding("low", 10_000), finding("info")), steps, is_priced=True) == nothing
     assert what_first((), steps, is_priced=False) == ""
+
+
+WHETHER = "Only hardware counters show whether"
+COUNTERS = "are efficient: profile them with Nsight Compute (ncu)."
+
+
+def said_of(*ns: int, busy_ms: float = 8) -> str:
+    """Return the advice for 1,000 ns of busy time, of which these are efficient, by kind."""
+    steps = (breakdown(("gemm", busy_ms), ("dependency", 10 - busy_ms)),)
+    efficient = EfficientWork(1_000, (*ns, *([0] * (5 - len(ns)))))
+    return what_first((), steps, is_priced=True, efficient=efficient)
+
+
+def test_a_busy_gpu_is_not_called_healthy_without_evidence() -> None:
+    nothing = "No measurable savings found."
+    assert said_of() == f"{nothing} {WHETHER} the GPU's kernels {COUNTERS}"
+    assert said_of(600, 0, 180) == (
+        f"{nothing} 78.0% of the busy time is in work that is usually efficient"
+        " (Tensor Core math 60.0%, elementwise kernels near memory bandwidth 18.0%)."
+        f" {WHETHER} the other kernels {COUNTERS}"
+    )
+    # The largest kind first; 4.9% is not named.
+    assert said_of(300, 451, 49) == (
+        f"{nothing} 80.0% of the busy time is in work that is usually efficient"
+        " (fused attention 45.1%, Tensor Core math 30.0%)."
+    )
+    assert said_of(busy_ms=4.9) == nothing  # then the idle time matters more
+    steps = (breakdown(("gemm", 8), ("dependency", 2)),)
+    assert what_first((), steps, is_priced=True).endswith(COUNTERS)  # it failed
+    assert what_first((), steps, is_priced=False) == ""
+
+
+def test_savings_that_nothing_confirms_are_mentioned() -> None:
+    steps = (breakdown(("gemm", 4), ("dependency", 6)),)
+    said = what_first((finding("low", 1_600_000),), steps, is_priced=True)
+    assert said == "No certain savings found. F1 may save 1.60 ms per step (16%)."
+    busy = (breakdown(("gemm", 6), ("dependency", 4)),)
+    said = what_first((finding("low", 1_600_000),), busy, is_priced=True)
+    assert said.startswith("No certain savings found. Only hardware counters show")
+    assert said.endswith("(ncu). F1 may save 1.60 ms per step (16%).")

@@ -39,12 +39,14 @@ class TimePart(Vocabulary):
     LAUNCH_BOUND = "launch-bound", "waiting for the next launch"
     HOST_SYNC = "host-sync", "CPU-GPU synchronization"
     INPUT = "input", "CPU loading or preparing data"
+    OS_WAIT = "os-wait", "CPU asleep, blocked or preempted"
     PAGEABLE_COPY = "pageable-copy", "CPU blocked in a pageable copy"
     ALLOCATOR = "allocator", "CPU allocating or freeing memory"
     GRAPH_INSTANTIATION = "graph-instantiation", "CPU capturing or instantiating a CUDA graph"
     MODULE_LOAD = "module-load-or-JIT", "driver loading or compiling code"
     DEPENDENCY = "dependency", "waiting for other GPU operations"
     COMMUNICATION_WAIT = "communication-wait", "waiting behind a collective"
+    GRAPH_INTERNAL = "graph-internal", "between the recorded operations of a CUDA graph"
     PROFILER_OVERHEAD = "profiler-overhead", "CPU blocked by the profiler"
     TAIL = "tail", "before the first or after the last operation"
     UNKNOWN = "unknown", "cause not recorded"
@@ -59,6 +61,11 @@ _N_BUSY = int(TimePart.MEMSET) + 1
 
 BUSY: tuple[TimePart, ...] = tuple(part for part in TimePart if part.is_busy)
 IDLE: tuple[TimePart, ...] = tuple(part for part in TimePart if not part.is_busy)
+# Idle time that no faster CPU would shorten, as far as the recording shows.
+NOT_OF_CPU: tuple[TimePart, ...] = (
+    *(TimePart.DEPENDENCY, TimePart.COMMUNICATION_WAIT, TimePart.GRAPH_INTERNAL),
+    *(TimePart.TAIL, TimePart.UNKNOWN),
+)
 # Kernels, by name; the rest follows from the kind of operation.
 OF_KERNELS: tuple[TimePart, ...] = BUSY[: int(TimePart.COLLECTIVE) + 1]
 

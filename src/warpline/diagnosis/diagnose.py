@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from warpline.derived.efficiency.efficient_work import efficient_work
 from warpline.derived.recorder import table_hint
 from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.counts import steps_counted
@@ -41,10 +42,17 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     devices, together = breakdowns(run), overlaps(run)
     judged = judge(run, attempt)
     counted = _steps(run, judged.replay)
-    first = what_first(judged.findings, devices, is_priced=bool(devices and judged.replay))
     said = verdict(devices, together, counted.median_ns, judged.replay)
+    efficient = attempt("efficient_work", partial(efficient_work, run))
+    first = what_first(
+        judged.findings,
+        devices,
+        is_priced=bool(devices and judged.replay),
+        efficient=None if isinstance(efficient, Skipped) else efficient,
+    )
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
-    failed = [item for item in tables.values() if isinstance(item, Skipped) and item.is_failure]
+    parts = (*tables.values(), efficient)
+    failed = [item for item in parts if isinstance(item, Skipped) and item.is_failure]
     return Diagnosis(
         title=source_name(run.trace.meta.paths),
         meta=_meta(run.trace),

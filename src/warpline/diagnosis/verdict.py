@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from warpline.derived.efficiency.efficient_work import EfficientWork
 from warpline.result import TAIL, Breakdown, Finding, Overlap, Part, Replay
 from warpline.result.savings import short_saving_text, unprofiled_text
 from warpline.units import format_ns, format_ratio
@@ -17,6 +18,11 @@ _NEARLY_ALL = 0.98
 _UNEVEN = 1.5  # mean divided by median
 _WELL_BUSY = 0.8  # from this share on it matters what the GPU was busy with
 _NEXT_CAUSE = 0.1  # of the idle time
+_SHOWN_EFFICIENT = 0.8  # of the busy time: from this share on, no counters are needed
+_COUNTERS = (
+    "Only hardware counters show whether {} are efficient: profile them with Nsight Compute (ncu)."
+)
+_NAMED = 0.05  # of the busy time: smaller kinds of work are not named
 
 # Parts whose id does not read well in a sentence.
 _IN_WORDS: Mapping[str, str] = {
@@ -68,22 +74,52 @@ def verdict(
 
 
 def what_first(
-    findings: Sequence[Finding], breakdown: Sequence[Breakdown], *, is_priced: bool
+    findings: Sequence[Finding],
+    breakdown: Sequence[Breakdown],
+    *,
+    is_priced: bool,
+    efficient: EfficientWork | None = None,
 ) -> str:
     """Return what to fix first and its estimated saving; empty if unknown.
+
+    Without a problem that matters, the answer is that no savings were found. For a busy GPU, it
+    also says how much of the busy time is in work of efficient kinds. If that is not most of it, it
+    takes hardware counters to judge the rest.
 
     Args:
         findings: Ordered and numbered.
         breakdown: From the diagnosis.
         is_priced: Whether savings were predicted, so that no saving means that none was found.
+        efficient: The busy time in work of efficient kinds; None if that failed.
     """
-    first = next((item for item in findings if item.severity in _GRAVE), None)
-    if first is None:
-        return "No measurable savings found." if is_priced else ""
-    said = f"Fix first: {_within_sentence(first.title)} ({first.id})."
     each = " per step" if any(item.count for item in breakdown) else ""
-    saving = short_saving_text(first, each)
-    return f"{said} Estimated saving: {saving}." if saving else said
+    first = next((item for item in findings if item.severity in _GRAVE), None)
+    if first is not None:
+        said = f"Fix first: {_within_sentence(first.title)} ({first.id})."
+        saving = short_saving_text(first, each)
+        return f"{said} Estimated saving: {saving}." if saving else said
+    if not is_priced:
+        return ""
+    uncertain = next((item for item in findings if short_saving_text(item, each)), None)
+    said = "No measurable savings found." if uncertain is None else "No certain savings found."
+    possible = f"{uncertain.id} may save {short_saving_text(uncertain, each)}." if uncertain else ""
+    return " ".join(filter(None, (said, _kernels_clause(breakdown, efficient), possible)))
+
+
+def _kernels_clause(breakdown: Sequence[Breakdown], efficient: EfficientWork | None) -> str:
+    """Return what is known about the efficiency of busy GPUs' work; empty for other GPUs."""
+    busy_ns = sum(item.ns(kind="busy") for item in breakdown)
+    if busy_ns < _MOST * sum(map(counted_ns, breakdown)):
+        return ""
+    parts = efficient.parts() if efficient is not None else ()
+    named = [f"{label} {format_ratio(share)}" for label, share in parts if share >= _NAMED]
+    if efficient is None or not named:
+        return _COUNTERS.format("the GPU's kernels")
+    usually = f"{format_ratio(efficient.share)} of the busy time is in work that is usually"
+    usually += f" efficient ({', '.join(named)})."
+    if efficient.share >= _SHOWN_EFFICIENT:
+        return usually
+    return f"{usually} {_COUNTERS.format('the other kernels')}"
 
 
 def counted_ns(item: Breakdown) -> int:

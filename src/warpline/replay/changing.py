@@ -96,6 +96,17 @@ def _(change: kinds.ScaleOperations, trace: Trace, draft: Draft, side: Side) -> 
 
 
 @_apply.register
+def _(change: kinds.SetDurations, trace: Trace, draft: Draft, side: Side) -> None:
+    chosen = {"low": change.low_ns, "central": change.central_ns, "high": change.high_ns}
+    length = np.zeros(len(operations(trace)), np.int64)
+    length[change.operations] = chosen[side]
+    items = _items(draft, change.operations)
+    # What an earlier change has dropped stays dropped.
+    items = items[draft.length_ns[draft.graph.item_done[items]] > 0]
+    draft.set_lengths(items, length[draft.graph.queued.operation[items]])
+
+
+@_apply.register
 def _(change: kinds.MakeAsync, trace: Trace, draft: Draft, side: Side) -> None:
     calls, items = _places(trace, draft, change.calls), _items(draft, change.operations)
     draft.release(calls)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.replay.prediction import Baseline, Prediction
-from warpline.result import Finding
+from warpline.result import Finding, severity_rank
 from warpline.result.changes import Change
 from warpline.trace import Run
 
@@ -119,7 +119,7 @@ def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
     share = central / whole_ns if whole_ns else 0.0
     return replace(
         item,
-        severity=severity_of(share),
+        severity=max(severity_of(share), item.most_severe, key=severity_rank),
         saving_ns=central,
         saving_low_ns=low,
         saving_high_ns=high,

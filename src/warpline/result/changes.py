@@ -56,6 +56,23 @@ class ScaleOperations:
 
 
 @dataclass(frozen=True, eq=False)
+class SetDurations:
+    """These operations take other times, each its own; those that were dropped before take none.
+
+    Attributes:
+        operations: Shape (n,), int64, each at most once.
+        low_ns: Shape (n,), int64, lower bounds of their durations.
+        central_ns: Shape (n,), int64, their most likely durations.
+        high_ns: Shape (n,), int64, upper bounds.
+    """
+
+    operations: I64
+    low_ns: I64
+    central_ns: I64
+    high_ns: I64
+
+
+@dataclass(frozen=True, eq=False)
 class MakeAsync:
     """These copies no longer block the calling thread.
 
@@ -166,6 +183,7 @@ Change: TypeAlias = (
     DropCalls
     | DropOperations
     | ScaleOperations
+    | SetDurations
     | MakeAsync
     | RemoveHostTime
     | LaunchAsGraph

@@ -109,6 +109,8 @@ class Finding(Displayed):
             the number of steps of all processes, is the time in the claim; of ranks that wait, the
             mean is. Empty if it is not about devices, or about calls of threads that launched work
             on several.
+        most_severe: The highest severity that it gets, whatever its saving: ``low`` for a rule
+            whose savings no measurement has confirmed.
     """
 
     rule: str
@@ -133,6 +135,7 @@ class Finding(Displayed):
     changes: tuple[Change, ...] = field(default=(), compare=False)
     most_ns: float | None = field(default=None, compare=False)
     on_devices: tuple[OnDevice, ...] = ()
+    most_severe: Severity = field(default="high", compare=False)
 
     def __repr__(self) -> str:
         name = " ".join(part for part in (self.id, self.severity, self.rule) if part)
@@ -450,7 +453,8 @@ class Diagnosis(Document):
 
 def _finding_facts(item: Finding) -> dict[str, Any]:
     facts = asdict(replace(item, changes=()))
-    del facts["changes"], facts["fix_in"], facts["most_ns"]
+    for internal in ("changes", "fix_in", "most_ns", "most_severe"):
+        del facts[internal]
     return {"id": item.id, **facts}
 
 

@@ -12,6 +12,11 @@ from typing import Any
 
 _NOT_RECORDED = " was not recorded: "
 _STOP = "; stop it"
+_IMPORT_FAILED = "nsys could not import the {} events: "
+_NOT_IMPORTED_HINT = (
+    "Import the recording again, or profile again, with the newest nsys. Record less at a time:"
+    " -t cuda,nvtx, and a few steps"
+)
 
 
 class Code(enum.StrEnum):
@@ -20,6 +25,7 @@ class Code(enum.StrEnum):
     UNAVAILABLE = "unavailable"  # the reason: CUPTI is missing, or returned an error
     HELD = "held"  # the other profiler that uses CUPTI, which supports one
     UNSHARED = "unshared"  # the other profiler that uses CUPTI and does not share it
+    NOT_IMPORTED = "not-imported"  # the profiler's error when it read what it had recorded
     SENTENCE = "sentence"  # reason and advice, as recordings of earlier versions have them
 
 
@@ -58,10 +64,13 @@ class Unrecorded:
     @classmethod
     def from_sentence(cls, api: str, sentence: str) -> Unrecorded | None:
         """Return the cause in a warning of a recording; None if it is about something else."""
-        start = api.upper() + _NOT_RECORDED
-        if not sentence.startswith(start):
-            return None
-        return cls(api, Code.SENTENCE, sentence.removeprefix(start))
+        for start, code in (
+            (api.upper() + _NOT_RECORDED, Code.SENTENCE),
+            (_IMPORT_FAILED.format(api.upper()), Code.NOT_IMPORTED),
+        ):
+            if sentence.startswith(start):
+                return cls(api, code, sentence.removeprefix(start))
+        return None
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Unrecorded | None:
@@ -81,6 +90,8 @@ class Unrecorded:
     @property
     def hint(self) -> str | None:
         """The next action, if it is known."""
+        if self.code is Code.NOT_IMPORTED:
+            return _NOT_IMPORTED_HINT
         if self.code is Code.SENTENCE:
             _, stop, rest = self.parameter.partition(_STOP)
             return stop.removeprefix("; ") + rest if stop else None
@@ -94,4 +105,6 @@ class Unrecorded:
     @property
     def text(self) -> str:
         """The warning: one sentence."""
+        if self.code is Code.NOT_IMPORTED:
+            return _IMPORT_FAILED.format(self.api.upper()) + self.parameter
         return f"{self.api.upper()}{_NOT_RECORDED}{self.reason}"

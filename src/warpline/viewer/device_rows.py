@@ -10,7 +10,7 @@ import numpy as np
 
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_categories
-from warpline.derived.time_parts import IDLE, TimePart
+from warpline.derived.time_parts import IDLE, NOT_OF_CPU, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import UNKNOWN, rank_of_process
@@ -25,8 +25,7 @@ from warpline.viewer.projected import projected
 from warpline.viewer.rows import Events, Link, Row, lane_label, split
 
 _SHOWN_PHASES = 6
-_NOT_OF_HOST = (TimePart.DEPENDENCY, TimePart.COMMUNICATION_WAIT, TimePart.TAIL, TimePart.UNKNOWN)
-_OF_HOST = [cause for cause in IDLE if cause not in _NOT_OF_HOST]
+_OF_HOST = [cause for cause in IDLE if cause not in NOT_OF_CPU]
 
 
 def device_rows(trace: Trace, names: Names) -> Iterator[Row]:

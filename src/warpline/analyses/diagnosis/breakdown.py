@@ -84,10 +84,12 @@ def breakdown(trace: Trace, arguments: Arguments) -> Result:
         over collectives, those over whole graphs, and those over copies. Within these, the order
         of the categories decides, then the earlier start. The cause of a gap follows from the
         launch of the operation that ended it. If the launch arrived before the gap began, the
-        operation waited on the GPU (dependency, or communication-wait after a collective).
-        Otherwise the CPU was late, and the cause is what blocked its thread: a synchronization
-        (host-sync), a pageable copy, the allocator, creating a graph, loading code, waiting for
-        input, or the profiler. A blocking call also accounts for idle time after it, up to the
+        operation waited on the GPU (dependency, or communication-wait after a collective). Where
+        nothing recorded ran that it could wait for, the cause is unknown, or graph-internal between
+        operations of one CUDA graph. Otherwise the CPU was late, and the cause is what blocked its
+        thread: a synchronization (host-sync), a pageable copy, the allocator, creating a graph,
+        loading code, waiting for input, other waits in the operating system (os-wait), or the
+        profiler. A blocking call also accounts for idle time after it, up to the
         time that it cost the CPU while the GPU was still busy. The rest is launch-bound: the CPU
         was launching work, or busy elsewhere. A launch arrives after the launch latency: the
         median latency on an idle GPU in the same recording.

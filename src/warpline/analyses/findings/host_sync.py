@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
-from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
+from warpline.derived.idle.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES, blocking_copies
 from warpline.derived.idle.host_calls import working_calls
 from warpline.derived.idle.kinds import CallKind
 from warpline.derived.idle.result_reads import result_reads, waits_behind
@@ -14,8 +16,9 @@ from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.tiling import by_group
 from warpline.result import Finding, Skipped, rule
-from warpline.result.changes import Change, DropCalls, DropOperations
+from warpline.result.changes import Change, DropCalls, DropOperations, MakeAsync
 from warpline.trace import Run, Trace
 from warpline.units import format_ns, plural
 
@@ -43,13 +46,15 @@ _FIX_JAX = (
 def host_sync(run: Run) -> list[Finding] | Skipped:
     """Calls in which the CPU waits for the GPU in every step.
 
-    What it finds: Synchronization with a stream, an event, or a device, and reads of small
-        results, on threads that launch work: at least one in every second step.
+    What it finds: Synchronization with a stream, an event, or a device, reads of small results,
+        and larger device-to-host copies that block the CPU, on threads that launch work: at least
+        one in every second step.
     Why it matters: A blocked CPU launches nothing. The GPU becomes idle, and the next launches are
         late. Both cost more than the wait itself.
     How it is found: By function name, and by device-to-host copies of at most 64 KiB with the
         wait that follows. A few short kernels before a read (absolute values, sums, casts) are
-        assumed to serve only that read. Waits for pageable copies belong to pageable-copy.
+        assumed to serve only that read. In larger copies, the CPU waits for the GPU until the copy
+        begins; copying itself, and all of pageable copies to the GPU, belongs to pageable-copy.
     What to do: Read results less often, later, or not at all.
     Limits: A program that needs a value to continue cannot remove the wait. A recording does not
         show whether the kernels before a read have another use. At most six consecutive kernels
@@ -61,26 +66,27 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, reads = step_scope(run), result_reads(trace)
-    waits = _waits(trace)
-    count = int(np.count_nonzero(scope.calls[waits])) / scope.count
+    blocked = _blocked(trace)
+    count = int(np.count_nonzero(scope.calls[blocked.call] & blocked.is_wait)) / scope.count
     if count < 0.5 or not scope.has_steps:
         return []
-    spent = scope.call_ns_of(waits)
+    spent = _per_step(scope, blocked)
     fed = _bool(len(operations(trace)), reads.feeding)
     for_reads = scope.number_of(fed)
     number = max(round(count), 1)
     times = "once" if number == 1 else f"{number:,} times"
     text = f"{plural(number, 'synchronization')}{scope.each} in {format_ns(spent)}"
-    shown = [scope.show_calls(text, waits)]
+    shown = [scope.show_calls(text, blocked.call[blocked.is_wait])]
     extra = ""
     if for_reads >= 1:
         kernels = f"{plural(round(for_reads), 'kernel')}{scope.each}"
         extra = f" It launches {kernels} only to compute the values that it reads."
         shown.append(scope.show_operations(f"{kernels} only for these reads", fed))
+    lost = spent + _feeding_ns(trace, scope)
     return [
         Finding(
             NAME,
-            severity_of(scope.share(min(_spent_ns(trace, scope), scope.idle_ns()))),
+            severity_of(scope.share(min(lost, scope.idle_ns()))),
             f"CPU-GPU synchronization delays launches {times}{scope.each}",
             f"The CPU synchronizes with the GPU {times}{scope.each}, blocking launches for"
             f" {format_ns(spent)}.{extra}",
@@ -90,54 +96,114 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
             " calls, and steps are shorter.",
             fix_cuda=_FIX_CUDA,
             fix_in={"jax": _FIX_JAX},
-            changes=_changes(trace, waits),
-            on_devices=scope.calls_on_devices(waits),
+            changes=_changes(trace),
+            on_devices=scope.calls_on_devices(blocked.call, blocked.ns, blocked.is_wait),
         )
     ]
 
 
+class _Blocked(NamedTuple):
+    """Calls in which the CPU waits for the GPU.
+
+    Attributes:
+        call: Shape (n,), int64, rows of api_call, ascending.
+        ns: Shape (n,), int64, the time until the GPU had done what was awaited.
+        is_wait: Shape (n,), bool; False for a copy that the next call waits for.
+    """
+
+    call: I64
+    ns: I64
+    is_wait: BoolArray
+
+
+def _blocked(trace: Trace) -> _Blocked:
+    work, waits, (large, waited_ns) = operations(trace), _waits(trace), _large_reads(trace)
+    reads = result_reads(trace).copy
+    small = reads[np.isin(reads, blocking_copies(trace).operation)]
+    call = np.unique(np.concatenate((waits, work.call[small], work.call[large])))
+    times = trace.columns("api_call", "start_ns", "end_ns")
+    start, end = (times[key].values[call] for key in ("start_ns", "end_ns"))
+    ns = np.maximum(end - start, 0)
+    np.minimum.at(ns, np.searchsorted(call, work.call[large]), waited_ns)
+    is_wait = np.isin(call, waits) | np.isin(call, work.call[large])
+    return _Blocked(call, ns, is_wait)
+
+
+def _per_step(scope: StepScope, blocked: _Blocked) -> float:
+    return float(blocked.ns[scope.calls[blocked.call]].sum()) / scope.count
+
+
 def _waits(trace: Trace) -> I64:
-    """Return the calls that synchronize, except those that wait for pageable copies."""
-    calls, reads = working_calls(trace), result_reads(trace)
+    """Return the calls that synchronize, except those behind large copies that block anyway."""
+    calls, reads, copies = working_calls(trace), result_reads(trace), blocking_copies(trace)
     waits = calls.row[calls.kind == CallKind.HOST_SYNC]
-    behind = np.isin(waits, waits_behind(trace, _large_copies(trace)))
-    synchronous = reads.call[reads.wait < 0]
-    kind = calls.kind[np.searchsorted(calls.row, synchronous)]
-    synchronous = synchronous[kind == CallKind.COPY]
+    held = operations(trace).call[copies.operation]
+    large = operations(trace).call[_large_copies(trace)]
+    behind = np.isin(waits, waits_behind(trace, large[np.isin(large, held)]))
+    synchronous = reads.call[(reads.wait < 0) & np.isin(reads.call, held)]
     return np.unique(np.append(waits[~behind], synchronous))
 
 
 def _large_copies(trace: Trace) -> I64:
-    """Return the calls that made large copies between host and device."""
+    """Return the large copies between host and device whose launch is known."""
     work = operations(trace)
     copies = work.of_table("memcpy")
     copies = copies[work.call[copies] >= 0]
     if not len(copies):
-        return copies
+        return np.zeros(0, np.int64)
     size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[copies]]
     codes = [TimePart.COPY_H2D, TimePart.COPY_D2H]
     is_host = np.isin(operation_categories(trace)[copies], codes)
-    return work.call[copies[is_host & (size > SMALL_COPY_BYTES)]]
+    large: I64 = copies[is_host & (size > SMALL_COPY_BYTES)]
+    return large
 
 
-def _spent_ns(trace: Trace, scope: StepScope) -> float:
-    """Return the CPU time per step in waits and in launches of kernels that serve only reads."""
+def _large_reads(trace: Trace) -> tuple[I64, I64]:
+    """Return the large copies to the host in whose calls the CPU waits for earlier GPU work.
+
+    And for how long: until the device has done all that it began before the copy.
+    """
+    work, copies = operations(trace), _large_copies(trace)
+    copies = copies[operation_categories(trace)[copies] == TimePart.COPY_D2H]
+    copies = copies[np.isin(copies, blocking_copies(trace).operation)]
+    if not len(copies):
+        return copies, copies
+    called = trace.columns("api_call", "start_ns")["start_ns"].values[work.call[copies]]
+    done = np.zeros_like(called)
+    for rows in by_group(work.device):
+        of_device = np.flatnonzero(work.device[copies] == work.device[rows[0]])
+        reach = np.append(np.iinfo(np.int64).min // 2, np.maximum.accumulate(work.end_ns[rows]))
+        done[of_device] = reach[np.searchsorted(rows, copies[of_device])]
+    waited_ns = np.minimum(done, work.start_ns[copies]) - called
+    is_wait = waited_ns > OWN_COST_NS
+    return copies[is_wait], waited_ns[is_wait]
+
+
+def _feeding_ns(trace: Trace, scope: StepScope) -> float:
+    """Return the CPU time per step in launches of kernels that serve only reads."""
     reads = result_reads(trace)
     calls = trace.columns("api_call", "start_ns", "end_ns")
     fed = reads.feeding[scope.operations[reads.feeding]]
     launches = operations(trace).call[fed]
     cost = calls["end_ns"].values[launches] - calls["start_ns"].values[launches]
-    return scope.call_ns_of(_waits(trace)) + float(cost.sum()) / scope.count
+    return float(cost.sum()) / scope.count
 
 
-def _changes(trace: Trace, waits: I64) -> tuple[Change, ...]:
-    reads = result_reads(trace)
+def _changes(trace: Trace) -> tuple[Change, ...]:
+    reads, waits, large = result_reads(trace), _waits(trace), _large_reads(trace)[0]
     # Results stay on the GPU: awaited values are neither copied nor requested.
     is_gone = reads.is_fed | (reads.wait >= 0) | np.isin(reads.call, waits)
     gone = reads.wait[is_gone & (reads.wait >= 0)]
     dropped = np.sort(np.append(reads.feeding, reads.copy[is_gone]))
-    calls = DropCalls(np.union1d(waits, gone))
-    return (DropOperations(dropped), calls) if len(dropped) else (calls,)
+    changes: list[Change] = []
+    if len(dropped):
+        changes.append(DropOperations(dropped))
+    if len(waits) or len(gone):
+        changes.append(DropCalls(np.union1d(waits, gone)))
+    if len(large):
+        calls = np.unique(operations(trace).call[large])
+        changes.append(MakeAsync(calls, large, own_stream=False))
+    return tuple(changes)
 
 
 def _bool(n: int, places: I64) -> BoolArray:

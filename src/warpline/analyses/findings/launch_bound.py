@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
 from warpline.derived.breakdown.input_waits import LEAST_REPEATS, effective_number
+from warpline.derived.breakdown.lost_time import MOST_STEPS, longest_first, without
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.result_reads import result_reads
 from warpline.derived.program import is_compiled, is_training
@@ -14,7 +15,6 @@ from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
 from warpline.estimate import Estimate
 from warpline.result import Evidence, Finding, rule
-from warpline.result.changes import Change, RemoveHostTime
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
@@ -22,8 +22,6 @@ NAME = "launch-bound"
 TITLE = "Launch-bound: the CPU cannot keep the GPU busy"
 
 _LEAST_SHARE = 0.15
-_SHOWN = 5
-_MOST_STEPS = 0.5  # of the steps: a gap in fewer steps does not affect the median step
 # Of a gap: work that moves to another thread or is dropped takes no time; part of it may stay.
 _REMAINING = Estimate(0.0, 0.0, 0.25)
 # Of other operations: a CUDA graph ends at each read, and below 20 launches it is not worthwhile.
@@ -54,13 +52,15 @@ def launch_bound(run: Run) -> list[Finding]:
         launch-bound, if they add up to 15%.
     Why it matters: The GPU waits for the program's own code, the framework, and the driver. Faster
         kernels do not help.
-    How it is found: Idle time without a synchronization, copy, allocation, or wait for data as its
-        cause, before the launch call of the next operation has returned.
+    How it is found: Idle time without a synchronization, copy, allocation, wait for data, or wait
+        in the operating system as its cause, before the launch call of the next operation has
+        returned.
     What to do: Launch fewer and larger operations, or reduce CPU work.
     Limits: Profiling overhead adds CPU time, so the share is smaller without profiling. The saving
         from fewer launches is not estimated, as it depends on how much CPU work can be removed.
-        Only ranges show what the CPU does in a gap. The bounds of the saving assume that up to 25%
-        of a gap stays.
+        Only ranges show what the CPU does in a gap. Without OS calls or context switches in the
+        recording (nsys: --trace=osrt, --cpuctxsw), it may also sleep. The bounds of the saving
+        assume that up to 25% of a gap stays.
     Source: Warpline.
     """
     scope = step_scope(run)
@@ -112,42 +112,23 @@ def _reads(scope: StepScope) -> int:
 
 def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
     times, idle_ns = pauses.times, scope.paused_ns
-    longest = np.argsort(times.start_ns - times.end_ns, kind="stable")[:_SHOWN]
-    windows = zip(times.start_ns[longest].tolist(), times.end_ns[longest].tolist(), strict=True)
     share = scope.share_of_all(idle_ns)
-    often, where = pauses.windows > _MOST_STEPS * scope.count, ""
+    often, where = pauses.windows > MOST_STEPS * scope.count, ""
     if not scope.has_steps:
         often = effective_number(times.end_ns - times.start_ns) >= LEAST_REPEATS
         where = "" if often else " They do not repeat."
     elif not often:
         where = f" Affects only {pauses.windows:,} of {plural(scope.count, 'step')}."
-    changes: tuple[Change, ...] = tuple(
-        RemoveHostTime(
-            thread,
-            times.start_ns[times.thread == thread],
-            times.end_ns[times.thread == thread],
-            _REMAINING,
-        )
-        for thread in np.unique(times.thread).tolist()
-    )
     return Finding(
         NAME,
         severity_of(share),
         f"Long CPU gaps leave the GPU idle {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) during CPU gaps without"
         f" CUDA API calls.{where}",
-        (
-            Evidence(
-                f"{plural(len(times.thread), 'CPU gap')}, longest first",
-                None,
-                (),
-                len(times.thread),
-                tuple(windows),
-            ),
-        ),
+        (longest_first(plural(len(times.thread), "CPU gap"), times),),
         _fix_gaps(scope, often=often),
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
-        changes=changes if often else (),
+        changes=without(times, _REMAINING) if often else (),
         share=share,
         on_devices=scope.windows_on_devices(pauses.idle_ns),
     )

@@ -9,15 +9,18 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.breakdown.partition import window_segments
 from warpline.derived.breakdown.segments import device_segments
-from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS, ThreadTimes, silences
+from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS
+from warpline.derived.idle.host_blocking import blocking
+from warpline.derived.idle.silences import ThreadTimes, silences
 from warpline.derived.steps.times import Windows, measure_windows
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
-from warpline.ops.tiling import Grouped, cut
+from warpline.ops.tiling import Grouped, cut, rest
 from warpline.trace import Run, Trace
 
+_WAITS = (TimePart.INPUT, TimePart.OS_WAIT)
 _LEAST_SHARE = 0.15  # of a step
 
 
@@ -25,17 +28,17 @@ class HostPauses(NamedTuple):
     """CPU gaps: long times without a call, during which a device was idle, launch-bound.
 
     Attributes:
-        times: The gaps, and the thread that made the next call.
+        times: The gaps without waits, and the thread that made the next call.
         idle_ns: Shape (windows,), int64, idle time of the device during gaps, per window of
             `measure_windows`.
-        with_data_ns: Shape (windows,), int64, the same including gaps before a host-to-device
-            copy, whose idle cause is ``input``.
+        with_waits_ns: Shape (windows,), int64, the same including gaps whose idle cause is
+            ``input`` or ``os-wait``.
         windows: Number of these windows with a large share of gaps.
     """
 
     times: ThreadTimes
     idle_ns: I64
-    with_data_ns: I64
+    with_waits_ns: I64
     windows: int
 
 
@@ -47,24 +50,35 @@ def host_pauses(run: Run) -> HostPauses:
     and long ones in steps that prepare something.
     """
     trace = run.trace
-    silent = silences(trace)
-    silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
+    every = silences(trace).times.lasting(SHORTEST_SILENCE_NS)
+    silent = _without_waits(trace, every).lasting(SHORTEST_SILENCE_NS)
     windows, places = measure_windows(run), _by_device(trace, silent)
     idle, of_window = _idle(trace, windows, places, TimePart.LAUNCH_BOUND)
-    _, for_input = _idle(trace, windows, places, TimePart.INPUT)
+    _, in_waits = _idle(trace, windows, _by_device(trace, every), *_WAITS)
     is_long = of_window >= _LEAST_SHARE * (windows.end_ns - windows.start_ns)
     return HostPauses(
         silent.taken(_contain_idle(silent, idle)),
         of_window,
-        of_window + for_input,
+        of_window + in_waits,
         int(np.count_nonzero(is_long & (of_window > 0))),
     )
 
 
-def _idle(trace: Trace, windows: Windows, silent: Grouped, cause: TimePart) -> tuple[Grouped, I64]:
-    """Return when devices were idle for a cause during CPU gaps, and how long in each window."""
+def _without_waits(trace: Trace, silent: ThreadTimes) -> ThreadTimes:
+    """Return the parts of CPU gaps during which the thread did not wait."""
+    held, spans = blocking(trace), Grouped(*silent)
+    rows = np.flatnonzero(np.isin(held.cause, _WAITS))
+    waits = Grouped(held.start_ns[rows], held.end_ns[rows], held.thread[rows])
+    left = rest(spans, cut(spans, waits))
+    return ThreadTimes(left.start_ns, left.end_ns, silent.thread[left.span])
+
+
+def _idle(
+    trace: Trace, windows: Windows, silent: Grouped, *causes: TimePart
+) -> tuple[Grouped, I64]:
+    """Return when devices were idle for causes during CPU gaps, and how long in each window."""
     segments, pieces = device_segments(trace), window_segments(trace, windows)
-    is_idle = segments.part[pieces.row] == cause
+    is_idle = np.isin(segments.part[pieces.row], causes)
     span, start, end = (column[is_idle] for column in (pieces.span, pieces.start_ns, pieces.end_ns))
     inside = cut(Grouped(start, end, windows.device[span]), silent)
     idle = Grouped(inside.start_ns, inside.end_ns, windows.device[span[inside.span]])

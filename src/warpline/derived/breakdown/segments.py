@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.idle.causes import Gaps, Pieces, idle_pieces
+from warpline.derived.idle.causes import idle_pieces
+from warpline.derived.idle.gaps import Gaps, Pieces
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64

@@ -331,7 +331,7 @@ def _of_steps(run: Run, median_ns: float, count: int) -> _Times:
     pauses, length = host_pauses(run), _lengths(run)
     worked, whole = (
         max(median_ns, *(total / number for total, number in _rank_sums(run, ns)))
-        for ns in (length - pauses.with_data_ns, length)
+        for ns in (length - pauses.with_waits_ns, length)
     )
     is_once = pauses.windows < _LEAST_WITH_PAUSES
     paused = 0.0 if is_once else _if_much(float(pauses.idle_ns.sum()) / count, whole)

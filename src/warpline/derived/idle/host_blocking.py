@@ -35,6 +35,8 @@ from warpline.derived.idle.host_calls import (
     working_threads,
 )
 from warpline.derived.idle.kinds import CallKind, call_kind, overhead_cause
+from warpline.derived.idle.os_waits import os_waits
+from warpline.derived.idle.silences import ThreadTimes
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
@@ -99,7 +101,12 @@ def blocking(trace: Trace) -> Blocking:
         cause=cause[held],
         lost_ns=np.maximum(calls.end_ns[held] - calls.start_ns[held] - own, 0),
     )
-    parts = [in_calls, _captures(calls), _overheads(trace), _data(trace)]
+    waits = os_waits(trace)
+    parts = [
+        *(in_calls, _captures(calls), _overheads(trace)),
+        _outside_calls(trace, data_waits(trace), TimePart.INPUT),
+        _outside_calls(trace, ThreadTimes(*waits[:3]), TimePart.OS_WAIT),
+    ]
     return _without_concurrency(trace, _once_per_thread(_joined(parts)))
 
 
@@ -117,10 +124,10 @@ def _joined(parts: list[Blocking]) -> Blocking:
 def _once_per_thread(holds: Blocking) -> Blocking:
     """Return each thread's time once: the profiler first, then calls by their start.
 
-    Waiting for input comes last, so that calls inside it keep their own cause.
+    Waiting for input and other waits come last, so that calls inside them keep their own cause.
     """
-    profiler, data = TimePart.PROFILER_OVERHEAD, TimePart.INPUT
-    level = np.select([holds.cause == profiler, holds.cause == data], [0, 2], 1)
+    ranked = (TimePart.PROFILER_OVERHEAD, TimePart.INPUT, TimePart.OS_WAIT)
+    level = np.select([holds.cause == part for part in ranked], [0, 2, 3], 1)
     order = np.argsort(holds.start_ns, kind="stable")
     starts, ends, owners = [], [], []
     for rows in by_group(holds.thread[order]):
@@ -155,9 +162,9 @@ def _causes(trace: Trace, calls: WorkingCalls) -> I8:
         if len(slow):
             cause[slow[np.isin(calls.row[slow], _first_launches(trace))]] = first_of
     cause[np.isin(calls.row, _blocking_launches(trace))] = TimePart.HOST_SYNC
-    copies = _copy_causes(trace)
-    place = np.searchsorted(calls.row, copies[0])
-    cause[place] = copies[1]
+    copies = blocking_copies(trace)
+    place = np.searchsorted(calls.row, operations(trace).call[copies.operation])
+    cause[place] = copies.cause
     return cause
 
 
@@ -192,13 +199,26 @@ def _blocking_launches(trace: Trace) -> I64:
     return calls.uniques[(last_end <= returned) & (longest >= LONG_KERNEL_NS)]
 
 
-def _copy_causes(trace: Trace) -> tuple[I64, I8]:
-    """Return the copy calls that block the CPU, and the cause of each."""
+class BlockingCopies(NamedTuple):
+    """Copies whose calls block the CPU until they are complete or staged.
+
+    Attributes:
+        operation: Shape (n,), int64, indices into `operations`, ascending.
+        cause: Shape (n,), int8: host-sync or pageable-copy.
+    """
+
+    operation: I64
+    cause: I8
+
+
+@derived
+def blocking_copies(trace: Trace) -> BlockingCopies:
+    """Return the copies that block the CPU, and the cause of each."""
     work = operations(trace)
     copies = work.of_table("memcpy")
     copies = copies[work.call[copies] >= 0]
     if not len(copies):
-        return copies, copies.astype(np.int8)
+        return BlockingCopies(copies, copies.astype(np.int8))
     columns = trace.columns("memcpy", "kind", "bytes", "src_memory", "dst_memory")
     row = work.row[copies]
     source, target = (columns[name].filled(_NO_CAUSE)[row] for name in ("src_memory", "dst_memory"))
@@ -213,7 +233,7 @@ def _copy_causes(trace: Trace) -> tuple[I64, I8]:
     is_held = (is_pageable & ~is_staged) | (is_synchronous & ~np.isin(kind, _ON_DEVICE))
     is_wait = is_result | ~is_pageable
     cause = np.where(is_wait, TimePart.HOST_SYNC, TimePart.PAGEABLE_COPY).astype(np.int8)
-    return work.call[copies[is_held]], cause[is_held]
+    return BlockingCopies(copies[is_held], cause[is_held])
 
 
 def _captures(calls: WorkingCalls) -> Blocking:
@@ -271,10 +291,9 @@ def _overheads(trace: Trace) -> Blocking:
     )
 
 
-def _data(trace: Trace) -> Blocking:
-    """Return when threads waited for input data."""
-    times = data_waits(trace)
-    cause = np.full(len(times.thread), TimePart.INPUT, np.int8)
+def _outside_calls(trace: Trace, times: ThreadTimes, part: TimePart) -> Blocking:
+    """Return times during which threads were blocked for one cause, outside of CUDA API calls."""
+    cause = np.full(len(times.thread), part, np.int8)
     if not len(cause):
         return Blocking(*times, times.thread, cause, times.thread)
     process = trace.columns("thread", "process_id")["process_id"].values[times.thread]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpline.errors import UnsupportedVersionError
@@ -11,6 +11,7 @@ from warpline.estimate import Estimate
 from warpline.readers.nsys.declared import Declared
 from warpline.readers.nsys.export import Export, SourceTable
 from warpline.redaction import join_command, redact_command
+from warpline.schema.unrecorded import Code, Unrecorded
 from warpline.trace import reservations
 from warpline.trace.meta import TraceMeta
 
@@ -41,6 +42,14 @@ _NOT_ALL = re.compile(r"Not all (?P<kind>.+) events might have been collected\."
 _HARMLESS = re.compile(r"Scheduling information is absent\.")
 # Reported at a lower severity, although events are missing.
 _GRAVE = re.compile(r"incompatible", re.IGNORECASE)
+_ERROR = 3
+_IMPORT = re.compile(r"\bimport|wrong event order|event collection|analysisfailed", re.IGNORECASE)
+_ABOUT_CUDA = re.compile(r"cuda|cupti|\bgpu\b", re.IGNORECASE)
+_FAILED = re.compile(r"fail|error|could not|unable|cannot|wrong", re.IGNORECASE)
+# Long errors are lists of properties, of which one is the text.
+_ERROR_TEXT = re.compile(r'ErrorText\W+Value:\s*"(?P<text>[^"\\]+)')
+_CUDA_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME")
+_SHOWN = 300  # characters of an error
 _KINDS = r"[\w /().-]*?(?:events?|records?|samples?)"
 _GONE = r"(?:lost|dropped|discarded)"
 _LONGEST = 1000  # characters searched in a message, because the patterns take quadratic time
@@ -75,7 +84,13 @@ def read_facts(export: Export, declared: Declared) -> Facts:
     version = _first(exported, "EXPORT_SCHEMA_VERSION")
     path = export.database.path
     noted = reservations.from_pairs(captured)
-    said = [*_version_warnings(str(path), version), *_cut(export), *_said(export)]
+    not_imported = _not_imported(export)
+    said = [
+        *_version_warnings(str(path), version),
+        *_cut(export),
+        *(cause.text for cause in not_imported),
+        *_said(export, {cause.parameter for cause in not_imported}),
+    ]
     meta = TraceMeta(
         paths=(path,),
         format=FORMAT,
@@ -89,6 +104,7 @@ def read_facts(export: Export, declared: Declared) -> Facts:
         windows_ns=noted["windows_ns"],
         lost={**_losses(text for _, text in _diagnostics(export)), **noted["lost"]},
         warnings=tuple(dict.fromkeys((*said, *noted["warnings"]))),
+        unrecorded=not_imported,
     )
     kinds = captured.get("CAPTURE_EVENT_TYPE")
     is_lazy = _first(exported, "EXPORT_LAZY") != "false"
@@ -183,10 +199,35 @@ def _diagnostics(export: Export) -> list[tuple[int, str]]:
     return [(severity or 0, text) for severity, text in rows if text]
 
 
-def _said(export: Export) -> list[str]:
-    """Return the producer's warnings, each sentence once."""
+def _not_imported(export: Export) -> tuple[Unrecorded, ...]:
+    """Return the errors for which nsys left out all CUDA events."""
+    if any(export.row_count(table) for table in _CUDA_TABLES):
+        return ()
+    errors = [
+        _brief(text)
+        for severity, text in _diagnostics(export)
+        if _IMPORT.search(text[:_LONGEST])
+        and (severity == _ERROR or _FAILED.search(text[:_LONGEST]))
+    ]
+    # An import that fails as a whole names no API.
+    about = [text for text in errors if _ABOUT_CUDA.search(text)] or errors
+    causes = (Unrecorded("cuda", Code.NOT_IMPORTED, text) for text in about)
+    return tuple(dict.fromkeys(causes))[:1]
+
+
+def _brief(text: str) -> str:
+    """Return the text of an error, without what is around it."""
+    inside = _ERROR_TEXT.search(text)
+    line = (inside["text"] if inside else text).strip().partition("\n")[0]
+    return line[:_SHOWN].strip().rstrip(".:")
+
+
+def _said(export: Export, known: Container[str] = ()) -> list[str]:
+    """Return the producer's warnings except known errors, each sentence once."""
     said, not_all = [], []
     for severity, text in _diagnostics(export):
+        if _brief(text) in known:
+            continue
         partial = _NOT_ALL.fullmatch(text)
         is_warning = severity in (_WARNING, _WARNING + 1) or _GRAVE.search(text)
         if partial:

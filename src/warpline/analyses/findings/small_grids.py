@@ -1,0 +1,62 @@
+"""small-grids: kernels with fewer blocks than half of the GPU's SMs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.efficiency.small_grids import small_grids
+from warpline.derived.work.operations import operations
+from warpline.result import Finding, rule
+from warpline.result.changes import SetDurations
+from warpline.trace import Run
+from warpline.units import format_ns, format_ratio, plural
+
+NAME = "small-grids"
+TITLE = "Kernels have too few blocks for the GPU"
+
+
+@rule(name=NAME, title=TITLE)
+def small_grids_rule(run: Run) -> list[Finding]:
+    """Kernels with fewer blocks than half of the GPU's SMs.
+
+    What it finds: Kernels of 10 us or more with such small grids, launched at least twice per step
+        with the same grid and not overlapped with other work, if they take at least 5% of the step.
+    Why it matters: A block runs on one SM. The other SMs are idle, although the GPU counts as busy.
+    How it is found: By grids, and the number of SMs of the GPU. At best, all launches of a kernel
+        in a step run at the same time, as far as there are SMs for them. At worst nothing is saved.
+    What to do: Batch the launches, run them in several streams, or give each kernel more blocks.
+    Limits: A recording does not show whether the launches depend on each other, as the steps of an
+        RNN do. The severity is therefore always low. Kernels whose blocks loop over the work, such
+        as nvjet and stream-K GEMMs, do not count.
+    Source: CUDA C++ Best Practices Guide, "Thread and Block Heuristics"; checked on synthetic
+        recordings.
+    """
+    scope, small, work = step_scope(run), small_grids(run), operations(run.trace)
+    places = np.zeros(len(work), np.bool_)
+    places[small.kernel] = True
+    weight = scope.weigh(places)
+    if not weight.is_measurable:
+        return []
+    many = plural(max(round(weight.number), 1), "kernel")
+    now = (work.end_ns - work.start_ns)[small.kernel]
+    at_best = np.rint(now * small.least_ratio).astype(np.int64)
+    return [
+        Finding(
+            NAME,
+            "low",
+            f"Kernels with too few blocks take {format_ratio(weight.share)} of the time",
+            f"{many}{scope.each} with fewer blocks than half of the SMs take {weight.time}. If they"
+            " do not depend on each other, they could run at the same time.",
+            (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", places),),
+            "Batch the operations (torch.bmm, torch._foreach_*, larger batches), or run independent"
+            " ones in several torch.cuda.Stream.",
+            "Profile again: `warpline stats -r cuda_kern_exec_sum` shows fewer instances.",
+            fix_cuda="Launch more blocks per kernel, batch the launches, or run independent kernels"
+            " in several streams.",
+            fix_in={"jax": "Batch the operations with jax.vmap."},
+            changes=(SetDurations(small.kernel, at_best, now, now),),
+            on_devices=weight.on_devices,
+            most_severe="low",
+        )
+    ]

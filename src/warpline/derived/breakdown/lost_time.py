@@ -1,0 +1,99 @@
+"""What findings about lost CPU time share: their evidence, their changes, and in how many steps."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from warpline.derived.breakdown.partition import step_partition, window_segments
+from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.idle.os_waits import NO_NAME, Waits, os_waits
+from warpline.derived.idle.silences import ThreadTimes, process_of_threads
+from warpline.derived.severity import MEASURABLE_RATIO
+from warpline.derived.time_parts import TimePart
+from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
+from warpline.ops.interval import union
+from warpline.ops.tiling import Grouped, by_group, cut
+from warpline.result import Evidence
+from warpline.result.changes import RemoveHostTime
+from warpline.trace import Run, Trace
+from warpline.units import format_ns, plural
+
+OFF_CPU = "off the CPU"
+_SHOWN = 5
+_NAMED = 3  # functions
+MOST_STEPS = 0.5  # of the steps: a wait in fewer steps does not affect the median step
+
+
+def longest_first(text: str, times: ThreadTimes) -> Evidence:
+    """Return times of threads as evidence, the longest first."""
+    longest = np.argsort(times.start_ns - times.end_ns, kind="stable")[:_SHOWN]
+    windows = zip(times.start_ns[longest].tolist(), times.end_ns[longest].tolist(), strict=True)
+    return Evidence(f"{text}, longest first", None, (), len(times.thread), tuple(windows))
+
+
+def without(times: ThreadTimes, remaining: Estimate) -> tuple[RemoveHostTime, ...]:
+    """Return the changes that remove times of threads, except for a share that may remain."""
+    threads = np.unique(times.thread).tolist()
+    of_threads = [(thread, times.taken(times.thread == thread)) for thread in threads]
+    return tuple(
+        RemoveHostTime(thread, own.start_ns, own.end_ns, remaining) for thread, own in of_threads
+    )
+
+
+def how_often(run: Run, cause: TimePart) -> tuple[bool, str]:
+    """Return whether most steps wait for a cause, as a saving requires, and a sentence if not."""
+    parts, scope = step_partition(run), step_scope(run)
+    idle_ns = parts.ns[:, cause]
+    length = parts.windows.end_ns - parts.windows.start_ns
+    many = int(np.count_nonzero((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0)))
+    if not scope.has_steps or many > MOST_STEPS * len(length):
+        return True, ""
+    return False, f" Affects only {many:,} of {plural(len(length), 'step')}."
+
+
+def waits_while_idle(run: Run, cause: TimePart) -> Waits:
+    """Return the parts of OS waits during which a device was idle for a cause, by process."""
+    trace = run.trace
+    segments, pieces = device_segments(trace), window_segments(trace, step_partition(run).windows)
+    chosen = np.flatnonzero(segments.part[pieces.row] == cause)
+    process = operations(trace).process[segments.operation[pieces.row[chosen]]]
+    nothing = np.zeros(0, np.int64)
+    starts, ends, groups = [nothing], [nothing], [nothing]
+    for rows in by_group(process):
+        idle = union(pieces.start_ns[chosen[rows]], pieces.end_ns[chosen[rows]])
+        starts.append(idle.start)
+        ends.append(idle.end)
+        groups.append(np.full(len(idle.start), process[rows[0]], np.int64))
+    idle_times = Grouped(*(np.concatenate(column) for column in (starts, ends, groups)))
+    waits = os_waits(trace)
+    of_process = process_of_threads(trace)[waits.thread]
+    inside = cut(Grouped(waits.start_ns, waits.end_ns, of_process), idle_times)
+    return waits.taken(inside.span)._replace(start_ns=inside.start_ns, end_ns=inside.end_ns)
+
+
+def by_function(trace: Trace, waits: Waits) -> list[tuple[str, int]]:
+    """Return the functions that waited and the sums of their times, the longest first."""
+    length = waits.end_ns - waits.start_ns
+    spent: Counter[str] = Counter()
+    for rows in by_group(waits.name):
+        number = int(waits.name[rows[0]])
+        name = OFF_CPU if number == NO_NAME else _function(trace.strings.text(number))
+        spent[name] += int(length[rows].sum())
+    return spent.most_common()
+
+
+def listed_functions(trace: Trace, waits: Waits, count: int) -> str:
+    """Return the functions that waited most, each with its time per step, of so many steps."""
+    named = by_function(trace, waits)[:_NAMED]
+    return ", ".join(f"{name} {format_ns(ns / count)}" for name, ns in named)
+
+
+def _function(name: str) -> str:
+    """Return the name of a function, without the object in Python's ``<built-in method ...>``."""
+    python = re.match(r"<(?:built-in (?:function|method)|method) '?(\w+)", name)
+    return python[1] if python else name

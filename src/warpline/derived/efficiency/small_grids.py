@@ -1,0 +1,82 @@
+"""Kernels whose grids are too small for the GPU, launched several times per step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.efficiency.launch_shapes import blocks_in_x, launch_shapes
+from warpline.derived.efficiency.peaks import peaks_of_devices
+from warpline.derived.efficiency.products import PERSISTENT
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.texts import number_texts
+from warpline.derived.time_parts import TimePart
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.group import factorize_rows
+from warpline.trace import Run, Trace
+
+_SHORTEST_NS = 10_000  # shorter kernels are bound by launch latency
+_SMALL = 0.5  # blocks relative to SMs
+_LEAST_LAUNCHES = 2  # per step
+
+
+class SmallGrids(NamedTuple):
+    """Kernels with too few blocks.
+
+    Attributes:
+        kernel: Shape (n,), int64, indices into `operations`.
+        least_ratio: Shape (n,), float64, the least share of its time that a kernel may take if all
+            launches of its name and grid in a step run at the same time.
+    """
+
+    kernel: I64
+    least_ratio: F64
+
+
+@derived
+def small_grids(run: Run) -> SmallGrids:
+    """Return kernels of 10 us or more with fewer blocks than half of the GPU's SMs.
+
+    A kernel counts if it is launched at least twice in a step with the same grid, if no other
+    operation runs at the same time, and if its name does not say that its blocks compute several
+    tiles.
+    """
+    trace, scope = run.trace, step_scope(run)
+    work, in_x = operations(trace), blocks_in_x(trace)
+    sm_count = np.append(peaks_of_devices(trace).sm_count, 0)[work.device]
+    is_small = (in_x > 0) & (in_x < _SMALL * sm_count)
+    is_small &= work.end_ns - work.start_ns >= _SHORTEST_NS
+    is_small &= operation_categories(trace) != TimePart.COLLECTIVE
+    is_small &= ~_overlapped(trace) & scope.operations
+    kernel = np.flatnonzero(is_small)
+    if len(kernel):
+        blocks = launch_shapes(trace).blocks
+        kernel = kernel[blocks[kernel] < _SMALL * sm_count[kernel]]
+    if not len(kernel):
+        return SmallGrids(kernel, np.zeros(0))
+    ids = trace.columns("kernel", "name_id")["name_id"].values[work.row[kernel]]
+    number, distinct = number_texts(ids, len(trace.strings))
+    texts = trace.strings.texts(distinct.tolist())
+    is_persistent = np.array([PERSISTENT.search(text[:4096]) is not None for text in texts])
+    number, kernel = number[~is_persistent[number]], kernel[~is_persistent[number]]
+    groups = factorize_rows(number, blocks[kernel], work.device[kernel])
+    launches = np.bincount(groups.codes, minlength=groups.n_groups)[groups.codes] / scope.count
+    least = np.maximum(1 / np.maximum(launches, 1), blocks[kernel] / sm_count[kernel])
+    many = launches >= _LEAST_LAUNCHES
+    return SmallGrids(kernel[many], least[many])
+
+
+def _overlapped(trace: Trace) -> BoolArray:
+    """Return which operations run at the same time as another one of their GPU."""
+    work = operations(trace)
+    overlapped = np.zeros(len(work), np.bool_)
+    bounds = np.flatnonzero(np.diff(work.device, prepend=-1, append=-1))
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        start, latest = work.start_ns[low:high], np.maximum.accumulate(work.end_ns[low:high])
+        overlapped[low + 1 : high] |= latest[:-1] > start[1:]
+        overlapped[low : high - 1] |= work.end_ns[low : high - 1] > start[1:]
+    return overlapped

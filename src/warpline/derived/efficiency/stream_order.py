@@ -1,0 +1,19 @@
+"""The kernels of each stream, in the order in which they run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64
+from warpline.trace import Trace
+
+
+@derived
+def kernels_by_stream(trace: Trace) -> I64:
+    """Return the kernels by stream and start, indices into `operations`, shape (kernels,)."""
+    work = operations(trace)
+    kernels = work.of_table("kernel")
+    order = np.lexsort((work.start_ns[kernels], work.stream[kernels], work.device[kernels]))
+    return kernels[order]

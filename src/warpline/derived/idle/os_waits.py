@@ -1,0 +1,264 @@
+"""When threads that launch work waited in the operating system or were off the CPU, and on what.
+
+Any of these on such a thread, for at least 50 us, is a wait:
+
+- A call that sleeps, waits for a lock, for another thread or process, or for I/O: an OS call, or a
+  built-in function of Python as the framework records it.
+- Time off the CPU: from one context switch to the next.
+- Without context switches, time without CPU samples of the thread, where at least five periods of
+  its sampling passed.
+
+A thread inside a CUDA API call is not counted: the call is the cause (see `host_blocking`). While
+one thread waits for another that launches work, as for autograd's, the process does not wait: both
+the thread that made the last call and the one that makes the next must wait, and for longer than a
+thread takes to wake up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import IntEnum
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.idle.host_calls import working_threads
+from warpline.derived.idle.silences import SHORTEST_WAIT_NS, ThreadTimes, joined, silences
+from warpline.derived.texts import number_texts
+from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.tiling import Grouped, by_group, cut, tile
+from warpline.schema.labels import FRAME_KINDS
+from warpline.trace import Trace
+
+NO_NAME = -1
+_BUILT_IN = next(kind for kind, label in FRAME_KINDS.items() if label == "Built-in")
+LONGEST_WAKING_NS = 500_000  # up to 0.3 ms was measured between threads of PyTorch
+_FEWEST_SAMPLES = 10
+_MISSED_SAMPLES = 5
+
+
+class WaitKind(IntEnum):
+    """Whether a function waits, and whether input data can be what it waits for."""
+
+    NONE = 0
+    FOR_ANYTHING = 1
+    NOT_FOR_INPUT = 2
+
+
+_FOR_ANYTHING = frozenset(
+    (
+        *("read", "pread", "pread64", "readv", "preadv", "fread", "recv", "recvfrom", "recvmsg"),
+        *("poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait", "accept", "accept4"),
+        *("pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "futex"),
+        *("sem_wait", "sem_timedwait", "sem_clockwait", "msgrcv", "mq_receive", "wait", "waitpid"),
+    )
+)
+_NOT_FOR_INPUT = frozenset(
+    (
+        *("nanosleep", "clock_nanosleep", "usleep", "sleep", "pause", "pthread_join", "flock"),
+        *("pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_mutex_clocklock", "lockf"),
+        *("pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_barrier_wait"),
+        *(
+            "write",
+            "pwrite",
+            "pwrite64",
+            "writev",
+            "pwritev",
+            "fwrite",
+            "send",
+            "sendto",
+            "sendmsg",
+        ),
+        *("fsync", "fdatasync", "msync", "sync", "syncfs", "fflush", "fclose", "connect"),
+    )
+)
+# `<built-in function sleep>`, `<built-in method acquire of _thread.lock object at 0x7f>`,
+# `<method 'recv' of '_socket.socket' objects>`
+_PYTHON = re.compile(r"<(?:built-in (?:function|method)|method) '?(\w+)")
+_PYTHON_FOR_ANYTHING = frozenset(("acquire", "poll", "select", "read", "recv", "recv_into"))
+_PYTHON_NOT_FOR_INPUT = frozenset(("sleep", "fsync", "sendall"))
+
+
+@cache
+def wait_kind(name: str) -> WaitKind:
+    """Return whether a function of the C library or of Python itself waits."""
+    python = _PYTHON.match(name)
+    plain = python[1] if python else name
+    if plain in (_PYTHON_FOR_ANYTHING if python else _FOR_ANYTHING):
+        return WaitKind.FOR_ANYTHING
+    if plain in (_PYTHON_NOT_FOR_INPUT if python else _NOT_FOR_INPUT):
+        return WaitKind.NOT_FOR_INPUT
+    return WaitKind.NONE
+
+
+class Waits(NamedTuple):
+    """Times during which threads waited, by thread and start, not overlapping on a thread.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+        thread: Shape (n,), int64, rows of the thread table.
+        name: Shape (n,), int64, the waiting function, numbers of strings; NO_NAME if only the time
+            off the CPU is recorded.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    thread: I64
+    name: I64
+
+    def taken(self, rows: I64 | BoolArray) -> Waits:
+        """Return the selected waits."""
+        return Waits(*(column[rows] for column in self))
+
+    def could_be_input(self, trace: Trace) -> BoolArray:
+        """Return which of them may be waits for input data."""
+        could_be = np.ones(len(self.name), np.bool_)
+        named_ones = self.name != NO_NAME
+        codes, distinct = number_texts(self.name[named_ones], len(trace.strings))
+        texts = trace.strings.texts(distinct.tolist())
+        never = np.array([wait_kind(text) == WaitKind.NOT_FOR_INPUT for text in texts], np.bool_)
+        could_be[named_ones] = ~never[codes]
+        return could_be
+
+
+@derived
+def thread_waits(trace: Trace) -> Waits:
+    """Return when launching threads waited, whatever else their process did."""
+    calls, called = _waiting_calls(trace, "os_call", None)
+    frames, framed = _waiting_calls(trace, "python_frame", _BUILT_IN)
+    absent = _off_processor(trace)
+    unseen = _between_samples(trace)
+    sources = [calls, frames, absent, unseen]
+    every = joined(sources)
+    unnamed = np.full(len(absent.thread) + len(unseen.thread), NO_NAME, np.int64)
+    name = np.concatenate((called, framed, unnamed))
+    level = np.repeat(np.arange(len(sources)), [len(source.thread) for source in sources])
+    kept = np.flatnonzero(every.end_ns - every.start_ns >= SHORTEST_WAIT_NS)
+    parts = [Waits(*(np.zeros(0, np.int64) for _ in Waits._fields))]
+    for place in by_group(every.thread[kept]):
+        rows = kept[place]
+        rows = rows[np.argsort(every.start_ns[rows], kind="stable")]
+        tiles = tile(every.start_ns[rows], every.end_ns[rows], level[rows])
+        owner = rows[tiles.owner]
+        parts.append(Waits(tiles.start_ns, tiles.end_ns, every.thread[owner], name[owner]))
+    return Waits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+@derived
+def os_waits(trace: Trace) -> Waits:
+    """Return when processes launched nothing because the thread to launch waited.
+
+    The thread is the one that made the next call. In any order.
+    """
+    waits, silence = thread_waits(trace), silences(trace)
+    if not len(waits.thread) or not len(silence.before):
+        return waits.taken(np.zeros(0, np.int64))
+    of_thread = Grouped(waits.start_ns, waits.end_ns, waits.thread)
+    inside = cut(Grouped(*silence.times), of_thread)
+    found = Waits(
+        inside.start_ns, inside.end_ns, silence.times.thread[inside.span], waits.name[inside.row]
+    )
+    before = silence.before[inside.span]
+    alone = before == found.thread
+    both = found.taken(~alone)
+    cuts = cut(Grouped(both.start_ns, both.end_ns, before[~alone]), of_thread)
+    both = both.taken(cuts.span)._replace(start_ns=cuts.start_ns, end_ns=cuts.end_ns)
+    both = both.taken(both.end_ns - both.start_ns >= LONGEST_WAKING_NS)
+    parts = (found.taken(alone), both)
+    return Waits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def has_context_switches(trace: Trace) -> bool:
+    """Return whether it is recorded when launching threads ran."""
+    return bool(_recorded(trace, "sched_event") and len(_of_launching(trace, "sched_event")))
+
+
+def named(
+    trace: Trace, table: str, wanted: Callable[[bytes], bool], kind: int | None = None
+) -> tuple[ThreadTimes, I64]:
+    """Return the rows of a table by launching threads whose name matches, and their names.
+
+    Args:
+        trace: The trace.
+        table: A table with times, threads and names.
+        wanted: Whether a name matches.
+        kind: The value of the column ``kind``, if only these rows count.
+    """
+    if not _recorded(trace, table):
+        return joined([]), np.zeros(0, np.int64)
+    columns = trace.columns(table, "start_ns", "end_ns", "thread_id", "name_id")
+    name, thread = (columns[key].values for key in ("name_id", "thread_id"))
+    is_chosen = columns["name_id"].is_valid() & columns["thread_id"].is_valid()
+    is_chosen[is_chosen] = working_threads(trace)[thread[is_chosen]]
+    if kind is not None:
+        is_chosen &= trace.columns(table, "kind")["kind"].values == kind
+    rows = np.flatnonzero(is_chosen)
+    codes, distinct = number_texts(name[rows], len(trace.strings))
+    is_wanted = np.array([wanted(trace.strings.raw(row)) for row in distinct.tolist()], np.bool_)
+    rows = rows[is_wanted[codes]]
+    start, end = (columns[key].values[rows] for key in ("start_ns", "end_ns"))
+    times = ThreadTimes(start, np.maximum(start, end), thread[rows].astype(np.int64))
+    return times, name[rows].astype(np.int64)
+
+
+def _waiting_calls(trace: Trace, table: str, kind: int | None) -> tuple[ThreadTimes, I64]:
+    def waits(name: bytes) -> bool:
+        return wait_kind(name.decode("utf-8", "replace")) != WaitKind.NONE
+
+    return named(trace, table, waits, kind)
+
+
+def _off_processor(trace: Trace) -> ThreadTimes:
+    """Return when launching threads were off the CPU."""
+    if not _recorded(trace, "sched_event"):
+        return joined([])
+    columns = trace.columns("sched_event", "time_ns", "thread_id", "is_sched_in")
+    known = _of_launching(trace, "sched_event")
+    time, thread, runs = (column.values[known] for column in columns.values())
+    order = np.lexsort((time, thread))
+    time, thread, runs = time[order], thread[order].astype(np.int64), runs[order]
+    left = np.flatnonzero(~runs[:-1] & runs[1:] & (thread[:-1] == thread[1:]))
+    return ThreadTimes(time[left], time[left + 1], thread[left])
+
+
+def _between_samples(trace: Trace) -> ThreadTimes:
+    """Return when launching threads without context switches were not sampled for long.
+
+    Only threads on a CPU are sampled. A period is the median time between samples of a thread.
+    """
+    if not _recorded(trace, "cpu_sample"):
+        return joined([])
+    rows = _of_launching(trace, "cpu_sample")
+    columns = trace.columns("cpu_sample", "time_ns", "thread_id")
+    time, thread = (column.values[rows] for column in columns.values())
+    switched = np.zeros(0, np.int64)
+    if _recorded(trace, "sched_event"):
+        events = trace.columns("sched_event", "thread_id")["thread_id"].values
+        switched = np.unique(events[_of_launching(trace, "sched_event")])
+    parts = []
+    for place in by_group(thread):
+        sampled = np.sort(time[place])
+        if len(sampled) < _FEWEST_SAMPLES or thread[place[0]] in switched:
+            continue
+        between = np.diff(sampled)
+        period = int(np.median(between))
+        unseen = np.flatnonzero(between >= max(_MISSED_SAMPLES * period, 1))
+        who = np.full(len(unseen), thread[place[0]], np.int64)
+        # It may have run until the next sample was due, and for as long before this one.
+        parts.append(ThreadTimes(sampled[unseen] + period, sampled[unseen + 1] - period, who))
+    return joined(parts)
+
+
+def _of_launching(trace: Trace, table: str) -> I64:
+    """Return the rows of a table whose thread launches work."""
+    thread = trace.columns(table, "thread_id")["thread_id"]
+    known = np.flatnonzero(thread.is_valid())
+    return known[working_threads(trace)[thread.values[known]]]
+
+
+def _recorded(trace: Trace, table: str) -> bool:
+    return trace.has(table) and trace.row_count(table) > 0
