@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.any_trace import empty_trace
+from support.programs import Program
 
+import warpline
 from warpline.derived.recorder import hints, is_of_pytorch, only_step, table_hint
 from warpline.documents.tables import compute
 from warpline.result import Skipped
@@ -101,3 +104,40 @@ def test_a_converted_recording_keeps_its_recorder() -> None:
     meta = TraceMeta((Path("memory"),), "warpline", "PyTorch profiler, CUDA 12.8")
     assert is_of_pytorch(Trace(MemorySource({"process": {"pid": [1]}}, meta)))
     assert not is_of_pytorch(recorded("warpline"))
+
+
+def fix_of(trace: Trace, title: str) -> str:
+    return next(item.fix for item in warpline.analyze(trace).findings if item.title == title)
+
+
+def test_findings_about_the_recording_use_the_recorder_s_words() -> None:
+    for recorder, steps, gpu_work in (
+        ("kineto", "prof.step()", "ProfilerActivity.CUDA"),
+        ("nsys-sqlite", "nvtxRangePushA", "-t cuda a part"),
+    ):
+        assert steps in fix_of(recorded(recorder, "saxpy(float *)"), "No steps were found")
+        assert gpu_work in fix_of(recorded(recorder), "No GPU work was recorded")
+
+
+def test_one_step_of_the_pytorch_profiler_is_not_no_step() -> None:
+    trace = recorded("kineto", PYTORCH, ranges=("ProfilerStep#6",))
+    found = next(item for item in warpline.analyze(trace).findings if "step" in item.title)
+    assert found.title == "Only one step was recorded"
+    assert found.claim == (
+        "ProfilerStep#6 is the only step. The whole recording is analyzed as one interval."
+    )
+    assert "active=10" in found.fix
+
+
+def test_launches_without_work_are_recorded_in_the_profiler_s_way() -> None:
+    for recorder, words in (("kineto", "activities=["), ("nsys-sqlite", "-t cuda,")):
+        made = Program()
+        made.call("cudaLaunchKernel_v7000", 0, 1_000)
+        trace = made.trace()
+        meta = replace(trace.meta, format=recorder)
+        tables = {"process": {"pid": [1]}, "thread": {"process_id": [0], "tid": [1]}}
+        calls = {
+            key: [row[key] for row in made.rows["api_call"]] for key in made.rows["api_call"][0]
+        }
+        bare = Trace(MemorySource({**tables, "api_call": calls}, meta))
+        assert words in fix_of(bare, "GPU work was not recorded")

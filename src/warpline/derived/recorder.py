@@ -6,12 +6,13 @@ the program, and records its own annotations only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from warpline.derived import derived
 from warpline.derived.program import is_python, program_kind
 from warpline.derived.ranges.names import range_names
+from warpline.result import Program
 from warpline.trace import Trace
 
 _KINETO = "kineto"
@@ -29,6 +30,9 @@ class Hints(NamedTuple):
         gpu_work: Kernels and copies of a recording that has neither these nor launches.
         unseen_work: Kernels and copies of a recording that has launches only.
         api_calls: Launches of a recording that has kernels and copies only.
+        whole_steps: Steps of which neither the start nor the end is cut off.
+        graphs: What CUDA graphs contain.
+        less: Fewer events, so that recording delays the program less.
         ranges: The ranges that a program can mark, as a noun.
         gap: What the CPU does in a gap that does not repeat.
     """
@@ -38,11 +42,22 @@ class Hints(NamedTuple):
     gpu_work: str
     unseen_work: str
     api_calls: str
+    whole_steps: str
+    graphs: str
+    less: str
     ranges: str
     gap: str
 
 
 _ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
+_WHOLE_STEPS = (
+    "Record whole steps: synchronize with the GPU ({}) before recording starts and before it stops."
+)
+_SYNCHRONIZE: Mapping[Program, str] = {
+    "pytorch": "torch.cuda.synchronize()",
+    "jax": "jax.block_until_ready()",
+    "cuda": "cudaDeviceSynchronize()",
+}
 _GAP = (
     "Locate the gap with {}. If it is start-up, such as imports and initialization, record after"
     " warm-up. Otherwise do the work earlier, or in another thread."
@@ -59,6 +74,9 @@ _OF_PYTORCH = Hints(
     " program: only one can use CUPTI. Call torch.cuda.synchronize() before it stops.",
     api_calls=f"Use torch.profiler.profile with {_ACTIVITIES}, and keep the category cuda_runtime"
     " in the trace.",
+    whole_steps=_WHOLE_STEPS.format(_SYNCHRONIZE["pytorch"]),
+    graphs="Record without CUDA graphs, or with nsys profile --cuda-graph-trace=node.",
+    less="Turn off with_stack, record_shapes, and profile_memory.",
     ranges="torch.profiler.record_function",
     gap=_GAP.format("torch.profiler.record_function"),
 )
@@ -69,6 +87,9 @@ _OF_OPTIONS = Hints(
     unseen_work="Record with -t cuda, without another profiler in the program: only one can use"
     " CUPTI.",
     api_calls="Record with -t cuda,nvtx.",
+    whole_steps="",
+    graphs="Record with --cuda-graph-trace=graph, or node for the kernels of graphs.",
+    less="Record fewer kinds of events, such as NVTX domains, OS calls or backtraces.",
     ranges="NVTX ranges",
     gap=_GAP.format("NVTX ranges"),
 )
@@ -104,7 +125,10 @@ def hints(trace: Trace) -> Hints:
     kind = program_kind(trace)
     in_python = "python" if kind == "jax" or is_python(trace) else "c++"
     mark = _MARKS["pytorch" if kind == "pytorch" else in_python]
-    return _OF_OPTIONS._replace(steps=f"Mark each step with {mark}{_NAMED}")
+    return _OF_OPTIONS._replace(
+        steps=f"Mark each step with {mark}{_NAMED}",
+        whole_steps=_WHOLE_STEPS.format(_SYNCHRONIZE[kind or "cuda"]),
+    )
 
 
 def table_hint(trace: Trace, tables: Iterable[str], otherwise: str | None) -> str | None:
