@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import lzma
-import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,16 +13,15 @@ from support.any_trace import empty_trace
 from support.programs import D2H, Program
 
 import warpline
-from warpline.analyses import findings as rules
+from warpline import plugins
 from warpline.derived.collectives.advice import longest_operation
 from warpline.derived.program import calls_hip, is_compiled, is_training, program_kind
 from warpline.presentation.blocks import Block, FindingBlock, Section
 from warpline.presentation.findings import findings, findings_in_short
-from warpline.result import RULES, Finding
+from warpline.result import ANALYSES, RULES, Finding, Skipped
 from warpline.trace import MemorySource, Run, Trace
 
-for module in pkgutil.iter_modules(rules.__path__):
-    importlib.import_module(f"{rules.__name__}.{module.name}")
+plugins.load("analyses")
 
 PYTORCH = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>(int)"
 MANGLED = "_ZN2at6native29vectorized_elementwise_kernelILi4E"
@@ -412,3 +409,28 @@ def test_compiled_programs_are_told_about_graph_breaks_after_gemms() -> None:
     assert plain.fix.startswith("Use torch.compile, built-in bias")
     compiled = finding(chains("Torch-Compiled Region: 0/0"), "unfused-epilogue")
     assert "TORCH_LOGS=graph_breaks" in compiled.fix
+
+
+def test_results_that_are_read_back_are_named_before_capture() -> None:
+    made = Program()
+    for number in range(6):
+        start = number * 3 * STEP_NS
+        made.step(number, start, start + 3 * STEP_NS)
+        for place in range(25):
+            begun = start + 8_000 * place
+            made.launch(begun, begun + 7_000, (begun + 7_500, begun + 8_500), PYTORCH)
+        read = start + 210_000
+        made.copy(read, read + 5_000, (read + 3_000, read + 4_000), 4, D2H)
+    (found,) = RULES.get("graph-opportunity").judge(Run(made.trace()))  # type: ignore[misc]
+    assert isinstance(found, Finding)
+    assert found.claim.endswith(
+        " Before capture, remove 1 synchronizing or allocating call per step. The CPU reads back 1"
+        " result per step: read results after the graph, or every few steps."
+    )
+
+
+@pytest.mark.parametrize("kernel", [OWN, "Cijk_Alik_Bljk_BBS_BH_MT128x128x64"])
+def test_nsight_compute_is_for_nvidia_gpus(kernel: str) -> None:
+    table = ANALYSES.get("counter_candidates").compute(program(kernel), ())
+    assert isinstance(table, Skipped) == (kernel != OWN)
+    assert isinstance(ANALYSES.get("counter_candidates").compute(allocating(1, "hip"), ()), Skipped)
